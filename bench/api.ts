@@ -1,6 +1,6 @@
 /**
- * Measures orders posted to the API, 64 at a time, and the time from such a POST until the service receives its own:
- * `npm run --silent bench:api -- [ORDERS]`.
+ * Measures orders posted to the API, 64 at a time, and the time from such a POST until the service
+ * receives its own: `npm run --silent bench:api -- [ORDERS]`.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -35,7 +35,8 @@ try {
       ({ operation }) => operation === 'v3.orders.create',
     );
   await waitFor('all to be received', async () => (await posts()).length >= count, 600_000);
-  // Compares the orders and the requests by their order: the log of the service does not name the row.
+  // Compares the orders and the requests by their order: the log of the service does not name the
+  // row.
   const sent = postedAtMs.toSorted((one, other) => one - other);
   const times = (await posts()).map(({ atMs }, index) => atMs - (sent[index] ?? 0));
   const at = (share: number) => Math.round(quantile(times, share));

@@ -1,7 +1,8 @@
 /**
- * Simulates how old the rows of shipments are, and how many polls a day costs: `npm run --silent bench:freshness`. Three days of the
- * sandbox's default day, in virtual time, with orders open all the time; due times by `sync.slow_down`. A second case keeps only the changes between
- * 06:00 and 18:00 UTC, as in a warehouse that closes. A poll without news costs two requests.
+ * Simulates how old the rows of shipments are, and how many polls a day costs: `npm run --silent
+ * bench:freshness`. Three days of the sandbox's default day, in virtual time, with orders open all
+ * the time; due times by `sync.slow_down`. A second case keeps only the changes between 06:00 and
+ * 18:00 UTC, as in a warehouse that closes. A poll without news costs two requests.
  */
 import pg from 'pg';
 import { migrateDatabase } from '../src/cli/commands/migrate.ts';
@@ -43,7 +44,10 @@ function listChanges(): number[] {
   return changes.sort((a, b) => a - b);
 }
 
-/** Simulates polls. `findPauseMs` returns the time to the next poll, `idleMs` after the last change that polls saw. */
+/**
+ * Simulates polls. `findPauseMs` returns the time to the next poll, `idleMs` after the last change
+ * that polls saw.
+ */
 async function simulate(
   changes: readonly number[],
   findPauseMs: (idleMs: number) => Promise<number>,

@@ -1,7 +1,7 @@
 /**
- * Measures what pages of a list, claims, `changes_since`, `status` and `/metrics` cost as tables grow:
- * `npm run --silent bench:growth -- [ROWS,ROWS,…]`. SQL makes the rows; the program does the same measured work at each
- * size. `status` is that of the bundle: run `npm run build` first.
+ * Measures what pages of a list, claims, `changes_since`, `status` and `/metrics` cost as tables
+ * grow: `npm run --silent bench:growth -- [ROWS,ROWS,…]`. SQL makes the rows; the program does the
+ * same measured work at each size. `status` is that of the bundle: run `npm run build` first.
  */
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -20,7 +20,10 @@ const bundle = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 if (!existsSync(bundle)) throw new Error('There is no dist/main.js; make it with: npm run build');
 const clients = Array.from({ length: 50 }, (_, index) => `shop-${index + 1}`);
 
-/** Fills the tables up to this number of rows, a third of them shipments. Their ids are below those of the sandbox. */
+/**
+ * Fills the tables up to this number of rows, a third of them shipments. Their ids are below those
+ * of the sandbox.
+ */
 async function fill({ query }: Stand, client: string, rows: number): Promise<void> {
   const [here] = await query<{ n: number }>(
     'select count(*)::int as n from fulfilment.shipments where id < 0 and client = $1',
@@ -45,7 +48,8 @@ async function fill({ query }: Stand, client: string, rows: number): Promise<voi
 }
 
 /**
- * Returns the milliseconds of a page of 100 new shipments with their items: the median of several loads of 40 pages.
+ * Returns the milliseconds of a page of 100 new shipments with their items: the median of several
+ * loads of 40 pages.
  */
 async function measurePageCost(stand: Stand): Promise<number> {
   const costs: number[] = [];
@@ -130,7 +134,9 @@ async function measureReaders({ query }: Stand): Promise<Record<string, number>>
   return found;
 }
 
-/** Measures `status` and `/metrics` with 50 clients, with small tables and with two million rows. */
+/**
+ * Measures `status` and `/metrics` with 50 clients, with small tables and with two million rows.
+ */
 async function measureStatusAndMetrics(stand: Stand): Promise<object> {
   const { settings: env, close } = createSettings(stand, clients);
   const found: Record<string, object> = {};

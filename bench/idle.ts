@@ -1,7 +1,8 @@
 /**
- * Measures what an idle worker costs per minute, with 1 and 50 clients on default schedules, and what a poll costs that
- * finds nothing new: `npm run --silent bench:idle -- [SECONDS]`. Counts statements and WAL of Postgres, commands of
- * Redis, requests to the service, and CPU time of the worker.
+ * Measures what an idle worker costs per minute, with 1 and 50 clients on default schedules, and
+ * what a poll costs that finds nothing new: `npm run --silent bench:idle -- [SECONDS]`. Counts
+ * statements and WAL of Postgres, commands of Redis, requests to the service, and CPU time of the
+ * worker.
  */
 import { startRedis } from '../test/helpers/processes/redis-server.ts';
 import { computePollCost, measureIdle, oftenSchedules } from './stand/idle-costs.ts';
@@ -22,7 +23,8 @@ for (const clients of [1, 50])
     printLine(`${clients} clients, queue in ${queue}: ${JSON.stringify(minute)}`);
     found.push({ clients, queue, ...minute });
   }
-// The difference between a worker that polls every stream every two seconds and one without polls is the cost of polls.
+// The difference between a worker that polls every stream every two seconds and one without polls
+// is the cost of polls.
 const none = await measureIdle({ clients: 1, redis: null, schedules: schedulesOff, measureMs });
 const many = await measureIdle({ clients: 1, redis: null, schedules: oftenSchedules, measureMs });
 const poll = computePollCost(many, none);

@@ -1,6 +1,7 @@
 /**
- * Measures the time from the insert of an outbox row until the service receives its POST, at 1, 50 and 500 rows per
- * second, with the queue in Postgres and in Redis: `npm run --silent bench:latency -- [SECONDS]`.
+ * Measures the time from the insert of an outbox row until the service receives its POST, at 1, 50
+ * and 500 rows per second, with the queue in Postgres and in Redis: `npm run --silent bench:latency
+ * -- [SECONDS]`.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
@@ -15,7 +16,8 @@ const rates = [1, 50, 500];
 let batch = 0;
 
 /**
- * Measures the milliseconds of each row, from before its insert is sent. The time from the commit is a little shorter.
+ * Measures the milliseconds of each row, from before its insert is sent. The time from the commit
+ * is a little shorter.
  */
 async function measureLatencies(
   stand: Stand,
@@ -45,8 +47,8 @@ async function measureLatencies(
       ({ operation }) => operation === 'v3.orders.create',
     );
   await waitFor('all to be received', async () => (await posts()).length >= count, 120_000);
-  // Compares inserts and requests by their order: the log of the service does not name the row. A few requests
-  // overtake.
+  // Compares inserts and requests by their order: the log of the service does not name the row. A
+  // few requests overtake.
   return {
     times: (await posts()).map(({ atMs }, index) => atMs - (insertedAtMs[index] ?? 0)),
     achieved,

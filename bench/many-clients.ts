@@ -1,7 +1,8 @@
 /**
- * Measures many clients. `npm run --silent bench:clients` measures the statements that every worker repeats for all
- * clients, with 50, 1,000 and 10,000 clients. With `-- --workers 1,2,4 [--queues Postgres,Redis] [--clients 1000]
- * [--speed 1] [--seconds 45]`, it runs that many workers against a light service with empty lists.
+ * Measures many clients. `npm run --silent bench:clients` measures the statements that every worker
+ * repeats for all clients, with 50, 1,000 and 10,000 clients. With `-- --workers 1,2,4 [--queues
+ * Postgres,Redis] [--clients 1000] [--speed 1] [--seconds 45]`, it runs that many workers against a
+ * light service with empty lists.
  */
 import { parseArgs } from 'node:util';
 import { measureStatements } from './stand/client-statements.ts';

@@ -1,6 +1,7 @@
 /**
- * Measures the resident memory of a worker during a first load of a million rows, with the heap limits of the Docker
- * image, or without limits: `npm run --silent bench:memory -- [SHIPMENTS] [unbounded]`.
+ * Measures the resident memory of a worker during a first load of a million rows, with the heap
+ * limits of the Docker image, or without limits: `npm run --silent bench:memory -- [SHIPMENTS]
+ * [unbounded]`.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { printLine, readResidentMb, saveResults } from './stand/measure.ts';
@@ -8,7 +9,9 @@ import { endProcess, openStand, schedulesOff } from './stand/stand.ts';
 
 const shipments = Number(process.argv[2] ?? 333_400);
 const bounded = process.argv[3] !== 'unbounded';
-/** What the image gives the heap in a container with the limit of docker-compose.yml: 60 % of 1 GB. */
+/**
+ * What the image gives the heap in a container with the limit of docker-compose.yml: 60 % of 1 GB.
+ */
 const flags = ['--max-semi-space-size=4', '--max-old-space-size=614'];
 const stand = await openStand();
 try {

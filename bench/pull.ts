@@ -1,7 +1,7 @@
 /**
- * Measures how fast shipments with two items each are pulled from the sandbox into Postgres, and compares that with
- * four other ways to do the same or a part of it: `npm run --silent bench:pull -- [--shipments 200000] [--rounds 5]`. They
- * run by turns, on one Postgres.
+ * Measures how fast shipments with two items each are pulled from the sandbox into Postgres, and
+ * compares that with four other ways to do the same or a part of it: `npm run --silent bench:pull
+ * -- [--shipments 200000] [--rounds 5]`. They run by turns, on one Postgres.
  */
 import { parseArgs } from 'node:util';
 import { waitFor } from '../test/helpers/wait.ts';

@@ -1,7 +1,9 @@
 /**
- * Measures orders per second to the sandbox, and compares that with a bare loop around undici and job queues that send
- * the same requests: `npm run --silent bench:push -- [--rounds 5] [--cells LATENCY:AT_A_TIME:ORDERS,…] [--rivals NAME,…]`.
- * `pg-boss-storing` also stores what the answers show, as the product does. Each sends the same number of orders per round. The time is from the first to the last request that the service received.
+ * Measures orders per second to the sandbox, and compares that with a bare loop around undici and
+ * job queues that send the same requests: `npm run --silent bench:push -- [--rounds 5] [--cells
+ * LATENCY:AT_A_TIME:ORDERS,…] [--rivals NAME,…]`. `pg-boss-storing` also stores what the answers
+ * show, as the product does. Each sends the same number of orders per round. The time is from the
+ * first to the last request that the service received.
  */
 import { parseArgs } from 'node:util';
 import { startRedis } from '../test/helpers/processes/redis-server.ts';

@@ -1,7 +1,8 @@
 /**
- * Compares the speed of this checkout with that of a commit, by turns on this machine: `npm run --silent bench:quick --
- * [--against REVISION]`. The default is the last commit whose program differs. Both use the dependencies, the sandbox and
- * the Postgres of this checkout. Fails if a figure is twice below 0.8 of the commit's.
+ * Compares the speed of this checkout with that of a commit, by turns on this machine: `npm run
+ * --silent bench:quick -- [--against REVISION]`. The default is the last commit whose program
+ * differs. Both use the dependencies, the sandbox and the Postgres of this checkout. Fails if a
+ * figure is twice below 0.8 of the commit's.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -95,7 +96,10 @@ const figures: readonly Figure[] = [
   { name: 'status of 20 clients, ms', better: 'less', rounds: 3, open: openStatus },
 ];
 
-/** Measures one figure of both programs by turns. Returns how good this checkout is: 1 is as good as the commit. */
+/**
+ * Measures one figure of both programs by turns. Returns how good this checkout is: 1 is as good as
+ * the commit.
+ */
 async function compare({ name, better, rounds, open }: Figure, other: string): Promise<number> {
   const subjects: Subject[] = [];
   try {

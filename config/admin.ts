@@ -7,8 +7,8 @@ export const adminTokenSchema = z
   .min(32, 'must have at least 32 characters; make one with: openssl rand -base64 32');
 
 /**
- * The path that a reverse proxy puts before every path of the admin server, such as `/name/name`. A last slash is
- * removed.
+ * The path that a reverse proxy puts before every path of the admin server, such as `/name/name`. A
+ * last slash is removed.
  */
 export const basePathSchema = z
   .string()

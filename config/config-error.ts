@@ -1,5 +1,6 @@
 /**
- * The error of an invalid or incomplete configuration. `problems` has one line per problem. The process exits with 2.
+ * The error of an invalid or incomplete configuration. `problems` has one line per problem. The
+ * process exits with 2.
  */
 export class ConfigError extends Error {
   readonly code = 'config_invalid';

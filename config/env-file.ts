@@ -23,11 +23,13 @@ export function loadEnvFile(file: string): void {
 }
 
 /**
- * Prepares to read the environment again after its file has changed. Node itself adds the file of `--env-file` before
- * any of our code runs, so a variable that has the value of the file counts as a variable of the file.
+ * Prepares to read the environment again after its file has changed. Node itself adds the file of
+ * `--env-file` before any of our code runs, so a variable that has the value of the file counts as
+ * a variable of the file.
  * @param file undefined if there is no file
- * @returns a function that puts the file's present lines in place of the former ones, and returns what `read` makes of
- * the environment. If anything throws, the environment stays as it was. It throws ConfigError if the file cannot be read.
+ * @returns a function that puts the file's present lines in place of the former ones, and returns
+ *   what `read` makes of the environment. If anything throws, the environment stays as it was. It
+ *   throws ConfigError if the file cannot be read.
  */
 export function rememberEnvironment(file: string | undefined): <T>(read: () => T) => T {
   const inFile = file === undefined ? {} : readEnvFile(file);

@@ -120,7 +120,8 @@ export type Config = z.infer<typeof variables> & {
   readonly subscribers: readonly EventSubscriber[];
   readonly schedules: Readonly<Record<JobName, Schedule>>;
   /**
-   * Interval in which workers look for outbox rows without a notification, in milliseconds; null: nothing is pushed.
+   * Interval in which workers look for outbox rows without a notification, in milliseconds; null:
+   * nothing is pushed.
    */
   readonly pushSweepMs: number | null;
 };
@@ -178,8 +179,8 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
 }
 
 /**
- * Finds secrets that were set and are not any more. A file that is being written, or that its writer has emptied, looks
- * like that; without its secret, pages would be open and posts unsigned.
+ * Finds secrets that were set and are not any more. A file that is being written, or that its
+ * writer has emptied, looks like that; without its secret, pages would be open and posts unsigned.
  * @returns a problem for each; none if there is no former configuration
  */
 export function findDroppedSecrets(former: Config, next: Config): string[] {
@@ -243,8 +244,8 @@ export interface OpenFile {
 }
 
 /**
- * Finds the files of the configuration that every user of this machine may write, and those with secrets that every user
- * may read.
+ * Finds the files of the configuration that every user of this machine may write, and those with
+ * secrets that every user may read.
  * @param envFile the file of `--env-file`
  */
 export function findOpenFiles(
@@ -276,8 +277,8 @@ const knownNames = new Set<string>([
 ]);
 
 /**
- * Returns the names of the set variables that belong to this program by their name. It includes names that do not
- * exist, because a misspelt variable has no effect and should be found.
+ * Returns the names of the set variables that belong to this program by their name. It includes
+ * names that do not exist, because a misspelt variable has no effect and should be found.
  */
 export const findSetVariables = (source: NodeJS.ProcessEnv = process.env): string[] =>
   Object.keys(source).filter(
@@ -287,7 +288,9 @@ export const findSetVariables = (source: NodeJS.ProcessEnv = process.env): strin
         /^(ALERT|EVENT|WAREHOUSE|SCHEDULE|PUSH|PERSONAL|RETENTION)_/.test(name)),
   );
 
-/** Returns true if this program reads the variable. A wrong SCHEDULE_<JOB> is refused at the start. */
+/**
+ * Returns true if this program reads the variable. A wrong SCHEDULE_<JOB> is refused at the start.
+ */
 export const isKnownVariable = (name: string): boolean =>
   knownNames.has(name) || name.startsWith('SCHEDULE_');
 
@@ -313,7 +316,10 @@ export function replaceClients(
   return { ...rest, WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, ...password };
 }
 
-/** Returns the environment without the settings of this program, for processes that must not inherit them. */
+/**
+ * Returns the environment without the settings of this program, for processes that must not inherit
+ * them.
+ */
 export const removeVariables = (source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(source).filter(([name]) => !isKnownVariable(name)));
 
@@ -356,7 +362,10 @@ function readClients(
   return [{ key: 'default', baseUrl, username, password, timeZone: data.WAREHOUSE_TIME_ZONE }];
 }
 
-/** Reads the schedules of all jobs, and the sweep of the push. Adds one line per problem to `problems`. */
+/**
+ * Reads the schedules of all jobs, and the sweep of the push. Adds one line per problem to
+ * `problems`.
+ */
 function readSchedules(
   env: Environment,
   problems: string[],

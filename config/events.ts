@@ -58,7 +58,10 @@ interface EventVariables {
   readonly EVENT_SUBSCRIBERS_FILE?: string | undefined;
 }
 
-/** Reads the subscribers: those of EVENT_SUBSCRIBERS_FILE, or the one of the variables. Adds a line per problem. */
+/**
+ * Reads the subscribers: those of EVENT_SUBSCRIBERS_FILE, or the one of the variables. Adds a line
+ * per problem.
+ */
 export function readSubscribers(
   given: EventVariables,
   problems: string[],

@@ -16,8 +16,9 @@ export interface WarehouseClient {
 }
 
 /**
- * Computes the identity of a client: the fingerprint of its account (base URL and user name). Cursors and gates of one
- * account are not valid for another account. The fingerprint reveals neither the base URL nor the user name.
+ * Computes the identity of a client: the fingerprint of its account (base URL and user name).
+ * Cursors and gates of one account are not valid for another account. The fingerprint reveals
+ * neither the base URL nor the user name.
  */
 export function toIdentity({
   baseUrl,
@@ -29,8 +30,9 @@ export function toIdentity({
 }
 
 /**
- * Returns a base URL in the one form that all spellings of it share: host and path in lower case, without trailing dots
- * and slashes, and one name for this machine. URL itself leaves out the default port.
+ * Returns a base URL in the one form that all spellings of it share: host and path in lower case,
+ * without trailing dots and slashes, and one name for this machine. URL itself leaves out the
+ * default port.
  */
 function toAddress({ protocol, hostname, port, pathname, search }: URL): string {
   const host = hostname.replace(/\.+$/, '');
@@ -80,7 +82,10 @@ const clientFileSchema = z
   )
   .min(1, 'must name at least one client');
 
-/** Reads WAREHOUSE_CLIENTS_FILE. Adds one line per problem to `problems`; the result is valid only if it adds none. */
+/**
+ * Reads WAREHOUSE_CLIENTS_FILE. Adds one line per problem to `problems`; the result is valid only
+ * if it adds none.
+ */
 export function readClientsFile(path: string, problems: string[]): WarehouseClient[] {
   const parsed = parseJsonFile('WAREHOUSE_CLIENTS_FILE', path, clientFileSchema, problems) ?? [];
   const accounts = new Map<string, string>();
@@ -140,7 +145,10 @@ const apiTokenSchema = z.strictObject({
 /** A token of the API: its holder, the client whose rows it reads and writes, and its SHA-256. */
 export type ApiToken = Readonly<z.infer<typeof apiTokenSchema>>;
 
-/** Reads API_TOKENS_FILE. Adds one line per problem to `problems`. An empty list is right: it revokes the last token. */
+/**
+ * Reads API_TOKENS_FILE. Adds one line per problem to `problems`. An empty list is right: it
+ * revokes the last token.
+ */
 export function readApiTokensFile(
   path: string,
   clients: readonly Pick<WarehouseClient, 'key'>[],
@@ -187,7 +195,10 @@ export function readOperationsFile(file: string, problems: string[]): Operations
 
 const isOperation = (name: string): name is OperationName => Object.hasOwn(operations, name);
 
-/** Reads a JSON file and checks it. Adds one line per problem to `problems`, and returns undefined if there are any. */
+/**
+ * Reads a JSON file and checks it. Adds one line per problem to `problems`, and returns undefined
+ * if there are any.
+ */
 export function parseJsonFile<T>(
   variable: string,
   path: string,

@@ -1,7 +1,8 @@
 /**
- * All jobs with their default schedules, which `SCHEDULE_<JOB>` overrides: `30s`, `2m`, `6h`, `1d`, a 5-field cron
- * expression in UTC, `on-request` (runs only if a command asks for it), or `off`. Polls can have two intervals, `30s-4m`:
- * the first while something moves, up to the second when nothing has moved for long.
+ * All jobs with their default schedules, which `SCHEDULE_<JOB>` overrides: `30s`, `2m`, `6h`, `1d`,
+ * a 5-field cron expression in UTC, `on-request` (runs only if a command asks for it), or `off`.
+ * Polls can have two intervals, `30s-4m`: the first while something moves, up to the second when
+ * nothing has moved for long.
  */
 export const defaultSchedules = {
   'pull-shipments': '30s-4m',
@@ -19,8 +20,8 @@ export const defaultSchedules = {
 } as const;
 
 /**
- * The push is not a job with a lease: every worker pushes rows when it is notified, and also looks for rows every
- * `sweep`.
+ * The push is not a job with a lease: every worker pushes rows when it is notified, and also looks
+ * for rows every `sweep`.
  */
 export const pushJob = { name: 'push-outbox', sweep: '15s' } as const;
 

@@ -2,9 +2,9 @@
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /**
- * One operation of the service. `path` is relative to the base URL; `{name}` is replaced by a percent-encoded value.
- * `documented: false` marks a method or path that docs/interface.md does not show, but docs/assumptions.md assumes. The
- * other members are switches (config/switches.ts).
+ * One operation of the service. `path` is relative to the base URL; `{name}` is replaced by a
+ * percent-encoded value. `documented: false` marks a method or path that docs/interface.md does not
+ * show, but docs/assumptions.md assumes. The other members are switches (config/switches.ts).
  */
 export interface Operation {
   readonly method: Method;
@@ -12,13 +12,19 @@ export interface Operation {
   readonly documented: boolean;
   /** False if the operation is not used unless WAREHOUSE_OPERATIONS_FILE has an entry for it. */
   readonly enabled?: false;
-  /** The position of `included` in a request: inside `data` (the default) or at the top of the document. */
+  /**
+   * The position of `included` in a request: inside `data` (the default) or at the top of the
+   * document.
+   */
   readonly included?: 'inside' | 'top';
-  /** What is sent for an order without a billing address: a copy of its delivery address (the default), or none. */
+  /**
+   * What is sent for an order without a billing address: a copy of its delivery address (the
+   * default), or none.
+   */
   readonly billingAddress?: 'copy' | 'omit';
   /**
-   * True if a repeated request changes nothing, so that the outbox may send it again after a lost answer. It is assumed
-   * that it changes something (docs/assumptions.md).
+   * True if a repeated request changes nothing, so that the outbox may send it again after a lost
+   * answer. It is assumed that it changes something (docs/assumptions.md).
    */
   readonly repeatable?: boolean;
   /** Members of the payload that the row may leave out (config/optional-members.ts). */
@@ -27,11 +33,16 @@ export interface Operation {
   readonly postcodeCountries?: readonly string[];
   /** Countries whose delivery addresses need a house number, which may be in the street. */
   readonly houseNumberCountries?: readonly string[];
-  /** Attribute that carries the content of an attachment, also of one that is sent with its order. */
+  /**
+   * Attribute that carries the content of an attachment, also of one that is sent with its order.
+   */
   readonly contentMember?: string;
   /** Attributes that cancel an order item. */
   readonly attributes?: Readonly<Record<string, unknown>>;
-  /** False if `page[size]` is not sent to a list, because docs/interface.md does not show its paging parameters. */
+  /**
+   * False if `page[size]` is not sent to a list, because docs/interface.md does not show its paging
+   * parameters.
+   */
   readonly pageSize?: boolean;
   /**
    * Further members of an order that an update takes. It is assumed that it takes none
@@ -39,8 +50,8 @@ export interface Operation {
    */
   readonly takes?: readonly TakenMember[];
   /**
-   * True if an update sends back the addresses, the pick-up point and the shipping method that it does not change. It is
-   * assumed that the service keeps them (docs/assumptions.md).
+   * True if an update sends back the addresses, the pick-up point and the shipping method that it
+   * does not change. It is assumed that the service keeps them (docs/assumptions.md).
    */
   readonly sendsRelationships?: boolean;
 }
@@ -64,9 +75,10 @@ const optional = (method: Method, path: string): Operation => ({
 });
 
 /**
- * All operations by name (generation.resource.verb). `WAREHOUSE_OPERATIONS_FILE` overrides methods and paths by these
- * names. An optional operation is used only if that file has an entry for it. Two operations that take an array of
- * shipment ids are left out, because neither their purpose nor their path is known.
+ * All operations by name (generation.resource.verb). `WAREHOUSE_OPERATIONS_FILE` overrides methods
+ * and paths by these names. An optional operation is used only if that file has an entry for it.
+ * Two operations that take an array of shipment ids are left out, because neither their purpose nor
+ * their path is known.
  */
 export const operations = {
   'common.token': shown('POST', '/token'),

@@ -1,9 +1,9 @@
 import type { OperationName } from './operations.ts';
 
 /**
- * Members of payloads that we require although docs/interface.md does not say that the service needs them
- * (docs/assumptions.md). The switch `optional` of the operation makes them optional. `items.sku` is the member `sku` of
- * each entry of `items`.
+ * Members of payloads that we require although docs/interface.md does not say that the service
+ * needs them (docs/assumptions.md). The switch `optional` of the operation makes them optional.
+ * `items.sku` is the member `sku` of each entry of `items`.
  */
 export const optionalMembers = {
   'v3.orders.create': [

@@ -18,8 +18,8 @@ interface DirectHost {
 const splitEntries = (text: string) => text.split(/[,\s]+/).filter(Boolean);
 
 /**
- * Finds entries of NO_PROXY that the HTTP library would ignore without a word. They matter only if there is a proxy: a
- * machine may have NO_PROXY for other programs.
+ * Finds entries of NO_PROXY that the HTTP library would ignore without a word. They matter only if
+ * there is a proxy: a machine may have NO_PROXY for other programs.
  */
 export function findProxyProblems({
   HTTP_PROXY,
@@ -47,7 +47,10 @@ function parseDirectHost(entry: string): DirectHost | null {
   return isSpelledAsInUrl(name) ? { name, port: Number(port), below: prefix === '*.' } : null;
 }
 
-/** Divides an entry into host and port; the port is empty if there is none. An IPv6 address with a port has brackets. */
+/**
+ * Divides an entry into host and port; the port is empty if there is none. An IPv6 address with a
+ * port has brackets.
+ */
 function splitPort(text: string): { readonly host: string; readonly port: string } {
   const end = text.indexOf(']');
   if (text.startsWith('[') && end > 0 && /^(:|$)/.test(text.slice(end + 1)))
@@ -67,7 +70,10 @@ function isSpelledAsInUrl(name: string): boolean {
   );
 }
 
-/** Returns the proxy that requests to an address go by, without its password; null if they go direct. */
+/**
+ * Returns the proxy that requests to an address go by, without its password; null if they go
+ * direct.
+ */
 export function findProxy(
   settings: ProxySettings,
   { protocol, hostname, port }: URL,

@@ -1,7 +1,10 @@
 import { CronExpressionParser } from 'cron-parser';
 
 export type Schedule =
-  /** With `slowMs`, a job runs every `everyMs` while something moves, and less often the longer nothing does. */
+  /**
+   * With `slowMs`, a job runs every `everyMs` while something moves, and less often the longer
+   * nothing does.
+   */
   | { readonly kind: 'every'; readonly everyMs: number; readonly slowMs?: number }
   | { readonly kind: 'cron'; readonly pattern: string }
   | { readonly kind: 'on-request' }
@@ -13,13 +16,18 @@ const scheduleForms = '30s, 2m, 6h, 1d, a 5-field cron expression (UTC), or off'
 /** Returns true if the schedule starts runs by itself: it is neither off nor on request. */
 export const isAutomatic = ({ kind }: Schedule): boolean => kind === 'every' || kind === 'cron';
 
-/** Reads a span such as `30s`, `2m`, `6h` or `1d` as milliseconds. Returns null for any other text. */
+/**
+ * Reads a span such as `30s`, `2m`, `6h` or `1d` as milliseconds. Returns null for any other text.
+ */
 export function parseSpanMs(text: string): number | null {
   const match = /^([1-9]\d{0,8})([smhd])$/.exec(text);
   return match?.[1] && match[2] ? Number(match[1]) * unitMs[match[2] as keyof typeof unitMs] : null;
 }
 
-/** Writes a span in the form that `parseSpanMs` reads, in the largest unit that gives a whole number. */
+/**
+ * Writes a span in the form that `parseSpanMs` reads, in the largest unit that gives a whole
+ * number.
+ */
 export function writeSpan(ms: number): string {
   const [unit, size] = Object.entries(unitMs).findLast(([, size]) => ms % size === 0) ?? [
     's',

@@ -64,7 +64,10 @@ export const entrySchema = z.strictObject({
 
 const switchNames = Object.keys(switches) as SwitchName[];
 
-/** Returns the switches that `WAREHOUSE_OPERATIONS_FILE` has set, such as `optional of v3.orders.create`. */
+/**
+ * Returns the switches that `WAREHOUSE_OPERATIONS_FILE` has set, such as `optional of
+ * v3.orders.create`.
+ */
 export const listSetSwitches = (inUse: Operations): string[] =>
   (Object.keys(inUse) as OperationName[]).flatMap((operation) => {
     const builtIn: Operation = operations[operation];
@@ -73,7 +76,10 @@ export const listSetSwitches = (inUse: Operations): string[] =>
     return switchNames.filter(isSet).map((name) => `${name} of ${operation}`);
   });
 
-/** Returns the problems of an operation's switches: they belong to other operations, or name members they cannot. */
+/**
+ * Returns the problems of an operation's switches: they belong to other operations, or name members
+ * they cannot.
+ */
 export function findSwitchProblems(operation: OperationName, entry: Partial<Operation>): string[] {
   const problems = switchNames
     .filter((name) => entry[name] !== undefined && !switches[name].operations.includes(operation))

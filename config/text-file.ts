@@ -23,8 +23,8 @@ export function readTextFile(path: string): string {
 
 /**
  * Reads a secret from a file, without the line ends behind it.
- * @throws Error if the file cannot be read, if it is empty and must not be, or if it holds more than a secret, which
- *   would be refused later without a hint. Its message never holds the content
+ * @throws Error if the file cannot be read, if it is empty and must not be, or if it holds more
+ *   than a secret, which would be refused later without a hint. Its message never holds the content
  */
 export function readSecretFile(path: string, { mayBeEmpty = false } = {}): string {
   const secret = readTextFile(path).replace(/[\r\n]+$/, '');
@@ -44,7 +44,9 @@ export type OpenAccess = 'write' | 'read' | null;
 /** Folder of the files that a container engine makes for one container. No other user sees it. */
 const containerSecrets = '/run/secrets/';
 
-/** Finds what every user of this machine may do with a file, by its mode and those of its folders. */
+/**
+ * Finds what every user of this machine may do with a file, by its mode and those of its folders.
+ */
 export function findOpenAccess(path: string): OpenAccess {
   const full = resolve(path);
   if (process.platform === 'win32' || full.startsWith(containerSecrets)) return null;
@@ -54,7 +56,8 @@ export function findOpenAccess(path: string): OpenAccess {
   const readMode = (name: string) => statSync(name, { throwIfNoEntry: false })?.mode ?? 0;
 
   if (!folders.every((folder) => readMode(folder) & 0o001)) return null;
-  // Who may write to a folder can put another file in the place of one, unless only owners may delete (mode 1777).
+  // Who may write to a folder can put another file in the place of one, unless only owners may
+  // delete (mode 1777).
   const [nearest = '/'] = folders;
   const isReplaceable = (readMode(nearest) & 0o1002) === 0o002;
   if (readMode(full) & 0o002 || isReplaceable) return 'write';

@@ -8,8 +8,8 @@ import { parseConnectionUrl } from './values.ts';
 const sslModes = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
 
 /**
- * Finds problems of the settings of TLS before anything connects: Node ignores a file of authorities that it cannot read,
- * and pg fails late and without naming the setting.
+ * Finds problems of the settings of TLS before anything connects: Node ignores a file of
+ * authorities that it cannot read, and pg fails late and without naming the setting.
  */
 export function findTlsProblems(env: Readonly<Record<string, string | undefined>>): string[] {
   const problems: string[] = [];
@@ -40,7 +40,9 @@ export function findTlsProblems(env: Readonly<Record<string, string | undefined>
   return problems;
 }
 
-/** Returns the result of `work`, or undefined if it fails: then it adds the problem with its reason. */
+/**
+ * Returns the result of `work`, or undefined if it fails: then it adds the problem with its reason.
+ */
 type Attempt = <T>(setting: string, work: () => T, remedy: string) => T | undefined;
 
 /** Finds problems of the parameters of a Postgres URL. `database` begins each of them. */

@@ -48,7 +48,8 @@ export const webhookSecret = z
   );
 
 /**
- * Parses the URL of a server. Returns null if it is not a URL. A Postgres URL without a host (a socket) gets localhost.
+ * Parses the URL of a server. Returns null if it is not a URL. A Postgres URL without a host (a
+ * socket) gets localhost.
  */
 export function parseConnectionUrl(text: string): URL | null {
   const withHost = text.replace(/^([a-z]+:\/\/(?:[^@/]*@)?)(?=\/)/, '$1localhost');

@@ -2,8 +2,8 @@ import { pullTrackTrace } from '../src/pull/track-trace.ts';
 import type { Job } from '../src/schedule/job.ts';
 
 /**
- * The job that reads where packages are. It runs at most once an hour, even if scheduled more often (docs/interface.md,
- * 5.1 Values).
+ * The job that reads where packages are. It runs at most once an hour, even if scheduled more often
+ * (docs/interface.md, 5.1 Values).
  */
 export const trackTraceJob: Job = {
   queue: 'poll',

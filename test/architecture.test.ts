@@ -7,8 +7,8 @@ import { findCycles, parseImports } from './helpers/imports.ts';
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 /**
- * The rooms of the house, from the ground up. A room may import from itself and from the rooms before it.
- * docs/architecture.md says what each one does.
+ * The rooms of the house, from the ground up. A room may import from itself and from the rooms
+ * before it. docs/architecture.md says what each one does.
  */
 const rooms = [
   'config',
@@ -26,7 +26,10 @@ const rooms = [
   'src/cli',
 ] as const;
 
-/** Rooms that may import only these rooms: leaves, and the sandbox, which shares nothing with `src/service`. */
+/**
+ * Rooms that may import only these rooms: leaves, and the sandbox, which shares nothing with
+ * `src/service`.
+ */
 const onlyFrom: Readonly<Record<string, readonly string[]>> = {
   'src/core': [],
   'src/sandbox': ['src/core'],

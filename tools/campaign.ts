@@ -1,10 +1,13 @@
 /**
  * Runs long tests at full length:
- * - `npm run campaign -- 1-20`: 30 virtual days each (test/e2e/campaigns/campaign.test.ts), one campaign per seed
- * - `npm run campaign:push -- 10000`: pushes many orders under many kinds of failures (test/e2e/campaigns/push.test.ts);
- *   with `--without-look-ups`, the service finds no order by its number
- * - `npm run campaign:daemon`: a quarter of an hour, in which queues are emptied, workers are killed and stopped, servers
- *   are away for a minute, clients are slow, and track-trace runs for ten hours
+ * - `npm run campaign -- 1-20`: 30 virtual days each (test/e2e/campaigns/campaign.test.ts), one
+ *   campaign per seed
+ * - `npm run campaign:push -- 10000`: pushes many orders under many kinds of failures
+ *   (test/e2e/campaigns/push.test.ts); with `--without-look-ups`, the service finds no order by its
+ *   number
+ * - `npm run campaign:daemon`: a quarter of an hour, in which queues are emptied, workers are
+ *   killed and stopped, servers are away for a minute, clients are slow, and track-trace runs for
+ *   ten hours
  */
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';

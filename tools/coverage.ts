@@ -1,6 +1,7 @@
 /**
- * Prints a page with the tests that cover each operation of the sandbox. A test covers an operation if it is in a block with
- * the operation's name. With `--check`, prints only a summary. Fails if an operation has no test.
+ * Prints a page with the tests that cover each operation of the sandbox. A test covers an operation
+ * if it is in a block with the operation's name. With `--check`, prints only a summary. Fails if an
+ * operation has no test.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

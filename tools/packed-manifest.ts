@@ -1,7 +1,8 @@
 /**
- * Replaces package.json while `npm pack` or `npm publish` reads it, and in the image. The bundle contains most
- * dependencies; who installs the package needs only those outside it. In the checkout, `dependencies` names all, for
- * `npm audit` and `npm run sbom`. With `restore`, the original comes back.
+ * Replaces package.json while `npm pack` or `npm publish` reads it, and in the image. The bundle
+ * contains most dependencies; who installs the package needs only those outside it. In the
+ * checkout, `dependencies` names all, for `npm audit` and `npm run sbom`. With `restore`, the
+ * original comes back.
  */
 import { copyFileSync, existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { external } from '../rolldown.config.ts';

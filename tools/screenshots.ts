@@ -13,8 +13,8 @@ import { launchBrowser } from '../test/helpers/processes/chromium.ts';
 import { SandboxControl } from '../test/helpers/sandbox-control.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 
-// `npm run screenshots` makes the pictures in docs/images: the overview of the demo, with a dead row in its outbox, and
-// the page of a sandbox.
+// `npm run screenshots` makes the pictures in docs/images: the overview of the demo, with a dead
+// row in its outbox, and the page of a sandbox.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = `${root}docs/images`;

@@ -1,7 +1,8 @@
 /**
  * Runs the integration tests against images of Postgres and Redis, which testcontainers starts:
- * `npm run test:containers [-- PATH…]`. TEST_POSTGRES_IMAGE and TEST_REDIS_IMAGE name other images. Without a container
- * engine it says that nothing was tested, and fails only if CONTAINERS=required is set.
+ * `npm run test:containers [-- PATH…]`. TEST_POSTGRES_IMAGE and TEST_REDIS_IMAGE name other images.
+ * Without a container engine it says that nothing was tested, and fails only if CONTAINERS=required
+ * is set.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

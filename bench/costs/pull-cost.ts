@@ -1,6 +1,7 @@
 /**
- * Tells what a page of a first load and of a rescan costs: the CPU of each process, and the statements of Postgres.
- * `node bench/costs/pull-cost.ts [SHIPMENTS] [CHECKOUT] [PROFILE.cpuprofile]`. These figures depend little on other load.
+ * Tells what a page of a first load and of a rescan costs: the CPU of each process, and the
+ * statements of Postgres. `node bench/costs/pull-cost.ts [SHIPMENTS] [CHECKOUT]
+ * [PROFILE.cpuprofile]`. These figures depend little on other load.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
@@ -10,7 +11,9 @@ import { collectOutput, openStand, readLastRate, type Stand } from '../stand/sta
 const [, , shipments = '20000', checkout, profile] = process.argv;
 const pages = Number(shipments) / 100;
 
-/** Returns the CPU in ms of all children that a process has waited for, and of its living children. */
+/**
+ * Returns the CPU in ms of all children that a process has waited for, and of its living children.
+ */
 function readTreeCpuMs(pid: number): number {
   const children = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

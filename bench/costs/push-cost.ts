@@ -1,7 +1,8 @@
 /**
- * Measures where the time of a pushed order goes: `node bench/costs/push-cost.ts [LATENCY] [AT_A_TIME] [ORDERS] [CHECKOUT]
- * [PROFILE_FOLDER]`. Prints the orders per second, the CPU per order of worker, Postgres and service, and the statements
- * that Postgres spent most time on, planning included. With a folder, the worker writes a CPU profile there.
+ * Measures where the time of a pushed order goes: `node bench/costs/push-cost.ts [LATENCY]
+ * [AT_A_TIME] [ORDERS] [CHECKOUT] [PROFILE_FOLDER]`. Prints the orders per second, the CPU per
+ * order of worker, Postgres and service, and the statements that Postgres spent most time on,
+ * planning included. With a folder, the worker writes a CPU profile there.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { printLine, readCpuMs, round } from '../stand/measure.ts';

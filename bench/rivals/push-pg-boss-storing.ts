@@ -1,6 +1,7 @@
 /**
- * Sends orders with one pg-boss job per order, and stores what each answer shows: the order, its items and its addresses
- * in the tables of the product, with one statement, and the result with the job.
+ * Sends orders with one pg-boss job per order, and stores what each answer shows: the order, its
+ * items and its addresses in the tables of the product, with one statement, and the result with the
+ * job.
  */
 import pg from 'pg';
 import { PgBoss } from 'pg-boss';

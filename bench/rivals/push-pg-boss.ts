@@ -11,7 +11,8 @@ await boss.insert(
   name,
   numbers.map((number) => ({ data: { number } })),
 );
-// One worker per concurrent request, each with batches of ten jobs. Workers do not wait while batches are full.
+// One worker per concurrent request, each with batches of ten jobs. Workers do not wait while
+// batches are full.
 const options = {
   localConcurrency: rivalOptions.concurrency,
   batchSize: 10,

@@ -1,6 +1,6 @@
 /**
- * Serves subscriptions with two items each in the shape that @supabase/stripe-sync-engine reads: `stripe-server.ts
- * COUNT`.
+ * Serves subscriptions with two items each in the shape that @supabase/stripe-sync-engine reads:
+ * `stripe-server.ts COUNT`.
  */
 import { createServer } from 'node:http';
 

@@ -1,9 +1,13 @@
-/** Runs one backfill of @supabase/stripe-sync-engine, as in its README: `stripe-sync.ts DATABASE_URL PORT`. */
+/**
+ * Runs one backfill of @supabase/stripe-sync-engine, as in its README: `stripe-sync.ts DATABASE_URL
+ * PORT`.
+ */
 import { createRequire } from 'node:module';
 import pg from 'pg';
 import Stripe from 'stripe';
 
-// Uses the CommonJS build: the module build does not find its migrations (0.48.5 uses __dirname there).
+// Uses the CommonJS build: the module build does not find its migrations (0.48.5 uses __dirname
+// there).
 const { runMigrations, StripeSync } = createRequire(import.meta.url)(
   '@supabase/stripe-sync-engine',
 ) as typeof import('@supabase/stripe-sync-engine');
@@ -12,7 +16,8 @@ const [, , databaseUrl = '', port = ''] = process.argv;
 // The migrations of the engine support only this schema.
 const schema = 'stripe';
 await runMigrations({ databaseUrl, schema });
-// The engine looks up the items of each subscription without an index. With this index it does not get slower per row.
+// The engine looks up the items of each subscription without an index. With this index it does not
+// get slower per row.
 const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
 await pool.query(`create index on ${schema}.subscription_items (subscription)`);
 await pool.end();

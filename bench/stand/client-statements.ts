@@ -13,7 +13,10 @@ import { measureMedian } from './status-time.ts';
 
 const rounds = 11;
 
-/** Measures the statements that every worker repeats for all clients, with 50, 1,000 and 10,000 clients. */
+/**
+ * Measures the statements that every worker repeats for all clients, with 50, 1,000 and 10,000
+ * clients.
+ */
 export async function measureStatements(): Promise<void> {
   const postgres = await startEmbeddedPostgres();
   await migrateDatabase(postgres.url, silentLogger);

@@ -55,7 +55,10 @@ async function readRedis(server: TestRedis | null): Promise<{ commands: number; 
   };
 }
 
-/** Reads the parent and the processor time of a process, without and with its children that have ended. */
+/**
+ * Reads the parent and the processor time of a process, without and with its children that have
+ * ended.
+ */
 function readStat(pid: number): { parent: number; ownMs: number; withEndedMs: number } {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
   const [own, ended] = [
@@ -65,7 +68,10 @@ function readStat(pid: number): { parent: number; ownMs: number; withEndedMs: nu
   return { parent: Number(fields[1]), ownMs: own * 10, withEndedMs: (own + ended) * 10 };
 }
 
-/** Returns the processor time of a process and its children, such as Postgres and its sessions, also ended ones. */
+/**
+ * Returns the processor time of a process and its children, such as Postgres and its sessions, also
+ * ended ones.
+ */
 function readTreeCpuMs(root: number): number {
   let sum = readStat(root).withEndedMs;
   for (const name of readdirSync('/proc')) {

@@ -24,7 +24,10 @@ export interface FleetCase {
   readonly clients: number;
   readonly workers: number;
   readonly queue: 'Postgres' | 'Redis';
-  /** Streams are polled this many times as often as by default, as if there were as many times more clients. */
+  /**
+   * Streams are polled this many times as often as by default, as if there were as many times more
+   * clients.
+   */
   readonly speed: number;
   readonly seconds: number;
 }
@@ -34,7 +37,10 @@ const burstMs = 40_000;
 /** Milliseconds after the start of the workers that are not measured. */
 const settleMs = 10_000;
 
-/** Records when each run began, and when it was due. A table without WAL, so that the record costs little. */
+/**
+ * Records when each run began, and when it was due. A table without WAL, so that the record costs
+ * little.
+ */
 const recorder = `
   create unlogged table public.bench_starts (late_ms float8 not null, at timestamptz not null default clock_timestamp());
   create function public.bench_record() returns trigger language plpgsql as $$
@@ -47,7 +53,10 @@ const recorder = `
     when (new.last_started_at is distinct from old.last_started_at and new.stream is not null and isfinite(old.due_at))
     execute function public.bench_record()`;
 
-/** Returns the interval of a default schedule; of two, the shorter one, as if something moved all the time. */
+/**
+ * Returns the interval of a default schedule; of two, the shorter one, as if something moved all
+ * the time.
+ */
 function toEveryMs(text: string): number {
   const schedule = parseSchedule(text);
   return schedule.kind === 'every' ? schedule.everyMs : Number.NaN;
@@ -62,7 +71,10 @@ function makeSchedules(speed: number): Record<string, string> {
   return Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), toSchedule(job)]));
 }
 
-/** Measures workers for many clients whose lists are empty: polls by their schedules, then all polls due at once. */
+/**
+ * Measures workers for many clients whose lists are empty: polls by their schedules, then all polls
+ * due at once.
+ */
 export async function measureFleet(wanted: FleetCase): Promise<object> {
   const stand = await openStand();
   const redis =
@@ -106,7 +118,10 @@ async function measureWorkers(
   return { ...wanted, startMs: round(startMs), polls, burst, stopMs: round(Math.max(...stop)) };
 }
 
-/** Stores the polls as if workers had kept their schedules until now, so that nothing is late at the start. */
+/**
+ * Stores the polls as if workers had kept their schedules until now, so that nothing is late at the
+ * start.
+ */
 async function fillJobs(
   stand: Stand,
   clients: number,
@@ -178,7 +193,9 @@ async function measureBurst(stand: Stand, fleet: FleetProcesses) {
   return { left, ...toRates(before, after, (performance.now() - startedAtMs) / 1_000) };
 }
 
-/** Measures polls by their schedules: how late they begin, how old the data is, and what they cost. */
+/**
+ * Measures polls by their schedules: how late they begin, how old the data is, and what they cost.
+ */
 async function measurePolls(stand: Stand, fleet: FleetProcesses, seconds: number) {
   const [{ at } = { at: null }] = await stand.query<{ at: Date }>('select clock_timestamp() as at');
   const before = await readFleetMeter(stand, fleet);

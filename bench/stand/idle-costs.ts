@@ -73,7 +73,10 @@ export interface Served {
   readonly close: () => Promise<void>;
 }
 
-/** Starts a worker for clients with 90 shipments each, and waits for its first loads. No list has more than one page. */
+/**
+ * Starts a worker for clients with 90 shipments each, and waits for its first loads. No list has
+ * more than one page.
+ */
 export async function openServed({
   clients,
   redis,
@@ -122,7 +125,10 @@ export async function measureIdle({ measureMs, ...served }: Case): Promise<Meter
   }
 }
 
-/** Computes the cost of a poll that finds nothing new, from a worker that polls often and one that polls rarely. */
+/**
+ * Computes the cost of a poll that finds nothing new, from a worker that polls often and one that
+ * polls rarely.
+ */
 export function computePollCost(often: Meter, rarely: Meter) {
   const polls = often.polls - rarely.polls;
   return {

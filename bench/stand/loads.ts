@@ -17,7 +17,8 @@ export async function seedShipments({ sandbox }: Stand, shipments: number): Prom
 }
 
 /**
- * Returns the rows per second of @supabase/stripe-sync-engine for equally many rows from a server that imitates Stripe.
+ * Returns the rows per second of @supabase/stripe-sync-engine for equally many rows from a server
+ * that imitates Stripe.
  */
 async function measureStripeSync(stand: Stand, shipments: number): Promise<number> {
   const server = stand.start([toRivalPath('stripe-server'), String(shipments)]);

@@ -24,8 +24,8 @@ export const round = (value: number) =>
   Number.isFinite(value) ? Number(value.toPrecision(3)) : value;
 
 /**
- * Measures subjects by turns, so that other load on the machine affects all of them. Each round measures each subject
- * once, and begins with another one.
+ * Measures subjects by turns, so that other load on the machine affects all of them. Each round
+ * measures each subject once, and begins with another one.
  * @param prepare prepares a round; not measured
  * @returns the values of each subject by its name, one per round
  */
@@ -63,7 +63,8 @@ export function saveResults(name: string, results: object): void {
   mkdirSync(folder, { recursive: true });
   const git = (...args: string[]) =>
     spawnSync('git', args, { cwd: folder, encoding: 'utf8' }).stdout.trim();
-  // Ignores changes in the results folder: every benchmark changes it, and it is not part of the program.
+  // Ignores changes in the results folder: every benchmark changes it, and it is not part of the
+  // program.
   const changed = git('status', '--porcelain', '--', ':/', ':!.') !== '';
   const commit = git('rev-parse', '--short', 'HEAD') + (changed ? ', changed' : '');
   const document = {
@@ -91,7 +92,9 @@ export function readResidentMb(pid: number | undefined): number {
   );
 }
 
-/** Returns the user and system time of a process in ms, in steps of 10 ms; 0 if this is not Linux. */
+/**
+ * Returns the user and system time of a process in ms, in steps of 10 ms; 0 if this is not Linux.
+ */
 export function readCpuMs(pid: number | undefined): number {
   if (process.platform !== 'linux') return 0;
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];

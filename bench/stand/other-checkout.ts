@@ -24,7 +24,10 @@ export interface OtherCheckout {
   readonly title: string;
 }
 
-/** Checks a commit out into a temporary folder, with the dependencies of this checkout. The folder goes at the exit. */
+/**
+ * Checks a commit out into a temporary folder, with the dependencies of this checkout. The folder
+ * goes at the exit.
+ */
 export function checkOut(revision: string): OtherCheckout {
   const commit = git('rev-parse', '--verify', '--end-of-options', `${revision}^{commit}`);
   const parent = mkdtempSync(join(tmpdir(), 'fulfilment-sync-before-'));

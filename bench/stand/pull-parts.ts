@@ -61,7 +61,9 @@ export class PageReader {
   }
 }
 
-/** Returns the query after the last page. By default, the sandbox's cursor is the last id of a page. */
+/**
+ * Returns the query after the last page. By default, the sandbox's cursor is the last id of a page.
+ */
 function lastQuery(query: string, data: Page): string {
   const after = new URLSearchParams(query);
   const last = data.at(-1)?.id;

@@ -3,7 +3,9 @@ import { type Figures, measureByTurns } from './measure.ts';
 import { computeRate, pushOrders } from './push-orders.ts';
 import { collectOutput, endProcess, openStand, type Stand, schedulesOff } from './stand.ts';
 
-/** One measurement: its latency, its number of requests at the same time, and its orders per round. */
+/**
+ * One measurement: its latency, its number of requests at the same time, and its orders per round.
+ */
 export interface Cell {
   readonly latencyMs: number;
   readonly concurrency: number;
@@ -41,8 +43,8 @@ async function measureRival(
 }
 
 /**
- * Measures one cell on a new Postgres and a new sandbox, so that earlier cells do not affect it. Returns orders per
- * second of the product and its rivals.
+ * Measures one cell on a new Postgres and a new sandbox, so that earlier cells do not affect it.
+ * Returns orders per second of the product and its rivals.
  */
 export async function measureCell(
   cell: Cell,

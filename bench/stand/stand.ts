@@ -29,7 +29,10 @@ export const schedulesOff = Object.fromEntries(
   jobNames.map((job) => [toScheduleVariable(job), 'off']),
 );
 
-/** A migrated Postgres, a sandbox in a separate process, and ways to start the commands of the measured program. */
+/**
+ * A migrated Postgres, a sandbox in a separate process, and ways to start the commands of the
+ * measured program.
+ */
 export interface Stand {
   readonly url: string;
   readonly sandbox: SandboxControl;
@@ -40,7 +43,9 @@ export interface Stand {
   query<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>;
   /** Starts a program. */
   start(program: readonly string[], more?: Readonly<Record<string, string>>): ChildProcess;
-  /** Runs a command to its end, and returns its output. Throws if it fails, unless `anyEnd` is true. */
+  /**
+   * Runs a command to its end, and returns its output. Throws if it fails, unless `anyEnd` is true.
+   */
   run(
     args: readonly string[],
     more?: Readonly<Record<string, string>>,
@@ -58,7 +63,8 @@ export interface Stand {
 
 /**
  * Starts a Postgres and a sandbox, and migrates the database.
- * @param checkout folder of the measured program; the sandbox and the Postgres are always those of this checkout
+ * @param checkout folder of the measured program; the sandbox and the Postgres are always those of
+ *   this checkout
  */
 export async function openStand(
   clients: readonly string[] = ['default'],
@@ -133,7 +139,10 @@ export async function openStand(
   };
 }
 
-/** Creates the settings for these clients, which replace those for one client. `close` deletes the clients file. */
+/**
+ * Creates the settings for these clients, which replace those for one client. `close` deletes the
+ * clients file.
+ */
 export function createSettings({ env, sandbox }: Stand, clients: readonly string[]) {
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-bench-'));
   const file = join(folder, 'clients.json');
@@ -185,7 +194,10 @@ async function waitForLine(child: ChildProcess, text: string): Promise<string> {
   throw new Error(`A process ended before it wrote ${text}`);
 }
 
-/** Returns the rows per second of the last run or rescan, from its times in sync.runs or sync.rescans. */
+/**
+ * Returns the rows per second of the last run or rescan, from its times in sync.runs or
+ * sync.rescans.
+ */
 export async function readLastRate(
   stand: Stand,
   ledger: 'runs' | 'rescans',

@@ -1,6 +1,6 @@
 /**
- * A service with empty lists, far lighter than the sandbox: `node bench/stand/stub-service.ts`. It prints its port.
- * `GET /_count` returns the number of requests.
+ * A service with empty lists, far lighter than the sandbox: `node bench/stand/stub-service.ts`. It
+ * prints its port. `GET /_count` returns the number of requests.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,4 +1,7 @@
-/** The words and options that the commands share: parsing, errors, printing, and the database of a command. */
+/**
+ * The words and options that the commands share: parsing, errors, printing, and the database of a
+ * command.
+ */
 
 import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
@@ -28,7 +31,9 @@ export class UsageError extends CodedError {
 /** Names of the streams, for help. Commands check the names themselves. */
 export const streamNames = Object.values(polledStreams);
 
-/** Adds a command with its help. `examples` are lines that call it; `notes` are lines above them. */
+/**
+ * Adds a command with its help. `examples` are lines that call it; `notes` are lines above them.
+ */
 export function addCommand(
   parent: Command,
   name: string,
@@ -41,7 +46,9 @@ export function addCommand(
   return parent.command(name).description(description).addHelpText('after', help);
 }
 
-/** Returns an action of Commander. The result of the command becomes the exit code of the process. */
+/**
+ * Returns an action of Commander. The result of the command becomes the exit code of the process.
+ */
 export const exitWith =
   <Words extends unknown[]>(command: (...words: Words) => Promise<number>) =>
   async (...words: Words): Promise<void> => {
@@ -120,10 +127,16 @@ export async function confirm(question: string, refusal: string): Promise<void> 
   }
 }
 
-/** Writes text to standard output. Control characters, which words of others may have, are shown by their code. */
+/**
+ * Writes text to standard output. Control characters, which words of others may have, are shown by
+ * their code.
+ */
 export const print = (text: string): void => printStyled(toVisible(text));
 
-/** Writes text that has styles of a terminal, such as a table. The words of others in it must be visible already. */
+/**
+ * Writes text that has styles of a terminal, such as a table. The words of others in it must be
+ * visible already.
+ */
 export function printStyled(text: string): void {
   process.stdout.write(`${text}\n`);
 }
@@ -150,7 +163,8 @@ export function readOperatorName(): string {
 }
 
 /**
- * Opens the database for a command that executes no runs, calls `work`, and closes the database afterwards.
+ * Opens the database for a command that executes no runs, calls `work`, and closes the database
+ * afterwards.
  * @throws SchemaError if the schema does not fit this version
  */
 export async function withDatabase<T>(
@@ -178,7 +192,8 @@ export async function withDatabase<T>(
 export const findStream = (name: string): Stream => findByName(streams, name, 'no stream');
 
 /**
- * Returns what `refetch` reads: a stream, or return authorizations, which the service does not list.
+ * Returns what `refetch` reads: a stream, or return authorizations, which the service does not
+ * list.
  * @throws UsageError if nothing has this name; it lists all names
  */
 export const findRefetchable = (name: string): RefetchableResource =>
@@ -202,12 +217,15 @@ function findByName<T extends { readonly name: string }>(
 
 const closing = new AbortController();
 
-/** Aborts when nobody reads the standard output any more. Commands that only show something then end. */
+/**
+ * Aborts when nobody reads the standard output any more. Commands that only show something then
+ * end.
+ */
 export const outputClosed: AbortSignal = closing.signal;
 
 /**
- * Keeps the process alive when the reader of its output ends first, as in `reconcile | head -1`. What a command does in
- * the database must not depend on who reads its lines.
+ * Keeps the process alive when the reader of its output ends first, as in `reconcile | head -1`.
+ * What a command does in the database must not depend on who reads its lines.
  */
 export function outliveReaders(): void {
   for (const stream of [process.stdout, process.stderr])
@@ -217,7 +235,10 @@ export function outliveReaders(): void {
     });
 }
 
-/** Creates a signal that aborts on SIGTERM or SIGINT. A second SIGTERM or SIGINT ends the process at once. */
+/**
+ * Creates a signal that aborts on SIGTERM or SIGINT. A second SIGTERM or SIGINT ends the process at
+ * once.
+ */
 export function createStopSignal(onStop?: (cause: string) => void): AbortSignal {
   const stop = new AbortController();
   const onSignal = (cause: string) => {

@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** The oldest major version of Node that the dependencies support. package.json names the same version. */
+/**
+ * The oldest major version of Node that the dependencies support. package.json names the same
+ * version.
+ */
 const oldestNode = 24;
 
 // Import everything dynamically: an older Node would fail while it loads the dependencies.

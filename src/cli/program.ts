@@ -7,7 +7,10 @@ import { CodedError, describeError } from '../core/errors.ts';
 import { version } from '../core/version.ts';
 import { printError, UsageError } from './command-line.ts';
 
-/** The commands in the order of the help, each with the file that has its options, its help and its code. */
+/**
+ * The commands in the order of the help, each with the file that has its options, its help and its
+ * code.
+ */
 const files: readonly {
   readonly names: readonly string[];
   readonly load: () => Promise<(cli: Command) => void>;
@@ -61,7 +64,10 @@ export async function runCli(words: readonly string[] = process.argv.slice(2)): 
   }
 }
 
-/** Creates the command line with the commands that the words name; with all commands if they name none. */
+/**
+ * Creates the command line with the commands that the words name; with all commands if they name
+ * none.
+ */
 export async function createCli(words: readonly string[] = []): Promise<Command> {
   const cli = new Command('fulfilment-sync')
     .description("Keeps an ERP's Postgres tables in step with a warehouse fulfilment service.")
@@ -96,7 +102,10 @@ function isUnreachable(error: unknown): boolean {
   );
 }
 
-/** Writes the error to standard error, and returns the exit code: 2 for wrong usage or configuration, else 1. */
+/**
+ * Writes the error to standard error, and returns the exit code: 2 for wrong usage or
+ * configuration, else 1.
+ */
 function reportError(error: unknown): number {
   // Commander has written its message already. Help and version end with 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;

@@ -14,8 +14,8 @@ type Cell = string | number;
 export type Columns<Row> = Readonly<Record<string, (row: Row) => Value>>;
 
 /**
- * Formats rows as columns that are as wide as their longest cell. Numbers are aligned to the right. If the columns do
- * not fit, each row is a list.
+ * Formats rows as columns that are as wide as their longest cell. Numbers are aligned to the right.
+ * If the columns do not fit, each row is a list.
  * @param width characters of a line; by default those of the terminal
  */
 export function formatTable<Row>(
@@ -69,7 +69,10 @@ const green = ['ok', 'done'];
 const yellow = ['paused', 'warn'];
 const red = ['failed', 'fail', 'abandoned', 'dead', 'unknown', 'parked'];
 
-/** Returns the style of a word that names a state, and of numbers of rows that need a person; null: plain. */
+/**
+ * Returns the style of a word that names a state, and of numbers of rows that need a person; null:
+ * plain.
+ */
 function findStyle(text: string, heading: string): Parameters<typeof styleText>[0] | null {
   if (/dead|unknown/.test(heading)) return text === '0' ? null : 'red';
   if (heading !== 'state' && heading !== 'status') return null;

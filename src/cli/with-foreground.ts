@@ -1,6 +1,6 @@
 /**
- * This folder: code that the commands share: connections, the choice of clients, signals, printing. A command closes
- * everything that it opened before it ends.
+ * This folder: code that the commands share: connections, the choice of clients, signals, printing.
+ * A command closes everything that it opened before it ends.
  */
 
 import { readConfig } from '../../config/env.ts';
@@ -82,8 +82,8 @@ function describeNextDue({ reason, dueAt }: Extract<RunReport, { status: 'skippe
 }
 
 /**
- * Returns the exit code of a command: 0 if every run is done or was skipped, else 1. A run that was skipped because its
- * client is parked also gives 1.
+ * Returns the exit code of a command: 0 if every run is done or was skipped, else 1. A run that was
+ * skipped because its client is parked also gives 1.
  */
 export function exitCodeFor(reports: readonly RunReport[]): number {
   const isFine = (report: RunReport) =>

@@ -4,9 +4,15 @@ import { dayMs, hourMs, minuteMs } from './time.ts';
 export interface Pause {
   readonly firstMs: number;
   readonly longestMs: number;
-  /** Each pause is the former one times this factor. `linear`: the second is twice, the third three times the first. */
+  /**
+   * Each pause is the former one times this factor. `linear`: the second is twice, the third three
+   * times the first.
+   */
   readonly growth: number | 'linear';
-  /** `full`: the pause is a random part of its length, so that what failed together is not tried again together. */
+  /**
+   * `full`: the pause is a random part of its length, so that what failed together is not tried
+   * again together.
+   */
   readonly jitter: 'none' | 'full';
 }
 
@@ -30,7 +36,10 @@ export const makeFixedPause = (ms: number): Pause => ({
 /** Maximum wait before the service is asked again, even if its Retry-After is longer. */
 export const longestWaitMs = 15 * minuteMs;
 
-/** Every pause before something is tried again. docs/outbox.md and docs/operations.md name some of them. */
+/**
+ * Every pause before something is tried again. docs/outbox.md and docs/operations.md name some of
+ * them.
+ */
 export const pauses = {
   /** A request that only reads. */
   read: double(250, 4 * secondMs, 'full'),
@@ -47,15 +56,19 @@ export const pauses = {
   queueWorker: makeFixedPause(secondMs),
   /** A read by id that failed, or that found nothing new. */
   reread: double(minuteMs, dayMs),
-  /** A look-up of the packages of a shipment: the service did not answer, or its answer names no package of it. */
+  /**
+   * A look-up of the packages of a shipment: the service did not answer, or its answer names no
+   * package of it.
+   */
   failedParcelRead: makeFixedPause(hourMs),
   emptyParcelRead: makeFixedPause(dayMs),
   /** The call for track-trace, if there was no connection. */
   unsentTrackTrace: makeFixedPause(minuteMs),
 
   /**
-   * A row of the outbox after an attempt that was certainly not carried out, or that a 429, a 401 or a wrong path refused.
-   * If only reads failed, it begins with the fifth pause. After an attempt that may have been carried out, see `firstLookUp`.
+   * A row of the outbox after an attempt that was certainly not carried out, or that a 429, a 401
+   * or a wrong path refused. If only reads failed, it begins with the fifth pause. After an attempt
+   * that may have been carried out, see `firstLookUp`.
    */
   push: double(secondMs, longestWaitMs, 'full'),
   /** A row whose worker was lost before it sent the row. The first time there is no pause. */
@@ -63,20 +76,30 @@ export const pauses = {
   /** A row that waits for a rename; for one that is dead. */
   awaitedRename: makeFixedPause(15 * secondMs),
   deadRename: makeFixedPause(15 * minuteMs),
-  /** The service lists, if reading them for an unknown code failed, or if another worker reads them. */
+  /**
+   * The service lists, if reading them for an unknown code failed, or if another worker reads them.
+   */
   serviceLists: makeFixedPause(15 * secondMs),
   /** The first look-up of a row with an unknown outcome, and the following ones. */
   firstLookUp: makeFixedPause(secondMs),
   lookUp: double(2 * secondMs, 15 * minuteMs),
   /** The second of two absences that confirm each other. */
   secondAbsence: makeFixedPause(30 * secondMs),
-  /** All rows of a client whose service answers 429 without a Retry-After, while no row is done in between. */
+  /**
+   * All rows of a client whose service answers 429 without a Retry-After, while no row is done in
+   * between.
+   */
   tooFast: double(secondMs, 10 * secondMs),
-  /** A kind whose rows fail. Its first hold comes after several failures, and lasts half a second. */
+  /**
+   * A kind whose rows fail. Its first hold comes after several failures, and lasts half a second.
+   */
   failingKind: { firstMs: 250, longestMs: 10 * secondMs, growth: 1.15, jitter: 'none' },
   /** A kind whose path the service does not have. */
   wrongPath: makeFixedPause(15 * minuteMs),
-  /** The question to status/get, while pushes of a client are held because the service does not answer. */
+  /**
+   * The question to status/get, while pushes of a client are held because the service does not
+   * answer.
+   */
   statusQuestion: makeFixedPause(5 * secondMs),
   /** A settlement that the database did not commit. */
   settlement: makeFixedPause(500),
@@ -113,8 +136,8 @@ export function growPauseMs({ firstMs, longestMs, growth }: Pause, number: numbe
 }
 
 /**
- * Returns how long to wait, in milliseconds, after a failure that may have a Retry-After: not before it, but at most for
- * the longest pause.
+ * Returns how long to wait, in milliseconds, after a failure that may have a Retry-After: not
+ * before it, but at most for the longest pause.
  * @param number 1 for the first pause
  * @param random a number in [0, 1), for the jitter
  */

@@ -1,9 +1,12 @@
 /**
- * Compares the present database with the one that rows were sent from. A mark is the text that the SQL
- * function sync.database_mark returns: `<system identifier>/<database oid>/<oid of fulfilment.outbox>/<timeline>`.
+ * Compares the present database with the one that rows were sent from. A mark is the text that the
+ * SQL function sync.database_mark returns: `<system identifier>/<database oid>/<oid of
+ * fulfilment.outbox>/<timeline>`.
  */
 
-/** The difference between two marks. `timeline` alone means a failover or a point-in-time recovery. */
+/**
+ * The difference between two marks. `timeline` alone means a failover or a point-in-time recovery.
+ */
 export type DatabaseChange = 'none' | 'timeline' | 'table' | 'database' | 'server';
 
 /** Compares two marks and returns the largest difference. */

@@ -3,8 +3,8 @@
 import { longestWaitMs, type Pause, pauses, toPauseMs } from './backoff.ts';
 
 /**
- * The result of a post. `refused`: the receiver is there, and does not take this delivery. `away`: it does not answer, fails,
- * or asks to wait, which says nothing about the delivery.
+ * The result of a post. `refused`: the receiver is there, and does not take this delivery. `away`:
+ * it does not answer, fails, or asks to wait, which says nothing about the delivery.
  */
 export type Answer =
   | { readonly kind: 'taken' }
@@ -20,7 +20,10 @@ export type Answer =
 /** Answers below 500 that say that the receiver is busy. */
 const busyStatuses: ReadonlySet<number> = new Set([408, 425, 429]);
 
-/** Returns what an answer with this status means. A redirect concerns the address, and so every delivery. */
+/**
+ * Returns what an answer with this status means. A redirect concerns the address, and so every
+ * delivery.
+ */
 export function judgeStatus(status: number, retryAfterMs?: number): Answer {
   if (status >= 200 && status < 300) return { kind: 'taken' };
   const isRefusal = status >= 400 && status < 500 && !busyStatuses.has(status);
@@ -74,9 +77,10 @@ export interface ReceiverEnd extends ReceiverState {
 }
 
 /**
- * Judges a receiver after an attempt. Any answer about a delivery shows that it is there: then 1, 2, 4 and 8 deliveries are
- * posted at the same time. A failure counts only if the delivery never failed before, or if the receiver is away already:
- * one that always fails says nothing about the receiver. A 429 or a Retry-After always counts.
+ * Judges a receiver after an attempt. Any answer about a delivery shows that it is there: then 1,
+ * 2, 4 and 8 deliveries are posted at the same time. A failure counts only if the delivery never
+ * failed before, or if the receiver is away already: one that always fails says nothing about the
+ * receiver. A 429 or a Retry-After always counts.
  */
 export function judgeReceiver(
   state: ReceiverState,
@@ -112,8 +116,9 @@ export interface DueDelivery {
 }
 
 /**
- * Chooses which due deliveries are posted. Clients take turns, beginning after the one that was served last. A quarter of the
- * places is for those that were tried before, so that neither new ones nor these wait for the others.
+ * Chooses which due deliveries are posted. Clients take turns, beginning after the one that was
+ * served last. A quarter of the places is for those that were tried before, so that neither new
+ * ones nor these wait for the others.
  */
 export function chooseDue(
   due: readonly DueDelivery[],

@@ -1,5 +1,6 @@
 /**
- * The codes of all errors of this program. Logs, sync.runs, the outbox and scripts rely on them, and on SQLSTATEs.
+ * The codes of all errors of this program. Logs, sync.runs, the outbox and scripts rely on them,
+ * and on SQLSTATEs.
  */
 export type ErrorCode =
   // Requests to the service (docs/interface.md, 4.1 Outcomes).

@@ -1,6 +1,6 @@
 /**
- * This folder: pure functions: errors, retries, time, JSON, and the outcomes of attempts. Nothing here reads a
- * clock, a file or a database.
+ * This folder: pure functions: errors, retries, time, JSON, and the outcomes of attempts. Nothing
+ * here reads a clock, a file or a database.
  */
 
 import type { ErrorCode } from './error-codes.ts';
@@ -35,8 +35,8 @@ export interface WarehouseErrorDetails extends ErrorOptions {
 }
 
 /**
- * The error of a failed request to the service (docs/interface.md, 4.1 Outcomes). The message never holds a token, a
- * password or a body. If it repeats words of the service, they are quoted.
+ * The error of a failed request to the service (docs/interface.md, 4.1 Outcomes). The message never
+ * holds a token, a password or a body. If it repeats words of the service, they are quoted.
  */
 export class WarehouseError extends CodedError {
   readonly outcome: Outcome;
@@ -54,7 +54,9 @@ export class WarehouseError extends CodedError {
   }
 }
 
-/** Makes the error of an answer that cannot be read. The service may have carried out the request. */
+/**
+ * Makes the error of an answer that cannot be read. The service may have carried out the request.
+ */
 export const makeUndecodableError = (message: string): WarehouseError =>
   new WarehouseError('undecodable', message, { outcome: 'unknown' });
 
@@ -75,13 +77,15 @@ export const hasCode = (error: unknown, code: ErrorCode): error is CodedError =>
   error instanceof CodedError && error.code === code;
 
 /**
- * Returns true for an error without a code. Drivers (pg, ioredis) throw such errors if a connection has become useless.
+ * Returns true for an error without a code. Drivers (pg, ioredis) throw such errors if a connection
+ * has become useless.
  */
 export const isUncoded = (error: unknown): error is Error =>
   error instanceof Error && Object.getPrototypeOf(error) === Error.prototype && !('code' in error);
 
 /**
- * The error of a run whose lease went to another worker. The run must not write anything that it still has in memory.
+ * The error of a run whose lease went to another worker. The run must not write anything that it
+ * still has in memory.
  */
 export class LeaseLostError extends CodedError {
   constructor(client: string, name: string) {
@@ -92,7 +96,10 @@ export class LeaseLostError extends CodedError {
   }
 }
 
-/** The error of a run that was asked to stop. What it has committed stays, and the next run continues from there. */
+/**
+ * The error of a run that was asked to stop. What it has committed stays, and the next run
+ * continues from there.
+ */
 export class StoppedError extends CodedError {
   constructor() {
     super('stopped', 'The run was asked to stop');
@@ -109,14 +116,17 @@ export class NotYetError extends CodedError {
   }
 }
 
-/** Returns the error that ends the work of an aborted signal: the signal's own error, or else a StoppedError. */
+/**
+ * Returns the error that ends the work of an aborted signal: the signal's own error, or else a
+ * StoppedError.
+ */
 export function toStopError({ reason }: AbortSignal): Error {
   return reason instanceof Error && reason.name !== 'AbortError' ? reason : new StoppedError();
 }
 
 /**
- * Describes an error and its causes in one line for people: `outer: inner: innermost`. Words that may repeat sent or
- * received data are quoted, so that a log can leave them out.
+ * Describes an error and its causes in one line for people: `outer: inner: innermost`. Words that
+ * may repeat sent or received data are quoted, so that a log can leave them out.
  */
 export function describeError(error: unknown): string {
   const parts: string[] = [];
@@ -135,7 +145,10 @@ export function describeError(error: unknown): string {
 
 /** SQLSTATE classes whose messages repeat values: data exceptions and violated constraints. */
 const valueQuotingState = /^2[23][0-9A-Z]{3}$/;
-/** Names of errors whose messages never hold data of a row. Other errors, such as a TypeError, may show a value. */
+/**
+ * Names of errors whose messages never hold data of a row. Other errors, such as a TypeError, may
+ * show a value.
+ */
 const plainErrorNames = new Set([
   'Error',
   'AggregateError',
@@ -149,7 +162,8 @@ function describeOneError(error: Error, code: string): string {
   const isPlain =
     plainErrorNames.has(error.name) || /^(E[A-Z]+$|EAI_|ERR_TLS|ERR_SSL|UND_ERR_)/.test(code);
   const name = error.name === 'Error' || error.name === 'error' ? code : error.name;
-  // The name of a database error is `error`. Other errors, such as a SyntaxError, may show the text they failed on.
+  // The name of a database error is `error`. Other errors, such as a SyntaxError, may show the text
+  // they failed on.
   const isOpen = error.name === 'error' || isPlain;
   return isOpen && !valueQuotingState.test(code)
     ? error.message

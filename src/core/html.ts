@@ -1,6 +1,6 @@
 /**
- * Templates of HTML, and the elements that the pages of the worker and of the sandbox share. Every value is escaped,
- * unless a template made it.
+ * Templates of HTML, and the elements that the pages of the worker and of the sandbox share. Every
+ * value is escaped, unless a template made it.
  */
 
 import { toVisible } from './quote.ts';
@@ -33,8 +33,8 @@ function renderChild(value: Child): string {
 }
 
 /**
- * Escapes a text for the content of an element, or for an attribute in double quotes. Hidden characters are shown by their
- * codes, but the white space that people type in forms stays.
+ * Escapes a text for the content of an element, or for an attribute in double quotes. Hidden
+ * characters are shown by their codes, but the white space that people type in forms stays.
  */
 function escapeText(text: string): string {
   return toVisible(text, '\n\r\t')

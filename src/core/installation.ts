@@ -1,8 +1,9 @@
 import { extname } from 'node:path';
 
 /**
- * Locates the files that this program reads or starts at run time. Sources run from `src/`. The bundle has its code and
- * these files in one folder (rolldown.config.ts). Other modules must not build a path from their own location.
+ * Locates the files that this program reads or starts at run time. Sources run from `src/`. The
+ * bundle has its code and these files in one folder (rolldown.config.ts). Other modules must not
+ * build a path from their own location.
  */
 const isBundled = extname(import.meta.filename) === '.js';
 const root = new URL(isBundled ? './' : '../../', import.meta.url);

@@ -6,7 +6,8 @@ interface RawJson {
   readonly rawJSON: string;
 }
 
-// Both functions are part of ES2025 (JSON.parse source text access), but not yet of the compiler's library.
+// Both functions are part of ES2025 (JSON.parse source text access), but not yet of the compiler's
+// library.
 declare global {
   interface JSON {
     rawJSON(text: string): RawJson;
@@ -14,17 +15,22 @@ declare global {
   }
 }
 
-/** Matches numbers that may lose digits as a double: many digits, an exponent, a trailing zero after the point, -0. */
+/**
+ * Matches numbers that may lose digits as a double: many digits, an exponent, a trailing zero after
+ * the point, -0.
+ */
 const lossyNumber = /^[^.eE]{16}|^.{17}|[eE]|\..*0$|^-0/;
 
 /**
- * Maximum levels of nested arrays and objects. A resource of the service has six; some thousands overflow the stack.
+ * Maximum levels of nested arrays and objects. A resource of the service has six; some thousands
+ * overflow the stack.
  */
 const maxDepth = 2_000;
 
 /**
- * Maximum number of values in one answer: a list of 100,000 parcels with 14 members each. Parsing many more would take
- * longer than a lease lasts, during which the worker cannot renew it, and would fill the memory of a small machine.
+ * Maximum number of values in one answer: a list of 100,000 parcels with 14 members each. Parsing
+ * many more would take longer than a lease lasts, during which the worker cannot renew it, and
+ * would fill the memory of a small machine.
  */
 const maxAnswerValues = 1_500_000;
 
@@ -35,7 +41,10 @@ const [openBracket, closeBracket, openBrace, closeBrace, upperE, lowerE] = [
   0x5b, 0x5d, 0x7b, 0x7d, 0x45, 0x65,
 ];
 
-/** The error of JSON that is nested too deep, or holds too many values: it would overflow the stack or the memory. */
+/**
+ * The error of JSON that is nested too deep, or holds too many values: it would overflow the stack
+ * or the memory.
+ */
 export class ShapeError extends SyntaxError {
   constructor(message: string) {
     super(message);
@@ -45,8 +54,10 @@ export class ShapeError extends SyntaxError {
 
 /**
  * Parses JSON without losing a digit.
- * @param maxValues maximum number of values; by default as many as an answer of the service may have
- * @throws SyntaxError if the text is not JSON, ShapeError if it is nested too deep or holds too many values
+ * @param maxValues maximum number of values; by default as many as an answer of the service may
+ *   have
+ * @throws SyntaxError if the text is not JSON, ShapeError if it is nested too deep or holds too
+ *   many values
  */
 export function parseExact(text: string, maxValues = maxAnswerValues): Json {
   if (!scanJson(text, maxValues)) return JSON.parse(text) as Json;
@@ -57,8 +68,8 @@ export function parseExact(text: string, maxValues = maxAnswerValues): Json {
 }
 
 /**
- * Checks the shape of a JSON text. It looks only at brackets, commas and numbers, and skips strings, so that it takes a
- * fraction of the time of parsing.
+ * Checks the shape of a JSON text. It looks only at brackets, commas and numbers, and skips
+ * strings, so that it takes a fraction of the time of parsing.
  * @returns true if a number in the text may lose digits as a double
  * @throws ShapeError if the text is nested too deep or holds too many values
  */
@@ -96,7 +107,10 @@ function findNumberEnd(text: string, start: number): number {
   return end;
 }
 
-/** Returns the index of the quote that ends the string at `start`, or the length of the text if there is none. */
+/**
+ * Returns the index of the quote that ends the string at `start`, or the length of the text if
+ * there is none.
+ */
 function findStringEnd(text: string, start: number): number {
   const end = text.indexOf('"', start + 1);
   if (end < 0) return text.length;
@@ -119,7 +133,10 @@ function countBackslashesBefore(text: string, place: number): number {
   return backslashes;
 }
 
-/** Converts a raw number that is whole, such as `3.0` or `1e1`, to a number. Returns other values unchanged. */
+/**
+ * Converts a raw number that is whole, such as `3.0` or `1e1`, to a number. Returns other values
+ * unchanged.
+ */
 export function toWholeNumber(value: unknown): unknown {
   return JSON.isRawJSON(value) && /^-?\d+(\.0+)?([eE]\+?\d+)?$/.test(value.rawJSON)
     ? Number(value.rawJSON)
@@ -134,8 +151,8 @@ export function isObject(value: unknown): value is { [member: string]: Json } {
 }
 
 /**
- * Writes a value as JSON text that Postgres can store. In strings, it replaces NUL by the symbol U+2400, and half of a
- * surrogate pair by U+FFFD.
+ * Writes a value as JSON text that Postgres can store. In strings, it replaces NUL by the symbol
+ * U+2400, and half of a surrogate pair by U+FFFD.
  */
 export function toStorableJson(value: unknown): string {
   // A replacer makes this several times slower. Only a text with one of these characters needs it.
@@ -147,13 +164,14 @@ export function toStorableJson(value: unknown): string {
 }
 
 /**
- * Returns the reason why Postgres cannot store this JSON text as jsonb, or null if it can. Postgres refuses NUL and
- * lone surrogates, both in values and in member names.
+ * Returns the reason why Postgres cannot store this JSON text as jsonb, or null if it can. Postgres
+ * refuses NUL and lone surrogates, both in values and in member names.
  */
 export function findUnstorableReason(text: string): string | null {
   if (!text.includes('\\u')) return null;
-  // JSON.stringify writes NUL, lone surrogates and a few other characters as \u escapes. This loop uses no regular
-  // expression: one that also matches the backslashes before takes a minute for some 10,000 backslashes.
+  // JSON.stringify writes NUL, lone surrogates and a few other characters as \u escapes. This loop
+  // uses no regular expression: one that also matches the backslashes before takes a minute for
+  // some 10,000 backslashes.
   for (let at = text.indexOf('\\u'); at >= 0; at = text.indexOf('\\u', at + 2)) {
     if (countBackslashesBefore(text, at) % 2 === 1) continue;
     const digits = text.slice(at + 2, at + 6).toLowerCase();

@@ -3,8 +3,8 @@
 import { describeError } from './errors.ts';
 
 /**
- * Writes one event per call, as fields only. A free-text message is not possible: it would bypass the field list of
- * create-logger.ts.
+ * Writes one event per call, as fields only. A free-text message is not possible: it would bypass
+ * the field list of create-logger.ts.
  */
 export type Logger = Readonly<
   Record<
@@ -25,8 +25,8 @@ export const silentLogger: Logger = {
 };
 
 /**
- * Turns an error into log fields: its stable code, and its chain of causes in words. Adds the stack only if the error
- * has no code, because then the fault is in this program.
+ * Turns an error into log fields: its stable code, and its chain of causes in words. Adds the stack
+ * only if the error has no code, because then the fault is in this program.
  */
 export function errorFields(error: unknown): { code: string; error: string; stack?: string } {
   const code =
@@ -39,7 +39,10 @@ export function errorFields(error: unknown): { code: string; error: string; stac
     : fields;
 }
 
-/** Returns the frames of a stack without the message above them. The field `error` has it, and it may quote data. */
+/**
+ * Returns the frames of a stack without the message above them. The field `error` has it, and it
+ * may quote data.
+ */
 function readFrames({ stack = '', message }: Error): string {
   return stack
     .replace(message, '')
@@ -59,8 +62,8 @@ interface LoggedWarning {
 }
 
 /**
- * Creates a function that logs a warning at once, and an equal warning only after half a minute. Equal warnings have
- * the same event, task, client, kind and code.
+ * Creates a function that logs a warning at once, and an equal warning only after half a minute.
+ * Equal warnings have the same event, task, client, kind and code.
  */
 export function throttleWarnings(log: Logger, nowMs: () => number = () => performance.now()) {
   const loggedWarnings = new Map<string, LoggedWarning>();

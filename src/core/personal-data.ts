@@ -1,8 +1,8 @@
 import { isObject, type Json } from './json.ts';
 
 /**
- * Masks the personal data of an erased order. It keeps only members that are known to be harmless, so a member that the
- * service adds one day is dropped.
+ * Masks the personal data of an erased order. It keeps only members that are known to be harmless,
+ * so a member that the service adds one day is dropped.
  */
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
@@ -33,8 +33,9 @@ const times = words(`
 const maxCodeLength = 100;
 
 /**
- * Returns a JSON value without personal data: a resource as received, the payload of an outbox row, or its result. Of a
- * postcode it keeps the area. It keeps nothing of a text, a number or a list outside an object.
+ * Returns a JSON value without personal data: a resource as received, the payload of an outbox row,
+ * or its result. Of a postcode it keeps the area. It keeps nothing of a text, a number or a list
+ * outside an object.
  */
 export function maskJson(value: Json): Json {
   if (!isObject(value)) return {};
@@ -68,7 +69,10 @@ function isHarmless(name: string, value: Json): boolean {
   return codes.has(name) && text.length <= maxCodeLength;
 }
 
-/** Returns the first two characters of a postcode, which name a region; null if it does not begin with two. */
+/**
+ * Returns the first two characters of a postcode, which name a region; null if it does not begin
+ * with two.
+ */
 export function toPostcodeArea(postcode: unknown): string | null {
   return typeof postcode === 'string'
     ? (/^[A-Za-z0-9]{2}/.exec(postcode.trim())?.[0] ?? null)

@@ -1,13 +1,16 @@
 /** Maximum number of characters kept from a text that others wrote. */
 const maxQuotedLength = 200;
 
-/** Control characters, including NUL (Postgres cannot store it), other line ends, and changes of the text direction. */
+/**
+ * Control characters, including NUL (Postgres cannot store it), other line ends, and changes of the
+ * text direction.
+ */
 const hiddenCharacters = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 
 /**
- * Quotes a text that others wrote: the service, a payload, or a database error that shows a value. The text is cut, put
- * into one line, and set between « and ». People who look at a row may read it. Logs must not hold it, because it may
- * contain personal data.
+ * Quotes a text that others wrote: the service, a payload, or a database error that shows a value.
+ * The text is cut, put into one line, and set between « and ». People who look at a row may read
+ * it. Logs must not hold it, because it may contain personal data.
  */
 export function quote(words: string): string {
   // Cut first: the text may be a whole page.
@@ -24,8 +27,8 @@ export const shorten = (text: string, maxLength: number): string =>
   text.length > maxLength ? `${text.slice(0, maxLength).toWellFormed()}…` : text;
 
 /**
- * Replaces hidden characters by their code. Use it for all text that is shown to people: a terminal would execute control
- * characters, and others change the text direction.
+ * Replaces hidden characters by their code. Use it for all text that is shown to people: a terminal
+ * would execute control characters, and others change the text direction.
  * @param kept characters that stay; by default line breaks
  */
 export function toVisible(text: string, kept = '\n'): string {
@@ -34,14 +37,20 @@ export function toVisible(text: string, kept = '\n'): string {
   );
 }
 
-/** Replaces hidden characters in JSON by escapes, which mean the same. `JSON.stringify` escapes only some of them. */
+/**
+ * Replaces hidden characters in JSON by escapes, which mean the same. `JSON.stringify` escapes only
+ * some of them.
+ */
 export function escapeHidden(json: string): string {
   return json.replaceAll(hiddenCharacters, (found) =>
     found === '\n' ? found : `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
 
-/** Replaces each quotation in a text by «…». A quotation without an end extends to the end of the text. */
+/**
+ * Replaces each quotation in a text by «…». A quotation without an end extends to the end of the
+ * text.
+ */
 export function removeQuotes(text: string): string {
   return text.replaceAll(/«[^»]*(?:»|$)/g, '«…»');
 }

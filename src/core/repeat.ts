@@ -1,4 +1,6 @@
-/** Calls `work` now and then every `everyMs`, unless it is still running. `work` must not reject. */
+/**
+ * Calls `work` now and then every `everyMs`, unless it is still running. `work` must not reject.
+ */
 export function repeat(
   everyMs: number,
   work: () => Promise<void>,

@@ -6,14 +6,17 @@ export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
 
 const dateForm = /^(\d{4})-(\d{2})-(\d{2})$/;
-/** The two forms of ISO 8601: with separators, and without any. Minutes and seconds may be absent. */
+/**
+ * The two forms of ISO 8601: with separators, and without any. Minutes and seconds may be absent.
+ */
 const extendedForm =
   /^(\d{4}-\d{2}-\d{2})[T ](\d{2})(?::([0-5]\d)(?::([0-5]\d|60)(?:[.,](\d{1,12}))?)?)?(Z|[+\u2212-]\d{2}(?::?[0-5]\d)?)?$/i;
 const basicForm =
   /^(\d{8})T(\d{2})(?:([0-5]\d)(?:([0-5]\d|60)(?:[.,](\d{1,12}))?)?)?(Z|[+\u2212-]\d{2}(?::?[0-5]\d)?)?$/i;
 
 /**
- * The offset of each zone and local day or hour; null if it has no single offset. The map is cleared when it is full.
+ * The offset of each zone and local day or hour; null if it has no single offset. The map is
+ * cleared when it is full.
  */
 const offsets = new Map<string, string | null>();
 const maxOffsets = 50_000;
@@ -31,16 +34,18 @@ export function readDate(text: string): string {
 }
 
 /**
- * Reads a date-time, and returns it with its offset, exact to the microsecond. Further digits are cut.
- * If the text has no zone designator, it is read in `zone` (docs/interface.md, 2.1 Paths and formats).
- * In the hour that occurs twice, the earlier instant counts. A skipped local time is shifted forward.
+ * Reads a date-time, and returns it with its offset, exact to the microsecond. Further digits are
+ * cut. If the text has no zone designator, it is read in `zone` (docs/interface.md, 2.1 Paths and
+ * formats). In the hour that occurs twice, the earlier instant counts. A skipped local time is
+ * shifted forward.
  * @throws RangeError if the text is not an ISO 8601 date-time
  */
 export function readDateTime(text: string, zone: string): string {
   const { date, hour, rest, offset: given } = readParts(text);
   const local = `${date}T${hour}:${rest}`;
   if (given !== null) {
-    // This only validates date, hour and offset. The text itself is returned, so that no digit is lost.
+    // This only validates date, hour and offset. The text itself is returned, so that no digit is
+    // lost.
     const isUtc = given === 'Z' && hour < '24' && isCalendarDay(date);
     if (!isUtc) Temporal.Instant.from(`${local}${given}`);
     return `${local}${given}`;
@@ -54,7 +59,10 @@ export function readDateTime(text: string, zone: string): string {
   return zoned.toInstant().toString({ fractionalSecondDigits: 6 });
 }
 
-/** A date-time in parts: `2026-01-05`, `10`, `11:12.000000`, and `Z` or `+01:00`; null without a zone designator. */
+/**
+ * A date-time in parts: `2026-01-05`, `10`, `11:12.000000`, and `Z` or `+01:00`; null without a
+ * zone designator.
+ */
 interface DateTimeParts {
   readonly date: string;
   readonly hour: string;
@@ -91,7 +99,10 @@ function toNextDay({ date, rest, offset }: DateTimeParts): DateTimeParts {
   return { date: next, hour: '00', rest, offset };
 }
 
-/** Returns whether a text in the form YYYY-MM-DD is a day of the calendar. Temporal says the same, but takes longer. */
+/**
+ * Returns whether a text in the form YYYY-MM-DD is a day of the calendar. Temporal says the same,
+ * but takes longer.
+ */
 function isCalendarDay(date: string): boolean {
   const [year, month, day] = [
     Number(date.slice(0, 4)),
@@ -103,7 +114,10 @@ function isCalendarDay(date: string): boolean {
   return day <= (month === 2 ? (isLeapYear ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31);
 }
 
-/** Returns the offset of a local day; null if the offset changes within it, or if there is no such day. */
+/**
+ * Returns the offset of a local day; null if the offset changes within it, or if there is no such
+ * day.
+ */
 function findDayOffset(zone: string, date: string): string | null {
   const key = `${zone} ${date}`;
   const known = offsets.get(key);
@@ -125,7 +139,8 @@ function computeDayOffset(zone: string, date: string): string | null {
 }
 
 /**
- * Returns the offset of a local hour, or null if the offset changes within it, or the hour is skipped or occurs twice.
+ * Returns the offset of a local hour, or null if the offset changes within it, or the hour is
+ * skipped or occurs twice.
  */
 function findHourOffset(zone: string, localHour: string): string | null {
   const key = `${zone} ${localHour}`;
@@ -147,18 +162,29 @@ function keepOffset(key: string, offset: string | null): void {
   offsets.set(key, offset);
 }
 
-/** A date of the service before this day means that there is none, as `0001-01-01`. SQL has `sync.real_day`. */
+/**
+ * A date of the service before this day means that there is none, as `0001-01-01`. SQL has
+ * `sync.real_day`.
+ */
 export const firstRealDay = '1970-01-01';
 
-/** Returns true if a date or time of the service, both beginning with YYYY-MM-DD, means a day, not that there is none. */
+/**
+ * Returns true if a date or time of the service, both beginning with YYYY-MM-DD, means a day, not
+ * that there is none.
+ */
 export const isRealDay = (text: string): boolean => text >= firstRealDay;
 
-/** Returns the calendar day that is `days` after `date`, or before it if `days` is negative. Dates are YYYY-MM-DD. */
+/**
+ * Returns the calendar day that is `days` after `date`, or before it if `days` is negative. Dates
+ * are YYYY-MM-DD.
+ */
 export function addDays(date: string, days: number): string {
   return Temporal.PlainDate.from(date).add({ days }).toString();
 }
 
-/** Returns the days from one calendar date to another, both YYYY-MM-DD; negative if `to` is earlier. */
+/**
+ * Returns the days from one calendar date to another, both YYYY-MM-DD; negative if `to` is earlier.
+ */
 export function daysBetween(from: string, to: string): number {
   return Temporal.PlainDate.from(from).until(to, { largestUnit: 'days' }).days;
 }
@@ -183,8 +209,9 @@ export const isOrdinaryTime = (epochMs: number): boolean =>
   epochMs >= earliestMs && epochMs <= latestMs;
 
 /**
- * Returns the Date of a moment in milliseconds since 1970. A moment before the year 1 or after 9999, also an infinite one,
- * becomes the first or last of these years, so that every Date can be formatted and calculated with.
+ * Returns the Date of a moment in milliseconds since 1970. A moment before the year 1 or after
+ * 9999, also an infinite one, becomes the first or last of these years, so that every Date can be
+ * formatted and calculated with.
  */
 export const toOrdinaryTime = (epochMs: number): Date =>
   new Date(Math.min(latestMs, Math.max(earliestMs, epochMs)));

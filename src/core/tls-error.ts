@@ -29,7 +29,10 @@ const faultCodes: readonly (readonly [TlsFault, RegExp])[] = [
   ],
   ['other', /^ERR_(SSL|TLS|OSSL)_/],
 ];
-/** Words of pg and of Postgres by fault. They have no code of their own, and Postgres may speak another language. */
+/**
+ * Words of pg and of Postgres by fault. They have no code of their own, and Postgres may speak
+ * another language.
+ */
 const faultWords: readonly (readonly [TlsFault, RegExp])[] = [
   ['no_tls', /^The server does not support SSL connections$/],
   ['other', /^There was an error establishing an SSL connection$/],
@@ -103,7 +106,10 @@ const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> 
   },
 };
 
-/** The error of a connection that TLS prevents. The message says what to set; `found` and `remedy` are its two parts. */
+/**
+ * The error of a connection that TLS prevents. The message says what to set; `found` and `remedy`
+ * are its two parts.
+ */
 export class TlsError extends CodedError {
   readonly found: string;
   readonly remedy: string;
@@ -117,8 +123,8 @@ export class TlsError extends CodedError {
 }
 
 /**
- * Returns the error of a failed connection in words that name TLS, the setting and what to do. Looks at the causes of the
- * error, too.
+ * Returns the error of a failed connection in words that name TLS, the setting and what to do.
+ * Looks at the causes of the error, too.
  * @returns null if TLS did not cause the error
  */
 export function findTlsError(error: unknown, server: TlsServer): TlsError | null {
@@ -148,7 +154,9 @@ const readCode = (error: unknown) =>
   error instanceof Error && 'code' in error ? String(error.code) : '';
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : '');
 
-/** Returns the names of the certificate if it has another name, else OpenSSL's reason or the code. */
+/**
+ * Returns the names of the certificate if it has another name, else OpenSSL's reason or the code.
+ */
 function describeDetail(error: Error, fault: TlsFault, code: string): string {
   if (fault === 'name') return error.message.replace(/^.*altnames: /, '').replace(/\.$/, '');
   return 'reason' in error && typeof error.reason === 'string' ? error.reason : code;

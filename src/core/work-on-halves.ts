@@ -1,6 +1,7 @@
 /**
- * Does work for the first half of the items, then for the second half. If the work fails for several items, it calls
- * this function again with these items, until it has found the item that causes the failure.
+ * Does work for the first half of the items, then for the second half. If the work fails for
+ * several items, it calls this function again with these items, until it has found the item that
+ * causes the failure.
  * @param items two or more
  */
 export async function workOnHalves<Item, Result>(

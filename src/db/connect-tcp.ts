@@ -1,13 +1,16 @@
 /**
- * This folder: how connections to other machines are opened, to the service, to receivers, proxies, Postgres and Redis.
- * A host may have several addresses. Node tries them one after the other, and ends each attempt after 250 ms, so that an
- * address with a longer way is never reached. Here, each address may use the whole time.
+ * This folder: how connections to other machines are opened, to the service, to receivers, proxies,
+ * Postgres and Redis. A host may have several addresses. Node tries them one after the other, and
+ * ends each attempt after 250 ms, so that an address with a longer way is never reached. Here, each
+ * address may use the whole time.
  */
 
 import dns, { type LookupAddress } from 'node:dns';
 import { connect, isIP, Socket } from 'node:net';
 
-/** Time after which the next address is tried beside those that have not answered yet (RFC 8305). */
+/**
+ * Time after which the next address is tried beside those that have not answered yet (RFC 8305).
+ */
 const headStartMs = 250;
 /** Maximum number of addresses of a host that are tried. */
 const maxAddresses = 16;
@@ -21,9 +24,10 @@ export interface TcpTarget {
 }
 
 /**
- * Connects to a host. Tries its addresses side by side, each a moment after the one before, or at once if that one has
- * failed. The first that answers is used, and the others are ended.
- * @throws Error of the only address, AggregateError if several failed, or `ETIMEDOUT` if none answered in time
+ * Connects to a host. Tries its addresses side by side, each a moment after the one before, or at
+ * once if that one has failed. The first that answers is used, and the others are ended.
+ * @throws Error of the only address, AggregateError if several failed, or `ETIMEDOUT` if none
+ *   answered in time
  */
 export async function connectTcp({ host, port, timeoutMs }: TcpTarget): Promise<Socket> {
   const timeout = new AbortController();
@@ -39,8 +43,8 @@ export async function connectTcp({ host, port, timeoutMs }: TcpTarget): Promise<
 }
 
 /**
- * Returns the address of a host to connect to, for drivers that connect by themselves. If the host has several, it is the
- * first that answers.
+ * Returns the address of a host to connect to, for drivers that connect by themselves. If the host
+ * has several, it is the first that answers.
  */
 export async function findAddress(target: TcpTarget): Promise<LookupAddress> {
   const [first, ...others] = await listAddresses(target.host);
@@ -51,7 +55,10 @@ export async function findAddress(target: TcpTarget): Promise<LookupAddress> {
   return { address, family: remoteFamily === 'IPv6' ? 6 : 4 };
 }
 
-/** A socket for drivers that call `connect(port, host)`: it connects to the address that answers first. */
+/**
+ * A socket for drivers that call `connect(port, host)`: it connects to the address that answers
+ * first.
+ */
 export class AddressedSocket extends Socket {
   readonly #timeoutMs: number;
 
@@ -85,7 +92,9 @@ async function listAddresses(host: string): Promise<readonly LookupAddress[]> {
   return alternateFamilies(found).slice(0, maxAddresses);
 }
 
-/** Orders addresses so that IPv6 and IPv4 alternate: often, one of the two is wholly out of reach. */
+/**
+ * Orders addresses so that IPv6 and IPv4 alternate: often, one of the two is wholly out of reach.
+ */
 function alternateFamilies(addresses: readonly LookupAddress[]): LookupAddress[] {
   const [first] = addresses;
   const alike = addresses.filter(({ family }) => family === first?.family);

@@ -1,6 +1,6 @@
 /**
- * This folder: opens Postgres, Redis and the clients' services. Each function returns what it opened together with a
- * `close`.
+ * This folder: opens Postgres, Redis and the clients' services. Each function returns what it
+ * opened together with a `close`.
  */
 
 import { hostname } from 'node:os';
@@ -12,7 +12,10 @@ import { ServerPool } from './server-client.ts';
 
 const databasePoolSize = 4;
 
-/** Where connections lead: to Postgres itself, or to a pooler that may give each transaction another session. */
+/**
+ * Where connections lead: to Postgres itself, or to a pooler that may give each transaction another
+ * session.
+ */
 export type DatabaseAddress = string | { readonly pooled: string };
 
 /** Returns where statements and transactions are sent. */
@@ -22,7 +25,10 @@ export const toAddress = ({
 }: Pick<Config, 'DATABASE_URL' | 'DATABASE_DIRECT_URL'>): DatabaseAddress =>
   direct === undefined ? url : { pooled: url };
 
-/** Returns the URL for what needs sessions of its own: LISTEN, leases, pushes, the queue and migrations. */
+/**
+ * Returns the URL for what needs sessions of its own: LISTEN, leases, pushes, the queue and
+ * migrations.
+ */
 export const toDirectUrl = ({
   DATABASE_URL: url = '',
   DATABASE_DIRECT_URL: direct = url,
@@ -34,7 +40,10 @@ export interface OpenDatabase {
   readonly close: () => Promise<void>;
 }
 
-/** Opens the ERP database. A connection that breaks while idle is logged and replaced; the process continues. */
+/**
+ * Opens the ERP database. A connection that breaks while idle is logged and replaced; the process
+ * continues.
+ */
 export function connectDatabase(
   address: DatabaseAddress,
   log: Logger,
@@ -50,9 +59,11 @@ export function connectDatabase(
 }
 
 /**
- * Opens the ERP database for work that must write. A new connection that takes no writes is closed at once, because the
- * pool would otherwise keep it. During a failover, a connection may be read-only.
- * @param prepares true if Postgres plans each statement once per connection, for work that repeats few statements
+ * Opens the ERP database for work that must write. A new connection that takes no writes is closed
+ * at once, because the pool would otherwise keep it. During a failover, a connection may be
+ * read-only.
+ * @param prepares true if Postgres plans each statement once per connection, for work that repeats
+ *   few statements
  */
 export const connectForWriting = (
   address: DatabaseAddress,
@@ -71,8 +82,8 @@ export function openPool(options: PoolOptions, log: Logger): ServerPool {
   const logLostConnection = (error: Error) =>
     warn({ event: 'database_connection_lost', ...errorFields(error) });
   pool.on('error', logLostConnection);
-  // The pool listens only to idle connections. A connection that breaks while in use fails its query, which is handled
-  // there, but the event would end the process if nothing listened to it.
+  // The pool listens only to idle connections. A connection that breaks while in use fails its
+  // query, which is handled there, but the event would end the process if nothing listened to it.
   pool.on('connect', (client) => {
     client.on('error', logLostConnection);
   });

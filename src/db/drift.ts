@@ -1,16 +1,20 @@
 import { type Kysely, sql } from 'kysely';
 import expected from './generated/schema-parts.json' with { type: 'json' };
 
-/** SQL: whether relation c in schema n is ours. Partitions are left out: they follow the table that they belong to. */
+/**
+ * SQL: whether relation c in schema n is ours. Partitions are left out: they follow the table that
+ * they belong to.
+ */
 const ourRelations = sql`n.nspname in ('fulfilment', 'sync') and not c.relispartition`;
 
 /**
- * Reads the parts of our schemas: one line per column, constraint, index, function and trigger. It leaves out details
- * that read differently in different versions of Postgres.
+ * Reads the parts of our schemas: one line per column, constraint, index, function and trigger. It
+ * leaves out details that read differently in different versions of Postgres.
  */
 export async function readSchemaParts<T>(db: Kysely<T>): Promise<string[]> {
   const { rows } = await sql<{ part: string }>`
-    select format('column %s.%s.%s %s%s', n.nspname, c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
+    select format('column %s.%s.%s %s%s', n.nspname, c.relname, a.attname,
+      format_type(a.atttypid, a.atttypmod),
       case when a.attnotnull then ' not null' else '' end) as part
     from pg_attribute a
     join pg_class c on c.oid = a.attrelid
@@ -29,7 +33,8 @@ export async function readSchemaParts<T>(db: Kysely<T>): Promise<string[]> {
     join pg_namespace n on n.oid = c.relnamespace
     where ${ourRelations} and i.indisvalid
     union all
-    select format('function %s.%s(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))
+    select format('function %s.%s(%s)', n.nspname, p.proname,
+      pg_get_function_identity_arguments(p.oid))
     from pg_proc p
     join pg_namespace n on n.oid = p.pronamespace
     where n.nspname in ('fulfilment', 'sync')

@@ -14,20 +14,29 @@ import { toRefusal } from './session-settings.ts';
 export interface StatementOptions {
   /** True if sessions prepare each statement, so that Postgres plans it only once. */
   readonly prepares?: boolean;
-  /** Statements that begin and set up each transaction, if a pooler gives each transaction any session. */
+  /**
+   * Statements that begin and set up each transaction, if a pooler gives each transaction any
+   * session.
+   */
   readonly transactionBegin?: string;
 }
 
-/** Maximum number of statements that a process prepares. A session keeps a plan for each of them. */
+/**
+ * Maximum number of statements that a process prepares. A session keeps a plan for each of them.
+ */
 const maxStatements = 300;
 
-/** Makes names unique for this process: a pooler may give the session of a former process to this one. */
+/**
+ * Makes names unique for this process: a pooler may give the session of a former process to this
+ * one.
+ */
 const processName = randomUUID().slice(0, 8);
 const names = new Map<string, string>();
 
 /**
- * Returns the name under which sessions prepare a statement, so that Postgres parses and plans it once and not at each
- * execution. Returns undefined if too many statements have a name already: then it is planned at each execution.
+ * Returns the name under which sessions prepare a statement, so that Postgres parses and plans it
+ * once and not at each execution. Returns undefined if too many statements have a name already:
+ * then it is planned at each execution.
  */
 function findStatementName(text: string): string | undefined {
   const known = names.get(text);
@@ -51,7 +60,10 @@ class ServerConnection implements DatabaseConnection {
     this.#options = options;
   }
 
-  /** Executes a statement. Behind a pooler, one outside of transactions gets a transaction of its own. */
+  /**
+   * Executes a statement. Behind a pooler, one outside of transactions gets a transaction of its
+   * own.
+   */
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
     if (this.#isInTransaction || this.#options.transactionBegin === undefined)
       return this.#send(query);
@@ -118,7 +130,10 @@ class ServerConnection implements DatabaseConnection {
   }
 }
 
-/** How kysely reaches Postgres: connections of a pool, transactions, and statements. The caller ends the pool. */
+/**
+ * How kysely reaches Postgres: connections of a pool, transactions, and statements. The caller ends
+ * the pool.
+ */
 class ServerDriver implements Driver {
   readonly #pool: pg.Pool;
   readonly #options: StatementOptions;
@@ -154,8 +169,8 @@ class ServerDriver implements Driver {
 }
 
 /**
- * An adapter without the lock of kysely's migrator. That lock is an advisory lock, which any role may take, and it waits
- * for an hour. `withMigrationLock` replaces it.
+ * An adapter without the lock of kysely's migrator. That lock is an advisory lock, which any role
+ * may take, and it waits for an hour. `withMigrationLock` replaces it.
  */
 class NoMigrationLock extends PostgresAdapter {
   override async acquireMigrationLock(): Promise<void> {}

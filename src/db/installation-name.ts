@@ -2,8 +2,9 @@ import { type Kysely, sql } from 'kysely';
 import type { DB } from './generated/tables.ts';
 
 /**
- * Reads the name of this database for what it shares with other installations, such as one Redis. It stays the same after
- * a restart, a failover and a recovery. A database that was restored under another oid, such as a copy, has another name.
+ * Reads the name of this database for what it shares with other installations, such as one Redis.
+ * It stays the same after a restart, a failover and a recovery. A database that was restored under
+ * another oid, such as a copy, has another name.
  */
 export async function readInstallationName(db: Kysely<DB>): Promise<string> {
   const { rows } = await sql<{ name: string }>`

@@ -5,14 +5,15 @@ import { readSqlState } from './transaction.ts';
 const transientCodes: readonly RegExp[] = [
   // Connection refused, reset or timed out, name not resolved.
   /^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|08\d{3})$/,
-  // Postgres starts up or shuts down; it has no connections, disk space or memory left; it is read-only.
+  // Postgres starts up or shuts down; it has no connections, disk space or memory left; it is
+  // read-only.
   /^(57P0[123]|53\d{3}|25006|database_read_only|database_lost|redis_unreachable)$/,
   // Conflicts with other sessions: serialization failure, deadlock, lock timeout.
   /^(40001|40P01|55P03)$/,
 ];
 /**
- * First words of replies of Redis that end by themselves: it is full, loads its data, is a replica, cannot write to its
- * disk, or has no primary.
+ * First words of replies of Redis that end by themselves: it is full, loads its data, is a replica,
+ * cannot write to its disk, or has no primary.
  */
 const transientReplies = new Set(['OOM', 'LOADING', 'READONLY', 'MISCONF', 'MASTERDOWN']);
 

@@ -10,20 +10,29 @@ import { pinnedSettings, prepareSession } from './session-settings.ts';
 export interface ListenOptions {
   readonly databaseUrl: string;
   readonly channel: string;
-  /** Called on each notification, and after each connect, because notifications may have been missed before. */
+  /**
+   * Called on each notification, and after each connect, because notifications may have been missed
+   * before.
+   */
   readonly onNotify: (payload: string) => void;
   readonly onError: (error: Error) => void;
   /** Time between two pings of the connection, in milliseconds. */
   readonly pingIntervalMs?: number;
 }
 
-/** The usual time between two pings of the connection, and the time that the server has to answer one. */
+/**
+ * The usual time between two pings of the connection, and the time that the server has to answer
+ * one.
+ */
 const usualPingIntervalMs = 15_000;
 const answerTimeoutMs = 5_000;
 
 const closeTimeoutMs = 1_000;
 
-/** A listener on a channel, with a separate connection. It reconnects if the connection breaks or does not answer. */
+/**
+ * A listener on a channel, with a separate connection. It reconnects if the connection breaks or
+ * does not answer.
+ */
 export class Listener {
   readonly #options: ListenOptions;
   #client: pg.Client | undefined;
@@ -75,7 +84,10 @@ export class Listener {
     }
   }
 
-  /** Schedules a ping. A connection that only waits for notifications would not notice that it is broken. */
+  /**
+   * Schedules a ping. A connection that only waits for notifications would not notice that it is
+   * broken.
+   */
   #schedulePing(client: pg.Client): void {
     this.#timer = setTimeout(() => {
       // The events `error` and `end` call `#reconnect` too. The first call counts.
@@ -86,7 +98,9 @@ export class Listener {
     }, this.#options.pingIntervalMs ?? usualPingIntervalMs);
   }
 
-  /** Gives up a lost connection and connects again after a pause, which doubles with each failure. */
+  /**
+   * Gives up a lost connection and connects again after a pause, which doubles with each failure.
+   */
   #reconnect(client: pg.Client, error: Error): void {
     if (this.#closed || this.#client !== client) return;
     this.#client = undefined;
@@ -103,8 +117,8 @@ export class Listener {
 }
 
 /**
- * Notifies all pushers that outbox rows may be due. An insert into the outbox sends the same notification, and
- * leaves it out too while the queue of notifications is half full.
+ * Notifies all pushers that outbox rows may be due. An insert into the outbox sends the same
+ * notification, and leaves it out too while the queue of notifications is half full.
  * @param payload not empty if outcomes were noted that are to be entered into the feed
  */
 export async function notifyPushers(db: Kysely<DB>, payload: '' | 'outcomes' = ''): Promise<void> {

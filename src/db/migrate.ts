@@ -1,6 +1,6 @@
 /**
- * This folder: migrations. One process migrates at a time, and a migration never keeps the ERP waiting for longer
- * than a second.
+ * This folder: migrations. One process migrates at a time, and a migration never keeps the ERP
+ * waiting for longer than a second.
  */
 
 import { setTimeout as pause } from 'node:timers/promises';
@@ -14,8 +14,8 @@ import { isLockTimeout, readSqlState } from './transaction.ts';
 const reportEveryMs = 10_000;
 
 /**
- * Runs `work` while no other process migrates this database. Locks a table of schema sync: any role that may connect
- * could take an advisory key and keep it.
+ * Runs `work` while no other process migrates this database. Locks a table of schema sync: any role
+ * that may connect could take an advisory key and keep it.
  */
 async function withMigrationLock<T, R>(
   db: Kysely<T>,
@@ -45,16 +45,21 @@ async function withMigrationLock<T, R>(
   }
 }
 
-/** Describes up to three sessions whose open transactions use our tables, the oldest first. Empty if there are none. */
+/**
+ * Describes up to three sessions whose open transactions use our tables, the oldest first. Empty if
+ * there are none.
+ */
 export async function findBlockers<T>(db: Kysely<T>): Promise<string> {
   const { rows } = await sql<{ who: string }>`
     select format('process %s (%s, %s, its transaction is open for %s s)', a.pid, a.usename,
-      coalesce(nullif(a.application_name, ''), 'unnamed'), extract(epoch from now() - a.xact_start)::int) as who
+      coalesce(nullif(a.application_name, ''), 'unnamed'),
+        extract(epoch from now() - a.xact_start)::int) as who
     from pg_stat_activity a
     where a.pid <> pg_backend_pid() and a.xact_start is not null and exists (
       select from pg_locks l join pg_class c on c.oid = l.relation
       where l.pid = a.pid and l.granted
-        and c.relnamespace in (select oid from pg_namespace where nspname in ('fulfilment', 'sync')))
+        and c.relnamespace in (select oid from pg_namespace
+          where nspname in ('fulfilment', 'sync')))
       and a.application_name <> 'fulfilment-sync migrate'
     order by a.xact_start
     limit 3`.execute(db);
@@ -72,7 +77,8 @@ function reportIndexProgress<T>(
       await pause(reportEveryMs, undefined, { signal: ended.signal });
       const { rows } = await sql<{ line: string }>`
         select format('%s: %s%s', p.index_relid::regclass, p.phase,
-          case when p.blocks_total > 0 then format(' (%s %%)', 100 * p.blocks_done / p.blocks_total) end) as line
+          case when p.blocks_total > 0 then format(' (%s %%)',
+            100 * p.blocks_done / p.blocks_total) end) as line
         from pg_stat_progress_create_index p
         where p.datname = current_database()`.execute(db);
       for (const { line } of rows) tell(line);
@@ -91,19 +97,24 @@ function reportIndexProgress<T>(
 /** A receiver of progress, one line per call. */
 export type ProgressReporter = (line: string) => void;
 
-/** Time that one attempt waits for a table. During that time every other statement on the table waits behind it. */
+/**
+ * Time that one attempt waits for a table. During that time every other statement on the table
+ * waits behind it.
+ */
 const lockTimeout = '1s';
 const maxAttempts = 600;
 
 /**
- * Applies the missing migrations: each in its own transaction, or online if the file says so. If two processes migrate
- * at once, the second one waits and then finds nothing to do. If a table is in use, each attempt waits for one second
- * only, so that no other statement waits behind the migration for longer.
+ * Applies the missing migrations: each in its own transaction, or online if the file says so. If
+ * two processes migrate at once, the second one waits and then finds nothing to do. If a table is
+ * in use, each attempt waits for one second only, so that no other statement waits behind the
+ * migration for longer.
  * @param version version of this code, which is recorded with each migration
  * @param how `tell` receives progress; `files` defaults to those of migrations/
  * @returns the names applied by this call
- * @throws SchemaError if the database has a migration that this code does not know (`code_too_old`), or if a table stays
- *   in use (`tables_in_use`); the error of the migration itself if one fails
+ * @throws SchemaError if the database has a migration that this code does not know
+ *   (`code_too_old`), or if a table stays in use (`tables_in_use`); the error of the migration
+ *   itself if one fails
  */
 export async function migrate<T>(
   db: Kysely<T>,
@@ -150,8 +161,8 @@ async function createTables<T>(db: Kysely<T>): Promise<void> {
         end $$`.execute(db);
       return;
     } catch (error) {
-      // IF NOT EXISTS still fails if two sessions create at the same moment. The next attempt finds what the other
-      // created.
+      // IF NOT EXISTS still fails if two sessions create at the same moment. The next attempt finds
+      // what the other created.
       if (attempt === 5 || !['23505', '42P06', '42P07', '42710'].includes(readSqlState(error)))
         throw error;
     }
@@ -203,7 +214,8 @@ async function applyInTransaction<T>(
 }
 
 /**
- * Applies a migration statement by statement while others read and write. Waits for transactions that began earlier.
+ * Applies a migration statement by statement while others read and write. Waits for transactions
+ * that began earlier.
  */
 async function applyOnline<T>(
   db: Kysely<T>,

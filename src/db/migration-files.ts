@@ -5,7 +5,10 @@ import { migrationsFolder } from '../core/installation.ts';
 const fileForm = /^(\d{4}_[a-z0-9_]+)\.sql$/;
 const onlineForm = /^-- online$/m;
 
-/** An error of the schema: it does not fit this code, or cannot be migrated. The message says what to do. */
+/**
+ * An error of the schema: it does not fit this code, or cannot be migrated. The message says what
+ * to do.
+ */
 export class SchemaError extends CodedError {}
 
 /** One file of migrations/. */
@@ -13,8 +16,9 @@ export interface MigrationFile {
   readonly name: string;
   readonly text: string;
   /**
-   * True if each statement runs by itself, outside a transaction, as `create index concurrently` requires. If the run
-   * is interrupted, the file is run again from its beginning, so each statement must be repeatable.
+   * True if each statement runs by itself, outside a transaction, as `create index concurrently`
+   * requires. If the run is interrupted, the file is run again from its beginning, so each
+   * statement must be repeatable.
    */
   readonly online: boolean;
 }
@@ -39,8 +43,8 @@ export async function readMigrations(folder: URL): Promise<MigrationFile[]> {
 let known: Promise<readonly MigrationFile[]> | undefined;
 
 /**
- * Returns the migrations that this code knows. Reads them once: an upgrade in place replaces the files while a process
- * still runs the code before.
+ * Returns the migrations that this code knows. Reads them once: an upgrade in place replaces the
+ * files while a process still runs the code before.
  */
 export function readKnownMigrations(): Promise<readonly MigrationFile[]> {
   known ??= readMigrations(migrationsFolder);

@@ -4,13 +4,19 @@ import { CodedError } from '../core/errors.ts';
 import type { Database } from './pool.ts';
 import { ServerClient } from './server-client.ts';
 
-/** What lies between this process and Postgres. `shared`: a pooler that gives each transaction any session. */
+/**
+ * What lies between this process and Postgres. `shared`: a pooler that gives each transaction any
+ * session.
+ */
 export type Sessions = 'direct' | 'pooled' | 'shared';
 
 /** Number of times that each connection is asked for its process. */
 const rounds = 4;
 
-/** Finds whether a pooler lies before Postgres, and whether it shares sessions. Opens two connections for that. */
+/**
+ * Finds whether a pooler lies before Postgres, and whether it shares sessions. Opens two
+ * connections for that.
+ */
 export async function findSessions(databaseUrl: string): Promise<Sessions> {
   const options = {
     connectionString: databaseUrl,
@@ -23,8 +29,8 @@ export async function findSessions(databaseUrl: string): Promise<Sessions> {
   try {
     for (const client of clients) await client.connect();
     const seen = clients.map(() => new Set<number>());
-    // A pooler may have several idle sessions. It gives out the one that was used last, or each in turn: therefore the
-    // order changes.
+    // A pooler may have several idle sessions. It gives out the one that was used last, or each in
+    // turn: therefore the order changes.
     for (let round = 0; round < rounds; round++)
       for (const [index, client] of round % 2 === 0
         ? [...clients.entries()]
@@ -46,8 +52,8 @@ export async function findSessions(databaseUrl: string): Promise<Sessions> {
 }
 
 /**
- * Checks that connections have sessions of their own. A pooler in transaction mode lets them share one: settings of a
- * session, prepared statements and LISTEN then do not work.
+ * Checks that connections have sessions of their own. A pooler in transaction mode lets them share
+ * one: settings of a session, prepared statements and LISTEN then do not work.
  * @throws CodedError `sessions_shared`
  */
 export async function assertOwnSessions(databaseUrl: string): Promise<void> {

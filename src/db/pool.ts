@@ -1,6 +1,6 @@
 /**
- * This folder: connections to the ERP's Postgres, transactions, locks by name and notifications. Each session has
- * time limits, so a frozen process holds no lock for long.
+ * This folder: connections to the ERP's Postgres, transactions, locks by name and notifications.
+ * Each session has time limits, so a frozen process holds no lock for long.
  */
 
 import { Kysely, type Transaction } from 'kysely';
@@ -16,10 +16,11 @@ import {
 } from './session-settings.ts';
 
 /**
- * Settings of sessions that prepare their statements. A prepared plan may be made while the tables are still empty, and
- * is used when they are large. Therefore each row is found by an index, one after the other, and the first rows by the
- * index that has their order: that is right for the few hundred rows of any statement, and needs no statistics. With
- * statistics, Postgres would plan long statements at each execution, which takes longer than the execution itself.
+ * Settings of sessions that prepare their statements. A prepared plan may be made while the tables
+ * are still empty, and is used when they are large. Therefore each row is found by an index, one
+ * after the other, and the first rows by the index that has their order: that is right for the few
+ * hundred rows of any statement, and needs no statistics. With statistics, Postgres would plan long
+ * statements at each execution, which takes longer than the execution itself.
  */
 const keyedPlanSettings = {
   enable_seqscan: 'off',
@@ -31,7 +32,10 @@ const keyedPlanSettings = {
   plan_cache_mode: 'force_generic_plan',
 };
 
-/** Idle time after which the system sends a keep-alive probe to the other side. The system's default is two hours. */
+/**
+ * Idle time after which the system sends a keep-alive probe to the other side. The system's default
+ * is two hours.
+ */
 export const keepAliveInitialDelayMillis = 10_000;
 
 /** The database, as all our SQL uses it. Its row types are generated from the migrated schema. */
@@ -40,14 +44,14 @@ export type Database = Kysely<DB>;
 export type DatabaseTransaction = Transaction<DB>;
 
 /**
- * Time after which an unused connection is closed. The polls of one client use a connection more often than that: opening
- * one costs more CPU than a poll that finds nothing new.
+ * Time after which an unused connection is closed. The polls of one client use a connection more
+ * often than that: opening one costs more CPU than a poll that finds nothing new.
  */
 export const idleTimeoutMillis = 60_000;
 
 /**
- * Parsers of column values. A bigint becomes a number: ids are checked to be safe integers before they are stored. A
- * date stays text, because it has no time zone. Numerics keep pg's default.
+ * Parsers of column values. A bigint becomes a number: ids are checked to be safe integers before
+ * they are stored. A date stays text, because it has no time zone. Numerics keep pg's default.
  */
 const typeParsers: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
@@ -62,7 +66,9 @@ const typeParsers: pg.CustomTypesConfig = {
 
 const parseTime = pg.types.getTypeParser(pg.types.builtins.TIMESTAMPTZ, 'text');
 
-/** Reads a time. Postgres has times that a Date cannot hold, such as infinity and the year 294276. */
+/**
+ * Reads a time. Postgres has times that a Date cannot hold, such as infinity and the year 294276.
+ */
 function readTime(text: string): Date | null {
   const read: unknown = parseTime(text);
   if (read === null) return null;
@@ -73,8 +79,8 @@ function readTime(text: string): Date | null {
 }
 
 /**
- * Returns the server's time limit for a statement, a little shorter than the client's. If only the client gave up, the
- * server would continue the statement and keep its locks.
+ * Returns the server's time limit for a statement, a little shorter than the client's. If only the
+ * client gave up, the server would continue the statement and keep its locks.
  */
 const statementTimeoutMs = (queryTimeoutMs: number) =>
   Math.round(queryTimeoutMs - Math.min(5_000, queryTimeoutMs / 5));
@@ -93,9 +99,15 @@ interface PoolUse {
   readonly lockTimeoutMs?: number;
   /** True if sessions prepare each statement. */
   readonly prepares?: boolean;
-  /** True if a connection that takes no writes is refused. During a failover, a connection may be read-only. */
+  /**
+   * True if a connection that takes no writes is refused. During a failover, a connection may be
+   * read-only.
+   */
   readonly writes?: boolean;
-  /** True if a pooler may give each transaction another session: then every transaction sets what it needs. */
+  /**
+   * True if a pooler may give each transaction another session: then every transaction sets what it
+   * needs.
+   */
   readonly pooled?: boolean;
 }
 
@@ -114,7 +126,8 @@ export function makePoolConfig(
 ): PoolOptions {
   const settings = {
     ...pinnedSettings,
-    // Our statements touch a few hundred rows each: compiling one would take longer than its execution.
+    // Our statements touch a few hundred rows each: compiling one would take longer than its
+    // execution.
     jit: 'off',
     lock_timeout: String(lockTimeoutMs),
     statement_timeout: String(statementTimeoutMs(queryTimeoutMs)),
@@ -130,7 +143,8 @@ export function makePoolConfig(
     types: typeParsers,
     application_name: `fulfilment-sync ${name}`,
     connectionTimeoutMillis: 10_000,
-    // A network that drops packets gives no error. Without this limit a query would wait until the system gives up.
+    // A network that drops packets gives no error. Without this limit a query would wait until the
+    // system gives up.
     query_timeout: queryTimeoutMs,
     idleTimeoutMillis,
     keepAlive: true,

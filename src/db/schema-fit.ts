@@ -3,7 +3,8 @@ import { type MigrationFile, readKnownMigrations, SchemaError } from './migratio
 
 /**
  * Checks that the database has exactly the migrations that this code knows.
- * @throws SchemaError `schema_missing` or `schema_behind` (run migrate), or `code_too_old` (upgrade this program)
+ * @throws SchemaError `schema_missing` or `schema_behind` (run migrate), or `code_too_old` (upgrade
+ *   this program)
  */
 export async function assertSchemaFits<T>(
   db: Kysely<T>,
@@ -81,7 +82,8 @@ export const encodingRemedy =
  */
 export async function assertPostgresFits<T>(db: Kysely<T>): Promise<void> {
   const { rows } = await sql<{ number: number; text: string; encoding: string }>`
-    select current_setting('server_version_num')::int as number, current_setting('server_version') as text,
+    select current_setting('server_version_num')::int as number,
+      current_setting('server_version') as text,
       current_setting('server_encoding') as encoding`.execute(db);
   const { number = 0, text = '', encoding = '' } = rows[0] ?? {};
   if (number < oldestPostgres)

@@ -9,7 +9,10 @@ const timerSlackMs = 50;
 /** Maximum time for all addresses of the host of the database together. */
 const addressTimeoutMs = 10_000;
 
-/** Returns the error of a connection that broke or did not open in time. pg gives such errors no code. */
+/**
+ * Returns the error of a connection that broke or did not open in time. pg gives such errors no
+ * code.
+ */
 const toLostError = (cause: Error) =>
   new CodedError(
     'database_lost',
@@ -20,9 +23,9 @@ const toLostError = (cause: Error) =>
 type Callback = (error: unknown, ...rest: unknown[]) => void;
 
 /**
- * A connection whose errors have codes: `database_lost` if it ended or did not answer in time, `tls_failed` if TLS is
- * the reason. A connection that did not answer in time is ended: pg would continue to use it, and every later query on
- * it would wait in vain.
+ * A connection whose errors have codes: `database_lost` if it ended or did not answer in time,
+ * `tls_failed` if TLS is the reason. A connection that did not answer in time is ended: pg would
+ * continue to use it, and every later query on it would wait in vain.
  */
 export class ServerClient extends pg.Client {
   readonly #queryTimeoutMs: number;
@@ -51,7 +54,10 @@ export class ServerClient extends pg.Client {
     });
   }
 
-  /** Takes and returns what `query` of pg does, in all its forms: hence `never`, which fits each of them. */
+  /**
+   * Takes and returns what `query` of pg does, in all its forms: hence `never`, which fits each of
+   * them.
+   */
   override query(...given: unknown[]): never {
     const query = super.query.bind(this) as (...values: unknown[]) => unknown;
     const startedAtMs = performance.now();
@@ -88,20 +94,28 @@ export class ServerClient extends pg.Client {
 
   /** Ends this connection, which does not answer, and reports it to its holder. */
   #endLost(error: Error): void {
-    // While a query is under way, `end` closes the socket at once. Its promise would wait for the answer, so we do not.
+    // While a query is under way, `end` closes the socket at once. Its promise would wait for the
+    // answer, so we do not.
     void this.end();
-    // `end` itself reports no error. A holder such as the queue's listener would keep the dead connection forever.
+    // `end` itself reports no error. A holder such as the queue's listener would keep the dead
+    // connection forever.
     this.emit('error', error);
   }
 
-  /** Returns whether the connection has ended. A wrong password does not end it; pg's error is kept then. */
+  /**
+   * Returns whether the connection has ended. A wrong password does not end it; pg's error is kept
+   * then.
+   */
   #hasEnded(): boolean {
     const { stream } = this.connection;
     return stream.destroyed || stream.readableEnded;
   }
 }
 
-/** A pool of such connections. `connect` fails with `database_lost` if none becomes free, or none opens, in time. */
+/**
+ * A pool of such connections. `connect` fails with `database_lost` if none becomes free, or none
+ * opens, in time.
+ */
 export class ServerPool extends pg.Pool {
   readonly #connectTimeoutMs: number;
 

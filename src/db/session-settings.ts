@@ -2,22 +2,24 @@ import pg from 'pg';
 import { CodedError } from '../core/errors.ts';
 
 /**
- * Limit of the time that a session idles in a transaction or waits for a lock. A frozen worker keeps no lock longer.
+ * Limit of the time that a session idles in a transaction or waits for a lock. A frozen worker
+ * keeps no lock longer.
  */
 export const sessionTimeoutMs = 5_000;
 
 /**
- * Settings that each of our sessions has, whatever the server, the database or the role say. A setting is here if it
- * changes what a text or a statement means, who sees what, whether a commit survives a crash, or how long a session
- * lives.
+ * Settings that each of our sessions has, whatever the server, the database or the role say. A
+ * setting is here if it changes what a text or a statement means, who sees what, whether a commit
+ * survives a crash, or how long a session lives.
  *
- * Left to the operator: the role, where data is stored (tablespaces, table access method, compression), memory, costs
- * and methods of the planner, parallel workers, vacuum, logs, statistics, commit delays and TCP. Without effect on us:
- * settings of XML, text search and `lc_*` (our `to_char` has no pattern of a locale), `backslash_quote` and
- * `escape_string_warning` (standard strings), `synchronize_seqscans` (what needs an order names it).
- * `default_transaction_read_only` is obeyed: operators and hosts stop writes with it, for example if a disk is full.
- * A session cannot change `fsync`, `full_page_writes`, `zero_damaged_pages` and `ignore_checksum_failure`: doctor names
- * them.
+ * Left to the operator: the role, where data is stored (tablespaces, table access method,
+ * compression), memory, costs and methods of the planner, parallel workers, vacuum, logs,
+ * statistics, commit delays and TCP. Without effect on us: settings of XML, text search and `lc_*`
+ * (our `to_char` has no pattern of a locale), `backslash_quote` and `escape_string_warning`
+ * (standard strings), `synchronize_seqscans` (what needs an order names it).
+ * `default_transaction_read_only` is obeyed: operators and hosts stop writes with it, for example
+ * if a disk is full. A session cannot change `fsync`, `full_page_writes`, `zero_damaged_pages` and
+ * `ignore_checksum_failure`: doctor names them.
  */
 export const pinnedSettings = {
   // Forms of values as text, in both directions.
@@ -41,11 +43,13 @@ export const pinnedSettings = {
   row_security: 'on',
   restrict_nonsystem_relation_kind: '',
   session_replication_role: 'origin',
-  // Isolation. Our statements lock what they depend on, and see what was committed before they began.
+  // Isolation. Our statements lock what they depend on, and see what was committed before they
+  // began.
   default_transaction_isolation: 'read committed',
   default_transaction_deferrable: 'off',
-  // Durability. A row whose claim or outcome a crash undoes would be sent twice. `local` and `remote_write` are raised,
-  // because a standby that takes over must have them, too. A stricter value, `remote_apply`, stays.
+  // Durability. A row whose claim or outcome a crash undoes would be sent twice. `local` and
+  // `remote_write` are raised, because a standby that takes over must have them, too. A stricter
+  // value, `remote_apply`, stays.
   synchronous_commit: 'on',
   // Life of a session and of a statement.
   exit_on_error: 'off',
@@ -61,9 +65,9 @@ export const pinnedSettings = {
 export type SessionSettings = Readonly<Record<string, string>>;
 
 /**
- * Returns a scalar subquery that makes these settings, of those that the server knows. It changes only what differs:
- * few roles may set `session_replication_role`. It names the schema of all that it calls, because the search_path of the
- * session is not ours yet.
+ * Returns a scalar subquery that makes these settings, of those that the server knows. It changes
+ * only what differs: few roles may set `session_replication_role`. It names the schema of all that
+ * it calls, because the search_path of the session is not ours yet.
  * @param settings SQL of the settings, a JSON object
  * @param isLocal true if the settings end with the transaction
  */
@@ -75,9 +79,11 @@ const formatSetUp = (settings: string, isLocal: boolean) => `(
       or pg_catalog.current_setting(s.name) operator(pg_catalog.<>) 'remote_apply'))`;
 
 /**
- * Sets the settings of a new session. They are no startup parameters, because a pooler such as pgbouncer refuses those.
+ * Sets the settings of a new session. They are no startup parameters, because a pooler such as
+ * pgbouncer refuses those.
  * @param writes true if a session that takes no writes is refused
- * @throws CodedError `database_read_only`, or `database_setting` if the role may not set what it must
+ * @throws CodedError `database_read_only`, or `database_setting` if the role may not set what it
+ *   must
  */
 export async function prepareSession(
   client: pg.ClientBase,
@@ -98,11 +104,17 @@ export async function prepareSession(
     );
 }
 
-/** Returns statements that begin and set up a transaction. The settings end with it, so other programs never have them. */
+/**
+ * Returns statements that begin and set up a transaction. The settings end with it, so other
+ * programs never have them.
+ */
 export const formatTransactionBegin = (settings: SessionSettings): string =>
   `begin isolation level read committed; select ${formatSetUp(pg.escapeLiteral(JSON.stringify(settings)), true)}`;
 
-/** Returns the error of a role that may not set a setting: only `session_replication_role` needs a right. */
+/**
+ * Returns the error of a role that may not set a setting: only `session_replication_role` needs a
+ * right.
+ */
 export function toRefusal(error: unknown): unknown {
   if (!(error instanceof pg.DatabaseError && error.code === '42501')) return error;
   const message =

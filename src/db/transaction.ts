@@ -2,14 +2,18 @@ import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from './generated/tables.ts';
 import type { Database } from './pool.ts';
 
-/** The SQLSTATEs after which a transaction is repeated: deadlock, serialization failure and lock timeout. */
+/**
+ * The SQLSTATEs after which a transaction is repeated: deadlock, serialization failure and lock
+ * timeout.
+ */
 const repeatableStates = new Set(['40P01', '40001', '55P03']);
 const maxAttempts = 5;
 
 /**
- * Runs `work` in one transaction. Repeats it after a deadlock, a serialization failure or a lock timeout, up to 5 times
- * in all. Therefore `work` must be repeatable.
- * @param waitForLocks if false, a lock timeout is thrown at once. The caller then leaves out what is locked.
+ * Runs `work` in one transaction. Repeats it after a deadlock, a serialization failure or a lock
+ * timeout, up to 5 times in all. Therefore `work` must be repeatable.
+ * @param waitForLocks if false, a lock timeout is thrown at once. The caller then leaves out what
+ *   is locked.
  */
 export function inTransaction<T>(
   db: Database,
@@ -38,7 +42,10 @@ export async function repeatAfterConflict<T>(
   }
 }
 
-/** Returns whether the database refuses the data itself: a value out of range, invalid text, or too deep nesting. */
+/**
+ * Returns whether the database refuses the data itself: a value out of range, invalid text, or too
+ * deep nesting.
+ */
 export function isDataRefused(error: unknown): boolean {
   return /^(22|54)/.test(readSqlState(error));
 }
@@ -48,7 +55,10 @@ export function isLockTimeout(error: unknown): boolean {
   return readSqlState(error) === '55P03';
 }
 
-/** Returns whether the database cancelled a statement: usually because it took longer than statement_timeout. */
+/**
+ * Returns whether the database cancelled a statement: usually because it took longer than
+ * statement_timeout.
+ */
 export function isCancelled(error: unknown): boolean {
   return readSqlState(error) === '57014';
 }
@@ -60,12 +70,18 @@ export function readSqlState(error: unknown): string {
     : '';
 }
 
-/** Returns true if Postgres cannot write because its disk is full: rows, or what a new session needs. */
+/**
+ * Returns true if Postgres cannot write because its disk is full: rows, or what a new session
+ * needs.
+ */
 export const isDiskFull = (error: unknown): boolean =>
   readSqlState(error) === '53100' ||
   (error instanceof Error && /^could not write init file/.test(error.message));
 
-/** Returns true if Postgres has no room for 1 MB: a result beyond work_mem goes to a file, which it deletes at once. */
+/**
+ * Returns true if Postgres has no room for 1 MB: a result beyond work_mem goes to a file, which it
+ * deletes at once.
+ */
 export async function hasFullDisk(db: Database): Promise<boolean> {
   try {
     await inTransaction(db, async (trx) => {
@@ -80,8 +96,9 @@ export async function hasFullDisk(db: Database): Promise<boolean> {
 }
 
 /**
- * Returns a CTE `locked`. It locks the name until the transaction ends; it has no row if the name does not exist yet. The
- * name is a row of sync.locks, not an advisory lock: any role that may connect could take an advisory lock and keep it.
+ * Returns a CTE `locked`. It locks the name until the transaction ends; it has no row if the name
+ * does not exist yet. The name is a row of sync.locks, not an advisory lock: any role that may
+ * connect could take an advisory lock and keep it.
  */
 export const lockingCte = (name: string) => sql`
   locked as materialized (select from sync.locks where name = ${name} for update)`;
@@ -100,7 +117,10 @@ export async function lockName(trx: Transaction<DB>, name: string): Promise<void
   await selectLocked(trx, name, sql`with ${lockingCte(name)} select from locked`);
 }
 
-/** Returns the row of a statement that selects from `lockingCte(name)`. Creates the name before, if it does not exist. */
+/**
+ * Returns the row of a statement that selects from `lockingCte(name)`. Creates the name before, if
+ * it does not exist.
+ */
 export async function selectLocked<T>(
   trx: Transaction<DB>,
   name: string,

@@ -1,6 +1,6 @@
 /**
- * This folder: the jobs that pull something other than a stream (service lists, stock, track-trace), and retention.
- * Each job commits its result together with its entry in the ledger.
+ * This folder: the jobs that pull something other than a stream (service lists, stock,
+ * track-trace), and retention. Each job commits its result together with its entry in the ledger.
  */
 
 import { toStopError } from '../core/errors.ts';
@@ -25,13 +25,17 @@ import { recordAudit } from '../schedule/sql/audit.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { pruneTargets } from './sql/prune-rows.ts';
 
-/** Number of orders that one transaction looks at, and maximum number of orders that one transaction erases. */
+/**
+ * Number of orders that one transaction looks at, and maximum number of orders that one transaction
+ * erases.
+ */
 const searchSize = 2_000;
 const agedBatchSize = 100;
 
 /**
- * Erases the personal data of a client that is older than PERSONAL_DATA_DAYS, in small batches: of finished orders, of
- * finished outbox rows and their documents, of returns without a stored order, of the quarantine, and of errors.
+ * Erases the personal data of a client that is older than PERSONAL_DATA_DAYS, in small batches: of
+ * finished orders, of finished outbox rows and their documents, of returns without a stored order,
+ * of the quarantine, and of errors.
  */
 async function eraseAged(context: RunContext, client: string, days: number): Promise<void> {
   const { db, run } = context;
@@ -124,7 +128,10 @@ async function eraseAgedOrders(step: AgedStep, within: Within): Promise<OrderCou
   return counts;
 }
 
-/** Erases orders together. If outbox rows of one of them are open, erases each by itself, and leaves that one out. */
+/**
+ * Erases orders together. If outbox rows of one of them are open, erases each by itself, and leaves
+ * that one out.
+ */
 async function eraseBatch(
   step: AgedStep,
   within: Within,
@@ -150,9 +157,10 @@ async function eraseBatch(
 const batchSize = 2_000;
 
 /**
- * Deletes data older than RETENTION_DAYS of all clients, in small batches. Rows that mirror the service are never
- * deleted. Each client has a run, and the first one does the work for all. Then erases personal data that is older than
- * PERSONAL_DATA_DAYS, of its own client and of clients that no worker has any more.
+ * Deletes data older than RETENTION_DAYS of all clients, in small batches. Rows that mirror the
+ * service are never deleted. Each client has a run, and the first one does the work for all. Then
+ * erases personal data that is older than PERSONAL_DATA_DAYS, of its own client and of clients that
+ * no worker has any more.
  */
 export async function prune(context: RunContext): Promise<void> {
   const { client, db, run, config, signal } = context;

@@ -10,7 +10,10 @@ import { recordAbsences } from './sql/unlisted.ts';
 import { type Stream, toAgeColumns } from './stream.ts';
 import { readRescanByIds } from './walk-windows.ts';
 
-/** If a list lacks more rows than this, and a larger share than `toleratedShare`, we doubt the list and mark no row. */
+/**
+ * If a list lacks more rows than this, and a larger share than `toleratedShare`, we doubt the list
+ * and mark no row.
+ */
 const toleratedExtras = 20;
 const toleratedShare = 0.01;
 /** Number of rows that are handled at a time when an operator accepts what is missing. */
@@ -36,9 +39,10 @@ export interface UnseenResult {
 }
 
 /**
- * Checks stored rows that the list should have shown but did not. If the stream has a read by id, reads them and marks
- * those that the service does not know. Otherwise marks them after two complete walks lacked them. Judges each window
- * separately, so that one doubtful window does not stop the others.
+ * Checks stored rows that the list should have shown but did not. If the stream has a read by id,
+ * reads them and marks those that the service does not know. Otherwise marks them after two
+ * complete walks lacked them. Judges each window separately, so that one doubtful window does not
+ * stop the others.
  * @param accept true if an operator confirms that all missing rows are gone
  */
 export async function checkUnseen(
@@ -82,7 +86,10 @@ export async function checkUnseen(
 const describeSpan = ({ after, before }: DayWindow) =>
   `${after === null ? '' : ` after ${after}`}${before === null ? '' : ` before ${before}`}`;
 
-/** Finds rows that a window lacks, and how many it may lack. Reads only as many ids as that decision needs. */
+/**
+ * Finds rows that a window lacks, and how many it may lack. Reads only as many ids as that decision
+ * needs.
+ */
 async function findInWindow(
   context: PullContext,
   stream: Stream,
@@ -128,8 +135,9 @@ async function acceptUnseen(context: PullContext, stream: Stream, rescan: Rescan
 }
 
 /**
- * Reads a sample of unseen rows by id, because too many rows are missing to believe the list. The service may return
- * some shipments only by id (docs/interface.md, 10.6 Not shown). If it knows all rows of the sample, the list is fine.
+ * Reads a sample of unseen rows by id, because too many rows are missing to believe the list. The
+ * service may return some shipments only by id (docs/interface.md, 10.6 Not shown). If it knows all
+ * rows of the sample, the list is fine.
  * @returns null if the service does not know one of them; then nothing is written
  */
 async function sampleUnseen(
@@ -179,15 +187,18 @@ async function readUnseen(
   );
 }
 
-/** Notes that this walk lacked the rows, and marks those that two complete walks in a row have lacked. */
+/**
+ * Notes that this walk lacked the rows, and marks those that two complete walks in a row have
+ * lacked.
+ */
 async function unlistAfterTwoWalks(
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
   unseen: readonly number[],
 ): Promise<Rescan> {
-  // After an interruption, rows that polls found unchanged in between are not known, and an absence must not count
-  // twice.
+  // After an interruption, rows that polls found unchanged in between are not known, and an absence
+  // must not count twice.
   if (rescan.startedAt !== null && rescan.startedAt < context.run.startedAt) {
     if (unseen.length > 0)
       warn(
@@ -201,7 +212,10 @@ async function unlistAfterTwoWalks(
   );
 }
 
-/** Marks rows that the list lacked. The marks have the number of the walk's first request, so later readings win. */
+/**
+ * Marks rows that the list lacked. The marks have the number of the walk's first request, so later
+ * readings win.
+ */
 async function commitUnlisted(
   context: PullContext,
   stream: Stream,

@@ -1,6 +1,6 @@
 /**
- * Writes a reading: rows, quarantine, cursor, ledger and feed. All of them commit in one transaction, which the lease
- * fences.
+ * Writes a reading: rows, quarantine, cursor, ledger and feed. All of them commit in one
+ * transaction, which the lease fences.
  */
 
 import { dayMs, isRealDay } from '../core/time.ts';
@@ -29,8 +29,8 @@ import { findChangedIds, type MirroredResource, type RefetchableResource } from 
 /** Resources read at one moment, as rows. */
 export interface Reading {
   /**
-   * Number of the reading, drawn before its request. If there were several requests: the oldest number. A parent row
-   * with a `read_no` overrides it for its family.
+   * Number of the reading, drawn before its request. If there were several requests: the oldest
+   * number. A parent row with a `read_no` overrides it for its family.
    */
   readonly readNo: number;
   /** Number of list pages that this reading covers; 0 if the resources were fetched by id. */
@@ -41,7 +41,10 @@ export interface Reading {
   readonly decoded: DecodedPage;
 }
 
-/** Returns a reading without resources. It dates changes that follow from an absence to the reading `readNo`. */
+/**
+ * Returns a reading without resources. It dates changes that follow from an absence to the reading
+ * `readNo`.
+ */
 export const makeEmptyReading = (readNo: number): Reading => ({
   readNo,
   pages: 0,
@@ -54,15 +57,19 @@ export interface CommittedPage extends DecodedPage {
   readonly written: UpsertResult;
 }
 
-/** Further writes in the transaction of a reading: their entries for the feed, and a result for the caller. */
+/**
+ * Further writes in the transaction of a reading: their entries for the feed, and a result for the
+ * caller.
+ */
 export interface ExtraWrites<Result> {
   readonly changes: readonly Change[];
   readonly result: Result;
 }
 
 /**
- * A function that writes something in the transaction of a reading, such as the cursor. The transaction may run more
- * than once. Null means that there is nothing else to write: then a reading without news writes nothing.
+ * A function that writes something in the transaction of a reading, such as the cursor. The
+ * transaction may run more than once. Null means that there is nothing else to write: then a
+ * reading without news writes nothing.
  */
 type ExtraWriter<Result> =
   | ((transaction: RunTransaction, page: CommittedPage) => Promise<ExtraWrites<Result>>)
@@ -76,8 +83,9 @@ export interface CommittedReading<Result> {
 }
 
 /**
- * Writes one reading in one transaction under the lease. The counters of the run change only after the commit. If the
- * database refuses the data, finds the refused resources, quarantines them and writes the others.
+ * Writes one reading in one transaction under the lease. The counters of the run change only after
+ * the commit. If the database refuses the data, finds the refused resources, quarantines them and
+ * writes the others.
  * @param writeExtra writes something else in the same transaction
  * @param isWanted returns true for families that should be written
  * @throws QuarantineShareError if too many resources cannot be decoded
@@ -159,7 +167,10 @@ async function commitPage<Result>(
   return { page, result: committed.result };
 }
 
-/** If a reading has nothing to write, as most have, counts it in the run's totals. Returns false if it may have. */
+/**
+ * If a reading has nothing to write, as most have, counts it in the run's totals. Returns false if
+ * it may have.
+ */
 async function countIfUnchanged(
   { db, run, compare, state }: PullContext,
   stream: MirroredResource,
@@ -183,7 +194,8 @@ async function countIfUnchanged(
 
 /**
  * Updates what a reading means for resources that wait to be read by id, and for quarantined ones.
- * @param somethingWaits false if the stream has no rereads and no quarantine; then there is nothing to remove
+ * @param somethingWaits false if the stream has no rereads and no quarantine; then there is nothing
+ *   to remove
  */
 async function updateWaiting(
   transaction: StreamTransaction,
@@ -196,7 +208,8 @@ async function updateWaiting(
   const changed = new Set(findChangedIds(stream, written.changes));
   const older = new Set(written.stale);
   const ids = families.map(({ parent }) => parent.id);
-  // A resource that must be read by id keeps its reread, its waiting time and its quarantine entry until that read.
+  // A resource that must be read by id keeps its reread, its waiting time and its quarantine entry
+  // until that read.
   const seen = ids.filter((id) => !mustReadById.has(id) && !older.has(id));
   const settled = reading.pages > 0 ? seen : ids.filter((id) => changed.has(id));
   const unlinked = [...mustReadById]
@@ -216,7 +229,8 @@ async function updateWaiting(
 
 /**
  * Marks rows as unlisted because the service does not have them.
- * @param readNo number of the reading that lacked them; a row that a later reading found is not marked
+ * @param readNo number of the reading that lacked them; a row that a later reading found is not
+ *   marked
  */
 export async function unlist(
   transaction: StreamTransaction,
@@ -243,7 +257,8 @@ function findReadNos(
  * @throws QuarantineShareError if too much cannot be decoded
  */
 function checkShare({ state: { share } }: PullContext, reading: Reading, page: DecodedPage): Share {
-  // Reads by id do not count: a resource in quarantine is read again and again, so it would count each time.
+  // Reads by id do not count: a resource in quarantine is read again and again, so it would count
+  // each time.
   const met =
     reading.pages > 0
       ? { listed: reading.resources, undecodable: page.quarantined.length }
@@ -256,12 +271,15 @@ function checkShare({ state: { share } }: PullContext, reading: Reading, page: D
   return sum;
 }
 
-/** Returns the number of pages that a reading counts for in the ledger: at least one, if it has resources. */
+/**
+ * Returns the number of pages that a reading counts for in the ledger: at least one, if it has
+ * resources.
+ */
 const countPages = ({ pages, resources }: Reading) => Math.max(pages, resources > 0 ? 1 : 0);
 
 /**
- * Keeps the newest date of the resources. Ignores dates more than a day after the service's clock: a mistyped date must
- * not make the stream look fresh.
+ * Keeps the newest date of the resources. Ignores dates more than a day after the service's clock:
+ * a mistyped date must not make the stream look fresh.
  */
 function noteNewestDate(
   service: ServiceClock,

@@ -16,23 +16,29 @@ import type { OrderLinks, QuarantineEntry } from './sql/quarantine.ts';
 
 /** Maximum size, in characters of JSON, of a resource in quarantine with its included resources. */
 const maxKept = 1_000_000;
-/** Maximum size of all resources of one page in quarantine. After that only the beginning of each is kept. */
+/**
+ * Maximum size of all resources of one page in quarantine. After that only the beginning of each is
+ * kept.
+ */
 const maxKeptPerPage = 8_000_000;
 /** Number of characters that are kept from the beginning of a resource that is too large. */
 const keptBeginning = 2_000;
 /**
- * Answers up to this size are not measured. Half of one may be an included resource, and the other half resources of
- * 100 characters that link to it: that makes 56 MB at most.
+ * Answers up to this size are not measured. Half of one may be an included resource, and the other
+ * half resources of 100 characters that link to it: that makes 56 MB at most.
  */
 const smallAnswer = 150_000;
 /** Maximum size of a resource with its included resources that is written with its page. */
 const maxWritten = 4_000_000;
-/** Maximum size of all resources that are written with one page. An included resource counts each time it is linked. */
+/**
+ * Maximum size of all resources that are written with one page. An included resource counts each
+ * time it is linked.
+ */
 const maxWrittenPerPage = 64_000_000;
 
 /**
- * Bounds what one page costs. An included resource is stored with each resource that links to it: one of 10 MB, linked
- * by 300 others, would make 3 GB. Measures each resource once.
+ * Bounds what one page costs. An included resource is stored with each resource that links to it:
+ * one of 10 MB, linked by 300 others, would make 3 GB. Measures each resource once.
  */
 class PageSizes {
   readonly #isMeasured: boolean;
@@ -41,14 +47,18 @@ class PageSizes {
   #written = 0;
 
   /**
-   * @param size number of characters of the answer; null if it is not known or holds a single resource
+   * @param size number of characters of the answer; null if it is not known or holds a single
+   *   resource
    * @param sharesIncluded true if several resources may link to the same included resource
    */
   constructor(size: number | null, sharesIncluded = true) {
     this.#isMeasured = size !== null && size > (sharesIncluded ? smallAnswer : maxWritten);
   }
 
-  /** Returns why a resource with its included resources is too large to be written with this page; else null. */
+  /**
+   * Returns why a resource with its included resources is too large to be written with this page;
+   * else null.
+   */
   findExcess(whole: Json): string | null {
     if (!this.#isMeasured) return null;
     const size = this.#measureWhole(whole);
@@ -60,7 +70,10 @@ class PageSizes {
     return null;
   }
 
-  /** Returns the JSON text of a resource for the quarantine. If it is too large: its id, its size and its beginning. */
+  /**
+   * Returns the JSON text of a resource for the quarantine. If it is too large: its id, its size
+   * and its beginning.
+   */
   toKeptText(whole: Json): string {
     const size = this.#measureWhole(whole);
     if (size <= maxKept && this.#kept + size <= maxKeptPerPage) {
@@ -102,7 +115,10 @@ function separate(whole: Json): { readonly rest: Json; readonly included: readon
 const isShort = (value: Json) =>
   ['string', 'number'].includes(typeof value) && String(value).length <= 100;
 
-/** When a resource must be read by id, because a list does not link its lines to it: always, or if it changed. */
+/**
+ * When a resource must be read by id, because a list does not link its lines to it: always, or if
+ * it changed.
+ */
 export type ReadById = 'always' | 'changed';
 
 /** A resource as rows. */
@@ -138,12 +154,15 @@ export const emptyPage: DecodedPage = {
   sources: new Map(),
 };
 
-/** Number of resources decoded in one turn of the event loop. It takes some tenths of a millisecond. */
+/**
+ * Number of resources decoded in one turn of the event loop. It takes some tenths of a millisecond.
+ */
 const resourcesPerTurn = 3;
 
 /**
- * Decodes each resource of a document separately. One that fails is quarantined as a whole; the others are decoded.
- * Yields to the event loop in between, so that the transaction of the previous page can send its next statement.
+ * Decodes each resource of a document separately. One that fails is quarantined as a whole; the
+ * others are decoded. Yields to the event loop in between, so that the transaction of the previous
+ * page can send its next statement.
  */
 export async function decodePage(
   document: Pick<Document, 'data' | 'included' | 'escaped'> & Partial<Pick<Document, 'size'>>,
@@ -207,7 +226,10 @@ function toQuarantineEntry(
   return makeQuarantineEntry(readId(whole), whole, problem, sizes.toKeptText(whole));
 }
 
-/** Makes an entry for the quarantine. Reads what leads to its order, because an erasure must find the entry. */
+/**
+ * Makes an entry for the quarantine. Reads what leads to its order, because an erasure must find
+ * the entry.
+ */
 export function makeQuarantineEntry(
   resourceId: number | null,
   whole: Json,
@@ -220,7 +242,10 @@ export function makeQuarantineEntry(
 /** Number of included resources whose links are read, if the resource itself has none. */
 const searchedIncluded = 100;
 
-/** Reads the ids and the number that lead to an order, from the resource or else from those included with it. */
+/**
+ * Reads the ids and the number that lead to an order, from the resource or else from those included
+ * with it.
+ */
 function readOrderLinks(whole: Json): OrderLinks {
   const { included } = isObject(whole) ? whole : {};
   const resources = [
@@ -239,7 +264,10 @@ function readOrderLinks(whole: Json): OrderLinks {
   };
 }
 
-/** Reads the id of a relationship to one resource, or of a member such as `orderId`; null if there is none. */
+/**
+ * Reads the id of a relationship to one resource, or of a member such as `orderId`; null if there
+ * is none.
+ */
 function readLink(resource: Resource, name: 'order' | 'shipment'): number | null {
   const link = isObject(resource.relationships) ? (resource.relationships[name] ?? null) : null;
   const data = isObject(link) ? link.data : null;
@@ -271,14 +299,20 @@ export function quarantineRefused(
 }
 
 /**
- * Share of undecodable resources that fails the run. It tells a changed interface, which concerns most resources, from
- * single bad ones; in between lies nothing that an operator could tune.
+ * Share of undecodable resources that fails the run. It tells a changed interface, which concerns
+ * most resources, from single bad ones; in between lies nothing that an operator could tune.
  */
 const maxQuarantinedShare = 0.2;
-/** Up to this number of undecodable resources, their share does not matter: a few must not stop the stream. */
+/**
+ * Up to this number of undecodable resources, their share does not matter: a few must not stop the
+ * stream.
+ */
 const toleratedQuarantined = 20;
 
-/** An error for a run in which too large a share of the resources cannot be decoded. The interface may have changed. */
+/**
+ * An error for a run in which too large a share of the resources cannot be decoded. The interface
+ * may have changed.
+ */
 export class QuarantineShareError extends CodedError {
   constructor(quarantined: number, fetched: number, first: QuarantineEntry | undefined) {
     super(
@@ -290,7 +324,10 @@ export class QuarantineShareError extends CodedError {
   }
 }
 
-/** @throws QuarantineShareError if too many resources cannot be decoded: a changed interface must be noticed */
+/**
+ * @throws QuarantineShareError if too many resources cannot be decoded: a changed interface must be
+ * noticed
+ */
 export function checkQuarantineShare(
   quarantined: number,
   fetched: number,

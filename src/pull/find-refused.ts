@@ -12,8 +12,8 @@ class TrialRollback extends CodedError {
 }
 
 /**
- * Finds the items that the database refuses to store. Tries all of them, then halves, until each refused item is alone.
- * Every trial is rolled back.
+ * Finds the items that the database refuses to store. Tries all of them, then halves, until each
+ * refused item is alone. Every trial is rolled back.
  * @returns the reason for each refused item
  */
 export async function findRefused<T>(

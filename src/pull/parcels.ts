@@ -21,13 +21,18 @@ import { drawReadNo, writeStream } from './sql/stream-transaction.ts';
 
 /** Ages of a shipment at which its packages are looked up again, unless track-trace knows it. */
 const rereadAgesMs = [1, 3, 7, 14, 31].map((days) => days * dayMs);
-/** After this number of look-ups in a row without an answer, the shipment is not looked up again. */
+/**
+ * After this number of look-ups in a row without an answer, the shipment is not looked up again.
+ */
 const maxUnanswered = 10;
 
 /** A look-up of the packages of a shipment, just before it is answered. */
 interface ParcelRead extends DueParcelRead {
   readonly readNo: number;
-  /** Time since the shipment was shipped, in milliseconds, by the service's clock; null if that is not known. */
+  /**
+   * Time since the shipment was shipped, in milliseconds, by the service's clock; null if that is
+   * not known.
+   */
   readonly ageMs: number | null;
 }
 
@@ -92,7 +97,9 @@ function toFailed(read: ParcelRead, problem: string): AnsweredRead {
   };
 }
 
-/** Returns the answer without its packages, which the database refuses. They go to the quarantine. */
+/**
+ * Returns the answer without its packages, which the database refuses. They go to the quarantine.
+ */
 function toRefusedByDatabase({ read, parcels, entries }: AnsweredRead): AnsweredRead {
   const problem = 'cannot be stored in Postgres';
   const refused = parcels.map(({ raw }) => toEntry(read.shipmentId, '', problem, raw));
@@ -107,7 +114,8 @@ const toEntry = (
 ): QuarantineEntry => makeQuarantineEntry(shipmentId, raw, { path, reason });
 
 /**
- * Returns the seconds until an answered shipment is looked up again, if track-trace does not know it; null if it is not.
+ * Returns the seconds until an answered shipment is looked up again, if track-trace does not know
+ * it; null if it is not.
  * @param read without a known age, each look-up counts as the one at the next age
  */
 export function findNextReadSeconds({
@@ -120,27 +128,33 @@ export function findNextReadSeconds({
 }
 
 const name = 'pull-parcels';
-/** Number of look-ups of a run that follow each other without a pause: more than are due in ordinary operation. */
+/**
+ * Number of look-ups of a run that follow each other without a pause: more than are due in ordinary
+ * operation.
+ */
 export const readsWithoutPause = 100;
 /**
- * Look-ups a second after these, unless REQUESTS_PER_SECOND says what the service accepts. The backlog of a first start
- * may be thousands of requests for which nobody waits: they must not provoke a 429 that also stops polls and pushes.
+ * Look-ups a second after these, unless REQUESTS_PER_SECOND says what the service accepts. The
+ * backlog of a first start may be thousands of requests for which nobody waits: they must not
+ * provoke a 429 that also stops polls and pushes.
  */
 export const parcelReadsPerSecond = 4;
 /** Number of look-ups whose answers are stored in one transaction. */
 const batchSize = 20;
 /**
- * If the service refuses this number of look-ups and answers none, the path is wrong: the job is parked. Shipments that
- * were shipped in the last day do not count, because the service may not know their packages yet.
+ * If the service refuses this number of look-ups and answers none, the path is wrong: the job is
+ * parked. Shipments that were shipped in the last day do not count, because the service may not
+ * know their packages yet.
  */
 const maxRefusals = 5;
 /** If this number of look-ups in a row fails, the service is failing, and the run ends. */
 const maxFailures = 3;
 
 /**
- * Looks up the packages of shipped shipments that are due, the newest shipments first (docs/interface.md, 15.1
- * Operations). Stores them after every 20 look-ups, so an interrupted run loses little. If the service does not have
- * the operation, the job is parked for a day with a warning.
+ * Looks up the packages of shipped shipments that are due, the newest shipments first
+ * (docs/interface.md, 15.1 Operations). Stores them after every 20 look-ups, so an interrupted run
+ * loses little. If the service does not have the operation, the job is parked for a day with a
+ * warning.
  */
 export async function pullParcels(context: RunContext): Promise<void> {
   const { db, client, warehouse, signal } = context;
@@ -196,7 +210,8 @@ interface RefusalWatch {
 }
 
 /**
- * Looks up one shipment. A refusal or a failure concerns this shipment alone, unless it happens again and again.
+ * Looks up one shipment. A refusal or a failure concerns this shipment alone, unless it happens
+ * again and again.
  * @throws WarehouseError if the service cannot be asked now
  */
 async function lookUp(
@@ -236,7 +251,10 @@ const concernsService = ({ code, status, retryAfterMs }: WarehouseError) =>
   [401, 429].includes(status ?? 0) ||
   retryAfterMs !== undefined;
 
-/** Stores the answers. If the database refuses them, stores each by itself, and quarantines those that it refuses. */
+/**
+ * Stores the answers. If the database refuses them, stores each by itself, and quarantines those
+ * that it refuses.
+ */
 async function storeAnswers(context: RunContext, answers: readonly AnsweredRead[]): Promise<void> {
   if (answers.length === 0) return;
   try {

@@ -1,6 +1,6 @@
 /**
- * One poll of any stream. Its passes are those that the declaration of the stream names. A pass whose page cannot be
- * read fails alone, because the other passes read other pages.
+ * One poll of any stream. Its passes are those that the declaration of the stream names. A pass
+ * whose page cannot be read fails alone, because the other passes read other pages.
  */
 
 import { StoppedError } from '../core/errors.ts';
@@ -38,8 +38,9 @@ import {
 const minUsualFetched = 5;
 
 /**
- * Polls a stream. If all passes succeed, records how fresh the stream is, and a gap if the service no longer lists days
- * that no poll has read. Warns if the poll fetched nothing, but usually fetches some.
+ * Polls a stream. If all passes succeed, records how fresh the stream is, and a gap if the service
+ * no longer lists days that no poll has read. Warns if the poll fetched nothing, but usually
+ * fetches some.
  * @throws the first error of a pass; further ones become warnings
  */
 export async function pollStream(context: PullContext, stream: Stream): Promise<void> {
@@ -92,7 +93,10 @@ async function runPasses(context: PullContext, stream: Stream): Promise<void> {
   throwFirst(context, failures);
 }
 
-/** Walks a list in ascending order of id from the stored cursor to its end. Stores the cursor with each page. */
+/**
+ * Walks a list in ascending order of id from the stored cursor to its end. Stores the cursor with
+ * each page.
+ */
 async function walkNew(
   context: PullContext,
   stream: Stream,
@@ -156,22 +160,29 @@ export async function walkWhole(
   return { ids, whole, readNo };
 }
 
-/** The result of a walk of a date window in this run. It holds no ids, because a first load may have a million. */
+/**
+ * The result of a walk of a date window in this run. It holds no ids, because a first load may have
+ * a million.
+ */
 interface WindowWalk extends Pick<WholeWalk, 'whole'> {
   /** True if no earlier run has reached the end. */
   readonly isFirstLoad: boolean;
   readonly rows: number;
 }
 
-/** A first load that has not reached the end of its list after this number of pages is read in parts. */
+/**
+ * A first load that has not reached the end of its list after this number of pages is read in
+ * parts.
+ */
 const pagesBeforeParts = 10;
 /** Number of parts of such a first load, and number of those that are read at the same time. */
 const partCount = 16;
 const partsAtOnce = 4;
 
 /**
- * Walks the resources whose date is after the watermark minus the lookback. A long first load is read in parts, several
- * at the same time: it takes as long as the service needs for its pages one after the other.
+ * Walks the resources whose date is after the watermark minus the lookback. A long first load is
+ * read in parts, several at the same time: it takes as long as the service needs for its pages one
+ * after the other.
  */
 async function walkWindow(
   context: PullContext,
@@ -205,7 +216,10 @@ async function walkWindow(
 /** A part of a first load: its days are in its name. */
 type PartPass = `${DateWindow['pass']} ${string}`;
 
-/** Reads the parts of a first load that are not complete. The first run plans them and stores a cursor for each. */
+/**
+ * Reads the parts of a first load that are not complete. The first run plans them and stores a
+ * cursor for each.
+ */
 async function loadInParts(
   context: PullContext,
   stream: Stream,
@@ -268,8 +282,8 @@ async function loadInParts(
 }
 
 /**
- * Divides the days of a first load into parts, and stores a cursor for each. The last part has no end. The parts overlap
- * by a day, because the filters are exclusive.
+ * Divides the days of a first load into parts, and stores a cursor for each. The last part has no
+ * end. The parts overlap by a day, because the filters are exclusive.
  */
 async function planParts(
   context: PullContext,
@@ -313,9 +327,9 @@ interface DaysWalk extends Pick<WindowWalk, 'rows' | 'whole'> {
 }
 
 /**
- * Walks the resources of some days. At the end of the list, moves the watermark to the largest date seen, but never more
- * than a day past the service's clock. An interrupted walk continues from its stored cursor. If that cursor is stale,
- * the walk starts again.
+ * Walks the resources of some days. At the end of the list, moves the watermark to the largest date
+ * seen, but never more than a day past the service's clock. An interrupted walk continues from its
+ * stored cursor. If that cursor is stale, the walk starts again.
  */
 async function walkDays(
   context: PullContext,
@@ -333,8 +347,8 @@ async function walkDays(
   let rows = 0;
   let pages = 0;
   let isAtEnd = false;
-  // Rows that the interrupted walk has passed may have changed since. The watermark must not pass days that no walk has
-  // read again.
+  // Rows that the interrupted walk has passed may have changed since. The watermark must not pass
+  // days that no walk has read again.
   const resumed = stored.stale
     ? { ...stored, query: null, lastId: null, largestSeen: null }
     : stored;
@@ -373,9 +387,10 @@ async function walkDays(
 }
 
 /**
- * Returns the exclusive lower date of the window; null for the beginning of the list. It is one day before the lookback
- * because the filter is exclusive (docs/interface.md, 2.5 Filters). If walks have found nothing so far, the database's
- * clock is used and the span is doubled, to save a request for the service's clock in each run.
+ * Returns the exclusive lower date of the window; null for the beginning of the list. It is one day
+ * before the lookback because the filter is exclusive (docs/interface.md, 2.5 Filters). If walks
+ * have found nothing so far, the database's clock is used and the span is doubled, to save a
+ * request for the service's clock in each run.
  */
 async function findWindowStart(
   { watermark, completed }: Cursor,
@@ -444,8 +459,8 @@ function warnOfWalk(
 }
 
 /**
- * Reads by id what the lists did not show: rows that are stored as open but that the list of open rows lacked, rows
- * that wait for a reread, and quarantined ones.
+ * Reads by id what the lists did not show: rows that are stored as open but that the list of open
+ * rows lacked, rows that wait for a reread, and quarantined ones.
  * @param listed the ids of the list of open rows
  * @param limit maximum number of ids; null: no limit
  */
@@ -485,7 +500,10 @@ async function readWaiting(
   });
 }
 
-/** Postpones rows that are still open, for example by an undocumented status: every poll would ask for them. */
+/**
+ * Postpones rows that are still open, for example by an undocumented status: every poll would ask
+ * for them.
+ */
 async function postponeUnsettled(
   { client, db, run }: PullContext,
   kind: OpenKind,
@@ -501,7 +519,10 @@ async function postponeUnsettled(
   );
 }
 
-/** Takes at most `limit` ids (null: all) from the lists in turn, so that a long list does not delay the others. */
+/**
+ * Takes at most `limit` ids (null: all) from the lists in turn, so that a long list does not delay
+ * the others.
+ */
 function interleave(lists: readonly (readonly number[])[], limit: number | null): number[] {
   const longest = lists.reduce((most, { length }) => Math.max(most, length), 0);
   const taken = new Set<number>();

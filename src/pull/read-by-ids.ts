@@ -38,11 +38,11 @@ export interface ByIdOptions<Result> {
 }
 
 /**
- * Reads resources by id, one request for each. If one cannot be read, the others are still read; the failed one is
- * tried again later, with growing pauses.
+ * Reads resources by id, one request for each. If one cannot be read, the others are still read;
+ * the failed one is tried again later, with growing pauses.
  * @returns the results of `writeExtra`, one for each batch, without null results
- * @throws WarehouseError if the service cannot be reached, refuses the credentials, asks to wait, or fails several
- * times in a row
+ * @throws WarehouseError if the service cannot be reached, refuses the credentials, asks to wait,
+ *   or fails several times in a row
  */
 export async function readByIds<Result>(
   context: PullContext,
@@ -52,8 +52,8 @@ export async function readByIds<Result>(
 ): Promise<Result[]> {
   const results: Result[] = [];
   for (let start = 0; start < ids.length; ) {
-    // One number serves the whole batch, drawn before its first request. A reading may look older than it is, never
-    // newer.
+    // One number serves the whole batch, drawn before its first request. A reading may look older
+    // than it is, never newer.
     const readNo = await drawReadNo(context.db);
     const batch = await readBatch(context, stream, ids.slice(start, start + batchSize));
     start += batch.tried;
@@ -107,7 +107,10 @@ interface FetchedBatch {
   readonly found: number[];
   readonly absent: number[];
   readonly failed: number[];
-  /** The last error, if several reads failed in a row: then the service fails, not the resources. Else null. */
+  /**
+   * The last error, if several reads failed in a row: then the service fails, not the resources.
+   * Else null.
+   */
   outage: WarehouseError | null;
 }
 
@@ -163,14 +166,20 @@ async function readBatch(
   return batch;
 }
 
-/** Moves `included` into the resource: the documents of a batch must not mix their included resources. */
+/**
+ * Moves `included` into the resource: the documents of a batch must not mix their included
+ * resources.
+ */
 function moveIncludedInside(resource: Json, onTop: readonly Json[]): Json {
   if (onTop.length === 0 || !isObject(resource)) return resource;
   const inside = Array.isArray(resource.included) ? resource.included : [];
   return { ...resource, included: [...inside, ...onTop] };
 }
 
-/** Returns true if an error may concern this resource alone. Bad credentials or no connection concern all. */
+/**
+ * Returns true if an error may concern this resource alone. Bad credentials or no connection
+ * concern all.
+ */
 function isErrorOfOneResource(error: unknown): error is WarehouseError {
   if (
     !(error instanceof WarehouseError) ||

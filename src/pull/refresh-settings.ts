@@ -10,8 +10,9 @@ import { appendChanges } from './sql/feed.ts';
 import { storeServiceLists } from './sql/service-lists.ts';
 
 /**
- * Reads the service lists and stores them in one transaction (docs/interface.md, 6.2 Settings). Called when
- * a payload names a code that is not known. Stores nothing if the client's account is no longer the accepted one.
+ * Reads the service lists and stores them in one transaction (docs/interface.md, 6.2 Settings).
+ * Called when a payload names a code that is not known. Stores nothing if the client's account is
+ * no longer the accepted one.
  * @throws WarehouseError if they cannot be read; the stored lists stay
  */
 export async function readListsNow(
@@ -29,8 +30,8 @@ export async function readListsNow(
 }
 
 /**
- * Runs the job refresh-settings: reads and stores the service lists under the run's lease, with counts. If a list is
- * absent or suddenly empty, keeps the stored entries and warns.
+ * Runs the job refresh-settings: reads and stores the service lists under the run's lease, with
+ * counts. If a list is absent or suddenly empty, keeps the stored entries and warns.
  */
 export async function refreshSettings(context: RunContext): Promise<void> {
   const { client, db, run, warehouse, signal } = context;

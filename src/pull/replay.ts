@@ -17,8 +17,8 @@ export interface ReplayCounts {
 }
 
 /**
- * Decodes the quarantined resources of a stream again, for use after an upgrade. Each keeps the number of its reading,
- * so it does not replace a newer stored row.
+ * Decodes the quarantined resources of a stream again, for use after an upgrade. Each keeps the
+ * number of its reading, so it does not replace a newer stored row.
  */
 export async function replayQuarantine(
   context: PullContext,
@@ -58,7 +58,10 @@ export async function replayQuarantine(
   }
 }
 
-/** Parses a quarantined document. Returns no resource if this version refuses its shape: it then stays. */
+/**
+ * Parses a quarantined document. Returns no resource if this version refuses its shape: it then
+ * stays.
+ */
 function parseDocument(document: string): Json[] {
   try {
     return [parseExact(document)];

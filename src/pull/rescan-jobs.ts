@@ -11,9 +11,9 @@ import { rereadAuthorizations } from './streams/authorizations.ts';
 import { findOrdersOfShipments } from './streams/orders.ts';
 
 /**
- * Reconciles every stream, and reads the return authorizations again, because no list has them. A failing stream does
- * not stop the others. Its error is thrown at the end. If the run is repeated before its next due time, it skips the
- * streams that succeeded.
+ * Reconciles every stream, and reads the return authorizations again, because no list has them. A
+ * failing stream does not stop the others. Its error is thrown at the end. If the run is repeated
+ * before its next due time, it skips the streams that succeeded.
  */
 export async function reconcileAll(context: RunContext, streams: readonly Stream[]): Promise<void> {
   const { db, client, run, dueNotBefore } = context;
@@ -70,14 +70,20 @@ export async function backfillRequested(
   await runEach(context, tasks);
 }
 
-/** Returns the context for the rescan of one stream. It compares every column, to find damage in our tables too. */
+/**
+ * Returns the context for the rescan of one stream. It compares every column, to find damage in our
+ * tables too.
+ */
 export const withColumnComparison = (context: RunContext): PullContext => ({
   ...context,
   compare: 'columns',
   state: { ...context.state, share: newShare() },
 });
 
-/** Does all tasks, also after a failure. Throws the first error at the end; further ones become warnings. */
+/**
+ * Does all tasks, also after a failure. Throws the first error at the end; further ones become
+ * warnings.
+ */
 async function runEach(
   context: RunContext,
   tasks: readonly (() => Promise<unknown>)[],

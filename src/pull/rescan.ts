@@ -1,6 +1,7 @@
 /**
- * This folder: reconciliation, backfill, refetch and the replay of the quarantine. A row is marked as unlisted only
- * if two complete walks lack it, a read by id does not find it, or an operator accepts that it is missing.
+ * This folder: reconciliation, backfill, refetch and the replay of the quarantine. A row is marked
+ * as unlisted only if two complete walks lack it, a read by id does not find it, or an operator
+ * accepts that it is missing.
  */
 
 import { addDays, daysBetween, isRealDay, toLocalDay, toUtcDay } from '../core/time.ts';
@@ -26,16 +27,25 @@ import type { UpsertResult } from './sql/upsert.ts';
 import { type RefetchableResource, type RescanPlan, type Stream, toAgeColumns } from './stream.ts';
 import { walkWindows } from './walk-windows.ts';
 
-/** Number of slices into which the days before the recent ones are divided. Each reconciliation reads one slice. */
+/**
+ * Number of slices into which the days before the recent ones are divided. Each reconciliation
+ * reads one slice.
+ */
 const sliceCount = 30;
 /**
- * Number of days that a window is wider on each side. Date filters are exclusive (docs/interface.md, 2.5 Filters), and
- * whether they include other times of the given day is not known (2.6 Not shown).
+ * Number of days that a window is wider on each side. Date filters are exclusive
+ * (docs/interface.md, 2.5 Filters), and whether they include other times of the given day is not
+ * known (2.6 Not shown).
  */
 const slackDays = 2;
-/** A bound outside these days is omitted, because the widened day could not be written as a date. */
+/**
+ * A bound outside these days is omitted, because the widened day could not be written as a date.
+ */
 const [firstDay, lastDay] = ['1900-01-01', '9999-01-01'];
-/** Number of days that a reconciliation reaches back at least, to find rows that were never stored here. */
+/**
+ * Number of days that a reconciliation reaches back at least, to find rows that were never stored
+ * here.
+ */
 const reachDays = 400;
 
 const everything: DayWindow = { after: null, before: null };
@@ -47,8 +57,9 @@ export const toWindow = (from: string | null, to: string | null): DayWindow => (
 });
 
 /**
- * Returns the windows of a reconciliation: the recent days, and one slice of the older days. `sliceCount`
- * reconciliations cover all days. Each slice begins at the end of the last one, so skipped days leave no hole.
+ * Returns the windows of a reconciliation: the recent days, and one slice of the older days.
+ * `sliceCount` reconciliations cover all days. Each slice begins at the end of the last one, so
+ * skipped days leave no hole.
  * @param now today by the service's clock, the oldest stored day, and the end of the last slice
  */
 export function planReconcileWindows(
@@ -65,30 +76,38 @@ export function planReconcileWindows(
   const oldest = now.oldest !== null && now.oldest < reach ? now.oldest : reach;
   const size = Math.ceil(daysBetween(oldest, edge) / sliceCount);
   const last = now.lastSliceEnd;
-  // The recent days move by a day each day. If less than one slice is left before them, start again at the oldest day.
+  // The recent days move by a day each day. If less than one slice is left before them, start again
+  // at the oldest day.
   const continuesLastSlice = last !== null && last >= oldest && daysBetween(last, edge) >= size;
   const start = continuesLastSlice ? last : oldest;
   const isLast = daysBetween(start, edge) < 2 * size;
   return [toWindow(edge, null), toWindow(start, isLast ? edge : addDays(start, size))];
 }
 
-/** Returns the last day of the slice that a reconciliation with these windows reads; null if it reads none. */
+/**
+ * Returns the last day of the slice that a reconciliation with these windows reads; null if it
+ * reads none.
+ */
 export function findSliceEnd(windows: readonly DayWindow[]): string | null {
   const before = windows[1]?.before ?? null;
   return before === null ? null : addDays(before, -slackDays);
 }
 
 /**
- * The kind of process that starts a reconciliation. Only the same kind continues it after an interruption: a command
- * compares everything now, so it must not continue from the place that a worker reached earlier.
+ * The kind of process that starts a reconciliation. Only the same kind continues it after an
+ * interruption: a command compares everything now, so it must not continue from the place that a
+ * worker reached earlier.
  */
 export type ReconcileStarter = 'worker' | 'command';
 
 /**
- * Compares the service's list with the tables, column by column. Heals what differs and records it as findings. Then
- * checks the stored rows that were not listed. An interrupted reconciliation continues from its stored place.
- * @param acceptMissing true if an operator confirms that all unlisted rows are gone; then the whole list is read
- * @throws TooManyExtrasError if the list lacks too many rows; everything else is healed and recorded before
+ * Compares the service's list with the tables, column by column. Heals what differs and records it
+ * as findings. Then checks the stored rows that were not listed. An interrupted reconciliation
+ * continues from its stored place.
+ * @param acceptMissing true if an operator confirms that all unlisted rows are gone; then the whole
+ *   list is read
+ * @throws TooManyExtrasError if the list lacks too many rows; everything else is healed and
+ *   recorded before
  */
 export async function reconcileStream(
   context: PullContext,
@@ -140,7 +159,10 @@ export async function backfillStream(
   return walked;
 }
 
-/** The result of a refetch: the row was missing, stale or unchanged, or the service does not know the id (absent). */
+/**
+ * The result of a refetch: the row was missing, stale or unchanged, or the service does not know
+ * the id (absent).
+ */
 export type RefetchResult = 'missing' | 'stale' | 'unchanged' | 'absent';
 
 /**
@@ -184,7 +206,8 @@ async function chooseWindows(
   today: string,
   last: WalkedReconciliation | null,
 ): Promise<readonly DayWindow[]> {
-  // A run that is repeated before its next due time checks the doubtful span again. The next slice would end the alarm.
+  // A run that is repeated before its next due time checks the doubtful span again. The next slice
+  // would end the alarm.
   const nextTurn = last?.isDoubtful ? dueNotBefore(last.finishedAt, 0) : null;
   if (last !== null && nextTurn !== null && nextTurn > run.startedAt) return last.windows;
   const oldest = await findOldestDay(db, client, toAgeColumns(stream));
@@ -192,7 +215,10 @@ async function chooseWindows(
   return planReconcileWindows(stream.rescan, { today, oldest, lastSliceEnd });
 }
 
-/** Begins a rescan: chooses and stores its windows. They stay the same if the rescan is interrupted and continued. */
+/**
+ * Begins a rescan: chooses and stores its windows. They stay the same if the rescan is interrupted
+ * and continued.
+ */
 async function beginRescan(
   context: PullContext,
   stream: Stream,
@@ -207,7 +233,8 @@ async function beginRescan(
   const now = serviceNow(context);
   const last = await findLastWalked(db, client, stream.name);
   const windows = await windowsFor(toUtcDay(now.getTime()), last);
-  // Only an earlier walk knows how many rows the service lists. Counting the stored rows would read the whole table.
+  // Only an earlier walk knows how many rows the service lists. Counting the stored rows would read
+  // the whole table.
   const whole = rescan.kind === 'reconcile' || (rescan.from === null && rescan.to === null);
   const expected = whole ? (last?.fetched ?? null) : null;
   const readNo = await drawReadNo(db);

@@ -24,8 +24,8 @@ const assumedPathWarning =
   'WAREHOUSE_OPERATIONS_FILE, or remove its entry there, so that each article is asked for';
 
 /**
- * Reads the stock of all articles in one request, and stores that of the watched ones. It always asks for all articles,
- * so that nothing depends on what the service remembers of earlier requests.
+ * Reads the stock of all articles in one request, and stores that of the watched ones. It always
+ * asks for all articles, so that nothing depends on what the service remembers of earlier requests.
  * @param skus the watched articles
  */
 async function pullStockList(
@@ -57,7 +57,10 @@ async function requestList(context: RunContext): Promise<StockList> {
   }
 }
 
-/** Finds the answer for each watched article. A sku in the same case is preferred to one in another case. */
+/**
+ * Finds the answer for each watched article. A sku in the same case is preferred to one in another
+ * case.
+ */
 export function matchArticles(
   skus: readonly string[],
   articles: readonly ListedStock[],
@@ -79,13 +82,16 @@ function toStock(found: readonly ListedStock[]): Pick<ArticleAnswer, 'stock' | '
   return { stock, problem: stock === null ? 'its stock is not a number' : null };
 }
 
-/** Pause after each answer. Each article takes a request (docs/interface.md, 16.1 Operations): four a second. */
+/**
+ * Pause after each answer. Each article takes a request (docs/interface.md, 16.1 Operations): four
+ * a second.
+ */
 const paceMs = 250;
 const batchSize = 50;
 
 /**
- * Reads the stock of every watched article: in one request if the service has `oldest.stock.bulk`, else one by one. Warns
- * about articles for which the service gave no stock.
+ * Reads the stock of every watched article: in one request if the service has `oldest.stock.bulk`,
+ * else one by one. Warns about articles for which the service gave no stock.
  */
 export async function pullStock(context: RunContext): Promise<void> {
   const { db, client, run, warehouse } = context;
@@ -105,7 +111,10 @@ export async function pullStock(context: RunContext): Promise<void> {
   }
 }
 
-/** Asks for articles one by one, and stores the answers after every 50: an interrupted run loses little. */
+/**
+ * Asks for articles one by one, and stores the answers after every 50: an interrupted run loses
+ * little.
+ */
 async function pullArticles(
   context: RunContext,
   skus: readonly string[],

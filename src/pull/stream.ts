@@ -1,6 +1,6 @@
 /**
- * This folder: the declaration of a stream. Its tables and its decoder follow from the fields of its resources. A
- * resource that cannot be decoded is quarantined alone; the others are stored.
+ * This folder: the declaration of a stream. Its tables and its decoder follow from the fields of
+ * its resources. A resource that cannot be decoded is quarantined alone; the others are stored.
  */
 
 import type { OperationName } from '../../config/operations.ts';
@@ -40,7 +40,10 @@ interface ResourceDeclaration {
   readonly children: readonly ChildDeclaration[];
   /** True if erasing an order masks these rows and `raw`. */
   readonly erasedWithOrders: boolean;
-  /** Warning about a resource that came without all resources that it links to; absent if that is usual. */
+  /**
+   * Warning about a resource that came without all resources that it links to; absent if that is
+   * usual.
+   */
   readonly incomplete?: string;
   /** An included resource that a column of the parent keeps whole. */
   readonly kept?: KeptResource;
@@ -101,18 +104,26 @@ export interface Stream extends MirroredResource {
   readonly list: OperationName;
   readonly rescan: RescanPlan;
   readonly passes: Passes;
-  /** Returns those of the ids unknown to the service that may be marked as unlisted; absent: all may. */
+  /**
+   * Returns those of the ids unknown to the service that may be marked as unlisted; absent: all
+   * may.
+   */
   readonly mayBeGone?: (
     transaction: StreamTransaction,
     ids: readonly number[],
   ) => Promise<readonly number[]>;
-  /** Table of lines that no relationship lists, and the operation that reads one, to find out whether it is gone. */
+  /**
+   * Table of lines that no relationship lists, and the operation that reads one, to find out
+   * whether it is gone.
+   */
   readonly lines?: { readonly table: string; readonly get: OperationName };
   /** Requests what else is to be read again after a refetch. */
   readonly afterRefetch?: (transaction: StreamTransaction, id: number) => Promise<void>;
 }
 
-/** A resource that `refetch` reads by id: a stream, or a resource that the service does not list. */
+/**
+ * A resource that `refetch` reads by id: a stream, or a resource that the service does not list.
+ */
 export type RefetchableResource = MirroredResource &
   Partial<Pick<Stream, 'mayBeGone' | 'afterRefetch'>>;
 
@@ -148,8 +159,8 @@ interface Passes {
   /** Reads the rows with a date after the last poll minus the lookback. */
   readonly window?: DateWindow;
   /**
-   * Reads rows that are stored as open but that the list of open rows lacked, in fewer requests than by id. Returns the
-   * ids that it found.
+   * Reads rows that are stored as open but that the list of open rows lacked, in fewer requests
+   * than by id. Returns the ids that it found.
    */
   readonly settle?: (
     context: PullContext,
@@ -158,7 +169,10 @@ interface Passes {
   ) => Promise<ReadonlySet<number>>;
   /** Reads by id what the lists did not show, and what waits for it. */
   readonly rereads?: {
-    /** How long a requested reread is repeated: until a read was answered, or until its row is unlisted. */
+    /**
+     * How long a requested reread is repeated: until a read was answered, or until its row is
+     * unlisted.
+     */
     readonly until: 'answered' | 'unlisted';
     /** What happens to a stored row that the service does not know by id. */
     readonly absent: 'unlisted' | 'kept';
@@ -174,17 +188,29 @@ interface Passes {
 
 /** How rescans (reconciliation and backfill) read a stream, or a part of it. */
 export interface RescanPlan {
-  /** Attribute for the list's date filters `[gt]` and `[lt]`; null if no such filter covers all rows. */
+  /**
+   * Attribute for the list's date filters `[gt]` and `[lt]`; null if no such filter covers all
+   * rows.
+   */
   readonly filter: string | null;
   /** Column of the parent that a backfill compares with its days. */
   readonly dayColumn: string;
   /** Date columns of the parent. The earliest date tells whether the list still shows the row. */
   readonly dates: readonly string[];
-  /** Date columns that tell when the resource changed. The latest date tells how late a change was found. */
+  /**
+   * Date columns that tell when the resource changed. The latest date tells how late a change was
+   * found.
+   */
   readonly moved: readonly string[];
-  /** Number of days that the list reaches back (docs/interface.md, 5.1 Values); null if it shows everything. */
+  /**
+   * Number of days that the list reaches back (docs/interface.md, 5.1 Values); null if it shows
+   * everything.
+   */
   readonly horizonDays: number | null;
-  /** Number of recent days that each reconciliation reads; older days in slices. Null: it reads the whole list. */
+  /**
+   * Number of recent days that each reconciliation reads; older days in slices. Null: it reads the
+   * whole list.
+   */
   readonly recentDays: number | null;
   /** True if the list is documented to be in ascending order of id. */
   readonly sorted: boolean;
@@ -274,9 +300,9 @@ function findListedIds(
 }
 
 /**
- * Decodes the resources that belong to a parent, each into a row of the child table. If one cannot be decoded, returns
- * its problem: then the whole parent is quarantined, so that no incomplete resource is stored. The path names the
- * child.
+ * Decodes the resources that belong to a parent, each into a row of the child table. If one cannot
+ * be decoded, returns its problem: then the whole parent is quarantined, so that no incomplete
+ * resource is stored. The path names the child.
  */
 function decodeChildren(
   { fields, parentColumn, constants }: ChildDeclaration,
@@ -299,8 +325,8 @@ function decodeChildren(
 }
 
 /**
- * Returns the resource that a column keeps, null if none is linked, or undefined if it was not included. One without an
- * id can only be in the `included` of its parent.
+ * Returns the resource that a column keeps, null if none is linked, or undefined if it was not
+ * included. One without an id can only be in the `included` of its parent.
  */
 function findKept(
   { relationship }: KeptResource,

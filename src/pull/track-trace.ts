@@ -25,11 +25,14 @@ import { requestRereads } from './sql/rereads.ts';
 import { drawReadNo, writeStream } from './sql/stream-transaction.ts';
 import { storeTrackTraces, type TrackTraceResult } from './sql/track-trace-rows.ts';
 
-/** Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values), plus five seconds. */
+/**
+ * Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values),
+ * plus five seconds.
+ */
 export const trackTraceGapMs = 3_605_000;
 /**
- * Maximum time to pass the gate. If the database takes longer, the call is not made, because the gate counts its hour
- * from the beginning of the passage.
+ * Maximum time to pass the gate. If the database takes longer, the call is not made, because the
+ * gate counts its hour from the beginning of the passage.
  */
 const maxPassMs = 5_000;
 const assumedPathWarning =
@@ -38,7 +41,8 @@ const assumedPathWarning =
 const name = 'track-trace';
 
 /**
- * Reads the track-trace list and stores it. All workers and commands together read it at most once an hour.
+ * Reads the track-trace list and stores it. All workers and commands together read it at most once
+ * an hour.
  * @throws NotYetError if the hour is not over
  */
 export async function pullTrackTrace(context: RunContext): Promise<void> {
@@ -67,7 +71,10 @@ interface TrackTraceCall {
   readNo: number;
 }
 
-/** Returns the gate of the track-trace list of an account. Everything that asks for the list passes it. */
+/**
+ * Returns the gate of the track-trace list of an account. Everything that asks for the list passes
+ * it.
+ */
 export const toTrackTraceGate = ({
   identity,
   client,
@@ -77,7 +84,10 @@ export const toTrackTraceGate = ({
   client,
 });
 
-/** Returns for how long the gate closes before a call, in milliseconds: an hour, and the longest time of the call. */
+/**
+ * Returns for how long the gate closes before a call, in milliseconds: an hour, and the longest
+ * time of the call.
+ */
 export const toCallSpanMs = (timeoutMs: number) => hourMs + maxPassMs + 2 * timeoutMs;
 
 /**
@@ -105,8 +115,8 @@ async function enterGate(context: RunContext, call: TrackTraceCall): Promise<voi
 }
 
 /**
- * Closes the gate after a failed call, and sets when the next run is due. The service may have received the request,
- * unless there was no connection: then the next call may come sooner.
+ * Closes the gate after a failed call, and sets when the next run is due. The service may have
+ * received the request, unless there was no connection: then the next call may come sooner.
  */
 async function leaveGate(context: RunContext, passage: number, error: unknown): Promise<void> {
   const isReceived = !hasCode(error, 'connect_failed');
@@ -252,8 +262,8 @@ function moveRefused(
 }
 
 /**
- * Keeps one item for each package: the one with the latest time, or the later one in the list if the times are equal.
- * Counts the packages whose items differ.
+ * Keeps one item for each package: the one with the latest time, or the later one in the list if
+ * the times are equal. Counts the packages whose items differ.
  */
 function keepLatestPerPackage(items: readonly TrackTrace[]): {
   rows: readonly TrackTrace[];

@@ -18,12 +18,14 @@ import { findUnseenChildren, markChildrenUnlisted } from './sql/unlisted.ts';
 import { type Stream, toAgeColumns } from './stream.ts';
 import { readIds, toDateFilter, walkList } from './walk.ts';
 
-/** Maximum number of lines per page that are read by id. The next reconciliation reads the others. */
+/**
+ * Maximum number of lines per page that are read by id. The next reconciliation reads the others.
+ */
 const maxAskedPerPage = 50;
 
 /**
- * Checks lines that no relationship lists. If a parent came with all its lines, a stored line that did not come with it
- * is read by id, and marked as unlisted if the service does not know it.
+ * Checks lines that no relationship lists. If a parent came with all its lines, a stored line that
+ * did not come with it is read by id, and marked as unlisted if the service does not know it.
  * @param families families whose lines were all included
  * @param pages number of list pages that the families come from
  */
@@ -81,8 +83,8 @@ async function checkUnseenLines(
 }
 
 /**
- * Walks the remaining windows of a rescan, and heals what differs from the tables. Stores the rescan's place with each
- * page.
+ * Walks the remaining windows of a rescan, and heals what differs from the tables. Stores the
+ * rescan's place with each page.
  * @param keep returns true for families that should be written
  * @returns the rescan after the walk
  */
@@ -108,7 +110,8 @@ export async function walkWindows(
         const nextPlace = { ...samePlace, query: null, lastId: null, step: before.step + 1 };
         const write = async (transaction: RunTransaction, committed: CommittedPage) => {
           const counts = await countHealed(transaction, context, stream, before, committed);
-          // If the last page has resources to read by id, its window ends after those reads. An interruption repeats it.
+          // If the last page has resources to read by id, its window ends after those reads. An
+          // interruption repeats it.
           const place = atEnd && committed.mustReadById.size === 0 ? nextPlace : samePlace;
           const next: RescanStep = {
             ...place,
@@ -155,9 +158,9 @@ export async function walkWindows(
 const byIdPortions = 30;
 
 /**
- * Chooses the resources to read by id, out of those whose lines came without a link to them. Only such a read proves
- * their lines. A command reads all of them. A worker reads those that wait for a reread, and each day another portion
- * of the others.
+ * Chooses the resources to read by id, out of those whose lines came without a link to them. Only
+ * such a read proves their lines. A command reads all of them. A worker reads those that wait for a
+ * reread, and each day another portion of the others.
  */
 async function chooseForReadById(
   context: PullContext,
@@ -173,8 +176,8 @@ async function chooseForReadById(
 
 /**
  * Reads resources of a rescan by id.
- * @param onAbsent runs in the transaction of each batch, for ids that the service does not know; returns the
- * rescan if it changes it
+ * @param onAbsent runs in the transaction of each batch, for ids that the service does not know;
+ *   returns the rescan if it changes it
  */
 export async function readRescanByIds(
   context: PullContext,
@@ -200,7 +203,10 @@ export async function readRescanByIds(
   return checkUnseenLines(context, stream, batches.at(-1)?.after ?? rescan, families);
 }
 
-/** Counts the rows that were not stored, or differed. For a reconciliation, records them as findings. */
+/**
+ * Counts the rows that were not stored, or differed. For a reconciliation, records them as
+ * findings.
+ */
 async function countHealed(
   transaction: RunTransaction,
   context: PullContext,

@@ -1,6 +1,6 @@
 /**
- * This folder: reads lists of the service page by page, ahead of the database, and resources by id. A walk either reaches
- * the end of its list or fails, so it never skips rows silently.
+ * This folder: reads lists of the service page by page, ahead of the database, and resources by id.
+ * A walk either reaches the end of its list or fails, so it never skips rows silently.
  */
 
 import { createHash } from 'node:crypto';
@@ -32,7 +32,10 @@ const pageSize = 100;
 /** A page of a list as rows, or several pages in a row as one. */
 export type StreamPage = ListPage & Reading & { readonly release: () => void };
 
-/** Returns the query of a list's first page. Without `page[size]`, pages have 100 rows (docs/interface.md, 2.4 Paging). */
+/**
+ * Returns the query of a list's first page. Without `page[size]`, pages have 100 rows
+ * (docs/interface.md, 2.4 Paging).
+ */
 const toListQuery = (
   { warehouse }: PullContext,
   { list, include }: Stream,
@@ -50,7 +53,10 @@ export const toDateFilter = (attribute: string, { after, before }: DayWindow): Q
   ...(before === null ? {} : { [`filter[${attribute}][lt]`]: before }),
 });
 
-/** Walks a stream's list from `start`, and hands each page to `write` until it returns `stop`. Reads pages ahead of it. */
+/**
+ * Walks a stream's list from `start`, and hands each page to `write` until it returns `stop`. Reads
+ * pages ahead of it.
+ */
 export function walkList(
   context: PullContext,
   stream: Stream,
@@ -67,8 +73,9 @@ export function walkList(
 }
 
 /**
- * Fetches and decodes one page of a stream's list. Draws the reading's number again before each send, also before a
- * repeated one, because an answer is as old as its request. The caller releases the page when it is committed.
+ * Fetches and decodes one page of a stream's list. Draws the reading's number again before each
+ * send, also before a repeated one, because an answer is as old as its request. The caller releases
+ * the page when it is committed.
  */
 async function fetchPage(
   context: PullContext,
@@ -101,9 +108,9 @@ async function fetchPage(
 const maxJoinedCharacters = 4_000_000;
 
 /**
- * Joins several pages into one. Each family keeps the number of the request that fetched it. If a resource is on
- * several pages, the last one counts. A page with undecodable resources is not joined, so that too many of them fail
- * only that page.
+ * Joins several pages into one. Each family keeps the number of the request that fetched it. If a
+ * resource is on several pages, the last one counts. A page with undecodable resources is not
+ * joined, so that too many of them fail only that page.
  */
 export const streamPageJoiner: PageJoiner<StreamPage> = {
   mayJoin: ({ decoded, size }) => decoded.quarantined.length === 0 && size < maxJoinedCharacters,
@@ -127,7 +134,8 @@ function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
   const sources = new Map<number, Json>();
   for (const { decoded, readNo } of pages)
     for (const { parent, children } of decoded.families) {
-      // Delete first: the family must move to the place of its last mention, because lines are claimed in that order.
+      // Delete first: the family must move to the place of its last mention, because lines are
+      // claimed in that order.
       families.delete(parent.id);
       families.set(parent.id, { parent: { ...parent, read_no: readNo }, children });
       sources.set(parent.id, decoded.sources.get(parent.id) ?? null);
@@ -150,7 +158,10 @@ export interface WalkablePage {
   readonly release: () => void;
 }
 
-/** The place at which a walk begins: the start of the list (null query), or the page that the last walk reached. */
+/**
+ * The place at which a walk begins: the start of the list (null query), or the page that the last
+ * walk reached.
+ */
 export interface WalkStart {
   readonly query: string | null;
   readonly meaning: CursorMeaning;
@@ -165,7 +176,10 @@ export interface WalkedPage<P extends WalkablePage> {
   readonly meaning: CursorMeaning;
   readonly lastId: number | null;
   readonly atEnd: boolean;
-  /** True if the only page has the maximum length and no next link: the service may hide further rows. */
+  /**
+   * True if the only page has the maximum length and no next link: the service may hide further
+   * rows.
+   */
   readonly full: boolean;
   /** True if the list no longer had the rows seen before, and the walk stepped back. */
   readonly steppedBack: boolean;
@@ -189,9 +203,15 @@ const defaultMaxPages = 200_000;
 const firstStepBackRows = 200;
 const maxStepsBack = 100;
 
-/** Maximum number of pages that are requested ahead. It is also the maximum number of pages that are joined. */
+/**
+ * Maximum number of pages that are requested ahead. It is also the maximum number of pages that are
+ * joined.
+ */
 export const maxPagesAhead = 4;
-/** No page is requested ahead of a page with more characters than this: it takes a large part of the memory. */
+/**
+ * No page is requested ahead of a page with more characters than this: it takes a large part of the
+ * memory.
+ */
 const maxSizeAhead = 4_000_000;
 
 /** Joins several pages in a row into one. */
@@ -202,9 +222,10 @@ export interface PageJoiner<P> {
 }
 
 /**
- * Walks a list ahead of `write`. Requests the next pages while it writes, and joins the pages that have arrived by
- * then. If the service is slower, each page is written at once; if the database is slower, several pages are written in
- * one transaction. Releases each page after it was written. Ends before the end of the list if `write` returns `stop`.
+ * Walks a list ahead of `write`. Requests the next pages while it writes, and joins the pages that
+ * have arrived by then. If the service is slower, each page is written at once; if the database is
+ * slower, several pages are written in one transaction. Releases each page after it was written.
+ * Ends before the end of the list if `write` returns `stop`.
  * @throws the error of the walk, after all earlier pages were written; or the error of `write`
  */
 export async function walkAhead<P extends WalkablePage>(
@@ -258,7 +279,8 @@ export async function walkAhead<P extends WalkablePage>(
       if (hasEnded !== null) return;
     }
   } finally {
-    // If `write` has failed or stopped the walk, this cancels the open request and waits for its end.
+    // If `write` has failed or stopped the walk, this cancels the open request and waits for its
+    // end.
     abandoned.abort();
     reportChange();
     await fetching;
@@ -306,11 +328,12 @@ function joinGroup<P extends WalkablePage>(
 }
 
 /**
- * Walks a list page by page, and hands each page to `onPage`. The meaning of `page[cursor]` is not known
- * (docs/interface.md, 2.6 Not shown), so the walk learns it from the links. A walk that continues an earlier one fetches
- * that walk's last page again, which works under every meaning. It also checks that no row was skipped between the two
- * walks.
- * @throws WarehouseError `link_repeats`, `too_many_pages` or `list_unstable` if the links do not lead to an end
+ * Walks a list page by page, and hands each page to `onPage`. The meaning of `page[cursor]` is not
+ * known (docs/interface.md, 2.6 Not shown), so the walk learns it from the links. A walk that
+ * continues an earlier one fetches that walk's last page again, which works under every meaning. It
+ * also checks that no row was skipped between the two walks.
+ * @throws WarehouseError `link_repeats`, `too_many_pages` or `list_unstable` if the links do not
+ *   lead to an end
  */
 export async function walk<P extends WalkablePage>(
   options: WalkOptions<P>,
@@ -323,7 +346,8 @@ export async function walk<P extends WalkablePage>(
     if (signal.aborted) throw toStopError(signal);
     return options.fetch(query, signal);
   };
-  // Keeps nothing of a page but what the next step needs: a page may take a large part of the memory.
+  // Keeps nothing of a page but what the next step needs: a page may take a large part of the
+  // memory.
   const handOver = async ({
     query,
     page,
@@ -335,7 +359,8 @@ export async function walk<P extends WalkablePage>(
     const next = rows === 0 ? null : page.next;
     if (typeof next === 'string') meaning = learnMeaning(meaning, query, rows, lastId, next);
     const problem = next instanceof WarehouseError ? next : guard.check(query, next, steppedBack);
-    // A service that gave a link before, in this list or an earlier walk of it, gives one to the last page, too.
+    // A service that gave a link before, in this list or an earlier walk of it, gives one to the
+    // last page, too.
     const givesLinks = query !== firstQuery || meaning !== 'unknown';
     const full = page.next === null && rows >= pageSize && !givesLinks;
     await onPage({ page, query, meaning, lastId, atEnd: next === null, full, steppedBack });
@@ -368,9 +393,9 @@ interface NextStep extends WalkStart {
 }
 
 /**
- * Fetches the next page. If cursors are offsets, a row that leaves the list during the walk moves the later rows up,
- * and one of them could be skipped. Therefore the page is fetched from one row earlier, and must contain the last row
- * seen.
+ * Fetches the next page. If cursors are offsets, a row that leaves the list during the walk moves
+ * the later rows up, and one of them could be skipped. Therefore the page is fetched from one row
+ * earlier, and must contain the last row seen.
  */
 async function fetchNext<P extends WalkablePage>(
   next: NextStep,
@@ -396,7 +421,10 @@ class ProgressGuard {
     this.#maxPages = maxPages;
   }
 
-  /** Returns the error if `next` must not be followed from the page of `query`; null if it may be followed. */
+  /**
+   * Returns the error if `next` must not be followed from the page of `query`; null if it may be
+   * followed.
+   */
   check(query: string, next: string | null, steppedBack: boolean): WarehouseError | null {
     this.#pages++;
     // After a step back, the walk meets the same pages again.
@@ -430,7 +458,10 @@ export function readIds(data: readonly Json[]): number[] {
   return data.map(readId).filter((id) => id !== null);
 }
 
-/** Returns the meaning of the cursors, judged by the next one. Keeps the known meaning if it fits both meanings. */
+/**
+ * Returns the meaning of the cursors, judged by the next one. Keeps the known meaning if it fits
+ * both meanings.
+ */
 function learnMeaning(
   before: CursorMeaning,
   query: string,
@@ -446,10 +477,11 @@ function learnMeaning(
 }
 
 /**
- * Fetches the last page of the previous walk again. If cursors are ids, nothing can be skipped. Otherwise rows may have
- * left the list, so the page must contain the last row seen or, in a sorted list, an earlier row. If it does not, the
- * walk steps back by 200, 400, 800 rows and so on, and finally to the start. If the cursor's meaning is opaque or the
- * list is not sorted, the walk returns to the start at once.
+ * Fetches the last page of the previous walk again. If cursors are ids, nothing can be skipped.
+ * Otherwise rows may have left the list, so the page must contain the last row seen or, in a sorted
+ * list, an earlier row. If it does not, the walk steps back by 200, 400, 800 rows and so on, and
+ * finally to the start. If the cursor's meaning is opaque or the list is not sorted, the walk
+ * returns to the start at once.
  */
 async function resumeWalk<P extends WalkablePage>(
   query: string,
@@ -479,7 +511,10 @@ async function resumeWalk<P extends WalkablePage>(
   return { query: firstQuery, page: await fetch(firstQuery), steppedBack: true };
 }
 
-/** Returns true if the service refuses a query from its own link, for example because the cursor is too old. */
+/**
+ * Returns true if the service refuses a query from its own link, for example because the cursor is
+ * too old.
+ */
 function isCursorRefused(error: unknown): boolean {
   if (!(error instanceof WarehouseError) || error.outcome !== 'refused') return false;
   return [400, 404, 410, 422].includes(error.status ?? 0);
@@ -520,7 +555,10 @@ export async function* listPages(
   }
 }
 
-/** Returns true if the error concerns the page that was read, and not the whole client, database or lease. */
+/**
+ * Returns true if the error concerns the page that was read, and not the whole client, database or
+ * lease.
+ */
 export const isErrorOfOnePass = (error: unknown) =>
   error instanceof QuarantineShareError ||
   (error instanceof WarehouseError && toClientHold(error) === null);

@@ -5,8 +5,8 @@ import { maxPayloadValues } from './payload.ts';
 import type { OutboxDetail } from './sql/read-outbox.ts';
 
 /**
- * Returns the payload of an outbox row as it is shown to a person. Personal data and members that the row's kind does
- * not know are masked.
+ * Returns the payload of an outbox row as it is shown to a person. Personal data and members that
+ * the row's kind does not know are masked.
  */
 export function toShownPayload(
   row: { readonly kind: string; readonly payload: string },

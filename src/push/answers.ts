@@ -10,14 +10,14 @@ import {
 import type { HttpAnswer } from '../service/transport/http.ts';
 
 /**
- * Returns true if a success has no body, as with 204. Then only a reading shows what it did. A kind that cannot read it
- * treats the answer like any other that it cannot read.
+ * Returns true if a success has no body, as with 204. Then only a reading shows what it did. A kind
+ * that cannot read it treats the answer like any other that it cannot read.
  */
 export const isEmpty = ({ body }: Pick<HttpAnswer, 'body'>): boolean => body.trim() === '';
 
 /**
- * Returns true for 204, by which the service itself says that it has carried the request out and answers nothing. An
- * empty answer with another status may come from a proxy.
+ * Returns true for 204, by which the service itself says that it has carried the request out and
+ * answers nothing. An empty answer with another status may come from a proxy.
  */
 export const saysNothing = ({ status }: Pick<HttpAnswer, 'status'>): boolean => status === 204;
 
@@ -32,7 +32,8 @@ interface AnsweredResource<Of> {
 /**
  * Reads the resources of a document.
  * @param failure beginning of the message of the error
- * @throws WarehouseError `undecodable` if one of them cannot be read; then the whole answer proves nothing
+ * @throws WarehouseError `undecodable` if one of them cannot be read; then the whole answer proves
+ *   nothing
  */
 export function readResources<Of extends ResourceFields>(
   document: Document,
@@ -71,7 +72,8 @@ interface Line {
 }
 
 /**
- * Compares lines by sku and quantity. A sku whose quantity the row leaves open is compared without it.
+ * Compares lines by sku and quantity. A sku whose quantity the row leaves open is compared without
+ * it.
  * @returns the difference in words; null if they are equal
  */
 export function describeLineDifference(

@@ -4,18 +4,26 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { CodedError, toStopError } from '../core/errors.ts';
 import { programs } from '../core/installation.ts';
 
-/** Maximum size of a document, in bytes. Base64 makes 16 MB of 12 MB, and a payload has at most 16 MB. */
+/**
+ * Maximum size of a document, in bytes. Base64 makes 16 MB of 12 MB, and a payload has at most 16
+ * MB.
+ */
 const maxBytes = 12 * 1024 * 1024;
-/** Maximum time to read a document, in milliseconds. An ordinary document takes a few milliseconds. */
+/**
+ * Maximum time to read a document, in milliseconds. An ordinary document takes a few milliseconds.
+ */
 const deadlineMs = 30_000;
 /**
- * Maximum memory of a reader process, in MB, besides the document. A thread with a memory limit is not enough: if it
- * exceeds the limit, it can end the whole process.
+ * Maximum memory of a reader process, in MB, besides the document. A thread with a memory limit is
+ * not enough: if it exceeds the limit, it can end the whole process.
  */
 const memoryLimitMb = 256;
 /** Maximum number of documents that are read at the same time, for all clients together. */
 const maxReaders = 2;
-/** Time that an idle reader process is kept, in milliseconds. Starting one takes a tenth of a second. */
+/**
+ * Time that an idle reader process is kept, in milliseconds. Starting one takes a tenth of a
+ * second.
+ */
 const idleMs = 30_000;
 
 let running = 0;
@@ -23,9 +31,9 @@ const waiting: (() => void)[] = [];
 const idle = new Set<ChildProcess>();
 
 /**
- * Returns why a document cannot be attached to an order, or null if it can (see `findPrintProblem`). Reads it in a
- * separate process with bounded memory and time, because a hostile document of some KB can keep its reader busy
- * forever.
+ * Returns why a document cannot be attached to an order, or null if it can (see
+ * `findPrintProblem`). Reads it in a separate process with bounded memory and time, because a
+ * hostile document of some KB can keep its reader busy forever.
  * @param content base64 without white space
  * @param stop ends the reading
  * @throws CodedError if it was stopped, or the reader process ended unexpectedly
@@ -58,7 +66,8 @@ async function readInProcess(content: string, stop: AbortSignal): Promise<string
   if (kept !== undefined) {
     idle.delete(kept);
     const answer = await askReader(kept, content, stop);
-    // Earlier documents may have filled the memory of a kept reader. Only a new reader proves that the document is bad.
+    // Earlier documents may have filled the memory of a kept reader. Only a new reader proves that
+    // the document is bad.
     if ('problem' in answer) return answer.problem;
   }
   if (stop.aborted) throw toStopError(stop);

@@ -1,4 +1,7 @@
-/** Checks a payload as a worker does before it sends a row, for `outbox check` and the page of a row. */
+/**
+ * Checks a payload as a worker does before it sends a row, for `outbox check` and the page of a
+ * row.
+ */
 
 import { findUnstorableReason, isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
 import type { Database } from '../db/pool.ts';
@@ -30,7 +33,9 @@ export async function readStoredCodes(
   return { codes, unchecked: null };
 }
 
-/** Finds the problems of a payload. Without a reference, the number in the payload is taken for it. */
+/**
+ * Finds the problems of a payload. Without a reference, the number in the payload is taken for it.
+ */
 export async function findPayloadProblems(
   kind: AnyKind,
   text: string,
@@ -95,8 +100,9 @@ function describePlace(text: string, message: string): string {
 const maxLocatedLength = 1_000_000;
 
 /**
- * Finds the place of a token that JSON does not allow: JSON.parse names it without its position. Every beginning that
- * ends before it only lacks an end, so that the shortest one with the same error ends with it.
+ * Finds the place of a token that JSON does not allow: JSON.parse names it without its position.
+ * Every beginning that ends before it only lacks an end, so that the shortest one with the same
+ * error ends with it.
  */
 function findBadToken(text: string): number {
   let [good, bad] = [0, text.length + 1];

@@ -23,8 +23,9 @@ export interface ClientHealthOptions {
   /** Ends requests that are under way. */
   readonly signal: AbortSignal;
   /**
-   * Called when fewer rows of a client (kind empty) or kind may be sent than before: those that wait are to be returned.
-   * `hold`: why and how long they are held; null if only a window has changed.
+   * Called when fewer rows of a client (kind empty) or kind may be sent than before: those that
+   * wait are to be returned. `hold`: why and how long they are held; null if only a window has
+   * changed.
    */
   readonly onLess: (
     kind: string,
@@ -33,15 +34,19 @@ export interface ClientHealthOptions {
 }
 
 /**
- * The health of one client and of its kinds, as this worker sees it. It keeps rows from being
- * sent while an outcome is judged (`maySend`), and learns from each outcome (`note`). The database has the truth for all
- * workers (sync.push_holds), and claims obey it; what is kept here only saves statements that would change nothing.
+ * The health of one client and of its kinds, as this worker sees it. It keeps rows from being sent
+ * while an outcome is judged (`maySend`), and learns from each outcome (`note`). The database has
+ * the truth for all workers (sync.push_holds), and claims obey it; what is kept here only saves
+ * statements that would change nothing.
  */
 export class ClientHealth {
   readonly #options: ClientHealthOptions;
   /** Kinds (empty: the client) that have a stored health, as of the last read. */
   #troubled = new Set<string>();
-  /** Kinds (empty: the client) that may have to be held, one entry for each outcome whose evidence is not stored yet. */
+  /**
+   * Kinds (empty: the client) that may have to be held, one entry for each outcome whose evidence
+   * is not stored yet.
+   */
   readonly #judging: string[] = [];
   #asking: Promise<Evidence | null> | undefined;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
@@ -50,18 +55,26 @@ export class ClientHealth {
     this.#options = options;
   }
 
-  /** Takes over what was read from the database. Returns the kinds (empty: the client) that are held. */
+  /**
+   * Takes over what was read from the database. Returns the kinds (empty: the client) that are
+   * held.
+   */
   see(health: readonly CurrentHealth[]): CurrentHealth[] {
     this.#troubled = new Set(health.map(({ kind }) => kind));
     return health.filter(isHeld);
   }
 
-  /** Returns false while it is not known whether an outcome makes the client or this kind be held. */
+  /**
+   * Returns false while it is not known whether an outcome makes the client or this kind be held.
+   */
   maySend(kind: string): boolean {
     return !this.#judging.includes('') && !this.#judging.includes(kind);
   }
 
-  /** Stores what outcomes show of the client or the kind. Until then, rows that may have to be held are not sent. */
+  /**
+   * Stores what outcomes show of the client or the kind. Until then, rows that may have to be held
+   * are not sent.
+   */
   async note(evidence: readonly ScopedEvidence[], kind: string): Promise<void> {
     const doubted = findDoubtedScope(evidence);
     const scope = doubted === 'client' ? '' : kind;
@@ -86,7 +99,10 @@ export class ClientHealth {
     await this.#noteEvidence('', problem ?? { seen: 'answered' }, true);
   }
 
-  /** Records for all workers that the method and path of a kind are right. Writes once for each kind and process. */
+  /**
+   * Records for all workers that the method and path of a kind are right. Writes once for each kind
+   * and process.
+   */
   async proveKind(name: string): Promise<void> {
     const { db, client, kinds, operations, proven } = this.#options.deps;
     const kind = kinds.get(name);
@@ -101,7 +117,9 @@ export class ClientHealth {
       if (this.#troubled.has(troubled)) await this.#noteEvidence(troubled, { seen: 'success' });
   }
 
-  /** Decides whether the client or only the kind is failing: the client, if status/get fails, too. */
+  /**
+   * Decides whether the client or only the kind is failing: the client, if status/get fails, too.
+   */
   async #noteNoAnswer(
     kind: string,
     { reason, row }: Extract<ScopedEvidence, { evidence: 'ask' }>,
@@ -155,7 +173,8 @@ async function findSignInProblem(
 }
 
 /**
- * Returns evidence if the service is not reachable; null if it answers status/get, with whatever content.
+ * Returns evidence if the service is not reachable; null if it answers status/get, with whatever
+ * content.
  * @throws the reason of `signal` if it was aborted
  */
 async function findOutage(warehouse: Warehouse, signal: AbortSignal): Promise<Evidence | null> {
@@ -177,7 +196,10 @@ async function findOutage(warehouse: Warehouse, signal: AbortSignal): Promise<Ev
   }
 }
 
-/** Returns what may have to be held because of this evidence: the client, the kind, or nothing (null). */
+/**
+ * Returns what may have to be held because of this evidence: the client, the kind, or nothing
+ * (null).
+ */
 export function findDoubtedScope(news: readonly ScopedEvidence[]): 'client' | 'kind' | null {
   const bad = news.filter(({ evidence }) => evidence === 'ask' || evidence.seen !== 'success');
   if (bad.length === 0) return null;

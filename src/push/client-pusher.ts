@@ -24,8 +24,9 @@ const failedClaimMs = 1_000;
 const tracer = trace.getTracer('fulfilment-sync');
 
 /**
- * Pushes the rows of one client. The claimer (`#fillBuffer`) keeps the buffer full. Slots (`#fillSlots`, `#push`) take
- * rows from it and send them, several at the same time. The settler writes what was answered since its last commit.
+ * Pushes the rows of one client. The claimer (`#fillBuffer`) keeps the buffer full. Slots
+ * (`#fillSlots`, `#push`) take rows from it and send them, several at the same time. The settler
+ * writes what was answered since its last commit.
  */
 export class ClientPusher {
   readonly #deps: PushDeps;
@@ -139,7 +140,8 @@ export class ClientPusher {
       const outcome = await sendRow(this.#deps, row, this.#signal);
       if (outcome === null) this.#buffer.release(row);
       else settled = this.#settle(row, outcome);
-      // If only a person can decide about a row, a lost worker leaves no more than one for each slot.
+      // If only a person can decide about a row, a lost worker leaves no more than one for each
+      // slot.
       if (this.#deps.kinds.get(row.kind)?.unknown.do === 'ask operator') await settled;
     } catch (error) {
       // Without an outcome, the claim expires.
@@ -178,7 +180,8 @@ export class ClientPusher {
       this.#events.onError('push', error);
     }
     this.#changed();
-    // The claim is renewed until the row is settled. A row that the ERP has locked delays only itself.
+    // The claim is renewed until the row is settled. A row that the ERP has locked delays only
+    // itself.
     await settled;
     if (settlement.refund) this.#deps.sent.forget(row);
     this.#buffer.release(row);
@@ -194,8 +197,8 @@ export class ClientPusher {
   }
 
   /**
-   * Returns what waits in the buffer: for a stop, a hold, or fewer rows at a time. If the database does not accept that,
-   * the claims expire.
+   * Returns what waits in the buffer: for a stop, a hold, or fewer rows at a time. If the database
+   * does not accept that, the claims expire.
    * @param kind only rows of this kind; empty: all rows
    */
   async #return(kind: string): Promise<void> {
@@ -211,7 +214,8 @@ export class ClientPusher {
 
   /**
    * Takes over the stored health of the client.
-   * @returns the holds that are in force. Rows that were claimed before another worker placed them are returned.
+   * @returns the holds that are in force. Rows that were claimed before another worker placed them
+   *   are returned.
    */
   async see(health: readonly CurrentHealth[]): Promise<CurrentHealth[]> {
     const held = this.#health.see(health);
@@ -302,8 +306,8 @@ function toKindRules(kinds: readonly AnyKind[], timeoutMs: number): KindRules {
 }
 
 /**
- * Number of rows that wait for each slot. More would wait long at a slow service, while other workers have free slots,
- * and would have to be looked up after a crash.
+ * Number of rows that wait for each slot. More would wait long at a slow service, while other
+ * workers have free slots, and would have to be looked up after a crash.
  */
 const waitingPerSlot = 4;
 const minWaiting = 8;
@@ -312,8 +316,8 @@ const maxWaiting = 256;
 const maxBytes = 16 * 1024 * 1024;
 
 /**
- * The claimed rows of a client. Rows wait here for a slot, so that no slot has to wait for a claim. Their number, and
- * the bytes of all rows that are not settled, are bounded.
+ * The claimed rows of a client. Rows wait here for a slot, so that no slot has to wait for a claim.
+ * Their number, and the bytes of all rows that are not settled, are bounded.
  */
 class RowBuffer {
   readonly #db: Database;
@@ -342,7 +346,10 @@ class RowBuffer {
     return this.#waiting.some((row) => kind === '' || row.kind === kind);
   }
 
-  /** What may be claimed now. No rows unless half of the places are free: one claim should bring many rows. */
+  /**
+   * What may be claimed now. No rows unless half of the places are free: one claim should bring
+   * many rows.
+   */
   get room() {
     const rows =
       this.#waiting.length * 2 <= this.#maxWaiting ? this.#maxWaiting - this.#waiting.length : 0;
@@ -371,8 +378,8 @@ class RowBuffer {
   }
 
   /**
-   * Gives back the claims of all waiting rows, so that they are claimed again when they may be sent, by any worker. They
-   * do not count as attempts.
+   * Gives back the claims of all waiting rows, so that they are claimed again when they may be
+   * sent, by any worker. They do not count as attempts.
    * @param kind only rows of this kind; empty: all rows
    */
   async return(kind: string): Promise<void> {

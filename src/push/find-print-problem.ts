@@ -4,8 +4,8 @@ const formats = { A4: [595.28, 841.89], A5: [419.53, 595.28] } as const;
 const tolerancePoints = 5;
 
 /**
- * Returns why a document cannot be attached to an order; null if it can. It must be a pdf, with all pages A4 or all A5
- * (docs/interface.md, 5.1 Values).
+ * Returns why a document cannot be attached to an order; null if it can. It must be a pdf, with all
+ * pages A4 or all A5 (docs/interface.md, 5.1 Values).
  * @param content base64
  */
 export async function findPrintProblem(content: string): Promise<string | null> {

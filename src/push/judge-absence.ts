@@ -9,14 +9,15 @@ import {
 } from './push-outcome.ts';
 
 /**
- * What an answer without the row is worth. `read`: the resource that the row changes was read itself. `newer list`: the
- * list also shows what the service accepted after the attempt. `list`: the list may be older than the attempt.
+ * What an answer without the row is worth. `read`: the resource that the row changes was read
+ * itself. `newer list`: the list also shows what the service accepted after the attempt. `list`:
+ * the list may be older than the attempt.
  */
 export type AbsenceBasis = 'read' | 'newer list' | 'list';
 
 /**
- * Longest time that a list of the service is taken to lag (docs/assumptions.md). An absence in a list that may be older
- * than the attempt counts only after this time.
+ * Longest time that a list of the service is taken to lag (docs/assumptions.md). An absence in a
+ * list that may be older than the attempt counts only after this time.
  */
 export const longestListLagMs = 5 * minuteMs;
 
@@ -30,7 +31,10 @@ export interface LookedUpRow {
   readonly sinceAbsentMs: number | null;
   /** Number of look-ups since the last attempt, without this one. */
   readonly lookups: number;
-  /** Why the row becomes dead if it is not found: the service refused the last attempt, or the row was given up. */
+  /**
+   * Why the row becomes dead if it is not found: the service refused the last attempt, or the row
+   * was given up.
+   */
   readonly refusal: string | null;
   /** What that says about an earlier attempt; null if it is no refusal of the service. */
   readonly refusedAs: RefusedAs | null;
@@ -43,7 +47,8 @@ export interface LookedUpRow {
 }
 
 /**
- * The outcome of a look-up that did not find the row. `counts`: it is one of the two absences that confirm each other.
+ * The outcome of a look-up that did not find the row. `counts`: it is one of the two absences that
+ * confirm each other.
  */
 export type AbsenceVerdict = Verdict & { readonly counts?: boolean };
 
@@ -56,19 +61,20 @@ export interface MissedLookUp {
 }
 
 /**
- * Returns the time after an attempt from which an absence counts: twice the HTTP timeout, or one minute if that is
- * longer. Before that, the service may still carry out the attempt.
+ * Returns the time after an attempt from which an absence counts: twice the HTTP timeout, or one
+ * minute if that is longer. Before that, the service may still carry out the attempt.
  */
 export function minAbsenceAgeMs(timeoutMs: number): number {
   return Math.max(2 * timeoutMs, minuteMs);
 }
 
 /**
- * Decides what follows from a look-up that did not find the row. An absence counts only some time after the last
- * attempt, and two absences must confirm each other: the service may still carry out an interrupted request, and its
- * lists lag. A refusal after an attempt that may have been carried out may say that the service has the row already, in
- * words that nobody knows: only a list that is newer than the attempt proves that it does not. Until then the row is
- * looked for, and left to a person when it is too old.
+ * Decides what follows from a look-up that did not find the row. An absence counts only some time
+ * after the last attempt, and two absences must confirm each other: the service may still carry out
+ * an interrupted request, and its lists lag. A refusal after an attempt that may have been carried
+ * out may say that the service has the row already, in words that nobody knows: only a list that is
+ * newer than the attempt proves that it does not. Until then the row is looked for, and left to a
+ * person when it is too old.
  */
 export function judgeAbsence(
   row: LookedUpRow,
@@ -110,15 +116,18 @@ export function judgeAbsence(
   return confirmAbsence(row, policy);
 }
 
-/** Returns true if the service may have refused a row because it has it, which this absence does not disprove. */
+/**
+ * Returns true if the service may have refused a row because it has it, which this absence does not
+ * disprove.
+ */
 function mayBeTaken({ refusedAs }: LookedUpRow, seen: AbsenceBasis): boolean {
   if (refusedAs === null || seen === 'read') return false;
   return refusedAs === 'taken' || seen === 'list';
 }
 
 /**
- * Returns the pause before the next look-up of a row that is absent in a list which may be too old. The list may show
- * any moment that it is new enough.
+ * Returns the pause before the next look-up of a row that is absent in a list which may be too old.
+ * The list may show any moment that it is new enough.
  */
 function limitPauseMs(
   { sinceWrittenMs }: LookedUpRow,
@@ -145,8 +154,8 @@ function confirmAbsence(row: LookedUpRow, policy: PushPolicy): AbsenceVerdict {
 }
 
 /**
- * Returns how long the list of a row that was found had lagged: from the attempt until a list showed the row. Returns
- * null if that is not known, or if no look-up had missed the row.
+ * Returns how long the list of a row that was found had lagged: from the attempt until a list
+ * showed the row. Returns null if that is not known, or if no look-up had missed the row.
  * @param listedAgoMs how long ago a list first showed the row
  */
 export function measureListLagMs(

@@ -1,6 +1,6 @@
 /**
- * This folder: the declaration of outbox kinds, and the checking, showing and masking of payloads. The whole payload
- * is checked before any request is sent.
+ * This folder: the declaration of outbox kinds, and the checking, showing and masking of payloads.
+ * The whole payload is checked before any request is sent.
  */
 
 import { z } from 'zod';
@@ -19,7 +19,10 @@ import type { ClaimedRow } from './sql/claim-rows.ts';
 import type { PushTarget } from './sql/held-claims.ts';
 import type { UnknownRow } from './sql/look-ups.ts';
 
-/** Maximum number of problems that are listed for a row or a request. A check that has found more stops. */
+/**
+ * Maximum number of problems that are listed for a row or a request. A check that has found more
+ * stops.
+ */
 export const maxProblems = 100;
 /** Maximum number of characters of one problem, and of all of them. */
 const maxProblemLength = 2_000;
@@ -38,7 +41,10 @@ export function limitProblems(found: readonly string[]): readonly string[] {
   return listed.length < found.length ? [...listed, 'and more'] : listed;
 }
 
-/** An error for a payload that cannot be sent. The row is marked dead with the problems. Nothing was sent. */
+/**
+ * An error for a payload that cannot be sent. The row is marked dead with the problems. Nothing was
+ * sent.
+ */
 export class PayloadError extends CodedError {
   readonly problems: readonly string[];
 
@@ -49,14 +55,20 @@ export class PayloadError extends CodedError {
   }
 }
 
-/** An error for a row whose order, shipment, item or return was not found, or is not unique. The row is marked dead. */
+/**
+ * An error for a row whose order, shipment, item or return was not found, or is not unique. The row
+ * is marked dead.
+ */
 export class NotFoundError extends CodedError {
   constructor(message: string) {
     super('not_there', message);
   }
 }
 
-/** An error for a row that cannot be sent yet, for a reason that passes by itself. It does not count as an attempt. */
+/**
+ * An error for a row that cannot be sent yet, for a reason that passes by itself. It does not count
+ * as an attempt.
+ */
 export class PostponedError extends CodedError {
   /** Time until the row is tried again, in milliseconds. */
   readonly retryMs: number;
@@ -67,7 +79,10 @@ export class PostponedError extends CodedError {
   }
 }
 
-/** An error for an update that the service carried out, but that lost something. The row is marked dead. */
+/**
+ * An error for an update that the service carried out, but that lost something. The row is marked
+ * dead.
+ */
 export class LostMembersError extends CodedError {
   /** The order as it is now. */
   readonly reading: PushedReading;
@@ -78,7 +93,10 @@ export class LostMembersError extends CodedError {
   }
 }
 
-/** Compares payloads with the lists of the service. If something is not in the lists, reads them again. */
+/**
+ * Compares payloads with the lists of the service. If something is not in the lists, reads them
+ * again.
+ */
 export interface CodeFinder {
   /**
    * Returns the id of a code.
@@ -90,7 +108,10 @@ export interface CodeFinder {
     idMember: string,
     signal: AbortSignal,
   ) => Promise<CodeResult>;
-  /** Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is none. */
+  /**
+   * Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is
+   * none.
+   */
   readonly findListProblem: (
     list: SettingList,
     code: string,
@@ -130,8 +151,9 @@ export interface PushContext extends CheckContext {
   readonly db: Database;
   readonly warehouse: Warehouse;
   /**
-   * Sends the request that asks for the change. The attempt is recorded before the request is sent, together with the
-   * target of a kind that is looked up by it, or that must not erase anything of it.
+   * Sends the request that asks for the change. The attempt is recorded before the request is sent,
+   * together with the target of a kind that is looked up by it, or that must not erase anything of
+   * it.
    */
   readonly send: (request: WriteRequest, target?: PushTarget) => Promise<HttpAnswer>;
 }
@@ -170,9 +192,14 @@ export type LookUpResult =
       readonly seen: 'there';
       readonly resource: Resource;
       readonly escaped: boolean;
-      /** True if our tables had it before the row was first sent, so that the row did not create it. */
+      /**
+       * True if our tables had it before the row was first sent, so that the row did not create it.
+       */
       readonly isOlder?: boolean;
-      /** How long ago a list first showed it, as far as is known. Absent if another way than a list found it. */
+      /**
+       * How long ago a list first showed it, as far as is known. Absent if another way than a list
+       * found it.
+       */
       readonly listedAgoMs?: number;
       /** What the attempt lost of it, in words. The row is then dead. */
       readonly lost?: string;
@@ -213,7 +240,10 @@ export interface LookUpRule<P> {
   ) => Promise<ReadonlyMap<number, LookUpResult>>;
   /** Returns in words how the found resource differs from the payload; null if it does not. */
   readonly differs: (payload: P, resource: Resource) => string | null;
-  /** What the result notes if no attempt of the row created the found resource: what `differs` does not compare. */
+  /**
+   * What the result notes if no attempt of the row created the found resource: what `differs` does
+   * not compare.
+   */
   readonly othersNote?: string;
   /** Returns the row's `result` for a found resource. */
   readonly resultOf: (
@@ -221,17 +251,26 @@ export interface LookUpRule<P> {
     payload: P,
     operations: Operations,
   ) => PushResult['result'];
-  /** The next step if look-ups have not found the resource: send the row again, or let a person decide. */
+  /**
+   * The next step if look-ups have not found the resource: send the row again, or let a person
+   * decide.
+   */
   readonly whenAbsent: 'resend' | 'ask operator';
-  /** True if a refusal counts only after a look-up finds nothing: an earlier attempt may have created it. */
+  /**
+   * True if a refusal counts only after a look-up finds nothing: an earlier attempt may have
+   * created it.
+   */
   readonly doubtsRefusal: boolean;
-  /** True if rows are looked up by the id of what they change. Then a claim alone cannot record that they are sent. */
+  /**
+   * True if rows are looked up by the id of what they change. Then a claim alone cannot record that
+   * they are sent.
+   */
   readonly byTarget?: boolean;
 }
 
 /**
- * The way to settle a row whose outcome is unknown: by a look-up, by sending it again (if carrying it out twice changes
- * nothing), or by a person.
+ * The way to settle a row whose outcome is unknown: by a look-up, by sending it again (if carrying
+ * it out twice changes nothing), or by a person.
  */
 type UnknownOutcome<P> =
   | { readonly do: 'look up'; readonly lookUp: LookUpRule<P> }
@@ -239,9 +278,9 @@ type UnknownOutcome<P> =
   | { readonly do: 'ask operator' };
 
 /**
- * A rule that rows of another kind must be done first. Each entry of a list in the payload names such a row by its
- * reference. A trigger releases rows that wait for `product.save`. Other waiting rows are checked again after 20 seconds,
- * and then every 2 minutes.
+ * A rule that rows of another kind must be done first. Each entry of a list in the payload names
+ * such a row by its reference. A trigger releases rows that wait for `product.save`. Other waiting
+ * rows are checked again after 20 seconds, and then every 2 minutes.
  */
 interface Prerequisite {
   readonly kind: string;
@@ -253,23 +292,35 @@ interface Prerequisite {
   readonly member: string;
 }
 
-/** A kind of outbox row. Each kind is declared in a separate file and listed in src/push/kinds/registry.ts. */
+/**
+ * A kind of outbox row. Each kind is declared in a separate file and listed in
+ * src/push/kinds/registry.ts.
+ */
 export interface OutboxKind<P> {
   readonly name: string;
   readonly schema: z.ZodType<P>;
-  /** Reasons, for people, why the schema does not have certain members; by path, without places in lists. */
+  /**
+   * Reasons, for people, why the schema does not have certain members; by path, without places in
+   * lists.
+   */
   readonly refused?: Readonly<Record<string, string>>;
   /** The operation that asks for the change. */
   readonly operation: OperationName;
   /** Returns members of the kind's JSON Schema that SQL reads. */
   readonly notes?: (operations: Operations) => JsonObject;
-  /** Returns the members that the switches make optional; by default those that the operation's entry names. */
+  /**
+   * Returns the members that the switches make optional; by default those that the operation's
+   * entry names.
+   */
   readonly optional?: (operations: Operations) => readonly string[];
   /** True if a 404 of that operation can only mean that the service has no such path. */
   readonly notFoundMeansRoute: boolean;
   /** The way to settle rows whose outcome is unknown. */
   readonly unknown: UnknownOutcome<P>;
-  /** Returns problems that the schema cannot find. The payload may have others, too: all are named at once. */
+  /**
+   * Returns problems that the schema cannot find. The payload may have others, too: all are named
+   * at once.
+   */
   readonly check?: (
     payload: JsonObject,
     reference: string,
@@ -278,12 +329,15 @@ export interface OutboxKind<P> {
   /** Sends the row. */
   readonly push: (payload: P, context: PushContext) => Promise<PushResult>;
   /**
-   * Returns the follow-ups of a row that is done. The payload may not fit the schema, because a person may also mark a
-   * row as done that could not be sent.
+   * Returns the follow-ups of a row that is done. The payload may not fit the schema, because a
+   * person may also mark a row as done that could not be sent.
    */
   readonly followUps?: (payload: JsonObject) => readonly FollowUp[];
   readonly waitsFor?: Prerequisite;
-  /** Returns the parts of the kind that differ if the service takes these further members in an update. */
+  /**
+   * Returns the parts of the kind that differ if the service takes these further members in an
+   * update.
+   */
   readonly withTaken?: (
     taken: readonly TakenMember[],
   ) => Partial<Pick<OutboxKind<P>, 'schema' | 'refused' | 'check'>>;
@@ -292,15 +346,18 @@ export interface OutboxKind<P> {
 /** A kind whose payload type does not matter, as lists of kinds hold it. */
 export type AnyKind = OutboxKind<unknown>;
 
-/** Declares a kind. Its schema always reads the payload before `push`, so the payload type can be hidden here. */
+/**
+ * Declares a kind. Its schema always reads the payload before `push`, so the payload type can be
+ * hidden here.
+ */
 export function defineKind<P>(kind: OutboxKind<P>): AnyKind {
   return kind as unknown as AnyKind;
 }
 
 /**
- * Returns the kind as `WAREHOUSE_OPERATIONS_FILE` makes it. Members that the file makes optional may be absent. An
- * operator decides about unknown rows, unless the file says that the operation is repeatable. An update refuses the
- * members that the file does not name in `takes`.
+ * Returns the kind as `WAREHOUSE_OPERATIONS_FILE` makes it. Members that the file makes optional
+ * may be absent. An operator decides about unknown rows, unless the file says that the operation is
+ * repeatable. An update refuses the members that the file does not name in `takes`.
  */
 export function applyOperations(kind: AnyKind, operations: Operations): AnyKind {
   const { repeatable, takes = [], optional: named = [] } = operations[kind.operation];
@@ -310,7 +367,10 @@ export function applyOperations(kind: AnyKind, operations: Operations): AnyKind 
   return { ...taking, schema, ...(isRepeatable ? { unknown: { do: 'resend' } } : {}) };
 }
 
-/** Returns a schema in which these members may be absent or null, such as `items.sku` of each entry of `items`. */
+/**
+ * Returns a schema in which these members may be absent or null, such as `items.sku` of each entry
+ * of `items`.
+ */
 const makeOptional = <P>(schema: z.ZodType<P>, members: readonly string[]): z.ZodType<P> =>
   members.reduce<z.ZodType>(
     (changed, member) => relax(changed, member.split('.')),

@@ -32,8 +32,10 @@ interface LookUpRound {
 }
 
 /**
- * Looks up the due unknown rows of all kinds, has the outcomes settled, and stores what they show about the service.
- * @returns true if there were any rows. Rows that others have locked are looked up again later, not at once.
+ * Looks up the due unknown rows of all kinds, has the outcomes settled, and stores what they show
+ * about the service.
+ * @returns true if there were any rows. Rows that others have locked are looked up again later, not
+ *   at once.
  */
 export async function lookUpDueRows(
   deps: PushDeps,
@@ -123,7 +125,10 @@ function findLongestLagMs(
   return longestMs;
 }
 
-/** Reads a payload. Returns null if this version does not accept it, although the version that sent it did. */
+/**
+ * Reads a payload. Returns null if this version does not accept it, although the version that sent
+ * it did.
+ */
 function readPayloadOrNull(kind: AnyKind, payload: string): unknown {
   try {
     return readPayload(kind, payload);
@@ -161,7 +166,10 @@ function concludeLookUp(
   return { verdict: judgeAbsence(lookedUp, missed, deps.timeoutMs, deps.policy), pushed: null };
 }
 
-/** Returns what a look-up that did not find the row is worth. If the row was refused, an unclear answer will do. */
+/**
+ * Returns what a look-up that did not find the row is worth. If the row was refused, an unclear
+ * answer will do.
+ */
 function toBasis(seen: LookUpResult, isRefused: boolean): MissedLookUp['seen'] {
   if (seen.seen === 'absent') return seen.basis;
   return seen.seen === 'unclear' && isRefused ? 'list' : 'no answer';
@@ -170,8 +178,9 @@ function toBasis(seen: LookUpResult, isRefused: boolean): MissedLookUp['seen'] {
 const notFoundYet = 'not found at the service yet; looked up again';
 
 /**
- * Concludes a look-up that found the row's resource. If an attempt of this row may have been carried out, the resource
- * is its result. Otherwise the resource must equal what the payload asks for.
+ * Concludes a look-up that found the row's resource. If an attempt of this row may have been
+ * carried out, the resource is its result. Otherwise the resource must equal what the payload asks
+ * for.
  */
 function concludeFound(
   { operations }: PushDeps,

@@ -14,7 +14,10 @@ const plainTypes: ReadonlySet<unknown> = new Set([
   'null',
 ]);
 
-/** Returns true if a JSON Schema allows only plain values, such as texts and numbers. `type` is one name or several. */
+/**
+ * Returns true if a JSON Schema allows only plain values, such as texts and numbers. `type` is one
+ * name or several.
+ */
 const isPlain = ({ type, const: only }: { [member: string]: Json }) =>
   only !== undefined || (type !== undefined && [type].flat().every((name) => plainTypes.has(name)));
 
@@ -23,9 +26,9 @@ const maxShownEntries = 100;
 const maxShownLength = 500;
 
 /**
- * Returns a payload without personal data, to be shown. Hides members that the kind's schema marks as personal, and all
- * members that it does not know, with their names: a name may be that of a person. Long lists and texts are cut. The
- * lengths of long hidden texts stay visible.
+ * Returns a payload without personal data, to be shown. Hides members that the kind's schema marks
+ * as personal, and all members that it does not know, with their names: a name may be that of a
+ * person. Long lists and texts are cut. The lengths of long hidden texts stay visible.
  */
 export function maskPayload(kind: AnyKind | undefined, payload: Json): Json {
   return maskBy(kind === undefined ? null : toPayloadSchema(kind), payload);
@@ -84,9 +87,9 @@ function maskMembers(
 }
 
 /**
- * Returns the result of an outbox row without personal data, to be shown. Hides each member that is not known to be
- * harmless: the service may answer with anything, such as documents. Names of members stay visible if they are like those
- * of the interface.
+ * Returns the result of an outbox row without personal data, to be shown. Hides each member that is
+ * not known to be harmless: the service may answer with anything, such as documents. Names of
+ * members stay visible if they are like those of the interface.
  */
 export function maskResult(value: Json): Json {
   if (!isObject(value)) return hide(value);

@@ -12,11 +12,15 @@ import {
 } from './kind.ts';
 import { documentContent } from './payloads/members.ts';
 
-/** Maximum number of entries of an array, and of members of an object. One with more is not checked any further. */
+/**
+ * Maximum number of entries of an array, and of members of an object. One with more is not checked
+ * any further.
+ */
 const maxEntries = 5_000;
 /**
- * Maximum number of values in a payload, and in all payloads of a request: an order of 5,000 lines with 14 members each,
- * and more. Each step of a check takes at most some 50 ms then, so that leases are kept.
+ * Maximum number of values in a payload, and in all payloads of a request: an order of 5,000 lines
+ * with 14 members each, and more. Each step of a check takes at most some 50 ms then, so that
+ * leases are kept.
  */
 export const maxPayloadValues = 100_000;
 /** Number of characters from which a check lets other work run between its steps. */
@@ -131,8 +135,8 @@ function checkWhole(schema: z.ZodType, value: unknown): Checked {
 }
 
 /**
- * Checks a value with a schema, and stops after too many problems. Zod itself would collect all problems of a list with
- * thousands of entries. Therefore a long list is first checked in pieces.
+ * Checks a value with a schema, and stops after too many problems. Zod itself would collect all
+ * problems of a list with thousands of entries. Therefore a long list is first checked in pieces.
  */
 function checkInPieces(schema: z.ZodType, value: Json): Checked {
   const longest = findLongestList(value);
@@ -157,7 +161,10 @@ const findLongestList = (value: Json): number =>
     0,
   );
 
-/** Returns the issues of the entries of a piece, with their places in the whole list; of the first piece, all issues. */
+/**
+ * Returns the issues of the entries of a piece, with their places in the whole list; of the first
+ * piece, all issues.
+ */
 function moveIssues(
   issues: readonly z.core.$ZodIssue[],
   from: number,
@@ -170,7 +177,9 @@ function moveIssues(
   });
 }
 
-/** Finds the first array or object with too many entries. Its path begins with the innermost part. */
+/**
+ * Finds the first array or object with too many entries. Its path begins with the innermost part.
+ */
 function findCrowded(
   value: Json,
 ): { readonly path: (string | number)[]; readonly count: number } | null {
@@ -198,7 +207,10 @@ function parsePayload(payload: string): Json {
   }
 }
 
-/** Returns the problem of a document that cannot be printed; none if it is not base64: the schema reports that. */
+/**
+ * Returns the problem of a document that cannot be printed; none if it is not base64: the schema
+ * reports that.
+ */
 export async function findDocumentProblems(
   path: string,
   content: Json | undefined,
@@ -210,8 +222,8 @@ export async function findDocumentProblems(
 }
 
 /**
- * Returns the JSON Schema of a kind's payload, as `fulfilment.outbox_schema(kind)` shows it. `x-refused` has the reasons why
- * certain members are refused.
+ * Returns the JSON Schema of a kind's payload, as `fulfilment.outbox_schema(kind)` shows it.
+ * `x-refused` has the reasons why certain members are refused.
  */
 export function toPayloadSchema(kind: AnyKind): JsonObject {
   const schema = z.toJSONSchema(kind.schema, { io: 'input', unrepresentable: 'any' });
@@ -223,8 +235,8 @@ export function toPayloadSchema(kind: AnyKind): JsonObject {
 const passedThrough: ReadonlySet<string> = new Set(['pickUpPoint', 'metadata']);
 
 /**
- * Turns numbers that would lose digits into texts: a decimal is then sent with all its digits, and the schema refuses a
- * whole number that is too large.
+ * Turns numbers that would lose digits into texts: a decimal is then sent with all its digits, and
+ * the schema refuses a whole number that is too large.
  */
 function normalizeNumbers(value: Json): Json {
   if (typeof value !== 'object' || value === null) return value;
@@ -256,15 +268,19 @@ function withMembers(
 
 /** What is wrong with a member. */
 interface MemberProblem {
-  /** Such as `items[0].quantity`. The name of an unknown member is quoted: it may hold personal data. */
+  /**
+   * Such as `items[0].quantity`. The name of an unknown member is quoted: it may hold personal
+   * data.
+   */
   readonly path: string;
   readonly problem: string;
 }
 
 /**
- * Describes what zod found wrong: one problem more than are listed, at most. The schema must have read the value with
- * `reportInput`.
- * @param refused reasons why the schema does not have certain members, by path without places in lists
+ * Describes what zod found wrong: one problem more than are listed, at most. The schema must have
+ * read the value with `reportInput`.
+ * @param refused reasons why the schema does not have certain members, by path without places in
+ *   lists
  */
 export function describeIssues(
   issues: readonly z.core.$ZodIssue[],

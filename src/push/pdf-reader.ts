@@ -1,4 +1,7 @@
-/** A process that reads pdf documents for a worker. A hostile document can end this process, but not the worker. */
+/**
+ * A process that reads pdf documents for a worker. A hostile document can end this process, but not
+ * the worker.
+ */
 import { isMainThread, Worker } from 'node:worker_threads';
 import { findPrintProblem } from './find-print-problem.ts';
 

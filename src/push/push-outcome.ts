@@ -10,15 +10,18 @@ export interface PushPolicy {
 }
 
 /**
- * What happens after an attempt with an unknown outcome: the row is looked up at the service, it is sent again (for
- * kinds that may be carried out twice without harm), or a person decides.
+ * What happens after an attempt with an unknown outcome: the row is looked up at the service, it is
+ * sent again (for kinds that may be carried out twice without harm), or a person decides.
  */
 export type UnknownRule = 'look up' | 'resend' | 'ask operator';
 
 /** Evidence from an attempt or a look-up about the client, or about all rows of the kind. */
 export type ScopedEvidence =
   | { readonly of: 'client' | 'kind'; readonly evidence: Evidence }
-  /** The service did not answer. Ask status/get first: if the service is up, the evidence is against the row's kind. */
+  /**
+   * The service did not answer. Ask status/get first: if the service is up, the evidence is against
+   * the row's kind.
+   */
   | {
       readonly of: 'client';
       readonly evidence: 'ask';
@@ -28,15 +31,19 @@ export type ScopedEvidence =
     };
 
 /**
- * What a refusal of the service says about an earlier attempt that may have been carried out. `taken`: the service has what
- * the row asks for. `perhaps taken`: it may have it, because no answer is parsed for its reason.
+ * What a refusal of the service says about an earlier attempt that may have been carried out.
+ * `taken`: the service has what the row asks for. `perhaps taken`: it may have it, because no
+ * answer is parsed for its reason.
  */
 export type RefusedAs = 'taken' | 'perhaps taken';
 
 /** The outcome of an attempt or a look-up, to be settled. */
 export type Verdict = (
   | { readonly status: 'dead'; readonly error: string }
-  /** `countsAsAttempt`: the attempt counts. `isRefusedForOthers`: it was refused for a reason that does not lie in the row. */
+  /**
+   * `countsAsAttempt`: the attempt counts. `isRefusedForOthers`: it was refused for a reason that
+   * does not lie in the row.
+   */
   | {
       readonly status: 'pending';
       readonly error: string;
@@ -45,8 +52,9 @@ export type Verdict = (
       readonly isRefusedForOthers?: boolean;
     }
   /**
-   * `delayMs`: time until the look-up; null if an operator decides. `refusal`: the error that the row dies with if the
-   * look-up does not find it. `refusedAs`: whether it says that the service already has what the row asks for.
+   * `delayMs`: time until the look-up; null if an operator decides. `refusal`: the error that the
+   * row dies with if the look-up does not find it. `refusedAs`: whether it says that the service
+   * already has what the row asks for.
    */
   | {
       readonly status: 'unknown';
@@ -63,15 +71,19 @@ export type Verdict = (
 /** A failed attempt, with everything that its outcome depends on. */
 export interface FailedAttempt {
   readonly error: WarehouseError;
-  /** True if the request that makes the change may have been sent. False if only reads were sent. */
+  /**
+   * True if the request that makes the change may have been sent. False if only reads were sent.
+   */
   readonly sent: boolean;
   readonly rule: UnknownRule;
   /**
-   * True if a refusal counts only after a look-up. Example: order.create, because our earlier attempt may be the order
-   * that already has the number.
+   * True if a refusal counts only after a look-up. Example: order.create, because our earlier
+   * attempt may be the order that already has the number.
    */
   readonly doubtsRefusal: boolean;
-  /** True if docs/interface.md shows the operation that makes the change, or if it succeeded before. */
+  /**
+   * True if docs/interface.md shows the operation that makes the change, or if it succeeded before.
+   */
   readonly documented: boolean;
   /** True if a 404 of that operation can only mean that the service does not have the route. */
   readonly notFoundMeansRoute: boolean;
@@ -79,7 +91,8 @@ export interface FailedAttempt {
   readonly attempts: number;
   readonly ageMs: number;
   /**
-   * Number of earlier refusals for a reason that does not lie in the row, since the last attempt that counted.
+   * Number of earlier refusals for a reason that does not lie in the row, since the last attempt
+   * that counted.
    */
   readonly refusedForOthers: number;
 }
@@ -90,16 +103,16 @@ const maxRefusalsAsEvidence = 3;
 const readsFailedStep = 4;
 
 /**
- * Decides what follows from a failed attempt: the row is sent again later, is looked up, waits for an operator, or is
- * dead.
+ * Decides what follows from a failed attempt: the row is sent again later, is looked up, waits for
+ * an operator, or is dead.
  * @param random a number in [0, 1), for the jitter
  */
 export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: number): Verdict {
   const { error } = failed;
   const sharedRefusal = findSharedRefusal(failed);
   if (sharedRefusal !== null) {
-    // A hold makes all of these rows wait. This pause lets rows that were not tried yet come first. It grows if the cause
-    // may lie in the row.
+    // A hold makes all of these rows wait. This pause lets rows that were not tried yet come first.
+    // It grows if the cause may lie in the row.
     const doubtedFrom = error.status === 429 ? maxRefusalsAsEvidence : 0;
     const step = Math.max(0, failed.refusedForOthers - doubtedFrom) + 1;
     const delayMs = toPauseMs(pauses.push, step, random, error.retryAfterMs);
@@ -155,7 +168,10 @@ export const operatorChoices =
   'It may have been carried out, and the service cannot be asked. Check there, then mark it as done if it was' +
   ' carried out, or retry it to send it again';
 
-/** Returns the reason to give a row up: too many attempts, or too old. Returns null if it should be tried again. */
+/**
+ * Returns the reason to give a row up: too many attempts, or too old. Returns null if it should be
+ * tried again.
+ */
 export function findGiveUpReason(
   { attempts, ageMs }: Pick<FailedAttempt, 'attempts' | 'ageMs'>,
   policy: PushPolicy,
@@ -168,8 +184,8 @@ export function findGiveUpReason(
 }
 
 /**
- * Returns the reason of a refusal that concerns more than this row, such as refused credentials. The attempt does not
- * count then. Returns null if there is none.
+ * Returns the reason of a refusal that concerns more than this row, such as refused credentials.
+ * The attempt does not count then. Returns null if there is none.
  */
 function findSharedRefusal(failed: FailedAttempt): string | null {
   const { error } = failed;
@@ -183,12 +199,18 @@ const describeWrongRoute = (error: WarehouseError) =>
   ' Rows of this kind are held. Set the right method and path in WAREHOUSE_OPERATIONS_FILE, or confirm the assumed' +
   ' ones there with "documented": true';
 
-/** Returns true if the answer may mean that the assumed route of an operation that never succeeded is wrong. */
+/**
+ * Returns true if the answer may mean that the assumed route of an operation that never succeeded
+ * is wrong.
+ */
 function isWrongRoute({ error, sent, documented, notFoundMeansRoute }: FailedAttempt): boolean {
   return !documented && sent && mayBeNoRoute(error, notFoundMeansRoute);
 }
 
-/** Returns true if an answer to an assumed operation may mean that the service does not have the route. */
+/**
+ * Returns true if an answer to an assumed operation may mean that the service does not have the
+ * route.
+ */
 export function mayBeNoRoute(
   { status, jsonBody, explained }: WarehouseError,
   notFoundMeansRoute: boolean,
@@ -217,7 +239,9 @@ export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
   return readAnswerEvidence(failed, isNew);
 }
 
-/** Returns evidence that the service asked to wait or to send less, or nothing if it did not ask. */
+/**
+ * Returns evidence that the service asked to wait or to send less, or nothing if it did not ask.
+ */
 function readWaitEvidence({
   status,
   outcome,

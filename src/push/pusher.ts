@@ -1,6 +1,6 @@
 /**
- * This folder: sends rows of the outbox, settles them, and looks up those with an unknown outcome. A row is sent
- * again only if it was not carried out, or if its kind allows a repetition.
+ * This folder: sends rows of the outbox, settles them, and looks up those with an unknown outcome.
+ * A row is sent again only if it was not carried out, or if its kind allows a repetition.
  */
 
 import { awaitsAnswer } from '../service/sql/holds.ts';
@@ -14,8 +14,8 @@ import { enterOutcomes } from './sql/settle-rows.ts';
 import { Upkeep, type UpkeepOptions } from './upkeep.ts';
 
 /**
- * Maximum milliseconds between two looks for due rows if nothing wakes the pusher. Notifications wake it, also those that
- * the scheduler of push-outbox causes; this is for a queue that is away.
+ * Maximum milliseconds between two looks for due rows if nothing wakes the pusher. Notifications
+ * wake it, also those that the scheduler of push-outbox causes; this is for a queue that is away.
  */
 const maxIdleMs = 60_000;
 /** Milliseconds until the next look if rows are due that nobody can claim now. */
@@ -37,8 +37,8 @@ export interface PusherOptions extends Pick<UpkeepOptions, 'db' | 'claimsDb' | '
 }
 
 /**
- * Pushes the due rows of all clients of this process. Any number of processes can work on one database: one worker
- * claims a row, and nobody claims it while an earlier row of its lane is open.
+ * Pushes the due rows of all clients of this process. Any number of processes can work on one
+ * database: one worker claims a row, and nobody claims it while an earlier row of its lane is open.
  */
 export class Pusher {
   readonly #options: PusherOptions;
@@ -124,8 +124,8 @@ export class Pusher {
   }
 
   /**
-   * Wakes the pusher because of a notification of the channel `fulfilment_outbox`. Any role that may connect can send
-   * one, so its text decides nothing.
+   * Wakes the pusher because of a notification of the channel `fulfilment_outbox`. Any role that
+   * may connect can send one, so its text decides nothing.
    * @param payload empty for an inserted row; else an ERP may have cancelled a row
    */
   notice(payload: string): void {
@@ -140,7 +140,10 @@ export class Pusher {
     this.#rearm();
   }
 
-  /** Claims nothing more, and resolves when all is settled. Aborts what is still under way after `withinMs`. */
+  /**
+   * Claims nothing more, and resolves when all is settled. Aborts what is still under way after
+   * `withinMs`.
+   */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
     const timer = setTimeout(() => this.#hardStop.abort(), withinMs);

@@ -43,7 +43,10 @@ export interface PushDeps {
   readonly codes: SettingCodes;
   readonly kinds: ReadonlyMap<string, AnyKind>;
   readonly operations: Operations;
-  /** Kinds that the service has carried out before. It does not refuse such a kind because of a wrong path. */
+  /**
+   * Kinds that the service has carried out before. It does not refuse such a kind because of a
+   * wrong path.
+   */
   readonly proven: Set<string>;
   readonly policy: PushPolicy;
   readonly timeoutMs: number;
@@ -52,7 +55,10 @@ export interface PushDeps {
   readonly sent: RecentSends;
 }
 
-/** The outcome of an attempt or look-up: what the row becomes, what is stored, what it shows of the service. */
+/**
+ * The outcome of an attempt or look-up: what the row becomes, what is stored, what it shows of the
+ * service.
+ */
 export interface PushOutcome {
   readonly settlement: Settlement;
   readonly pushed: PushResult | null;
@@ -71,7 +77,9 @@ class ClaimLostError extends CodedError {
   }
 }
 
-/** Sends one claimed row. Every error becomes an outcome. Returns null only if the claim was lost. */
+/**
+ * Sends one claimed row. Every error becomes an outcome. Returns null only if the claim was lost.
+ */
 export async function sendRow(
   deps: PushDeps,
   row: ClaimedRow,
@@ -94,7 +102,8 @@ export async function sendRow(
     return toOutcome(row, { status: 'done', pushed, followUps }, progress);
   } catch (error) {
     if (error instanceof ClaimLostError) {
-      // If nothing was sent, give the claim back. Otherwise the row would wait until the claim expires.
+      // If nothing was sent, give the claim back. Otherwise the row would wait until the claim
+      // expires.
       if (!progress.sent) await returnClaims(deps.db, [row]);
       return null;
     }
@@ -103,8 +112,9 @@ export async function sendRow(
 }
 
 /**
- * Returns true if an earlier attempt may have been carried out, and no two look-ups missed it. An order that has reached
- * our tables since then may be what they missed, unless it is the one that the row replaces.
+ * Returns true if an earlier attempt may have been carried out, and no two look-ups missed it. An
+ * order that has reached our tables since then may be what they missed, unless it is the one that
+ * the row replaces.
  */
 async function mustBeLookedUp(
   { db }: PushDeps,
@@ -128,8 +138,8 @@ function createContext(
   progress: { sent: boolean },
 ): PushContext {
   const beforeSend = async (target: PushTarget | undefined) => {
-    // A worker that was suspended must not send a row that others have taken over. For kinds that can be looked up, the
-    // claim itself recorded the send.
+    // A worker that was suspended must not send a row that others have taken over. For kinds that
+    // can be looked up, the claim itself recorded the send.
     const isFresh =
       row.stamped && !progress.sent && performance.now() - row.claimedAtMs < claimMs / 3;
     if (!isFresh) {
@@ -219,7 +229,9 @@ async function judgeError(
   };
 }
 
-/** Returns true if a kind's method and path are known to be right. Reads the database only in doubt. */
+/**
+ * Returns true if a kind's method and path are known to be right. Reads the database only in doubt.
+ */
 async function isKnownRoute(
   deps: PushDeps,
   kind: AnyKind,
@@ -229,13 +241,16 @@ async function isKnownRoute(
   if (documented || deps.proven.has(kind.name) || !mayBeNoRoute(error, kind.notFoundMeansRoute))
     return true;
   const proof = { client: deps.client, kind: kind.name, method, path };
-  // Without the database nothing is known of the path. The answer must not be lost: the kind is treated as not proven.
+  // Without the database nothing is known of the path. The answer must not be lost: the kind is
+  // treated as not proven.
   const isKnown = await isProven(deps.db, proof).catch(() => false);
   if (isKnown) deps.proven.add(kind.name);
   return isKnown;
 }
 
-/** Converts any other error, such as a lost database connection, into an error with unknown outcome. */
+/**
+ * Converts any other error, such as a lost database connection, into an error with unknown outcome.
+ */
 function toWarehouseError(error: unknown): WarehouseError {
   if (error instanceof WarehouseError) return error;
   const code = error instanceof CodedError ? error.code : 'unexpected';
@@ -261,7 +276,8 @@ function toOutcome(
     return { settlement, pushed, readNo, evidence: evidenceOfSuccess };
   }
   const { code: errorCode, cause, evidence = [], pushed = null } = conclusion;
-  // It was no attempt if only the payload was checked, or if it failed for a reason outside this row.
+  // It was no attempt if only the payload was checked, or if it failed for a reason outside this
+  // row.
   const refund =
     cause === undefined || (conclusion.status === 'pending' && !conclusion.countsAsAttempt);
   const settlement = toSettlement(row, 'sent', conclusion, {
@@ -311,22 +327,28 @@ export function toSettlement(
 /** Minimum number of rows that are remembered. */
 const minRows = 1_000;
 /**
- * A row is remembered at least this long, however many are sent after it: they may have been claimed before it, and
- * waited for a slot.
+ * A row is remembered at least this long, however many are sent after it: they may have been
+ * claimed before it, and waited for a slot.
  */
 const keptMs = 10_000;
-/** A row is forgotten after this time: a standby does not lag that long, and old rows may be deleted by retention. */
+/**
+ * A row is forgotten after this time: a standby does not lag that long, and old rows may be deleted
+ * by retention.
+ */
 const maxAgeMs = hourMs;
 
 /**
- * Remembers the rows that this process has sent last. After a failover they show whether the new primary has lost
- * something: Postgres loses the newest commits first.
+ * Remembers the rows that this process has sent last. After a failover they show whether the new
+ * primary has lost something: Postgres loses the newest commits first.
  */
 export class RecentSends {
   readonly #maxRows: number;
   readonly #rows = new Map<string, SentRow & { readonly sentAtMs: number }>();
 
-  /** @param concurrency number of rows that are sent at the same time; the order of their commits is not known */
+  /**
+   * @param concurrency number of rows that are sent at the same time; the order of their commits is
+   * not known
+   */
   constructor(concurrency: number) {
     this.#maxRows = Math.max(minRows, concurrency);
   }

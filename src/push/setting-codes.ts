@@ -23,10 +23,16 @@ import { isGiven } from './payload.ts';
 
 /** Time that entries are kept in memory, in milliseconds. */
 const keptMs = 30_000;
-/** Minimum time between two reads of the settings for unknown codes. The job refresh-settings reads them daily. */
+/**
+ * Minimum time between two reads of the settings for unknown codes. The job refresh-settings reads
+ * them daily.
+ */
 const refreshPauseMs = 10 * 60_000;
 
-/** Compares payloads with the lists of one client. Reads the lists again, because an unknown code may be new. */
+/**
+ * Compares payloads with the lists of one client. Reads the lists again, because an unknown code
+ * may be new.
+ */
 export class SettingCodes implements CodeFinder {
   readonly #db: Database;
   readonly #account: ClientAccount;
@@ -42,7 +48,8 @@ export class SettingCodes implements CodeFinder {
 
   /**
    * @throws WarehouseError if the settings could not be read
-   * @throws PostponedError if they cannot be read now: reading them failed recently, or another worker reads them
+   * @throws PostponedError if they cannot be read now: reading them failed recently, or another
+   *   worker reads them
    */
   async find(
     list: SettingList,
@@ -88,7 +95,9 @@ export class SettingCodes implements CodeFinder {
     return this.#kept.lists;
   }
 
-  /** Reads the settings, unless that was done recently. Concurrent callers wait for the same read. */
+  /**
+   * Reads the settings, unless that was done recently. Concurrent callers wait for the same read.
+   */
   async #refresh(signal: AbortSignal): Promise<void> {
     this.#refreshing ??= this.#read(signal).finally(() => {
       this.#refreshing = undefined;
@@ -115,7 +124,9 @@ export class SettingCodes implements CodeFinder {
   }
 }
 
-/** Two members of a payload that name an entry of a list of the settings: by its code, or by its id. */
+/**
+ * Two members of a payload that name an entry of a list of the settings: by its code, or by its id.
+ */
 export interface CodedMember {
   readonly list: SettingList;
   readonly byCode: string;
@@ -125,7 +136,8 @@ export interface CodedMember {
 }
 
 /**
- * Returns the problems of a coded member: both are given, none although one is required, or the code has no single id.
+ * Returns the problems of a coded member: both are given, none although one is required, or the
+ * code has no single id.
  * @param path place of `value` in the payload, such as `items[0].`
  */
 export async function findCodeProblems(
@@ -145,7 +157,8 @@ export async function findCodeProblems(
 
 /**
  * Returns the id that a payload names by id or code; null if it names none.
- * @throws PayloadError if the code has no single id: the settings have changed since the payload was checked
+ * @throws PayloadError if the code has no single id: the settings have changed since the payload
+ *   was checked
  */
 export async function findNamedId(
   value: { readonly [member: string]: unknown },
@@ -176,7 +189,8 @@ const filterByCode = (
 ): StoredOption[] => options.filter((option) => option.list === list && option.code === code);
 
 /**
- * Returns the id of a code; or a problem in words, with what can be used instead, if no entry or several entries have it.
+ * Returns the id of a code; or a problem in words, with what can be used instead, if no entry or
+ * several entries have it.
  * @param idMember member of the payload that takes an id instead of the code
  */
 export function findCode(
@@ -196,8 +210,9 @@ export function findCode(
 }
 
 /**
- * Returns the problem of a code that a list lacks; null if there is none. The interface does not show what the codes of
- * a list look like: a list that is empty, or has an entry of another form, is not compared.
+ * Returns the problem of a code that a list lacks; null if there is none. The interface does not
+ * show what the codes of a list look like: a list that is empty, or has an entry of another form,
+ * is not compared.
  */
 export function describeUnlisted(
   options: readonly StoredOption[],
@@ -211,7 +226,10 @@ export function describeUnlisted(
   return `there is no code ${nameCode(code)} (known codes: ${[...new Set(codes)].join(', ')})`;
 }
 
-/** Names a code of a payload. What is no plain code may be any text, also a personal one: it is quoted. */
+/**
+ * Names a code of a payload. What is no plain code may be any text, also a personal one: it is
+ * quoted.
+ */
 export const nameCode = (code: string): string =>
   /^[\w.-]{1,64}$/.test(code) ? code : quote(code);
 

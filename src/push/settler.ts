@@ -25,8 +25,8 @@ import {
 } from './sql/settle-rows.ts';
 
 /**
- * Maximum number of answered but unsettled rows. It keeps the service busy while the database commits. After a crash
- * they have to be looked up, 100 in one request.
+ * Maximum number of answered but unsettled rows. It keeps the service busy while the database
+ * commits. After a crash they have to be looked up, 100 in one request.
  */
 const maxUnsettled = 256;
 
@@ -44,11 +44,16 @@ interface Answered {
   readonly outcome: PushOutcome;
   readonly kind: string;
   readonly end: () => void;
-  /** Runs a function within the span of the attempt, although other attempts are settled with it. */
+  /**
+   * Runs a function within the span of the attempt, although other attempts are settled with it.
+   */
   readonly inSpan: (run: () => void) => void;
 }
 
-/** Settles the outcomes of one client: all that were answered since its last commit, in one transaction. */
+/**
+ * Settles the outcomes of one client: all that were answered since its last commit, in one
+ * transaction.
+ */
 export class Settler {
   readonly #deps: PushDeps;
   readonly #signal: AbortSignal;
@@ -80,7 +85,10 @@ export class Settler {
     return this.#unsettled === 0;
   }
 
-  /** Settles an outcome, and resolves when it is stored. An outcome whose row somebody has locked waits for it. */
+  /**
+   * Settles an outcome, and resolves when it is stored. An outcome whose row somebody has locked
+   * waits for it.
+   */
   async settle(outcome: PushOutcome, kind: string): Promise<void> {
     this.#unsettled++;
     const { promise, resolve: end } = Promise.withResolvers<void>();
@@ -101,7 +109,10 @@ export class Settler {
     this.#isRunning = false;
   }
 
-  /** Settles a batch. While the database does not answer, it tries again: an outcome is never given up. */
+  /**
+   * Settles a batch. While the database does not answer, it tries again: an outcome is never given
+   * up.
+   */
   async #settleBatch(batch: readonly Answered[]): Promise<void> {
     const outcomes = batch.map(({ outcome }) => outcome);
     do {
@@ -153,9 +164,10 @@ interface OutcomeResult extends SettleResult {
 }
 
 /**
- * Settles outcomes of one client in one transaction: outbox rows, the resources that they brought, and the feed. It never
- * waits for an outbox row that somebody has locked. If the database refuses data of an outcome, or a resource is locked
- * or takes too long, the outcomes are settled in parts. The resource of the outcome at fault is left to the next reading.
+ * Settles outcomes of one client in one transaction: outbox rows, the resources that they brought,
+ * and the feed. It never waits for an outbox row that somebody has locked. If the database refuses
+ * data of an outcome, or a resource is locked or takes too long, the outcomes are settled in parts.
+ * The resource of the outcome at fault is left to the next reading.
  */
 async function settleOutcomes(
   deps: PushDeps,
@@ -183,8 +195,10 @@ async function settleOutcomes(
 }
 
 /**
- * Leaves out the mirror rows, which somebody has locked or which take too long, and requests that they are reread.
- * @throws the error itself if the cause is elsewhere: results and follow-ups are never left out because of it
+ * Leaves out the mirror rows, which somebody has locked or which take too long, and requests that
+ * they are reread.
+ * @throws the error itself if the cause is elsewhere: results and follow-ups are never left out
+ *   because of it
  */
 function leaveOutReading(outcome: PushOutcome, error: unknown): PushOutcome {
   const { pushed } = outcome;
@@ -199,7 +213,8 @@ function leaveOutReading(outcome: PushOutcome, error: unknown): PushOutcome {
 }
 
 /**
- * Leaves out content that Postgres refused: first what the mirror would get, then the texts and the result.
+ * Leaves out content that Postgres refused: first what the mirror would get, then the texts and the
+ * result.
  * @throws the error itself if nothing is left to leave out
  */
 function leaveOutContent(outcome: PushOutcome, error: unknown): PushOutcome {
@@ -248,7 +263,10 @@ async function settleAll(
   return { ...result, freed: await enterNotedOutcomes(trx) };
 }
 
-/** Returns one settlement for each row. Of a late answer and a look-up of the same row, the answer counts. */
+/**
+ * Returns one settlement for each row. Of a late answer and a look-up of the same row, the answer
+ * counts.
+ */
 function pickOnePerRow(outcomes: readonly PushOutcome[]): Settlement[] {
   const settlements = outcomes.map(({ settlement }) => settlement);
   const sorted = settlements.toSorted(
@@ -257,7 +275,9 @@ function pickOnePerRow(outcomes: readonly PushOutcome[]): Settlement[] {
   return [...new Map(sorted.map((settlement) => [settlement.id, settlement])).values()];
 }
 
-/** Marks deleted resources as unlisted, and requests rereads of rows that the answers do not show. */
+/**
+ * Marks deleted resources as unlisted, and requests rereads of rows that the answers do not show.
+ */
 async function markAndReread(
   trx: DatabaseTransaction,
   client: string,
@@ -291,9 +311,10 @@ function findStreams(outcomes: readonly PushOutcome[]): MirroredResource[] {
 }
 
 /**
- * Writes the resources that the answers showed. If a poll that asked between the claim and now has written a row, it is
- * not known which of both is newer: the row is reread at once. The reading number that is written is drawn now, so that
- * a poll that asked before cannot overwrite the pushed resource.
+ * Writes the resources that the answers showed. If a poll that asked between the claim and now has
+ * written a row, it is not known which of both is newer: the row is reread at once. The reading
+ * number that is written is drawn now, so that a poll that asked before cannot overwrite the pushed
+ * resource.
  */
 async function writeReadings(
   trx: DatabaseTransaction,
@@ -336,8 +357,9 @@ async function writeReadings(
 }
 
 /**
- * Releases lanes after the transaction that freed them has committed. If an ERP transaction has locked the first row of a
- * lane, it tries again until the row is free: nothing else would make that row due for ten minutes.
+ * Releases lanes after the transaction that freed them has committed. If an ERP transaction has
+ * locked the first row of a lane, it tries again until the row is free: nothing else would make
+ * that row due for ten minutes.
  */
 export class LaneReleaser {
   readonly #db: Database;

@@ -19,13 +19,19 @@ import { markAlive, markEnded, noteDatabase, type PushDatabase } from './sql/pus
 
 /** Milliseconds between two renewals of claims, and between two searches for lost workers. */
 const upkeepMs = 3_000;
-/** Milliseconds between two runs of tasks that nothing waits for. What they record is exact to half a minute. */
+/**
+ * Milliseconds between two runs of tasks that nothing waits for. What they record is exact to half
+ * a minute.
+ */
 const slowTaskMs = 12_000;
 
 /** Milliseconds after which an upkeep begins no further search for rows that no worker can send. */
 const markingMs = 1_000;
 
-/** Milliseconds that a stop waits for tasks. On a connection that no longer answers they take a minute to fail. */
+/**
+ * Milliseconds that a stop waits for tasks. On a connection that no longer answers they take a
+ * minute to fail.
+ */
 const endTimeoutMs = 2_000;
 
 const isSlowTaskDue = (lastAtMs: number) => performance.now() - lastAtMs >= slowTaskMs;
@@ -53,10 +59,16 @@ export interface UpkeepOptions {
   readonly onError: (task: string, error: unknown) => void;
 }
 
-/** Renews the claims of this worker, independent of other work, and takes over what lost workers left behind. */
+/**
+ * Renews the claims of this worker, independent of other work, and takes over what lost workers
+ * left behind.
+ */
 export class Upkeep {
   readonly #options: UpkeepOptions;
-  /** Identifies this process. Another one with its worker name, such as after a restart, has sent other rows. */
+  /**
+   * Identifies this process. Another one with its worker name, such as after a restart, has sent
+   * other rows.
+   */
   readonly #process: string;
   readonly #running = new Map<string, Promise<void>>();
   /** When the database that this process sends from was accepted. */
@@ -79,8 +91,8 @@ export class Upkeep {
   }
 
   /**
-   * Stops the timer, and resolves when running tasks have ended, or do not end in time. What they would record expires by
-   * itself.
+   * Stops the timer, and resolves when running tasks have ended, or do not end in time. What they
+   * would record expires by itself.
    */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
@@ -113,7 +125,8 @@ export class Upkeep {
         const isOther = this.#acceptedAtMs !== null && this.#acceptedAtMs !== acceptedAtMs;
         if (isOther && database.acceptedAs !== 'failover') sent.clear();
         this.#acceptedAtMs = acceptedAtMs;
-        // After a change of the database it is marked at once: the mark also withdraws a confirmation.
+        // After a change of the database it is marked at once: the mark also withdraws a
+        // confirmation.
         if (isSlowTaskDue(this.#markedAliveAtMs) || this.#change !== 'none') {
           await markAlive(db, this.#process);
           this.#markedAliveAtMs = performance.now();
@@ -139,7 +152,10 @@ export class Upkeep {
     this.#tidiedUpAtMs = performance.now();
   }
 
-  /** Marks rows dead that no worker can send, until none is left or the time is over; the next call continues. */
+  /**
+   * Marks rows dead that no worker can send, until none is left or the time is over; the next call
+   * continues.
+   */
   async #markUnsendable(onMarkedDead: UpkeepOptions['onMarkedDead']): Promise<void> {
     const { db, worker } = this.#options;
     const endMs = performance.now() + markingMs;

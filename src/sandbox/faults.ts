@@ -24,7 +24,10 @@ const effectSchema = z
     reset: z.boolean().optional(),
     /** With status, noAnswer or reset: the sandbox carries the request out before. */
     afterEffect: z.boolean().optional(),
-    /** With status, noAnswer or reset: the sandbox carries the request out this many milliseconds later. */
+    /**
+     * With status, noAnswer or reset: the sandbox carries the request out this many milliseconds
+     * later.
+     */
     effectAfterMs: z.int().min(0).max(maxWaitMs).optional(),
     /** Lists and searches show rows as they were this many milliseconds ago. */
     lagMs: z.int().positive().max(maxWaitMs).optional(),
@@ -47,7 +50,9 @@ const effectSchema = z
     /** The first row of a list appears again at its end. */
     duplicateRow: z.boolean().optional(),
     reverseRows: z.boolean().optional(),
-    /** The row at `index` of this page is hidden from all requests for this many virtual seconds. */
+    /**
+     * The row at `index` of this page is hidden from all requests for this many virtual seconds.
+     */
     hideRow: z.strictObject({ index: z.int().min(0), seconds: z.number().positive() }).optional(),
     /** Sets members of the answer by path. A member without a value is removed. */
     set: z
@@ -124,7 +129,10 @@ export class Faults {
     return this.#rules.map(({ fault, number, hits }) => ({ ...fault, number, hits }));
   }
 
-  /** Counts a request for each matching rule. Returns the effect of the first rule that affects it, or null. */
+  /**
+   * Counts a request for each matching rule. Returns the effect of the first rule that affects it,
+   * or null.
+   */
   matchRequest(operation: string, client: string | null): FaultEffect | null {
     let effect: FaultEffect | null = null;
     for (const rule of this.#rules) {
@@ -142,12 +150,18 @@ export class Faults {
   }
 }
 
-/** Returns whether a pattern matches an operation name. `v3.*` matches all names that begin with `v3.`. */
+/**
+ * Returns whether a pattern matches an operation name. `v3.*` matches all names that begin with
+ * `v3.`.
+ */
 export function matchesOperation(pattern: string, operation: string): boolean {
   return pattern.endsWith('*') ? operation.startsWith(pattern.slice(0, -1)) : pattern === operation;
 }
 
-/** Returns whether an effect replaces the answer by another status, no answer or a broken connection. */
+/**
+ * Returns whether an effect replaces the answer by another status, no answer or a broken
+ * connection.
+ */
 export function isAnswerReplaced({ status, noAnswer, reset }: FaultEffect): boolean {
   return status !== undefined || noAnswer === true || reset === true;
 }

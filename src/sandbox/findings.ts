@@ -1,6 +1,12 @@
-/** The findings: what clients send although docs/interface.md does not show it, or calls it deprecated. */
+/**
+ * The findings: what clients send although docs/interface.md does not show it, or calls it
+ * deprecated.
+ */
 
-/** What the sandbox tells the authors of a client, by code. `meant` is what they should send instead. */
+/**
+ * What the sandbox tells the authors of a client, by code. `meant` is what they should send
+ * instead.
+ */
 const adviceByCode = {
   unknown_member: () =>
     'Leave it out: docs/interface.md does not show this member here, or shows it as read-only',
@@ -21,7 +27,10 @@ const adviceByCode = {
 } as const;
 type FindingCode = keyof typeof adviceByCode;
 
-/** Something in one request that docs/interface.md does not show. It contains names and types, but no values. */
+/**
+ * Something in one request that docs/interface.md does not show. It contains names and types, but
+ * no values.
+ */
 export interface Oddity {
   readonly code: FindingCode;
   /** Place in the body, name of the parameter, or empty for the whole request. */
@@ -97,8 +106,8 @@ export class Findings {
   }
 
   /**
-   * Notes a call of an operation. It is an oddity if it comes too soon after the last one, by the clock of the sandbox and
-   * by the real one: a client may live by either.
+   * Notes a call of an operation. It is an oddity if it comes too soon after the last one, by the
+   * clock of the sandbox and by the real one: a client may live by either.
    */
   noteCall(
     client: string | null,

@@ -5,7 +5,10 @@ import { Refusal } from './refusal.ts';
 
 const alternativesBySchema = new WeakMap<z.ZodType, readonly BodySchema[]>();
 
-/** Adapts a body to its schema and records what is odd. What cannot be adapted is left to the check of the schema. */
+/**
+ * Adapts a body to its schema and records what is odd. What cannot be adapted is left to the check
+ * of the schema.
+ */
 export function normalizeBody(body: unknown, schema: z.ZodType, reading: BodyReading): unknown {
   let alternatives = alternativesBySchema.get(schema);
   if (alternatives === undefined) {
@@ -84,7 +87,10 @@ function normalizeMembers(
   return Object.fromEntries(members);
 }
 
-/** Returns the schemas whose constants, such as the type of a resource, the value has. Returns all if none fits. */
+/**
+ * Returns the schemas whose constants, such as the type of a resource, the value has. Returns all
+ * if none fits.
+ */
 function selectByConstants(value: object, schemas: readonly BodySchema[]): readonly BodySchema[] {
   const given = value as Readonly<Record<string, unknown>>;
   const fitting = schemas.filter(({ properties = {} }) =>
@@ -99,7 +105,10 @@ function selectByConstants(value: object, schemas: readonly BodySchema[]): reado
 const joinPlace = (place: string, name: string) => (place === '' ? name : `${place}.${name}`);
 
 interface BodyReading {
-  /** Whether the names are compared without their case, and types are adapted: in the older generations. */
+  /**
+   * Whether the names are compared without their case, and types are adapted: in the older
+   * generations.
+   */
   readonly isOlder: boolean;
   /** In a form everything is a text, so that a text is not a wrong type. */
   readonly isForm: boolean;
@@ -108,7 +117,10 @@ interface BodyReading {
 
 type Scalar = string | number | boolean;
 
-/** Returns a text, number or boolean as a type of its schemas, if it can be adapted. Types of v3 are not. */
+/**
+ * Returns a text, number or boolean as a type of its schemas, if it can be adapted. Types of v3 are
+ * not.
+ */
 function adaptScalar(
   value: unknown,
   schemas: readonly BodySchema[],
@@ -167,7 +179,10 @@ const maxDepth = 3;
 const maxNames = 8;
 const maxNameLength = 40;
 
-/** Returns the names and types of a value as a text such as `{sku: text, tags: [text]}`. It contains no values. */
+/**
+ * Returns the names and types of a value as a text such as `{sku: text, tags: [text]}`. It contains
+ * no values.
+ */
 function describeShape(value: unknown, depth = maxDepth): string {
   if (value === null) return 'null';
   if (typeof value !== 'object') return typeof value === 'string' ? 'text' : typeof value;
@@ -237,7 +252,8 @@ export function isForm(request: FastifyRequest): boolean {
 }
 
 /**
- * Parses a form. Names may address members of lists and objects, as in `OrderItems[0].Sku` or `OrderItems[0][Sku]`.
+ * Parses a form. Names may address members of lists and objects, as in `OrderItems[0].Sku` or
+ * `OrderItems[0][Sku]`.
  * @param skipsEmpty whether empty fields are absent
  */
 export function readForm(text: string, skipsEmpty = false): unknown {

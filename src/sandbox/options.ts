@@ -2,7 +2,10 @@ import { z } from 'zod';
 import { isObject } from '../core/json.ts';
 import { chosenListsSchema } from './store/service-lists.ts';
 
-/** What happens if an order or a slip names an unknown product: the product is created, or the request is refused. */
+/**
+ * What happens if an order or a slip names an unknown product: the product is created, or the
+ * request is refused.
+ */
 const unknownProductRules = ['refuse', 'accept'] as const;
 export type UnknownProducts = (typeof unknownProductRules)[number];
 /** The shapes of v3 answers. */
@@ -23,7 +26,10 @@ export const worldOptionsSchema = z.object({
   zone: z.string(),
   /** Orders per day that the robot's shop takes for each client. */
   ordersPerDay: z.number(),
-  /** Whether the robot changes shipments after SHIPPED, and shows some only when they are SHIPPED. Polls miss both. */
+  /**
+   * Whether the robot changes shipments after SHIPPED, and shows some only when they are SHIPPED.
+   * Polls miss both.
+   */
   lateChanges: z.boolean().optional(),
   /** Default of the switch `unknownProducts`: `refuse` if absent. */
   unknownProducts: z.enum(unknownProductRules).optional(),
@@ -32,9 +38,15 @@ export const worldOptionsSchema = z.object({
 });
 export type WorldOptions = Readonly<z.infer<typeof worldOptionsSchema>>;
 
-/** How strict a sandbox is. This is chosen at each start: a state file does not keep it, and a reset does not change it. */
+/**
+ * How strict a sandbox is. This is chosen at each start: a state file does not keep it, and a reset
+ * does not change it.
+ */
 export interface Strictness {
-  /** Whether only requests that match docs/interface.md exactly are accepted, rather than what similar services accept. */
+  /**
+   * Whether only requests that match docs/interface.md exactly are accepted, rather than what
+   * similar services accept.
+   */
   readonly strict?: boolean;
   /** The dialect at the start, after a reset, and for switches that name none. */
   readonly dialect?: Dialect;
@@ -42,7 +54,10 @@ export interface Strictness {
 
 /** What a running sandbox can be switched to, where docs/interface.md leaves something open. */
 export const switchesSchema = z.strictObject({
-  /** What `page[cursor]` means: the last id, the number of rows before the page, or a number without meaning. */
+  /**
+   * What `page[cursor]` means: the last id, the number of rows before the page, or a number without
+   * meaning.
+   */
   cursor: z.enum(['id', 'offset', 'opaque']).default('id'),
   /** The form of `links.next`: an object with `href`, a URL, or a URL without its origin. */
   links: z.enum(['object', 'string', 'relative']).default('object'),
@@ -54,17 +69,26 @@ export const switchesSchema = z.strictObject({
   emptyLastPage: z.boolean().default(false),
   /** What the v2 search of shipments finds of a shipment with several packages. */
   foundItems: z.enum(['package', 'shipment']).default('package'),
-  /** What `shipmentItems` of such an item lists: the lines of the whole shipment, or what is in the package. */
+  /**
+   * What `shipmentItems` of such an item lists: the lines of the whole shipment, or what is in the
+   * package.
+   */
   foundContents: z.enum(['package', 'shipment']).default('shipment'),
   tokenSeconds: z.int().positive().default(1_200),
   unknownProducts: z.enum(unknownProductRules),
   /** Whether several lines of a return authorization may refer to the same shipment item. */
   repeatedReturnLines: z.boolean().default(false),
-  /** Whether v3 accepts an order whose number another order has. Tests thus notice what was sent twice. */
+  /**
+   * Whether v3 accepts an order whose number another order has. Tests thus notice what was sent
+   * twice.
+   */
   repeatedNumbers: z.boolean().default(false),
   /** Whether an update may change addresses, pick-up point, shipping method and order type. */
   changeableRelationships: z.boolean().default(false),
-  /** Whether a list of texts in a filter is percent-decoded before it is split, so that no value can hold a comma. */
+  /**
+   * Whether a list of texts in a filter is percent-decoded before it is split, so that no value can
+   * hold a comma.
+   */
   decodesBeforeSplit: z.boolean().default(false),
   /** What an update does to addresses, pick-up point and shipping method that it omits. */
   omittedRelationships: z.enum(['keep', 'erase']).default('keep'),

@@ -1,6 +1,11 @@
-/** A generator of random numbers (mulberry32). The same seed gives the same numbers on every machine. */
+/**
+ * A generator of random numbers (mulberry32). The same seed gives the same numbers on every
+ * machine.
+ */
 export class Random {
-  /** The position in the series. A generator that is created with it continues with the next number. */
+  /**
+   * The position in the series. A generator that is created with it continues with the next number.
+   */
   state: number;
 
   constructor(seed: number) {
@@ -34,7 +39,10 @@ export class Random {
   }
 }
 
-/** Returns the seed of one client, derived from the seed of the world. Clients thus do not influence each other. */
+/**
+ * Returns the seed of one client, derived from the seed of the world. Clients thus do not influence
+ * each other.
+ */
 export function deriveSeed(seed: number, name: string): number {
   let hash = seed >>> 0;
   for (const character of name)

@@ -6,7 +6,10 @@ export interface ErrorSource {
   readonly pointer?: string;
 }
 
-/** A request that is not accepted. v3 answers with its `status` and JSON:API errors, older generations with NOK. */
+/**
+ * A request that is not accepted. v3 answers with its `status` and JSON:API errors, older
+ * generations with NOK.
+ */
 export class Refusal extends Error {
   readonly status: number;
   readonly source: ErrorSource | undefined;
@@ -24,12 +27,18 @@ export function badParameter(parameter: string, detail: string): Refusal {
   return new Refusal(400, `${parameter} ${detail}`, { parameter });
 }
 
-/** Returns the refusal of a request for something that does not exist, or that belongs to another client. */
+/**
+ * Returns the refusal of a request for something that does not exist, or that belongs to another
+ * client.
+ */
 export function notFound(what: string): Refusal {
   return new Refusal(404, `There is no such ${what}`);
 }
 
-/** Returns the refusal of a request that breaks a rule. `pointer` is the place of the wrong member in the body. */
+/**
+ * Returns the refusal of a request that breaks a rule. `pointer` is the place of the wrong member
+ * in the body.
+ */
 export function ruleBroken(detail: string, pointer?: string): Refusal {
   return new Refusal(422, detail, pointer === undefined ? undefined : { pointer });
 }
@@ -37,7 +46,10 @@ export function ruleBroken(detail: string, pointer?: string): Refusal {
 /** Names of this machine: addresses, `localhost`, and names without a dot, as containers have. */
 const localName = /^(\[[\da-f:.]+\]|[\d.]+|[^.]+|[^.]+\.localhost)$/i;
 
-/** Refuses a control call by a page of another site. Browsers name the origin of such calls; programs do not. */
+/**
+ * Refuses a control call by a page of another site. Browsers name the origin of such calls;
+ * programs do not.
+ */
 export function refuseOtherSites(request: FastifyRequest): void {
   if (
     request.routeOptions.config.operation !== null ||
@@ -56,11 +68,17 @@ export function refuseOtherSites(request: FastifyRequest): void {
     );
 }
 
-/** Returns whether a URL has the host of a request. Schemes may differ (a proxy); an origin of `null` has no host. */
+/**
+ * Returns whether a URL has the host of a request. Schemes may differ (a proxy); an origin of
+ * `null` has no host.
+ */
 export const isFromHost = (url: string, host: string): boolean =>
   URL.canParse(url) && new URL(url).host === host;
 
-/** Returns whether a site outside has given its own name to this machine, to be of the same origin as the sandbox. */
+/**
+ * Returns whether a site outside has given its own name to this machine, to be of the same origin
+ * as the sandbox.
+ */
 function isForeignName({ socket }: FastifyRequest, host: string): boolean {
   const isLoopback = /^(::1$|127\.|::ffff:127\.)/.test(socket.localAddress ?? '');
   return isLoopback && !localName.test(host.replace(/:\d+$/, ''));

@@ -23,7 +23,10 @@ export interface LoggedRequest {
   faulty: boolean;
 }
 
-/** The bodies of a request and of its answer. They may contain secrets: only `readExchange` may show them. */
+/**
+ * The bodies of a request and of its answer. They may contain secrets: only `readExchange` may show
+ * them.
+ */
 interface KeptBodies {
   readonly contentType: string | null;
   /** Whether the request had a bearer token. The token itself is not kept. */
@@ -38,7 +41,10 @@ const maxEntries = 200_000;
 const maxSearched = 20_000;
 /** Number of the latest requests whose bodies are kept. */
 const maxKept = 200;
-/** Characters that are kept of a body. Together with `maxKept` this bounds the memory at some megabytes. */
+/**
+ * Characters that are kept of a body. Together with `maxKept` this bounds the memory at some
+ * megabytes.
+ */
 const maxCharacters = 16_384;
 
 /** The received requests in order of arrival. If there are too many, the oldest are dropped. */
@@ -62,7 +68,10 @@ export class RequestLog {
     return logged;
   }
 
-  /** Keeps the beginnings of the bodies of a request. Drops those of the oldest request if there are too many. */
+  /**
+   * Keeps the beginnings of the bodies of a request. Drops those of the oldest request if there are
+   * too many.
+   */
   keepBodies(place: number, bodies: KeptBodies): void {
     this.#bodies.set(place, {
       ...bodies,
@@ -106,7 +115,10 @@ export class RequestLog {
     this.#bodies.clear();
   }
 
-  /** Returns a request with its bodies, in which `mark` replaces each secret. Refuses one that was dropped. */
+  /**
+   * Returns a request with its bodies, in which `mark` replaces each secret. Refuses one that was
+   * dropped.
+   */
   readExchange(place: number, mark?: string): Exchange {
     const entry = this.#entries[place - (this.#entries[0]?.place ?? 0)];
     if (entry === undefined) throw notFound(`request in the log: ${place}`);
@@ -141,13 +153,19 @@ export interface Exchange extends LoggedRequest, Pick<KeptBodies, 'contentType' 
   readonly kept: boolean;
 }
 
-/** Parts of the names of members and parameters whose values are secret, such as `password` and `access_token`. */
+/**
+ * Parts of the names of members and parameters whose values are secret, such as `password` and
+ * `access_token`.
+ */
 const secretName = /password|passwd|secret|token|authorization|api_?key/i;
 const jsonMember = /"([\w.-]+)"(\s*:\s*)(?:"(?:[^"\\]|\\.)*"?|[^\s,}\]"{[]+)/g;
 const formMember = /(^|[&?;\s"'])([\w.%[\]-]+)=[^&\s"']*/g;
 const bearer = /(\bbearer\s+)[\w.~+/=-]+/gi;
 
-/** Replaces the secrets in a query, a body or an answer. The log and the page show nothing that was not treated so. */
+/**
+ * Replaces the secrets in a query, a body or an answer. The log and the page show nothing that was
+ * not treated so.
+ */
 function hideSecrets(text: string, mark = '***'): string {
   return text
     .replace(jsonMember, (member: string, name: string, colon: string) =>

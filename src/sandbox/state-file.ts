@@ -43,7 +43,9 @@ const headerSchema = z.object({
   }),
 });
 
-/** A line of the state file but its first and its last: a row, its kind, and the name of its client. */
+/**
+ * A line of the state file but its first and its last: a row, its kind, and the name of its client.
+ */
 const rowSchema = z.object({ client: z.string(), is: z.string(), row: z.unknown() });
 const endSchema = z.strictObject({ end: z.number() });
 
@@ -91,7 +93,10 @@ const addByKind: Readonly<Record<string, AddRow>> = {
   simulation: ({ simulation }, row: SimulationState) => simulation.restore(row),
 };
 
-/** Replaces a state file, in one step, by the state of a world. Tokens and logged requests are not saved. */
+/**
+ * Replaces a state file, in one step, by the state of a world. Tokens and logged requests are not
+ * saved.
+ */
 export function saveWorld(world: World, file: string): void {
   const temporaryFile = `${file}.${process.pid}.tmp`;
   try {
@@ -124,7 +129,10 @@ function writeWorld(world: World, file: string): void {
   }
 }
 
-/** Yields the lines of the file: what belongs to no client, the rows of the clients, and the number of these lines. */
+/**
+ * Yields the lines of the file: what belongs to no client, the rows of the clients, and the number
+ * of these lines.
+ */
 function* toLines(world: World): Generator<unknown> {
   const clients = world.clientNames.map((client) => ({
     client,
@@ -144,7 +152,10 @@ function* toLines(world: World): Generator<unknown> {
   yield { end: count };
 }
 
-/** Loads a saved world, whose time continues. Throws an error that names the file if it is wrong or incomplete. */
+/**
+ * Loads a saved world, whose time continues. Throws an error that names the file if it is wrong or
+ * incomplete.
+ */
 export async function loadWorld(
   file: string,
   speed?: number,

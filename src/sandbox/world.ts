@@ -1,4 +1,7 @@
-/** The sandbox: a stand-in for the service. It shares no code with src/service, so that tests compare the two. */
+/**
+ * The sandbox: a stand-in for the service. It shares no code with src/service, so that tests
+ * compare the two.
+ */
 
 import { randomBytes } from 'node:crypto';
 import { Faults } from './faults.ts';
@@ -50,12 +53,17 @@ export class World {
   #simulationOptions!: SimulationOptions;
   #clients!: ReadonlyMap<string, SandboxClient>;
   #tokens = new Map<string, { client: string; expiresAtMs: number }>();
-  /** Number of calls that may have changed the state. The state is saved only if this number has grown. */
+  /**
+   * Number of calls that may have changed the state. The state is saved only if this number has
+   * grown.
+   */
   changes = 0;
   /** Number of resets. */
   resets = 0;
 
-  /** Creates a world. If it continues a saved one, its clients are empty, and the caller fills them. */
+  /**
+   * Creates a world. If it continues a saved one, its clients are empty, and the caller fills them.
+   */
   constructor(
     options: WorldOptions,
     { strict = false, dialect }: Strictness = {},
@@ -80,7 +88,10 @@ export class World {
     this.#clients = createClients(options, this.#simulationOptions, content);
   }
 
-  /** Starts over with new clients, no faults, no tokens, no logged requests, no findings and the first switches. */
+  /**
+   * Starts over with new clients, no faults, no tokens, no logged requests, no findings and the
+   * first switches.
+   */
   reset(options: Partial<WorldOptions> = {}): void {
     this.resets++;
     this.#begin({ ...this.options, ...options });
@@ -116,7 +127,10 @@ export class World {
     return found;
   }
 
-  /** Grants a token. It expires in real time: in fast virtual time, clients would renew it all the time. */
+  /**
+   * Grants a token. It expires in real time: in fast virtual time, clients would renew it all the
+   * time.
+   */
   grantToken(username: string, password: string): Record<string, unknown> {
     // The password of a client is its name.
     if (!this.#clients.has(username) || password !== username)
@@ -139,7 +153,10 @@ export class World {
     };
   }
 
-  /** Returns the client of a token. Returns null if the token is invalid or expired, and drops an expired one. */
+  /**
+   * Returns the client of a token. Returns null if the token is invalid or expired, and drops an
+   * expired one.
+   */
   findClientByToken(token: string): string | null {
     const known = this.#tokens.get(token);
     if (known === undefined) return null;
@@ -186,7 +203,10 @@ function createClients(
   return new Map(entries);
 }
 
-/** A clock of virtual time. It runs `speed` times as fast as real time, or not at all if `speed` is 0. */
+/**
+ * A clock of virtual time. It runs `speed` times as fast as real time, or not at all if `speed` is
+ * 0.
+ */
 class VirtualClock {
   #baseMs: number;
   #realBaseMs = performance.now();
@@ -219,7 +239,10 @@ interface Write {
   readonly before: StoredRow | null;
 }
 
-/** Decides which rows of a client are visible, in which version. Lags count real time, in which callers wait. */
+/**
+ * Decides which rows of a client are visible, in which version. Lags count real time, in which
+ * callers wait.
+ */
 class ListVisibility {
   #writes: Write[] = [];
   readonly #hiddenUntilMs = new Map<string, number>();
@@ -240,7 +263,9 @@ class ListVisibility {
     this.#writes = this.#writes.slice(-maxWrites).filter(({ atMs }) => atMs > nowMs - keepWritesMs);
   }
 
-  /** The hidden rows, as type and id, each with the virtual time at which it becomes visible again. */
+  /**
+   * The hidden rows, as type and id, each with the virtual time at which it becomes visible again.
+   */
   get hidden(): readonly (readonly [string, number])[] {
     return [...this.#hiddenUntilMs];
   }
@@ -259,7 +284,9 @@ class ListVisibility {
     return this.#hiddenUntilMs.size > 0 && (this.#hiddenUntilMs.get(`${type} ${id}`) ?? 0) > nowMs;
   }
 
-  /** Returns the version of a row that a list shows. Returns null if the list does not show the row. */
+  /**
+   * Returns the version of a row that a list shows. Returns null if the list does not show the row.
+   */
   selectVersion<T extends StoredRow>(type: string, row: T, nowMs: number, lagMs: number): T | null {
     if (this.isHidden(type, row.id, nowMs)) return null;
     if (lagMs === 0) return row;

@@ -3,7 +3,10 @@ import { dayMs, hourMs } from '../core/time.ts';
 
 const maxOffsets = 100_000;
 
-/** The time zone of a client's warehouses. Caches offsets by the hour: a page of shipments has hundreds of times. */
+/**
+ * The time zone of a client's warehouses. Caches offsets by the hour: a page of shipments has
+ * hundreds of times.
+ */
 export class Zone {
   readonly name: string;
   readonly #offsets = new Map<number, number>();
@@ -18,7 +21,10 @@ export class Zone {
     return Math.floor((ms + this.#offsetAt(ms)) / dayMs);
   }
 
-  /** Returns the local calendar day as YYYY-MM-DD. Rows of one day share the same string, which saves memory. */
+  /**
+   * Returns the local calendar day as YYYY-MM-DD. Rows of one day share the same string, which
+   * saves memory.
+   */
   day(ms: number): string {
     const number = this.dayNumber(ms);
     if (number !== this.#lastDay.number) this.#lastDay = { number, text: toDayText(number) };
@@ -32,14 +38,20 @@ export class Zone {
       .toZonedDateTime(this.name, { disambiguation: 'compatible' }).epochMilliseconds;
   }
 
-  /** Returns the moment, or the next hour that is unambiguous: a repeated hour without a zone could mean either. */
+  /**
+   * Returns the moment, or the next hour that is unambiguous: a repeated hour without a zone could
+   * mean either.
+   */
   skipRepeatedHour(ms: number): number {
     let moment = ms;
     while (this.#isDoubled(moment)) moment = (Math.floor(moment / hourMs) + 1) * hourMs;
     return moment;
   }
 
-  /** Writes a shipment time: local, fractional seconds, no zone (docs/interface.md, 2.1 Paths and formats). */
+  /**
+   * Writes a shipment time: local, fractional seconds, no zone (docs/interface.md, 2.1 Paths and
+   * formats).
+   */
   writeLocal(ms: number | null, fraction: string): string | null {
     if (ms === null) return null;
     return `${new Date(ms + this.#offsetAt(ms)).toISOString().slice(0, -1)}${fraction}`;
@@ -63,14 +75,17 @@ export class Zone {
   }
 }
 
-/** Returns four digits below the millisecond. They are always the same for a resource and a member. */
+/**
+ * Returns four digits below the millisecond. They are always the same for a resource and a member.
+ */
 export function toFraction(id: number, member: number): string {
   return String((id * 7_919 + member) % 10_000).padStart(4, '0');
 }
 
 /**
- * Returns an instant in UTC, as the service writes inbound times (docs/interface.md, 2.1 Paths and formats). With the
- * fraction of a local time, the instant to the microsecond that a reader of that time must obtain.
+ * Returns an instant in UTC, as the service writes inbound times (docs/interface.md, 2.1 Paths and
+ * formats). With the fraction of a local time, the instant to the microsecond that a reader of that
+ * time must obtain.
  */
 export function writeInstant(ms: number | null, fraction = ''): string | null {
   return ms === null ? null : new Date(ms).toISOString().replace('Z', `${fraction.slice(0, 3)}Z`);

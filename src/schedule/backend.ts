@@ -1,6 +1,6 @@
 /**
- * This folder: BullMQ: queues in Postgres or Redis, their schedulers, and the dispatch of due jobs. The queue can be
- * emptied at any time without loss: the tables in Postgres say what is due.
+ * This folder: BullMQ: queues in Postgres or Redis, their schedulers, and the dispatch of due jobs.
+ * The queue can be emptied at any time without loss: the tables in Postgres say what is due.
  */
 
 import {
@@ -19,18 +19,23 @@ import type { Redis } from 'ioredis';
 import { pauses } from '../core/backoff.ts';
 import { CodedError } from '../core/errors.ts';
 
-/** A queue: `poll` for data that must be fresh, `bulk` for long work that must not delay the polls. */
+/**
+ * A queue: `poll` for data that must be fresh, `bulk` for long work that must not delay the polls.
+ */
 export type QueueName = 'poll' | 'bulk';
 
 /**
- * The data of a queued job. A run has its client. A firing of the scheduler has none: it queues the runs of all clients
- * that are due before the next firing.
+ * The data of a queued job. A run has its client. A firing of the scheduler has none: it queues the
+ * runs of all clients that are due before the next firing.
  */
 export interface JobData {
   readonly client?: string;
 }
 
-/** The function that runs a queued job. It must declare all three parameters, or BullMQ does not pass the signal. */
+/**
+ * The function that runs a queued job. It must declare all three parameters, or BullMQ does not
+ * pass the signal.
+ */
 export type Processor = (
   job: { readonly name: string; readonly data: JobData },
   token: string | undefined,
@@ -60,8 +65,8 @@ type QueueWorker = ReportsErrors &
   Pick<Worker<JobData>, 'waitUntilReady' | 'run' | 'cancelAllJobs' | 'close'>;
 
 /**
- * The place of the queue. The queue only keeps time and dispatches: all data that must not be lost is in the ERP
- * database.
+ * The place of the queue. The queue only keeps time and dispatches: all data that must not be lost
+ * is in the ERP database.
  */
 export interface QueueBackend {
   readonly kind: 'postgres' | 'redis';
@@ -69,21 +74,27 @@ export interface QueueBackend {
   readonly worker: (name: QueueName, processor: Processor, concurrency: number) => QueueWorker;
 }
 
-/** The error of a queue that cannot be used with its present setup. The message says what to change. */
+/**
+ * The error of a queue that cannot be used with its present setup. The message says what to change.
+ */
 export class QueueSetupError extends CodedError {}
 
 /**
- * Seconds after which an idle worker checks the queue by itself if it knows of no delayed job. It needs this check if
- * its connection loses notifications. A worker that knows of a delayed job checks when that job is due. In Redis, the
- * connection may not be silent for longer than `longestBlockMs`.
+ * Seconds after which an idle worker checks the queue by itself if it knows of no delayed job. It
+ * needs this check if its connection loses notifications. A worker that knows of a delayed job
+ * checks when that job is due. In Redis, the connection may not be silent for longer than
+ * `longestBlockMs`.
  */
 const drainDelay = { postgres: 15, redis: 10 };
 /**
- * Maximum time for which a worker's connection to Redis is silent in normal operation: BullMQ blocks for up to 10 s.
+ * Maximum time for which a worker's connection to Redis is silent in normal operation: BullMQ
+ * blocks for up to 10 s.
  */
 export const longestBlockMs = 10_000;
 
-/** Makes the spans of queued jobs. It does nothing unless the operator starts an SDK (deploy/otel). */
+/**
+ * Makes the spans of queued jobs. It does nothing unless the operator starts an SDK (deploy/otel).
+ */
 const telemetry = new BullMQOtel({ tracerName: 'fulfilment-sync' });
 
 const queueOptions = { streams: { events: { maxLen: 1_000 } }, telemetry };
@@ -95,7 +106,8 @@ function makeWorkerOptions(kind: QueueBackend['kind'], concurrency: number) {
     autorun: false,
     concurrency,
     lockDuration: 10_000,
-    // The sweeper does not wait for this check: it starts the run of a lost worker itself when its lease has expired.
+    // The sweeper does not wait for this check: it starts the run of a lost worker itself when its
+    // lease has expired.
     stalledInterval: 30_000,
     maxStalledCount: 10,
     runRetryDelay: pauses.queueWorker.firstMs,
@@ -105,7 +117,10 @@ function makeWorkerOptions(kind: QueueBackend['kind'], concurrency: number) {
   };
 }
 
-/** Builds the queue in Postgres. The pool needs `2 x workers + 2` connections: each Worker keeps one for LISTEN. */
+/**
+ * Builds the queue in Postgres. The pool needs `2 x workers + 2` connections: each Worker keeps one
+ * for LISTEN.
+ */
 export function buildPostgresBackend(pool: PgPool): QueueBackend {
   const backed = withBackend(createPostgresBackend);
   return {
@@ -144,8 +159,8 @@ export function buildRedisBackend({ producer, consumer, prefix }: RedisConnectio
 }
 
 /**
- * Drops a schema whose tables were emptied: without its record of migrations, BullMQ would create everything again, and
- * fail. Nothing is lost with it.
+ * Drops a schema whose tables were emptied: without its record of migrations, BullMQ would create
+ * everything again, and fail. Nothing is lost with it.
  */
 const dropEmptiedSchema = `do $$ begin
   if to_regclass('bullmq.migration') is not null and to_regclass('bullmq.job') is not null then
@@ -154,7 +169,10 @@ const dropEmptiedSchema = `do $$ begin
   end if;
 end $$`;
 
-/** Creates or upgrades the queue's schema in Postgres. Creates it again if all of its tables were emptied. */
+/**
+ * Creates or upgrades the queue's schema in Postgres. Creates it again if all of its tables were
+ * emptied.
+ */
 export async function migrateQueue(pool: PgPool): Promise<void> {
   // The migration takes an advisory lock, so it needs one session.
   const session = await pool.connect();
@@ -198,7 +216,10 @@ export async function assertRedisFits(redis: Redis): Promise<void> {
   if (problem !== null) throw problem;
 }
 
-/** Returns the reason why a Redis server cannot hold the queue, or null if it can. `info` is its answer to INFO. */
+/**
+ * Returns the reason why a Redis server cannot hold the queue, or null if it can. `info` is its
+ * answer to INFO.
+ */
 export function findRedisProblem(info: string): QueueSetupError | null {
   const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '0.0';
   const [major = 0, minor = 0] = version.split('.').map(Number);

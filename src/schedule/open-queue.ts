@@ -14,7 +14,10 @@ import {
   type QueueBackend,
 } from './backend.ts';
 
-/** Connections of the queue: two BullMQ workers keep one each for LISTEN, and everything else shares the others. */
+/**
+ * Connections of the queue: two BullMQ workers keep one each for LISTEN, and everything else shares
+ * the others.
+ */
 const queuePoolSize = 4;
 
 /** A queue backend whose connections the caller has to close. */
@@ -43,7 +46,10 @@ export async function openQueueBackend(
   return { backend: buildPostgresBackend(pool), close: () => pool.end() };
 }
 
-/** Settings of the queue's sessions. BullMQ migrations wait for each other by a lock: only the statement ends that. */
+/**
+ * Settings of the queue's sessions. BullMQ migrations wait for each other by a lock: only the
+ * statement ends that.
+ */
 const queueSettings = {
   ...pinnedSettings,
   search_path: 'bullmq',
@@ -52,7 +58,10 @@ const queueSettings = {
   idle_in_transaction_session_timeout: '60000',
 };
 
-/** Opens a pool for the queue only: BullMQ's workers hold connections, and its statements name no schema. */
+/**
+ * Opens a pool for the queue only: BullMQ's workers hold connections, and its statements name no
+ * schema.
+ */
 export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
   const options: PoolOptions = {
     connectionString: databaseUrl,
@@ -65,7 +74,8 @@ export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
     application_name: 'fulfilment-sync queue',
     max: queuePoolSize,
   };
-  // BullMQ has its own types for the part of pg that it uses. The types of pg are not assignable to them.
+  // BullMQ has its own types for the part of pg that it uses. The types of pg are not assignable to
+  // them.
   return openPool(options, log) as unknown as PgPool;
 }
 

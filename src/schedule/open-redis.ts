@@ -10,7 +10,10 @@ import { findAddress } from '../db/connect-tcp.ts';
 /** Timeout of an answer of Redis, in milliseconds. */
 const redisAnswerMs = 5_000;
 
-/** Maximum time of a connection to Redis, for all addresses of its host together. ioredis has the same default. */
+/**
+ * Maximum time of a connection to Redis, for all addresses of its host together. ioredis has the
+ * same default.
+ */
 const connectTimeoutMs = 10_000;
 
 /** Connects like the connector of ioredis, but lets each address of the host use the whole time. */
@@ -26,7 +29,8 @@ class AddressConnector extends AbstractConnector {
   async connect(): Promise<Socket> {
     this.connecting = true;
     const { host = 'localhost', port = 6379, path, tls } = this.#options;
-    // ioredis never tries again after an error here. If no address answers, the attempt by name fails as it expects.
+    // ioredis never tries again after an error here. If no address answers, the attempt by name
+    // fails as it expects.
     const target = { host, port, timeoutMs: connectTimeoutMs };
     const find = () => findAddress(target).then((found) => found.address);
     const address = path === undefined ? await find().catch(() => host) : host;
@@ -44,9 +48,10 @@ class AddressConnector extends AbstractConnector {
 }
 
 /**
- * Prepares the two connections that BullMQ needs: one that fails fast, and one that may block while it waits for a job.
- * Nothing is sent before `connect`.
- * @param longestBlockMs maximum time in milliseconds that a blocking command of the consumer waits for a job
+ * Prepares the two connections that BullMQ needs: one that fails fast, and one that may block while
+ * it waits for a job. Nothing is sent before `connect`.
+ * @param longestBlockMs maximum time in milliseconds that a blocking command of the consumer waits
+ *   for a job
  */
 export function openRedisConnections(url: string, longestBlockMs: number, log: Logger) {
   const retryStrategy = (times: number) => growPauseMs(pauses.redis, times);
@@ -56,7 +61,8 @@ export function openRedisConnections(url: string, longestBlockMs: number, log: L
     maxRetriesPerRequest: 1,
     enableOfflineQueue: false,
     commandTimeout: redisAnswerMs,
-    // Without it, a connection on which nothing is answered would be kept, and every command on it would time out.
+    // Without it, a connection on which nothing is answered would be kept, and every command on it
+    // would time out.
     socketTimeout: redisAnswerMs,
     retryStrategy,
     lazyConnect: true,
@@ -76,7 +82,8 @@ export function openRedisConnections(url: string, longestBlockMs: number, log: L
   return {
     producer,
     consumer,
-    // Waits for both: a TLS handshake that is under way while its connection is closed would end the process.
+    // Waits for both: a TLS handshake that is under way while its connection is closed would end
+    // the process.
     connect: async () => {
       const results = await Promise.allSettled(connects.map((connect) => connect()));
       for (const result of results) if (result.status === 'rejected') throw result.reason;
@@ -112,10 +119,11 @@ export async function readRedisInfo(url: string): Promise<string> {
 }
 
 /**
- * Listens to the errors of a connection, which the error of `connect` does not name: it says only that the connection is
- * closed.
+ * Listens to the errors of a connection, which the error of `connect` does not name: it says only
+ * that the connection is closed.
  * @param report receives each error, as `explainRedisError` returns it
- * @returns a function that runs the first use of the connection, and throws the error that closed the connection
+ * @returns a function that runs the first use of the connection, and throws the error that closed
+ *   the connection
  */
 function watchRedis(redis: Redis, url: string, report: (error: Error) => void) {
   let last: Error | null = null;
@@ -145,8 +153,8 @@ function watchRedis(redis: Redis, url: string, report: (error: Error) => void) {
 }
 
 /**
- * Returns the error of a first connection with what to do about TLS. If one side speaks TLS and the other does not, Redis
- * closes the connection or says nothing.
+ * Returns the error of a first connection with what to do about TLS. If one side speaks TLS and the
+ * other does not, Redis closes the connection or says nothing.
  */
 function explainRedisError(error: Error, url: string): Error {
   const tlsError = findTlsError(error, 'redis');
@@ -159,7 +167,10 @@ function explainRedisError(error: Error, url: string): Error {
   return new CodedError('redis_unreachable', `${describeError(error)}; TLS: ${hint}`);
 }
 
-/** Returns whether this is the error of ioredis for commands whose connection was closed. It has no code. */
+/**
+ * Returns whether this is the error of ioredis for commands whose connection was closed. It has no
+ * code.
+ */
 const isClosed = (error: unknown): error is Error =>
   error instanceof Error && error.message === 'Connection is closed.';
 

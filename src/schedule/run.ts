@@ -1,6 +1,6 @@
 /**
- * One run of a job for one client: start, work, end. It works under a lease. A run that loses its lease stops, and cannot
- * write any more.
+ * One run of a job for one client: start, work, end. It works under a lease. A run that loses its
+ * lease stops, and cannot write any more.
  */
 
 import { setTimeout as wait } from 'node:timers/promises';
@@ -36,7 +36,9 @@ import {
 
 /** Times of the service that a run has seen, in milliseconds since 1970. */
 export interface ServiceClock {
-  /** `Date` header of the first answer; null before the first answer, or if the service sends none. */
+  /**
+   * `Date` header of the first answer; null before the first answer, or if the service sends none.
+   */
   firstMs: number | null;
   /** `Date` header of the last answer. */
   lastMs: number | null;
@@ -44,7 +46,10 @@ export interface ServiceClock {
   newestSourceMs: number | null;
 }
 
-/** Counts of listed and undecodable resources of one stream: too large a share of undecodable ones fails the run. */
+/**
+ * Counts of listed and undecodable resources of one stream: too large a share of undecodable ones
+ * fails the run.
+ */
 export interface Share {
   listed: number;
   undecodable: number;
@@ -91,13 +96,16 @@ export interface RunContext {
   /** Fingerprint of the account. */
   readonly identity: string;
   /**
-   * Returns the first due time of the schedule that is not before `earliest`; a time soon after `earliest` if runs are
-   * due at least every `gapMs` milliseconds; null without a schedule.
+   * Returns the first due time of the schedule that is not before `earliest`; a time soon after
+   * `earliest` if runs are due at least every `gapMs` milliseconds; null without a schedule.
    */
   readonly dueNotBefore: (earliest: Date, gapMs: number) => Date | null;
 }
 
-/** Returns the service's time, to compare its dates with; the start of the run if the service sends no Date header. */
+/**
+ * Returns the service's time, to compare its dates with; the start of the run if the service sends
+ * no Date header.
+ */
 export const serviceNow = ({ state: { service }, run }: RunContext) =>
   new Date(service.lastMs ?? run.startedAt.getTime());
 
@@ -117,7 +125,10 @@ export function newTotals(): Totals {
 
 type Counts = Omit<Totals, 'warnings'>;
 
-/** Returns the totals of a run with these counts added. They are those of the run when the transaction has committed. */
+/**
+ * Returns the totals of a run with these counts added. They are those of the run when the
+ * transaction has committed.
+ */
 export function addCounts({ state: { totals } }: RunContext, counts: Partial<Counts>): Totals {
   const sum = { ...totals };
   for (const [name, count] of Object.entries(counts)) sum[name as keyof Counts] += count;
@@ -156,8 +167,9 @@ export function readStored({ run }: Pick<RunContext, 'run'>): StoredStream {
 }
 
 /**
- * Returns false if no resource of the stream waits to be reread or is in quarantine: nothing waited when the run began,
- * and the run has written nothing since. What somebody else adds meanwhile is left to the next poll.
+ * Returns false if no resource of the stream waits to be reread or is in quarantine: nothing waited
+ * when the run began, and the run has written nothing since. What somebody else adds meanwhile is
+ * left to the next poll.
  */
 export const mayWait = (context: RunContext): boolean =>
   readStored(context).isWaiting || context.state.hasWritten;
@@ -204,8 +216,9 @@ interface RunFacts {
 }
 
 /**
- * Makes a run, and records how it ended. An error of the work is reported, not thrown. Throws only if the database could
- * not take the record; then the lease expires and the run counts as abandoned.
+ * Makes a run, and records how it ended. An error of the work is reported, not thrown. Throws only
+ * if the database could not take the record; then the lease expires and the run counts as
+ * abandoned.
  * @param onStart called when the run has begun
  */
 export async function makeRun(
@@ -269,7 +282,10 @@ export async function makeRun(
   }
 }
 
-/** Works. The probe of a client hold first sends one cheap request, before many requests run into the same timeout. */
+/**
+ * Works. The probe of a client hold first sends one cheap request, before many requests run into
+ * the same timeout.
+ */
 async function doWork(work: Work, context: RunContext): Promise<void> {
   if (context.run.isProbe) await context.warehouse.signIn(context.signal);
   await work.run(context);

@@ -14,7 +14,9 @@ import type { Trigger } from './sql/ledger.ts';
 export interface RunnerDeps extends RunDeps {
   readonly jobs: Jobs;
   readonly log: Logger;
-  /** Warnings of the last run of each job, so that a warning that every poll repeats is logged once. */
+  /**
+   * Warnings of the last run of each job, so that a warning that every poll repeats is logged once.
+   */
   readonly reportedWarnings: Map<string, string>;
   /** Called after every run, also a skipped or failed one. */
   readonly onRun?: (client: string, job: string, report: RunReport, durationMs: number) => void;
@@ -102,7 +104,10 @@ function logReport(
 /** Maximum number of runs of one queue that a worker makes at the same time. */
 export const concurrency = 8;
 
-/** The runs of this worker. The queue delivers most of them; a sweep starts those that the queue has lost. */
+/**
+ * The runs of this worker. The queue delivers most of them; a sweep starts those that the queue has
+ * lost.
+ */
 export class Runs {
   readonly #deps: RunnerDeps;
   readonly #fire: (name: string) => Promise<void>;
@@ -116,7 +121,8 @@ export class Runs {
 
   /**
    * @param fire called with the name of a scheduler when it fires
-   * @param onOutdated called with the reason when no run may start, because the database was migrated beyond this code
+   * @param onOutdated called with the reason when no run may start, because the database was
+   *   migrated beyond this code
    */
   constructor(
     deps: RunnerDeps,
@@ -135,7 +141,10 @@ export class Runs {
     };
   }
 
-  /** Since when Postgres refuses runs because its disk is full; null if it has refused none for a while. */
+  /**
+   * Since when Postgres refuses runs because its disk is full; null if it has refused none for a
+   * while.
+   */
   get diskFullSince(): Date | null {
     if (this.#diskFull === null || performance.now() - this.#diskFull.lastMs > diskFreeMs)
       return null;
@@ -207,14 +216,20 @@ export class Runs {
     }
   }
 
-  /** Remembers a full disk: while it lasts, often nothing about it can be stored. Small runs may be done meanwhile. */
+  /**
+   * Remembers a full disk: while it lasts, often nothing about it can be stored. Small runs may be
+   * done meanwhile.
+   */
   noteFullDisk(error: unknown): void {
     if (!isDiskFull(error)) return;
     this.#diskFull = { since: this.diskFullSince ?? new Date(), lastMs: performance.now() };
   }
 }
 
-/** Time without a refusal after which the disk of Postgres has room again. Sweeps try due runs every 3 s. */
+/**
+ * Time without a refusal after which the disk of Postgres has room again. Sweeps try due runs every
+ * 3 s.
+ */
 const diskFreeMs = 20_000;
 
 /** Maximum share of a worker's slots that one client may use, if there are several clients. */
@@ -225,7 +240,10 @@ const maxLongShare = 0.5;
 export const shortMs = 10_000;
 /** If another long run waits, a long run gives up its slot after this time. */
 export const longTurnMs = 300_000;
-/** If a waiting run does not ask for a slot again within this time, it is no longer due. Sweeps try due runs every 3 s. */
+/**
+ * If a waiting run does not ask for a slot again within this time, it is no longer due. Sweeps try
+ * due runs every 3 s.
+ */
 const maxWaitMs = 120_000;
 
 /**
@@ -236,9 +254,10 @@ const maxWaitMs = 120_000;
 export type GiveSlot = (hasEnded: boolean) => readonly JobKey[];
 
 /**
- * Decides which runs a worker executes at the same time. One client cannot use all slots, and long runs, such as first
- * loads, cannot use all slots either: if a run becomes long while no slot for a long run is free, it is asked to make
- * room. Its pages stay committed, it is due at once, and it continues when a long run ends.
+ * Decides which runs a worker executes at the same time. One client cannot use all slots, and long
+ * runs, such as first loads, cannot use all slots either: if a run becomes long while no slot for a
+ * long run is free, it is asked to make room. Its pages stay committed, it is due at once, and it
+ * continues when a long run ends.
  */
 export class RunSlots {
   readonly #slots: number;
@@ -248,7 +267,9 @@ export class RunSlots {
   readonly #running = new Map<string, number>();
   /** Runs that found no slot, in the order in which they came. */
   readonly #refused = new Map<string, JobKey>();
-  /** Runs that made room, by client and job. They start again when a slot for a long run is free. */
+  /**
+   * Runs that made room, by client and job. They start again when a slot for a long run is free.
+   */
   readonly #waiting = new Map<string, JobKey & { readonly askedAtMs: number }>();
   #taken = 0;
   #long = 0;
@@ -293,7 +314,10 @@ export class RunSlots {
     };
   }
 
-  /** Asks a run to make room when it takes too long. Returns a function that ends this, and tells if the run was long. */
+  /**
+   * Asks a run to make room when it takes too long. Returns a function that ends this, and tells if
+   * the run was long.
+   */
   #watch(key: string, run: JobKey, resumes: boolean, makeRoom: (() => void) | null): () => boolean {
     let isLong = resumes;
     if (isLong) this.#long++;

@@ -1,14 +1,20 @@
 import type { Schedule } from '../../config/schedules.ts';
 import type { TaskQueue } from './backend.ts';
 
-/** Maximum time between two firings of a scheduler. The queue holds no run that is due later than that. */
+/**
+ * Maximum time between two firings of a scheduler. The queue holds no run that is due later than
+ * that.
+ */
 const maxFiringMs = 600_000;
-/** A scheduler whose next firing is this long ago has lost its pending job in the queue, and never fires again. */
+/**
+ * A scheduler whose next firing is this long ago has lost its pending job in the queue, and never
+ * fires again.
+ */
 const lostAfterMs = 120_000;
 
 /**
- * Returns the time between two firings of the scheduler of a job: its interval, at most ten minutes. Returns null if the
- * schedule starts no run.
+ * Returns the time between two firings of the scheduler of a job: its interval, at most ten
+ * minutes. Returns null if the schedule starts no run.
  */
 export function findFiringMs(schedule: Schedule): number | null {
   if (schedule.kind === 'every') return Math.min(maxFiringMs, schedule.everyMs);
@@ -27,7 +33,8 @@ export interface Misfits {
 /**
  * Finds the schedulers of a queue that do not fit. Returns null if all do.
  * @param wanted the milliseconds between two firings, by the name of the job
- * @param isExact false if shorter intervals and unknown schedulers stay: workers with other settings may have set them
+ * @param isExact false if shorter intervals and unknown schedulers stay: workers with other
+ *   settings may have set them
  */
 export async function findMisfits(
   queue: TaskQueue,
@@ -50,8 +57,9 @@ export async function findMisfits(
 }
 
 /**
- * Makes the schedulers of a queue fit. Changes only what differs: an upsert deletes and adds the pending job. Only one
- * process at a time may call it, and has to find the misfits anew: it takes no lock.
+ * Makes the schedulers of a queue fit. Changes only what differs: an upsert deletes and adds the
+ * pending job. Only one process at a time may call it, and has to find the misfits anew: it takes
+ * no lock.
  */
 export async function alignSchedulers(
   queue: TaskQueue,
@@ -67,9 +75,15 @@ export async function alignSchedulers(
   for (const name of removed) await queue.removeJobScheduler(name);
 }
 
-/** Added to each delay. Otherwise a run could begin before its due time by the database's clock, and would be skipped. */
+/**
+ * Added to each delay. Otherwise a run could begin before its due time by the database's clock, and
+ * would be skipped.
+ */
 const marginMs = 50;
-/** Number of runs that are added at once. Until they are added, the queue in Postgres delivers no other run. */
+/**
+ * Number of runs that are added at once. Until they are added, the queue in Postgres delivers no
+ * other run.
+ */
 const bulkSize = 50;
 
 /** A run to queue. */
@@ -83,8 +97,9 @@ export interface DueRun {
 }
 
 /**
- * Queues runs. Runs that are not due yet get a delay. BullMQ keeps a mark for each due time, so that two firings do not
- * queue a run twice. If that happens anyway, the second one is not due and ends at once.
+ * Queues runs. Runs that are not due yet get a delay. BullMQ keeps a mark for each due time, so
+ * that two firings do not queue a run twice. If that happens anyway, the second one is not due and
+ * ends at once.
  */
 export async function queueRuns(queue: TaskQueue, runs: readonly DueRun[]): Promise<void> {
   const foundAtMs = performance.now();

@@ -1,6 +1,6 @@
 /**
- * When runs begin. Postgres says what is due; BullMQ fires the schedulers and holds the runs until then. The queues can be
- * lost at any time.
+ * When runs begin. Postgres says what is due; BullMQ fires the schedulers and holds the runs until
+ * then. The queues can be lost at any time.
  */
 
 import { type JobName, jobNames, pushJob } from '../../config/jobs.ts';
@@ -33,20 +33,28 @@ import { findNextDue, type JobKey } from './sql/due-times.ts';
 
 /** Interval in which every worker looks for work that the queue has lost. */
 export const sweepMs = 3_000;
-/** Milliseconds that a firing looks further ahead than its interval: the next one may be late, and takes seconds for many. */
+/**
+ * Milliseconds that a firing looks further ahead than its interval: the next one may be late, and
+ * takes seconds for many.
+ */
 const firingSlackMs = 5_000;
 /** Milliseconds that a job is overdue before a sweep starts it, because the queue did not. */
 const overdueMs = 5_000;
 /** Milliseconds that a job that sets its own due time may be later than its schedule. */
 const ownPaceSlackMs = 60_000;
 
-/** The schedules of this worker's clients: their due times in Postgres, and the schedulers in the queue. */
+/**
+ * The schedules of this worker's clients: their due times in Postgres, and the schedulers in the
+ * queue.
+ */
 export class Schedules {
   readonly #queues: ReadonlyMap<QueueName, TaskQueue>;
   readonly #deps: RunnerDeps;
   readonly #clients: readonly RunClient[];
   readonly #enabled: readonly JobName[];
-  /** The schedulers that the queue should have, by name, with the milliseconds between two firings. */
+  /**
+   * The schedulers that the queue should have, by name, with the milliseconds between two firings.
+   */
   readonly #firings: ReadonlyMap<string, number>;
   /** True when the schedulers fitted this configuration once. */
   #hasAligned = false;
@@ -69,7 +77,10 @@ export class Schedules {
     );
   }
 
-  /** Gives every job of every client its row in `sync.jobs`. A schedule that became shorter takes effect at once. */
+  /**
+   * Gives every job of every client its row in `sync.jobs`. A schedule that became shorter takes
+   * effect at once.
+   */
   async prepare(): Promise<void> {
     const { db } = this.#deps;
     await this.#register();
@@ -90,18 +101,20 @@ export class Schedules {
     const planned = { ...jobKey, stream: stream?.name ?? null };
     const next = findNextDue(schedule, now, jobKey);
     if (next === null) return { ...planned, due: 'never' };
-    // The gate of a job with its own pace may open later than the schedule says. A restart must not make it try before.
+    // The gate of a job with its own pace may open later than the schedule says. A restart must not
+    // make it try before.
     const latest =
       ownPace && schedule.kind === 'every'
         ? new Date(now.getTime() + schedule.everyMs + ownPaceSlackMs)
         : next;
-    // Long work first runs when its schedule says so. Before the first load there is nothing to compare.
+    // Long work first runs when its schedule says so. Before the first load there is nothing to
+    // compare.
     return { ...planned, due: queue === 'bulk' ? next : null, latest };
   }
 
   /**
-   * Does what a firing of a scheduler asks for: queues the runs of its job that are due before the next firing, each with
-   * a delay until its due time; or wakes the pushers of all workers.
+   * Does what a firing of a scheduler asks for: queues the runs of its job that are due before the
+   * next firing, each with a delay until its due time; or wakes the pushers of all workers.
    */
   async fire(name: string): Promise<void> {
     if (name === pushJob.name) return notifyPushers(this.#deps.db);
@@ -117,7 +130,10 @@ export class Schedules {
       );
   }
 
-  /** Finds the runs that should have begun: those of lost workers, whose leases it ends, and those overdue for a while. */
+  /**
+   * Finds the runs that should have begun: those of lost workers, whose leases it ends, and those
+   * overdue for a while.
+   */
   async findOverdue(): Promise<DueJob[]> {
     const { db, log } = this.#deps;
     const abandoned = await reviveAbandoned(db);
@@ -131,7 +147,8 @@ export class Schedules {
     // The schedulers of all jobs are in one queue, because their firings are short.
     const queue = this.#queues.get('poll');
     if (queue === undefined) return;
-    // One worker at a time. A worker that does not get the lock leaves it to the one that has it, and looks again.
+    // One worker at a time. A worker that does not get the lock leaves it to the one that has it,
+    // and looks again.
     if ((await this.#findMisfits(queue)) === null) this.#hasAligned = true;
     else await tryRunExclusively(this.#deps.db, 'schedulers', () => this.#alignNow(queue));
     await this.#noteQueue(null);
@@ -180,7 +197,10 @@ export class Schedules {
     return findDueJobs(db, { jobs: this.#enabled, clients: this.#clients, local, ...filter });
   }
 
-  /** Registers the clients. Logs once for each client that it is parked, and once that it no longer is. */
+  /**
+   * Registers the clients. Logs once for each client that it is parked, and once that it no longer
+   * is.
+   */
   async #register(): Promise<void> {
     const { db, log } = this.#deps;
     const parked = await registerClients(db, this.#clients);

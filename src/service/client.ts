@@ -16,8 +16,8 @@ import { readNextQuery } from './transport/query.ts';
 /** One page of a v3 list. */
 export interface ListPage extends Document {
   /**
-   * The query of the next page; null at the end; an error if the link cannot be followed. The page's data is valid
-   * anyway.
+   * The query of the next page; null at the end; an error if the link cannot be followed. The
+   * page's data is valid anyway.
    */
   readonly next: string | null | WarehouseError;
   readonly dateMs: number | null;
@@ -43,11 +43,17 @@ export interface WriteRequest {
 
 export interface WriteOptions {
   readonly signal: AbortSignal;
-  /** Runs directly before the request is sent, after the token is ready. If it throws, the request is not sent. */
+  /**
+   * Runs directly before the request is sent, after the token is ready. If it throws, the request
+   * is not sent.
+   */
   readonly beforeSend: () => Promise<void>;
 }
 
-/** Reads the next link. Returns an error instead of throwing it, because the page with a bad link is still valid. */
+/**
+ * Reads the next link. Returns an error instead of throwing it, because the page with a bad link is
+ * still valid.
+ */
 function readNextLink(links: Json | undefined, requested: URL): string | null | WarehouseError {
   try {
     return readNextQuery(links, requested);
@@ -57,7 +63,10 @@ function readNextLink(links: Json | undefined, requested: URL): string | null | 
   }
 }
 
-/** Returns the error for a page that is too large although we could not limit its size, with the switch that might. */
+/**
+ * Returns the error for a page that is too large although we could not limit its size, with the
+ * switch that might.
+ */
 function namePageSize(operation: OperationName, error: unknown): unknown {
   if (!(error instanceof WarehouseError) || error.code !== 'body_too_large') return error;
   const remedy = `page[size] was not sent; set "pageSize": true for ${operation} in WAREHOUSE_OPERATIONS_FILE to send 100`;
@@ -68,8 +77,8 @@ function namePageSize(operation: OperationName, error: unknown): unknown {
 }
 
 /**
- * The operations of one client at its service. All calls throw WarehouseError, or StoppedError if the signal is
- * aborted.
+ * The operations of one client at its service. All calls throw WarehouseError, or StoppedError if
+ * the signal is aborted.
  */
 export class Warehouse {
   readonly #http: WarehouseHttp;
@@ -92,12 +101,18 @@ export class Warehouse {
     this.#options = options;
   }
 
-  /** Returns the same service with the same token, but each read is sent once. For callers that retry by themselves. */
+  /**
+   * Returns the same service with the same token, but each read is sent once. For callers that
+   * retry by themselves.
+   */
   withoutRetries(): Warehouse {
     return new Warehouse(this.#client, this.#options, { http: this.#http, tokens: this.#tokens });
   }
 
-  /** Returns whether an operation may be used. An optional one may if WAREHOUSE_OPERATIONS_FILE has an entry for it. */
+  /**
+   * Returns whether an operation may be used. An optional one may if WAREHOUSE_OPERATIONS_FILE has
+   * an entry for it.
+   */
   isEnabled(operation: OperationName): boolean {
     return this.#options.operations[operation].enabled ?? true;
   }
@@ -114,7 +129,10 @@ export class Warehouse {
     await this.#tokens.get(signal);
   }
 
-  /** Reads the service's clock, in milliseconds since 1970; null if it sends no Date. It needs no token. */
+  /**
+   * Reads the service's clock, in milliseconds since 1970; null if it sends no Date. It needs no
+   * token.
+   */
   async readClock(signal: AbortSignal): Promise<number | null> {
     return (await this.#http.read({ operation: 'common.status.get', signal })).dateMs;
   }
@@ -167,7 +185,8 @@ export class Warehouse {
   }
 
   /**
-   * Calls a read operation of the older generations. Returns the `result` of its envelope, and throws if it says NOK.
+   * Calls a read operation of the older generations. Returns the `result` of its envelope, and
+   * throws if it says NOK.
    */
   async ask(request: WriteRequest, options: ReadOptions): Promise<Json> {
     const { body, ...rest } = request;
@@ -178,14 +197,17 @@ export class Warehouse {
     return decodeEnvelope(request.operation, answer.body);
   }
 
-  /** Calls a read operation of the older generations once, without a retry, not even after a 401. */
+  /**
+   * Calls a read operation of the older generations once, without a retry, not even after a 401.
+   */
   async askOnce(request: WriteRequest, options: WriteOptions): Promise<Json> {
     const answer = await this.write(request, options);
     return decodeEnvelope(request.operation, answer.body);
   }
 
   /**
-   * Sends a change once; the outbox decides whether it is sent again. After a 401, the next request has a new token.
+   * Sends a change once; the outbox decides whether it is sent again. After a 401, the next request
+   * has a new token.
    */
   async write(request: WriteRequest, { signal, beforeSend }: WriteOptions): Promise<HttpAnswer> {
     const { body, ...rest } = request;
@@ -211,7 +233,10 @@ export class Warehouse {
     }
   }
 
-  /** Waits for an answer, and records that the service accepts the token: every answer but a 401 shows that. */
+  /**
+   * Waits for an answer, and records that the service accepts the token: every answer but a 401
+   * shows that.
+   */
   async #recordAcceptance<T>(
     operation: OperationName,
     token: string,
@@ -228,7 +253,10 @@ export class Warehouse {
     }
   }
 
-  /** Sends a read with the bearer token. After a 401, it tries once more with a new token, which all callers share. */
+  /**
+   * Sends a read with the bearer token. After a 401, it tries once more with a new token, which all
+   * callers share.
+   */
   async #authorized(request: HttpRequest, options: ReadOptions): Promise<HttpAnswer> {
     const ask = async (token: string) => {
       const headers = { ...request.headers, authorization: `bearer ${token}` };

@@ -1,5 +1,6 @@
 /**
- * Opens the service of every client over one set of connections. One request at a time is sent on a connection.
+ * Opens the service of every client over one set of connections. One request at a time is sent on a
+ * connection.
  */
 
 import type { Config } from '../../config/env.ts';
@@ -14,13 +15,16 @@ import type { Exchange } from './transport/http.ts';
 import { RawClient } from './transport/raw-client.ts';
 import { makeLocalQuotas, RequestBudget } from './transport/request-budget.ts';
 
-/** Timeout of taking a share, in milliseconds. If the database does not answer in time, waiting requests fail. */
+/**
+ * Timeout of taking a share, in milliseconds. If the database does not answer in time, waiting
+ * requests fail.
+ */
 const takeTimeoutMs = 5_000;
 
 /**
- * Opens the budgets that this process shares with all others of the database. Their statements have a connection of
- * their own, which opens with the first request. Without DATABASE_URL (`verify`), or before the first `migrate`
- * (`doctor`), this process keeps the limit by itself.
+ * Opens the budgets that this process shares with all others of the database. Their statements have
+ * a connection of their own, which opens with the first request. Without DATABASE_URL (`verify`),
+ * or before the first `migrate` (`doctor`), this process keeps the limit by itself.
  */
 function openRequestBudgets(config: Config, log: Logger) {
   const { REQUESTS_PER_SECOND: perSecond } = config;
@@ -53,7 +57,10 @@ function openRequestBudgets(config: Config, log: Logger) {
   return { open, close };
 }
 
-/** Maximum bytes of one answer. A page of 100 shipments has about 200 KB, a list of 100,000 parcels about 30 MB. */
+/**
+ * Maximum bytes of one answer. A page of 100 shipments has about 200 KB, a list of 100,000 parcels
+ * about 30 MB.
+ */
 const maxResponseBytes = 64 * 1024 * 1024;
 
 /** What the services of all clients are opened with. */
@@ -94,7 +101,10 @@ export function openRawClient(config: Config, client: WarehouseClient) {
   };
 }
 
-/** Opens what the requests of all clients share. `close` lets requests fail that wait or are under way. */
+/**
+ * Opens what the requests of all clients share. `close` lets requests fail that wait or are under
+ * way.
+ */
 function openTransport(config: Config, log: Logger) {
   const dispatcher = openDispatcher(config, maxResponseBytes);
   const budgets = openRequestBudgets(config, log);

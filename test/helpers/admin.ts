@@ -57,8 +57,8 @@ export class Visitor {
 }
 
 /**
- * Returns a function that starts an admin server in this process, for a worker that has not started. It uses the
- * database of the test, and is closed at the end of the test.
+ * Returns a function that starts an admin server in this process, for a worker that has not
+ * started. It uses the database of the test, and is closed at the end of the test.
  */
 export function useAdmin(database: TestDatabase) {
   const servers: AdminServer[] = [];

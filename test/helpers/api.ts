@@ -37,7 +37,10 @@ const makeCaller =
     };
   };
 
-/** Returns a function that starts an API in this process, with the database of the test. It ends with the test. */
+/**
+ * Returns a function that starts an API in this process, with the database of the test. It ends
+ * with the test.
+ */
 export function useApi(database: TestDatabase) {
   const servers: ApiServer[] = [];
   afterEach(async () => {

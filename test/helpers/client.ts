@@ -2,7 +2,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest';
 import { operations } from '../../src/sandbox/operations/all.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
-/** A resource of an answer, as far as tests read it. `readOne` reads a document with a single resource. */
+/**
+ * A resource of an answer, as far as tests read it. `readOne` reads a document with a single
+ * resource.
+ */
 export interface Resource {
   id: number;
   type: string;
@@ -41,8 +44,9 @@ interface RequestParts {
 const answered = new Set<string>();
 
 /**
- * Calls operations of the sandbox over HTTP by their names, as one client. It checks every successful answer in the dialect
- * `plain` against the schema of the operation, which allows no missing, misspelt or additional member.
+ * Calls operations of the sandbox over HTTP by their names, as one client. It checks every
+ * successful answer in the dialect `plain` against the schema of the operation, which allows no
+ * missing, misspelt or additional member.
  */
 export class ServiceClient {
   readonly #control: SandboxControl;
@@ -114,8 +118,8 @@ export function useClient(control: SandboxControl, name = 'default'): ServiceCli
 }
 
 /**
- * Describes the tests of one operation. The block fails if the operation was never answered with success in it.
- * `npm run coverage` lists these blocks.
+ * Describes the tests of one operation. The block fails if the operation was never answered with
+ * success in it. `npm run coverage` lists these blocks.
  */
 export function describeOperation(name: string, tests: () => void): void {
   describe(name, () => {

@@ -19,15 +19,23 @@ export interface TestDatabase {
   readonly count: (from: string) => Promise<number>;
   /** Waits until a session waits for a lock, and returns its process id. */
   readonly waitForBlocked: (what: string) => Promise<number>;
-  /** Opens another pool, which is closed at the end of the test. `max` is its number of connections. */
+  /**
+   * Opens another pool, which is closed at the end of the test. `max` is its number of connections.
+   */
   readonly open: (max?: number) => Database;
   /** Returns the connections that a worker runs jobs with. */
   readonly forRuns: () => { readonly db: Database; readonly keeper: LeaseKeeper };
-  /** Closes the connections of `forRuns` early, so that new settings of the database apply to the next ones. */
+  /**
+   * Closes the connections of `forRuns` early, so that new settings of the database apply to the
+   * next ones.
+   */
   readonly endRuns: () => Promise<void>;
   /** Copies the whole database as its backup. Closes and opens its connections. */
   readonly backUp: () => Promise<void>;
-  /** Replaces the database with its backup. The server gives it another oid, as after a restore from a dump. */
+  /**
+   * Replaces the database with its backup. The server gives it another oid, as after a restore from
+   * a dump.
+   */
   readonly restore: () => Promise<void>;
 }
 
@@ -44,14 +52,20 @@ interface OpenDatabase {
   readonly seeds: Readonly<Record<string, unknown>>;
 }
 
-/** Names of the connections that stay open between tests: those of the tests, and those of their runs. */
+/**
+ * Names of the connections that stay open between tests: those of the tests, and those of their
+ * runs.
+ */
 const keptName = `test kept ${process.pid}`;
 const runsName = `fulfilment-sync ${keptName}`;
 
 /** The connection that creates and drops databases. All test files of a process share it. */
 let maintenance: Promise<pg.Client> | undefined;
 
-/** Migrated databases of this process that no test uses now. A test that changes more than rows drops its own. */
+/**
+ * Migrated databases of this process that no test uses now. A test that changes more than rows
+ * drops its own.
+ */
 const free: OpenDatabase[] = [];
 
 async function connectForMaintenance(): Promise<pg.Client> {
@@ -72,8 +86,8 @@ async function maintain<T extends pg.QueryResultRow>(
 }
 
 /**
- * Opens connections of a test. Their transactions may idle longer than those of the product: on a slow machine, a test needs
- * more than the product's 5 s between two statements.
+ * Opens connections of a test. Their transactions may idle longer than those of the product: on a
+ * slow machine, a test needs more than the product's 5 s between two statements.
  */
 function openPool(url: string, name: string, max: number): pg.Pool {
   const config = makePoolConfig(url, { name, max });
@@ -120,9 +134,9 @@ async function dropDatabase({ name }: OpenDatabase): Promise<void> {
 }
 
 /**
- * Gives every test of the file an empty database. Tests of one process use the same one in turn: new connections to a new
- * database cost more than most tests. A test that changes its schema, settings or statistics gets a new one after it.
- * A test fails if it leaves connections open.
+ * Gives every test of the file an empty database. Tests of one process use the same one in turn:
+ * new connections to a new database cost more than most tests. A test that changes its schema,
+ * settings or statistics gets a new one after it. A test fails if it leaves connections open.
  */
 export function useDatabase({ migrated = true } = {}): TestDatabase {
   let open: OpenDatabase;
@@ -218,7 +232,10 @@ async function countConnections(name: string, except: readonly string[] = []): P
   return row?.count ?? 0;
 }
 
-/** Returns what a test may not change in the shared database: objects, their definitions, settings and statistics. */
+/**
+ * Returns what a test may not change in the shared database: objects, their definitions, settings
+ * and statistics.
+ */
 async function readSchemaState(pool: pg.Pool): Promise<string> {
   const newest = (catalog: string) =>
     `(select concat(count(*), ' ', max(xmin::text::bigint)) from ${catalog})`;
@@ -249,7 +266,9 @@ async function readSeeds(pool: pg.Pool): Promise<Record<string, unknown>> {
   return seeds;
 }
 
-/** Empties every table, starts every sequence anew, and inserts again what the migrations insert. */
+/**
+ * Empties every table, starts every sequence anew, and inserts again what the migrations insert.
+ */
 async function emptyTables({ pool, seeds }: OpenDatabase): Promise<void> {
   await pool.query(`do $do$
     declare

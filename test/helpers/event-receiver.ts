@@ -1,4 +1,7 @@
-/** A receiver of business events, what a worker posts them with, and entries of the feed that they are made of. */
+/**
+ * A receiver of business events, what a worker posts them with, and entries of the feed that they
+ * are made of.
+ */
 
 import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';

@@ -12,12 +12,18 @@ declare module 'vitest' {
     postgresUrl: string;
     /** False if this machine has no Redis. Tests that need it are skipped then. */
     redisAvailable: boolean;
-    /** How databases are copied. `file_copy` takes half the time of the other way, which writes the copy to the WAL. */
+    /**
+     * How databases are copied. `file_copy` takes half the time of the other way, which writes the
+     * copy to the WAL.
+     */
     copyStrategy: 'strategy file_copy' | '';
   }
 }
 
-/** Settings of the test server. Its data need not survive a crash, and statistics change only by ANALYZE. */
+/**
+ * Settings of the test server. Its data need not survive a crash, and statistics change only by
+ * ANALYZE.
+ */
 const settings = {
   autovacuum: 'off',
   synchronous_commit: 'off',
@@ -32,8 +38,8 @@ const firstWithStrategies = 150_000;
 export const templateName = 'migrated_template';
 
 /**
- * Builds the bundle and opens one Postgres for the whole run. Test files that need Redis start their
- * own, because they flush it.
+ * Builds the bundle and opens one Postgres for the whole run. Test files that need Redis start
+ * their own, because they flush it.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const [postgres, bundle] = await Promise.all([openSharedPostgres(settings), buildBundle()]);

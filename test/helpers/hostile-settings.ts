@@ -1,8 +1,8 @@
 import type { TestDatabase } from './database.ts';
 
 /**
- * Values that a database or a role may have by `alter database` or `alter role`, each other than what this program needs,
- * and the value that its sessions must have.
+ * Values that a database or a role may have by `alter database` or `alter role`, each other than
+ * what this program needs, and the value that its sessions must have.
  */
 export const hostileSettings: Readonly<Record<string, readonly [hostile: string, ours: string]>> = {
   DateStyle: ['German', 'ISO, MDY'],
@@ -31,7 +31,10 @@ export const hostileSettings: Readonly<Record<string, readonly [hostile: string,
   'plpgsql.extra_errors': ['all', 'none'],
 };
 
-/** Gives the database of a test the hostile values that this version of Postgres knows, two of them by its role. */
+/**
+ * Gives the database of a test the hostile values that this version of Postgres knows, two of them
+ * by its role.
+ */
 export async function setHostile(
   database: TestDatabase,
   except: readonly string[] = [],

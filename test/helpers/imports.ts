@@ -18,7 +18,8 @@ export function parseImports(source: string): Import[] {
 }
 
 /**
- * Returns the groups of files that import each other, directly or through others (strongly connected components).
+ * Returns the groups of files that import each other, directly or through others (strongly
+ * connected components).
  * @param graph the files that each file imports
  */
 export function findCycles(graph: ReadonlyMap<string, readonly string[]>): string[][] {

@@ -20,8 +20,8 @@ function readAnchors(path: string): string[] {
 }
 
 /**
- * Returns the broken links of a Markdown file: links to files or headings that do not exist. It does not check links to
- * other sites.
+ * Returns the broken links of a Markdown file: links to files or headings that do not exist. It
+ * does not check links to other sites.
  */
 export function findBrokenLinks(root: string, file: string): string[] {
   const text = removeCode(readFileSync(join(root, file), 'utf8'));

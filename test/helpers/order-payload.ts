@@ -1,6 +1,8 @@
 import type { TestDatabase } from './database.ts';
 
-/** Returns the payload of an order.create with one line, with changes. `undefined` removes a member. */
+/**
+ * Returns the payload of an order.create with one line, with changes. `undefined` removes a member.
+ */
 export function orderPayload(externalOrderNumber: string, changes: Record<string, unknown> = {}) {
   return {
     externalOrderNumber,

@@ -11,7 +11,10 @@ import { openWarehouses } from '../../src/service/open-warehouses.ts';
 import type { TestDatabase } from './database.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
-/** Returns the configuration of one client `default` of a sandbox, with a short time limit for requests. */
+/**
+ * Returns the configuration of one client `default` of a sandbox, with a short time limit for
+ * requests.
+ */
 export function makeConfig(
   database: Pick<TestDatabase, 'url'>,
   sandbox: SandboxControl,

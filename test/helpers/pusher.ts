@@ -30,7 +30,10 @@ export interface OutboxRow {
   written_at: Date | null;
 }
 
-/** Inserts rows as an ERP does, pushes in this process as `run push-outbox` does, and reads the rows. */
+/**
+ * Inserts rows as an ERP does, pushes in this process as `run push-outbox` does, and reads the
+ * rows.
+ */
 export function usePusher(
   database: Pick<TestDatabase, 'url' | 'db' | 'query'>,
   sandbox: SandboxControl,
@@ -40,7 +43,8 @@ export function usePusher(
       `select * from fulfilment.outbox where ${where} order by id`,
       values,
     );
-  // All pushes of a test share their connections, because opening them takes longer than most pushes.
+  // All pushes of a test share their connections, because opening them takes longer than most
+  // pushes.
   let open: PushConnections | null = null;
   const close = async () => {
     const opened = open;
@@ -56,7 +60,10 @@ export function usePusher(
     const setup = { config, databaseUrl: database.url, warehouses, worker: 'test', log };
     return { ...openPusher(setup, connections), closeWarehouses };
   };
-  /** Pushes until nothing is due. Every random delay has half of its maximum, so that no failed row is due again by chance. */
+  /**
+   * Pushes until nothing is due. Every random delay has half of its maximum, so that no failed row
+   * is due again by chance.
+   */
   const push = async (env: Record<string, string> = {}): Promise<void> => {
     const random = vi.spyOn(Math, 'random').mockReturnValue(0.5);
     open ??= openPushConnections(database.url, log);
@@ -81,7 +88,8 @@ export function usePusher(
       where status in ('pending', 'unknown') and next_attempt_at is not null`);
   };
   /**
-   * Makes all look-ups due, as if the last attempts had been this many seconds ago, and the last look-ups a minute.
+   * Makes all look-ups due, as if the last attempts had been this many seconds ago, and the last
+   * look-ups a minute.
    */
   const ageTo = async (seconds: number): Promise<void> => {
     await database.query(

@@ -4,8 +4,8 @@ import { openRedis } from './processes/redis-server.ts';
 import type { TestRedis } from './processes/test-servers.ts';
 
 /**
- * Starts a Redis for the tests of one file, and flushes it after each test. `url` may be read only inside a test. Skip
- * the tests if `available` is false.
+ * Starts a Redis for the tests of one file, and flushes it after each test. `url` may be read only
+ * inside a test. Skip the tests if `available` is false.
  */
 export function useRedis(): {
   readonly url: string;

@@ -74,7 +74,10 @@ export class SandboxControl {
     return this.call('DELETE', '/_sandbox/faults');
   }
 
-  /** Returns the requests to the service after the place `after`, without requests to control routes. */
+  /**
+   * Returns the requests to the service after the place `after`, without requests to control
+   * routes.
+   */
   requests(after = 0): Promise<LoggedRequest[]> {
     return this.call('GET', `/_sandbox/requests?after=${after}`);
   }

@@ -22,7 +22,8 @@ interface SandboxOptions {
 const firstDialect = z.enum(dialects).parse(process.env.SANDBOX_DIALECT ?? 'plain');
 
 /**
- * Starts a strict sandbox in this process for a whole file. It is reset for each test, and its time does not advance.
+ * Starts a strict sandbox in this process for a whole file. It is reset for each test, and its time
+ * does not advance.
  */
 export function useSandbox(
   clients: readonly string[] = ['default'],

@@ -9,7 +9,10 @@ const sandbox = useSandbox(['default', 'other'], { ...quiet, strict: false });
 const client = useClient(sandbox);
 const browser = useBrowser();
 
-/** Checks the accessibility of a page. The page has no frames, so the faster legacy mode of axe is enough. */
+/**
+ * Checks the accessibility of a page. The page has no frames, so the faster legacy mode of axe is
+ * enough.
+ */
 const findViolations = async (page: Page) =>
   (await new AxeBuilder({ page }).setLegacyMode().analyze()).violations.map(
     ({ id, nodes }) => `${id}: ${nodes[0]?.html}`,

@@ -9,7 +9,10 @@ const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
 const shipments = 2_000;
 
-/** Reads Postgres' statistics of four tables: how many index scans ran, and how many rows and entries they read. */
+/**
+ * Reads Postgres' statistics of four tables: how many index scans ran, and how many rows and
+ * entries they read.
+ */
 const readTableStatistics = () =>
   database.query<{ table: string; scans: number; entries: number }>(
     `select t.relname as table, t.idx_scan::int as scans,
@@ -19,8 +22,9 @@ const readTableStatistics = () =>
      order by 1`,
   );
 
-// Postgres plans the check of a foreign key while the tables are empty, and keeps the plan. A plan that reads all rows
-// of the client would make a first load slower with every page: some 1,000 entries for each of these rows.
+// Postgres plans the check of a foreign key while the tables are empty, and keeps the plan. A plan
+// that reads all rows of the client would make a first load slower with every page: some 1,000
+// entries for each of these rows.
 test('a first load reads a number of table entries that is linear in its rows', async () => {
   await sandbox.seed(shipments);
   await database.query('analyze fulfilment.orders, fulfilment.shipments');

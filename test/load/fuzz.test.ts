@@ -23,13 +23,19 @@ const work = useWork(database, sandbox);
 /** Number of documents. `npm run fuzz` sets 50,000, which takes a few minutes on two cores. */
 const documents = Number(process.env.FUZZ_DOCUMENTS ?? 10_000);
 const batch = 100;
-/** The smallest ids that this test gives out. Smaller ids come from mutations, and several resources may share them. */
+/**
+ * The smallest ids that this test gives out. Smaller ids come from mutations, and several resources
+ * may share them.
+ */
 const firstId = 1_000_000;
 const firstLineId = 10_000_000_000;
 
 type Node = Record<string | number, unknown>;
 
-/** Values that decoders or databases may not accept. JSON.rawJSON keeps digits that a JavaScript number would lose. */
+/**
+ * Values that decoders or databases may not accept. JSON.rawJSON keeps digits that a JavaScript
+ * number would lose.
+ */
 const garbage: readonly (() => unknown)[] = [
   () => null,
   () => undefined,
@@ -94,7 +100,10 @@ function mutate(resource: Node, random: Random): unknown {
   return random.chance(0.005) ? random.pick(garbage)() : resource;
 }
 
-/** Returns the document with the included resources at its top, as far as the mutated resources still hold them. */
+/**
+ * Returns the document with the included resources at its top, as far as the mutated resources
+ * still hold them.
+ */
 function moveIncludedToTop(data: readonly unknown[]): object {
   const included = data.flatMap((resource) => {
     const nested = (resource as Node | null)?.included;
@@ -111,7 +120,10 @@ function moveIncludedToTop(data: readonly unknown[]): object {
   return { data: bare, included };
 }
 
-/** Reads by id whether `raw` of each family is stored unchanged, and how many rows it has in each child table. */
+/**
+ * Reads by id whether `raw` of each family is stored unchanged, and how many rows it has in each
+ * child table.
+ */
 async function readStored(
   stream: Stream,
   families: readonly Family[],
@@ -185,7 +197,8 @@ async function fuzzStream(
   return [stored, quarantined];
 }
 
-// This test computes for minutes. On a slow machine that takes longer than the usual limit for a test.
+// This test computes for minutes. On a slow machine that takes longer than the usual limit for a
+// test.
 test(`${documents} mutated resources: no crash, each stored whole or quarantined`, {
   timeout: 400_000,
 }, async () => {

@@ -38,7 +38,10 @@ const mirrors = [
 /** Number of copies of each row that the client `big` gets. */
 const copies = 20;
 
-/** Moves all rows to the client `big`, in many copies, and analyzes. Statistics do not know `default` then. */
+/**
+ * Moves all rows to the client `big`, in many copies, and analyzes. Statistics do not know
+ * `default` then.
+ */
 async function makeKnownClient(): Promise<void> {
   const tables = await database.query<{ name: string; columns: string[]; ids: string[] }>(
     `select table_name as name, json_agg(column_name) as columns,
@@ -75,7 +78,9 @@ async function makeKnownClient(): Promise<void> {
   await database.query('analyze');
 }
 
-/** Inserts outbox rows and watched articles for the client `default`, which statistics do not know. */
+/**
+ * Inserts outbox rows and watched articles for the client `default`, which statistics do not know.
+ */
 async function enqueue(): Promise<void> {
   await database.query(
     `insert into fulfilment.outbox (kind, reference, payload)

@@ -37,14 +37,19 @@ const ranks: Record<string, readonly string[]> = {
   inboundPackingSlips: ['EXPECTED', 'IN_PROGRESS', 'CHECKING', 'COMPLETED'],
 };
 
-/** Values that must never decrease: first quantity by order item, state by resource, highest id by kind. */
+/**
+ * Values that must never decrease: first quantity by order item, state by resource, highest id by
+ * kind.
+ */
 class SeenValues {
   readonly ordered = new Map<number, number>();
   readonly states = new Map<string, number>();
   readonly highest = new Map<string, number>();
 }
 
-/** Checks the state of the sandbox against the rules of the interface and the values seen before. */
+/**
+ * Checks the state of the sandbox against the rules of the interface and the values seen before.
+ */
 function checkState({ clients: [held] }: State, seen: SeenValues): void {
   if (held === undefined) throw new Error('there is no client');
   const shipped = new Map<number, number>();
@@ -94,7 +99,10 @@ function checkState({ clients: [held] }: State, seen: SeenValues): void {
   }
 }
 
-/** Checks that new rows have higher ids than earlier rows, and that states move forward, except to and from ERROR. */
+/**
+ * Checks that new rows have higher ids than earlier rows, and that states move forward, except to
+ * and from ERROR.
+ */
 function checkProgress(kind: string, { id, attributes }: Resource, seen: SeenValues): void {
   const key = `${kind} ${id}`;
   if (!seen.states.has(key)) expect(id, key).toBeGreaterThan(seen.highest.get(kind) ?? 0);
@@ -148,7 +156,10 @@ const call = fc.oneof(
   fc.record({ kind: fc.constant('slip' as const), quantity: fc.integer({ min: 1, max: 500 }) }),
 );
 
-/** Makes one call on a resource that exists, if there is one. Returns whether the call was accepted; many are not. */
+/**
+ * Makes one call on a resource that exists, if there is one. Returns whether the call was accepted;
+ * many are not.
+ */
 async function perform(
   step: typeof call extends fc.Arbitrary<infer T> ? T : never,
   state: State,

@@ -21,15 +21,17 @@ export interface CampaignResult {
   readonly lost: number;
   readonly doubled: number;
   /**
-   * Time from the end of all faults until every table equals the service and every job has succeeded; null if that
-   * takes too long.
+   * Time from the end of all faults until every table equals the service and every job has
+   * succeeded; null if that takes too long.
    */
   readonly recoveredMs: number | null;
   /** Time from the end of all faults until no order is open; null if that takes too long. */
   readonly settledMs: number | null;
   /** Largest resident memory of a worker before and after the campaign, in MB. */
   readonly memoryMb: readonly [number, number];
-  /** Connections of the workers to Postgres, Redis and the service, before and after the campaign. */
+  /**
+   * Connections of the workers to Postgres, Redis and the service, before and after the campaign.
+   */
   readonly connections: readonly [readonly number[], readonly number[]];
   readonly problems: readonly string[];
   /** Everything that the workers wrote; empty without problems. */
@@ -45,21 +47,32 @@ export interface CampaignOptions {
 
 /** How long tables may differ and orders may be open after the end of all faults. */
 const deadlineMs = 150_000;
-/** How much the memory of a worker may grow: a heap that was larger for a while keeps some pages. */
+/**
+ * How much the memory of a worker may grow: a heap that was larger for a while keeps some pages.
+ */
 const memorySlackMb = 120;
-/** Maximum number of connections of one worker to Postgres (docs/operations.md). Unused ones close only after a minute. */
+/**
+ * Maximum number of connections of one worker to Postgres (docs/operations.md). Unused ones close
+ * only after a minute.
+ */
 const postgresConnections = 30;
-/** How many more connections all workers may have to Redis and the service after a campaign: idle ones close later. */
+/**
+ * How many more connections all workers may have to Redis and the service after a campaign: idle
+ * ones close later.
+ */
 const [redisSlack, serviceSlack] = [2, 32];
 
-/** Chooses the queue of a campaign: Redis and Postgres take turns, unless the fault needs one of them. */
+/**
+ * Chooses the queue of a campaign: Redis and Postgres take turns, unless the fault needs one of
+ * them.
+ */
 export function chooseQueue(fault: Fault, seed: number): CampaignResult['queue'] {
   return fault.queue ?? (seed % 2 === 0 ? 'redis' : 'postgres');
 }
 
 /**
- * Plays one campaign: a shop and a warehouse work while a fault strikes again and again. Then ends the fault, measures
- * the recovery, and checks the invariants.
+ * Plays one campaign: a shop and a warehouse work while a fault strikes again and again. Then ends
+ * the fault, measures the recovery, and checks the invariants.
  */
 export async function play(
   servers: Servers,
@@ -155,7 +168,8 @@ export async function play(
 type FailureRecorder = <T>(work: Promise<T>) => Promise<T | null>;
 
 /**
- * Ends all faults, and measures how long the tables and the outbox then take to recover; null if they take too long.
+ * Ends all faults, and measures how long the tables and the outbox then take to recover; null if
+ * they take too long.
  */
 async function measureRecovery(
   stage: Stage,
@@ -208,7 +222,10 @@ async function endFaults(stage: Stage): Promise<void> {
   stage.restartEndedWorkers();
 }
 
-/** Waits until every job of every client has succeeded once more, and every table equals the service. */
+/**
+ * Waits until every job of every client has succeeded once more, and every table equals the
+ * service.
+ */
 async function waitForRecovery(stage: Stage, differences: () => Promise<string[]>): Promise<void> {
   const [now] = await stage.query<{ at: Date }>('select clock_timestamp() as at');
   let found: string[] = [];

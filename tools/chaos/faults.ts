@@ -17,7 +17,10 @@ const single: readonly Fault[] = [
 
 const readTarget = ({ name }: Fault) => name.split('-', 1)[0];
 
-/** Draws two faults with different targets: of two with the same target, the first to end would end the other too. */
+/**
+ * Draws two faults with different targets: of two with the same target, the first to end would end
+ * the other too.
+ */
 function drawTwo(random: Random): Fault[] {
   const first = random.pick(single);
   return [first, random.pick(single.filter((fault) => readTarget(fault) !== readTarget(first)))];

@@ -10,7 +10,9 @@ const tables = streams
   .map(({ name }) => name);
 const parents = streams.map(({ name, tables: { parent } }) => ({ name, table: parent.name }));
 
-/** Adds triggers to the campaign's database that record every change and refuse writes on request. */
+/**
+ * Adds triggers to the campaign's database that record every change and refuse writes on request.
+ */
 export async function watchTables(stage: Stage): Promise<void> {
   const triggers = tables.map(
     (table) => `create trigger chaos_see after insert or update or delete on fulfilment.${table}
@@ -29,7 +31,8 @@ export async function watchTables(stage: Stage): Promise<void> {
 }
 
 /**
- * Finds cursors whose last row is neither stored nor in quarantine. There must never be one, not even during a fault.
+ * Finds cursors whose last row is neither stored nor in quarantine. There must never be one, not
+ * even during a fault.
  */
 export async function findCursorsAhead(stage: Stage): Promise<string[]> {
   const missing = parents.map(
@@ -44,7 +47,8 @@ export async function findCursorsAhead(stage: Stage): Promise<string[]> {
 }
 
 /**
- * Compares the outbox with the orders at the service. Each order must be there once, with its last change.
+ * Compares the outbox with the orders at the service. Each order must be there once, with its last
+ * change.
  * @param inserted number of orders that the ERP inserted
  */
 export async function countOrders(stage: Stage, inserted: number) {
@@ -112,7 +116,10 @@ async function findFeedProblems(stage: Stage): Promise<string[]> {
   return rows.map(({ what, ...row }) => `${what} ${JSON.stringify(row)}`);
 }
 
-/** Checks the invariants of a database whose workers have all stopped. Returns a text for each problem. */
+/**
+ * Checks the invariants of a database whose workers have all stopped. Returns a text for each
+ * problem.
+ */
 export async function findProblemsAtRest(stage: Stage): Promise<string[]> {
   const left = await stage.query<{ what: string }>(`
     select 'a run is still running: ' || client || ' ' || job as what from sync.runs where status = 'running'

@@ -6,7 +6,10 @@ import { clients, type Stage } from './stage.ts';
 /** Prefix of the numbers of these orders. The orders that the sandbox makes have another one. */
 export const prefix = 'ERP-';
 
-/** Inserts rows that do not exist yet. Safe to repeat: if the answer is lost, the insert may have happened. */
+/**
+ * Inserts rows that do not exist yet. Safe to repeat: if the answer is lost, the insert may have
+ * happened.
+ */
 const insertRows = `
   insert into fulfilment.outbox (client, kind, reference, payload)
   select r.client, r.kind, r.reference, r.payload
@@ -23,7 +26,10 @@ export interface OrderRow {
   readonly payload: unknown;
 }
 
-/** The load of a campaign: the ERP inserts orders and changes of orders, and virtual time passes at the warehouse. */
+/**
+ * The load of a campaign: the ERP inserts orders and changes of orders, and virtual time passes at
+ * the warehouse.
+ */
 export class Load {
   readonly #stage: Stage;
   readonly #random: Random;

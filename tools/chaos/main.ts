@@ -1,7 +1,7 @@
 /**
- * Runs chaos campaigns (docs/reliability.md): `npm run chaos` plays one campaign per fault, in about ten minutes;
- * `npm run chaos -- --seeds 1-6 --faults worker-kill,postgres-crash` plays selected ones. Exits with 1 if there is a
- * problem.
+ * Runs chaos campaigns (docs/reliability.md): `npm run chaos` plays one campaign per fault, in
+ * about ten minutes; `npm run chaos -- --seeds 1-6 --faults worker-kill,postgres-crash` plays
+ * selected ones. Exits with 1 if there is a problem.
  */
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

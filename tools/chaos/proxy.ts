@@ -8,7 +8,10 @@ export type NetworkState =
   /** Every piece of data arrives `ms` later. */
   | { readonly kind: 'delay'; readonly ms: number }
   | { readonly kind: 'bandwidth'; readonly bytesPerSecond: number }
-  /** Nothing moves. When the pause is over, everything arrives, even data of requests that were given up long ago. */
+  /**
+   * Nothing moves. When the pause is over, everything arrives, even data of requests that were
+   * given up long ago.
+   */
   | { readonly kind: 'pause' }
   /** Connections seem open to both sides, but all data vanishes, for ever and without an error. */
   | { readonly kind: 'half-open' }
@@ -20,11 +23,16 @@ export type NetworkState =
 interface Link {
   readonly near: Socket;
   readonly far: Socket;
-  /** True if `half-open` has hit this connection: its data vanishes, even after the network works again. */
+  /**
+   * True if `half-open` has hit this connection: its data vanishes, even after the network works
+   * again.
+   */
   lost: boolean;
 }
 
-/** A proxy before a server on this machine. It forwards all data as the state of the network allows. */
+/**
+ * A proxy before a server on this machine. It forwards all data as the state of the network allows.
+ */
 export class TcpProxy {
   readonly #server: Server;
   readonly #target: URL;

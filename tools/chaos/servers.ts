@@ -17,15 +17,21 @@ import { waitFor } from '../../test/helpers/wait.ts';
 const template = 'chaos_template';
 const password = 'chaos';
 /**
- * The role that owns the campaign's database and that workers use. It is no superuser: limits do not apply to those.
+ * The role that owns the campaign's database and that workers use. It is no superuser: limits do
+ * not apply to those.
  */
 export const workerRole = 'chaos_worker';
-/** Size of the disk for a tablespace that faults can fill. It can be made only on Linux, as root. */
+/**
+ * Size of the disk for a tablespace that faults can fill. It can be made only on Linux, as root.
+ */
 const smallDiskMb = 64;
 
 const ballast = 'ballast';
 
-/** The database of one campaign. Workers use `url`; the campaign itself uses `superUrl`, as a superuser. */
+/**
+ * The database of one campaign. Workers use `url`; the campaign itself uses `superUrl`, as a
+ * superuser.
+ */
 export interface ChaosDatabase {
   readonly name: string;
   readonly url: string;

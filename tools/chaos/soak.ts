@@ -1,7 +1,8 @@
 /**
- * Runs one worker under load for half an hour (docs/reliability.md): `npm run soak -- --minutes 30`. Two clients, weeks
- * of virtual time, a steady flow of orders, and the built worker (`npm run build`). Measures every 10 seconds what may
- * grow, and writes soak.json and soak.svg into a folder of the temporary files, which it names.
+ * Runs one worker under load for half an hour (docs/reliability.md): `npm run soak -- --minutes
+ * 30`. Two clients, weeks of virtual time, a steady flow of orders, and the built worker (`npm run
+ * build`). Measures every 10 seconds what may grow, and writes soak.json and soak.svg into a folder
+ * of the temporary files, which it names.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -91,8 +92,8 @@ async function runSoak(
 }
 
 /**
- * Finds growth from the second to the last third of the time: more than 10 % of memory or descriptors, or 50 % more as
- * the share of dead rows. Also reports too many connections.
+ * Finds growth from the second to the last third of the time: more than 10 % of memory or
+ * descriptors, or 50 % more as the share of dead rows. Also reports too many connections.
  */
 function findGrowth(samples: readonly Sample[]): string[] {
   const third = Math.floor(samples.length / 3);

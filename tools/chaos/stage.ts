@@ -17,7 +17,10 @@ export const clients = ['shop-a', 'shop-b'];
 export const workersAtATime = 2;
 const ordersPerDay = 40;
 const historyDays = 3;
-/** Heap of a worker. With all memory of this machine, it would grow for a long time before garbage is collected. */
+/**
+ * Heap of a worker. With all memory of this machine, it would grow for a long time before garbage
+ * is collected.
+ */
 const heapMb = 160;
 /** How long the campaign waits for something that must happen, on a busy machine. */
 const maxWaitMs = 120_000;
@@ -38,9 +41,15 @@ interface Parts {
   readonly queue: 'postgres' | 'redis';
 }
 
-/** Real workers that use a Postgres, a Redis and a sandbox through proxies. All of them can be broken. */
+/**
+ * Real workers that use a Postgres, a Redis and a sandbox through proxies. All of them can be
+ * broken.
+ */
 export class Stage {
-  /** Randomness of the faults. The load has another source, so that both are the same for the same seed. */
+  /**
+   * Randomness of the faults. The load has another source, so that both are the same for the same
+   * seed.
+   */
   readonly random: Random;
   readonly parts: Parts;
   readonly workers: CliProcess[] = [];
@@ -194,7 +203,10 @@ export class Stage {
     return Math.max(...this.workers.map(({ child }) => residentMb(child.pid ?? 0)));
   }
 
-  /** Numbers of connections that workers hold to Postgres, Redis and the service, lost ones included. */
+  /**
+   * Numbers of connections that workers hold to Postgres, Redis and the service, lost ones
+   * included.
+   */
   get connections(): readonly [postgres: number, redis: number, service: number] {
     const { postgres, redis, service } = this.parts.proxies;
     return [postgres.connections, redis.connections, service.connections];
@@ -261,7 +273,8 @@ const hasEnded = ({ exitCode, signalCode }: ChildProcess) =>
 const describeExit = ({ exitCode, signalCode }: ChildProcess) => String(signalCode ?? exitCode);
 
 /**
- * Returns true for errors that end by themselves: away, stopping or starting, full, read-only, or refused by a fault.
+ * Returns true for errors that end by themselves: away, stopping or starting, full, read-only, or
+ * refused by a fault.
  */
 function isTransient(code: string): boolean {
   return /^(ECONN.*|08.*|57P0.|53.*|25006|40.*|55000|55P03|3D000)$/.test(code);

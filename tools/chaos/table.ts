@@ -39,7 +39,8 @@ function formatLine(name: string, about: string, of: readonly ResultFigures[]): 
 }
 
 /**
- * Formats campaign results as a Markdown table, one line per fault. Times are in seconds: the median and the longest.
+ * Formats campaign results as a Markdown table, one line per fault. Times are in seconds: the
+ * median and the longest.
  */
 export function formatResultTable(results: readonly ResultFigures[]): string {
   const head = [

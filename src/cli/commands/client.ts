@@ -55,7 +55,9 @@ async function clientListCommand({ json }: ClientOptions): Promise<number> {
   return 0;
 }
 
-/** What the state of a client is, and why. `holdUntil`: when its hold ends, and a run tries again. */
+/**
+ * What the state of a client is, and why. `holdUntil`: when its hold ends, and a run tries again.
+ */
 interface ClientState {
   readonly state: string;
   readonly because: string | null;

@@ -60,7 +60,10 @@ const serviceSkus = ['SHIPPING', 'DISCOUNT'];
 /** Port of the status page, if it is free. A fixed port is easy to remember. */
 const preferredAdminPort = 8080;
 
-/** Runs a temporary Postgres, a sandbox and a worker, shows what they do, and deletes everything at the end. */
+/**
+ * Runs a temporary Postgres, a sandbox and a worker, shows what they do, and deletes everything at
+ * the end.
+ */
 async function demoCommand({ once = false, database: given }: DemoOptions): Promise<number> {
   const stop = AbortSignal.any([createStopSignal(), outputClosed]);
   const started: DemoProcess[] = [];
@@ -103,7 +106,10 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
   }
 }
 
-/** @throws UsageError if the database has tables of this program: the demo must not mix its rows with real ones */
+/**
+ * @throws UsageError if the database has tables of this program: the demo must not mix its rows
+ * with real ones
+ */
 async function assertEmpty(url: string, log: Logger): Promise<void> {
   const { db, close } = connectDatabase(url, log, 'demo', 1);
   const known = await readKnownMigrations();
@@ -153,7 +159,10 @@ Tables:       psql '${databaseUrl}'
 Problems:     DATABASE_URL='${databaseUrl}' SCHEDULE_PULL_STOCK=10s ${program} status
 `;
 
-/** Prints rows of the outbox as they end, runs that fail, what runs changed, and now and then the addresses. */
+/**
+ * Prints rows of the outbox as they end, runs that fail, what runs changed, and now and then the
+ * addresses.
+ */
 async function playUntilStopped(
   db: Database,
   stop: AbortSignal,
@@ -187,7 +196,10 @@ async function playUntilStopped(
   return 0;
 }
 
-/** Waits for the rows of 14 virtual days, then for the changes of another half hour, and prints what is stored. */
+/**
+ * Waits for the rows of 14 virtual days, then for the changes of another half hour, and prints what
+ * is stored.
+ */
 async function playOnce(db: Database, sandbox: URL): Promise<number> {
   await findLastingDifferences(db, sandbox);
   await advance(sandbox, 1 / 48);
@@ -205,7 +217,10 @@ async function playOnce(db: Database, sandbox: URL): Promise<number> {
   return 1;
 }
 
-/** Compares the tables with the sandbox until they are equal and every job has run. Waits a minute at most. */
+/**
+ * Compares the tables with the sandbox until they are equal and every job has run. Waits a minute
+ * at most.
+ */
 async function findLastingDifferences(db: Database, sandbox: URL): Promise<string[]> {
   const deadlineMs = performance.now() + waitForRunsMs;
   for (;;) {
@@ -247,7 +262,10 @@ export function addDemoCommand(cli: Command): void {
 
 const endWithinMs = 3_000;
 
-/** A command of this program in a child process. It ends when this process ends, however that happens. */
+/**
+ * A command of this program in a child process. It ends when this process ends, however that
+ * happens.
+ */
 class DemoProcess {
   readonly #child: ChildProcess;
   readonly #name: string;
@@ -259,8 +277,9 @@ class DemoProcess {
     onLine: (line: string) => void,
   ) {
     this.#name = args[0] ?? '';
-    // Settings of this process are not passed on: they may name a real database. The child is detached, so that Ctrl-C
-    // reaches only this process, which then ends the others in the right order.
+    // Settings of this process are not passed on: they may name a real database. The child is
+    // detached, so that Ctrl-C reaches only this process, which then ends the others in the right
+    // order.
     this.#child = fork(programs.main, args, {
       detached: true,
       env: { ...removeVariables(), ...env },
@@ -272,7 +291,9 @@ class DemoProcess {
     }
   }
 
-  /** Waits until the process ends, and rejects then. For processes that must not end by themselves. */
+  /**
+   * Waits until the process ends, and rejects then. For processes that must not end by themselves.
+   */
   async failOnExit(): Promise<never> {
     const [code, signal] = await once(this.#child, 'exit');
     throw new Error(`The ${this.#name} process ended by itself (${signal ?? `exit code ${code}`})`);

@@ -17,7 +17,10 @@ import {
 const poolSize = 2;
 const queryTimeoutMs = 10_000;
 
-/** Answers an assistant on standard input and output until its end. Only messages of the protocol are written there. */
+/**
+ * Answers an assistant on standard input and output until its end. Only messages of the protocol
+ * are written there.
+ */
 async function mcpCommand({
   allowActions = false,
 }: {

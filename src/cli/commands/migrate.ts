@@ -19,12 +19,16 @@ import { migrateQueue } from '../../schedule/backend.ts';
 import { openQueuePool } from '../../schedule/open-queue.ts';
 import { addCommand, exitWith, parseWholeNumber, print } from '../command-line.ts';
 
-/** Time limit of a migration. It is long, because an index on a large table that is given up must start again. */
+/**
+ * Time limit of a migration. It is long, because an index on a large table that is given up must
+ * start again.
+ */
 const migrationTimeoutMs = 6 * hourMs;
 
 /**
- * Migrates the ERP database: the schemas fulfilment and sync, and the schema of the queue. The queue's schema is made
- * even if REDIS_URL is set, so that REDIS_URL can be set and unset later without another migration.
+ * Migrates the ERP database: the schemas fulfilment and sync, and the schema of the queue. The
+ * queue's schema is made even if REDIS_URL is set, so that REDIS_URL can be set and unset later
+ * without another migration.
  */
 export async function migrateDatabase(
   databaseUrl: string,
@@ -45,7 +49,9 @@ export async function migrateDatabase(
   }
 }
 
-/** Calls `work` until the database answers, at most for `waitMs`. Says once that it waits, and why. */
+/**
+ * Calls `work` until the database answers, at most for `waitMs`. Says once that it waits, and why.
+ */
 async function waitForDatabase<T>(
   work: () => Promise<T>,
   waitMs: number,
@@ -73,7 +79,10 @@ interface MigrateOptions {
   readonly sql?: boolean;
 }
 
-/** Returns the statements of migrations for people to read, with comments on how `migrate` runs them. */
+/**
+ * Returns the statements of migrations for people to read, with comments on how `migrate` runs
+ * them.
+ */
 export function formatMigrations(files: readonly MigrationFile[]): string {
   if (files.length === 0)
     return '-- The database is up to date: migrate would change nothing in fulfilment and sync.\n';

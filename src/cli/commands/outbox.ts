@@ -99,7 +99,10 @@ async function outboxListCommand(options: OutboxOptions): Promise<number> {
   return 0;
 }
 
-/** Prints one row with its history. Personal data in payload and result is masked, unless `reveal` is set. */
+/**
+ * Prints one row with its history. Personal data in payload and result is masked, unless `reveal`
+ * is set.
+ */
 async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): Promise<number> {
   const row = await withDatabase('outbox', (db) =>
     reveal ? revealOutbox(db, parseRowId(id), readOperatorName()) : readOutbox(db, parseRowId(id)),
@@ -128,14 +131,18 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
   return 0;
 }
 
-/** Retries rows, marks them as done, or cancels them: those with these numbers, or all that match the options. */
+/**
+ * Retries rows, marks them as done, or cancels them: those with these numbers, or all that match
+ * the options.
+ */
 async function outboxActCommand(
   action: OutboxAction,
   ids: readonly string[],
   options: OutboxOptions,
 ): Promise<number> {
   const chosen = toFilter(ids, options);
-  // A filter without --status selects only dead rows, so that a forgotten option cannot lose or double anything.
+  // A filter without --status selects only dead rows, so that a forgotten option cannot lose or
+  // double anything.
   const filter = ids.length > 0 ? chosen : { status: 'dead', ...chosen };
   if (Object.keys(chosen).length === 0)
     throw new UsageError(
@@ -184,8 +191,8 @@ async function outboxReplaceCommand(id: string, payload: string): Promise<number
 }
 
 /**
- * Checks a payload as a worker does before it sends a row, without inserting or sending anything. Codes are compared
- * with the stored service lists of a client, if there is a database.
+ * Checks a payload as a worker does before it sends a row, without inserting or sending anything.
+ * Codes are compared with the stored service lists of a client, if there is a database.
  * @throws UsageError if there is no such kind, or the file cannot be read
  */
 async function outboxCheckCommand(

@@ -13,7 +13,10 @@ import {
   withDatabase,
 } from '../command-line.ts';
 
-/** Pauses a job for one client or for all: no run of it starts until it is resumed. A run under way finishes. */
+/**
+ * Pauses a job for one client or for all: no run of it starts until it is resumed. A run under way
+ * finishes.
+ */
 async function pauseCommand(job: string, { client }: CommonOptions): Promise<number> {
   assertKnown(job, client);
   return withDatabase('pause', async (db) => {

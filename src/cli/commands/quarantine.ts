@@ -21,7 +21,10 @@ interface QuarantineOptions extends CommonOptions {
   readonly stream?: string;
 }
 
-/** Prints the rows in quarantine. Leaves out the resources themselves, because they hold personal data. */
+/**
+ * Prints the rows in quarantine. Leaves out the resources themselves, because they hold personal
+ * data.
+ */
 async function quarantineListCommand({ client, stream, json }: QuarantineOptions): Promise<number> {
   if (stream !== undefined) findStream(stream);
   const rows = await withDatabase('quarantine', (db) =>

@@ -42,7 +42,10 @@ interface Outcome {
   readonly failed?: boolean;
 }
 
-/** Runs work once for each client, one after the other, and prints the outcomes: at once, or as one JSON list. */
+/**
+ * Runs work once for each client, one after the other, and prints the outcomes: at once, or as one
+ * JSON list.
+ */
 function runForClients<T>(
   { client: only, json = false }: CommonOptions,
   work: Pick<Work, 'name' | 'schedule'>,
@@ -82,7 +85,9 @@ async function reconcileCommand(name: string, options: RescanOptions): Promise<n
   );
 }
 
-/** Reads a span of days of one stream again, in this process, or by the workers with `--background`. */
+/**
+ * Reads a span of days of one stream again, in this process, or by the workers with `--background`.
+ */
 async function backfillCommand(name: string, options: RescanOptions): Promise<number> {
   const stream = findStream(name);
   const [from, to] = [parseDay('--from', options.from), parseDay('--to', options.to)];
@@ -161,7 +166,10 @@ function describeRescan(
 const listWarnings = (report: RunReport) =>
   report.status === 'skipped' ? [] : report.totals.warnings;
 
-/** Names the date windows that were compared. The counts 0/0/0 prove nothing about days outside of these windows. */
+/**
+ * Names the date windows that were compared. The counts 0/0/0 prove nothing about days outside of
+ * these windows.
+ */
 function describeWindows(windows: Rescan['windows'] | null): string[] {
   const byDay = (windows ?? []).filter(({ after, before }) => after !== null || before !== null);
   if (byDay.length === 0) return [];
@@ -206,7 +214,10 @@ const refetchWords: Readonly<Record<RefetchResult, string>> = {
   absent: 'is not known to the service; marked as unlisted if it was stored',
 };
 
-/** Decodes the quarantine of one stream, or of all streams, again. Prints how many resources that released. */
+/**
+ * Decodes the quarantine of one stream, or of all streams, again. Prints how many resources that
+ * released.
+ */
 export async function quarantineReplayCommand(
   name: string | undefined,
   options: CommonOptions,
@@ -232,7 +243,10 @@ export async function quarantineReplayCommand(
 
 const lineMs = 5_000;
 
-/** Returns a function that writes the progress of a rescan to standard error, every 5 seconds at most. */
+/**
+ * Returns a function that writes the progress of a rescan to standard error, every 5 seconds at
+ * most.
+ */
 export function tellProgress(
   label: string,
   write: (line: string) => void = printError,

@@ -1,4 +1,7 @@
-/** This folder: the commands. A command returns its exit code: 0 if all went well, 2 for wrong usage, 1 otherwise. */
+/**
+ * This folder: the commands. A command returns its exit code: 0 if all went well, 2 for wrong
+ * usage, 1 otherwise.
+ */
 
 import type { Command } from 'commander';
 import { jobNames, pushJob, runnableNames } from '../../../config/jobs.ts';
@@ -38,7 +41,10 @@ async function runCommand(name: string, { client: only }: CommonOptions): Promis
   });
 }
 
-/** Pushes the rows that are due, until none is due. Leaves the rows that wait for their time or for a person. */
+/**
+ * Pushes the rows that are due, until none is due. Leaves the rows that wait for their time or for
+ * a person.
+ */
 async function pushOnce(only: string | undefined): Promise<number> {
   return withForeground(only, false, async ({ deps, clients, stop }) => {
     const counts = new Map(clients.map(({ key }) => [key, new Map<string, number>()]));

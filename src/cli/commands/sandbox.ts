@@ -136,7 +136,9 @@ function openLists(file: string | undefined, clients: readonly string[]): Chosen
   }
 }
 
-/** @throws UsageError if an option differs from the state file: options cannot change a saved world */
+/**
+ * @throws UsageError if an option differs from the state file: options cannot change a saved world
+ */
 function assertSameStart(
   { started }: World,
   chosen: Readonly<Record<string, unknown>>,
@@ -182,7 +184,10 @@ async function listen(app: FastifyInstance, host: string, port: number): Promise
   }
 }
 
-/** Saves the world every few seconds if a call has changed it. The returned function stops this and saves once more. */
+/**
+ * Saves the world every few seconds if a call has changed it. The returned function stops this and
+ * saves once more.
+ */
 function startSaving(world: World, file: string): () => void {
   let [saved, notBeforeMs] = [world.changes, 0];
   const timer = setInterval(() => {
@@ -263,7 +268,10 @@ export function addSandboxCommand(cli: Command): void {
 /** Hosts that mean every address of this machine. Nobody can call them. */
 const wildcards: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
 
-/** Returns an address that can be called. If the server listens on every address, also says how other machines reach it. */
+/**
+ * Returns an address that can be called. If the server listens on every address, also says how
+ * other machines reach it.
+ */
 function describeReachableAddress(address: string, host: string): string {
   if (!wildcards.has(host)) return address;
   const { port } = new URL(address);

@@ -28,7 +28,9 @@ const watchMs = 2_000;
 /** Clears a terminal and puts its cursor at the top. */
 const clear = '\u001b[2J\u001b[3J\u001b[H';
 
-/** Prints the state and all problems. Returns 1 if there is a problem that a person must deal with. */
+/**
+ * Prints the state and all problems. Returns 1 if there is a problem that a person must deal with.
+ */
 async function statusCommand({
   json = false,
   watch = false,
@@ -45,7 +47,8 @@ async function statusCommand({
     }
     const stop = AbortSignal.any([createStopSignal(), outputClosed]);
     while (!stop.aborted) {
-      // If the database cannot be read, the watch continues: an operator often watches during an outage.
+      // If the database cannot be read, the watch continues: an operator often watches during an
+      // outage.
       const { text } = await readStatus(db, config, json).catch((error: unknown) =>
         describeOutage(error, json),
       );

@@ -71,7 +71,9 @@ function makeReport(
 const looks = { differs: 'red', 'cannot tell': 'yellow', holds: 'green' } as const;
 const verdicts = Object.keys(looks) as Verdict[];
 
-/** Formats a report: what differs first, then what is unknown, then what holds, then the settings. */
+/**
+ * Formats a report: what differs first, then what is unknown, then what holds, then the settings.
+ */
 function formatReport({ judgements, variables, operations, left }: Report): string {
   const hasSeveral = new Set(judgements.map(({ client }) => client)).size > 1;
   const select = (wanted: Verdict) => judgements.filter(({ verdict }) => verdict === wanted);
@@ -93,7 +95,10 @@ function formatReport({ judgements, variables, operations, left }: Report): stri
   return [...lines, '', counts.join(', ')].join('\n');
 }
 
-/** Writes a file for WAREHOUSE_OPERATIONS_FILE: the entries of the file in use, with those that checks found. */
+/**
+ * Writes a file for WAREHOUSE_OPERATIONS_FILE: the entries of the file in use, with those that
+ * checks found.
+ */
 function writeEntries(file: string, inUse: string | undefined, found: Entries): void {
   const kept: Json = inUse === undefined ? {} : parseExact(readFileSync(inUse, 'utf8'));
   const before = (isObject(kept) ? kept : {}) as Entries;
@@ -130,8 +135,8 @@ const goodsWarning =
   'twice, which nobody can cancel: tell the warehouse that nothing comes.';
 
 /**
- * Asks a service which assumptions of docs/assumptions.md hold there, and prints the configuration for those that do
- * not.
+ * Asks a service which assumptions of docs/assumptions.md hold there, and prints the configuration
+ * for those that do not.
  */
 async function verifyCommand(options: VerifyOptions): Promise<number> {
   const config = readConfig({ database: false, clients: true }, chooseEnvironment(options));
@@ -159,7 +164,10 @@ async function verifyCommand(options: VerifyOptions): Promise<number> {
   return judgements.some(isProblem) ? 1 : 0;
 }
 
-/** Returns the environment with the service that the options name; undefined: as it is, with the configured clients. */
+/**
+ * Returns the environment with the service that the options name; undefined: as it is, with the
+ * configured clients.
+ */
 function chooseEnvironment({
   baseUrl,
   username,
@@ -176,7 +184,10 @@ function chooseEnvironment({
 
 type Found = Pick<Report, 'judgements' | 'left'>;
 
-/** Verifies the clients one after the other. SIGINT and SIGTERM end the checks; what was placed is cancelled. */
+/**
+ * Verifies the clients one after the other. SIGINT and SIGTERM end the checks; what was placed is
+ * cancelled.
+ */
 async function verifyClients(
   config: Config,
   clients: readonly WarehouseClient[],
@@ -198,7 +209,10 @@ async function verifyClients(
   };
 }
 
-/** Returns a function that reads how long the lists of a client's service have lagged, as its workers measured it. */
+/**
+ * Returns a function that reads how long the lists of a client's service have lagged, as its
+ * workers measured it.
+ */
 function makeLagReader(config: Config, client: WarehouseClient): CheckContext['readListLag'] {
   if (config.DATABASE_URL === undefined) return null;
   return async () => {
@@ -211,7 +225,10 @@ function makeLagReader(config: Config, client: WarehouseClient): CheckContext['r
   };
 }
 
-/** Returns a function that asks for the track-trace list of a client through the gate that workers pass. */
+/**
+ * Returns a function that asks for the track-trace list of a client through the gate that workers
+ * pass.
+ */
 function passGateOf(config: Config, client: WarehouseClient): CheckContext['askTrackTrace'] {
   if (config.DATABASE_URL === undefined) return (ask) => ask();
   return async (ask) => {

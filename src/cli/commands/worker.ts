@@ -21,21 +21,26 @@ import { maxTurns } from '../../serve/api/budget.ts';
 import { addCommand, createStopSignal, exitWith } from '../command-line.ts';
 import { closeLater, type Daemon, type DaemonOptions, startDaemon } from '../worker/daemon.ts';
 
-/** Time after which the process is ended if something keeps it alive although everything is closed. */
+/**
+ * Time after which the process is ended if something keeps it alive although everything is closed.
+ */
 const lingerMs = 1_000;
 /** Number of connections of the admin server, and its statement timeout. */
 const adminPoolSize = 2;
 const adminQueryMs = 10_000;
 /** Statement timeout of the API. */
 const apiQueryMs = 20_000;
-/** Maximum milliseconds that a page or the API waits for a lock. The ERP may lock tables that their views read. */
+/**
+ * Maximum milliseconds that a page or the API waits for a lock. The ERP may lock tables that their
+ * views read.
+ */
 const lockTimeoutMs = 1_000;
 
 const needs = { database: true, clients: true };
 
 /**
- * Runs a worker until the process is asked to stop. After SIGHUP, the worker stops, and another one starts with the
- * configuration as it is then.
+ * Runs a worker until the process is asked to stop. After SIGHUP, the worker stops, and another one
+ * starts with the configuration as it is then.
  */
 async function workerCommand(envFile: string | undefined): Promise<number> {
   const nextHangUp = listenForHangUps();
@@ -72,8 +77,9 @@ async function workerCommand(envFile: string | undefined): Promise<number> {
 }
 
 /**
- * Listens for SIGHUP, which would end the process without a listener. Returns a function that waits for the next one.
- * Several that arrive before it is called count as one: the configuration is read after all of them.
+ * Listens for SIGHUP, which would end the process without a listener. Returns a function that waits
+ * for the next one. Several that arrive before it is called count as one: the configuration is read
+ * after all of them.
  */
 function listenForHangUps(): () => Promise<void> {
   let hangUp = Promise.withResolvers<void>();
@@ -92,7 +98,10 @@ function readNextConfig(former: Config): Config {
   return next;
 }
 
-/** Waits for a SIGHUP after which the configuration is right, and returns it. Logs what is wrong in others. */
+/**
+ * Waits for a SIGHUP after which the configuration is right, and returns it. Logs what is wrong in
+ * others.
+ */
 async function findNextConfig(
   nextHangUp: () => Promise<void>,
   read: () => Config,
@@ -117,7 +126,10 @@ interface WorkerOptions {
   readonly work: WorkMetrics;
   /** Aborts when the worker has to stop. */
   readonly stop: AbortSignal;
-  /** When the former worker of this process began to stop, by performance.now(); null for the first worker. */
+  /**
+   * When the former worker of this process began to stop, by performance.now(); null for the first
+   * worker.
+   */
   readonly idleSinceMs: number | null;
 }
 
@@ -171,7 +183,10 @@ async function runWorker({
   return true;
 }
 
-/** Starts the API, if there is one, with connections of its own. Returns a function that closes it early. */
+/**
+ * Starts the API, if there is one, with connections of its own. Returns a function that closes it
+ * early.
+ */
 async function openApi(
   opened: AsyncDisposableStack,
   config: Config,
@@ -189,7 +204,10 @@ async function openApi(
   return api.close;
 }
 
-/** Starts the daemon. While Postgres or Redis cannot be reached, tries again every 2 seconds with new connections. */
+/**
+ * Starts the daemon. While Postgres or Redis cannot be reached, tries again every 2 seconds with
+ * new connections.
+ */
 async function boot(options: DaemonOptions, stop: AbortSignal): Promise<Daemon | null> {
   const { config, log } = options;
   while (!stop.aborted) {
@@ -205,7 +223,10 @@ async function boot(options: DaemonOptions, stop: AbortSignal): Promise<Daemon |
   return null;
 }
 
-/** Ends the process after an uncaught error: its memory cannot be trusted any more, but the database can. */
+/**
+ * Ends the process after an uncaught error: its memory cannot be trusted any more, but the database
+ * can.
+ */
 function exitOnUncaughtError(readLog: () => Logger): void {
   process.on('uncaughtException', (error) => {
     readLog().fatal({ event: 'uncaught', ...errorFields(error) });

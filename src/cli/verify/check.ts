@@ -1,4 +1,7 @@
-/** Checks of a service's promises: what is asked, what an answer says, and the settings that follow from it. */
+/**
+ * Checks of a service's promises: what is asked, what an answer says, and the settings that follow
+ * from it.
+ */
 
 import type { WarehouseClient } from '../../../config/files.ts';
 import type { Operation, OperationName } from '../../../config/operations.ts';
@@ -9,9 +12,15 @@ import type { Service } from './service.ts';
 export interface CheckContext {
   readonly client: WarehouseClient;
   readonly service: Service;
-  /** Asks for the track-trace list, which the service gives once an hour, or returns in words why not now. */
+  /**
+   * Asks for the track-trace list, which the service gives once an hour, or returns in words why
+   * not now.
+   */
   readonly askTrackTrace: (<T>(ask: () => Promise<T>) => Promise<T | string>) | null;
-  /** Returns how long the lists of the service have lagged so far; null if no look-up met a list that did. */
+  /**
+   * Returns how long the lists of the service have lagged so far; null if no look-up met a list
+   * that did.
+   */
   readonly readListLag: (() => Promise<ListLag | null>) | null;
 }
 
@@ -64,7 +73,10 @@ export type Setting =
       readonly entry: Partial<Operation>;
     };
 
-/** What a check found. `evidence` holds counts, statuses, paths and names of members, but no values of a client. */
+/**
+ * What a check found. `evidence` holds counts, statuses, paths and names of members, but no values
+ * of a client.
+ */
 export interface Finding {
   readonly verdict: Verdict;
   readonly evidence: string;

@@ -1,4 +1,7 @@
-/** The checks of `service verify` that announce goods. A slip cannot be cancelled, and a return may cost money. */
+/**
+ * The checks of `service verify` that announce goods. A slip cannot be cancelled, and a return may
+ * cost money.
+ */
 
 import type { Operation, OperationName } from '../../../config/operations.ts';
 import { toSlipDocument } from '../../push/kinds/inbound/inbound-packing-slip-create.ts';
@@ -81,7 +84,8 @@ const listPlaces = (name: OperationName, { service }: WriteSession): readonly Pl
 };
 
 /**
- * Creates a resource once. What remains of it is said at the end, also if no answer says whether it was created.
+ * Creates a resource once. What remains of it is said at the end, also if no answer says whether it
+ * was created.
  * @param finish removes the resource if that can be done, and describes what remains
  * @returns the answer, and the id of the resource; null if it was refused
  */

@@ -41,7 +41,10 @@ const allLists = [
   'v3.inboundPackingSlips.list',
   ...otherPaging,
 ] as const;
-/** A list, the resources that can be included, and the relationship that names them, if the interface shows one. */
+/**
+ * A list, the resources that can be included, and the relationship that names them, if the
+ * interface shows one.
+ */
 const includingLists: readonly (readonly [OperationName, include: string, isRelated: boolean])[] = [
   ['v3.shipments.list', 'shipmentItems', true],
   ['v3.orders.list', 'orderItems', true],
@@ -137,7 +140,9 @@ export const readOnlyChecks: readonly Check[] = [
 
 const numbersFilter = 'filter[externalOrderNumber][in]';
 
-/** Returns the numbers of some orders of the list, at most 50 characters long and without commas. */
+/**
+ * Returns the numbers of some orders of the list, at most 50 characters long and without commas.
+ */
 async function readNumbers({ service }: CheckContext): Promise<string[]> {
   const orders = await service.sample('v3.orders.list');
   const numbers = orders.map((order) => readAttribute(order, 'externalOrderNumber'));
@@ -240,7 +245,10 @@ async function checkShipmentIds(context: CheckContext): Promise<Finding> {
 
 const off = { kind: 'variable', name: 'SCHEDULE_PULL_PARCELS', value: 'off' } as const;
 
-/** Looks up the packages of shipped shipments. Returns the items of each, or why that cannot be told. */
+/**
+ * Looks up the packages of shipped shipments. Returns the items of each, or why that cannot be
+ * told.
+ */
 async function readPackages(context: CheckContext): Promise<readonly JsonObject[][] | Finding> {
   const ids = (await listShipped(context))
     .flatMap(({ id }) => readNumber(id) ?? [])
@@ -293,7 +301,10 @@ async function checkContents(context: CheckContext): Promise<Finding> {
   );
 }
 
-/** Returns whether each item lists the same lines, with as many pieces as the item says that the shipment has. */
+/**
+ * Returns whether each item lists the same lines, with as many pieces as the item says that the
+ * shipment has.
+ */
 function repeatsLines(items: readonly JsonObject[]): boolean {
   const lists = new Set(items.map(({ shipmentItems }) => JSON.stringify(shipmentItems)));
   return (
@@ -527,8 +538,8 @@ async function checkUnknown({ service }: CheckContext): Promise<Finding> {
 }
 
 /**
- * Runs checks one after the other. Without a token, no other check is run: repeated wrong passwords may lock an
- * account.
+ * Runs checks one after the other. Without a token, no other check is run: repeated wrong passwords
+ * may lock an account.
  * @throws StoppedError if `stop` was aborted
  */
 export async function runChecks(

@@ -94,8 +94,8 @@ const synonyms: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns likely routes of an operation whose path docs/interface.md does not show, the most likely first: other words
- * for the last step, singular and plural, another prefix, and the other method.
+ * Returns likely routes of an operation whose path docs/interface.md does not show, the most likely
+ * first: other words for the last step, singular and plural, another prefix, and the other method.
  */
 export function listAlternatives(
   { method, path }: Route,

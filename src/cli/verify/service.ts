@@ -62,8 +62,8 @@ export function readRelated(resource: JsonObject | undefined, name: string): num
 }
 
 /**
- * Names the attributes and single relationships of a resource that were sent and are not shown as they were sent. A
- * number may come back as its digits.
+ * Names the attributes and single relationships of a resource that were sent and are not shown as
+ * they were sent. A number may come back as its digits.
  */
 export function findDropped(sent: JsonObject | object, shown: JsonObject | undefined): string[] {
   const { attributes = {}, relationships = {} } = sent as {
@@ -122,8 +122,8 @@ export const unknownId = 999_999_999_999;
 const passing = new Set([401, 408, 425, 429, 500, 502, 503, 504]);
 
 /**
- * The service of one client as checks see it: the operations in use, with what the checks have learned. Requests are
- * sent one after the other.
+ * The service of one client as checks see it: the operations in use, with what the checks have
+ * learned. Requests are sent one after the other.
  */
 export class Service {
   readonly #client: RawClient;

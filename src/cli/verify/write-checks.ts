@@ -62,8 +62,8 @@ const releaseName = 'v2.order.release';
 const attachmentName = 'v3.orderAttachments.create';
 
 /**
- * Returns the checks that place orders on hold, with a number that begins with `VERIFY-`. The caller calls `cleanUp` of
- * the session afterwards, whatever happens.
+ * Returns the checks that place orders on hold, with a number that begins with `VERIFY-`. The
+ * caller calls `cleanUp` of the session afterwards, whatever happens.
  */
 export function createOrderChecks(session: WriteSession): readonly Check[] {
   let shared: SharedOrder | null = null;
@@ -204,7 +204,10 @@ async function placeFirst(
   };
 }
 
-/** Judges the billing address of the first order, and places an order in the other form to learn whether it is taken. */
+/**
+ * Judges the billing address of the first order, and places an order in the other form to learn
+ * whether it is taken.
+ */
 async function checkBilling(
   { options, order }: SharedOrder,
   session: WriteSession,
@@ -277,8 +280,9 @@ const contentMembers = ['content', 'data', 'document', 'file', 'fileContent', 'b
 const filename = 'verify.pdf';
 
 /**
- * Adds a document that is no pdf, which must be refused, and a pdf, which must be taken, with each name of the content
- * until both are true. No answer shows the content, so only this proves that the service reads it.
+ * Adds a document that is no pdf, which must be refused, and a pdf, which must be taken, with each
+ * name of the content until both are true. No answer shows the content, so only this proves that
+ * the service reads it.
  */
 async function checkAttachment(
   { order, payload }: SharedOrder,
@@ -393,8 +397,8 @@ const anyDay = '1970-01-01';
 const changedStreet = 'Changed Street';
 
 /**
- * Changes the reference of an order with each method until one changes nothing else. After a loss, tries the method with
- * the relationships sent back, on another order.
+ * Changes the reference of an order with each method until one changes nothing else. After a loss,
+ * tries the method with the relationships sent back, on another order.
  */
 async function checkUpdate(shared: SharedOrder, session: WriteSession): Promise<Finding> {
   const {
@@ -444,7 +448,10 @@ async function checkUpdate(shared: SharedOrder, session: WriteSession): Promise<
 const toMembers = ({ resource, included }: ReadBack) =>
   listMembers({ ...resource, included: [...included] });
 
-/** Returns the body of an update as the outbox sends it: the whole state of the order, which stays on hold. */
+/**
+ * Returns the body of an update as the outbox sends it: the whole state of the order, which stays
+ * on hold.
+ */
 function buildBody(
   order: ReadBack,
   taken: Awaited<ReturnType<typeof buildTakenChange>> | undefined,
@@ -468,7 +475,10 @@ const changes: Readonly<
   orderType: { list: 'orderTypes', relationship: 'orderType' },
 };
 
-/** Changes each further member of the order, and looks whether it changed. The pick-up point is not tried. */
+/**
+ * Changes each further member of the order, and looks whether it changed. The pick-up point is not
+ * tried.
+ */
 async function checkTakes(shared: SharedOrder, session: WriteSession): Promise<Finding> {
   const { takes: inUse = [] } = session.service.operation(updateName);
   const tried: string[] = [];

@@ -51,7 +51,10 @@ const include = 'orderItems,deliveryAddress,billingAddress,pickUpPoint';
 /** Returns a number or reference that only `service verify` uses. */
 export const makeReference = () => `VERIFY-${randomBytes(5).toString('hex')}`;
 
-/** What is placed at the service to check what it takes. Orders are on hold, and are cancelled at the end. */
+/**
+ * What is placed at the service to check what it takes. Orders are on hold, and are cancelled at
+ * the end.
+ */
 export class WriteSession {
   readonly service: Service;
   readonly #givenSku: string | null;
@@ -127,7 +130,10 @@ export class WriteSession {
     return isObject(lists) && Array.isArray(lists[list]) ? lists[list].filter(isObject) : [];
   }
 
-  /** Places an order once. If its outcome is unknown, it is looked up by its number, as the outbox does. */
+  /**
+   * Places an order once. If its outcome is unknown, it is looked up by its number, as the outbox
+   * does.
+   */
   async place({ payload, orderTypeId }: OrderPlan, options: OrderOptions): Promise<Placement> {
     const json = buildOrderDocument(payload, { orderTypeId, shippingMethodId: null }, options);
     const { externalOrderNumber: number } = payload;

@@ -1,6 +1,6 @@
 /**
- * The worker: it runs due jobs, pushes rows, and finds runs that other workers left behind. All of its state that
- * matters is in Postgres.
+ * The worker: it runs due jobs, pushes rows, and finds runs that other workers left behind. All of
+ * its state that matters is in Postgres.
  */
 
 import { setTimeout as wait } from 'node:timers/promises';
@@ -36,33 +36,46 @@ import { openPusher } from './open-pusher.ts';
 
 /** Interval in which every worker looks for lost schedulers. */
 const alignMs = 30_000;
-/** Maximum milliseconds of a stop. Requests of runs are aborted at once; a page that is being written is finished. */
+/**
+ * Maximum milliseconds of a stop. Requests of runs are aborted at once; a page that is being
+ * written is finished.
+ */
 const stopTimeoutMs = 20_000;
 /** Milliseconds that BullMQ has to tell the queue how the last runs ended. */
 const farewellMs = 2_000;
-/** Milliseconds that everything else has to close, when pushes and runs have ended. Nothing is lost if it does not. */
+/**
+ * Milliseconds that everything else has to close, when pushes and runs have ended. Nothing is lost
+ * if it does not.
+ */
 const closeTimeoutMs = 3_000;
 
 /** A started worker. */
 export interface Daemon {
   /** Returns the milliseconds since the last complete sweep; undefined before the first. */
   readonly sinceLastSweepMs: () => number | undefined;
-  /** Since when Postgres refuses runs of this worker because its disk is full; null: it does not. */
+  /**
+   * Since when Postgres refuses runs of this worker because its disk is full; null: it does not.
+   */
   readonly diskFullSince: () => Date | null;
-  /** Resolves with the reason when this worker must not continue, because the database was migrated beyond its code. */
+  /**
+   * Resolves with the reason when this worker must not continue, because the database was migrated
+   * beyond its code.
+   */
   readonly outdated: Promise<SchemaError>;
   readonly queues: ReadonlyMap<QueueName, TaskQueue>;
   /** Starts a run at once, if it is due and a slot is free. */
   readonly start: (run: JobKey) => void;
   /**
-   * Stops claiming, finishes the pages that are being written, releases the leases and closes everything.
+   * Stops claiming, finishes the pages that are being written, releases the leases and closes
+   * everything.
    * @returns false if that took too long. Leases and claims that are left then expire.
    */
   readonly stop: () => Promise<boolean>;
 }
 
 /**
- * Starts a worker. Until it is stopped, it runs due jobs, pushes rows, and starts runs that the queue lost.
+ * Starts a worker. Until it is stopped, it runs due jobs, pushes rows, and starts runs that the
+ * queue lost.
  * @throws SchemaError if the schema does not fit this version
  * @throws QueueSetupError if the queue is not set up as it has to be
  */
@@ -109,7 +122,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
         log.error({ event: 'stop_forced', worker, afterMs: stopTimeoutMs });
         return false;
       }
-      // BullMQ tells the queue how the last runs ended, and waits while it is away. The tables say it anyway.
+      // BullMQ tells the queue how the last runs ended, and waits while it is away. The tables say
+      // it anyway.
       await endsWithin(farewellMs, [...workers.map((one) => one.close())]);
       // On a connection that no longer answers, a statement of a chart takes a minute to fail.
       const isClosed = await endsWithin(closeTimeoutMs, [closers.disposeAsync()]);
@@ -210,7 +224,8 @@ function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: Runn
       await work();
       return true;
     } catch (error) {
-      // A run whose end could not be stored keeps the sweep from starting others, which would meet the full disk.
+      // A run whose end could not be stored keeps the sweep from starting others, which would meet
+      // the full disk.
       runs.noteFullDisk(error);
       // No stack: a server that is away is not a fault of this program.
       const { code, error: words } = errorFields(error);
@@ -240,7 +255,10 @@ function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: Runn
   };
 }
 
-/** Asks the service of each client once for its status, so that the first lines of the log show a wrong base URL. */
+/**
+ * Asks the service of each client once for its status, so that the first lines of the log show a
+ * wrong base URL.
+ */
 async function logReachability(
   warehouses: ReadonlyMap<string, Warehouse>,
   log: Logger,
@@ -260,13 +278,14 @@ async function logReachability(
 }
 
 /**
- * Makes the figures of the charts, each minute by one of the workers. A failure delays charts and nothing else; the next
- * roll-up makes up for it.
+ * Makes the figures of the charts, each minute by one of the workers. A failure delays charts and
+ * nothing else; the next roll-up makes up for it.
  */
 function startRollUps({ db, log }: RunnerDeps, stop: AbortSignal) {
   const warn = throttleWarnings(log);
   return repeat(minuteMs, async () => {
-    // Timers fire a little early or late. With the whole minute, every second turn of a single worker would come too soon.
+    // Timers fire a little early or late. With the whole minute, every second turn of a single
+    // worker would come too soon.
     const intervalMs = minuteMs / 2;
     try {
       while (!stop.aborted && (await rollUpFigures(db, intervalMs))?.isBehind);
@@ -283,7 +302,10 @@ const maxAnswerBytes = 1024 * 1024;
 const alertPoolSize = 2;
 const alertQueryMs = 10_000;
 
-/** Starts to post problems to ALERT_WEBHOOK_URL, with connections of its own. Does nothing if it is not set. */
+/**
+ * Starts to post problems to ALERT_WEBHOOK_URL, with connections of its own. Does nothing if it is
+ * not set.
+ */
 function openAlerter(config: Config, log: Logger, diskFullSince: () => Date | null): Part {
   const {
     ALERT_WEBHOOK_URL: url,
@@ -337,7 +359,10 @@ const listReceivers = ({
       ]),
 ];
 
-/** Starts to make business events, and to post these and alerts, with connections of its own. Does nothing without receivers. */
+/**
+ * Starts to make business events, and to post these and alerts, with connections of its own. Does
+ * nothing without receivers.
+ */
 async function openDeliveries(config: Config, log: Logger): Promise<Part> {
   const { subscribers, HTTP_TIMEOUT_MS: timeoutMs } = config;
   const receivers = listReceivers(config);
@@ -366,14 +391,20 @@ async function openDeliveries(config: Config, log: Logger): Promise<Part> {
   return { close: () => closers.disposeAsync() };
 }
 
-/** Milliseconds that connections have to close. One that no longer answers takes a minute to fail. */
+/**
+ * Milliseconds that connections have to close. One that no longer answers takes a minute to fail.
+ */
 const pushCloseTimeoutMs = 2_000;
-/** Milliseconds that a stop waits for the answers of sent rows. A row without an answer becomes unknown. */
+/**
+ * Milliseconds that a stop waits for the answers of sent rows. A row without an answer becomes
+ * unknown.
+ */
 const pushStopTimeoutMs = 15_000;
 
 /**
- * Starts pushing, unless SCHEDULE_PUSH_OUTBOX is off. A notification of the database, or a periodic sweep, finds the
- * rows. `close` claims nothing more, and resolves when what is under way is settled. It may be called again.
+ * Starts pushing, unless SCHEDULE_PUSH_OUTBOX is off. A notification of the database, or a periodic
+ * sweep, finds the rows. `close` claims nothing more, and resolves when what is under way is
+ * settled. It may be called again.
  */
 function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: DaemonOptions): Part {
   if (deps.config.pushSweepMs === null) return { close: async () => undefined };

@@ -34,7 +34,10 @@ export interface PushSetup {
   readonly onSettled?: PushEvents['onSettled'];
 }
 
-/** Connections of a pusher: a pool for claiming and settling, and a connection that only renews claims. */
+/**
+ * Connections of a pusher: a pool for claiming and settling, and a connection that only renews
+ * claims.
+ */
 export interface PushConnections {
   readonly main: OpenDatabase;
   readonly claims: OpenDatabase;
@@ -46,7 +49,10 @@ export const openPushConnections = (databaseUrl: string, log: Logger): PushConne
   claims: connectForWriting(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs),
 });
 
-/** Creates a pusher with its connections. It does nothing before it is started. `close` closes the connections. */
+/**
+ * Creates a pusher with its connections. It does nothing before it is started. `close` closes the
+ * connections.
+ */
 export function openPusher(
   options: PushSetup,
   { main, claims }: PushConnections = openPushConnections(options.databaseUrl, options.log),
@@ -93,8 +99,8 @@ function createClientDeps(
 }
 
 /**
- * Creates the event handlers that log one line per outcome. A line has only the code of an error: its text, which is in
- * the row, may quote the service and so name the recipient of an order.
+ * Creates the event handlers that log one line per outcome. A line has only the code of an error:
+ * its text, which is in the row, may quote the service and so name the recipient of an order.
  */
 function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']) {
   const warn = throttleWarnings(log);

@@ -23,7 +23,10 @@ const usualTimes = {
   /** Time that a problem must last before it is posted, and be gone before its end is posted. */
   holdMs: 30_000,
 };
-/** Maximum numbers of open problems, in all and of one client, and of waiting posts. Others wait until there is room. */
+/**
+ * Maximum numbers of open problems, in all and of one client, and of waiting posts. Others wait
+ * until there is room.
+ */
 const bounds = { alerts: 500, perClient: 50, posts: 1_000 };
 /** What the alerter works with. The `config` decides which problems this worker can see. */
 interface AlerterOptions {
@@ -37,9 +40,10 @@ interface AlerterOptions {
 }
 
 /**
- * Finds problems that begin and end. Several workers share the checks by Postgres: each problem is posted once when it begins,
- * when it becomes worse, and when it ends; the deliverer posts it. While the database is away, nothing is posted but what this
- * worker finds by itself: such problems and their posts are kept in its memory.
+ * Finds problems that begin and end. Several workers share the checks by Postgres: each problem is
+ * posted once when it begins, when it becomes worse, and when it ends; the deliverer posts it.
+ * While the database is away, nothing is posted but what this worker finds by itself: such problems
+ * and their posts are kept in its memory.
  */
 export class Alerter {
   readonly #options: AlerterOptions;
@@ -48,7 +52,10 @@ export class Alerter {
   readonly #stopping = new AbortController();
   #ticks: ReturnType<typeof repeat> | undefined;
   #nextCheckMs = 0;
-  /** Open problems that only this worker can see, and their posts that the receiver has not taken yet. */
+  /**
+   * Open problems that only this worker can see, and their posts that the receiver has not taken
+   * yet.
+   */
   #own: readonly StoredAlert[] = [];
   #ownPosts: readonly AlertPost[] = [];
 
@@ -101,7 +108,10 @@ export class Alerter {
     if (changes.posts.length > 0) log.info({ event: 'alerts_queued', rows: changes.posts.length });
   }
 
-  /** Posts the problems that this worker finds by itself. A post that the receiver does not take is tried again. */
+  /**
+   * Posts the problems that this worker finds by itself. A post that the receiver does not take is
+   * tried again.
+   */
   async #postOwn(): Promise<void> {
     const { db, webhook, diskFullSince } = this.#options;
     const askedAtMs = Date.now();

@@ -19,9 +19,11 @@ interface AlertRoom {
 type FoundAlert = Omit<StoredAlert, 'id' | 'since' | 'beganAt' | 'missingSince'>;
 
 /**
- * Decides which problems begin, continue and end. A problem is posted after it was found for `holdMs`, again when a warning
- * becomes a problem that needs a person, and its end after it was missing for `holdMs`. A problem that goes away earlier is forgotten without a post. If there is no room, new
- * problems and posts wait for a later check; one alert, which always has room, counts such problems.
+ * Decides which problems begin, continue and end. A problem is posted after it was found for
+ * `holdMs`, again when a warning becomes a problem that needs a person, and its end after it was
+ * missing for `holdMs`. A problem that goes away earlier is forgotten without a post. If there is
+ * no room, new problems and posts wait for a later check; one alert, which always has room, counts
+ * such problems.
  */
 export function decideAlerts(
   found: readonly FoundAlert[],
@@ -71,8 +73,8 @@ export function decideAlerts(
 const overflowCode = 'alerts_full';
 
 /**
- * Returns the problems that are open or have room, and one for each scope that counts the others. A client with many
- * problems takes no room from another.
+ * Returns the problems that are open or have room, and one for each scope that counts the others. A
+ * client with many problems takes no room from another.
  */
 function keepFitting(
   found: readonly FoundAlert[],
@@ -117,14 +119,20 @@ function toOverflowAlert(scope: string, count: number): FoundAlert {
 const toKey = ({ scope, code, subject, detail }: FoundAlert) =>
   JSON.stringify([scope, code, subject, detail]);
 
-/** Problems that no check posts: one about the posts, and those that each worker posts by itself (`findOwnProblems`). */
+/**
+ * Problems that no check posts: one about the posts, and those that each worker posts by itself
+ * (`findOwnProblems`).
+ */
 const unchecked: ReadonlySet<string> = new Set([
   'alerts_undelivered',
   'clock_wrong',
   'database_full',
 ]);
 
-/** Selects the problems that a check of some scopes posts. What follows from a problem is not posted. */
+/**
+ * Selects the problems that a check of some scopes posts. What follows from a problem is not
+ * posted.
+ */
 export const toFoundAlerts = (
   problems: readonly Problem[],
   scopes: readonly string[],
@@ -134,8 +142,8 @@ export const toFoundAlerts = (
   );
 
 /**
- * Returns bad problems and warnings as they are posted, without quoted words of others. Problems of one identity become
- * one, with all texts.
+ * Returns bad problems and warnings as they are posted, without quoted words of others. Problems of
+ * one identity become one, with all texts.
  */
 export function toAlerts(problems: readonly Problem[]): FoundAlert[] {
   const found = new Map<string, FoundAlert>();

@@ -55,8 +55,8 @@ interface DelivererOptions {
 }
 
 /**
- * Posts deliveries. Several workers share them by Postgres: each is posted at least once, after the earlier ones of its lane.
- * Each receiver has a loop of its own, so that none waits for another.
+ * Posts deliveries. Several workers share them by Postgres: each is posted at least once, after the
+ * earlier ones of its lane. Each receiver has a loop of its own, so that none waits for another.
  */
 export class Deliverer {
   readonly #options: DelivererOptions;
@@ -72,7 +72,10 @@ export class Deliverer {
     this.#warn = throttleWarnings(options.log);
   }
 
-  /** Registers the receivers, and begins. If the database refuses that, it is tried again with each tick. */
+  /**
+   * Registers the receivers, and begins. If the database refuses that, it is tried again with each
+   * tick.
+   */
   async start(): Promise<void> {
     this.#work = this.#begin(await this.#register());
   }
@@ -110,7 +113,10 @@ export class Deliverer {
     await Promise.all(this.#options.receivers.map((receiver) => this.#run(receiver)));
   }
 
-  /** Claims what is due and posts it, each delivery by itself: one that takes long keeps only its own place. */
+  /**
+   * Claims what is due and posts it, each delivery by itself: one that takes long keeps only its
+   * own place.
+   */
   async #run(receiver: Receiver): Promise<void> {
     const { signal } = this.#stopping;
     const posts = new Set<Promise<void>>();
@@ -165,7 +171,10 @@ export class Deliverer {
     }
   }
 
-  /** Posts a delivery once, and records the result. A result that the database does not take is lost: it is posted again. */
+  /**
+   * Posts a delivery once, and records the result. A result that the database does not take is
+   * lost: it is posted again.
+   */
   async #deliver(receiver: Receiver, delivery: ClaimedDelivery): Promise<void> {
     const { db } = this.#options;
     const { signal } = this.#stopping;
@@ -179,7 +188,10 @@ export class Deliverer {
     }
   }
 
-  /** Posts a delivery. Returns null if there is nothing to post, or if the row of its event cannot be read now. */
+  /**
+   * Posts a delivery. Returns null if there is nothing to post, or if the row of its event cannot
+   * be read now.
+   */
   async #post(
     receiver: Receiver,
     { id, messageId, body }: ClaimedDelivery,

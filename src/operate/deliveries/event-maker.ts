@@ -6,7 +6,10 @@ import { makeEvents } from '../sql/make-events.ts';
 /** Interval in which a worker looks for changes. */
 const tickMs = 1_000;
 
-/** Makes business events from the feed, until it is closed. Several workers share the work by Postgres. */
+/**
+ * Makes business events from the feed, until it is closed. Several workers share the work by
+ * Postgres.
+ */
 export function startEventMaker(
   db: Database,
   log: Logger,

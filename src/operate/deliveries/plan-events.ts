@@ -23,7 +23,10 @@ export interface EventFact {
   readonly isRescan: boolean;
   /** True if the row was not stored before. */
   readonly isCreated: boolean;
-  /** shipment.shipped: true if packages are stored. shipment.tracking_changed: true if it is SHIPPED for a while, and news. */
+  /**
+   * shipment.shipped: true if packages are stored. shipment.tracking_changed: true if it is SHIPPED
+   * for a while, and news.
+   */
   readonly hasParcels: boolean;
 }
 
@@ -53,12 +56,16 @@ export interface StoredDelivery {
 export const parcelWaitMs = 2 * minuteMs;
 /** What a reconciliation, backfill, refetch or replay finds is old if it happened longer ago. */
 export const rescanHorizonMs = 3 * dayMs;
-/** What a poll reads for the first time is old if it happened this long before the newest date of its stream. */
+/**
+ * What a poll reads for the first time is old if it happened this long before the newest date of
+ * its stream.
+ */
 const pollHorizonMs = 30 * dayMs;
 
 /**
- * Returns true if a fact is too old to be an event. A poll that reads a change late makes an event of it: only what is read for
- * the first time may be old, for example a resource that waited in quarantine.
+ * Returns true if a fact is too old to be an event. A poll that reads a change late makes an event
+ * of it: only what is read for the first time may be old, for example a resource that waited in
+ * quarantine.
  */
 export function isOldFact(fact: EventFact, startedAt: Date): boolean {
   const { changedAt, happenedAt, newestAt, isRescan, isCreated } = fact;
@@ -78,8 +85,8 @@ const isWanted = ({ type, client }: EventFact, { types, clients }: EventReceiver
 const onceOnly: ReadonlySet<EventType> = new Set(['return.processed']);
 
 /**
- * Returns true if the receiver gets the event besides those that it has. A change of tracking is told only after
- * shipment.shipped: what is posted first has the packages of that moment.
+ * Returns true if the receiver gets the event besides those that it has. A change of tracking is
+ * told only after shipment.shipped: what is posted first has the packages of that moment.
  */
 function isNews(
   fact: EventFact,
@@ -97,8 +104,8 @@ function isNews(
 export const toNumberLane = (client: string, number: string) => `${client} number ${number}`;
 
 /**
- * Returns the lane of a fact: that of its order. An order is known by its number only until it is stored, so the lane of the
- * number is used until nothing waits there.
+ * Returns the lane of a fact: that of its order. An order is known by its number only until it is
+ * stored, so the lane of the number is used until nothing waits there.
  */
 function toLane(
   { client, orderId, number, source }: EventFact,

@@ -71,7 +71,10 @@ const readCode = (failure: unknown) =>
     ? failure.code
     : 'connection_lost';
 
-/** Returns the time to wait that a receiver names in seconds. Other forms of Retry-After are ignored. */
+/**
+ * Returns the time to wait that a receiver names in seconds. Other forms of Retry-After are
+ * ignored.
+ */
 function readRetryAfterMs(header: string | string[] | undefined): number | undefined {
   const text = Array.isArray(header) ? header[0] : header;
   return text !== undefined && /^\d{1,6}$/.test(text) ? Number(text) * 1_000 : undefined;

@@ -71,8 +71,8 @@ const fail = (check: string, found: string, remedy: string): Finding => ({
 const hasFailed = (findings: readonly Finding[]) => findings.some(({ state }) => state === 'fail');
 
 /**
- * Returns the findings of `look`. If `look` fails, its error becomes the finding, with `remedy`, or with the remedy of
- * an error of TLS.
+ * Returns the findings of `look`. If `look` fails, its error becomes the finding, with `remedy`, or
+ * with the remedy of an error of TLS.
  */
 async function runCheck(
   check: string,
@@ -102,14 +102,21 @@ const describeSkew = (skewMs: number, other: string) =>
 /** Largest accepted difference to the service's clock. Watermarks follow that clock. */
 const maxSkewMs = 60_000;
 const maxWaitMs = 20_000;
-/** Time over which the rate of a clock that differs is measured. The Date header has whole seconds. */
+/**
+ * Time over which the rate of a clock that differs is measured. The Date header has whole seconds.
+ */
 const rateMs = 1_000;
 /** A clock that is at least this many times as fast as ours is that of a sandbox. */
 const virtualRate = 5;
-/** Service lists whose codes payloads use. If one is empty, rows that use its codes may become dead. */
+/**
+ * Service lists whose codes payloads use. If one is empty, rows that use its codes may become dead.
+ */
 const neededLists = ['mainShippingMethods', 'orderTypes', 'returnReasons'];
 
-/** Checks for each client that the service can be reached, accepts the credentials and has its lists. */
+/**
+ * Checks for each client that the service can be reached, accepts the credentials and has its
+ * lists.
+ */
 export async function checkClients(
   config: Config,
   known: readonly KnownClient[],
@@ -155,7 +162,10 @@ async function checkService(
   return hasFailed(up) ? up : [...up, ...(await checkAccess(key, warehouse, signal))];
 }
 
-/** Returns by how many milliseconds the service's clock is ahead of this machine's; null if it sends no Date. */
+/**
+ * Returns by how many milliseconds the service's clock is ahead of this machine's; null if it sends
+ * no Date.
+ */
 async function readSkew(warehouse: Warehouse, signal: AbortSignal): Promise<number | null> {
   const askedAtMs = Date.now();
   const clockMs = await warehouse.readClock(signal);
@@ -218,7 +228,10 @@ async function checkAccess(
   }
 }
 
-/** Checks for misspelt variables, operations that docs/interface.md does not show, clear text, and alerts. */
+/**
+ * Checks for misspelt variables, operations that docs/interface.md does not show, clear text, and
+ * alerts.
+ */
 export function checkConfiguration(
   config: Config,
   watched: readonly WatchedArticles[] | null,
@@ -246,7 +259,10 @@ function checkVariables(): Finding[] {
 
 const wordsForAccess = { write: 'change', read: 'read' } as const;
 
-/** Names the files of the configuration that every user of this machine may change, or read although they hold secrets. */
+/**
+ * Names the files of the configuration that every user of this machine may change, or read although
+ * they hold secrets.
+ */
 export function checkFiles(envFile: string | undefined): Finding[] {
   const open = findOpenFiles(envFile);
   if (open.length === 0)
@@ -258,7 +274,10 @@ export function checkFiles(envFile: string | undefined): Finding[] {
   });
 }
 
-/** Names the operations in use whose method and path are assumed (docs/assumptions.md), and the switches that are set. */
+/**
+ * Names the operations in use whose method and path are assumed (docs/assumptions.md), and the
+ * switches that are set.
+ */
 function checkOperations({ operations, schedules, pushSweepMs }: Config): Finding {
   const set = listSetSwitches(operations);
   const switched = set.length === 0 ? '' : `; switches: ${set.join(', ')}`;
@@ -326,7 +345,10 @@ export function checkTransport(config: Config): Finding[] {
   return [...findings, ...checkProxies(config)];
 }
 
-/** Names the way of each outgoing request, if there is a proxy. Shows only hosts: proxies may have passwords. */
+/**
+ * Names the way of each outgoing request, if there is a proxy. Shows only hosts: proxies may have
+ * passwords.
+ */
 function checkProxies(config: Config): Finding[] {
   if (config.HTTP_PROXY === undefined && config.HTTPS_PROXY === undefined) return [];
   const targets: (readonly [string, URL])[] = [
@@ -368,16 +390,24 @@ const checkEvents = ({ subscribers }: Config): Finding[] =>
     );
   });
 
-/** Largest difference of the clocks without a warning. Only log times suffer: due times use the database's clock. */
+/**
+ * Largest difference of the clocks without a warning. Only log times suffer: due times use the
+ * database's clock.
+ */
 const maxDatabaseSkewMs = 5_000;
-/** Number of connections that one worker opens at most with default settings (docs/operations.md). */
+/**
+ * Number of connections that one worker opens at most with default settings (docs/operations.md).
+ */
 const workerConnections = 16;
 const maxNamed = 3;
 
 const connectionRemedy =
   'check DATABASE_URL: host, port, database, user and password, and that pg_hba.conf of Postgres allows this machine';
 
-/** Checks that the ERP database can be reached, has the schema of this version, and grants what workers need. */
+/**
+ * Checks that the ERP database can be reached, has the schema of this version, and grants what
+ * workers need.
+ */
 export async function checkDatabase(db: Database): Promise<Finding[]> {
   const server = await runCheck('database', connectionRemedy, () => checkServer(db));
   // Without a connection nothing else can be checked.
@@ -486,7 +516,10 @@ async function checkGrants(db: Database): Promise<Finding[]> {
   ];
 }
 
-/** Checks what lies between this machine and Postgres: a pooler may share sessions only before DATABASE_DIRECT_URL. */
+/**
+ * Checks what lies between this machine and Postgres: a pooler may share sessions only before
+ * DATABASE_DIRECT_URL.
+ */
 export function checkSessions(config: Config): Promise<Finding[]> {
   return runCheck('sessions', 'see the log of Postgres', async () => {
     const { DATABASE_URL: url = '', DATABASE_DIRECT_URL: direct } = config;
@@ -519,8 +552,9 @@ export function checkSessions(config: Config): Promise<Finding[]> {
 }
 
 /**
- * Compares the payload schemas that `migrate` stored, and that `fulfilment.outbox_check` uses, with those of this
- * process. They differ if the file of operations has changed since, or if `migrate` did not have it.
+ * Compares the payload schemas that `migrate` stored, and that `fulfilment.outbox_check` uses, with
+ * those of this process. They differ if the file of operations has changed since, or if `migrate`
+ * did not have it.
  */
 export async function checkPayloadSchemas(db: Database, operations: Operations): Promise<Finding> {
   const stored = await readOutboxKinds(db);

@@ -1,6 +1,6 @@
 /**
- * Finds what keeps jobs and rows from being done. Everything else that is wrong at the same time and follows from such a
- * cause is shown under it, so that one cause is one problem.
+ * Finds what keeps jobs and rows from being done. Everything else that is wrong at the same time
+ * and follows from such a cause is shown under it, so that one cause is one problem.
  */
 
 import { hostname } from 'node:os';
@@ -18,7 +18,10 @@ import {
 } from './problem.ts';
 import type { CurrentState, LateJob } from './state.ts';
 
-/** A problem that causes others: the failures of some jobs, and problems of its clients by their codes. */
+/**
+ * A problem that causes others: the failures of some jobs, and problems of its clients by their
+ * codes.
+ */
 interface Cause {
   readonly problem: Problem;
   readonly failing: readonly JobStatus[];
@@ -66,7 +69,9 @@ interface FailingJob extends JobStatus {
   readonly failingSince: Date;
 }
 
-/** What a failed run says about its cause, by the words of src/service/transport and of Postgres. */
+/**
+ * What a failed run says about its cause, by the words of src/service/transport and of Postgres.
+ */
 const failures = {
   database: /No space left on device|could not extend file/,
   credentials: /refused the user name and password/,
@@ -140,7 +145,9 @@ function findClientCauses(state: ClientState): Cause[] {
   return causes;
 }
 
-/** Largest difference to the clock of the database. Smaller ones only show in the times of the log. */
+/**
+ * Largest difference to the clock of the database. Smaller ones only show in the times of the log.
+ */
 const maxSkewMs = minuteMs;
 
 function findWrongClock(skewMs: number): Problem[] {
@@ -150,7 +157,9 @@ function findWrongClock(skewMs: number): Problem[] {
   return [createProblem('clock_wrong', { client: null }, text, 'synchronise both with NTP')];
 }
 
-/** Finds what only this process can see, or what no table can hold while it lasts. Needs no table. */
+/**
+ * Finds what only this process can see, or what no table can hold while it lasts. Needs no table.
+ */
 export const findOwnProblems = (
   skewMs: number,
   diskFullSince: Date | null,
@@ -160,7 +169,10 @@ export const findOwnProblems = (
   ...(diskFullSince === null ? [] : [makeFullDatabaseProblem(diskFullSince, now)]),
 ];
 
-/** Finds a full disk: by the failures of jobs, or, as those can often not be recorded, by what this worker has met. */
+/**
+ * Finds a full disk: by the failures of jobs, or, as those can often not be recorded, by what this
+ * worker has met.
+ */
 function findFullDatabase(
   clients: readonly KnownClient[],
   failing: readonly FailingJob[],
@@ -229,7 +241,10 @@ function isUnserved(state: ClientState): boolean {
 /** Maximum number of clients that one problem names. The others are counted. */
 const namesShown = 3;
 
-/** Finds that no worker serves some clients. A lost worker is one problem, however many clients it had. */
+/**
+ * Finds that no worker serves some clients. A lost worker is one problem, however many clients it
+ * had.
+ */
 function findLostWorker(unserved: readonly ClientState[], now: Date): Cause[] {
   const [first, ...others] = unserved;
   if (first === undefined) return [];
@@ -277,8 +292,8 @@ function findRefusedCredentials(state: ClientState): Cause[] {
 }
 
 /**
- * Finds that the service does not answer. Until a second job or a hold confirms it, it is a note. It remains one when
- * the service answers again, until everything that failed has run again.
+ * Finds that the service does not answer. Until a second job or a hold confirms it, it is a note.
+ * It remains one when the service answers again, until everything that failed has run again.
  */
 function findAwayService(state: ClientState): Cause[] {
   const { client, known, hold, now } = state;
@@ -344,7 +359,10 @@ function describeAbsence(reason: string): string {
   return /no connection|the proxy/.test(reason) ? 'cannot be reached' : 'has not answered';
 }
 
-/** Returns true if a client is held, or was, because the service asked to wait or refuses what comes too fast. */
+/**
+ * Returns true if a client is held, or was, because the service asked to wait or refuses what comes
+ * too fast.
+ */
 const isSlowedDown = (hold: StoredHealth | undefined) =>
   hold?.code === 'too_fast' || hold?.code === 'retry_after';
 
@@ -366,7 +384,8 @@ function findLimit(state: ClientState): Cause[] {
   );
   const waiting = describeWaiting(failing.length + state.late.length, state.waitingRows);
   const text = `the service limits the rate (429) since ${formatClock(since, now)}${until}; ${waiting && `${waiting}, `}nothing is lost, and no attempt counts`;
-  // Pushes adapt their rate. Polls do not: jobs that are late because of the limit must not be hidden under a note.
+  // Pushes adapt their rate. Polls do not: jobs that are late because of the limit must not be
+  // hidden under a note.
   const delaysJobs = failing.length > 0 || (isWaiting && state.late.length > 0);
   const severity = isLasting(polledSince, now) ? 'bad' : delaysJobs ? 'warn' : 'note';
   const remedy =
@@ -377,7 +396,10 @@ function findLimit(state: ClientState): Cause[] {
   return [{ problem, failing, codes: delaysJobs ? waitingCodes : [] }];
 }
 
-/** Finds single operations that fail while the service answers others: in jobs, and in kinds of the outbox. */
+/**
+ * Finds single operations that fail while the service answers others: in jobs, and in kinds of the
+ * outbox.
+ */
 function findFailingOperations({ client, kinds, failing, now }: ClientState): Cause[] {
   const signs = [
     ...kinds.map((hold) => ({ since: hold.since, reason: hold.reason, kind: hold, job: null })),

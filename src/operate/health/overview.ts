@@ -9,7 +9,10 @@ import { findProblems } from './problems.ts';
 import { type CurrentState, readCurrentState } from './state.ts';
 import { readTrends, type Trends } from './trends.ts';
 
-/** How long a result is reused, in milliseconds, so that many watchers cost the database no more than one. */
+/**
+ * How long a result is reused, in milliseconds, so that many watchers cost the database no more
+ * than one.
+ */
 const cacheMs = 1_500;
 /** How long charts are reused, in milliseconds. Their figures change once a minute. */
 const chartCacheMs = 15_000;
@@ -33,7 +36,8 @@ function cacheBriefly<T>(read: () => Promise<T>, forMs = cacheMs): () => Promise
     const forget = () => {
       reading = undefined;
     };
-    // The time starts when the result is there, so a slow read is not started twice. A failure is not reused.
+    // The time starts when the result is there, so a slow read is not started twice. A failure is
+    // not reused.
     started.then(() => setTimeout(forget, forMs).unref(), forget);
     reading = started;
     return started;
@@ -66,8 +70,8 @@ export function openStateReaders(
 const readTimeoutMs = 3_000;
 
 /**
- * Waits for a read, but not for long. Without this, a database that does not answer would also delay everything that
- * does not need it.
+ * Waits for a read, but not for long. Without this, a database that does not answer would also
+ * delay everything that does not need it.
  * @throws CodedError `not_in_time`
  */
 export async function withReadTimeout<T>(read: Promise<T>): Promise<T> {

@@ -6,7 +6,10 @@ import { formatSpan, minuteMs } from '../../core/time.ts';
 
 type Severity = 'bad' | 'warn' | 'note';
 
-/** Stable names of all problems, their severity, and whether everybody sees them, or only who has its clients and jobs. */
+/**
+ * Stable names of all problems, their severity, and whether everybody sees them, or only who has
+ * its clients and jobs.
+ */
 const problemCodes = {
   alerts_undelivered: ['warn', 'everybody'],
   client_parked: ['bad', 'everybody'],
@@ -49,9 +52,14 @@ export type ProblemCode = keyof typeof problemCodes;
 
 /** Something that an operator should know, and what to do about it. */
 export interface Problem {
-  /** What kind of problem it is. With client, subject and detail it identifies the problem while its text changes. */
+  /**
+   * What kind of problem it is. With client, subject and detail it identifies the problem while its
+   * text changes.
+   */
   readonly code: ProblemCode;
-  /** `bad`: a person must act. `warn`: look at it if it lasts. `note`: intended, or being worked on. */
+  /**
+   * `bad`: a person must act. `warn`: look at it if it lasts. `note`: intended, or being worked on.
+   */
   readonly severity: Severity;
   /** Null: every client. */
   readonly client: string | null;
@@ -68,7 +76,10 @@ export interface Problem {
   readonly follows: readonly Problem[];
 }
 
-/** What a problem is about: a client (null: every client), and its job, stream, operation or part of the outbox. */
+/**
+ * What a problem is about: a client (null: every client), and its job, stream, operation or part of
+ * the outbox.
+ */
 interface ProblemPlace {
   readonly client: string | null;
   readonly part?: string;
@@ -96,12 +107,17 @@ export function createProblem(
   };
 }
 
-/** Returns true if every process that reads the database finds the problem, whatever its clients and schedules are. */
+/**
+ * Returns true if every process that reads the database finds the problem, whatever its clients and
+ * schedules are.
+ */
 export const isSeenByEverybody = ({ code }: Problem) => problemCodes[code][1] === 'everybody';
 
 const severityColors = { bad: 'red', warn: 'yellow', note: 'cyan' } as const;
 
-/** Formats a problem as one line for a terminal. The problems that follow from it are only counted. */
+/**
+ * Formats a problem as one line for a terminal. The problems that follow from it are only counted.
+ */
 export function describeProblem({ severity, subject, text, remedy, follows }: Problem): string {
   const advice = remedy === null ? '' : `; ${remedy}`;
   const more =

@@ -33,8 +33,8 @@ import type { CurrentState, LateJob } from './state.ts';
 type ProblemConfig = Pick<Config, 'LOOKBACK_DAYS' | 'REQUESTS_PER_SECOND' | 'schedules'>;
 
 /**
- * Finds all problems of a state, the worst first. What follows from a cause is listed under it. `status`, the pages,
- * metrics and alerts all show this list.
+ * Finds all problems of a state, the worst first. What follows from a cause is listed under it.
+ * `status`, the pages, metrics and alerts all show this list.
  */
 export function findProblems(state: CurrentState, config: ProblemConfig): Problem[] {
   const { snapshot, stale, isScheduled } = state;
@@ -69,7 +69,10 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
   ]);
 }
 
-/** Makes a problem of a job that is late because it did not run. Failing and paused jobs have problems already. */
+/**
+ * Makes a problem of a job that is late because it did not run. Failing and paused jobs have
+ * problems already.
+ */
 function toLateJobProblem({ client, job, lastSuccessAt, since }: LateJob, now: Date): Problem {
   const last =
     lastSuccessAt === null
@@ -197,7 +200,9 @@ function findListLagProblems(lags: readonly ListLag[], now: Date): Problem[] {
   });
 }
 
-/** Finds clients with watched articles whose stock is never read, because the job pull-stock is off. */
+/**
+ * Finds clients with watched articles whose stock is never read, because the job pull-stock is off.
+ */
 export function findStockProblems(
   watched: readonly WatchedArticles[],
   schedule: Schedule,
@@ -235,7 +240,10 @@ function findParcelProblems(
     });
 }
 
-/** Finds posts to ALERT_WEBHOOK_URL that the receiver does not take. This problem is shown, but never posted. */
+/**
+ * Finds posts to ALERT_WEBHOOK_URL that the receiver does not take. This problem is shown, but
+ * never posted.
+ */
 function findAlertProblems(
   { waiting, dead, oldestAt, lastError }: DeliveryBacklog,
   now: Date,
@@ -255,7 +263,10 @@ function findAlertProblems(
   ];
 }
 
-/** Finds business events that a receiver does not take, one problem for each receiver, and changes without events. */
+/**
+ * Finds business events that a receiver does not take, one problem for each receiver, and changes
+ * without events.
+ */
 function findEventProblems(
   { receiver, waiting, dead, oldestAt, lastError, missedAt }: DeliveryBacklog,
   now: Date,
@@ -292,7 +303,10 @@ function findEventProblems(
   return found;
 }
 
-/** Used part of the NOTIFY queue from which on it is a problem. It is nearly empty unless a session holds it up. */
+/**
+ * Used part of the NOTIFY queue from which on it is a problem. It is nearly empty unless a session
+ * holds it up.
+ */
 const muchNotified = 0.1;
 
 /** Describes the NOTIFY queue of the server if much of it is used; null if not. */
@@ -336,8 +350,9 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
 }
 
 /**
- * Describes stuck rows of clients that are not known here. They are one problem, because a role that inserts rows can
- * invent any number of clients. Waiting rows are no problem: a worker marks them as dead.
+ * Describes stuck rows of clients that are not known here. They are one problem, because a role
+ * that inserts rows can invent any number of clients. Waiting rows are no problem: a worker marks
+ * them as dead.
  */
 function describeUnknownClients(rows: number, clients: number): Problem {
   const text =

@@ -72,7 +72,10 @@ export interface CurrentState {
   readonly stale: readonly LateJob[];
   /** Milliseconds that the clock of this machine is ahead of the database's. */
   readonly clockSkewMs: number;
-  /** Since when this process knows that the disk of Postgres is full; null: it is not, as far as it knows. */
+  /**
+   * Since when this process knows that the disk of Postgres is full; null: it is not, as far as it
+   * knows.
+   */
   readonly diskFullSince: Date | null;
   /** Returns true if this process has the client, and runs its job by a schedule. */
   readonly isScheduled: (client: string, job: string) => boolean;
@@ -103,8 +106,8 @@ export async function readCurrentState(
 }
 
 /**
- * Returns by how many milliseconds the clock of this machine is ahead of the database's, which was read after `askedAtMs`;
- * 0 if they may agree.
+ * Returns by how many milliseconds the clock of this machine is ahead of the database's, which was
+ * read after `askedAtMs`; 0 if they may agree.
  */
 export function toClockSkewMs(askedAtMs: number, databaseNow: Date): number {
   const [earliestMs, latestMs] = [
@@ -114,7 +117,10 @@ export function toClockSkewMs(askedAtMs: number, databaseNow: Date): number {
   return earliestMs > 0 ? earliestMs : Math.min(0, latestMs);
 }
 
-/** Bounds of the time that a job may be overdue before it is late: twice its interval, but within these bounds. */
+/**
+ * Bounds of the time that a job may be overdue before it is late: twice its interval, but within
+ * these bounds.
+ */
 const minGraceMs = minuteMs;
 const maxGraceMs = 6 * hourMs;
 
@@ -128,8 +134,8 @@ export interface LateJob extends JobKey {
 }
 
 /**
- * Finds the jobs that are late by their schedule, the longest first. For a job without a success, the time counts from
- * the acceptance of its client's account.
+ * Finds the jobs that are late by their schedule, the longest first. For a job without a success,
+ * the time counts from the acceptance of its client's account.
  */
 export function findLateJobs(
   jobs: readonly JobStatus[],
@@ -158,11 +164,16 @@ export function findLateJobs(
     .sort((one, other) => one.since.getTime() - other.since.getTime());
 }
 
-/** Returns true if a run began in the last hour and is under way: what it makes up for needs nobody. */
+/**
+ * Returns true if a run began in the last hour and is under way: what it makes up for needs nobody.
+ */
 const isRunningShortly = ({ running, lastStartedAt }: JobStatus, now: Date) =>
   running && lastStartedAt !== null && now.getTime() - lastStartedAt.getTime() < hourMs;
 
-/** Returns true if the job has never run and is due later: its schedule may be younger than its client. */
+/**
+ * Returns true if the job has never run and is due later: its schedule may be younger than its
+ * client.
+ */
 const isFirstRunAhead = ({ dueAt, consecutiveFailures }: JobStatus, now: Date) =>
   consecutiveFailures === 0 && dueAt !== null && dueAt > now;
 

@@ -20,7 +20,10 @@ const spans: readonly Steps[] = [
   { span: '30 days', figureMinutes: 60, minutes: 360, count: 120 },
 ];
 
-/** Reads the figures of the last 24 hours and 30 days of a client; of all together if `client` is empty. */
+/**
+ * Reads the figures of the last 24 hours and 30 days of a client; of all together if `client` is
+ * empty.
+ */
 export async function readTrends(db: Database, client: string, now: Date): Promise<Trends[]> {
   const names = streams.map(({ name }) => name);
   return Promise.all(
@@ -54,7 +57,10 @@ export interface Trends {
   readonly rows: readonly Series[];
   /** Outcomes of attempts per minute, by outcome. */
   readonly pushes: readonly Series[];
-  /** Seconds from insert to done: half of the rows (p50), and 99 of 100 (p99), took at most this long. */
+  /**
+   * Seconds from insert to done: half of the rows (p50), and 99 of 100 (p99), took at most this
+   * long.
+   */
   readonly waits: readonly Series[];
   /** Age of the oldest pending row, in seconds. */
   readonly oldestPending: readonly Series[];
@@ -65,7 +71,10 @@ export interface Trends {
 /** Outcomes of attempts, in the order of the charts. */
 const outcomes = ['done', 'pending', 'unknown', 'dead'] as const;
 
-/** Returns the beginning of the first step, if the last one is under way. Steps begin at multiples of their length. */
+/**
+ * Returns the beginning of the first step, if the last one is under way. Steps begin at multiples
+ * of their length.
+ */
 export function findFirstStep(
   now: Date,
   { minutes, count }: Pick<Steps, 'minutes' | 'count'>,
@@ -132,7 +141,10 @@ export function buildTrends(
   };
 }
 
-/** Finds a percentile of waiting times in seconds; null without counts. Span n counts from 2^(n/4) to 2^((n+1)/4) ms. */
+/**
+ * Finds a percentile of waiting times in seconds; null without counts. Span n counts from 2^(n/4)
+ * to 2^((n+1)/4) ms.
+ */
 export function findPercentile(counts: ReadonlyMap<number, number>, share: number): number | null {
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;

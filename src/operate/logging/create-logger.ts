@@ -5,8 +5,8 @@ import { errorFields, type Logger } from '../../core/logger.ts';
 import { removeQuotes, toVisible } from '../../core/quote.ts';
 
 /**
- * Creates the logger of a command. Without LOG_PRETTY, lines are formatted for people only if standard output is a
- * terminal. The formatter is loaded only if it is used.
+ * Creates the logger of a command. Without LOG_PRETTY, lines are formatted for people only if
+ * standard output is a terminal. The formatter is loaded only if it is used.
  */
 export async function openLogger({
   LOG_LEVEL: level,
@@ -17,7 +17,10 @@ export async function openLogger({
   return createLogger(level, pinoPretty({ colorize: wantsColours(), sync: true }));
 }
 
-/** Creates a logger that writes one JSON line per event, with the fields that create-logger.ts knows. */
+/**
+ * Creates a logger that writes one JSON line per event, with the fields that create-logger.ts
+ * knows.
+ */
 export function createLogger(
   level: string,
   destination: pino.DestinationStream = pino.destination(1),
@@ -30,7 +33,8 @@ export function createLogger(
     formatters: {
       level: (label) => ({ level: label }),
     },
-    // Every line passes here, also a line of a library, and a message that our code writes by mistake.
+    // Every line passes here, also a line of a library, and a message that our code writes by
+    // mistake.
     hooks: {
       logMethod([fields], method) {
         method.call(this, toFields(fields));
@@ -40,7 +44,10 @@ export function createLogger(
   return pino(options, destination);
 }
 
-/** Returns the ids of the current span, by the names that OpenTelemetry gives them in logs. Without an SDK there is none. */
+/**
+ * Returns the ids of the current span, by the names that OpenTelemetry gives them in logs. Without
+ * an SDK there is none.
+ */
 function readSpanIds(): object {
   const span = trace.getActiveSpan()?.spanContext();
   return span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId };
@@ -58,8 +65,8 @@ function toFields(given: unknown): Record<string, unknown> {
 const wantsColours = () => process.stdout.isTTY && process.stdout.hasColors();
 
 /**
- * Every field that a log line may have, and its meaning. If an SDK of OpenTelemetry is loaded, the logger adds trace_id
- * and span_id.
+ * Every field that a log line may have, and its meaning. If an SDK of OpenTelemetry is loaded, the
+ * logger adds trace_id and span_id.
  */
 const logFields = {
   event: 'what happened; docs/operations.md lists them',
@@ -116,7 +123,10 @@ const logFields = {
 
 const known = new Set(Object.keys(logFields));
 
-/** Returns the fields of an object that may be logged. The names of all others are listed in `leftOut`. */
+/**
+ * Returns the fields of an object that may be logged. The names of all others are listed in
+ * `leftOut`.
+ */
 export function pickLogFields(fields: Record<string, unknown>): Record<string, unknown> {
   const entries = Object.entries(fields).filter(([name]) => known.has(name));
   const unknown = Object.keys(fields).filter((name) => !known.has(name));
@@ -127,7 +137,10 @@ export function pickLogFields(fields: Record<string, unknown>): Record<string, u
   };
 }
 
-/** Returns a value as it may be logged: texts without quotations and hidden characters, and lists. Objects are left out, except dates. */
+/**
+ * Returns a value as it may be logged: texts without quotations and hidden characters, and lists.
+ * Objects are left out, except dates.
+ */
 function toLoggableValue(value: unknown): unknown {
   if (typeof value === 'string') return toVisible(removeQuotes(value));
   if (Array.isArray(value)) return value.map(toLoggableValue);

@@ -158,7 +158,8 @@ class StateMetrics {
     this.#set('notify_queue_ratio', {}, snapshot.notifyQueue);
     const now = snapshot.now.getTime();
     for (const row of snapshot.streams) this.#setStream(row, now);
-    // Only scheduled jobs: the state of any other job never changes, so an alert about it would never end.
+    // Only scheduled jobs: the state of any other job never changes, so an alert about it would
+    // never end.
     for (const row of snapshot.jobs.filter(({ client, job }) => isScheduled(client, job))) {
       const labels = { client: row.client, job: row.job };
       for (const [name, , value] of jobGauges) this.#set(name, labels, value(row));
@@ -218,7 +219,8 @@ class StateMetrics {
     if (database !== null) this.#set('database_changed', {}, Number(database.change !== 'none'));
     for (const health of holds) {
       const { client, kind, code, sendWindow } = health;
-      // A kind with a send window of one row has had no success yet. A client with one has answered again.
+      // A kind with a send window of one row has had no success yet. A client with one has answered
+      // again.
       const isUnproven = kind !== '' && sendWindow === 1;
       this.#set('push_held', { client, kind, code }, Number(isHeld(health) || isUnproven));
     }
@@ -270,7 +272,10 @@ export interface MetricSources {
   >;
 }
 
-/** All metrics of a worker: the work of its process, and the current state. Without the database, only the work is known. */
+/**
+ * All metrics of a worker: the work of its process, and the current state. Without the database,
+ * only the work is known.
+ */
 export class Metrics {
   readonly #sources: MetricSources;
   readonly #state = new StateMetrics();

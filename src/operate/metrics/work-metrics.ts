@@ -1,11 +1,17 @@
-/** Metrics of the work of this process, for Prometheus. Labels hold only names from the configuration and the code. */
+/**
+ * Metrics of the work of this process, for Prometheus. Labels hold only names from the
+ * configuration and the code.
+ */
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Settlement } from '../../push/sql/settle-rows.ts';
 import type { RunReport } from '../../schedule/run.ts';
 import type { Exchange } from '../../service/transport/http.ts';
 
-/** Upper bounds in seconds. A page of a list takes tens of milliseconds; the longest timeout is ten minutes. */
+/**
+ * Upper bounds in seconds. A page of a list takes tens of milliseconds; the longest timeout is ten
+ * minutes.
+ */
 const requestBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const runBuckets = [0.1, 0.5, 1, 5, 15, 60, 300, 1_800];
 /** Interval in which the lag of the event loop is sampled; `nodejs_eventloop_lag_*` contains it. */
@@ -25,7 +31,9 @@ const exactStatuses = new Set([
   '503',
 ]);
 
-/** Counters and histograms since the start of this process. Every label has a bounded set of values. */
+/**
+ * Counters and histograms since the start of this process. Every label has a bounded set of values.
+ */
 export class WorkMetrics {
   readonly registry = new Registry();
   readonly #kinds: ReadonlySet<string>;
@@ -76,7 +84,10 @@ export class WorkMetrics {
     requestBuckets,
   );
 
-  /** @param kinds known kinds of outbox rows. The ERP may write anything into a row; other kinds count as `unknown` */
+  /**
+   * @param kinds known kinds of outbox rows. The ERP may write anything into a row; other kinds
+   * count as `unknown`
+   */
   constructor(version: string, kinds: readonly string[]) {
     this.#kinds = new Set(kinds);
     collectDefaultMetrics({

@@ -13,11 +13,11 @@ const rereadJobs = ['refresh-settings', 'pull-parcels', 'pull-stock'];
 
 /**
  * Accepts another identity for a client. Runs under way are abandoned.
- * @param keepCursors true: it is the same account at another address. Otherwise everything is read again from the
- *   beginning, because the cursors of one service mean nothing to another.
+ * @param keepCursors true: it is the same account at another address. Otherwise everything is read
+ *   again from the beginning, because the cursors of one service mean nothing to another.
  * @param by the operator, for the audit
- * @returns also the numbers of pending outbox rows, which will be sent to the new service, and of rows that are dead now
- *   because their outcome at the former service is unknown: a person decides
+ * @returns also the numbers of pending outbox rows, which will be sent to the new service, and of
+ *   rows that are dead now because their outcome at the former service is unknown: a person decides
  */
 export async function acceptIdentity(
   db: Database,
@@ -30,7 +30,8 @@ export async function acceptIdentity(
       .selectFrom('sync.clients')
       .select(['identity', 'base_url'])
       .where('client', '=', client)
-      // Claims, runs that begin and settlements wait for this, or this for them (isAcceptedUntilCommit).
+      // Claims, runs that begin and settlements wait for this, or this for them
+      // (isAcceptedUntilCommit).
       .forUpdate()
       .executeTakeFirst();
     const result = { formerBaseUrl: former?.base_url ?? null, waitingRows: 0, deadRows: 0 };
@@ -92,7 +93,10 @@ async function storeIdentity(
     .execute();
 }
 
-/** Ends the leases of all runs of a client, so that they cannot write any more. Their jobs are due again. */
+/**
+ * Ends the leases of all runs of a client, so that they cannot write any more. Their jobs are due
+ * again.
+ */
 async function abandonRuns(trx: Transaction<DB>, client: string): Promise<void> {
   const cut = await trx
     .updateTable('sync.leases')
@@ -105,8 +109,9 @@ async function abandonRuns(trx: Transaction<DB>, client: string): Promise<void> 
 }
 
 /**
- * Marks rows dead that were or may have been sent to the former service: a look-up at another service would not find
- * them, and they would be sent again. A person decides. Rows that were certainly not sent become pending again.
+ * Marks rows dead that were or may have been sent to the former service: a look-up at another
+ * service would not find them, and they would be sent again. A person decides. Rows that were
+ * certainly not sent become pending again.
  * @returns the number of rows that are dead now
  */
 async function markUnsettledDead(
@@ -149,16 +154,18 @@ async function markUnsettledDead(
   return rows.length;
 }
 
-/** Copies the gates to the new identity: the same account must not be called sooner because its address has changed. */
+/**
+ * Copies the gates to the new identity: the same account must not be called sooner because its
+ * address has changed.
+ */
 async function copyGates(trx: Transaction<DB>, former: string, identity: string): Promise<void> {
   await sql`
     insert into sync.gates as g (gate, identity, client, next_at, taken_at, finished_at)
     select gate, ${identity}, client, next_at, taken_at, finished_at
     from sync.gates
     where identity = ${former}
-    on conflict (gate, identity) do update set next_at = greatest(g.next_at, excluded.next_at)`.execute(
-    trx,
-  );
+    on conflict (gate, identity) do update set next_at = greatest(g.next_at,
+      excluded.next_at)`.execute(trx);
 }
 
 const forgottenTables = [
@@ -177,15 +184,15 @@ const forgottenTables = [
 ] as const;
 
 /**
- * Deletes the state of the client's streams, and marks service lists and return authorizations of the former service. Pushes
- * and replays would take them for those of the new one.
+ * Deletes the state of the client's streams, and marks service lists and return authorizations of
+ * the former service. Pushes and replays would take them for those of the new one.
  * @returns the changes for the feed
  */
 async function forgetService(trx: Transaction<DB>, client: string): Promise<Change[]> {
   for (const table of forgottenTables)
     await trx.deleteFrom(table).where('client', '=', client).execute();
-  // Pushes find ids by codes of the service lists, and return authorizations by references. Those of the former service are not
-  // valid at the new one.
+  // Pushes find ids by codes of the service lists, and return authorizations by references. Those
+  // of the former service are not valid at the new one.
   const returns = await trx
     .updateTable('fulfilment.return_merchandise_authorizations')
     .set({ unlisted_since: sql<Date>`now()` })

@@ -1,4 +1,7 @@
-/** Sessions at the admin pages (`sync.admin_sessions`). A logout deletes its session, so that every worker knows. */
+/**
+ * Sessions at the admin pages (`sync.admin_sessions`). A logout deletes its session, so that every
+ * worker knows.
+ */
 
 import { randomBytes } from 'node:crypto';
 import { type Kysely, sql } from 'kysely';
@@ -42,7 +45,10 @@ export async function endSession(db: Kysely<DB>, id: string): Promise<void> {
     where id = ${id}`.execute(db);
 }
 
-/** Returns a random secret of 32 bytes that all workers of this database share. Creates it if there is none. */
+/**
+ * Returns a random secret of 32 bytes that all workers of this database share. Creates it if there
+ * is none.
+ */
 export async function readAdminSecret(db: Kysely<DB>, purpose: string): Promise<Buffer> {
   const { rows } = await sql<{ secret: Buffer }>`
     with created as (

@@ -42,8 +42,8 @@ export interface DeliveryClaim {
 }
 
 /**
- * Claims deliveries that are due and first in their lanes, as many as the receiver has places. Of a receiver that is away,
- * one at a time tries whether it is back.
+ * Claims deliveries that are due and first in their lanes, as many as the receiver has places. Of a
+ * receiver that is away, one at a time tries whether it is back.
  */
 export async function claimDeliveries(
   db: Kysely<DB>,
@@ -68,13 +68,16 @@ async function readState(
   receiver: string,
 ): Promise<(ReceiverState & { isDue: boolean }) | null> {
   const { rows } = await sql<ReceiverState & { isDue: boolean }>`
-    select away_since is not null as "isAway", failures, places, coalesce(next_at <= clock_timestamp(), true) as "isDue"
+    select away_since is not null as "isAway", failures, places,
+      coalesce(next_at <= clock_timestamp(), true) as "isDue"
     from sync.receivers
     where name = ${receiver}`.execute(db);
   return rows[0] ?? null;
 }
 
-/** Finds the due deliveries of each turn, at most `most` new ones and `most` that were tried before. */
+/**
+ * Finds the due deliveries of each turn, at most `most` new ones and `most` that were tried before.
+ */
 async function findDue(
   db: Kysely<DB>,
   receiver: string,
@@ -92,7 +95,8 @@ async function findDue(
       from (
         select d.id
         from sync.deliveries d
-        where d.receiver = ${receiver} and d.turn = t.turn and ${tries} and d.next_at <= statement_timestamp()
+        where d.receiver = ${receiver} and d.turn = t.turn and ${tries}
+          and d.next_at <= statement_timestamp()
         order by ${order}
         limit ${most}
       ) d
@@ -111,7 +115,8 @@ async function findDue(
       union all
       select n.turn
       from t
-      cross join lateral (select least(${next(sql`t.turn`, fresh)}, ${next(sql`t.turn`, again)}) as turn) n
+      cross join lateral (select least(${next(sql`t.turn`, fresh)}, ${next(sql`t.turn`, again)})
+        as turn) n
       where n.turn is not null
     )
     ${select(true, fresh)}
@@ -145,10 +150,10 @@ async function markClaimed(
     set tries = d.tries + 1, next_at = statement_timestamp() + make_interval(secs => ${leaseMs / 1_000})
     from free f
     where d.id = f.id
-    returning d.id::text as id, d.message_id::text as "messageId", d.type, d.client, d.turn, d.lane, d.tries,
-      (extract(epoch from clock_timestamp() - d.created_at) * 1000)::float8 as "ageMs", d.body::text as body`.execute(
-    db,
-  );
+    returning d.id::text as id, d.message_id::text as "messageId", d.type, d.client, d.turn, d.lane,
+      d.tries,
+      (extract(epoch from clock_timestamp() - d.created_at) * 1000)::float8 as "ageMs",
+        d.body::text as body`.execute(db);
   return rows.toSorted((one, other) => Number(one.id) - Number(other.id));
 }
 
@@ -195,7 +200,8 @@ async function endDelivery(
   // If another worker has taken it over, only its success counts.
   await sql`
     update sync.deliveries
-    set status = ${end.status}, finished_at = case when ${delayMs}::float8 is null then clock_timestamp() end,
+    set status = ${end.status}, finished_at = case when ${delayMs}::float8 is null
+      then clock_timestamp() end,
       next_at = clock_timestamp() + make_interval(secs => ${delayMs}::float8 / 1000),
       last_error_code = ${failure?.code ?? null}, last_error = ${failure?.error ?? null}
     where id = ${delivery.id} and status = 'waiting'
@@ -212,7 +218,8 @@ async function storeState(
     update sync.receivers
     set failures = ${failures}, places = ${places},
       away_since = case when ${isAway}::boolean then coalesce(away_since, clock_timestamp()) end,
-      next_at = case when ${isAway}::boolean then clock_timestamp() + make_interval(secs => ${delayMs / 1_000}) end,
+      next_at = case when ${isAway}::boolean
+        then clock_timestamp() + make_interval(secs => ${delayMs / 1_000}) end,
       last_error = case when ${isAway}::boolean then ${failure?.error ?? null} end
     where name = ${receiver}`.execute(trx);
 }

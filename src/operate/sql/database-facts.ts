@@ -5,7 +5,10 @@ import type { DB } from '../../db/generated/tables.ts';
 export interface ServerFacts {
   readonly version: string;
   readonly encoding: string;
-  /** Settings with which a crash or a broken disk damages data, as `name = value`. No session can change them. */
+  /**
+   * Settings with which a crash or a broken disk damages data, as `name = value`. No session can
+   * change them.
+   */
   readonly unsafeSettings: readonly string[];
   /** Milliseconds since 1970, by the server's clock. */
   readonly nowMs: number;
@@ -24,12 +27,14 @@ export async function readServerFacts(db: Kysely<DB>): Promise<ServerFacts> {
     select array(
         select format('%s = %s', s.name, s.setting)
         from pg_settings s
-        where (s.name, s.setting) in (('fsync', 'off'), ('full_page_writes', 'off'), ('zero_damaged_pages', 'on'),
+        where (s.name, s.setting) in (('fsync', 'off'), ('full_page_writes', 'off'),
+          ('zero_damaged_pages', 'on'),
           ('ignore_checksum_failure', 'on'))
         order by s.name) as "unsafeSettings",
       current_setting('server_version') as version, current_setting('server_encoding') as encoding,
       extract(epoch from clock_timestamp())::float8 * 1000 as "nowMs",
-      (pg_is_in_recovery() or current_setting('default_transaction_read_only')::boolean) as "readOnly",
+      (pg_is_in_recovery() or current_setting('default_transaction_read_only')::boolean)
+        as "readOnly",
       current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
         - coalesce(current_setting('reserved_connections', true)::int, 0) as "maxConnections",
       (select sum(numbackends)::int from pg_stat_database) as connections,
@@ -55,7 +60,10 @@ export async function readUnusableSchemas(db: Kysely<DB>): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** Reads which rights on our tables and sequences the current role lacks, of those that workers need. */
+/**
+ * Reads which rights on our tables and sequences the current role lacks, of those that workers
+ * need.
+ */
 export async function readMissingGrants(db: Kysely<DB>): Promise<string[]> {
   const { rows } = await sql<{ missing: string }>`
     select format('%s on %I.%I', p.privilege, n.nspname, c.relname) as missing
@@ -75,8 +83,8 @@ export async function readMissingGrants(db: Kysely<DB>): Promise<string[]> {
 }
 
 /**
- * Reads which roles for the ERP are missing or have no grants. One reason: the role that migrated was not allowed to
- * create roles.
+ * Reads which roles for the ERP are missing or have no grants. One reason: the role that migrated
+ * was not allowed to create roles.
  */
 export async function readMissingRoles(db: Kysely<DB>): Promise<string[]> {
   const { rows } = await sql<{ role: string }>`
@@ -89,10 +97,16 @@ export async function readMissingRoles(db: Kysely<DB>): Promise<string[]> {
   return rows.map(({ role }) => role);
 }
 
-/** Number of articles in stock_watch of one client, or (null) of all clients that no worker has ever had. */
+/**
+ * Number of articles in stock_watch of one client, or (null) of all clients that no worker has ever
+ * had.
+ */
 export type WatchedArticles = Awaited<ReturnType<typeof countWatchedArticles>>[number];
 
-/** Counts the watched articles of each client that has any. The ERP may insert articles for any number of names. */
+/**
+ * Counts the watched articles of each client that has any. The ERP may insert articles for any
+ * number of names.
+ */
 export async function countWatchedArticles(db: Kysely<DB>) {
   return db
     .selectFrom('sync.watched_articles as w')

@@ -31,7 +31,10 @@ const laneSet = (lanes: readonly Lane[]) => {
     as l (receiver, lane)`;
 };
 
-/** Returns a function that tells whether a delivery waits in one of these lanes. Lock their receivers before. */
+/**
+ * Returns a function that tells whether a delivery waits in one of these lanes. Lock their
+ * receivers before.
+ */
 export async function findWaitingLanes(
   trx: Transaction<DB>,
   lanes: readonly Lane[],
@@ -47,8 +50,8 @@ export async function findWaitingLanes(
 }
 
 /**
- * Adds deliveries, in this order. One that is first in its lane is due; the others wait behind it. Lock their receivers
- * before.
+ * Adds deliveries, in this order. One that is first in its lane is due; the others wait behind it.
+ * Lock their receivers before.
  * @param isWaiting tells whether a delivery waits in a lane
  */
 export async function insertDeliveries(
@@ -66,18 +69,24 @@ export async function insertDeliveries(
   });
   await sql`
     insert into sync.deliveries
-      (receiver, type, client, turn, lane, source_id, source_key, number, body, happened_at, not_before, next_at)
-    select n.receiver, n.type, n.client, n.turn, n.lane, n."sourceId", n."sourceKey", n.number, n.body, n."happenedAt",
+      (receiver, type, client, turn, lane, source_id, source_key, number, body, happened_at,
+        not_before, next_at)
+    select n.receiver, n.type, n.client, n.turn, n.lane, n."sourceId", n."sourceKey", n.number,
+      n.body, n."happenedAt",
       case when n."delayMs" > 0 then s.starts_at end, case when n."isHead" then s.starts_at end
     from json_array_elements(${JSON.stringify(rows)}::json) with ordinality as e (value, place)
     cross join lateral json_to_record(e.value) as n (
-      receiver text, type text, client text, turn text, lane text, "sourceId" bigint, "sourceKey" text, number text,
+      receiver text, type text, client text, turn text, lane text, "sourceId" bigint,
+        "sourceKey" text, number text,
       body jsonb, "happenedAt" timestamptz, "delayMs" float8, "isHead" boolean)
     cross join lateral (select now() + make_interval(secs => n."delayMs" / 1000) as starts_at) s
     order by e.place`.execute(trx);
 }
 
-/** Makes the first waiting delivery of each of these lanes due, unless it has a time already. Lock their receivers before. */
+/**
+ * Makes the first waiting delivery of each of these lanes due, unless it has a time already. Lock
+ * their receivers before.
+ */
 export async function promoteHeads(trx: Transaction<DB>, lanes: readonly Lane[]): Promise<void> {
   if (lanes.length === 0) return;
   await sql`

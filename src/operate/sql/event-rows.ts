@@ -3,8 +3,8 @@ import type { Database } from '../../db/pool.ts';
 import { findPersonalColumns } from '../../pull/sql/erasures.ts';
 
 /**
- * Reads what is posted of an event: type, timestamp, and data with the row as it is now, as JSON text; null if the delivery was
- * deleted.
+ * Reads what is posted of an event: type, timestamp, and data with the row as it is now, as JSON
+ * text; null if the delivery was deleted.
  * @param id id of the delivery
  * @param personalData true if names, addresses and other personal data are posted
  */
@@ -20,14 +20,18 @@ export async function readEventBody(
 const selectBody = (id: string, personalData: boolean) =>
   sql<{ body: string }>`
     select json_build_object(
-        'type', e.type, 'timestamp', to_char(e.happened_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+        'type', e.type, 'timestamp', to_char(e.happened_at at time zone 'UTC',
+          'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
         'data', json_build_object('client', e.client, 'id', coalesce(r.id, e.source_id),
           'number', coalesce(r.number, e.number), 'row', r.row))::text as body
     from sync.deliveries e
     left join lateral (${selectRow(personalData)}) r on true
     where e.id = ${id}`;
 
-/** SQL: the row that event `e` is about, as it is now, with the id and number that a receiver knows it by. */
+/**
+ * SQL: the row that event `e` is about, as it is now, with the id and number that a receiver knows
+ * it by.
+ */
 function selectRow(personalData: boolean): RawBuilder<unknown> {
   const row = (alias: string, table: string) =>
     sql`to_jsonb(${sql.ref(alias)}) - ${findHidden(table, personalData)}::text[]`;
@@ -45,16 +49,21 @@ function selectRow(personalData: boolean): RawBuilder<unknown> {
           where i.client = o.client and i.order_id = o.id)) as row
       from fulfilment.outbox x
       join fulfilment.orders o on o.client = x.client
-        and o.id = case when x.result ->> 'orderId' ~ '^\\d{1,18}$' then (x.result ->> 'orderId')::bigint end
+        and o.id = case when x.result ->> 'orderId' ~ '^\\d{1,18}$'
+          then (x.result ->> 'orderId')::bigint end
       where e.type = 'order.accepted' and x.id = e.source_id
       union all
-      select x.id, x.reference, jsonb_build_object('id', x.id, 'kind', x.kind, 'reference', x.reference,
-          'status', x.status, 'attempts', x.attempts, 'created_at', x.created_at, 'finished_at', x.finished_at)
-          || case when ${personalData}::boolean then jsonb_build_object('last_error', x.last_error) else '{}' end
+      select x.id, x.reference, jsonb_build_object('id', x.id, 'kind', x.kind, 'reference',
+        x.reference,
+          'status', x.status, 'attempts', x.attempts, 'created_at', x.created_at, 'finished_at',
+            x.finished_at)
+          || case when ${personalData}::boolean then jsonb_build_object('last_error', x.last_error)
+            else '{}' end
       from fulfilment.outbox x
       where e.type = 'order.rejected' and x.id = e.source_id
       union all
-      select s.id, s.external_order_number, ${row('s', 'shipment_overview')} || jsonb_build_object('items', (
+      select s.id, s.external_order_number,
+        ${row('s', 'shipment_overview')} || jsonb_build_object('items', (
           select coalesce(jsonb_agg(${row('i', 'shipment_items')} order by i.id), '[]')
           from fulfilment.shipment_items i
           where i.client = s.client and i.shipment_id = s.id), 'parcels', (
@@ -88,7 +97,10 @@ function selectRow(personalData: boolean): RawBuilder<unknown> {
       where e.type = 'stock.changed' and t.client = e.client and t.sku = e.source_key`;
 }
 
-/** Returns the columns of a table that are not posted: the resource as received, and those with personal data. */
+/**
+ * Returns the columns of a table that are not posted: the resource as received, and those with
+ * personal data.
+ */
 function findHidden(table: string, personalData: boolean): readonly string[] {
   if (personalData) return ['raw'];
   return [...new Set(['raw', ...findPersonalColumns(table)])];

@@ -4,9 +4,9 @@ import { sql } from 'kysely';
 import type { Database } from '../../db/pool.ts';
 
 /**
- * The state of one job of one client. Times are by the database's clock; the lag is the number of seconds since the last
- * success. `failingSince` is the end of the first of its consecutive failures; `failedAlone` is true if it failed again after
- * a poll of another stream was done.
+ * The state of one job of one client. Times are by the database's clock; the lag is the number of
+ * seconds since the last success. `failingSince` is the end of the first of its consecutive
+ * failures; `failedAlone` is true if it failed again after a poll of another stream was done.
  */
 export type JobStatus = Awaited<ReturnType<typeof readJobStatus>>[number];
 

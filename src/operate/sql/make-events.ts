@@ -21,14 +21,17 @@ const maxChanges = 500;
 /** No events are made for a receiver that has been away for this time. */
 const goneAfter = sql`interval '7 days'`;
 
-/** The result of reading the feed. `missed`: it no longer had all changes, and events continue with the newest. */
+/**
+ * The result of reading the feed. `missed`: it no longer had all changes, and events continue with
+ * the newest.
+ */
 export type MadeEvents =
   | { readonly missed: true }
   | { readonly missed: false; readonly more: boolean };
 
 /**
- * Makes events from the next changes of the feed, in the transaction that moves the checkpoint. Several workers make each
- * event once: one makes them, and the others do not wait for it.
+ * Makes events from the next changes of the feed, in the transaction that moves the checkpoint.
+ * Several workers make each event once: one makes them, and the others do not wait for it.
  */
 export async function makeEvents(db: Database): Promise<MadeEvents> {
   try {
@@ -68,7 +71,10 @@ async function makeNext(trx: Transaction<DB>): Promise<number> {
   return span.changes;
 }
 
-/** Locks the checkpoint, and returns the next changes; null if there are none, or if another worker makes events. */
+/**
+ * Locks the checkpoint, and returns the next changes; null if there are none, or if another worker
+ * makes events.
+ */
 async function takeChanges(
   trx: Transaction<DB>,
 ): Promise<(FeedSpan & { readonly changes: number }) | null> {
@@ -97,14 +103,18 @@ const selectChanges = ({ after, last }: FeedSpan) => sql`
       from fulfilment.changes c
       where c.seq > ${after} and c.seq <= ${last}`;
 
-/** SQL: true if the change `b` came after the first load of its stream. What that creates is old, and makes no events. */
+/**
+ * SQL: true if the change `b` came after the first load of its stream. What that creates is old,
+ * and makes no events.
+ */
 const isLoaded = (stream: string) => sql`exists (
         select from sync.freshness f
         where f.client = b.client and f.stream = ${stream} and f.loaded_at < b.changed_at)`;
 
 /** SQL: the newest date of a stream of the client of the change `b`, as the service dates it. */
 const newestOf = (stream: string) => sql`(
-        select f.newest_source_at from sync.freshness f where f.client = b.client and f.stream = ${stream})`;
+        select f.newest_source_at from sync.freshness f where f.client = b.client
+          and f.stream = ${stream})`;
 
 /** SQL: the names of a package and of its shipment in the feed. */
 const shipmentIdOf = sql`case when b.entity in ('parcels', 'track_traces') then split_part(b.key, ':', 1)::bigint end`;
@@ -112,34 +122,47 @@ const packageOf = sql`substr(b.key, position(':' in b.key) + 1)`;
 
 /** SQL: the order of a change `b` that the service took, or whose row was given up. */
 const findOrderFact = sql`
-      select case o.status when 'done' then 'order.accepted' else 'order.rejected' end as type, o.id as source_id,
+      select case o.status when 'done' then 'order.accepted' else 'order.rejected' end as type,
+        o.id as source_id,
         null as source_key, o.reference as number,
-        case when o.result ->> 'orderId' ~ '^\\d{1,18}$' then (o.result ->> 'orderId')::bigint end as order_id,
-        true as is_of_order, b.changed_at as happened_at, null::timestamptz as newest_at, true as has_parcels
+        case when o.result ->> 'orderId' ~ '^\\d{1,18}$' then (o.result ->> 'orderId')::bigint
+          end as order_id,
+        true as is_of_order, b.changed_at as happened_at, null::timestamptz as newest_at,
+          true as has_parcels
       from fulfilment.outbox o
       where b.entity = 'outbox' and o.id = b.id and o.kind in ('order.create', 'order.replace')
         and o.status in ('done', 'dead')`;
 
-/** SQL: the states of a shipment. Each one that was seen has a row of its own, also if the next one came at once. */
+/**
+ * SQL: the states of a shipment. Each one that was seen has a row of its own, also if the next one
+ * came at once.
+ */
 const findShipmentFacts = sql`
       select distinct t.type, s.id, null, r.external_order_number, s.order_id, true,
         case when t.type = 'shipment.shipped' then sync.real_time(s.shipped_on)
-          when t.type = 'shipment.created' or b.operation = 'created' then sync.real_time(s.ready_to_pick_on)
+          when t.type = 'shipment.created'
+            or b.operation = 'created' then sync.real_time(s.ready_to_pick_on)
           else b.changed_at end,
         ${newestOf('shipments')}, exists (
           select from fulfilment.parcels p where p.client = s.client and p.shipment_id = s.id)
       from fulfilment.shipments s
-      join fulfilment.shipment_events e on e.client = s.client and e.shipment_id = s.id and e.seen_at = b.changed_at
+      join fulfilment.shipment_events e on e.client = s.client and e.shipment_id = s.id
+        and e.seen_at = b.changed_at
       left join fulfilment.orders r on r.client = s.client and r.id = s.order_id
       cross join lateral (
         select 'shipment.created' as type where b.operation = 'created'
         union all
         select case e.status when 'SHIPPED' then 'shipment.shipped' else 'shipment.error' end
-        where e.status in ('SHIPPED', 'ERROR') and (b.operation = 'created' or 'status' = any(b.changed_columns))
+        where e.status in ('SHIPPED', 'ERROR')
+          and (b.operation = 'created' or 'status' = any(b.changed_columns))
       ) t
-      where b.entity = 'shipments' and s.client = b.client and s.id = b.id and ${isLoaded('shipments')}`;
+      where b.entity = 'shipments' and s.client = b.client and s.id = b.id
+        and ${isLoaded('shipments')}`;
 
-/** SQL: returns, inbounds and stock. A return that is processed on a day may be processed until its end. */
+/**
+ * SQL: returns, inbounds and stock. A return that is processed on a day may be processed until its
+ * end.
+ */
 const findOtherFacts = sql`
       select 'return.processed', r.id, null, r.external_order_number, r.order_id,
         r.order_id is not null or r.external_order_number is not null,
@@ -149,7 +172,8 @@ const findOtherFacts = sql`
         and (b.operation = 'created' or 'processed_on' = any(b.changed_columns))
         and sync.real_day(r.processed_on) is not null and ${isLoaded('return-items')}
       union all
-      select 'inbound.completed', i.id, null, i.reference, null, false, sync.real_time(i.completed_on), ${newestOf('inbounds')}, true
+      select 'inbound.completed', i.id, null, i.reference, null, false,
+        sync.real_time(i.completed_on), ${newestOf('inbounds')}, true
       from fulfilment.inbounds i
       where b.entity = 'inbounds' and i.client = b.client and i.id = b.id
         and (b.operation = 'created' or 'status' = any(b.changed_columns))
@@ -159,14 +183,15 @@ const findOtherFacts = sql`
       where b.entity = 'stock_levels' and b.operation in ('created', 'updated')`;
 
 /**
- * SQL: packages that came, whose codes came, or that left the track-trace list. Packages of a shipment that the first load or
- * a backfill found come later than it, and are as old.
+ * SQL: packages that came, whose codes came, or that left the track-trace list. Packages of a
+ * shipment that the first load or a backfill found come later than it, and are as old.
  */
 const findPackageFacts = sql`
       select 'shipment.tracking_changed', s.id, null, r.external_order_number, s.order_id, true,
         b.changed_at, null, exists (
           select from fulfilment.shipment_events e
-          join sync.freshness f on f.client = e.client and f.stream = 'shipments' and f.loaded_at < e.seen_at
+          join sync.freshness f on f.client = e.client and f.stream = 'shipments'
+            and f.loaded_at < e.seen_at
           where e.client = s.client and e.shipment_id = s.id and e.status = 'SHIPPED'
             and e.seen_at < b.changed_at - make_interval(secs => ${parcelWaitMs / 1_000})
             and coalesce(sync.real_time(s.shipped_on), e.seen_at)
@@ -175,13 +200,17 @@ const findPackageFacts = sql`
       join fulfilment.shipments s on s.client = p.client and s.id = p.shipment_id
       left join fulfilment.orders r on r.client = s.client and r.id = s.order_id
       where b.entity = 'parcels' and p.client = b.client and p.shipment_id = ${shipmentIdOf}
-        and p.package_number = ${packageOf} and p.unlisted_since is null and (b.operation = 'created'
+        and p.package_number = ${packageOf} and p.unlisted_since is null
+          and (b.operation = 'created'
         or 'unlisted_since' = any(b.changed_columns)
-        or b.changed_columns && array['track_and_trace_code', 'track_and_trace_bar_code', 'tracking_number']
-          and coalesce(p.track_and_trace_code, p.track_and_trace_bar_code, p.tracking_number) is not null)
+        or b.changed_columns && array['track_and_trace_code', 'track_and_trace_bar_code',
+          'tracking_number']
+          and coalesce(p.track_and_trace_code, p.track_and_trace_bar_code,
+            p.tracking_number) is not null)
       union all
       select 'parcel.tracking_ended', t.shipment_id, coalesce(p.package_number, t.package_number),
-        coalesce(r.external_order_number, t.external_order_number), s.order_id, true, b.changed_at, null, true
+        coalesce(r.external_order_number, t.external_order_number), s.order_id, true, b.changed_at,
+          null, true
       from fulfilment.track_traces t
       -- An entry without a number is about all packages of the shipment that have no entry of their own.
       left join fulfilment.parcels p on t.package_number = '' and p.client = t.client
@@ -197,16 +226,19 @@ const findPackageFacts = sql`
 /** Reads the changes of a span that may be events. */
 async function readFacts(trx: Transaction<DB>, span: FeedSpan): Promise<EventFact[]> {
   const { rows } = await sql<EventFact>`
-    select f.type, b.client, exists (select from sync.clients k where k.client = b.client) as "isKnownClient",
+    select f.type, b.client, exists (select from sync.clients k where k.client = b.client)
+      as "isKnownClient",
       case when f.is_of_order and f.number is not null then ''
         when b.entity in ('parcels', 'track_traces') then 'shipments ' || split_part(b.key, ':', 1)
         else b.entity || ' ' || coalesce(b.id::text, b.key) end as source,
       f.source_id as "sourceId", f.source_key as "sourceKey", f.number,
       coalesce(f.order_id, (
-        select max(o.id) from fulfilment.orders o where o.client = b.client and o.external_order_number = f.number
+        select max(o.id) from fulfilment.orders o where o.client = b.client
+          and o.external_order_number = f.number
           and f.is_of_order)) as "orderId",
       b.changed_at as "changedAt", f.happened_at as "happenedAt", f.newest_at as "newestAt",
-      b.is_rescan as "isRescan", b.operation = 'created' as "isCreated", f.has_parcels as "hasParcels"
+      b.is_rescan as "isRescan", b.operation = 'created' as "isCreated",
+        f.has_parcels as "hasParcels"
     from (${selectChanges(span)}) b
     cross join lateral (
       ${findOrderFact} union all ${findShipmentFacts} union all ${findOtherFacts} union all ${findPackageFacts}
@@ -229,7 +261,10 @@ async function releaseShipped(trx: Transaction<DB>, span: FeedSpan): Promise<voi
       and d.status = 'waiting' and d.tries = 0 and d.not_before is not null`.execute(trx);
 }
 
-/** Plans and adds the events of facts. Nothing of the ERP is read from here on, so the receivers are locked for a short time. */
+/**
+ * Plans and adds the events of facts. Nothing of the ERP is read from here on, so the receivers are
+ * locked for a short time.
+ */
 async function addEvents(
   trx: Transaction<DB>,
   span: FeedSpan,
@@ -279,14 +314,18 @@ async function findStored(
   const ofSources = facts.filter(({ sourceId }) => sourceId !== null);
   const { rows } = await sql<StoredDelivery>`
     select d.receiver, d.client, d.type, d.source_id as "sourceId",
-      bool_or(d.tries > 0 or d.status <> 'waiting') as tried, bool_or(d.status = 'waiting' and d.tries = 0) as untried
+      bool_or(d.tries > 0 or d.status <> 'waiting') as tried,
+        bool_or(d.status = 'waiting' and d.tries = 0) as untried
     from (
       select distinct s.client, s.id, t.type
       from unnest(${ofSources.map(({ client }) => client)}::text[],
-        ${ofSources.map(({ sourceId }) => sourceId)}::bigint[], ${ofSources.map(({ type }) => type)}::text[])
+        ${ofSources.map(({ sourceId }) => sourceId)}::bigint[],
+          ${ofSources.map(({ type }) => type)}::text[])
         as s (client, id, of_type)
-      join (values ('return.processed', 'return.processed'), ('shipment.tracking_changed', 'shipment.tracking_changed'),
-        ('shipment.tracking_changed', 'shipment.shipped')) as t (of_type, type) on t.of_type = s.of_type
+      join (values ('return.processed', 'return.processed'),
+        ('shipment.tracking_changed', 'shipment.tracking_changed'),
+        ('shipment.tracking_changed', 'shipment.shipped')) as t (of_type, type)
+          on t.of_type = s.of_type
     ) s
     join sync.deliveries d on d.client = s.client and d.type = s.type and d.source_id = s.id
     group by d.receiver, d.client, d.type, d.source_id`.execute(trx);

@@ -1,4 +1,7 @@
-/** Open problems that are posted, and the checks that find them (`sync.alerts`, `sync.alert_checks`). */
+/**
+ * Open problems that are posted, and the checks that find them (`sync.alerts`,
+ * `sync.alert_checks`).
+ */
 
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
@@ -6,7 +9,10 @@ import type { Database } from '../../db/pool.ts';
 import { findWaitingLanes, insertDeliveries } from './delivery-lanes.ts';
 import { alertReceiver, lockReceivers } from './receivers.ts';
 
-/** A check that this worker may make. The scope is a client, or empty for problems that every worker sees alike. */
+/**
+ * A check that this worker may make. The scope is a client, or empty for problems that every worker
+ * sees alike.
+ */
 export interface AlertCheck {
   readonly scope: string;
   readonly number: number;
@@ -70,8 +76,8 @@ export async function takeAlertChecks(
 /**
  * Stores the result of checks in one transaction. A check that another worker has taken meanwhile,
  * because it is late, writes nothing.
- * @param decide receives the checks that are still valid, their open alerts, the database's clock and the number of
- * alerts and of posts that may still be added
+ * @param decide receives the checks that are still valid, their open alerts, the database's clock
+ *   and the number of alerts and of posts that may still be added
  */
 export async function storeAlertChecks(
   db: Database,
@@ -149,7 +155,8 @@ async function countAlerts(
   const { rows } = await sql<{ alerts: number; posts: number; now: Date }>`
     select
       (select count(*)::int from sync.alerts) as alerts,
-      (select count(*)::int from sync.deliveries where receiver = ${alertReceiver} and status = 'waiting') as posts,
+      (select count(*)::int from sync.deliveries where receiver = ${alertReceiver}
+        and status = 'waiting') as posts,
       clock_timestamp() as now`.execute(trx);
   const [row] = rows;
   if (row === undefined) throw new Error('A select without a condition returned no row');

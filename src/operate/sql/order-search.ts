@@ -7,20 +7,26 @@ export interface FoundOrder {
   readonly client: string;
   /** The order number: the present one, or the reference of an outbox row. */
   readonly number: string;
-  /** What was searched for: order number, order id, shipment id, parcel code, return reference or e-mail address. */
+  /**
+   * What was searched for: order number, order id, shipment id, parcel code, return reference or
+   * e-mail address.
+   */
   readonly foundBy: readonly string[];
 }
 
-/** The number of orders that a search returns, and whether it may use personal data: the e-mail address. */
+/**
+ * The number of orders that a search returns, and whether it may use personal data: the e-mail
+ * address.
+ */
 export interface OrderSearch {
   readonly limit: number;
   readonly byEmail: boolean;
 }
 
 /**
- * Finds orders by one text: an order number, the id of an order or shipment, a tracking code, the reference of an
- * announced return, or an e-mail address. Each way uses an index. Outbox rows are found only for clients that a worker
- * has had.
+ * Finds orders by one text: an order number, the id of an order or shipment, a tracking code, the
+ * reference of an announced return, or an e-mail address. Each way uses an index. Outbox rows are
+ * found only for clients that a worker has had.
  */
 export async function findOrders(
   db: Kysely<DB>,
@@ -30,7 +36,8 @@ export async function findOrders(
   const email = byEmail && text.includes('@') ? text : null;
   // Ids of the service are safe integers. A longer number is none.
   const id = /^\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : null;
-  // Each form is found by the index. Stored orders are found in any case, other numbers and codes in these.
+  // Each form is found by the index. Stored orders are found in any case, other numbers and codes
+  // in these.
   const forms = anyText([...new Set([text, text.toUpperCase(), text.toLowerCase()])]);
   const { rows } = await sql<FoundOrder>`
     with found as (
@@ -38,7 +45,8 @@ export async function findOrders(
        from sync.clients c
        cross join lateral (
          select o.client, o.reference from fulfilment.outbox o
-         where o.client = c.client and o.reference = ${forms} and o.family = 'order' order by o.id desc limit 1
+         where o.client = c.client and o.reference = ${forms} and o.family = 'order'
+           order by o.id desc limit 1
        ) o)
       union all
       (select r.client, r.external_order_number, 'order number'

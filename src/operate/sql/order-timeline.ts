@@ -17,11 +17,17 @@ export interface OrderEvent {
   /** True if the service tells only the day. */
   readonly isDay: boolean;
   readonly source: EventSource;
-  /** Number of the outbox row, order, line of the order, shipment or return; for a parcel the number of its shipment. */
+  /**
+   * Number of the outbox row, order, line of the order, shipment or return; for a parcel the number
+   * of its shipment.
+   */
   readonly id: number;
   /** What happened, such as inserted, sent, stored, shipped, status or unlisted. */
   readonly what: string;
-  /** The kind of a row, the outcome of an attempt, a quantity, or a status as the service tells it; null if there is none. */
+  /**
+   * The kind of a row, the outcome of an attempt, a quantity, or a status as the service tells it;
+   * null if there is none.
+   */
   readonly detail: string | null;
   /** Outbox: the reference of the row. Line: its article. Parcel: the number of the package. */
   readonly name: string | null;
@@ -29,7 +35,10 @@ export interface OrderEvent {
   readonly error: string | null;
 }
 
-/** Reads the latest events of an order, newest first. Under a former number, the order is found by its renames. */
+/**
+ * Reads the latest events of an order, newest first. Under a former number, the order is found by
+ * its renames.
+ */
 export async function readOrderTimeline(
   db: Kysely<DB>,
   client: string,

@@ -3,7 +3,10 @@ import type { Database } from '../../db/pool.ts';
 
 /** The state of a client's outbox: rows by status, and the ages of the oldest rows. */
 export interface OutboxStatus {
-  /** Null: all clients together that no worker has ever had. The ERP may insert rows for any number of names. */
+  /**
+   * Null: all clients together that no worker has ever had. The ERP may insert rows for any number
+   * of names.
+   */
   readonly client: string | null;
   readonly pending: number;
   readonly sending: number;
@@ -21,8 +24,8 @@ export interface OutboxStatus {
 }
 
 /**
- * Reads the state of the outbox of each client that a worker has had, and of all others together. Counts done rows of the
- * last day only.
+ * Reads the state of the outbox of each client that a worker has had, and of all others together.
+ * Counts done rows of the last day only.
  */
 export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
   const { rows } = await sql<OutboxStatus>`

@@ -28,14 +28,16 @@ const listRows = (table: string, parent: string, order = sql`c.id`) => sql`(
 
 /** SQL: the state of an order, its lines, its addresses and its shipments. */
 const orderParts = sql`(
-      select jsonb_build_object('state', v.state, 'problem_code', v.problem_code, 'problem', v.problem)
+      select jsonb_build_object('state', v.state, 'problem_code', v.problem_code, 'problem',
+        v.problem)
       from fulfilment.order_overview v
       where v.client = t.client and v.order_id = t.id
     ) || jsonb_build_object(
       'items', ${listRows('order_items', 'order_id')},
       'addresses', ${listRows('order_addresses', 'order_id', sql`c.role desc`)},
       'shipments', (
-        select coalesce(jsonb_agg(jsonb_build_object('id', s.id, 'status', s.status) order by s.id), '[]')
+        select coalesce(jsonb_agg(jsonb_build_object('id', s.id, 'status', s.status) order by s.id),
+          '[]')
         from fulfilment.shipments s
         where s.client = t.client and s.order_id = t.id))`;
 
@@ -49,7 +51,8 @@ const shipmentParts = sql`(
       'parcels', (
         select coalesce(jsonb_agg(jsonb_build_object(
           'package_number', p.package_number, 'track_and_trace_code', p.track_and_trace_code,
-          'tracking_url', p.tracking_url, 'current_track_trace_status', p.current_track_trace_status,
+          'tracking_url', p.tracking_url, 'current_track_trace_status',
+            p.current_track_trace_status,
           'unlisted_since', p.unlisted_since) order by p.package_number), '[]')
         from fulfilment.parcel_overview p
         where p.client = t.client and p.shipment_id = t.id))`;
@@ -165,10 +168,12 @@ interface FoundEntry {
 const entriesSearched = 5_000;
 
 /**
- * Reads the changes of one client after a place in the feed. Entries commit in the order of `seq`, so none is skipped.
- * @returns also `next`, up to which every entry of the client was returned, here or earlier; `has_more` is true if
- *   there may be more already
- * @throws a database error 22023 with the reason if entries after this place were pruned, or if it was never used
+ * Reads the changes of one client after a place in the feed. Entries commit in the order of `seq`,
+ * so none is skipped.
+ * @returns also `next`, up to which every entry of the client was returned, here or earlier;
+ *   `has_more` is true if there may be more already
+ * @throws a database error 22023 with the reason if entries after this place were pruned, or if it
+ *   was never used
  */
 export async function readClientChanges(
   db: Kysely<DB>,
@@ -200,7 +205,10 @@ export async function readClientChanges(
   return { changes, next, has_more: isCut || searched === entriesSearched };
 }
 
-/** Returns the place after the newest entry of the feed: a reader whose place is no longer kept continues there. */
+/**
+ * Returns the place after the newest entry of the feed: a reader whose place is no longer kept
+ * continues there.
+ */
 export async function readNewestSeq(db: Kysely<DB>): Promise<number> {
   const { rows } = await sql<{ seq: number }>`
     select greatest(

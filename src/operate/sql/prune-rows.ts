@@ -1,6 +1,7 @@
 /**
- * This folder: statements that concern all folders: retention, accepting another account, and secrets. Retention
- * deletes a bounded number of rows per step, and never deletes rows of resources.
+ * This folder: statements that concern all folders: retention, accepting another account, and
+ * secrets. Retention deletes a bounded number of rows per step, and never deletes rows of
+ * resources.
  */
 
 import { type RawBuilder, sql, type Transaction } from 'kysely';
@@ -11,7 +12,9 @@ import { unknownToService } from '../../pull/sql/rereads.ts';
 /** A table whose old rows are deleted. */
 export interface PruneTarget {
   readonly name: string;
-  /** Deletes at most `limit` rows that are older than `days`. Returns the number of deleted rows. */
+  /**
+   * Deletes at most `limit` rows that are older than `days`. Returns the number of deleted rows.
+   */
   readonly prune: (trx: Transaction<DB>, days: number, limit: number) => Promise<number>;
 }
 
@@ -19,7 +22,8 @@ export interface PruneTarget {
 const toCutoff = (days: number) => sql`now() - make_interval(days => ${days})`;
 
 /**
- * Makes the prune target of a table, from a condition on the age of row t. It skips rows that another worker deletes.
+ * Makes the prune target of a table, from a condition on the age of row t. It skips rows that
+ * another worker deletes.
  */
 function makePruneTarget(
   name: string,
@@ -38,7 +42,10 @@ function makePruneTarget(
   };
 }
 
-/** The prune target of the feed. It deletes from the beginning, up to the first entry that is not old. */
+/**
+ * The prune target of the feed. It deletes from the beginning, up to the first entry that is not
+ * old.
+ */
 const feedTarget: PruneTarget = {
   name: 'fulfilment.changes',
   prune: async (trx, days, limit) => {
@@ -53,7 +60,8 @@ const feedTarget: PruneTarget = {
         delete from fulfilment.changes c
         using first f
         where c.seq = f.seq and c.seq < coalesce(
-          (select min(y.seq) from first y where y.changed_at >= ${toCutoff(days)}), 9223372036854775807)
+          (select min(y.seq) from first y where y.changed_at >= ${toCutoff(days)}),
+            9223372036854775807)
         returning c.seq
       ), marked as (
         update sync.feed_mark
@@ -76,7 +84,10 @@ const eventTables = [
   'stock_events',
 ];
 
-/** All tables that grow with time. They are pruned for every client, also for clients that are no longer set up. */
+/**
+ * All tables that grow with time. They are pruned for every client, also for clients that are no
+ * longer set up.
+ */
 export const pruneTargets: readonly PruneTarget[] = [
   makePruneTarget('sync.runs', (days) => sql`t.finished_at < ${toCutoff(days)}`),
   makePruneTarget(
@@ -99,7 +110,8 @@ export const pruneTargets: readonly PruneTarget[] = [
     'sync.rescans',
     (days) => sql`t.finished_at < ${toCutoff(days)} and exists (
       select from sync.rescans l
-      where l.client = t.client and l.stream = t.stream and l.kind = t.kind and l.outcome = 'done' and l.id > t.id)`,
+      where l.client = t.client and l.stream = t.stream and l.kind = t.kind and l.outcome = 'done'
+        and l.id > t.id)`,
   ),
   // The look-ups of shipments that are too old to be requested again.
   makePruneTarget(
@@ -108,7 +120,8 @@ export const pruneTargets: readonly PruneTarget[] = [
   ),
   // Of clients that no worker has any more: nobody finds the end of these problems.
   makePruneTarget('sync.alerts', (days) => sql`t.seen_at < ${toCutoff(days)}`),
-  // Figures do not depend on the days: charts show a day in spans of 5 minutes, and a month in hours.
+  // Figures do not depend on the days: charts show a day in spans of 5 minutes, and a month in
+  // hours.
   makePruneTarget('sync.figures', () => sql`t.minutes = 5 and t.at < now() - interval '2 days'`),
   makePruneTarget('sync.figures', () => sql`t.minutes = 60 and t.at < now() - interval '32 days'`),
   // A program repeats a request within minutes.

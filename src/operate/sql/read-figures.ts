@@ -33,9 +33,11 @@ export async function readFigures(
 ): Promise<Figure[]> {
   const { rows } = await sql<Figure>`
     select f.measure, f.part,
-      extract(epoch from date_bin(make_interval(mins => ${stepMinutes}), f.at, timestamptz 'epoch'))::float8 * 1000
+      extract(epoch from date_bin(make_interval(mins => ${stepMinutes}), f.at,
+        timestamptz 'epoch'))::float8 * 1000
         as "atMs",
-      case when f.measure in ('oldest_pending', 'stream_age') then max(f.value) else sum(f.value) end as value
+      case when f.measure in ('oldest_pending', 'stream_age') then max(f.value) else sum(f.value)
+        end as value
     from sync.figures f
     where f.client = ${anyClient(client)} and f.minutes = ${minutes} and f.at >= ${from}
     group by f.measure, f.part, 3

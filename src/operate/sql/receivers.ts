@@ -1,6 +1,7 @@
 /**
- * This folder: deliveries to webhooks: their receivers, how events are made from the feed, what is posted next, and how
- * that ended. The order of locks is: event_checkpoint or alert_checks, receivers, deliveries.
+ * This folder: deliveries to webhooks: their receivers, how events are made from the feed, what is
+ * posted next, and how that ended. The order of locks is: event_checkpoint or alert_checks,
+ * receivers, deliveries.
  */
 
 import { type Kysely, sql, type Transaction } from 'kysely';
@@ -25,9 +26,10 @@ export const alertReceiver = 'ALERT_WEBHOOK_URL';
 const forgetAfter = sql`interval '7 days'`;
 
 /**
- * Registers the receivers of a worker. A new one gets the changes after this moment. Deliveries that wait for one whose types or
- * clients are fewer now are deleted.
- * @returns the names of receivers that no worker has had for 7 days; they and their deliveries are deleted
+ * Registers the receivers of a worker. A new one gets the changes after this moment. Deliveries
+ * that wait for one whose types or clients are fewer now are deleted.
+ * @returns the names of receivers that no worker has had for 7 days; they and their deliveries are
+ *   deleted
  */
 export function registerReceivers(
   db: Database,
@@ -60,7 +62,8 @@ async function dropUnwanted(trx: Transaction<DB>, names: readonly string[]): Pro
   const { rows } = await sql<{ receiver: string; lane: string }>`
     delete from sync.deliveries d
     using sync.receivers r
-    where r.name = any(${names}::text[]) and r.kind = 'event' and d.receiver = r.name and d.status = 'waiting'
+    where r.name = any(${names}::text[]) and r.kind = 'event' and d.receiver = r.name
+      and d.status = 'waiting'
       and (d.type <> all(r.types) or d.client <> all(r.clients))
     returning d.receiver, d.lane`.execute(trx);
   await promoteHeads(trx, rows);
@@ -74,7 +77,8 @@ export async function startCheckpoint(trx: Transaction<DB>, move: boolean): Prom
   // Only committed entries count: an entry that is still being written has a larger seq.
   await sql`
     insert into sync.event_checkpoint as c (seq)
-    select coalesce((select f.seq from fulfilment.changes f order by f.seq desc limit 1), m.pruned_until)
+    select coalesce((select f.seq from fulfilment.changes f order by f.seq desc limit 1),
+      m.pruned_until)
     from sync.feed_mark m
     on conflict (only_row) do update
     set seq = excluded.seq
@@ -89,7 +93,10 @@ export async function touchReceivers(db: Kysely<DB>, names: readonly string[]): 
     where name = any(${names}::text[]) and seen_at < now() - interval '1 minute'`.execute(db);
 }
 
-/** Locks receivers until the transaction ends, so that nobody else adds or finishes their deliveries. */
+/**
+ * Locks receivers until the transaction ends, so that nobody else adds or finishes their
+ * deliveries.
+ */
 export async function lockReceivers(trx: Transaction<DB>, names: readonly string[]): Promise<void> {
   await sql`
     select name

@@ -1,6 +1,7 @@
 /**
- * Figures for charts (`sync.figures`). A roll-up counts what other tables recorded, so neither pushes nor polls write
- * here. It sets the figures of whole spans instead of adding to them: a repeated roll-up counts nothing twice.
+ * Figures for charts (`sync.figures`). A roll-up counts what other tables recorded, so neither
+ * pushes nor polls write here. It sets the figures of whole spans instead of adding to them: a
+ * repeated roll-up counts nothing twice.
  */
 
 import { sql, type Transaction } from 'kysely';
@@ -10,7 +11,10 @@ import { inTransaction, tryLockName } from '../../db/transaction.ts';
 
 /** Name of the lock that lets one worker at a time make the figures. */
 const lock = 'figures';
-/** The figures of a span are made again until this long after its end, for transactions that committed late. */
+/**
+ * The figures of a span are made again until this long after its end, for transactions that
+ * committed late.
+ */
 const lateCommits = sql`interval '3 minutes'`;
 /** Maximum span of one roll-up. After an outage, several roll-ups follow each other. */
 const longestWindow = sql`interval '6 hours'`;
@@ -34,8 +38,10 @@ interface Window {
 }
 
 /**
- * Makes the figures since the last roll-up, if the last one is older than `intervalMs` and no other worker makes them.
- * @returns whether there is more to make, so that it must be called again; null if there was nothing to do
+ * Makes the figures since the last roll-up, if the last one is older than `intervalMs` and no other
+ * worker makes them.
+ * @returns whether there is more to make, so that it must be called again; null if there was
+ *   nothing to do
  */
 export async function rollUpFigures(db: Database, intervalMs: number) {
   if (!(await isDue(db, intervalMs))) return null;
@@ -69,13 +75,15 @@ async function readWindow(trx: Transaction<DB>, intervalMs: number): Promise<Win
       from sync.figure_marks
     ), spans as (
       select l.at, l.now,
-        ${toSpan(sql`greatest(l.first, l.at - ${lateCommits}, l.now - ${oldest})`, '5 minutes')} as start
+        ${toSpan(sql`greatest(l.first, l.at - ${lateCommits}, l.now - ${oldest})`, '5 minutes')}
+          as start
       from last l
       where l.at <= l.now - make_interval(secs => ${intervalMs / 1_000})
     )
     select s.start::text as since, least(s.now, s.start + ${longestWindow})::text as until,
       coalesce((
-        select m.attempt_id from sync.figure_marks m where m.at <= s.start order by m.at desc limit 1
+        select m.attempt_id from sync.figure_marks m where m.at <= s.start
+          order by m.at desc limit 1
       ), 0) as "attemptId",
       s.start + ${longestWindow} < s.now as "isBehind",
       ${toSpan(sql`least(s.now, s.start + ${longestWindow})`, '5 minutes')} > ${toSpan(sql`s.at`, '5 minutes')}
@@ -91,9 +99,9 @@ const store = sql`
   where sync.figures.value <> excluded.value`;
 
 /**
- * Sets the figures of the spans in the window: rows that polls wrote, outcomes of attempts, and times from insert to
- * done. Each source has an index by time or number, so only its latest rows are read. Clients that no worker has ever
- * had are left out: the ERP may insert rows for any name.
+ * Sets the figures of the spans in the window: rows that polls wrote, outcomes of attempts, and
+ * times from insert to done. Each source has an index by time or number, so only its latest rows
+ * are read. Clients that no worker has ever had are left out: the ERP may insert rows for any name.
  */
 async function countEvents(
   trx: Transaction<DB>,
@@ -101,7 +109,8 @@ async function countEvents(
 ): Promise<void> {
   await sql`
     with events as (
-      select r.client, ${toSpan(sql`r.finished_at`, '5 minutes')} as at, 'rows' as measure, j.stream as part,
+      select r.client, ${toSpan(sql`r.finished_at`, '5 minutes')} as at, 'rows' as measure,
+        j.stream as part,
         sum(r.created + r.updated + r.removed)::float8 as value
       from sync.runs r
       join sync.jobs j on j.client = r.client and j.job = r.job and j.stream is not null
@@ -116,10 +125,12 @@ async function countEvents(
       group by 1, 2, 4
       union all
       select o.client, ${toSpan(sql`o.finished_at`, '5 minutes')}, 'waits',
-        floor(4 * ln(greatest(1, 1000 * extract(epoch from o.finished_at - o.created_at)::float8)) / ln(2))::int::text,
+        floor(4 * ln(greatest(1, 1000 * extract(epoch
+          from o.finished_at - o.created_at)::float8)) / ln(2))::int::text,
         count(*)::float8
       from fulfilment.outbox o
-      where o.finished_at >= ${since}::timestamptz and o.finished_at < ${until}::timestamptz and o.status = 'done'
+      where o.finished_at >= ${since}::timestamptz and o.finished_at < ${until}::timestamptz
+        and o.status = 'done'
       group by 1, 2, 4
     )
     insert into sync.figures (client, minutes, at, measure, part, value)
@@ -131,7 +142,10 @@ async function countEvents(
     ${store}`.execute(trx);
 }
 
-/** Stores, once for each span, the age of the oldest pending row and of the last complete poll of each stream. */
+/**
+ * Stores, once for each span, the age of the oldest pending row and of the last complete poll of
+ * each stream.
+ */
 async function sampleAges(trx: Transaction<DB>): Promise<void> {
   await sql`
     with ages as (
@@ -146,7 +160,8 @@ async function sampleAges(trx: Transaction<DB>): Promise<void> {
       where j.stream is not null and j.last_success_at is not null and isfinite(j.due_at)
     )
     insert into sync.figures (client, minutes, at, measure, part, value)
-    select coalesce(a.client, ''), 5, ${toSpan(sql`now()`, '5 minutes')}, a.measure, a.part, max(a.value)
+    select coalesce(a.client, ''), 5, ${toSpan(sql`now()`, '5 minutes')}, a.measure, a.part,
+      max(a.value)
     from ages a
     join sync.clients c on c.client = a.client and c.client <> ''
     group by grouping sets ((a.client, a.measure, a.part), (a.measure, a.part))
@@ -158,7 +173,8 @@ async function sumHours(trx: Transaction<DB>, { since, until }: Window): Promise
   await sql`
     insert into sync.figures (client, minutes, at, measure, part, value)
     select f.client, 60, ${toSpan(sql`f.at`, '1 hour')}, f.measure, f.part,
-      case when f.measure in ('oldest_pending', 'stream_age') then max(f.value) else sum(f.value) end
+      case when f.measure in ('oldest_pending', 'stream_age') then max(f.value)
+        else sum(f.value) end
     from sync.figures f
     where f.minutes = 5 and f.at < ${until}::timestamptz
       and f.at >= ${toSpan(sql`${since}::timestamptz - interval '10 minutes'`, '1 hour')}
@@ -171,7 +187,8 @@ async function recordMark(
   trx: Transaction<DB>,
   { since, until, attemptId, isBehind }: Window,
 ): Promise<void> {
-  // The largest id that is visible now was given out before now. A mark in the past keeps the former one.
+  // The largest id that is visible now was given out before now. A mark in the past keeps the
+  // former one.
   await sql`
     with gone as (
       delete from sync.figure_marks
@@ -179,6 +196,7 @@ async function recordMark(
     )
     insert into sync.figure_marks (at, attempt_id)
     select case when ${isBehind} then ${until}::timestamptz else clock_timestamp() end,
-      case when ${isBehind} then ${attemptId} else coalesce((select max(a.id) from sync.outbox_attempts a), 0) end
+      case when ${isBehind} then ${attemptId}
+        else coalesce((select max(a.id) from sync.outbox_attempts a), 0) end
     on conflict (at) do nothing`.execute(trx);
 }

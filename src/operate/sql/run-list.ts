@@ -36,12 +36,14 @@ const uncommonStatuses = new Set(['failed', 'abandoned', 'stopped']);
 const uncommonOnly = sql`and r.status in ('failed', 'abandoned', 'stopped')`;
 
 const columns = sql`r.id, r.client, r.job, r.trigger, r.status, r.worker, r.started_at as "startedAt",
-  r.finished_at as "finishedAt", r.pages, r.fetched, r.created, r.updated, r.removed, r.quarantined, r.error,
+  r.finished_at as "finishedAt", r.pages, r.fetched, r.created, r.updated, r.removed, r.quarantined,
+    r.error,
     r.warnings`;
 
 /**
- * Lists the runs that match the filter, newest first. With a client or a job, the query uses the index of each (client,
- * job): a job with few runs among many others then costs no more than a frequent one.
+ * Lists the runs that match the filter, newest first. With a client or a job, the query uses the
+ * index of each (client, job): a job with few runs among many others then costs no more than a
+ * frequent one.
  */
 export async function listRuns(
   db: Kysely<DB>,
@@ -58,9 +60,11 @@ export async function listRuns(
     isForAllJobs || isUncommon
       ? sql`sync.runs r where ${fitsNumberAndStatus} and ${isOfJob} ${isUncommon ? uncommonOnly : sql``}`
       : sql`(select distinct j.client, j.job from sync.jobs j
-             where (${client}::text is null or j.client = ${client}) and (${job}::text is null or j.job = ${job})) k
+             where (${client}::text is null or j.client = ${client})
+               and (${job}::text is null or j.job = ${job})) k
             cross join lateral (
-              select * from sync.runs r where r.client = k.client and r.job = k.job and ${fitsNumberAndStatus}
+              select * from sync.runs r where r.client = k.client and r.job = k.job
+                and ${fitsNumberAndStatus}
                 order by r.id desc limit ${limit}
             ) r`;
   const { rows } =

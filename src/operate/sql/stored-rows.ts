@@ -22,7 +22,8 @@ export interface StoredRow {
 /** Reads all rows of one client in a table. Only for small databases: the demo and the tests. */
 export async function readTable(db: Database, client: string, table: string): Promise<StoredRow[]> {
   const { rows } = await sql<StoredRow>`
-    select to_jsonb(t) - ${ourColumns}::text[] as columns, to_jsonb(t) ->> 'unlisted_since' is not null as unlisted
+    select to_jsonb(t) - ${ourColumns}::text[] as columns,
+      to_jsonb(t) ->> 'unlisted_since' is not null as unlisted
     from ${sql.table(`fulfilment.${table}`)} t
     where client = ${anyClient(client)}`.execute(db);
   return rows;

@@ -26,7 +26,8 @@ export interface Undelivered {
 /** Lists the first deliveries that are not delivered, those that were given up first. */
 export async function listUndelivered(db: Kysely<DB>, maxRows: number): Promise<Undelivered[]> {
   const select = (status: 'dead' | 'waiting') => sql`(
-      select id::int8 as id, receiver, type, client, number, happened_at as "happenedAt", tries, status,
+      select id::int8 as id, receiver, type, client, number, happened_at as "happenedAt", tries,
+        status,
         next_at as "nextAt", last_error_code as "lastErrorCode", last_error as "lastError"
       from sync.deliveries
       where status = ${sql.lit(status)}
@@ -42,7 +43,8 @@ export async function listUndelivered(db: Kysely<DB>, maxRows: number): Promise<
 }
 
 /**
- * Makes undelivered deliveries due at once: these ones, or all that were given up. Those of one lane still wait for each other.
+ * Makes undelivered deliveries due at once: these ones, or all that were given up. Those of one
+ * lane still wait for each other.
  * @param ids null: all that were given up
  * @returns their number
  */
@@ -61,7 +63,8 @@ export function retryDeliveries(db: Database, ids: readonly number[] | null): Pr
         tries = case status when 'dead' then 0 else tries end,
         next_at = case when next_at is not null then clock_timestamp() end
       where status <> 'delivered'
-        and case when ${ids}::bigint[] is null then status = 'dead' else id = any(${ids}::bigint[]) end
+        and case when ${ids}::bigint[] is null then status = 'dead'
+          else id = any(${ids}::bigint[]) end
       returning receiver, lane`.execute(trx);
     await promoteHeads(trx, rows);
     return rows.length;
@@ -91,14 +94,16 @@ const maxCounted = 10_000;
 /** Reads the receivers that do not take their deliveries, or that missed some. */
 export async function readDeliveryBacklog(db: Kysely<DB>): Promise<DeliveryBacklog[]> {
   const { rows } = await sql<DeliveryBacklog>`
-    select r.name as receiver, r.kind, case when f.created_at is null then 0 else w.waiting end as waiting, d.dead,
+    select r.name as receiver, r.kind,
+      case when f.created_at is null then 0 else w.waiting end as waiting, d.dead,
       f.created_at as "oldestAt", r.away_since as "awaySince",
       coalesce(r.last_error, f.last_error, d.last_error) as "lastError", m.missed_at as "missedAt"
     from sync.receivers r
     left join lateral (
       select f.created_at, f.last_error
       from sync.deliveries f
-      where f.receiver = r.name and f.next_at is not null and f.tries > 0 and f.last_error is not null
+      where f.receiver = r.name and f.next_at is not null and f.tries > 0
+        and f.last_error is not null
         and (f.tries >= 3 or r.failures >= 3)
       order by f.id
       limit 1
@@ -106,7 +111,8 @@ export async function readDeliveryBacklog(db: Kysely<DB>): Promise<DeliveryBackl
     cross join lateral (
       select count(*)::int as waiting
       from (
-        select from sync.deliveries e where e.receiver = r.name and e.status = 'waiting' limit ${maxCounted}) e
+        select from sync.deliveries e where e.receiver = r.name
+          and e.status = 'waiting' limit ${maxCounted}) e
     ) w
     cross join lateral (
       select count(*)::int as dead, (array_agg(d.last_error order by d.id desc))[1] as last_error

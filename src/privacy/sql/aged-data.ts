@@ -6,8 +6,8 @@ import { maskDocuments } from './mask-rows.ts';
 import { maskOutboxRows } from './outbox-rows.ts';
 
 /**
- * Finds the other clients that no worker has any more: for two days none pushed for them, started or skipped a job of
- * them. A client whose job prune is paused keeps its data.
+ * Finds the other clients that no worker has any more: for two days none pushed for them, started
+ * or skipped a job of them. A client whose job prune is paused keeps its data.
  */
 export async function findClientsWithoutPrune(db: Kysely<DB>, client: string): Promise<string[]> {
   const { rows } = await sql<{ client: string }>`
@@ -38,8 +38,8 @@ export interface AgedStep {
 const searchSize = 2_000;
 
 /**
- * SQL: true if one of these orders is stored and not erased. What belongs to such an order is erased with it, and not by
- * its own age: something of the order may be to come.
+ * SQL: true if one of these orders is stored and not erased. What belongs to such an order is
+ * erased with it, and not by its own age: something of the order may be to come.
  * @param orderIds a query of ids
  */
 const isOfKeptOrder = (client: string, orderIds: RawBuilder<unknown>) => sql<boolean>`exists (
@@ -53,7 +53,8 @@ const isOfKeptOrder = (client: string, orderIds: RawBuilder<unknown>) => sql<boo
 const selectOrdersOfRow = (client: string) => sql`
   select n.id
   from fulfilment.orders n
-  where n.client = ${anyClient(client)} and n.external_order_number = o.reference and o.family = 'order'
+  where n.client = ${anyClient(client)} and n.external_order_number = o.reference
+    and o.family = 'order'
   union all
   select t.target_id
   from sync.outbox_targets t
@@ -70,7 +71,8 @@ const selectOrdersOfRow = (client: string) => sql`
   select s.order_id
   from fulfilment.return_merchandise_authorizations a
   join fulfilment.shipments s on s.client = ${anyClient(client)} and s.id = a.shipment_id
-  where a.client = ${anyClient(client)} and a.external_reference = o.reference and o.family = 'return'`;
+  where a.client = ${anyClient(client)} and a.external_reference = o.reference
+    and o.family = 'return'`;
 
 /** The place of an outbox row in the order of their ends. */
 export interface RowPosition {
@@ -81,7 +83,10 @@ export interface RowPosition {
 /** The position before all rows. */
 export const firstRow: RowPosition = { finishedAt: '-infinity', id: 0 };
 
-/** The number of rows that a step masked, and where the next step begins; null if there is no next step. */
+/**
+ * The number of rows that a step masked, and where the next step begins; null if there is no next
+ * step.
+ */
 export interface MaskedPart<Position = number> {
   readonly rows: number;
   readonly next: Position | null;
@@ -95,8 +100,9 @@ function chooseAged<Row extends { readonly isAged: boolean }>(rows: readonly Row
 }
 
 /**
- * Removes personal data from outbox rows of orders and returns that ended before a number of days, and from their
- * documents. Rows of a stored order are erased with it; rows stay while another row of their lane is open or dead.
+ * Removes personal data from outbox rows of orders and returns that ended before a number of days,
+ * and from their documents. Rows of a stored order are erased with it; rows stay while another row
+ * of their lane is open or dead.
  */
 export async function maskAgedRows(
   trx: Transaction<DB>,
@@ -109,12 +115,14 @@ export async function maskAgedRows(
       from fulfilment.outbox o
       where (o.finished_at, o.id) > (${after.finishedAt}::timestamptz, ${after.id})
         and o.finished_at < now() - make_interval(days => ${days})
-        and o.client = ${anyClient(client)} and o.family in ('order', 'return') and o.status in ('done', 'cancelled')
+        and o.client = ${anyClient(client)} and o.family in ('order', 'return')
+          and o.status in ('done', 'cancelled')
         and o.erased_at is null
       order by o.finished_at, o.id
       limit ${searchSize}
     )
-    select o.id, o.finished_at::text as "finishedAt", not ${isOfKeptOrder(client, selectOrdersOfRow(client))}
+    select o.id, o.finished_at::text as "finishedAt",
+      not ${isOfKeptOrder(client, selectOrdersOfRow(client))}
       and not exists (
         select from fulfilment.outbox l
         where l.client = ${anyClient(client)} and l.family = o.family and l.reference = o.reference
@@ -135,8 +143,8 @@ export async function maskAgedRows(
 }
 
 /**
- * Masks documents after `afterId` that are older than a number of days. They outlive their outbox rows. Those of a
- * stored order are erased with it.
+ * Masks documents after `afterId` that are older than a number of days. They outlive their outbox
+ * rows. Those of a stored order are erased with it.
  */
 export async function maskAgedDocuments(
   trx: Transaction<DB>,
@@ -157,7 +165,8 @@ export async function maskAgedDocuments(
     with d as materialized (
       select d.id, d.reference, d.order_id, d.shipment_id
       from fulfilment.documents d
-      where d.client = ${anyClient(client)} and d.created_at < now() - make_interval(days => ${days})
+      where d.client = ${anyClient(client)}
+        and d.created_at < now() - make_interval(days => ${days})
         and d.erased_at is null and d.id > ${afterId}
       order by d.id
       limit ${searchSize}

@@ -6,12 +6,16 @@ import { unknownToService } from '../../pull/sql/rereads.ts';
 import type { AgedStep } from './aged-data.ts';
 import type { OrderToErase } from './erased-numbers.ts';
 
-/** Days for which the service lists shipments. Those of an order that was first read later may never be read. */
+/**
+ * Days for which the service lists shipments. Those of an order that was first read later may never
+ * be read.
+ */
 const listedDays = 90;
 /**
- * Days for which an announced return and a tracked package count as open after their last change. Goods may never be
- * sent back, and a carrier may never report the end. Also the days after which the pieces of an order are not waited
- * for that may have been shipped before they were listed here.
+ * Days for which an announced return and a tracked package count as open after their last change.
+ * Goods may never be sent back, and a carrier may never report the end. Also the days after which
+ * the pieces of an order are not waited for that may have been shipped before they were listed
+ * here.
  */
 const withoutNewsDays = 365;
 
@@ -30,7 +34,10 @@ interface AgedOrderFacts {
   readonly hasOpenLine: boolean;
   /** True if it was read so late that shipments of it may never be read, and if it is very old. */
   readonly mayLackShipments: boolean;
-  /** True if a shipment has not left, a package is tracked, a return is announced, or something is to be read. */
+  /**
+   * True if a shipment has not left, a package is tracked, a return is announced, or something is
+   * to be read.
+   */
   readonly isUnderWay: boolean;
   /** True if outbox rows of it are open or dead. */
   readonly hasOpenRow: boolean;
@@ -40,8 +47,10 @@ interface AgedOrderFacts {
 type AgedOrderVerdict = 'erase' | 'keep' | 'lines' | 'rows';
 
 /**
- * Decides whether the personal data of an order is erased. Nothing is erased while something of the order is to come.
- * @returns `lines`: it is old, but pieces of it are to come; `rows`: it is finished, but outbox rows of it are not
+ * Decides whether the personal data of an order is erased. Nothing is erased while something of the
+ * order is to come.
+ * @returns `lines`: it is old, but pieces of it are to come; `rows`: it is finished, but outbox
+ *   rows of it are not
  */
 function judgeAgedOrder(facts: AgedOrderFacts): AgedOrderVerdict {
   if (facts.isErased || !facts.isOld || facts.isUnderWay) return 'keep';
@@ -53,7 +62,9 @@ function judgeAgedOrder(facts: AgedOrderFacts): AgedOrderVerdict {
   return facts.hasOpenRow ? 'rows' : 'erase';
 }
 
-/** The orders to erase among those that a step looked at, and the old orders that keep their data. */
+/**
+ * The orders to erase among those that a step looked at, and the old orders that keep their data.
+ */
 export interface AgedOrders {
   readonly orders: readonly OrderToErase[];
   /** Id of the last order that was looked at; null: none. */
@@ -64,7 +75,10 @@ export interface AgedOrders {
   readonly incomplete: number;
 }
 
-/** Finds orders that have been finished for a number of days, among the next `limit` orders after `afterId`. */
+/**
+ * Finds orders that have been finished for a number of days, among the next `limit` orders after
+ * `afterId`.
+ */
 export async function findAgedOrders(
   trx: Transaction<DB>,
   step: AgedStep,
@@ -99,11 +113,14 @@ async function readFacts(trx: Transaction<DB>, { client, days, limit }: AgedStep
     select p.id, coalesce(p.external_order_number, '') as number,
       exists (
         select from sync.erasures e
-        where e.client = ${anyClient(client)} and e.entity = 'orders' and e.id = p.id) as "isErased",
-      coalesce(p.unlisted_since, greatest(p.placed_at, s.shipped_at, r.returned_at), p.changed_at) < ${cutoff}
+        where e.client = ${anyClient(client)} and e.entity = 'orders' and e.id = p.id)
+          as "isErased",
+      coalesce(p.unlisted_since, greatest(p.placed_at, s.shipped_at, r.returned_at),
+        p.changed_at) < ${cutoff}
         as "isOld",
       p.unlisted_since is not null as "isUnlisted", s.shipments > 0 as "hasShipment",
-      i.lines > 0 and i.ordered = 0 and p.changed_at < ${cutoff} as "isCancelled", i.lines = 0 as "hasNoLine",
+      i.lines > 0 and i.ordered = 0 and p.changed_at < ${cutoff} as "isCancelled",
+        i.lines = 0 as "hasNoLine",
       coalesce(i.is_open, false) as "hasOpenLine",
       coalesce(p.first_seen_at > p.placed_at + make_interval(days => ${listedDays}), true)
         and coalesce(p.placed_at, p.changed_at) < ${cutoff} - make_interval(days => ${withoutNewsDays})
@@ -113,7 +130,8 @@ async function readFacts(trx: Transaction<DB>, { client, days, limit }: AgedStep
         where q.order_id = p.id or q.number = p.external_order_number) as "isUnderWay",
       exists (
         select from fulfilment.outbox b
-        where b.client = ${anyClient(client)} and b.family = 'order' and b.reference = p.external_order_number
+        where b.client = ${anyClient(client)} and b.family = 'order'
+          and b.reference = p.external_order_number
           and b.status in ('pending', 'sending', 'unknown', 'dead')) as "hasOpenRow"
     from part p
     cross join lateral (${selectShipments(client)}) s
@@ -126,7 +144,10 @@ async function readFacts(trx: Transaction<DB>, { client, days, limit }: AgedStep
   return rows;
 }
 
-/** SQL: the lines of order p, how many are ordered, and whether pieces of one are still to be shipped. */
+/**
+ * SQL: the lines of order p, how many are ordered, and whether pieces of one are still to be
+ * shipped.
+ */
 const selectLines = (client: string) => sql`
   select count(*) as lines, count(*) filter (where i.quantity is distinct from 0) as ordered,
     bool_or(i.to_come > 0) as is_open
@@ -136,7 +157,8 @@ const selectLines = (client: string) => sql`
 /** SQL: the shipments of order p, their last date, and whether something of one is under way. */
 const selectShipments = (client: string) => sql`
   select count(*) as shipments, max(coalesce(
-      sync.real_time(greatest(s.shipped_on, s.ready_to_ship_on, s.ready_to_pick_on)), s.changed_at)) as shipped_at,
+      sync.real_time(greatest(s.shipped_on, s.ready_to_ship_on, s.ready_to_pick_on)), s.changed_at))
+        as shipped_at,
     bool_or(s.status is distinct from 'SHIPPED' and s.unlisted_since is null
       or ${isToBeRead(client, 'shipments', sql`s.id`)}
       or exists (
@@ -149,7 +171,8 @@ const selectShipments = (client: string) => sql`
           and ${isRecent('t.changed_at')})
       or exists (
         select from fulfilment.return_merchandise_authorizations a
-        where a.client = ${anyClient(client)} and a.shipment_id = s.id and ${isAnnounced(client, 'a')})) as is_under_way
+        where a.client = ${anyClient(client)} and a.shipment_id = s.id
+          and ${isAnnounced(client, 'a')})) as is_under_way
   from fulfilment.shipments s
   where s.client = ${anyClient(client)} and s.order_id = p.id`;
 
@@ -164,7 +187,8 @@ export const isAnnounced = (
 ) => sql`(${sql.ref(`${table}.unlisted_since`)} is null
   and ${isRecent(`${table}.changed_at`)} and exists (
     select from fulfilment.return_merchandise_authorization_items n
-    where n.client = ${anyClient(client)} and n.return_merchandise_authorization_id = ${sql.ref(`${table}.id`)}
+    where n.client = ${anyClient(client)}
+      and n.return_merchandise_authorization_id = ${sql.ref(`${table}.id`)}
       and n.unlisted_since is null and n.return_item_id is null))`;
 
 /** SQL: true if a resource is to be read again, and the service knows it. */
@@ -173,7 +197,10 @@ const isToBeRead = (client: string, stream: string, id: RawBuilder<unknown>) => 
   where w.client = ${anyClient(client)} and w.stream = ${stream} and w.id = ${id}
     and w.last_reason is distinct from ${unknownToService})`;
 
-/** SQL: the orders of resources in quarantine, by id or by number. They are read again until they can be stored. */
+/**
+ * SQL: the orders of resources in quarantine, by id or by number. They are read again until they
+ * can be stored.
+ */
 const selectQuarantined = (client: string, cutoff: RawBuilder<unknown>) => sql`
   select q.external_order_number as number, coalesce(q.order_id,
     case when q.stream = 'orders' then q.resource_id end, (

@@ -15,7 +15,9 @@ export type ReturnTable = (typeof returnTables)[number];
 /** Number of returns that one step looks at. */
 const searchSize = 2_000;
 
-/** SQL: the day of a return, whether its order is stored, and whether something of it is to come. */
+/**
+ * SQL: the day of a return, whether its order is stored, and whether something of it is to come.
+ */
 const conditions = (client: string) =>
   ({
     return_items: {
@@ -36,8 +38,8 @@ const conditions = (client: string) =>
   }) as const;
 
 /**
- * Masks returns older than a number of days whose order is not stored, among the next returns after `afterId`. They are
- * recorded, so that they stay masked.
+ * Masks returns older than a number of days whose order is not stored, among the next returns after
+ * `afterId`. They are recorded, so that they stay masked.
  */
 export async function maskAgedReturns(
   table: ReturnTable,

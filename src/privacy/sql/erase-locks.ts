@@ -4,7 +4,10 @@ import { lockName } from '../../db/transaction.ts';
 import { anyClient } from '../../db/values.ts';
 import { lockStream } from '../../pull/sql/stream-transaction.ts';
 
-/** The streams that hold resources of an order, in the order in which settlements of pushes lock them. */
+/**
+ * The streams that hold resources of an order, in the order in which settlements of pushes lock
+ * them.
+ */
 const orderStreams = ['orders', 'return-items', 'return-merchandise-authorizations', 'shipments'];
 
 /** Jobs that write packages. They lock no stream, only their lease. */

@@ -1,6 +1,7 @@
 /**
- * Erases the personal data of orders, and keeps it erased: each later reading of an erased order is masked before it is
- * written (src/pull/sql/erasures.ts). Rows, ids, numbers, articles, quantities, prices, states and dates stay.
+ * Erases the personal data of orders, and keeps it erased: each later reading of an erased order is
+ * masked before it is written (src/pull/sql/erasures.ts). Rows, ids, numbers, articles, quantities,
+ * prices, states and dates stay.
  */
 
 import type { Transaction } from 'kysely';
@@ -34,24 +35,29 @@ export class OpenOrderError extends CodedError {
   }
 }
 
-/** The effect of an erasure: the number of rows that were changed, by table, and of dead rows that were cancelled. */
+/**
+ * The effect of an erasure: the number of rows that were changed, by table, and of dead rows that
+ * were cancelled.
+ */
 export interface ErasedCounts {
   readonly tables: Readonly<Record<string, number>>;
   readonly cancelled: number;
 }
 
-/** An erasure, and its entries for the feed, which the last statement of the transaction appends. */
+/**
+ * An erasure, and its entries for the feed, which the last statement of the transaction appends.
+ */
 export interface Erased extends ErasedCounts {
   readonly changes: readonly Change[];
 }
 
 /**
- * Erases the personal data of orders of one client, in the current transaction. No reading and no settlement can commit
- * in the middle: it locks what they lock.
+ * Erases the personal data of orders of one client, in the current transaction. No reading and no
+ * settlement can commit in the middle: it locks what they lock.
  * @param by the name for the record: a worker or a person
  * @param cancelDead true: dead outbox rows are cancelled; false: they count as open
- * @throws OpenOrderError if outbox rows of an order may still be sent or settled; CodedError `order_unread` if the
- *   service has an order whose id is not known here
+ * @throws OpenOrderError if outbox rows of an order may still be sent or settled; CodedError
+ *   `order_unread` if the service has an order whose id is not known here
  */
 export async function eraseOrders(
   trx: Transaction<DB>,
@@ -62,7 +68,8 @@ export async function eraseOrders(
 ): Promise<Erased> {
   const checkRows = (found: readonly OrderRow[]) => checkOrderRows(orders, found, cancelDead);
   await lockParcelWriters(trx, client);
-  // Settlements lock outbox rows before streams. Lock in the same order; the other order would deadlock.
+  // Settlements lock outbox rows before streams. Lock in the same order; the other order would
+  // deadlock.
   checkRows(await lockOrderRows(trx, await readOrderScope(trx, client, orders)));
   await lockOrderStreams(trx, client);
   const scope = await readOrderScope(trx, client, orders);
@@ -141,11 +148,12 @@ class TrialEnd extends CodedError {
 }
 
 /**
- * Erases one order, and records that in the audit. Its dead outbox rows are cancelled. Quoted words of the service are
- * removed from all errors of the client, because nothing tells which of them concern the order.
+ * Erases one order, and records that in the audit. Its dead outbox rows are cancelled. Quoted words
+ * of the service are removed from all errors of the client, because nothing tells which of them
+ * concern the order.
  * @param isTrial true: everything is done and then rolled back
- * @throws OpenOrderError if outbox rows of the order may still be sent or settled; CodedError `order_unread` if the
- *   service has the order but its id is not known here
+ * @throws OpenOrderError if outbox rows of the order may still be sent or settled; CodedError
+ *   `order_unread` if the service has the order but its id is not known here
  */
 export async function eraseOrder(
   db: Database,

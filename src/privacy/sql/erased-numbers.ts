@@ -2,15 +2,19 @@ import { sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 
-/** An order whose personal data is erased. The id is null if the service never had it, as far as is known here. */
+/**
+ * An order whose personal data is erased. The id is null if the service never had it, as far as is
+ * known here.
+ */
 export interface OrderToErase {
   readonly id: number | null;
   readonly number: string;
 }
 
 /**
- * A number of an order, also a former one, and the outbox rows that mean this order by it although they name no id: those
- * after and before these rows. Other orders may have had the number before, or may have it now.
+ * A number of an order, also a former one, and the outbox rows that mean this order by it although
+ * they name no id: those after and before these rows. Other orders may have had the number before,
+ * or may have it now.
  */
 export interface OrderNumber extends OrderToErase {
   /** True if the order has the number now. */
@@ -23,8 +27,9 @@ export interface OrderNumber extends OrderToErase {
 const namedId = sql`coalesce(t.target_id::text, o.result ->> 'orderId')`;
 
 /**
- * Returns the numbers of the orders: those given, those stored now, and those that renames gave or took. Rows that name
- * an id tell which order had a number until when. An order.create after them begins another order.
+ * Returns the numbers of the orders: those given, those stored now, and those that renames gave or
+ * took. Rows that name an id tell which order had a number until when. An order.create after them
+ * begins another order.
  */
 export async function readNumbers(
   trx: Transaction<DB>,
@@ -39,9 +44,11 @@ export async function readNumbers(
     ), stored as materialized (
       select o.id, o.external_order_number as number
       from fulfilment.orders o
-      where o.client = ${anyClient(client)} and o.id = any(${ids}::bigint[]) and o.external_order_number is not null
+      where o.client = ${anyClient(client)} and o.id = any(${ids}::bigint[])
+        and o.external_order_number is not null
     ), renames as materialized (
-      select r.id, t.target_id as order_id, r.reference as former, r.payload ->> 'externalOrderNumber' as taken
+      select r.id, t.target_id as order_id, r.reference as former,
+        r.payload ->> 'externalOrderNumber' as taken
       from sync.outbox_targets t
       join fulfilment.outbox r on r.id = t.outbox_id
       left join stored s on s.id = t.target_id
@@ -65,7 +72,8 @@ export async function readNumbers(
           where r.order_id = n.id
           order by r.id desc
           limit 1), n.number) as is_present,
-        (select min(r.id) from renames r where r.order_id = n.id and r.taken = n.number) as taken_by, a.first, a.last
+        (select min(r.id) from renames r where r.order_id = n.id and r.taken = n.number)
+          as taken_by, a.first, a.last
       from named n
       left join stored s on s.id = n.id
       left join lateral (
@@ -75,7 +83,8 @@ export async function readNumbers(
         where o.client = ${anyClient(client)} and o.reference = n.number and o.family = 'order'
           and ${namedId} = coalesce(n.id::text, ${namedId})) a on true
     )
-    select p.id, p.number, p.is_present as "isPresent", ${findAfter(client)} as after, ${findBefore(client)} as before
+    select p.id, p.number, p.is_present as "isPresent", ${findAfter(client)} as after,
+      ${findBefore(client)} as before
     from placed p`.execute(trx);
   return rows;
 }
@@ -87,14 +96,16 @@ const findAfter = (client: string) => sql`case
   when exists (
     select from fulfilment.outbox o
     left join sync.outbox_targets t on t.outbox_id = o.id
-    where o.client = ${anyClient(client)} and o.reference = p.number and o.family = 'order' and o.id < p.first
+    where o.client = ${anyClient(client)} and o.reference = p.number and o.family = 'order'
+      and o.id < p.first
       and ${namedId} <> p.id::text) then p.first - 1 end`;
 
 /** SQL: the outbox row from which a former number means another order; null if it does not. */
 const findBefore = (client: string) => sql`case when not p.is_present then coalesce((
   select min(c.id)
   from fulfilment.outbox c
-  where c.client = ${anyClient(client)} and c.reference = p.number and c.kind in ('order.create', 'order.replace')
+  where c.client = ${anyClient(client)} and c.reference = p.number
+    and c.kind in ('order.create', 'order.replace')
     and c.id > coalesce(greatest(p.last, p.taken_by), 0)), (
   select coalesce(greatest(p.last, p.taken_by), 0) + 1
   from fulfilment.orders o

@@ -10,9 +10,10 @@ export interface FoundOrder extends OrderToErase {
 }
 
 /**
- * Finds the orders with this number, or with this id: stored orders, and orders that only the outbox or the quarantine
- * knows. A number that an order had before it was renamed finds it too, unless another order has that number now: a
- * stored one, or one that a later order.create of the outbox names.
+ * Finds the orders with this number, or with this id: stored orders, and orders that only the
+ * outbox or the quarantine knows. A number that an order had before it was renamed finds it too,
+ * unless another order has that number now: a stored one, or one that a later order.create of the
+ * outbox names.
  * @param client null: every client
  */
 export async function findOrders(
@@ -35,11 +36,13 @@ export async function findOrders(
       select q.client, q.resource_id as id, coalesce(q.external_order_number, '') as number
       from sync.quarantine q
       where q.stream = 'orders' and (${client}::text is null or q.client = ${client})
-        and (q.resource_id = ${id}::bigint or (q.resource_id is not null and q.external_order_number = ${number}))
+        and (q.resource_id = ${id}::bigint
+          or (q.resource_id is not null and q.external_order_number = ${number}))
         and not exists (select from stored s where s.client = q.client and s.id = q.resource_id)
     ), pushed as materialized (
       select r.client, r.id as row_id, r.kind, r.status, coalesce(t.target_id, case
-        when r.result ->> 'orderId' ~ '^[0-9]{1,18}$' then (r.result ->> 'orderId')::bigint end) as id,
+        when r.result ->> 'orderId' ~ '^[0-9]{1,18}$' then (r.result ->> 'orderId')::bigint end)
+          as id,
         coalesce(${number}, case when r.kind = 'order.rename' and r.status = 'done'
           then r.payload ->> 'externalOrderNumber' end, r.reference) as number
       from fulfilment.outbox r
@@ -51,7 +54,8 @@ export async function findOrders(
       left join fulfilment.orders o on o.client = p.client and o.id = p.id
       where p.id is not null
       group by p.client
-      having bool_or((p.kind = 'order.rename' and p.status = 'done') or o.external_order_number <> ${number})
+      having bool_or((p.kind = 'order.rename' and p.status = 'done')
+        or o.external_order_number <> ${number})
     ), reused as (
       select f.client
       from former f
@@ -69,7 +73,8 @@ export async function findOrders(
       select p.client, p.id, p.number, p.row_id
       from pushed p
       where not exists (select from stored s where s.client = p.client)
-        and not exists (select from quarantined q where q.client = p.client and coalesce(p.id, q.id) = q.id)
+        and not exists (select from quarantined q where q.client = p.client
+          and coalesce(p.id, q.id) = q.id)
         -- Rows without an id belong to the order that the other rows name, unless a later one began another order.
         and (p.id is not null) = (exists (
           select from pushed named

@@ -154,7 +154,8 @@ async function maskTable(
     from jsonb_to_recordset(${JSON.stringify(masked)}::jsonb)
       as i (${sql.join(types.map(([column, type]) => sql`${sql.ref(column)} ${sql.raw(type)}`))})
     where t.client = ${anyClient(client)} and ${sql.join(keys, sql` and `)}
-      and (${unmarked} or (${columnRefs(columns, 't')}) is distinct from (${columnRefs(columns, 'i')}))
+      and (${unmarked} or (${columnRefs(columns, 't')}) is distinct
+        from (${columnRefs(columns, 'i')}))
     returning ${feedId} as id, ${feedKey} as key, ${listChangedColumns(
       tableRef(name),
       Object.keys(key),

@@ -11,7 +11,10 @@ export interface OrderScope {
   readonly shipmentIds: readonly number[];
   readonly returnItemIds: readonly number[];
   readonly authorizationIds: readonly number[];
-  /** The external references of the announced returns, which are the references of their outbox rows. */
+  /**
+   * The external references of the announced returns, which are the references of their outbox
+   * rows.
+   */
   readonly returnReferences: readonly string[];
 }
 

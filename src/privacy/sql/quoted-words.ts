@@ -2,7 +2,10 @@ import { sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 
-/** Columns with errors and warnings of runs, jobs and holds, and the time of the text. They may quote the service. */
+/**
+ * Columns with errors and warnings of runs, jobs and holds, and the time of the text. They may
+ * quote the service.
+ */
 const texts: readonly {
   readonly table: string;
   readonly column: string;
@@ -25,8 +28,8 @@ const texts: readonly {
 const quotation = '«[^»]*(»|$)';
 
 /**
- * Removes the quoted words of others from the errors and warnings of a client. Such words may repeat data of an order,
- * and nothing tells of which one.
+ * Removes the quoted words of others from the errors and warnings of a client. Such words may
+ * repeat data of an order, and nothing tells of which one.
  * @param days age of the texts; null: of any age
  * @returns the number of rows that were changed, by table
  */

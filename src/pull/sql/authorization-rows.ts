@@ -3,8 +3,9 @@ import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId } from '../../db/values.ts';
 
 /**
- * Finds return authorizations to read again: those with an item that has no return item yet, in the order of their ids. After 180
- * days each is found once a week, on a day that its id decides, because a customer may send goods back late or never.
+ * Finds return authorizations to read again: those with an item that has no return item yet, in the
+ * order of their ids. After 180 days each is found once a week, on a day that its id decides,
+ * because a customer may send goods back late or never.
  */
 export async function findOpenAuthorizations(db: Kysely<DB>, client: string): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
@@ -14,14 +15,15 @@ export async function findOpenAuthorizations(db: Kysely<DB>, client: string): Pr
       and (a.first_seen_at > now() - interval '180 days' or a.id % 7 = extract(dow from now()))
       and exists (
         select from fulfilment.return_merchandise_authorization_items i
-        where i.client = a.client and i.return_merchandise_authorization_id = a.id and i.return_item_id is null)
+        where i.client = a.client and i.return_merchandise_authorization_id = a.id
+          and i.return_item_id is null)
     order by a.id`.execute(db);
   return rows.map(({ id }) => id);
 }
 
 /**
- * Finds the return authorizations that announced these return items, if a line of them does not have the return item
- * yet. Only a read by id tells.
+ * Finds the return authorizations that announced these return items, if a line of them does not
+ * have the return item yet. Only a read by id tells.
  */
 export async function findUnlinkedAuthorizations(
   trx: Transaction<DB>,
@@ -33,8 +35,10 @@ export async function findUnlinkedAuthorizations(
     from fulfilment.return_items r
     join fulfilment.return_merchandise_authorization_items i
       on i.client = ${anyClient(client)} and i.id = r.return_merchandise_authorization_item_id
-    where r.client = ${anyClient(client)} and r.id = ${anyId(returnItemIds)} and r.unlisted_since is null
-      and i.unlisted_since is null and i.return_item_id is null and i.return_merchandise_authorization_id is not null
+    where r.client = ${anyClient(client)} and r.id = ${anyId(returnItemIds)}
+      and r.unlisted_since is null
+      and i.unlisted_since is null and i.return_item_id is null
+        and i.return_merchandise_authorization_id is not null
     order by id`.execute(trx);
   return rows.map(({ id }) => id);
 }

@@ -7,8 +7,8 @@ import { anyClient } from '../../db/values.ts';
 import type { Family, MirrorRow, MirrorTables } from './mirror-tables.ts';
 
 /**
- * A resource that an erasure names: an order, a return that belongs to no stored order, or an order.create row. The
- * latter means an order that the service may have, whose id is not known.
+ * A resource that an erasure names: an order, a return that belongs to no stored order, or an
+ * order.create row. The latter means an order that the service may have, whose id is not known.
  */
 export interface Erasure {
   readonly entity: 'orders' | 'outbox' | 'return_items' | 'return_merchandise_authorizations';
@@ -26,13 +26,15 @@ export async function recordErasures(
   await sql`
     insert into sync.erasures (client, entity, id, external_order_number, erased_by)
     select ${client}, e.entity, e.id, e.number, ${by}
-    from jsonb_to_recordset(${JSON.stringify(erasures)}::jsonb) as e (entity text, id bigint, number text)
+    from jsonb_to_recordset(${JSON.stringify(erasures)}::jsonb)
+      as e (entity text, id bigint, number text)
     on conflict do nothing`.execute(trx);
 }
 
 /**
- * SQL: true if anything of the client was erased. Postgres evaluates it once per statement, before all other tables. The
- * order makes it use the key: otherwise it could read all erasures of other clients.
+ * SQL: true if anything of the client was erased. Postgres evaluates it once per statement, before
+ * all other tables. The order makes it use the key: otherwise it could read all erasures of other
+ * clients.
  */
 const anyErasure = (client: string) => sql`(
   select e.client
@@ -55,7 +57,10 @@ const orderLinks: Readonly<Record<string, readonly ('order' | 'shipment' | 'numb
   return_merchandise_authorizations: ['shipment'],
 };
 
-/** Returns which erasures the client has: any, and of orders whose id is not known. Most pages need only this. */
+/**
+ * Returns which erasures the client has: any, and of orders whose id is not known. Most pages need
+ * only this.
+ */
 async function readKinds(
   trx: Transaction<DB>,
   client: string,
@@ -70,14 +75,19 @@ async function readKinds(
   return rows[0] ?? { any: false, unread: false };
 }
 
-/** SQL: true if the ERP sent the order of an erased order.create again, so its number names newer data. */
+/**
+ * SQL: true if the ERP sent the order of an erased order.create again, so its number names newer
+ * data.
+ */
 export const isSentAgain = sql`exists (
   select from fulfilment.outbox o
   where o.client = e.client and o.reference = e.external_order_number
     and o.kind in ('order.create', 'order.replace') and o.id > e.id
     and o.erased_at is null)`;
 
-/** Records the erasures of orders that are read for the first time: from now on their ids name them. */
+/**
+ * Records the erasures of orders that are read for the first time: from now on their ids name them.
+ */
 async function identifyOrders(
   trx: Transaction<DB>,
   client: string,
@@ -88,7 +98,8 @@ async function identifyOrders(
   await sql`
     with i as (
       select *
-      from unnest(${known.map(({ number }) => number)}::text[], ${known.map(({ orderId }) => orderId)}::bigint[])
+      from unnest(${known.map(({ number }) => number)}::text[],
+        ${known.map(({ orderId }) => orderId)}::bigint[])
         as i (number, order_id)
     ), met as materialized (
       select e.*
@@ -111,8 +122,9 @@ async function identifyOrders(
 }
 
 /**
- * Masks the families whose order was erased, and returns the others unchanged. Call it in the transaction that writes
- * them, after it has locked their stream: an erasure locks all streams of orders.
+ * Masks the families whose order was erased, and returns the others unchanged. Call it in the
+ * transaction that writes them, after it has locked their stream: an erasure locks all streams of
+ * orders.
  */
 export async function maskErasedFamilies(
   trx: Transaction<DB>,
@@ -136,12 +148,14 @@ export async function maskErasedFamilies(
   const take = (link: 'order' | 'shipment' | 'number', column: string) =>
     families.map(({ parent }) => (links.includes(link) ? (parent[column] ?? null) : null));
   const ids = families.map(({ parent }) => parent.id);
-  // Each erasure is looked up by its key. As joins, they would read all erasures while statistics do not know them.
+  // Each erasure is looked up by its key. As joins, they would read all erasures while statistics
+  // do not know them.
   const { rows } = await sql<{ id: number }>`
     with read as materialized (
       select *
       from unnest(${ids}::bigint[], ${take('order', 'order_id')}::bigint[],
-        ${take('shipment', 'shipment_id')}::bigint[], ${take('number', 'external_order_number')}::text[])
+        ${take('shipment', 'shipment_id')}::bigint[],
+          ${take('number', 'external_order_number')}::text[])
         as i (id, order_id, shipment_id, number)
       where ${anyErasure(client)}
     ), found as materialized (
@@ -156,7 +170,8 @@ export async function maskErasedFamilies(
         )} as of_order,
         (select e.id
           from sync.erasures e
-          where i.order_id is null and e.client = ${anyClient(client)} and e.external_order_number = i.number
+          where i.order_id is null and e.client = ${anyClient(client)}
+            and e.external_order_number = i.number
             and e.entity in ('orders', 'outbox')
           limit 1) as by_number
       from read i
@@ -181,7 +196,8 @@ export async function findErasedShipments(
     with found as materialized (
       select s.id, ${findErasure(client, 'orders', sql`s.order_id`)} as erased
       from fulfilment.shipments s
-      where ${anyErasure(client)} and s.client = ${anyClient(client)} and s.id = any(${shipmentIds}::bigint[])
+      where ${anyErasure(client)} and s.client = ${anyClient(client)}
+        and s.id = any(${shipmentIds}::bigint[])
     )
     select id
     from found
@@ -189,12 +205,15 @@ export async function findErasedShipments(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** The effect of erasing on a column: it becomes null, or JSON is masked, or only the area of a postcode stays. */
+/**
+ * The effect of erasing on a column: it becomes null, or JSON is masked, or only the area of a
+ * postcode stays.
+ */
 type Effect = 'null' | 'mask' | 'area';
 
 /**
- * The columns with personal data of each table that holds resources of an order. Other columns are not changed. Those
- * of the tables of streams follow from the streams.
+ * The columns with personal data of each table that holds resources of an order. Other columns are
+ * not changed. Those of the tables of streams follow from the streams.
  */
 export const personalColumns = {
   ...streamColumns,
@@ -212,8 +231,9 @@ export const personalColumns = {
 export type PersonalTable = keyof typeof personalColumns;
 
 /**
- * The columns of views and of the outbox with personal data: those of their tables, and those that are made from personal
- * values, such as a tracking address with a code and a postcode. Words of others may quote personal data.
+ * The columns of views and of the outbox with personal data: those of their tables, and those that
+ * are made from personal values, such as a tracking address with a code and a postcode. Words of
+ * others may quote personal data.
  */
 const derivedColumns: Readonly<Record<string, readonly string[]>> = {
   order_lines: ['name', 'metadata'],
@@ -233,8 +253,8 @@ const derivedColumns: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Returns the columns of a table or view of schema `fulfilment` that hold personal data. This list decides what is erased,
- * and what programs, events and people without that right do not see.
+ * Returns the columns of a table or view of schema `fulfilment` that hold personal data. This list
+ * decides what is erased, and what programs, events and people without that right do not see.
  */
 export const findPersonalColumns = (relation: string): readonly string[] =>
   derivedColumns[relation] ?? findEffects(relation).map(([column]) => column);
@@ -251,7 +271,10 @@ const otherTypes: Readonly<Record<string, string>> = {
 /** Returns the SQL type of a column with personal data. */
 export const findColumnType = (column: string): string => otherTypes[column] ?? 'text';
 
-/** Returns the columns of a table that hold personal data, with the effect of erasing; none for other tables. */
+/**
+ * Returns the columns of a table that hold personal data, with the effect of erasing; none for
+ * other tables.
+ */
 function findEffects(table: string): readonly (readonly [string, Effect])[] {
   const tables: Readonly<Record<string, Readonly<Record<string, Effect>>>> = personalColumns;
   return Object.entries(tables[table] ?? {});

@@ -12,7 +12,10 @@ export type Change = {
   | { readonly operation: 'updated'; readonly changedColumns: readonly string[] }
 );
 
-/** A row without a bigint id that an upsert wrote: its key in the feed, and its changed columns; null if it is new. */
+/**
+ * A row without a bigint id that an upsert wrote: its key in the feed, and its changed columns;
+ * null if it is new.
+ */
 export interface ChangedRow {
   readonly key: string;
   readonly changedColumns: readonly string[] | null;
@@ -32,8 +35,9 @@ export function toChange(
 }
 
 /**
- * Returns SQL for RETURNING: the names of the columns in which the written row t differs from itself before the
- * statement. This subquery reads the table as it was when the statement began. It is null for a row that was not stored.
+ * Returns SQL for RETURNING: the names of the columns in which the written row t differs from
+ * itself before the statement. This subquery reads the table as it was when the statement began. It
+ * is null for a row that was not stored.
  */
 export const listChangedColumns = (
   table: RawBuilder<unknown>,
@@ -52,20 +56,24 @@ export const listChangedColumns = (
         sql` and `,
       )})`;
 
-/** Returns SQL for the RETURNING of an upsert: null for a new row, which costs nothing, else the changed columns. */
+/**
+ * Returns SQL for the RETURNING of an upsert: null for a new row, which costs nothing, else the
+ * changed columns.
+ */
 export const changedColumnsOrNew = (
   table: RawBuilder<unknown>,
   key: readonly string[],
   columns: readonly string[],
 ) =>
   sql<string[] | null>`
-    case when xmax <> 0 then coalesce(${listChangedColumns(table, key, columns)}, '{}') end as "changedColumns"`;
+    case when xmax <> 0 then coalesce(${listChangedColumns(table, key, columns)}, '{}')
+      end as "changedColumns"`;
 
 /**
- * Appends changes to the feed. It must be the last statement of its transaction. From here to the commit all other
- * writers of the feed wait, so that seq rises in the order of commits.
- * @param isRescan true if a reconciliation, backfill, refetch or replay found them. Then business events are made of recent ones
- *   only.
+ * Appends changes to the feed. It must be the last statement of its transaction. From here to the
+ * commit all other writers of the feed wait, so that seq rises in the order of commits.
+ * @param isRescan true if a reconciliation, backfill, refetch or replay found them. Then business
+ *   events are made of recent ones only.
  */
 export async function appendChanges(
   trx: Transaction<DB>,
@@ -95,8 +103,10 @@ function insertChanges(client: string, changes: readonly Change[]) {
   return sql`
     insert into fulfilment.changes (client, entity, id, key, operation, changed_columns)
     select ${client}, c.entity, c.id, c.key, c.operation, string_to_array(c.columns, ',')
-    from unnest(${changes.map(({ entity }) => entity)}::text[], ${changes.map(({ id }) => id)}::bigint[],
-                ${changes.map(({ key }) => key ?? null)}::text[], ${changes.map(({ operation }) => operation)}::text[],
+    from unnest(${changes.map(({ entity }) => entity)}::text[],
+      ${changes.map(({ id }) => id)}::bigint[],
+                ${changes.map(({ key }) => key ?? null)}::text[],
+                  ${changes.map(({ operation }) => operation)}::text[],
                 ${columns}::text[])
       with ordinality as c (entity, id, key, operation, columns, place)
     order by c.place`;

@@ -5,8 +5,8 @@ import { type AgeColumns, dateList } from './age.ts';
 import type { StreamTransaction } from './stream-transaction.ts';
 
 /**
- * Records findings, each with the seconds between the row's newest date and `serviceNow`. These seconds are null if the
- * row changed after the last complete poll: no poll could have read it yet.
+ * Records findings, each with the seconds between the row's newest date and `serviceNow`. These
+ * seconds are null if the row changed after the last complete poll: no poll could have read it yet.
  * @param serviceNow the time of the reading, by the service's clock
  */
 export async function recordFindings(

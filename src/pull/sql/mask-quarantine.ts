@@ -3,16 +3,22 @@ import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import { isSentAgain } from './erasures.ts';
 
-/** The document of a quarantined resource whose personal data was erased. It has no id, so no replay can decode it. */
+/**
+ * The document of a quarantined resource whose personal data was erased. It has no id, so no replay
+ * can decode it.
+ */
 const erasedDocument = '{"erased":true}';
 const erasedReason = 'personal data was erased';
 
-/** SQL: the id of the shipment that a quarantined resource is, or links to; null if there is none. */
+/**
+ * SQL: the id of the shipment that a quarantined resource is, or links to; null if there is none.
+ */
 export const shipmentId = sql`coalesce(q.shipment_id, case
   when q.stream in ('shipments', 'pull-parcels', 'track-trace') then q.resource_id end)`;
 
 /**
- * Masks resources in quarantine whose order was erased. The reading itself stays: the resource is read again as before.
+ * Masks resources in quarantine whose order was erased. The reading itself stays: the resource is
+ * read again as before.
  * @param ids rows that were just written; null: all rows of the client
  */
 export async function maskErasedQuarantine(
@@ -46,14 +52,16 @@ export async function maskErasedQuarantine(
         where e.client = ${anyClient(client)} and e.entity = 'orders' and e.id = m.order_id)
       or exists (
         select from sync.erasures e
-        where e.client = ${anyClient(client)} and e.entity = replace(m.stream, '-', '_') and e.id = m.resource_id)
+        where e.client = ${anyClient(client)} and e.entity = replace(m.stream, '-', '_')
+          and e.id = m.resource_id)
       or (m.order_id is null and exists (
         select from sync.erasures e
         where e.client = ${anyClient(client)} and e.entity = 'orders'
           and e.external_order_number = m.number))
       or exists (
         select from sync.erasures e
-        where e.client = ${anyClient(client)} and e.entity = 'outbox' and e.external_order_number = m.number
+        where e.client = ${anyClient(client)} and e.entity = 'outbox'
+          and e.external_order_number = m.number
           and not ${isSentAgain}))`.execute(trx);
   return Number(numAffectedRows ?? 0);
 }

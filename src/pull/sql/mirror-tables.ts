@@ -3,13 +3,19 @@ import type { Json } from '../../core/json.ts';
 import { anyClient } from '../../db/values.ts';
 import { changedColumnsOrNew } from './feed.ts';
 
-/** A row, by column. Times are ISO text with an offset. `id` is null only if it is no part of the key. */
+/**
+ * A row, by column. Times are ISO text with an offset. `id` is null only if it is no part of the
+ * key.
+ */
 export type MirrorRow = {
   readonly id: number | null;
   readonly raw: Json;
   readonly [column: string]: unknown;
 };
-/** A row of a resource, with its id. It has `read_no` if the rows of several readings are written at once. */
+/**
+ * A row of a resource, with its id. It has `read_no` if the rows of several readings are written at
+ * once.
+ */
 type ParentRow = MirrorRow & { readonly id: number; readonly read_no?: number };
 
 /** A table that mirrors one kind of resource. */
@@ -18,8 +24,8 @@ export interface MirrorTable {
   /** Columns that come from the resource, with their SQL types. */
   readonly columns: Readonly<Record<string, string>>;
   /**
-   * Columns that are filled from included resources. If a reading brings no value for one, its stored value stays, unless
-   * the column that it depends on (`dependsOn`) changes.
+   * Columns that are filled from included resources. If a reading brings no value for one, its
+   * stored value stays, unless the column that it depends on (`dependsOn`) changes.
    */
   readonly derived?: Readonly<
     Record<string, { readonly type: string; readonly dependsOn: string }>
@@ -29,7 +35,10 @@ export interface MirrorTable {
 /** A table of child rows. `parentColumn` holds the id of the parent. */
 export interface ChildTable extends MirrorTable {
   readonly parentColumn: string;
-  /** Key columns beside the client; default: `id`. If set, the feed names rows by these values, joined by colons. */
+  /**
+   * Key columns beside the client; default: `id`. If set, the feed names rows by these values,
+   * joined by colons.
+   */
   readonly key?: readonly string[];
 }
 
@@ -55,8 +64,8 @@ export interface Family {
 }
 
 /**
- * The parts of a stored row that are compared with a reading. `raw` finds every change at the service; `columns` finds
- * damage in our tables too.
+ * The parts of a stored row that are compared with a reading. `raw` finds every change at the
+ * service; `columns` finds damage in our tables too.
  */
 export type Comparison = 'raw' | 'columns';
 
@@ -78,9 +87,10 @@ export function columnTypes(table: MirrorTable): Readonly<Record<string, string>
 }
 
 /**
- * Returns SQL: the stored rows whose `column` has one of these values, named t, to be joined with a reading. They are
- * looked up once for the whole page. The OFFSET keeps the planner from merging this subquery with the join. Merged, it
- * would search for each row of the reading or, without statistics, read all rows of the client.
+ * Returns SQL: the stored rows whose `column` has one of these values, named t, to be joined with a
+ * reading. They are looked up once for the whole page. The OFFSET keeps the planner from merging
+ * this subquery with the join. Merged, it would search for each row of the reading or, without
+ * statistics, read all rows of the client.
  */
 export const rowsWhere = (
   table: MirrorTable | ChildTable,
@@ -92,7 +102,9 @@ export const rowsWhere = (
       from ${tableRef(table.name)}
       where client = ${anyClient(client)} and ${sql.ref(column)} = any(${values}::bigint[]) offset 0) t`;
 
-/** Returns SQL: whether the stored row t and the reading i, both of one client, have the same key. */
+/**
+ * Returns SQL: whether the stored row t and the reading i, both of one client, have the same key.
+ */
 export const hasSameKey = (table: MirrorTable | ChildTable) =>
   sql.join(
     keyColumns(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`),
@@ -134,7 +146,10 @@ export interface WrittenRow {
   readonly changedColumns: readonly string[] | null;
 }
 
-/** Returns SQL: the id and the key of a row t in the feed. The key is null if the id identifies the row. */
+/**
+ * Returns SQL: the id and the key of a row t in the feed. The key is null if the id identifies the
+ * row.
+ */
 export const feedNames = (table: MirrorTable | ChildTable) =>
   'key' in table && table.key !== undefined
     ? sql`t.id, ${sql.join(
@@ -158,7 +173,10 @@ export function changedColumns(table: MirrorTable | ChildTable) {
 export const toFeedKey = (table: ChildTable, row: MirrorRow) =>
   table.key === undefined ? row.id : table.key.map((column) => String(row[column])).join(':');
 
-/** Returns the columns that a comparison needs, with their types. Comparing by `raw` needs few, which saves work. */
+/**
+ * Returns the columns that a comparison needs, with their types. Comparing by `raw` needs few,
+ * which saves work.
+ */
 export function comparedTypes(
   table: MirrorTable | ChildTable,
   compare: Comparison,
@@ -184,8 +202,9 @@ const plainTypes = new Set(['bigint', 'boolean', 'date', 'integer', 'numeric', '
 /**
  * Returns SQL: rows as a set with typed columns, named i. Columns that a row lacks are null.
  *
- * Each column is one array, which Postgres reads in two thirds of the time that the same rows take as JSON. `raw` is
- * one text with a line per row: JSON text has no line breaks, and an array would need a backslash before each quote.
+ * Each column is one array, which Postgres reads in two thirds of the time that the same rows take
+ * as JSON. `raw` is one text with a line per row: JSON text has no line breaks, and an array would
+ * need a backslash before each quote.
  */
 export function rowSet(types: Readonly<Record<string, string>>, rows: readonly object[]) {
   const values = rows as readonly Readonly<Record<string, unknown>>[];
@@ -205,7 +224,10 @@ export function rowSet(types: Readonly<Record<string, string>>, rows: readonly o
       from unnest(${sql.join(sources)}) as u (${columnRefs(columns.map(([column]) => column))})) i`;
 }
 
-/** Returns whether an array can have elements of this type. An array of arrays would have to be rectangular. */
+/**
+ * Returns whether an array can have elements of this type. An array of arrays would have to be
+ * rectangular.
+ */
 const isUnnested = (type: string) => plainTypes.has(type) || type === 'text';
 
 /** Writes the values of a column as the text of a Postgres array. */

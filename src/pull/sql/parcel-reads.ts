@@ -3,15 +3,22 @@ import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId } from '../../db/values.ts';
 import { makeParcelJobsDue } from '../../schedule/sql/due-jobs.ts';
 
-/** Number of days that a shipment is old at most when its first look-up is requested. The lists reach back as far. */
+/**
+ * Number of days that a shipment is old at most when its first look-up is requested. The lists
+ * reach back as far.
+ */
 const maxAgeDays = 90;
 /**
- * Pause before packages are looked up that the track-trace list shows. Each reading of the list prolongs it, so it only
- * ends if the list is no longer read. When a package leaves the list, it is due at once.
+ * Pause before packages are looked up that the track-trace list shows. Each reading of the list
+ * prolongs it, so it only ends if the list is no longer read. When a package leaves the list, it is
+ * due at once.
  */
 export const listedPauseDays = 3;
 
-/** Requests look-ups of those shipments that are SHIPPED. They are due at once, and so is the job that makes them. */
+/**
+ * Requests look-ups of those shipments that are SHIPPED. They are due at once, and so is the job
+ * that makes them.
+ */
 export async function requestParcelReads(
   trx: Transaction<DB>,
   client: string,
@@ -25,7 +32,8 @@ export async function requestParcelReads(
     where s.client = ${anyClient(client)} and s.id = ${anyId(shipmentIds)} and s.status = 'SHIPPED'
     order by s.id
     on conflict (client, shipment_id) do update set
-      shipped_on = excluded.shipped_on, due_at = excluded.due_at, requested_at = now(), requests = r.requests + 1,
+      shipped_on = excluded.shipped_on, due_at = excluded.due_at, requested_at = now(),
+        requests = r.requests + 1,
       unanswered = 0
     `.execute(trx);
   await makeParcelJobsDue(trx, [client]);
@@ -55,8 +63,8 @@ export async function requestQuarantinedParcelReads(
 }
 
 /**
- * Requests look-ups of the SHIPPED shipments that have none, if they were shipped in the last 90 days. Looks at the
- * next 2,000 shipments of the client after `after`, in ascending order of id.
+ * Requests look-ups of the SHIPPED shipments that have none, if they were shipped in the last 90
+ * days. Looks at the next 2,000 shipments of the client after `after`, in ascending order of id.
  * @param now the service's time
  * @returns the number of requested look-ups, and the last id that it looked at; null at the end
  */
@@ -66,8 +74,8 @@ export async function requestMissingParcelReads(
   after: number,
   now: Date,
 ): Promise<{ readonly requested: number; readonly last: number | null }> {
-  // The limit makes Postgres read the key in order. The subquery looks up one key at a time; a join could read the rows
-  // of all clients.
+  // The limit makes Postgres read the key in order. The subquery looks up one key at a time; a join
+  // could read the rows of all clients.
   const { rows } = await sql<{ requested: number; last: number | null }>`
     with page as materialized (
       select s.id, s.status, sync.real_time(s.shipped_on) as shipped_on, s.unlisted_since
@@ -81,13 +89,13 @@ export async function requestMissingParcelReads(
       from page p
       where p.status = 'SHIPPED' and p.unlisted_since is null
         and p.shipped_on > ${now}::timestamptz - make_interval(days => ${maxAgeDays})
-        and (select r.reads from sync.parcel_reads r where r.client = ${client} and r.shipment_id = p.id) is null
+        and (select r.reads from sync.parcel_reads r where r.client = ${client}
+          and r.shipment_id = p.id) is null
       on conflict (client, shipment_id) do nothing
       returning 1
     )
-    select (select count(*)::int from added) as requested, (select max(id) from page) as last`.execute(
-    trx,
-  );
+    select (select count(*)::int from added) as requested,
+      (select max(id) from page) as last`.execute(trx);
   return rows[0] ?? { requested: 0, last: null };
 }
 
@@ -146,7 +154,10 @@ export async function findDueParcelReads(
     .execute();
 }
 
-/** Returns true if a look-up has ever returned a package of the client. Then the path of the look-up is right. */
+/**
+ * Returns true if a look-up has ever returned a package of the client. Then the path of the look-up
+ * is right.
+ */
 export async function hasReadParcels(db: Kysely<DB>, client: string): Promise<boolean> {
   const found = await db
     .selectFrom('fulfilment.parcels')
@@ -158,7 +169,10 @@ export async function hasReadParcels(db: Kysely<DB>, client: string): Promise<bo
   return found !== undefined;
 }
 
-/** The look-ups of one client that are due, and when the oldest of these shipments was shipped; null if not known. */
+/**
+ * The look-ups of one client that are due, and when the oldest of these shipments was shipped; null
+ * if not known.
+ */
 export type ParcelBacklog = Awaited<ReturnType<typeof readParcelBacklog>>[number];
 
 /** Counts the look-ups that are due, for each client that has any. */

@@ -1,6 +1,6 @@
 /**
- * This folder: SQL for what the streams do not declare: packages, track-trace, stock, lists of settings,
- * authorizations.
+ * This folder: SQL for what the streams do not declare: packages, track-trace, stock, lists of
+ * settings, authorizations.
  */
 
 import { sql, type Transaction } from 'kysely';
@@ -32,7 +32,10 @@ export interface ParcelAnswer {
   readonly problem: string | null;
   /** Number of requests when the look-up began. */
   readonly requests: number;
-  /** Seconds to the next look-up if track-trace does not know the shipment, or if there is a problem; null: none. */
+  /**
+   * Seconds to the next look-up if track-trace does not know the shipment, or if there is a
+   * problem; null: none.
+   */
   readonly nextInSeconds: number | null;
   /** True if the service answered that it has no package, or refused the look-up. */
   readonly isUnanswered: boolean;
@@ -46,8 +49,9 @@ export interface ParcelResult {
 }
 
 /**
- * Stores the answers of look-ups, and plans the next ones. Packages that an earlier look-up returned, and this one does
- * not, become unlisted. The status of a newer track-trace list is not overwritten.
+ * Stores the answers of look-ups, and plans the next ones. Packages that an earlier look-up
+ * returned, and this one does not, become unlisted. The status of a newer track-trace list is not
+ * overwritten.
  */
 export async function storeParcels(
   trx: Transaction<DB>,
@@ -72,7 +76,10 @@ export async function storeParcels(
   return toResult([...written, ...unlisted]);
 }
 
-/** Returns a package of an erased order. Its codes may hold an address: a link, or a postcode as a bar code. */
+/**
+ * Returns a package of an erased order. Its codes may hold an address: a link, or a postcode as a
+ * bar code.
+ */
 const maskParcel = (parcel: ReadPackage) => ({
   ...parcel,
   trackAndTraceCode: null,
@@ -120,28 +127,37 @@ async function writeParcels(
 ): Promise<Change[]> {
   const columns = Object.keys(parcelColumns);
   const { rows: written } = await sql<ChangedRow & { readonly changed: boolean }>`
-    insert into fulfilment.parcels as t (client, shipment_id, package_number, read_at, read_no, ${columnRefs(columns)})
-    select ${client}, i."shipmentId", i."packageNumber", now(), i."readNo", ${takeMembers(parcelColumns)}
+    insert into fulfilment.parcels as t (client, shipment_id, package_number, read_at, read_no,
+      ${columnRefs(columns)})
+    select ${client}, i."shipmentId", i."packageNumber", now(), i."readNo",
+      ${takeMembers(parcelColumns)}
     from ${packageSet({ ...parcelColumns, read_no: ['readNo', 'bigint'] }, rows)}
     order by i."shipmentId", i."packageNumber"
-    on conflict (client, shipment_id, package_number) do update set ${overwrite(Object.keys(ownColumns))},
+    on conflict (client, shipment_id,
+      package_number) do update set ${overwrite(Object.keys(ownColumns))},
       -- If a later reading of the track-trace list is stored, its status stays.
-      current_track_trace_status = case when t.read_no > excluded.read_no then t.current_track_trace_status
+      current_track_trace_status = case when t.read_no > excluded.read_no
+        then t.current_track_trace_status
         else excluded.current_track_trace_status end,
       current_track_trace_exception_level = case when t.read_no > excluded.read_no
-        then t.current_track_trace_exception_level else excluded.current_track_trace_exception_level end,
+        then t.current_track_trace_exception_level
+          else excluded.current_track_trace_exception_level end,
       changed_at = case when t.raw is distinct from excluded.raw or t.unlisted_since is not null
-        or t.read_no <= excluded.read_no and (t.current_track_trace_status, t.current_track_trace_exception_level)
-          is distinct from (excluded.current_track_trace_status, excluded.current_track_trace_exception_level)
+        or t.read_no <= excluded.read_no
+          and (t.current_track_trace_status, t.current_track_trace_exception_level)
+          is distinct from (excluded.current_track_trace_status,
+            excluded.current_track_trace_exception_level)
         then excluded.changed_at else t.changed_at end,
-      read_at = excluded.read_at, read_no = greatest(t.read_no, excluded.read_no), unlisted_since = null
+      read_at = excluded.read_at, read_no = greatest(t.read_no, excluded.read_no),
+        unlisted_since = null
     returning ${returnedNames}, changed_at = now() as changed`.execute(trx);
   return written.filter(({ changed }) => changed).map((row) => toChange('parcels', row));
 }
 
 /**
- * Marks packages as unlisted that a look-up no longer returns. A package without a number is the whole shipment, so
- * it ends when the look-up returns numbers. Other packages that only track-trace has named stay.
+ * Marks packages as unlisted that a look-up no longer returns. A package without a number is the
+ * whole shipment, so it ends when the look-up returns numbers. Other packages that only track-trace
+ * has named stay.
  */
 async function unlistAbsent(
   trx: Transaction<DB>,
@@ -159,8 +175,10 @@ async function unlistAbsent(
   const { rows } = await sql<{ key: string }>`
     update fulfilment.parcels t
     set unlisted_since = now(), read_no = a."readNo"
-    from json_to_recordset(${JSON.stringify(complete)}::json) as a ("shipmentId" bigint, "readNo" bigint, numbers jsonb)
-    where t.client = ${anyClient(client)} and t.shipment_id = a."shipmentId" and t.unlisted_since is null
+    from json_to_recordset(${JSON.stringify(complete)}::json)
+      as a ("shipmentId" bigint, "readNo" bigint, numbers jsonb)
+    where t.client = ${anyClient(client)} and t.shipment_id = a."shipmentId"
+      and t.unlisted_since is null
       and t.read_no <= a."readNo" and (t.read_at is not null or t.package_number = '')
       and not a.numbers ? t.package_number
     returning t.shipment_id || ':' || t.package_number as key`.execute(trx);
@@ -168,8 +186,9 @@ async function unlistAbsent(
 }
 
 /**
- * Plans the next look-up of each shipment. While the track-trace list shows one of its packages, its status comes from
- * there. When all have left the list, this look-up has read the last status, and no other is planned.
+ * Plans the next look-up of each shipment. While the track-trace list shows one of its packages,
+ * its status comes from there. When all have left the list, this look-up has read the last status,
+ * and no other is planned.
  */
 async function planReads(
   trx: Transaction<DB>,
@@ -188,16 +207,20 @@ async function planReads(
     with plans as (
       select a.*, bool_or(t.unlisted_since is null) filter (where t.client is not null) as listed
       from json_to_recordset(${JSON.stringify(plans)}::json) as a (
-        "shipmentId" bigint, requests bigint, "nextInSeconds" float8, problem text, "isUnanswered" boolean)
+        "shipmentId" bigint, requests bigint, "nextInSeconds" float8, problem text,
+          "isUnanswered" boolean)
       left join fulfilment.track_traces t
-        on t.client = ${anyClient(client)} and t.shipment_id = any(${ids}::bigint[]) and t.shipment_id = a."shipmentId"
+        on t.client = ${anyClient(client)} and t.shipment_id = any(${ids}::bigint[])
+          and t.shipment_id = a."shipmentId"
       group by a."shipmentId", a.requests, a."nextInSeconds", a.problem, a."isUnanswered"
     )
     update sync.parcel_reads r
     set reads = r.reads + 1, last_read_at = now(), last_problem = p.problem,
-      unanswered = case when p."isUnanswered" then r.unanswered + 1 when p.problem is null then 0 else r.unanswered end,
+      unanswered = case when p."isUnanswered" then r.unanswered + 1 when p.problem is null then 0
+        else r.unanswered end,
       due_at = case when r.requests <> p.requests then r.due_at
-        when p.problem is null and p.listed then sync.clock() + make_interval(days => ${listedPauseDays})
+        when p.problem is null and p.listed
+          then sync.clock() + make_interval(days => ${listedPauseDays})
         when p.problem is null and not p.listed then null
         else sync.clock() + make_interval(secs => p."nextInSeconds") end
     from plans p
@@ -206,8 +229,8 @@ async function planReads(
 }
 
 /**
- * Stores the packages of a track-trace list, with the status that the list gives. A package without a number is stored
- * only while no package of its shipment has one.
+ * Stores the packages of a track-trace list, with the status that the list gives. A package without
+ * a number is stored only while no package of its shipment has one.
  */
 export async function storeListedParcels(
   trx: Transaction<DB>,
@@ -224,24 +247,29 @@ export async function storeListedParcels(
   if (unnumbered.length === 0) return toResult([]);
   const kept = await maskErasedPackages(trx, client, unnumbered);
   const { rows: written } = await sql<ChangedRow>`
-    insert into fulfilment.parcels as t (client, shipment_id, package_number, current_track_trace_status,
+    insert into fulfilment.parcels as t (client, shipment_id, package_number,
+      current_track_trace_status,
       current_track_trace_exception_level, read_no, raw)
-    select ${client}, i."shipmentId", i."packageNumber", ${takeMembers(stateColumns)}, ${readNo}, i.raw
+    select ${client}, i."shipmentId", i."packageNumber", ${takeMembers(stateColumns)}, ${readNo},
+      i.raw
     from ${packageSet({ ...stateColumns, raw: ['raw', 'jsonb'] }, kept)}
     where i."packageNumber" <> '' or not exists (
       select from fulfilment.parcels p
-      where p.client = ${anyClient(client)} and p.shipment_id = i."shipmentId" and p.package_number <> ''
+      where p.client = ${anyClient(client)} and p.shipment_id = i."shipmentId"
+        and p.package_number <> ''
         and p.unlisted_since is null)
     order by i."shipmentId", i."packageNumber"
     on conflict (client, shipment_id, package_number) do update set
       current_track_trace_status = excluded.current_track_trace_status,
       current_track_trace_exception_level = excluded.current_track_trace_exception_level,
-      raw = case when t.read_at is null then excluded.raw else t.raw end, read_no = excluded.read_no,
+      raw = case when t.read_at is null then excluded.raw else t.raw end,
+        read_no = excluded.read_no,
       unlisted_since = null, changed_at = now()
       where t.read_no <= excluded.read_no and excluded.current_track_trace_status is not null
         and (t.unlisted_since is not null
           or t.current_track_trace_status is distinct from excluded.current_track_trace_status
-          or t.current_track_trace_exception_level is distinct from excluded.current_track_trace_exception_level)
+          or t.current_track_trace_exception_level is distinct
+            from excluded.current_track_trace_exception_level)
     returning ${returnedNames}`.execute(trx);
   return toResult(written.map((row) => toChange('parcels', row)));
 }

@@ -6,7 +6,10 @@ import { anyClient, toPauseSpan } from '../../db/values.ts';
 import { maskErasedQuarantine } from './mask-quarantine.ts';
 import type { NumberedReading, RunTransaction, StreamTransaction } from './stream-transaction.ts';
 
-/** The ids that a resource links to, and the order number in it; null if it has none that can be read. */
+/**
+ * The ids that a resource links to, and the order number in it; null if it has none that can be
+ * read.
+ */
 export interface OrderLinks {
   readonly orderId: number | null;
   readonly shipmentId: number | null;
@@ -28,8 +31,8 @@ export interface QuarantineEntry {
 }
 
 /**
- * Stores resources in quarantine as received, with the reason. Each resource has one row, which is updated if the
- * resource is met again.
+ * Stores resources in quarantine as received, with the reason. Each resource has one row, which is
+ * updated if the resource is met again.
  * @returns the number of resources that were not in quarantine before
  */
 export async function quarantineResources(
@@ -97,7 +100,8 @@ export async function releaseQuarantined(
   await sql`
     delete from sync.quarantine q
     using unnest(${keys}::text[], ${readNos}::bigint[]) as r (key, read_no)
-    where q.client = ${anyClient(client)} and q.stream = ${stream} and q.resource_key = any(${keys}::text[])
+    where q.client = ${anyClient(client)} and q.stream = ${stream}
+      and q.resource_key = any(${keys}::text[])
       and q.resource_key = r.key and q.read_no <= r.read_no`.execute(trx);
 }
 
@@ -120,9 +124,9 @@ export async function releaseQuarantineRow(trx: Transaction<DB>, id: number): Pr
 }
 
 /**
- * Finds resources in quarantine that are due for a reread, the first time one minute after they came there. The
- * resource may have been damaged on the way, or repaired at the service since; a reread finds that without waiting for
- * a list.
+ * Finds resources in quarantine that are due for a reread, the first time one minute after they
+ * came there. The resource may have been damaged on the way, or repaired at the service since; a
+ * reread finds that without waiting for a list.
  */
 export async function findQuarantinedDue(
   db: Kysely<DB>,
@@ -226,7 +230,10 @@ export async function readNextQuarantined(
     .execute();
 }
 
-/** Returns the key of a resource in quarantine: its id, or a hash of the document if the id cannot be read. */
+/**
+ * Returns the key of a resource in quarantine: its id, or a hash of the document if the id cannot
+ * be read.
+ */
 function toResourceKey({ resourceId, document }: QuarantineEntry): string {
   return resourceId === null
     ? `sha256:${createHash('sha256').update(document).digest('hex')}`

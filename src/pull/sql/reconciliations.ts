@@ -3,11 +3,15 @@ import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import type { DayWindow } from './rescans.ts';
 
-/** A reconciliation that walked all of its windows. It is doubtful if it found more rows missing than it believes. */
+/**
+ * A reconciliation that walked all of its windows. It is doubtful if it found more rows missing
+ * than it believes.
+ */
 export type WalkedReconciliation = NonNullable<Awaited<ReturnType<typeof findLastWalked>>>;
 
 /**
- * Returns the last reconciliation that walked all of its windows, whether it succeeded or not; null if there is none.
+ * Returns the last reconciliation that walked all of its windows, whether it succeeded or not; null
+ * if there is none.
  */
 export async function findLastWalked(db: Kysely<DB>, client: string, stream: string) {
   const walked = await db
@@ -29,7 +33,10 @@ export async function findLastWalked(db: Kysely<DB>, client: string, stream: str
   return walked ?? null;
 }
 
-/** Returns, by stream, when workers last reconciled it. Counts only times after the whole job last succeeded. */
+/**
+ * Returns, by stream, when workers last reconciled it. Counts only times after the whole job last
+ * succeeded.
+ */
 export async function readReconciledTimes(
   db: Kysely<DB>,
   client: string,

@@ -1,6 +1,6 @@
 /**
- * This folder: the state that polls keep between two runs: rereads, absences, quarantine and freshness. It is
- * written in the transaction of the page that it results from.
+ * This folder: the state that polls keep between two runs: rereads, absences, quarantine and
+ * freshness. It is written in the transaction of the page that it results from.
  */
 
 import { type Kysely, sql } from 'kysely';
@@ -10,7 +10,10 @@ import { anyClient, anyId, toPauseSpan } from '../../db/values.ts';
 import { type AgeColumns, isYoungEnough } from './age.ts';
 import type { RunTransaction, StreamTransaction } from './stream-transaction.ts';
 
-/** Maximum number of reads by id per run after the first load. It keeps a poll cheap, however many rows are missing. */
+/**
+ * Maximum number of reads by id per run after the first load. It keeps a poll cheap, however many
+ * rows are missing.
+ */
 export const rereadsPerRun = 50;
 
 /** Reasons for a reread: the read failed, it found nothing, or the row it found is still open. */
@@ -35,7 +38,10 @@ export async function postponeRereads(
           next_try_at = now() + ${toPauseSpan(pauses.reread, sql`r.tries + 1`)}`.execute(trx);
 }
 
-/** Postpones rereads of rows that lists showed and that are still open. `tries` is the number of earlier attempts. */
+/**
+ * Postpones rereads of rows that lists showed and that are still open. `tries` is the number of
+ * earlier attempts.
+ */
 export async function postponeStillOpen(
   { trx, client, stream }: StreamTransaction,
   found: readonly { readonly id: number; readonly tries: number }[],
@@ -49,9 +55,8 @@ export async function postponeStillOpen(
     from unnest(${ids}::bigint[], ${tries}::integer[]) as i (id, tries)
     order by i.id
     on conflict (client, stream, id) do update
-      set tries = excluded.tries, next_try_at = excluded.next_try_at, last_reason = excluded.last_reason`.execute(
-    trx,
-  );
+      set tries = excluded.tries, next_try_at = excluded.next_try_at,
+        last_reason = excluded.last_reason`.execute(trx);
 }
 
 /**
@@ -71,9 +76,8 @@ export async function requestRereads(
     from unnest(${ids}::bigint[]) as i (id)
     on conflict (client, stream, id) do update
       set tries = 0, next_try_at = excluded.next_try_at, last_reason = excluded.last_reason
-      where (${again} and r.last_reason = ${unknownToService}) or r.last_reason = ${foundStillOpen}`.execute(
-    trx,
-  );
+      where (${again} and r.last_reason = ${unknownToService})
+        or r.last_reason = ${foundStillOpen}`.execute(trx);
 }
 
 /** Finds the ids whose reread is due, the longest waiting first. Leaves out unlisted rows. */
@@ -93,7 +97,10 @@ export async function findRereadsDue(
   return rows.map(({ id }) => id);
 }
 
-/** Finds the ids whose requested reread was not tried yet, or failed and is due again; the longest waiting first. */
+/**
+ * Finds the ids whose requested reread was not tried yet, or failed and is due again; the longest
+ * waiting first.
+ */
 export async function findRequestedRereads(
   db: Kysely<DB>,
   client: string,
@@ -135,8 +142,8 @@ export async function findRereads(
 
 /**
  * Removes the rereads of ids that were read.
- * @param changed the ids whose row has changed; null: all. The reread of a row that was found still open is removed
- *   only if the row changed.
+ * @param changed the ids whose row has changed; null: all. The reread of a row that was found still
+ *   open is removed only if the row changed.
  */
 export async function removeRereads(
   { trx, client, stream }: StreamTransaction,
@@ -158,8 +165,8 @@ export async function removeRereads(
 }
 
 /**
- * Finds the shipments among these ids that have an order. The service returns only these by id (docs/interface.md, 10.4
- * Operations).
+ * Finds the shipments among these ids that have an order. The service returns only these by id
+ * (docs/interface.md, 10.4 Operations).
  */
 export async function findShipmentsWithOrder(
   { trx, client }: Pick<RunTransaction, 'trx' | 'client'>,
@@ -177,8 +184,8 @@ export async function findShipmentsWithOrder(
 
 /**
  * Requests reads of the orders that shipments name and that are not stored.
- * @param ids the shipments; null: all. Without the first load of orders, nothing is requested for single shipments: its
- *   end requests reads for all of them.
+ * @param ids the shipments; null: all. Without the first load of orders, nothing is requested for
+ *   single shipments: its end requests reads for all of them.
  */
 export async function requestMissingOrders(
   { trx, client }: Pick<RunTransaction, 'trx' | 'client'>,
@@ -196,23 +203,31 @@ export async function requestMissingOrders(
     where s.client = ${anyClient(client)} and s.order_id is not null
       and ${ids === null ? sql`true` : sql`s.id = any(${ids}::bigint[]) and ${isLoaded}`}
       -- Looks up one key at a time: a join could read the orders of all clients.
-      and (select o.read_no from fulfilment.orders o where o.client = ${client} and o.id = s.order_id) is null
+      and (select o.read_no from fulfilment.orders o where o.client = ${client}
+        and o.id = s.order_id) is null
     on conflict do nothing`.execute(trx);
 }
 
-/** Finds the orders that shipments name and that are not stored, if their next read is due, the longest waiting first. */
+/**
+ * Finds the orders that shipments name and that are not stored, if their next read is due, the
+ * longest waiting first.
+ */
 export async function findMissingOrders(db: Kysely<DB>, client: string): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select r.id
     from sync.rereads r
     where r.client = ${anyClient(client)} and r.stream = 'orders' and r.next_try_at <= now()
-      and exists (select from fulfilment.shipments s where s.client = r.client and s.order_id = r.id)
+      and exists (select from fulfilment.shipments s where s.client = r.client
+        and s.order_id = r.id)
       and not exists (select from fulfilment.orders o where o.client = r.client and o.id = r.id)
     order by r.next_try_at, r.id`.execute(db);
   return rows.map(({ id }) => id);
 }
 
-/** A kind of rows that change until they reach one status. A row with an unknown status, or none, is still open. */
+/**
+ * A kind of rows that change until they reach one status. A row with an unknown status, or none, is
+ * still open.
+ */
 export interface OpenKind {
   readonly table: string;
   /** Name of their stream. Their rereads are stored under it. */
@@ -234,18 +249,23 @@ export interface OpenRow {
 }
 
 /**
- * Number of days after which polls rarely ask for a row that is unlisted, or whose undocumented status does not change:
- * that status may be a final one. The lists show rows of the last 90 days (docs/interface.md, 5.1 Values).
+ * Number of days after which polls rarely ask for a row that is unlisted, or whose undocumented
+ * status does not change: that status may be a final one. The lists show rows of the last 90 days
+ * (docs/interface.md, 5.1 Values).
  */
 const rarelyAfterDays = 90;
-/** Number of days that such a row waits in addition to its pause of one day: it is asked for once a week. */
+/**
+ * Number of days that such a row waits in addition to its pause of one day: it is asked for once a
+ * week.
+ */
 const extraPauseDays = 6;
 
 const toTableRef = ({ table }: OpenKind) => sql.table(`fulfilment.${table}`);
 
 /**
- * Finds rows that are open here but missing from `listed`, a complete list of the open rows. Either their status has
- * changed, or the lists do not show them. Returns only the rows that are due for a question, the longest waiting first.
+ * Finds rows that are open here but missing from `listed`, a complete list of the open rows. Either
+ * their status has changed, or the lists do not show them. Returns only the rows that are due for a
+ * question, the longest waiting first.
  */
 export async function findUnlistedOpenRows(
   db: Kysely<DB>,
@@ -255,12 +275,14 @@ export async function findUnlistedOpenRows(
 ): Promise<OpenRow[]> {
   const orderId = kind.table === 'shipments' ? sql.ref('s.order_id') : sql`null::bigint`;
   const { rows } = await sql<OpenRow>`
-    select s.id, ${orderId} as "orderId", coalesce(r.tries, 0) as tries, s.unlisted_since is not null as gone
+    select s.id, ${orderId} as "orderId", coalesce(r.tries, 0) as tries,
+      s.unlisted_since is not null as gone
     from ${toTableRef(kind)} s
     left join sync.rereads r on r.client = s.client and r.stream = ${kind.stream} and r.id = s.id
     where s.client = ${anyClient(client)} and s.status is distinct from ${sql.lit(kind.closed)}
       and coalesce(r.next_try_at <= now(), true)
-      and (coalesce(s.unlisted_since, case when not coalesce(s.status = any(${kind.open}::text[]), false)
+      and (coalesce(s.unlisted_since,
+        case when not coalesce(s.status = any(${kind.open}::text[]), false)
         then s.changed_at end,
           'infinity') > now() - make_interval(days => ${rarelyAfterDays})
         -- A row that was never asked for is asked for once.
@@ -286,8 +308,8 @@ export async function findStillOpen(
 }
 
 /**
- * Ids of open rows that a list did not show. `unseen`: the list must have shown them. `gone`: they are unlisted
- * already. `tooOld`: they are too old for the list.
+ * Ids of open rows that a list did not show. `unseen`: the list must have shown them. `gone`: they
+ * are unlisted already. `tooOld`: they are too old for the list.
  */
 export interface UnlistedOpenRows {
   readonly unseen: readonly number[];

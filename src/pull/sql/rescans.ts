@@ -1,6 +1,6 @@
 /**
- * This folder: reconciliations and backfills, with their progress and the number of findings. A rescan that was cut
- * short continues from its last committed page.
+ * This folder: reconciliations and backfills, with their progress and the number of findings. A
+ * rescan that was cut short continues from its last committed page.
  */
 
 import { type Kysely, sql, type Transaction } from 'kysely';
@@ -8,7 +8,10 @@ import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import type { CursorMeaning } from '../../schedule/sql/ledger.ts';
 
-/** A date window. Both ends are exclusive, as in the service's filters; null means no bound. YYYY-MM-DD. */
+/**
+ * A date window. Both ends are exclusive, as in the service's filters; null means no bound.
+ * YYYY-MM-DD.
+ */
 export interface DayWindow {
   readonly after: string | null;
   readonly before: string | null;
@@ -71,15 +74,20 @@ const columns = [
   'extra',
 ] as const;
 
-/** Opens a rescan. If an equal one is open, returns that one, which then continues from its last page. */
+/**
+ * Opens a rescan. If an equal one is open, returns that one, which then continues from its last
+ * page.
+ */
 export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promise<Rescan> {
-  // A rescan that began more than a day ago begins anew: pages that it has walked may have changed since. A background
-  // backfill continues. Rescans of other kinds have another lease and may be running, so they are left alone.
+  // A rescan that began more than a day ago begins anew: pages that it has walked may have changed
+  // since. A background backfill continues. Rescans of other kinds have another lease and may be
+  // running, so they are left alone.
   await sql`
     with given_up as (
       update sync.rescans
       set finished_at = now(), outcome = 'failed', error = 'cut short more than a day ago'
-      where client = ${anyClient(request.client)} and stream = ${request.stream} and kind = ${request.kind}
+      where client = ${anyClient(request.client)} and stream = ${request.stream}
+        and kind = ${request.kind}
         and background = ${request.background} and (kind = 'reconcile' or not background)
         and finished_at is null and started_at < now() - interval '1 day'
       returning id)

@@ -6,8 +6,8 @@ import { type AgeColumns, isYoungEnough } from './age.ts';
 import type { DayWindow, Rescan } from './rescans.ts';
 
 /**
- * Returns SQL: whether a complete walk of these windows must have shown the row t. Each window is shortened by a day at
- * both ends, because a day in another time zone may begin earlier or later.
+ * Returns SQL: whether a complete walk of these windows must have shown the row t. Each window is
+ * shortened by a day at both ends, because a day in another time zone may begin earlier or later.
  */
 function insideWindows(age: AgeColumns, windows: readonly DayWindow[], serviceNow: Date) {
   const inAny = windows.map(({ after, before }) => {
@@ -37,8 +37,8 @@ export async function countRowsInWindows(
 }
 
 /**
- * Finds rows that should have been listed and were not: at most `limit`, in order of id, after `afterId`. Rows that
- * were stored after the walk began are left out.
+ * Finds rows that should have been listed and were not: at most `limit`, in order of id, after
+ * `afterId`. Rows that were stored after the walk began are left out.
  */
 export async function findUnseenRows(
   db: Kysely<DB>,
@@ -53,15 +53,20 @@ export async function findUnseenRows(
       where rescan_id = ${id})
     select t.id
     from ${sql.table(`fulfilment.${age.table}`)} t
-    where t.client = ${anyClient(client)} and t.unlisted_since is null and t.first_seen_at < ${startedAt}
+    where t.client = ${anyClient(client)} and t.unlisted_since is null
+      and t.first_seen_at < ${startedAt}
       and ${insideWindows(age, windows ?? [], serviceNow)}
-      and (${afterId}::bigint is null or t.id > ${afterId}) and not exists (select from seen where seen.id = t.id)
+      and (${afterId}::bigint is null or t.id > ${afterId})
+        and not exists (select from seen where seen.id = t.id)
     order by t.id
     limit ${limit}`.execute(db);
   return rows.map((row) => row.id);
 }
 
-/** Finds the oldest real day that is stored. Returns null if there is none, or if the list has no date filter. */
+/**
+ * Finds the oldest real day that is stored. Returns null if there is none, or if the list has no
+ * date filter.
+ */
 export async function findOldestDay(
   db: Kysely<DB>,
   client: string,

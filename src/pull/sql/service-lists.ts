@@ -29,19 +29,22 @@ export interface StoredListsResult {
   readonly updated: number;
   readonly removed: number;
   /**
-   * Lists that the service did not send, or sent empty although entries are stored. Their stored entries were kept.
+   * Lists that the service did not send, or sent empty although entries are stored. Their stored
+   * entries were kept.
    */
   readonly keptLists: readonly string[];
   /** Changes for the feed. The caller appends them in the last statement of the transaction. */
   readonly changes: readonly Change[];
 }
 
-/** Lists that may be sent empty later, because they are obsolete (docs/interface.md, 6.2 Settings). */
+/**
+ * Lists that may be sent empty later, because they are obsolete (docs/interface.md, 6.2 Settings).
+ */
 const mayBecomeEmpty = ['paymentMethods'];
 
 /**
- * Stores all service lists. Writes the entries that differ and marks missing entries as removed. If a list is absent
- * or suddenly empty, its stored entries are kept.
+ * Stores all service lists. Writes the entries that differ and marks missing entries as removed. If
+ * a list is absent or suddenly empty, its stored entries are kept.
  */
 export async function storeServiceLists(
   trx: Transaction<DB>,
@@ -101,11 +104,13 @@ async function writeOptions(
   const { rows } = await sql<ChangedRow & { readonly id: number }>`
     insert into fulfilment.setting_options as t (client, list, id, code, name, raw)
     select distinct on (i.list, i.id) ${client}, i.list, i.id, i.code, i.name, i.raw
-    from json_to_recordset(${JSON.stringify(options)}::json) as i (list text, id bigint, code text, name text,
+    from json_to_recordset(${JSON.stringify(options)}::json)
+      as i (list text, id bigint, code text, name text,
       raw jsonb)
     order by i.list, i.id
     on conflict (client, list, id) do update
-      set code = excluded.code, name = excluded.name, raw = excluded.raw, changed_at = now(), removed_at = null
+      set code = excluded.code, name = excluded.name, raw = excluded.raw, changed_at = now(),
+        removed_at = null
       where (t.code, t.name, t.raw) is distinct from (excluded.code, excluded.name, excluded.raw)
         or t.removed_at is not null
     returning t.list || ':' || t.id as key, t.id, ${changedColumnsOrNew(
@@ -125,7 +130,8 @@ async function removeOptions(
   const { rows } = await sql<{ key: string; id: number }>`
     update fulfilment.setting_options t
     set removed_at = now()
-    where t.client = ${anyClient(client)} and t.removed_at is null and t.list <> all(${keptLists}::text[])
+    where t.client = ${anyClient(client)} and t.removed_at is null
+      and t.list <> all(${keptLists}::text[])
       and not exists (
         select from unnest(${options.map(({ list }) => list)}::text[],
           ${options.map(({ id }) => id)}::bigint[]) as i (list, id)
@@ -145,11 +151,13 @@ async function writeWarehouses(
     "mainShippingMethodId" bigint, "shippingMethodId" bigint, warehouse text)`;
   const { rows } = await sql<{ key: string; operation: Change['operation'] }>`
     with written as (
-      insert into fulfilment.main_shipping_method_warehouses as t (client, main_shipping_method_id, shipping_method_id,
+      insert into fulfilment.main_shipping_method_warehouses
+        as t (client, main_shipping_method_id, shipping_method_id,
         warehouse)
       select distinct ${client}, i."mainShippingMethodId", i."shippingMethodId", i.warehouse
       from ${rowSet}
-      on conflict (client, main_shipping_method_id, shipping_method_id, warehouse) do update set removed_at = null
+      on conflict (client, main_shipping_method_id, shipping_method_id,
+        warehouse) do update set removed_at = null
         where t.removed_at is not null
       returning t.*, xmax = 0 as created
     ), removed as (
@@ -157,7 +165,8 @@ async function writeWarehouses(
       set removed_at = now()
       where t.client = ${anyClient(client)} and t.removed_at is null and not exists (
         select from ${rowSet}
-        where i."mainShippingMethodId" = t.main_shipping_method_id and i."shippingMethodId" = t.shipping_method_id
+        where i."mainShippingMethodId" = t.main_shipping_method_id
+          and i."shippingMethodId" = t.shipping_method_id
           and i.warehouse = t.warehouse)
       returning t.*
     )
@@ -213,10 +222,10 @@ export async function readServiceLists(db: Kysely<DB>, client: string): Promise<
 }
 
 /**
- * Takes the turn to read the service lists, because a code was not found. All workers together get one turn per `pauseMs`,
- * or one per `failedMs` if the last reading failed or is under way.
- * @returns `taken`; `recent` if the service lists were read a short time ago; `later` if the last reading is not done or
- *   failed
+ * Takes the turn to read the service lists, because a code was not found. All workers together get
+ * one turn per `pauseMs`, or one per `failedMs` if the last reading failed or is under way.
+ * @returns `taken`; `recent` if the service lists were read a short time ago; `later` if the last
+ *   reading is not done or failed
  */
 export async function takeListsTurn(
   db: Kysely<DB>,

@@ -3,7 +3,10 @@ import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import { type Change, toChange } from './feed.ts';
 
-/** Finds the watched articles of a client: first those never asked for, then those asked for longest ago. */
+/**
+ * Finds the watched articles of a client: first those never asked for, then those asked for longest
+ * ago.
+ */
 export async function findWatchedArticles(db: Kysely<DB>, client: string): Promise<string[]> {
   const rows = await db
     .selectFrom('sync.watched_articles as w')
@@ -46,7 +49,9 @@ export interface StockResult {
   readonly changes: readonly Change[];
 }
 
-/** Stores the answers. Returns feed changes only for articles that are new or whose stock changed. */
+/**
+ * Stores the answers. Returns feed changes only for articles that are new or whose stock changed.
+ */
 export async function storeStock(
   trx: Transaction<DB>,
   client: string,
@@ -55,7 +60,8 @@ export async function storeStock(
   const { rows } = await sql<{ key: string; created: boolean; changed: boolean }>`
     with asked as (
       select a.sku, a.stock, l.stock as before, l.sku is not null as known
-      from unnest(${answers.map(({ sku }) => sku)}::text[], ${answers.map(({ stock }) => stock)}::integer[])
+      from unnest(${answers.map(({ sku }) => sku)}::text[],
+        ${answers.map(({ stock }) => stock)}::integer[])
         as a (sku, stock)
       left join fulfilment.stock_levels l on l.client = ${anyClient(client)} and l.sku = a.sku
     ), written as (
@@ -68,7 +74,8 @@ export async function storeStock(
         changed_at = case when t.stock is distinct from coalesce(excluded.stock, t.stock)
           then now() else t.changed_at end
     )
-    select sku as key, not known as created, stock is not null and stock is distinct from before as changed
+    select sku as key, not known as created, stock is not null and stock is distinct
+      from before as changed
     from asked
     order by sku`.execute(trx);
   const changes: Change[] = rows
@@ -80,7 +87,10 @@ export async function storeStock(
   return { created, updated: changes.length - created, changes };
 }
 
-/** Deletes the stock levels of articles that are no longer watched, because they would not be updated any more. */
+/**
+ * Deletes the stock levels of articles that are no longer watched, because they would not be
+ * updated any more.
+ */
 export async function removeUnwatchedLevels(
   trx: Transaction<DB>,
   client: string,

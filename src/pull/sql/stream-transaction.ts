@@ -6,7 +6,9 @@ import { anyClient, anyText } from '../../db/values.ts';
 import { type Lease, underLease } from '../../schedule/sql/leases.ts';
 import { type Cursor, type CursorPass, type Run, rescanJobs } from '../../schedule/sql/ledger.ts';
 
-/** A transaction that writes for one stream of one client. Everything that a page writes takes it. */
+/**
+ * A transaction that writes for one stream of one client. Everything that a page writes takes it.
+ */
 export interface StreamTransaction {
   readonly trx: Transaction<DB>;
   readonly client: string;
@@ -20,8 +22,8 @@ export interface RunTransaction extends StreamTransaction {
 }
 
 /**
- * Runs `work` in one transaction under the lease of the run. `work` may be run again, so it must take all that it
- * writes from memory.
+ * Runs `work` in one transaction under the lease of the run. `work` may be run again, so it must
+ * take all that it writes from memory.
  * @throws LeaseLostError if the run no longer holds its lease, or the error of `work`
  */
 export function writeStream<T>(
@@ -43,7 +45,10 @@ export interface NumberedReading {
 export interface StreamEntry {
   /** True if another reader holds a lease: it may write an older reading later. */
   readonly othersAtWork: boolean;
-  /** True if resources of the stream may wait to be reread or be in quarantine. A reading of them ends that. */
+  /**
+   * True if resources of the stream may wait to be reread or be in quarantine. A reading of them
+   * ends that.
+   */
   readonly waits: boolean;
 }
 
@@ -57,10 +62,12 @@ export async function enterStream({
   const name = streamLock(client, stream);
   const enter = sql<{ others: boolean; waiting: boolean }>`
     with ${lockingCte(name)}
-    select ${otherReadersExist(lease, stream)} as others, ${rereadsOrQuarantineExist(client, stream)} as waiting
+    select ${otherReadersExist(lease, stream)} as others,
+      ${rereadsOrQuarantineExist(client, stream)} as waiting
     from locked`;
   const { others, waiting } = await selectLocked(trx, name, enter);
-  // The statement read all of this before it had the lock. Another reader may have changed it meanwhile.
+  // The statement read all of this before it had the lock. Another reader may have changed it
+  // meanwhile.
   return { othersAtWork: others, waits: waiting || others };
 }
 
@@ -74,12 +81,14 @@ export const otherReadersExist = ({ client, name }: Lease, stream: string) => sq
 /** SQL: true if a resource of the stream waits to be reread or is in quarantine. */
 export const rereadsOrQuarantineExist = (client: string, stream: string) => sql`(
   exists (select from sync.rereads where client = ${anyClient(client)} and stream = ${stream})
-  or exists (select from sync.quarantine where client = ${anyClient(client)} and stream = ${stream}))`;
+  or exists (select from sync.quarantine where client = ${anyClient(client)}
+    and stream = ${stream}))`;
 
 /**
- * Locks the stream until the transaction ends, so that no reader commits in the middle of a settlement of pushes.
- * @returns the reading number for what the settlement writes. Readers that asked before the pushes were answered have
- * smaller numbers.
+ * Locks the stream until the transaction ends, so that no reader commits in the middle of a
+ * settlement of pushes.
+ * @returns the reading number for what the settlement writes. Readers that asked before the pushes
+ *   were answered have smaller numbers.
  */
 export async function lockStream({ trx, client, stream }: StreamTransaction): Promise<number> {
   const name = streamLock(client, stream);
@@ -93,9 +102,10 @@ export async function lockStream({ trx, client, stream }: StreamTransaction): Pr
 const streamLock = (client: string, stream: string) => `rows ${client} ${stream}`;
 
 /**
- * Records that these rows were found unchanged, each by its own reading. Such rows are not written, so they do not show
- * when they were last seen. If a poll and a rescan read one stream at the same time, an older reading could then overwrite
- * what a newer one found unchanged. While a stream has one reader, nothing needs to be recorded.
+ * Records that these rows were found unchanged, each by its own reading. Such rows are not written,
+ * so they do not show when they were last seen. If a poll and a rescan read one stream at the same
+ * time, an older reading could then overwrite what a newer one found unchanged. While a stream has
+ * one reader, nothing needs to be recorded.
  */
 export async function recordConfirmations(
   { trx, client, stream }: StreamTransaction,
@@ -119,7 +129,8 @@ export function isConfirmedSince(
 ) {
   return sql`exists (
     select from sync.confirmations c
-    where c.client = ${anyClient(client)} and c.stream = ${stream} and c.read_no > ${readNo} and ${id} = any(c.ids))`;
+    where c.client = ${anyClient(client)} and c.stream = ${stream} and c.read_no > ${readNo}
+      and ${id} = any(c.ids))`;
 }
 
 /** Draws the number of a reading. Call it before the request is sent. */
@@ -144,7 +155,8 @@ export const noCursor: Cursor = {
 const positionColumns = ['query', 'meaning', 'last_id', 'largest_seen', 'watermark'] as const;
 
 /**
- * Stores the cursor of a pass, in the transaction of the page that it points to. An unchanged cursor is not written.
+ * Stores the cursor of a pass, in the transaction of the page that it points to. An unchanged
+ * cursor is not written.
  * @param atEnd true if the walk just reached its end
  */
 export async function saveCursor(

@@ -7,7 +7,10 @@ import { findErasedShipments } from './erasures.ts';
 import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from './feed.ts';
 import { columnRefs } from './mirror-tables.ts';
 
-/** A package of a shipment, with the members that the service gives it. A shipment has each number at most once. */
+/**
+ * A package of a shipment, with the members that the service gives it. A shipment has each number
+ * at most once.
+ */
 export interface ReadPackage {
   readonly packageNumber: string;
   readonly raw: Json;
@@ -19,7 +22,9 @@ export interface PackageRow extends ReadPackage {
   readonly shipmentId: number;
 }
 
-/** Columns of a table of packages beside the key, each with the member that fills it and its type. */
+/**
+ * Columns of a table of packages beside the key, each with the member that fills it and its type.
+ */
 export type PackageColumns = Readonly<Record<string, readonly [member: string, type: string]>>;
 
 /** Returns SQL: packages as a set named i, with a typed column for each member. */
@@ -57,7 +62,10 @@ export interface TrackTraceResult {
   readonly unlisted: number;
   /** Number of packages that were listed before. */
   readonly listedBefore: number;
-  /** Number of packages that the list lacks and that are not marked, because the list is not believed. */
+  /**
+   * Number of packages that the list lacks and that are not marked, because the list is not
+   * believed.
+   */
   readonly doubted: number;
   /** Ids of shipments with packages that have left the list. */
   readonly leftShipments: readonly number[];
@@ -78,8 +86,8 @@ export async function maskErasedPackages(
 }
 
 /**
- * A list that lacks more packages than this, and more than half of them, may be cut: its packages are marked only if
- * the next list lacks them, too. An empty list always is such a list.
+ * A list that lacks more packages than this, and more than half of them, may be cut: its packages
+ * are marked only if the next list lacks them, too. An empty list always is such a list.
  */
 const toleratedMissing = 5;
 
@@ -87,11 +95,12 @@ const toleratedMissing = 5;
 export const packageKey = ['shipment_id', 'package_number'] as const;
 
 /**
- * Stores the complete list of packages on their way. Writes the packages that differ, and an event for each one whose
- * state changed. Marks packages that are no longer listed as unlisted; the job pull-parcels reads their last
- * state. If the list lacks so many that it may be cut, marks only those that the list before lacked, too.
- * @param present ids of further shipments whose list entries could not be decoded; null if some of these ids are
- *   unknown. Then no package is marked.
+ * Stores the complete list of packages on their way. Writes the packages that differ, and an event
+ * for each one whose state changed. Marks packages that are no longer listed as unlisted; the job
+ * pull-parcels reads their last state. If the list lacks so many that it may be cut, marks only
+ * those that the list before lacked, too.
+ * @param present ids of further shipments whose list entries could not be decoded; null if some of
+ *   these ids are unknown. Then no package is marked.
  */
 export async function storeTrackTraces(
   trx: Transaction<DB>,
@@ -108,7 +117,8 @@ export async function storeTrackTraces(
   const { rows: unknown } = await sql<{ id: number }>`
     select distinct i.id
     from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[]) as i (id)
-    where not exists (select from fulfilment.shipments s where s.client = ${anyClient(client)} and s.id = i.id)
+    where not exists (select from fulfilment.shipments s where s.client = ${anyClient(client)}
+      and s.id = i.id)
     order by i.id`.execute(trx);
   const changes = [...written, ...unlisted.map(({ change }) => change)];
   const countChanges = (operation: Change['operation']) =>
@@ -132,14 +142,16 @@ async function writeCurrent(
 ): Promise<Change[]> {
   const columns = Object.keys(trackTraceColumns);
   const { rows } = await sql<ChangedRow>`
-    insert into fulfilment.track_traces as t (client, shipment_id, package_number, ${columnRefs(columns)})
+    insert into fulfilment.track_traces
+      as t (client, shipment_id, package_number, ${columnRefs(columns)})
     select ${client}, i."shipmentId", i."packageNumber", ${takeMembers(trackTraceColumns)}
     from ${listed}
     order by i."shipmentId", i."packageNumber"
     on conflict (client, shipment_id, package_number) do update set
       ${overwrite(columns)}, changed_at = now(), unlisted_since = null
       where t.raw is distinct from excluded.raw or t.unlisted_since is not null
-        or t.current_track_trace_status_date_time is distinct from excluded.current_track_trace_status_date_time
+        or t.current_track_trace_status_date_time is distinct
+          from excluded.current_track_trace_status_date_time
     returning t.shipment_id || ':' || t.package_number as key,
       ${changedColumnsOrNew(sql.table('fulfilment.track_traces'), packageKey, [...columns, 'unlisted_since'])}`.execute(
     trx,
@@ -148,8 +160,8 @@ async function writeCurrent(
 }
 
 /**
- * Marks packages as unlisted that are neither in the list nor of a shipment in `present`. If the list may be cut, marks
- * those that the list before lacked, too, and notes the others.
+ * Marks packages as unlisted that are neither in the list nor of a shipment in `present`. If the
+ * list may be cut, marks those that the list before lacked, too, and notes the others.
  */
 async function unlistMissing(
   trx: Transaction<DB>,
@@ -163,11 +175,11 @@ async function unlistMissing(
   const { rows: gone } = await sql<{ shipmentId: number; key: string }>`
     update fulfilment.track_traces t
     set unlisted_since = t.missing_since, missing_since = null
-    where t.client = ${anyClient(client)} and t.unlisted_since is null and t.missing_since is not null
+    where t.client = ${anyClient(client)} and t.unlisted_since is null
+      and t.missing_since is not null
       and (t.missing_since < now() or not ${isDoubted}::boolean)
-    returning t.shipment_id as "shipmentId", t.shipment_id || ':' || t.package_number as key`.execute(
-    trx,
-  );
+    returning t.shipment_id as "shipmentId",
+      t.shipment_id || ':' || t.package_number as key`.execute(trx);
   return gone.map(({ shipmentId, key }) => ({
     shipmentId,
     change: { entity: 'track_traces', id: null, key, operation: 'unlisted' },
@@ -183,7 +195,8 @@ async function noteMissing(
 ): Promise<number> {
   const isMissing = sql<boolean>`(t.shipment_id <> all(${present}::bigint[]) and not exists (
       select from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[],
-        ${rows.map(({ packageNumber }) => packageNumber)}::text[]) as i (shipment_id, package_number)
+        ${rows.map(({ packageNumber }) => packageNumber)}::text[])
+          as i (shipment_id, package_number)
       where i.shipment_id = t.shipment_id and i.package_number = t.package_number))`;
   await sql`
     update fulfilment.track_traces t

@@ -24,7 +24,8 @@ export async function markUnlisted(
 }
 
 /**
- * Finds child rows of these parents that were stored before `before` and that a reading did not bring; at most `limit`.
+ * Finds child rows of these parents that were stored before `before` and that a reading did not
+ * bring; at most `limit`.
  */
 export async function findUnseenChildren(
   db: Kysely<DB>,
@@ -40,16 +41,18 @@ export async function findUnseenChildren(
   const { rows } = await sql<{ id: number }>`
     select t.id
     from ${tableRef(table.name)} t
-    where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = any(${parents}::bigint[])
-      and not (t.id = any(${seen}::bigint[])) and t.unlisted_since is null and t.first_seen_at < ${before}
+    where t.client = ${anyClient(client)}
+      and ${sql.ref(`t.${table.parentColumn}`)} = any(${parents}::bigint[])
+      and not (t.id = any(${seen}::bigint[])) and t.unlisted_since is null
+        and t.first_seen_at < ${before}
     order by t.id
     limit ${limit}`.execute(db);
   return rows.map(({ id }) => id);
 }
 
 /**
- * Marks child rows that the service no longer has as unlisted, and records a finding for each. Leaves out rows whose
- * parent has a stored reading with number `readNo` or later.
+ * Marks child rows that the service no longer has as unlisted, and records a finding for each.
+ * Leaves out rows whose parent has a stored reading with number `readNo` or later.
  */
 export async function markChildrenUnlisted(
   { trx, client, stream }: StreamTransaction,
@@ -63,8 +66,10 @@ export async function markChildrenUnlisted(
       update ${tableRef(table.name)} t
       set unlisted_since = now()
       from ${tableRef(parent)} p
-      where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[]) and t.unlisted_since is null
-        and p.client = t.client and p.id = ${sql.ref(`t.${table.parentColumn}`)} and p.read_no < ${readNo}
+      where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])
+        and t.unlisted_since is null
+        and p.client = t.client and p.id = ${sql.ref(`t.${table.parentColumn}`)}
+          and p.read_no < ${readNo}
       returning t.id
     ), recorded as (
       insert into sync.findings (client, stream, finding, id)
@@ -77,7 +82,10 @@ export async function markChildrenUnlisted(
   return rows.map(({ id }) => ({ entity: table.name, id, operation: 'unlisted' }));
 }
 
-/** Number of consecutive complete walks that must lack a row before it is unlisted. A single list may be wrong. */
+/**
+ * Number of consecutive complete walks that must lack a row before it is unlisted. A single list
+ * may be wrong.
+ */
 const walksUntilUnlisted = 2;
 
 /** The walk whose list lacked rows. */
@@ -88,8 +96,8 @@ export interface AbsenceWalk {
 }
 
 /**
- * Records the rows that a complete walk lacked, in a stream without a read by id. Deletes the absences of rows that
- * this walk showed.
+ * Records the rows that a complete walk lacked, in a stream without a read by id. Deletes the
+ * absences of rows that this walk showed.
  * @param absent ids of the rows that the walk lacked
  * @returns ids of the rows that enough consecutive walks lacked
  */
@@ -98,8 +106,8 @@ export async function recordAbsences(
   { pass, rescanId = null }: AbsenceWalk,
   absent: readonly number[],
 ): Promise<number[]> {
-  // A reconciliation does not read everything, so only the rows on its pages count as seen. A poll lists all open rows,
-  // so every row that is not absent counts as seen.
+  // A reconciliation does not read everything, so only the rows on its pages count as seen. A poll
+  // lists all open rows, so every row that is not absent counts as seen.
   const seen =
     rescanId === null
       ? sql<boolean>`not (id = any(${absent}::bigint[]))`

@@ -1,6 +1,6 @@
 /**
- * This folder: the mirror, and the feed of its changes. An unchanged row is not written, and an older reading never
- * overwrites a newer one.
+ * This folder: the mirror, and the feed of its changes. An unchanged row is not written, and an
+ * older reading never overwrites a newer one.
  */
 
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
@@ -44,7 +44,10 @@ export interface UpsertResult {
   readonly created: number;
   readonly updated: number;
   readonly removed: number;
-  /** Ids of parents whose reading was not applied, because it is older than the stored row or its age is unclear. */
+  /**
+   * Ids of parents whose reading was not applied, because it is older than the stored row or its
+   * age is unclear.
+   */
   readonly stale: readonly number[];
   readonly changes: readonly Change[];
   /** Ids of parents that were equal to the reading, with all their child rows. */
@@ -65,9 +68,10 @@ const nothingWritten = {
 };
 
 /**
- * Writes only the families that differ. A reading applies if its number is larger than that of the stored parent, and
- * no newer reading confirmed that parent. The parent decides for its child rows too. Therefore a parent is also written
- * if only its child rows changed: its `read_no` must be that of the reading. Families of erased orders are masked.
+ * Writes only the families that differ. A reading applies if its number is larger than that of the
+ * stored parent, and no newer reading confirmed that parent. The parent decides for its child rows
+ * too. Therefore a parent is also written if only its child rows changed: its `read_no` must be
+ * that of the reading. Families of erased orders are masked.
  */
 export async function upsertFamilies(
   transaction: StreamTransaction,
@@ -131,8 +135,9 @@ export async function upsertFamilies(
 }
 
 /**
- * Writes the child rows of these families in one table. Rows of a parent that was not stored are usually new, so they
- * are inserted without a look at the table. Only the others, and those that are stored nevertheless, may have moved.
+ * Writes the child rows of these families in one table. Rows of a parent that was not stored are
+ * usually new, so they are inserted without a look at the table. Only the others, and those that
+ * are stored nevertheless, may have moved.
  */
 async function writeFamilyChildren(
   { trx, client }: StreamTransaction,
@@ -156,8 +161,8 @@ async function writeFamilyChildren(
 }
 
 /**
- * Raises the `read_no` of parents that lost a child row to another parent. Otherwise an older reading of the former
- * parent could bring the child row back.
+ * Raises the `read_no` of parents that lost a child row to another parent. Otherwise an older
+ * reading of the former parent could bring the child row back.
  */
 async function raiseFormerParents(
   { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
@@ -169,12 +174,15 @@ async function raiseFormerParents(
   await sql`
     update ${tableRef(table.name)} t
     set read_no = f.read_no
-    from (select id, max(read_no) as read_no from unnest(${ids}::bigint[], ${readNos}::bigint[]) as u (id, read_no)
+    from (select id, max(read_no) as read_no
+      from unnest(${ids}::bigint[], ${readNos}::bigint[]) as u (id, read_no)
       group by id) f
     where t.client = ${anyClient(client)} and t.id = f.id and t.read_no < f.read_no`.execute(trx);
 }
 
-/** Writes the parents whose reading is newer than the stored row. Returns the rows that it wrote. */
+/**
+ * Writes the parents whose reading is newer than the stored row. Returns the rows that it wrote.
+ */
 async function writeParents(
   { trx, client, stream }: StreamTransaction,
   readNo: number,
@@ -198,10 +206,13 @@ async function writeParents(
       families.map(({ parent }) => parent),
     )}
     order by i.id
-    on conflict (client, id) do update set ${sql.join(assignments)}, read_no = excluded.read_no, unlisted_since = null,
-      changed_at = case when t.unlisted_since is not null or ${differs(table, 'columns', 'excluded')}
+    on conflict (client, id) do update set ${sql.join(assignments)}, read_no = excluded.read_no,
+      unlisted_since = null,
+      changed_at = case when t.unlisted_since is not null
+        or ${differs(table, 'columns', 'excluded')}
         then now() else t.changed_at end
-      where t.read_no < excluded.read_no and not ${isConfirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}
+      where t.read_no < excluded.read_no
+        and not ${isConfirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}
     returning ${feedNames(table)}, ${changedColumns(table)}, changed_at = now() as changed`.execute(
     trx,
   );
@@ -211,14 +222,15 @@ async function writeParents(
 /** The age of a reading, and how it is compared. */
 export interface ReadingAge {
   /**
-   * The number drawn before the request was sent; of several requests, the smallest. A parent that was read by another
-   * request brings that request's number as `read_no`.
+   * The number drawn before the request was sent; of several requests, the smallest. A parent that
+   * was read by another request brings that request's number as `read_no`.
    */
   readonly readNo: number;
   readonly compare: Comparison;
   /**
-   * For readings whose number was drawn after their answer: by id, the number that was drawn before their request. If
-   * the number of the stored row lies between the two, we cannot know which is newer. The reading is then not applied.
+   * For readings whose number was drawn after their answer: by id, the number that was drawn before
+   * their request. If the number of the stored row lies between the two, we cannot know which is
+   * newer. The reading is then not applied.
    */
   readonly readNoAtRequest?: ReadonlyMap<number, number>;
 }
@@ -232,8 +244,8 @@ interface TouchedParents {
 }
 
 /**
- * Finds the parents that a reading touches. Parents that are not stored are not compared: in a first load these are
- * most of them.
+ * Finds the parents that a reading touches. Parents that are not stored are not compared: in a
+ * first load these are most of them.
  */
 async function findTouched(
   { trx, client }: StreamTransaction,
@@ -257,9 +269,9 @@ async function findTouched(
 }
 
 /**
- * Returns SQL: ids of parents that are not stored, are unlisted, or differ in themselves or in their child rows. Each
- * stored row has one in the reading; the planner does not know that. It can only hash or merge a full join, so it cannot
- * compare each row with each other one.
+ * Returns SQL: ids of parents that are not stored, are unlisted, or differ in themselves or in
+ * their child rows. Each stored row has one in the reading; the planner does not know that. It can
+ * only hash or merge a full join, so it cannot compare each row with each other one.
  */
 function selectDiffering(
   client: string,
@@ -289,9 +301,9 @@ function selectDiffering(
 }
 
 /**
- * Returns whether a reading may write anything: a row is new or differs, another reader is at work, or a resource of
- * the stream waits for a reread or is in quarantine. If not, the reading need not lock the stream: every later reader
- * of the stream has a later reading.
+ * Returns whether a reading may write anything: a row is new or differs, another reader is at work,
+ * or a resource of the stream waits for a reread or is in quarantine. If not, the reading need not
+ * lock the stream: every later reader of the stream has a later reading.
  */
 export async function mayWriteAnything(
   db: Kysely<DB>,
@@ -317,8 +329,9 @@ function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[
 }
 
 /**
- * Returns SQL: whether the stored child row t is not among those of the reading. The planner cannot join NOT IN: it
- * reads the set once and keeps it as a hash table. A join could compare each stored row with each row of the reading.
+ * Returns SQL: whether the stored child row t is not among those of the reading. The planner cannot
+ * join NOT IN: it reads the set once and keeps it as a hash table. A join could compare each stored
+ * row with each row of the reading.
  */
 function isAbsent(table: ChildTable, families: readonly Family[]) {
   const key = keyColumns(table);
@@ -363,8 +376,9 @@ async function findMoves(
 }
 
 /**
- * Returns SQL, appended to a query with `union`: ids of parents whose child rows in this table differ from the stored.
- * A child row that is stored for a parent elsewhere counts as new. The planner can only hash or merge a full join.
+ * Returns SQL, appended to a query with `union`: ids of parents whose child rows in this table
+ * differ from the stored. A child row that is stored for a parent elsewhere counts as new. The
+ * planner can only hash or merge a full join.
  */
 function selectTouchedByChildren(
   client: string,
@@ -424,7 +438,10 @@ function overwrite(table: ChildTable) {
       where ${differs(table, 'columns', 'excluded')}`;
 }
 
-/** Deletes stored child rows that a complete reading of their parent no longer lists. Returns the deleted rows. */
+/**
+ * Deletes stored child rows that a complete reading of their parent no longer lists. Returns the
+ * deleted rows.
+ */
 async function removeChildren(
   trx: Transaction<DB>,
   client: string,
@@ -435,7 +452,8 @@ async function removeChildren(
   if (complete.length === 0) return [];
   const { rows: gone } = await sql<Pick<WrittenRow, 'id' | 'key'>>`
     delete from ${tableRef(table.name)} t
-    where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = any(${complete}::bigint[])
+    where t.client = ${anyClient(client)}
+      and ${sql.ref(`t.${table.parentColumn}`)} = any(${complete}::bigint[])
       and ${isAbsent(table, families)}
     returning ${feedNames(table)}`.execute(trx);
   return gone;

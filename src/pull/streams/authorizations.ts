@@ -42,8 +42,8 @@ export const authorization = defineFields('returnMerchandiseAuthorization', {
 });
 
 /**
- * Return authorizations, which are announced returns. The service does not list them (docs/interface.md, 11.4
- * Operations). The answers to pushes bring them.
+ * Return authorizations, which are announced returns. The service does not list them
+ * (docs/interface.md, 11.4 Operations). The answers to pushes bring them.
  */
 export const authorizations = declareStream<MirroredResource>({
   name: 'return-merchandise-authorizations',
@@ -64,7 +64,10 @@ export const authorizations = declareStream<MirroredResource>({
   },
 });
 
-/** Reads announced returns by id until every line has its return item. Runs with the daily reconciliation. */
+/**
+ * Reads announced returns by id until every line has its return item. Runs with the daily
+ * reconciliation.
+ */
 export async function rereadAuthorizations(context: PullContext): Promise<void> {
   const { client, db } = context;
   const requested = await findRequestedRereads(db, client, authorizations.name);
@@ -72,7 +75,9 @@ export async function rereadAuthorizations(context: PullContext): Promise<void> 
   await readAuthorizations(context, [...new Set([...requested, ...open])]);
 }
 
-/** Reads the announced returns whose return items have arrived. Runs with the poll of return items. */
+/**
+ * Reads the announced returns whose return items have arrived. Runs with the poll of return items.
+ */
 export async function rereadArrivedAuthorizations(context: PullContext): Promise<void> {
   if (!mayWait(context)) return;
   const requested = await findRequestedRereads(context.db, context.client, authorizations.name);

@@ -24,7 +24,10 @@ import {
 /** The states in which a slip may still change (docs/interface.md, 14.3 States). */
 export const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];
 const maxNamed = 5;
-/** If more open slips than this are missing from the lists at once, we doubt the lists and mark none. */
+/**
+ * If more open slips than this are missing from the lists at once, we doubt the lists and mark
+ * none.
+ */
 const maxUnlisted = 20;
 const leftTheLists = 'are stored as open but no longer listed (unlisted_since)';
 
@@ -49,7 +52,10 @@ export const slip = defineFields('inboundPackingSlip', {
   relationships: { inbound: one, inboundPackingSlipItems: many },
 });
 
-/** Expected deliveries with their items. There is no read by id (docs/interface.md, 14.4 Operations). */
+/**
+ * Expected deliveries with their items. There is no read by id (docs/interface.md, 14.4
+ * Operations).
+ */
 export const inboundPackingSlips = declareStream<Stream>({
   name: 'inbound-packing-slips',
   list: 'v3.inboundPackingSlips.list',
@@ -78,7 +84,8 @@ export const inboundPackingSlips = declareStream<Stream>({
     recentDays: null,
     sorted: false,
   },
-  // The list's sort order is not known (docs/interface.md, 14.6 Not shown), so no pass continues from the last id.
+  // The list's sort order is not known (docs/interface.md, 14.6 Not shown), so no pass continues
+  // from the last id.
   passes: {
     open: { statuses: openStatuses, closed: 'COMPLETED' },
     window: {
@@ -91,7 +98,10 @@ export const inboundPackingSlips = declareStream<Stream>({
   },
 });
 
-/** Marks slips that are stored as open, but that two polls found in neither list. Names them in a warning. */
+/**
+ * Marks slips that are stored as open, but that two polls found in neither list. Names them in a
+ * warning.
+ */
 async function checkUnlisted(context: PullContext, { open, window }: PassResults): Promise<void> {
   const kind = toOpenKind(inboundPackingSlips);
   if (kind === null || open === undefined || window === undefined) return;

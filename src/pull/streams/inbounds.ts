@@ -4,13 +4,15 @@ import type { DecodedFamily } from '../decode.ts';
 import type { Family } from '../sql/mirror-tables.ts';
 import { declareStream, type Stream } from '../stream.ts';
 
-/** The states in which an inbound may still change, or no longer (docs/interface.md, 13.3 States). */
+/**
+ * The states in which an inbound may still change, or no longer (docs/interface.md, 13.3 States).
+ */
 const open = { statuses: ['PROCESSING', 'CHECKING', 'CHECKED'], closed: 'COMPLETED' };
 
 /**
- * Inbounds with their items (docs/interface.md, 13.1 Fields and 13.2 Inbound items). How items are linked to their
- * inbound is not known (13.5 Not shown). If a list has the items beside its inbounds and without a link, each inbound
- * is read by id.
+ * Inbounds with their items (docs/interface.md, 13.1 Fields and 13.2 Inbound items). How items are
+ * linked to their inbound is not known (13.5 Not shown). If a list has the items beside its
+ * inbounds and without a link, each inbound is read by id.
  */
 export const inbounds = declareStream<Stream>({
   name: 'inbounds',
@@ -58,7 +60,10 @@ export const inbounds = declareStream<Stream>({
   passes: { new: true, open, rereads: { until: 'unlisted', absent: 'unlisted' } },
 });
 
-/** Tells which inbounds must be read by id, because the list has items beside its inbounds and without a link. */
+/**
+ * Tells which inbounds must be read by id, because the list has items beside its inbounds and
+ * without a link.
+ */
 function findUnlinked({ parent, children }: Family, onTop: IncludedIndex): Partial<DecodedFamily> {
   if (onTop.size === 0 || children.some(({ rows }) => rows.length > 0)) return {};
   return { mustReadById: parent.status === open.closed ? 'changed' : 'always' };

@@ -1,4 +1,7 @@
-/** This folder: the streams. Each is a declaration: list, table of fields, children, and the passes of its poll. */
+/**
+ * This folder: the streams. Each is a declaration: list, table of fields, children, and the passes
+ * of its poll.
+ */
 
 import { underLease } from '../../schedule/sql/leases.ts';
 import {
@@ -83,7 +86,10 @@ export const order = defineFields('order', {
 /** An order as the service answered it, by column. */
 export type OrderRow = RowOf<typeof order>;
 
-/** The service may use one address for both roles, so the key has the role. An answer without one proves nothing. */
+/**
+ * The service may use one address for both roles, so the key has the role. An answer without one
+ * proves nothing.
+ */
 const addresses = {
   table: 'order_addresses',
   fields: address,
@@ -142,7 +148,9 @@ async function findMissing(context: PullContext, limit: number | null): Promise<
   return findMissingOrders(context.db, context.client);
 }
 
-/** Requests reads of all orders that shipments name and that are not stored. It reads all shipments. */
+/**
+ * Requests reads of all orders that shipments name and that are not stored. It reads all shipments.
+ */
 export async function findOrdersOfShipments({ db, client, run }: PullContext): Promise<void> {
   await underLease(db, run.lease, (trx) => requestMissingOrders({ trx, client }, null));
 }

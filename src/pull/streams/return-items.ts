@@ -15,8 +15,8 @@ import { declareStream, type Stream } from '../stream.ts';
 import { authorizations, rereadArrivedAuthorizations } from './authorizations.ts';
 
 /**
- * Lines of processed returns (docs/interface.md, 12.1 Fields). There is no read by id (12.2 Operations), so a
- * quarantined one stays until the list shows it again.
+ * Lines of processed returns (docs/interface.md, 12.1 Fields). There is no read by id (12.2
+ * Operations), so a quarantined one stays until the list shows it again.
  */
 export const returnItems = declareStream<Stream>({
   name: 'return-items',
@@ -61,7 +61,8 @@ export const returnItems = declareStream<Stream>({
     sorted: true,
   },
   passes: {
-    // A cursor by id would not do: a return item may be processed long after others with larger ids.
+    // A cursor by id would not do: a return item may be processed long after others with larger
+    // ids.
     window: {
       pass: 'processed',
       attribute: 'processedOn',

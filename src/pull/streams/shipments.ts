@@ -33,7 +33,9 @@ export const shipmentItem = defineFields('shipmentItem', {
   relationships: { orderItem: one, product: one },
 });
 
-/** Shipments with their items (docs/interface.md, 10.1 Fields). Their times have no zone designator. */
+/**
+ * Shipments with their items (docs/interface.md, 10.1 Fields). Their times have no zone designator.
+ */
 export const shipments = declareStream<Stream>({
   name: 'shipments',
   list: 'v3.shipments.list',
@@ -84,7 +86,10 @@ export const shipments = declareStream<Stream>({
   mayBeGone: findShipmentsWithOrder,
 });
 
-/** Requests to read the packages of changed shipments, and the orders that they name and that are not stored. */
+/**
+ * Requests to read the packages of changed shipments, and the orders that they name and that are
+ * not stored.
+ */
 async function requestWhatFollows(
   transaction: StreamTransaction,
   ids: readonly number[],

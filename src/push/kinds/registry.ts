@@ -1,6 +1,6 @@
 /**
- * This folder: the kinds of outbox rows. No kind imports another kind. Code that two kinds share is in a separate
- * file.
+ * This folder: the kinds of outbox rows. No kind imports another kind. Code that two kinds share is
+ * in a separate file.
  */
 
 import type { Operations } from '../../../config/operations.ts';
@@ -22,7 +22,10 @@ import { returnDelete } from './return/return-delete.ts';
 import { returnLabelCreate } from './return/return-label-create.ts';
 import { returnReplace } from './return/return-replace.ts';
 
-/** All kinds of outbox rows. Pushing is not a run with a lease: every worker pushes the rows that it can claim. */
+/**
+ * All kinds of outbox rows. Pushing is not a run with a lease: every worker pushes the rows that it
+ * can claim.
+ */
 export const outboxKinds: readonly AnyKind[] = [
   orderCreate,
   orderUpdate,

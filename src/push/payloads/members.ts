@@ -1,6 +1,6 @@
 /**
- * This folder: the schemas of the payloads of all outbox kinds, and the rules that need nothing but the payload.
- * Nothing here reads a database.
+ * This folder: the schemas of the payloads of all outbox kinds, and the rules that need nothing but
+ * the payload. Nothing here reads a database.
  */
 
 import { z } from 'zod';
@@ -8,7 +8,10 @@ import { z } from 'zod';
 /** Marks members with personal data. They are masked wherever a payload is shown. */
 export const personal = { 'x-personal': true } as const;
 
-/** Marks members whose value is a code of a list of the service. `fulfilment.outbox_check` compares them with it. */
+/**
+ * Marks members whose value is a code of a list of the service. `fulfilment.outbox_check` compares
+ * them with it.
+ */
 export const codeOf = (list: string) => ({
   'x-list': list,
   description: `code of the service list ${list}`,
@@ -24,7 +27,10 @@ export const noMembers = z.strictObject({});
 export const optionalText = z.string().nullish();
 /** An optional text with personal data. */
 export const personalText = z.string().nullish().meta(personal);
-/** A required member that `WAREHOUSE_OPERATIONS_FILE` can make optional (config/optional-members.ts). */
+/**
+ * A required member that `WAREHOUSE_OPERATIONS_FILE` can make optional
+ * (config/optional-members.ts).
+ */
 export const assumedRequired = <T>(schema: z.ZodType<T>): z.ZodType<T | null | undefined> => schema;
 export const requiredText = z.string().min(1, 'must not be empty');
 export const idNumber = z.int('must be a whole number').min(1, 'must be at least 1');
@@ -53,7 +59,10 @@ export const rate = decimal
   .meta({ 'x-rate': true, description: 'rate: 0.21 is 21 %' });
 /** An object with members that the ERP chooses. */
 export const anyMembers = z.record(z.string(), z.unknown()).nullish().meta(personal);
-/** Returns the schema of an object that may have these texts only. A null text is the same as absent. */
+/**
+ * Returns the schema of an object that may have these texts only. A null text is the same as
+ * absent.
+ */
 export const textsNamed = <const N extends string>(...names: readonly N[]) =>
   z
     .strictObject(
@@ -63,7 +72,10 @@ export const textsNamed = <const N extends string>(...names: readonly N[]) =>
       >,
     )
     .nullish();
-/** Removes white space. A regular expression would take seconds for a text of 16 MB that is half blank. */
+/**
+ * Removes white space. A regular expression would take seconds for a text of 16 MB that is half
+ * blank.
+ */
 function removeWhiteSpace(text: string): string {
   // A text with other characters is no base64.
   if (!/\s/.test(text) || /\P{ASCII}/u.test(text)) return text;
@@ -78,7 +90,10 @@ function removeWhiteSpace(text: string): string {
   return bytes.toString('latin1', 0, length);
 }
 
-/** Base64. White space is allowed, because encode() of Postgres breaks lines, and removed before sending. */
+/**
+ * Base64. White space is allowed, because encode() of Postgres breaks lines, and removed before
+ * sending.
+ */
 export const base64Text = z
   .string()
   .transform(removeWhiteSpace)

@@ -17,13 +17,19 @@ import {
   textsNamed,
 } from './members.ts';
 
-/** The form of a locale. The codes of the list `languages` are compared with it if all of them have this form. */
+/**
+ * The form of a locale. The codes of the list `languages` are compared with it if all of them have
+ * this form.
+ */
 export const localeForm = /^[a-z]{2}-[A-Z]{2}$/;
 const locale = z
   .string()
   .regex(localeForm, 'must be a language and a region, such as nl-NL')
   .meta(codeOf('languages'));
-/** The form of a country code. The codes of the list `countries` are compared with it if all of them have this form. */
+/**
+ * The form of a country code. The codes of the list `countries` are compared with it if all of them
+ * have this form.
+ */
 export const countryForm = /^[A-Z]{2}$/;
 const countryCode = z
   .string()
@@ -79,7 +85,10 @@ export const attachment = z.strictObject({
   printStrategy: z.literal('REQUIRED', 'must be REQUIRED').nullish(),
 });
 
-/** Payload of order.create (docs/interface.md, 7.1 Fields and 7.6 Create). Null is the same as absent. */
+/**
+ * Payload of order.create (docs/interface.md, 7.1 Fields and 7.6 Create). Null is the same as
+ * absent.
+ */
 export const orderPayload = z.strictObject({
   externalOrderNumber: orderNumber,
   orderType: requiredText.nullish().meta(codeOrId('orderTypes', 'orderTypeId')),
@@ -131,7 +140,9 @@ export const orderRename = z.strictObject({
   }),
 });
 
-/** Payload of order_item.cancel. The interface cancels what is left of an item, not a part of it. */
+/**
+ * Payload of order_item.cancel. The interface cancels what is left of an item, not a part of it.
+ */
 export const cancelledItem = z.strictObject({
   orderItemId: idNumber.nullish(),
   sku: requiredText.nullish(),

@@ -30,9 +30,9 @@ export interface AcceptDatabaseOptions {
 const currentMark = sql<string>`sync.database_mark()`;
 
 /**
- * Accepts the present database. With `restored`, each unsettled row of the backup becomes `unknown`: the former
- * database may have sent it after the backup was made. Rows that were inserted after the restore are not touched, if
- * the identity of the database tells them apart.
+ * Accepts the present database. With `restored`, each unsettled row of the backup becomes
+ * `unknown`: the former database may have sent it after the backup was made. Rows that were
+ * inserted after the restore are not touched, if the identity of the database tells them apart.
  * @returns the numbers of rows that became unknown
  */
 export async function acceptDatabase(
@@ -70,10 +70,11 @@ export async function acceptDatabase(
 }
 
 /**
- * Makes the open rows of the backup unknown. Each gets a new claim number, so that a late answer to a former worker
- * cannot settle it. A dead row of the backup stays dead, with the note that it may have been sent.
- * @param isSame true if the database has the identity of the former one, as after a restored disk snapshot: then every
- * open row may come from the backup
+ * Makes the open rows of the backup unknown. Each gets a new claim number, so that a late answer to
+ * a former worker cannot settle it. A dead row of the backup stays dead, with the note that it may
+ * have been sent.
+ * @param isSame true if the database has the identity of the former one, as after a restored disk
+ *   snapshot: then every open row may come from the backup
  */
 async function markBackupRowsUnknown(
   trx: Transaction<DB>,
@@ -93,10 +94,12 @@ async function markBackupRowsUnknown(
     with doubted as (
       update fulfilment.outbox o
       set status = 'unknown', lease_until = null, sent_at = null, refusal = null,
-        claim_no = nextval('sync.read_no'), written_at = statement_timestamp(), lookups = 0, absences = 0,
+        claim_no = nextval('sync.read_no'), written_at = statement_timestamp(), lookups = 0,
+          absences = 0,
           absent_at = null,
         next_attempt_at = case when ${isLookedUp} then statement_timestamp() end,
-        last_error = case when ${isLookedUp} then ${`${reason}; being looked up`} else ${`${reason}. ${advice}`} end
+        last_error = case when ${isLookedUp} then ${`${reason}; being looked up`}
+          else ${`${reason}. ${advice}`} end
       where o.status in ('pending', 'sending') and ${isOfBackup}
       returning o.id, o.claim_no, o.last_error, o.next_attempt_at is not null as is_looked_up
     ), noted as (

@@ -1,6 +1,6 @@
 /**
- * This folder: the outbox: claims, settlements, look-ups, push holds and the actions of operators. A row is sent
- * only under a claim, and only a claim that is still held settles it.
+ * This folder: the outbox: claims, settlements, look-ups, push holds and the actions of operators.
+ * A row is sent only under a claim, and only a claim that is still held settles it.
  */
 
 import { type Kysely, type RawBuilder, sql } from 'kysely';
@@ -31,7 +31,9 @@ export interface ClaimedRow {
   /** Number of attempts that count for PUSH_MAX_ATTEMPTS, including this one. */
   readonly countedAttempts: number;
   readonly ageMs: number;
-  /** Number of attempts since the last one that counted that failed for reasons outside this row. */
+  /**
+   * Number of attempts since the last one that counted that failed for reasons outside this row.
+   */
   readonly refusedForOthers: number;
   /** Due time of the row. It is restored when the claim is given back. */
   readonly dueAt: string;
@@ -52,8 +54,8 @@ export interface ClaimedRow {
 }
 
 /**
- * A rule that rows of `kind` wait for rows of the kind `for.kind`. The `list` of their payload names these rows: the
- * `member` of each entry is a reference.
+ * A rule that rows of `kind` wait for rows of the kind `for.kind`. The `list` of their payload
+ * names these rows: the `member` of each entry is a reference.
  */
 interface WaitRule {
   readonly kind: string;
@@ -70,13 +72,13 @@ export interface KindRules {
   /** The kinds that the worker can send. */
   readonly names: readonly string[];
   /**
-   * Kinds that are looked up, and sent again if the service does not have them. The claim itself records the send for
-   * their rows, which saves a statement.
+   * Kinds that are looked up, and sent again if the service does not have them. The claim itself
+   * records the send for their rows, which saves a statement.
    */
   readonly stamped: readonly string[];
   /**
-   * Kinds that are sent again after an attempt with unknown outcome. The first attempt may take effect for `ms`
-   * milliseconds more. It must not undo the rows behind it in the lane.
+   * Kinds that are sent again after an attempt with unknown outcome. The first attempt may take
+   * effect for `ms` milliseconds more. It must not undo the rows behind it in the lane.
    */
   readonly lingering: { readonly names: readonly string[]; readonly ms: number };
   /** Kinds whose rows wait for rows of another kind. */
@@ -85,7 +87,9 @@ export interface KindRules {
 
 export interface ClaimOptions {
   readonly client: string;
-  /** Fingerprint of the account. Nothing is claimed if another account was accepted for this client. */
+  /**
+   * Fingerprint of the account. Nothing is claimed if another account was accepted for this client.
+   */
   readonly identity: string;
   readonly kinds: KindRules;
   readonly maxRows: number;
@@ -99,7 +103,10 @@ export interface ClaimResult {
   readonly rows: readonly ClaimedRow[];
   /** Number of rows postponed because something else comes first. */
   readonly postponed: number;
-  /** True if more rows may be due: there was no room for them, or rows in front of them were postponed. */
+  /**
+   * True if more rows may be due: there was no room for them, or rows in front of them were
+   * postponed.
+   */
   readonly more: boolean;
 }
 
@@ -111,8 +118,9 @@ type ReadRow = Omit<ClaimedRow, 'id' | 'claimedAtMs'> & {
 };
 
 /**
- * Claims rows of one client that are due and first in their lane. The row that is due longest comes first. Due rows that
- * have to wait are postponed. Workers that claim at the same moment may each use the rest of a send window.
+ * Claims rows of one client that are due and first in their lane. The row that is due longest comes
+ * first. Due rows that have to wait are postponed. Workers that claim at the same moment may each
+ * use the rest of a send window.
  */
 export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<ClaimResult> {
   const { client, identity, kinds, maxRows, maxBytes, takesLarge } = options;
@@ -122,7 +130,8 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
   const inLane = sql`b.client = ${client} and b.family = l.family and b.reference = l.reference`;
   const isNeeded = sql`(sync.needs_attachments(l.kind)
             or not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))`;
-  // Rows that are sent now, without those of lost workers: a claim that is renewed lasts at least 7 s longer.
+  // Rows that are sent now, without those of lost workers: a claim that is renewed lasts at least 7
+  // s longer.
   const sendingNow = sql`o.client = ${client} and o.status = 'sending'
             and o.lease_until > statement_timestamp() + interval '5 seconds'`;
   const { rows } = await sql<ReadRow>`
@@ -134,14 +143,16 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
           select count(*) from fulfilment.outbox o where ${sendingNow}) end as room
       from sync.clients c
       left join sync.push_holds h on h.client = c.client and h.kind = ''
-      where c.client = ${client} and c.identity = ${identity} and ${mayPush(client)} and not coalesce(${holds}, false)
+      where c.client = ${client} and c.identity = ${identity} and ${mayPush(client)}
+        and not coalesce(${holds}, false)
       for key share of c
     ),
     -- The kinds that this worker knows and that are not held, each with the room in its send window. Rows of other
     -- kinds are not read at all, so their number does not matter.
     of_kind as materialized (
       select k.kind, h.send_window - case when h.send_window is not null then (
-          select count(*) from fulfilment.outbox o where ${sendingNow} and o.kind = k.kind) end as room,
+          select count(*) from fulfilment.outbox o where ${sendingNow} and o.kind = k.kind)
+            end as room,
         coalesce(h.send_window, c.room) is not null as is_windowed
       from of_client c
       cross join unnest(${kinds.names}::text[]) as k (kind)
@@ -153,7 +164,8 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
     due as materialized (
       select d.*
       from (
-        select d.*, row_number() over (partition by d.is_windowed order by d.next_attempt_at, d.id) as place
+        select d.*, row_number() over (partition by d.is_windowed order by d.next_attempt_at, d.id)
+          as place
         from of_kind k
         cross join lateral (
           select o.id, o.next_attempt_at, k.room, k.is_windowed,
@@ -168,7 +180,8 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
         ) d
         where k.room is null or k.room > 0
       ) d
-      where d.place <= case when d.is_windowed then ${minSearchedInWindow}::int else ${searched}::int end
+      where d.place <= case when d.is_windowed then ${minSearchedInWindow}::int
+        else ${searched}::int end
     ),
     -- Each of them is checked again under its lock: another worker may have released or postponed it meanwhile. They
     -- are found one by one by their id, and their state is compared outside: with a join or a condition on the state, a
@@ -177,7 +190,8 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
       select l.*, d.next_attempt_at as due_at, d.room, d.is_windowed, d.failed
       from due d
       cross join lateral (
-        select o.id, o.kind, o.family, o.reference, o.payload_bytes, o.written_at, o.replaced_at, o.not_before, o.status
+        select o.id, o.kind, o.family, o.reference, o.payload_bytes, o.written_at, o.replaced_at,
+          o.not_before, o.status
         from fulfilment.outbox o
         where o.id = d.id and o.next_attempt_at = d.next_attempt_at
         limit 1
@@ -232,7 +246,8 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
     within_windows as materialized (
       select j.*
       from (
-        select j.*, row_number() over (partition by kind order by failed, due_at, id) as place_in_kind
+        select j.*, row_number() over (partition by kind order by failed, due_at, id)
+          as place_in_kind
         from judged j
         where wait_until is null
       ) j
@@ -240,15 +255,18 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
     ),
     -- Sizes: one large row, and others as long as their bytes fit.
     fitting as materialized (
-      select f.id, f.due_at, row_number() over (order by not is_windowed, failed, due_at, id) as place
+      select f.id, f.due_at, row_number() over (order by not is_windowed, failed, due_at, id)
+        as place
       from (
-        select w.*, row_number() over in_order as place_in_size, sum(payload_bytes) over in_order as bytes
+        select w.*, row_number() over in_order as place_in_size,
+          sum(payload_bytes) over in_order as bytes
         from within_windows w
         window in_order as (
           partition by payload_bytes > ${largeBytes}
           order by not is_windowed, failed, due_at, id)
       ) f
-      where case when payload_bytes > ${largeBytes} then place_in_size = 1 else bytes <= ${maxBytes} end
+      where case when payload_bytes > ${largeBytes} then place_in_size = 1
+        else bytes <= ${maxBytes} end
     ),
     chosen as materialized (
       select id, due_at
@@ -263,18 +281,22 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
         -- Only attempts count: the age starts with the first attempt that counts.
         limits_from = case when o.attempts + o.failed_checks = o.uncounted_attempts
                            then statement_timestamp() else o.limits_from end,
-        sent_at = case when o.kind = any(${kinds.stamped}::text[]) and (o.written_at is null or o.absences >= 2)
+        sent_at = case when o.kind = any(${kinds.stamped}::text[])
+          and (o.written_at is null or o.absences >= 2)
                        then statement_timestamp() end
       from chosen h, numbered n
       where o.id = h.id
       returning o.*, h.due_at
     )
     select s.postponed, s.postponed > 0 or s.ready > s.chosen or s.due >= ${searched} as more,
-      c.id, c.client, c.kind, c.reference, c.payload::text as payload, c.payload_bytes as "payloadBytes", c.attempts,
-      c.attempts + c.failed_checks - c.uncounted_attempts as "countedAttempts", c.claim_no as "claimNo",
+      c.id, c.client, c.kind, c.reference, c.payload::text as payload,
+        c.payload_bytes as "payloadBytes", c.attempts,
+      c.attempts + c.failed_checks - c.uncounted_attempts as "countedAttempts",
+        c.claim_no as "claimNo",
       c.refused_for_others as "refusedForOthers", c.due_at::text as "dueAt",
       extract(epoch from statement_timestamp() - c.limits_from)::float8 * 1000 as "ageMs",
-      c.sent_at is not null as stamped, c.written_at is not null as "maybeCarriedOut", c.absences >= 2 as cleared,
+      c.sent_at is not null as stamped, c.written_at is not null as "maybeCarriedOut",
+        c.absences >= 2 as cleared,
       known.id as "knownId", known.count as "knownCount"
     from (
       select count(j.wait_until)::int as postponed, count(j.id) - count(j.wait_until) as ready,
@@ -300,13 +322,17 @@ function selectAwaited(client: string, rules: readonly WaitRule[]): RawBuilder<u
         select p.id as waits_for
         from fulfilment.outbox o
         cross join lateral jsonb_array_elements(
-          case when jsonb_typeof(o.payload -> ${other.list}) = 'array' then o.payload -> ${other.list} else '[]' end) i
+          case when jsonb_typeof(o.payload -> ${other.list}) = 'array'
+            then o.payload -> ${other.list} else '[]' end) i
         join fulfilment.outbox p
-          on ${open} and p.reference = i ->> ${other.member} and p.status in ('pending', 'sending', 'unknown')
+          on ${open} and p.reference = i ->> ${other.member}
+            and p.status in ('pending', 'sending', 'unknown')
         where o.id = l.id and l.kind = ${kind}
           -- Usually no such row is open. That is found out once, not for each row.
-          and (select exists (select from fulfilment.outbox p where ${open} and p.status = 'pending')
-            or exists (select from fulfilment.outbox p where ${open} and p.status in ('sending', 'unknown')))
+          and (select exists (select from fulfilment.outbox p where ${open}
+            and p.status = 'pending')
+            or exists (select from fulfilment.outbox p where ${open}
+              and p.status in ('sending', 'unknown')))
           -- An entity that is saved again and again must not block the row for ever.
           and (p.id < o.id or p.created_at < o.created_at + interval '1 minute')`;
   });
@@ -315,8 +341,8 @@ function selectAwaited(client: string, rules: readonly WaitRule[]): RawBuilder<u
 }
 
 /**
- * SQL: what the tables hold for the reference of a claimed row `c`. `count` beside `max` keeps Postgres from walking
- * through all ids of the client, from the largest.
+ * SQL: what the tables hold for the reference of a claimed row `c`. `count` beside `max` keeps
+ * Postgres from walking through all ids of the client, from the largest.
  */
 const selectKnown = sql`
       select max(k.id) as id, count(*)::int as count
@@ -340,11 +366,17 @@ const mayPush = (client: unknown) =>
 /** Work that is due for a client. */
 export interface DueWork {
   readonly client: string;
-  /** Milliseconds until the next row is due to be sent, without kinds on push hold. Null: there is none. */
+  /**
+   * Milliseconds until the next row is due to be sent, without kinds on push hold. Null: there is
+   * none.
+   */
   readonly pendingInMs: number | null;
   /** Milliseconds until the next look-up is due. Null: there is none. */
   readonly unknownInMs: number | null;
-  /** Health of the client and of its kinds, if they are on push hold, were on hold or had failures recently. */
+  /**
+   * Health of the client and of its kinds, if they are on push hold, were on hold or had failures
+   * recently.
+   */
   readonly health: readonly CurrentHealth[];
 }
 
@@ -357,8 +389,8 @@ export interface DueKinds {
 }
 
 /**
- * Reads the due work of each client. Clients without rows and without trouble are left out, and so are clients for
- * which nothing may be pushed.
+ * Reads the due work of each client. Clients without rows and without trouble are left out, and so
+ * are clients for which nothing may be pushed.
  */
 export async function readDueWork(
   db: Kysely<DB>,
@@ -377,16 +409,20 @@ export async function readDueWork(
           limit 1
         ) d
         -- Most clients have no rows: then one search is enough for all kinds.
-        where exists (select from fulfilment.outbox o where o.client = c.client and o.status = 'pending')
+        where exists (select from fulfilment.outbox o where o.client = c.client
+          and o.status = 'pending')
           and not exists (
-            select from sync.push_holds h where h.client = c.client and h.kind = k.kind and ${holds})
+            select from sync.push_holds h where h.client = c.client and h.kind = k.kind
+              and ${holds})
       ) as "pendingInMs", (
         select (extract(epoch from min(o.next_attempt_at) - clock_timestamp()) * 1000)::float8
         from fulfilment.outbox o
-        where o.client = c.client and o.status = 'unknown' and o.kind = any(${kinds.lookedUp}::text[])
+        where o.client = c.client and o.status = 'unknown'
+          and o.kind = any(${kinds.lookedUp}::text[])
       ) as "unknownInMs",
       coalesce((
-        select json_agg(json_build_object('kind', h.kind, 'code', h.code, 'sendWindow', h.send_window,
+        select json_agg(json_build_object('kind', h.kind, 'code', h.code, 'sendWindow',
+          h.send_window,
           'untilInMs', extract(epoch from h.until - clock_timestamp())::float8 * 1000))
         from sync.push_holds h
         where h.client = c.client
@@ -394,9 +430,8 @@ export async function readDueWork(
     from unnest(${clients.map(({ client }) => client)}::text[],
       ${clients.map(({ identity }) => identity)}::text[]) as c (client, identity)
     where ${mayPush(sql`c.client`)}
-      and exists (select from sync.clients k where k.client = c.client and k.identity = c.identity)`.execute(
-    db,
-  );
+      and exists (select from sync.clients k where k.client = c.client
+        and k.identity = c.identity)`.execute(db);
   const toNonNegative = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
   return rows
     .filter(

@@ -15,7 +15,9 @@ export interface ReturnableClaim extends HeldClaim {
   readonly dueAt: string;
 }
 
-/** Gives back claims whose rows were not sent. Claims that this process no longer holds are ignored. */
+/**
+ * Gives back claims whose rows were not sent. Claims that this process no longer holds are ignored.
+ */
 export async function returnClaims(
   db: Kysely<DB>,
   claims: readonly ReturnableClaim[],
@@ -24,7 +26,8 @@ export async function returnClaims(
     update fulfilment.outbox o
     set status = 'pending', next_attempt_at = c.due_at, lease_until = null,
       claim_no = null, sent_at = null, attempts = o.attempts - 1
-    from unnest(${claims.map(({ id }) => id)}::bigint[], ${claims.map(({ claimNo }) => claimNo)}::bigint[],
+    from unnest(${claims.map(({ id }) => id)}::bigint[],
+      ${claims.map(({ claimNo }) => claimNo)}::bigint[],
       ${claims.map(({ dueAt }) => dueAt)}::timestamptz[]) as c (id, claim_no, due_at)
     where o.id = c.id and o.claim_no = c.claim_no and o.status = 'sending'`.execute(db);
 }
@@ -43,8 +46,9 @@ export interface PushTarget {
 }
 
 /**
- * Records, just before the request is written, that the service may carry the row out from now on, and stores the order
- * that the request is about. The members that a first attempt found are kept: a later one may no longer find them.
+ * Records, just before the request is written, that the service may carry the row out from now on,
+ * and stores the order that the request is about. The members that a first attempt found are kept:
+ * a later one may no longer find them.
  * @returns false if another worker has taken the row over: then nothing may be sent
  */
 export async function stampSent(
@@ -65,7 +69,8 @@ export async function stampSent(
       from stamped
       where ${target !== undefined}
       on conflict (outbox_id) do update set target_id = excluded.target_id,
-        present = case when t.target_id = excluded.target_id and cardinality(t.present) > 0 then t.present
+        present = case when t.target_id = excluded.target_id
+          and cardinality(t.present) > 0 then t.present
                        else excluded.present end
     )
     select
@@ -74,8 +79,9 @@ export async function stampSent(
 }
 
 /**
- * Renews claims, including claims that expired and that nobody took over. A locked row is skipped, because it is being
- * settled. A row that was taken over is not touched: the late answer still settles it, if it comes first.
+ * Renews claims, including claims that expired and that nobody took over. A locked row is skipped,
+ * because it is being settled. A row that was taken over is not touched: the late answer still
+ * settles it, if it comes first.
  */
 export async function renewClaims(db: Kysely<DB>, rows: readonly HeldClaim[]): Promise<void> {
   if (rows.length === 0) return;
@@ -83,7 +89,8 @@ export async function renewClaims(db: Kysely<DB>, rows: readonly HeldClaim[]): P
     with held as (
       select o.id
       from fulfilment.outbox o
-      join unnest(${rows.map(({ id }) => id)}::bigint[], ${rows.map(({ claimNo }) => claimNo)}::bigint[])
+      join unnest(${rows.map(({ id }) => id)}::bigint[],
+        ${rows.map(({ claimNo }) => claimNo)}::bigint[])
         as m (id, claim_no)
         on o.id = m.id and o.claim_no = m.claim_no
       where o.status = 'sending'
@@ -110,11 +117,11 @@ export interface TakenOverRow {
 }
 
 /**
- * Takes over the claims of workers that no longer renew them. A row that was certainly not sent becomes pending. A row
- * that may have been sent is handled by the rule of its kind. A row that lost five workers in a row is dead, unless a
- * look-up finds that it was carried out.
- * @param rules rule of each kind. A row that may have been sent stays as it is if its kind has no rule here: a worker
- * that knows the kind takes it over.
+ * Takes over the claims of workers that no longer renew them. A row that was certainly not sent
+ * becomes pending. A row that may have been sent is handled by the rule of its kind. A row that
+ * lost five workers in a row is dead, unless a look-up finds that it was carried out.
+ * @param rules rule of each kind. A row that may have been sent stays as it is if its kind has no
+ *   rule here: a worker that knows the kind takes it over.
  * @param operatorError what an operator reads on a row that only a person can decide
  */
 export async function takeOverClaims(
@@ -133,7 +140,8 @@ export async function takeOverClaims(
           select max(b.id) from sync.outbox_attempts b
           where b.outbox_id = o.id and b.step not in ('taken over', 'looked up')), 0)) as times
       from fulfilment.outbox o
-      left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'ask operator')}::text[])
+      left join unnest(${kinds}::text[],
+        ${kinds.map((kind) => rules[kind] ?? 'ask operator')}::text[])
         as k (kind, rule) on k.kind = o.kind
       where o.status = 'sending' and o.lease_until <= statement_timestamp()
         and (k.rule is not null or o.sent_at is null)
@@ -158,7 +166,8 @@ export async function takeOverClaims(
         written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
         lookups = 0, absences = 0, absent_at = null,
         refused_as = null,
-        refusal = case when j.is_last and j.became = 'unknown' and j.rule = 'look up' then ${givenUpError} end,
+        refusal = case when j.is_last and j.became = 'unknown'
+          and j.rule = 'look up' then ${givenUpError} end,
         last_error = case
           when j.became = 'dead' then ${givenUpError}
           when o.sent_at is null then o.last_error
@@ -180,7 +189,10 @@ export async function takeOverClaims(
 
 /** Time that a row waits for a worker that is set up with its client. */
 const unknownClientSpan = sql`interval '10 minutes'`;
-/** Maximum number of rows that one call marks dead, and of pairs of client and kind that it looks at. */
+/**
+ * Maximum number of rows that one call marks dead, and of pairs of client and kind that it looks
+ * at.
+ */
 const maxMarked = 1_000;
 const maxPairs = 5_000;
 
@@ -206,12 +218,13 @@ export interface UnsendableRows {
 }
 
 /**
- * Marks rows dead that no worker can send, whatever is in front of them in their lane: rows of a kind that this version
- * of the database does not have, and rows whose client no worker was ever set up with, ten minutes after their
- * insertion. Rows of a known client that this worker does not serve stay as they are.
+ * Marks rows dead that no worker can send, whatever is in front of them in their lane: rows of a
+ * kind that this version of the database does not have, and rows whose client no worker was ever
+ * set up with, ten minutes after their insertion. Rows of a known client that this worker does not
+ * serve stay as they are.
  *
- * The ERP can invent any number of clients and kinds, so each call does a bounded part. Rows of known clients never wait
- * for those of others.
+ * The ERP can invent any number of clients and kinds, so each call does a bounded part. Rows of
+ * known clients never wait for those of others.
  * @param after the result `next` of the call before
  */
 export async function markUnsendableRowsDead(
@@ -261,13 +274,16 @@ async function findUnknownKinds(db: Kysely<DB>): Promise<PendingPair[]> {
   return rows;
 }
 
-/** Finds the next pairs of pending rows. Those of known clients are among them, but are not marked. */
+/**
+ * Finds the next pairs of pending rows. Those of known clients are among them, but are not marked.
+ */
 async function findUnknownClients(db: Kysely<DB>, after: UnsendableRows['next']) {
   const { rows } = await sql<PendingPair & { isUnknownClient: boolean }>`
     with recursive named (client, kind) as (
       (select o.client, o.kind
        from fulfilment.outbox o
-       where o.status = 'pending' and (o.client, o.kind) > (${after?.client ?? ''}::text, ${after?.kind ?? ''}::text)
+       where o.status = 'pending' and (o.client, o.kind) > (${after?.client ?? ''}::text,
+         ${after?.kind ?? ''}::text)
        order by o.client, o.kind
        limit 1)
       union all
@@ -292,7 +308,10 @@ async function findUnknownClients(db: Kysely<DB>, after: UnsendableRows['next'])
   return rows;
 }
 
-/** Marks rows of these pairs as dead: of an unknown kind at once, others ten minutes after their insertion. */
+/**
+ * Marks rows of these pairs as dead: of an unknown kind at once, others ten minutes after their
+ * insertion.
+ */
 async function markDead(
   db: Kysely<DB>,
   worker: string,
@@ -304,13 +323,17 @@ async function markDead(
       set status = 'dead', next_attempt_at = null, finished_at = statement_timestamp(),
         last_error = case
           when f.is_unknown_kind then format('there is no kind %s; cancel this row, and insert it with one of %s',
-            o.kind, (select string_agg(k.kind, ', ' order by k.kind collate "C") from sync.outbox_kinds k))
+            o.kind, (select string_agg(k.kind, ', ' order by k.kind collate "C")
+              from sync.outbox_kinds k))
           else format('no worker was ever set up with client %s; known are %s', o.client,
-            left(coalesce((select string_agg(k.client, ', ' order by k.client) from sync.clients k), 'none'), 3000)) end
+            left(coalesce((select string_agg(k.client, ', ' order by k.client) from sync.clients k),
+              'none'), 3000)) end
       from (
         select p.id, u.is_unknown_kind
-        from unnest(${pairs.map(({ client }) => client)}::text[], ${pairs.map(({ kind }) => kind)}::text[],
-          ${pairs.map(({ isUnknownKind }) => isUnknownKind)}::boolean[]) as u (client, kind, is_unknown_kind)
+        from unnest(${pairs.map(({ client }) => client)}::text[],
+          ${pairs.map(({ kind }) => kind)}::text[],
+          ${pairs.map(({ isUnknownKind }) => isUnknownKind)}::boolean[])
+            as u (client, kind, is_unknown_kind)
         cross join lateral (
           select q.id
           from fulfilment.outbox q

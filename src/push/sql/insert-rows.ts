@@ -44,8 +44,8 @@ export async function readStoredRequest(
 }
 
 /**
- * Inserts rows of one client in one transaction, together with the key of the request. Waits for another request with
- * the same key that is being inserted.
+ * Inserts rows of one client in one transaction, together with the key of the request. Waits for
+ * another request with the same key that is being inserted.
  * @returns the ids in the order of the rows; null if an earlier request has the key
  */
 export async function insertRows(
@@ -61,14 +61,17 @@ export async function insertRows(
       select nextval(pg_get_serial_sequence('fulfilment.outbox', 'id')) as id, r.*
       from (
         select *
-        from json_to_recordset(${given}::json) as r (place integer, kind text, reference text, payload jsonb,
+        from json_to_recordset(${given}::json)
+          as r (place integer, kind text, reference text, payload jsonb,
           "notBefore" timestamptz)
         order by place
       ) r
     ), named as (
       insert into sync.api_keys (client, token, key, body_hash, ids)
-      select ${client}, k.token, k.key, k."bodyHash", (select array_agg(id order by place) from given)
-      from json_to_record(${JSON.stringify(request ?? {})}::json) as k (token text, key text, "bodyHash" text)
+      select ${client}, k.token, k.key, k."bodyHash",
+        (select array_agg(id order by place) from given)
+      from json_to_record(${JSON.stringify(request ?? {})}::json)
+        as k (token text, key text, "bodyHash" text)
       where k.key is not null
       on conflict do nothing
       returning key

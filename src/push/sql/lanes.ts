@@ -1,7 +1,10 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 
-/** SQL: the states of rows that block the rows behind them in their lane, as in the partial index outbox_lanes. */
+/**
+ * SQL: the states of rows that block the rows behind them in their lane, as in the partial index
+ * outbox_lanes.
+ */
 export const unfinishedStatuses = sql`('pending', 'sending', 'unknown', 'dead')`;
 
 /** A lane: its rows are sent one after the other. */
@@ -22,9 +25,9 @@ export interface ReleasedLanes {
 const noLanes: ReleasedLanes = { released: 0, locked: [] };
 
 /**
- * Makes due the first row of each lane that is no failed attachment. Skips locked rows. Call it in the transaction that
- * frees the lanes, and again after its commit: a claim that ran meanwhile has postponed the row, because it still saw the
- * row before it.
+ * Makes due the first row of each lane that is no failed attachment. Skips locked rows. Call it in
+ * the transaction that frees the lanes, and again after its commit: a claim that ran meanwhile has
+ * postponed the row, because it still saw the row before it.
  */
 export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<ReleasedLanes> {
   if (lanes.length === 0) return noLanes;
@@ -33,7 +36,8 @@ export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Prom
       select h.id, l.client, l.family, l.reference
       from (
         select distinct *
-        from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
+        from json_to_recordset(${JSON.stringify(lanes)}::json)
+          as l (client text, family text, reference text)
       ) l
       cross join lateral (
         select b.id, b.status

@@ -4,7 +4,10 @@ import { anyClient } from '../../db/values.ts';
 import { longestListLagMs } from '../judge-absence.ts';
 import type { RefusedAs } from '../push-outcome.ts';
 
-/** A row with unknown outcome that is looked up now. Spans are measured by the clock of the database. */
+/**
+ * A row with unknown outcome that is looked up now. Spans are measured by the clock of the
+ * database.
+ */
 export interface UnknownRow {
   readonly id: number;
   readonly client: string;
@@ -29,18 +32,26 @@ export interface UnknownRow {
   readonly replaced: boolean;
 }
 
-/** Maximum bytes of the payloads of one round of look-ups. A first row with more bytes is looked up alone. */
+/**
+ * Maximum bytes of the payloads of one round of look-ups. A first row with more bytes is looked up
+ * alone.
+ */
 const maxBytes = 8 * 1024 * 1024;
 /** Time that a look-up has for itself, so that two workers do not ask the same question at once. */
 const lookUpSpan = sql`interval '60 seconds'`;
 
-/** SQL: when outbox row `o` was first sent; never later, except after a worker was lost and the row was retried. */
+/**
+ * SQL: when outbox row `o` was first sent; never later, except after a worker was lost and the row
+ * was retried.
+ */
 const firstSentAt = sql`least(o.written_at, o.limits_from, (
       select min(a.at - make_interval(secs => coalesce(a.duration_ms, 0) / 1000.0))
       from sync.outbox_attempts a
       where a.outbox_id = o.id and a.step = 'sent'))`;
 
-/** Takes rows of one client and kind whose look-up is due. The row that is due longest comes first. */
+/**
+ * Takes rows of one client and kind whose look-up is due. The row that is due longest comes first.
+ */
 export async function takeUnknownRows(
   db: Kysely<DB>,
   client: string,
@@ -59,26 +70,32 @@ export async function takeUnknownRows(
       limit ${limit}
       for update skip locked
     ), fitting as (
-      select id, next_attempt_at, sum(payload_bytes) over (order by next_attempt_at, id) - payload_bytes as bytes_before
+      select id, next_attempt_at, sum(payload_bytes) over (order by next_attempt_at,
+        id) - payload_bytes as bytes_before
       from due
     )
     update fulfilment.outbox o
     set next_attempt_at = statement_timestamp() + ${lookUpSpan}
     from fitting f
     where o.id = f.id and f.bytes_before < ${maxBytes}
-    returning o.id, o.client, o.kind, o.reference, o.payload::text as payload, o.claim_no as "claimNo",
-      o.attempts + o.failed_checks - o.uncounted_attempts as "countedAttempts", ${since('limits_from')} as "ageMs",
-      ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups,
+    returning o.id, o.client, o.kind, o.reference, o.payload::text as payload,
+      o.claim_no as "claimNo",
+      o.attempts + o.failed_checks - o.uncounted_attempts as "countedAttempts",
+        ${since('limits_from')} as "ageMs",
+      ${since('written_at')} as "sinceWrittenMs", o.absences,
+        ${since('absent_at')} as "sinceAbsentMs", o.lookups,
         o.refusal, o.refused_as as "refusedAs",
       extract(epoch from statement_timestamp() - f.next_attempt_at)::float8 * 1000 as "overdueMs",
-      extract(epoch from statement_timestamp() - ${firstSentAt})::float8 * 1000 as "sinceFirstSentMs",
+      extract(epoch from statement_timestamp() - ${firstSentAt})::float8 * 1000
+        as "sinceFirstSentMs",
       coalesce(o.replaced_at > o.written_at, false) as replaced`.execute(db);
   return rows;
 }
 
 /**
- * Returns the ids among `ids` that no other row accounts for. A resource is excluded if it was stored here before the
- * row was inserted, or if it is the result of another row of this kind and reference.
+ * Returns the ids among `ids` that no other row accounts for. A resource is excluded if it was
+ * stored here before the row was inserted, or if it is the result of another row of this kind and
+ * reference.
  * @param ids ids of resources that fit a row that may have been carried out
  * @param mirror the table of the resources, and the member of a row's result that holds such an id
  */
@@ -97,7 +114,8 @@ export async function findUnclaimedIds(
       where s.client = ${anyClient(client)} and s.id = i.id and s.first_seen_at < r.created_at)
     and not exists (
       select from fulfilment.outbox o
-      where o.client = ${anyClient(client)} and o.reference = r.reference and o.kind = r.kind and o.status = 'done'
+      where o.client = ${anyClient(client)} and o.reference = r.reference and o.kind = r.kind
+        and o.status = 'done'
         and o.result ->> ${mirror.resultMember} = i.id::text)
     order by i.id`.execute(db);
   return rows.map(({ id }) => id);
@@ -130,9 +148,9 @@ export async function findStoredOrders(
 }
 
 /**
- * Returns the id of the last stored order that was placed on this day or later; null if there is none. One that was
- * stored more than a minute ago comes first: the lists of the service lag, and a row is believed to be absent only a
- * minute after it was sent.
+ * Returns the id of the last stored order that was placed on this day or later; null if there is
+ * none. One that was stored more than a minute ago comes first: the lists of the service lag, and a
+ * row is believed to be absent only a minute after it was sent.
  */
 export async function findLastOrderSince(
   db: Kysely<DB>,
@@ -160,13 +178,15 @@ export interface LaterOrder {
   readonly number: string;
 }
 
-/** Maximum number of orders that are searched for one row: more than workers send at the same time. */
+/**
+ * Maximum number of orders that are searched for one row: more than workers send at the same time.
+ */
 const maxLaterOrders = 300;
 
 /**
- * Finds, for each of these rows, the first order of its client that was sent after the row's last attempt had ended, and
- * that the service accepted at once. An order that a look-up found, or that a person marked as done, may be older than
- * its row.
+ * Finds, for each of these rows, the first order of its client that was sent after the row's last
+ * attempt had ended, and that the service accepted at once. An order that a look-up found, or that
+ * a person marked as done, may be older than its row.
  */
 export async function findLaterOrders(
   db: Kysely<DB>,
@@ -184,9 +204,11 @@ export async function findLaterOrders(
       select s.id as order_id, s.external_order_number as number
       from (
         select d.id, d.reference, d.limits_from, d.finished_at,
-          case when d.result ->> 'orderId' ~ '^[0-9]{1,18}$' then (d.result ->> 'orderId')::bigint end as order_id
+          case when d.result ->> 'orderId' ~ '^[0-9]{1,18}$' then (d.result ->> 'orderId')::bigint
+            end as order_id
         from fulfilment.outbox d
-        where d.client = o.client and d.status = 'done' and d.kind = 'order.create' and d.finished_at > own.ended_at
+        where d.client = o.client and d.status = 'done' and d.kind = 'order.create'
+          and d.finished_at > own.ended_at
         order by d.finished_at
         limit ${maxLaterOrders}
       ) d
@@ -210,8 +232,8 @@ const maxCompared = 10_000;
 const lateCommitSpan = sql`interval '2 minutes'`;
 
 /**
- * Makes due the look-ups of unknown rows whose order or slip has reached the tables since their last look-up, also of
- * rows that wait for a person.
+ * Makes due the look-ups of unknown rows whose order or slip has reached the tables since their
+ * last look-up, also of rows that wait for a person.
  * @param kinds the kinds that are looked up
  * @returns true if a look-up is due now
  */
@@ -225,8 +247,10 @@ export async function bringLookUpsForward(
       select u.id
       from unnest(${clients}::text[]) as c (client)
       cross join lateral (
-        select o.id, o.family, coalesce(o.absent_at, o.written_at, o.created_at) - ${lateCommitSpan} as looked_up_at,
-          case when o.kind = 'order.rename' then o.payload ->> 'externalOrderNumber' else o.reference end as number
+        select o.id, o.family, coalesce(o.absent_at, o.written_at, o.created_at) - ${lateCommitSpan}
+          as looked_up_at,
+          case when o.kind = 'order.rename' then o.payload ->> 'externalOrderNumber'
+            else o.reference end as number
         from fulfilment.outbox o
         where o.client = c.client and o.status = 'unknown' and o.kind = any(${kinds}::text[])
           and (o.next_attempt_at is null or o.next_attempt_at > statement_timestamp() + interval '5 seconds')
@@ -236,7 +260,8 @@ export async function bringLookUpsForward(
       where case u.family
         when 'order' then exists (
           select from fulfilment.orders s
-          where s.client = c.client and s.external_order_number = u.number and s.unlisted_since is null
+          where s.client = c.client and s.external_order_number = u.number
+            and s.unlisted_since is null
             and s.changed_at > u.looked_up_at)
         when 'inbound_packing_slip' then exists (
           select from fulfilment.inbound_packing_slips s
@@ -263,7 +288,10 @@ export async function bringLookUpsForward(
   return rows.length > 0;
 }
 
-/** The longest time that passed until a list of a client's service showed an order that an earlier look-up had missed. */
+/**
+ * The longest time that passed until a list of a client's service showed an order that an earlier
+ * look-up had missed.
+ */
 export interface ListLag {
   readonly client: string;
   readonly longestMs: number;
@@ -280,7 +308,8 @@ export async function recordListLag(db: Kysely<DB>, client: string, lagMs: numbe
       case when ${lagMs}::float8 > ${longestListLagMs}::float8 then clock_timestamp() end)
     on conflict (client) do update set
       longest_ms = greatest(l.longest_ms, excluded.longest_ms),
-      longest_at = case when excluded.longest_ms > l.longest_ms then excluded.longest_at else l.longest_at end,
+      longest_at = case when excluded.longest_ms > l.longest_ms then excluded.longest_at
+        else l.longest_at end,
       exceeded_at = coalesce(excluded.exceeded_at, l.exceeded_at)
     where excluded.longest_ms > l.longest_ms or excluded.exceeded_at is not null`.execute(db);
 }

@@ -35,9 +35,10 @@ export async function countOutbox(
 }
 
 /**
- * Applies an action to all rows that match the filter and are in a state that allows it. A retried row is due at once.
- * It is looked up first if its kind can be, unless its outcome was for the operator to decide: that counts as two absences. A row that is marked as
- * done gets `result`, and its follow-ups are inserted. A worker releases the lanes and enters the rows into the feed.
+ * Applies an action to all rows that match the filter and are in a state that allows it. A retried
+ * row is due at once. It is looked up first if its kind can be, unless its outcome was for the
+ * operator to decide: that counts as two absences. A row that is marked as done gets `result`, and
+ * its follow-ups are inserted. A worker releases the lanes and enters the rows into the feed.
  * @param by the name that the history shows
  * @returns the ids of the rows that were changed
  */
@@ -55,7 +56,8 @@ export async function actOnOutbox(
     retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null,
       claim_no = null, lookups = 0, absent_at = null,
       absences = case when o.status = 'unknown' and o.next_attempt_at is null then 2 else 0 end,
-      limits_from = clock_timestamp(), uncounted_attempts = o.attempts, failed_checks = 0, refused_for_others = 0`,
+      limits_from = clock_timestamp(), uncounted_attempts = o.attempts, failed_checks = 0,
+        refused_for_others = 0`,
     done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null,
       last_error = null, result = ${JSON.stringify(result)}::jsonb`,
     cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null`,
@@ -160,14 +162,16 @@ export async function replaceOutbox(
     await sql`
       update sync.outbox_attempts a
       set by = ${by}
-      where a.id = (select max(l.id) from sync.outbox_attempts l where l.outbox_id = ${id})`.execute(
-      trx,
-    );
+      where a.id = (select max(l.id) from sync.outbox_attempts l
+        where l.outbox_id = ${id})`.execute(trx);
     await auditRows(trx, 'outbox_replace', by, await readRowClient(trx, id));
   });
 }
 
-/** Reads a row with its payload in clear, and records that in the audit. Null: there is no row with this id. */
+/**
+ * Reads a row with its payload in clear, and records that in the audit. Null: there is no row with
+ * this id.
+ */
 export async function revealOutbox(
   db: Database,
   id: number,

@@ -4,7 +4,9 @@ import type { DB } from '../../db/generated/tables.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { recordAudit } from '../../schedule/sql/audit.ts';
 
-/** How an operator or the workers accepted the present database. Nothing is ever sent from a `copy`. */
+/**
+ * How an operator or the workers accepted the present database. Nothing is ever sent from a `copy`.
+ */
 export type AcceptanceKind = 'first' | 'failover' | 'moved' | 'restored' | 'copy';
 
 /** The database that rows may be sent from, compared with the present one. */
@@ -25,7 +27,8 @@ export interface SentRow {
 }
 
 /**
- * Time in which workers can report missing rows before one of them accepts a failover. Each worker checks every 3 s.
+ * Time in which workers can report missing rows before one of them accepts a failover. Each worker
+ * checks every 3 s.
  */
 const reportSpan = sql`interval '10 seconds'`;
 /** A worker that was last seen this long before the others crashed before the failover. */
@@ -72,9 +75,9 @@ export async function readPushDatabase(db: Kysely<DB>): Promise<PushDatabase | n
 }
 
 /**
- * Compares this database with the accepted one, and returns the result. The first database is accepted. After a
- * failover the new primary is accepted if every worker finds there everything that it has sent. Any other change is
- * recorded and waits for an operator.
+ * Compares this database with the accepted one, and returns the result. The first database is
+ * accepted. After a failover the new primary is accepted if every worker finds there everything
+ * that it has sent. Any other change is recorded and waits for an operator.
  * @param sent rows that this process has sent last
  */
 export async function noteDatabase(
@@ -102,15 +105,16 @@ export async function noteDatabase(
 }
 
 /**
- * Accepts the first database. If another database inserted open rows, that one is recorded as accepted instead: the
- * rows came with a backup or a copy.
+ * Accepts the first database. If another database inserted open rows, that one is recorded as
+ * accepted instead: the rows came with a backup or a copy.
  */
 async function acceptFirst(db: Kysely<DB>, worker: string): Promise<PushDatabase> {
   await sql`
     insert into sync.push_database (mark, accepted_as, accepted_by)
     select coalesce((
       select o.database_mark from fulfilment.outbox o
-      where o.status in ('pending', 'sending', 'unknown') and o.database_mark <> (select sync.database_mark()) limit 1
+      where o.status in ('pending', 'sending', 'unknown')
+        and o.database_mark <> (select sync.database_mark()) limit 1
     ), sync.database_mark()), 'first', ${worker}
     on conflict do nothing`.execute(db);
   const stored = await readPushDatabase(db);
@@ -156,7 +160,8 @@ export async function markEnded(db: Kysely<DB>, worker: string): Promise<void> {
 /** Returns true if this database knows that these rows were sent. */
 async function hasAllRows(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<boolean> {
   const { rows } = await sql`
-    select from unnest(${sent.map(({ id }) => id)}::bigint[], ${sent.map(({ claimNo }) => claimNo)}::bigint[],
+    select from unnest(${sent.map(({ id }) => id)}::bigint[],
+      ${sent.map(({ claimNo }) => claimNo)}::bigint[],
       ${sent.map(({ attempts }) => attempts)}::integer[]) as s (id, claim_no, attempts)
     left join fulfilment.outbox o on o.id = s.id
     where case
@@ -169,8 +174,8 @@ async function hasAllRows(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<bo
 }
 
 /**
- * Records whether a worker finds everything that it has sent. A worker that misses something gets its row in the table
- * back if that is lost, too. The row prevents the acceptance of the failover.
+ * Records whether a worker finds everything that it has sent. A worker that misses something gets
+ * its row in the table back if that is lost, too. The row prevents the acceptance of the failover.
  */
 async function recordConfirmation(
   trx: Kysely<DB>,
@@ -196,9 +201,10 @@ async function recordConfirmation(
 }
 
 /**
- * Accepts the new primary if every worker of the former one has confirmed it, and at least one has. A worker that was
- * stopped has deleted its row. A worker that was silent for minutes before the others were last seen had crashed
- * earlier: if their newest commits survived, its older ones did, too.
+ * Accepts the new primary if every worker of the former one has confirmed it, and at least one has.
+ * A worker that was stopped has deleted its row. A worker that was silent for minutes before the
+ * others were last seen had crashed earlier: if their newest commits survived, its older ones did,
+ * too.
  */
 async function acceptFailover(trx: Kysely<DB>, worker: string): Promise<void> {
   const { rows } = await sql`

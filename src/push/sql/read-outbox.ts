@@ -67,7 +67,9 @@ export function toCondition({
   return all.length === 0 ? sql`true` : sql.join(all, sql` and `);
 }
 
-/** SQL: the beginning of a text. Rows from before sizes were checked may hold texts of any length. */
+/**
+ * SQL: the beginning of a text. Rows from before sizes were checked may hold texts of any length.
+ */
 const cutColumn = (column: string, length: number) => sql`left(o.${sql.ref(column)}, ${length})`;
 const maxReasonLength = 2_000;
 
@@ -80,9 +82,11 @@ export async function listOutbox(
   const { rows } = await sql<OutboxSummary>`
     select o.id, ${cutColumn('client', 64)} as client, ${cutColumn('kind', 64)} as kind,
       ${cutColumn('reference', 200)} as reference, o.status,
-      o.attempts, o.next_attempt_at as "nextAttemptAt", o.created_at as "createdAt", o.finished_at as "finishedAt",
+      o.attempts, o.next_attempt_at as "nextAttemptAt", o.created_at as "createdAt",
+        o.finished_at as "finishedAt",
       left(coalesce(w.because, o.last_error), ${maxReasonLength}) as because
-    from (select * from fulfilment.outbox o where ${toCondition(filter)} order by o.id limit ${limit}) o
+    from (select * from fulfilment.outbox o where ${toCondition(filter)}
+      order by o.id limit ${limit}) o
     left join fulfilment.outbox_open w on w.id = o.id
     order by o.id`.execute(db);
   return rows;
@@ -110,13 +114,17 @@ export interface OutboxDetail extends OutboxSummary {
 /** Reads a row with its history. Returns null if there is none with this id. */
 export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDetail | null> {
   const { rows } = await sql<OutboxDetail>`
-    select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at as "nextAttemptAt",
-      o.created_at as "createdAt", o.finished_at as "finishedAt", coalesce(w.because, o.last_error) as because,
-      o.payload::text as payload, o.result, o.last_error as "lastError", o.written_at is not null as "mayBeCarriedOut",
+    select o.id, o.client, o.kind, o.reference, o.status, o.attempts,
+      o.next_attempt_at as "nextAttemptAt",
+      o.created_at as "createdAt", o.finished_at as "finishedAt",
+        coalesce(w.because, o.last_error) as because,
+      o.payload::text as payload, o.result, o.last_error as "lastError",
+        o.written_at is not null as "mayBeCarriedOut",
       w.waits_for as "waitsFor",
       coalesce((
         select json_agg(json_build_object('at', a.at, 'step',
-          a.step, 'by', a.by, 'became', a.became, 'durationMs', a.duration_ms, 'error', a.error) order by a.id)
+          a.step, 'by', a.by, 'became', a.became, 'durationMs', a.duration_ms, 'error', a.error)
+            order by a.id)
         from sync.outbox_attempts a where a.outbox_id = o.id), '[]') as history
     from fulfilment.outbox o
     left join fulfilment.outbox_open w on w.id = o.id

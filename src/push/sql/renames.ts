@@ -36,8 +36,9 @@ export async function readSentTarget(db: Kysely<DB>, rowId: number): Promise<Sen
 }
 
 /**
- * Returns the ids of the orders that rows are about, by row id. The order is the one that the row was sent for. If the
- * row was not sent, it is the one that the tables hold for the reference, or the result of an earlier row of the lane.
+ * Returns the ids of the orders that rows are about, by row id. The order is the one that the row
+ * was sent for. If the row was not sent, it is the one that the tables hold for the reference, or
+ * the result of an earlier row of the lane.
  */
 export async function findTargetIds(
   db: Kysely<DB>,
@@ -54,11 +55,13 @@ export async function findTargetIds(
       ), (
         select max(r.id)
         from fulfilment.orders r
-        where r.client = o.client and r.external_order_number = o.reference and r.unlisted_since is null
+        where r.client = o.client and r.external_order_number = o.reference
+          and r.unlisted_since is null
       ), (
         select (b.result ->> 'orderId')::bigint
         from fulfilment.outbox b
-        where b.client = o.client and b.reference = o.reference and b.family = o.family and b.id < o.id
+        where b.client = o.client and b.reference = o.reference and b.family = o.family
+          and b.id < o.id
           and b.status = 'done' and b.result ->> 'orderId' ~ '^[0-9]{1,18}$'
         order by b.id desc
         limit 1
@@ -68,7 +71,10 @@ export async function findTargetIds(
   return new Map(rows.map(({ id, target }) => [id, target]));
 }
 
-/** An `order.rename` that was sent for an order, with the number that the order had and the one it was to get. */
+/**
+ * An `order.rename` that was sent for an order, with the number that the order had and the one it
+ * was to get.
+ */
 interface Rename {
   readonly orderId: number;
   readonly from: string;
@@ -76,7 +82,10 @@ interface Rename {
   readonly status: string;
 }
 
-/** Finds the `order.rename` rows that were sent for these orders, whatever their outcome is, in the order of their ids. */
+/**
+ * Finds the `order.rename` rows that were sent for these orders, whatever their outcome is, in the
+ * order of their ids.
+ */
 export async function findRenames(
   db: Kysely<DB>,
   client: string,
@@ -99,8 +108,8 @@ export async function findRenames(
 }
 
 /**
- * Finds an unfinished `order.rename` that gives an order the number of this row's lane. A rename waits only for earlier
- * renames, so that two renames never wait for each other.
+ * Finds an unfinished `order.rename` that gives an order the number of this row's lane. A rename
+ * waits only for earlier renames, so that two renames never wait for each other.
  */
 export async function findRenameTo(
   db: Kysely<DB>,
@@ -111,7 +120,8 @@ export async function findRenameTo(
   const select = sql`
       select o.id, o.kind, o.reference, o.status
       from fulfilment.outbox o
-      where o.client = ${client} and o.kind = 'order.rename' and o.payload ->> 'externalOrderNumber' = ${reference}
+      where o.client = ${client} and o.kind = 'order.rename'
+        and o.payload ->> 'externalOrderNumber' = ${reference}
         and (o.id < ${id} or ${kind}::text <> 'order.rename')`;
   const { rows } = await sql<OtherRow>`
     select *
@@ -126,7 +136,10 @@ export async function findRenameTo(
   return rows[0] ?? null;
 }
 
-/** Returns the number that the last `order.rename` of this row's lane gave the order; null if there is none. */
+/**
+ * Returns the number that the last `order.rename` of this row's lane gave the order; null if there
+ * is none.
+ */
 export async function findNewNumber(
   db: Kysely<DB>,
   { id, client, reference }: RowOfOrder,
@@ -146,9 +159,10 @@ export async function findNewNumber(
 }
 
 /**
- * Finds an unfinished row because of which no order may get this number: an earlier `order.rename` that will free the
- * number, else a row that makes an order with it. Rows behind the rename that change an order with the number mean the
- * renamed one. An `order.create` behind it may also follow an `order.rename` that frees the number again.
+ * Finds an unfinished row because of which no order may get this number: an earlier `order.rename`
+ * that will free the number, else a row that makes an order with it. Rows behind the rename that
+ * change an order with the number mean the renamed one. An `order.create` behind it may also follow
+ * an `order.rename` that frees the number again.
  */
 export async function findUserOfNumber(
   db: Kysely<DB>,
@@ -160,7 +174,8 @@ export async function findUserOfNumber(
       select o.id, o.kind, o.reference, o.status
       from fulfilment.outbox o
       where o.client = ${client} and o.family = 'order' and o.reference = ${number}
-        and o.status in ${unfinishedStatuses} and o.kind in ('order.create', 'order.replace', 'order.rename')
+        and o.status in ${unfinishedStatuses}
+          and o.kind in ('order.create', 'order.replace', 'order.rename')
     )
     select l.*
     from lane l

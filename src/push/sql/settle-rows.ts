@@ -17,8 +17,8 @@ export interface Settlement {
   readonly error: string | null;
   readonly errorCode: string | null;
   /**
-   * Milliseconds until a pending row is sent again or an unknown row is looked up. Null for unknown: an operator
-   * decides.
+   * Milliseconds until a pending row is sent again or an unknown row is looked up. Null for
+   * unknown: an operator decides.
    */
   readonly delayMs: number | null;
   readonly result: Json | null;
@@ -28,8 +28,8 @@ export interface Settlement {
   /** True if the refusal may say that the service already has what the row asks for. */
   readonly refusedAs: RefusedAs | null;
   /**
-   * True if the attempt does not count: the service was not asked to do anything, or it refused for a reason outside
-   * this row.
+   * True if the attempt does not count: the service was not asked to do anything, or it refused for
+   * a reason outside this row.
    */
   readonly refund: boolean;
   /** True if the row was only checked: the request that asks for the change was not sent. */
@@ -77,9 +77,10 @@ interface SettledRow extends Lane {
 }
 
 /**
- * Settles rows, and releases the rows behind those that are done or do not hold them. A row is settled only if it still
- * has the state that its claim left: `sending`, `unknown` after its worker was taken for lost, or pending again. A late
- * but definite answer therefore still settles its row. Rows that somebody has locked are left out.
+ * Settles rows, and releases the rows behind those that are done or do not hold them. A row is
+ * settled only if it still has the state that its claim left: `sending`, `unknown` after its worker
+ * was taken for lost, or pending again. A late but definite answer therefore still settles its row.
+ * Rows that somebody has locked are left out.
  */
 export async function settleRows(
   trx: Transaction<DB>,
@@ -107,10 +108,11 @@ export async function settleRows(
 }
 
 /**
- * Writes settlements to the rows and to their history. A look-up that changes nothing is not recorded, because there may
- * be many. An answer that came too late is recorded with the present state of its row. An answer that an earlier
- * transaction already recorded is not recorded again: its commit may have succeeded without our knowledge. A late answer
- * to a row whose personal data was erased is recorded without its words.
+ * Writes settlements to the rows and to their history. A look-up that changes nothing is not
+ * recorded, because there may be many. An answer that came too late is recorded with the present
+ * state of its row. An answer that an earlier transaction already recorded is not recorded again:
+ * its commit may have succeeded without our knowledge. A late answer to a row whose personal data
+ * was erased is recorded without its words.
  */
 async function writeSettlements(
   trx: Transaction<DB>,
@@ -126,9 +128,11 @@ async function writeSettlements(
     with s as materialized (
       select *
       from json_to_recordset(${toStorableJson(given)}::json) as s (
-        id bigint, "claimNo" bigint, step text, status text, error text, "errorCode" text, "delayMs" float8,
+        id bigint, "claimNo" bigint, step text, status text, error text, "errorCode" text,
+          "delayMs" float8,
         result jsonb, written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean,
-        "refusedAs" text, "isUnsent" boolean, "isAbsent" boolean, "absenceCounts" boolean, "durationMs" integer)
+        "refusedAs" text, "isUnsent" boolean, "isAbsent" boolean, "absenceCounts" boolean,
+          "durationMs" integer)
     ), free as materialized (
       select s.*, o.present_status, o.present_claim_no, o.erased_at
       from s
@@ -141,7 +145,8 @@ async function writeSettlements(
     ), settled as (
       update fulfilment.outbox o
       set
-        status = s.status, last_error = s.error, result = s.result, lease_until = null, sent_at = null,
+        status = s.status, last_error = s.error, result = s.result, lease_until = null,
+          sent_at = null,
           refusal = s.refusal, refused_as = s."refusedAs",
         next_attempt_at = statement_timestamp() + make_interval(secs => s."delayMs" / 1000),
         finished_at = case when s.status in ('done', 'dead') then statement_timestamp() end,
@@ -150,7 +155,8 @@ async function writeSettlements(
           + case when s."isUnsent" and not s.refund and s.status <> 'done' then 1 else 0 end,
         refused_for_others = case when s."isRefusedForOthers" then o.refused_for_others + 1
                        when s.step = 'looked up' or s.refund then o.refused_for_others else 0 end,
-        written_at = case when s.written then coalesce(o.sent_at, statement_timestamp()) else o.written_at end,
+        written_at = case when s.written then coalesce(o.sent_at, statement_timestamp())
+          else o.written_at end,
         lookups = case when s.step = 'looked up' then o.lookups + 1 else 0 end,
         absences = case when s.step = 'looked up'
                         then o.absences + case when s."absenceCounts" then 1 else 0 end
@@ -168,9 +174,12 @@ async function writeSettlements(
       returning o.id, o.client, o.family, o.reference, o.status,
         o.status = 'done' or sync.is_failed_attachment(o.kind, o.status, o.next_attempt_at) as frees
     ), noted as (
-      insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became, error_code, error)
-      select s.id, case when s."isUnsent" then 'checked' else s.step end, ${worker}, s."claimNo", s."durationMs",
-        case when s.id in (select id from settled) then s.status else s.present_status end, s."errorCode",
+      insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became,
+        error_code, error)
+      select s.id, case when s."isUnsent" then 'checked' else s.step end, ${worker}, s."claimNo",
+        s."durationMs",
+        case when s.id in (select id from settled) then s.status else s.present_status end,
+          s."errorCode",
         case when s.erased_at is null then s.error end
       from free s
       where (s.step = 'sent' or s.status <> 'unknown' or s."absenceCounts")
@@ -207,18 +216,21 @@ export async function insertFollowUps(
   await sql`
     insert into fulfilment.outbox (client, kind, reference, payload)
     select r.client, r.kind, r.reference, coalesce(r.payload, 'null')
-    from json_to_recordset(${toStorableJson(rows)}::json) as r (client text, kind text, reference text,
+    from json_to_recordset(${toStorableJson(rows)}::json)
+      as r (client text, kind text, reference text,
       payload jsonb)`.execute(trx);
 }
 
-/** Maximum number of outcomes that one transaction enters. It bounds how long the feed is locked. */
+/**
+ * Maximum number of outcomes that one transaction enters. It bounds how long the feed is locked.
+ */
 const maxOutcomes = 1_000;
 
 /**
- * Enters outcomes of outbox rows that were noted into the feed. It must be the last statement of its transaction: all
- * other writers of the feed wait until the commit.
- * @returns the lanes of rows that no longer hold them. Release these lanes after the commit: a claim that ran meanwhile
- * may have postponed the rows behind them.
+ * Enters outcomes of outbox rows that were noted into the feed. It must be the last statement of
+ * its transaction: all other writers of the feed wait until the commit.
+ * @returns the lanes of rows that no longer hold them. Release these lanes after the commit: a
+ *   claim that ran meanwhile may have postponed the rows behind them.
  */
 export async function enterNotedOutcomes(trx: Transaction<DB>): Promise<Lane[]> {
   const { rows } = await sql<Lane>`
@@ -251,7 +263,10 @@ export async function enterNotedOutcomes(trx: Transaction<DB>): Promise<Lane[]> 
   return rows;
 }
 
-/** Enters noted outcomes, in a transaction of its own. Without any, it locks nothing. Returns as `enterNotedOutcomes`. */
+/**
+ * Enters noted outcomes, in a transaction of its own. Without any, it locks nothing. Returns as
+ * `enterNotedOutcomes`.
+ */
 export async function enterOutcomes(db: Database): Promise<Lane[]> {
   const noted = await db
     .selectFrom('sync.outbox_outcomes')
@@ -268,8 +283,9 @@ export async function sweepOutcomes(db: Database): Promise<void> {
 }
 
 /**
- * Moves due times forward after pushes of a client: the polls of `streams` are due at once, those that adapt their
- * interval after the shorter one. Jobs that are off stay off. A locked job is left out: a settlement must not wait.
+ * Moves due times forward after pushes of a client: the polls of `streams` are due at once, those
+ * that adapt their interval after the shorter one. Jobs that are off stay off. A locked job is left
+ * out: a settlement must not wait.
  */
 export async function bringPollsForward(
   trx: Transaction<DB>,
@@ -278,7 +294,8 @@ export async function bringPollsForward(
 ): Promise<void> {
   await sql`
     update sync.jobs
-    set due_at = case when stream = any(${streams}::text[]) then least(due_at, sync.clock()) else least(due_at,
+    set due_at = case when stream = any(${streams}::text[]) then least(due_at, sync.clock())
+      else least(due_at,
         greatest(sync.clock(), last_started_at + make_interval(secs => fast_ms / 1000))) end,
       last_push_at = case when slow_ms is not null then now() end
     where (client, job) in (
@@ -286,6 +303,7 @@ export async function bringPollsForward(
       from sync.jobs j
       where j.client = ${client} and isfinite(j.due_at) and (
         (j.stream = any(${streams}::text[]) and j.due_at > sync.clock())
-        or (j.slow_ms is not null and (j.last_push_at is null or j.last_push_at < now() - interval '1 minute')))
+        or (j.slow_ms is not null and (j.last_push_at is null
+          or j.last_push_at < now() - interval '1 minute')))
       for update skip locked)`.execute(trx);
 }

@@ -49,7 +49,9 @@ type AddClientControl = <T extends z.ZodRawShape>(
   run: (simulation: Simulation, body: z.output<z.ZodObject<T>>, nowMs: number) => unknown,
 ) => void;
 
-/** Adds the controls `/_sandbox/*`. They need no token: anybody who can reach the port can use them. */
+/**
+ * Adds the controls `/_sandbox/*`. They need no token: anybody who can reach the port can use them.
+ */
 export function addControlRoutes(app: FastifyInstance, world: World): void {
   const addControl: AddControl = (path, schema, run) =>
     app.post(`/_sandbox/${path}`, { config }, async (request) => {
@@ -76,7 +78,10 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   addLogRoutes(app, world);
 }
 
-/** Reads the body of a control call. In a form, empty fields are absent, and texts become the types of the schema. */
+/**
+ * Reads the body of a control call. In a form, empty fields are absent, and texts become the types
+ * of the schema.
+ */
 function readControlBody<T extends z.ZodType>(request: FastifyRequest, schema: T): z.output<T> {
   if (!isForm(request)) return schema.parse(request.body);
   const record = ({ code, member }: { code: string; member: string }) => {
@@ -315,7 +320,10 @@ const dump = <Row>(
 const renderItems = <Item>(items: readonly Item[], store: ClientStore, resource: Resource<Item>) =>
   items.map((item) => resource.render(item, store));
 
-/** The lists of `/_sandbox/state`. `instants` are the UTC instants of times that are shown without a zone. */
+/**
+ * The lists of `/_sandbox/state`. `instants` are the UTC instants of times that are shown without a
+ * zone.
+ */
 const dumpedLists = {
   products: ({ products }) =>
     [...products.values()].map(({ encodedImage: _, ...product }) => product),

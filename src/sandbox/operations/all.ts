@@ -1,6 +1,7 @@
 /**
- * This folder: the operations of the service, each with its route, parameters, checks and answer. The routes, the
- * OpenAPI document and the page of `npm run coverage` are all created from this list.
+ * This folder: the operations of the service, each with its route, parameters, checks and answer.
+ * The routes, the OpenAPI document and the page of `npm run coverage` are all created from this
+ * list.
  */
 
 import { z } from 'zod';
@@ -31,7 +32,10 @@ const listsSchema = z.strictObject({
   ...members(z.array(option), [...optionLists, 'countries', 'paymentMethods']),
 });
 
-/** The token, the status and the service lists (docs/interface.md, 3 Authentication, 6 Status and settings). */
+/**
+ * The token, the status and the service lists (docs/interface.md, 3 Authentication, 6 Status and
+ * settings).
+ */
 const commonOperations = [
   defineOperation({
     name: 'common.token',
@@ -72,7 +76,10 @@ const commonOperations = [
   }),
 ];
 
-/** All operations that the sandbox serves. Those that docs/interface.md does not name are not `described`. */
+/**
+ * All operations that the sandbox serves. Those that docs/interface.md does not name are not
+ * `described`.
+ */
 export const operations: readonly Operation[] = [
   ...commonOperations,
   ...olderProductOperations,
@@ -87,7 +94,10 @@ export const operations: readonly Operation[] = [
 const unknownShape =
   'docs/interface.md does not have it, so its request and its answer are unknown';
 
-/** Operations that the sandbox does not serve, with the reason. Some are called by clients of similar services. */
+/**
+ * Operations that the sandbox does not serve, with the reason. Some are called by clients of
+ * similar services.
+ */
 export const notServed: readonly { readonly name: string; readonly why: string }[] = [
   {
     name: 'POST /purchaseorder/add',

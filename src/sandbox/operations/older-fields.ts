@@ -19,7 +19,10 @@ export const quantityIn = integerIn.pipe(z.int().min(1, 'must be at least 1').ma
 export const toNumber = (decimal: number | string | null | undefined): number | null =>
   decimal === null || decimal === undefined ? null : Number(decimal);
 
-/** Returns members of one type, whose names are a prefix and a suffix, such as `billingAddressStreet`. */
+/**
+ * Returns members of one type, whose names are a prefix and a suffix, such as
+ * `billingAddressStreet`.
+ */
 export function members<T extends z.ZodType, N extends string, P extends string = ''>(
   type: T,
   suffixes: readonly N[],
@@ -47,7 +50,10 @@ export function toWarehouseDay(zone: Zone, text: string | null | undefined): str
     : text.slice(0, 10);
 }
 
-/** Returns the members of a body with a prefix, by the rest of their names; null if none has a value. */
+/**
+ * Returns the members of a body with a prefix, by the rest of their names; null if none has a
+ * value.
+ */
 export function readPrefixedMembers(
   body: object,
   prefix: string,
@@ -95,7 +101,10 @@ export function findWarehouseCode(
   return requireEntry(lists.findWarehouseCode(warehouseId), `warehouse ${warehouseId}`);
 }
 
-/** Returns the code of a country, by its id or code. Accepts two-letter codes that the service lists do not contain. */
+/**
+ * Returns the code of a country, by its id or code. Accepts two-letter codes that the service lists
+ * do not contain.
+ */
 export function findCountryCode(lists: ServiceLists, given: string | number): string {
   const country = lists.countries.find(
     ({ id, code }) => String(id) === String(given) || code === given,
@@ -117,7 +126,10 @@ const addressSuffixes = {
   city: 'CityName',
 } as const;
 
-/** Reads the lines of an address, whose names in the body begin with a prefix. Numbers become texts, as in v3. */
+/**
+ * Reads the lines of an address, whose names in the body begin with a prefix. Numbers become texts,
+ * as in v3.
+ */
 export function readAddress(
   body: object,
   prefix: string,

@@ -1,6 +1,6 @@
 /**
- * The operations on orders of the generations oldest and v2. Their names are those of docs/interface.md. Every answer is
- * an envelope with a message code.
+ * The operations on orders of the generations oldest and v2. Their names are those of
+ * docs/interface.md. Every answer is an envelope with a message code.
  */
 
 import { z } from 'zod';
@@ -159,7 +159,10 @@ const v2Body = z.strictObject({
     .min(1),
 });
 
-/** docs/interface.md, 16 Oldest operations and 15.1 Operations. The oldest take JSON or a form, with PascalCase names. */
+/**
+ * docs/interface.md, 16 Oldest operations and 15.1 Operations. The oldest take JSON or a form, with
+ * PascalCase names.
+ */
 export const olderOrderOperations = [
   defineOperation({
     name: 'oldest.order.search',
@@ -261,7 +264,10 @@ function lowerNames(value: unknown): unknown {
 
 type V2Order = z.output<typeof v2Body>;
 type OldestItem = z.output<typeof oldestBody>['OrderItems'][number];
-/** The members of an order of both generations. The oldest has other types of some, and lacks others. */
+/**
+ * The members of an order of both generations. The oldest has other types of some, and lacks
+ * others.
+ */
 interface OrderMembers extends Partial<Omit<V2Order, 'orderItems'>> {
   readonly externalOrderNumber: string;
   readonly languageId: number;
@@ -272,7 +278,10 @@ interface OrderMembers extends Partial<Omit<V2Order, 'orderItems'>> {
   })[];
 }
 
-/** Reads an order. If one of its two addresses is absent, it is the other one. An address must have a country. */
+/**
+ * Reads an order. If one of its two addresses is absent, it is the other one. An address must have
+ * a country.
+ */
 function readOrder(body: OrderMembers, { zone, lists }: ClientStore, nowMs: number): OrderDraft {
   const [billing, delivery] = (['billingAddress', 'deliveryAddress'] as const).map((prefix) => {
     const country = body[`${prefix}CountryIso`] || null;

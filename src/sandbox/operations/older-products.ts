@@ -1,4 +1,7 @@
-/** The operations on products and stock of the generations oldest and v2, with two that docs/interface.md does not name. */
+/**
+ * The operations on products and stock of the generations oldest and v2, with two that
+ * docs/interface.md does not name.
+ */
 
 import { z } from 'zod';
 import { readBoolean } from '../normalize-body.ts';
@@ -158,7 +161,9 @@ function readChanges(body: z.output<typeof productBody>): Partial<Product> {
   };
 }
 
-/** Counts the pieces by sku that are in shipments which have not left yet: stock no longer has them. */
+/**
+ * Counts the pieces by sku that are in shipments which have not left yet: stock no longer has them.
+ */
 function countPickedGoods({ listedShipments }: ClientStore): ReadonlyMap<string, number> {
   const picked = new Map<string, number>();
   for (const status of shipmentStatuses.filter((known) => known !== 'SHIPPED'))

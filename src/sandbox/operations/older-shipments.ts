@@ -1,4 +1,7 @@
-/** The operations on shipments and their returns of v2, with those that docs/interface.md does not name. */
+/**
+ * The operations on shipments and their returns of v2, with those that docs/interface.md does not
+ * name.
+ */
 
 import { z } from 'zod';
 import { hourMs } from '../../core/time.ts';
@@ -56,7 +59,9 @@ const toSchema = (fields: Fields) =>
 const show = (fields: Fields, view: ShipmentView) =>
   Object.fromEntries(Object.entries(fields).map(([name, [, read]]) => [name, read(view)]));
 
-/** An item of the track-trace list (docs/interface.md, 15.5 Track-trace item). Its time has no zone. */
+/**
+ * An item of the track-trace list (docs/interface.md, 15.5 Track-trace item). Its time has no zone.
+ */
 const trackTraceFields: Fields = {
   shipmentId: [z.int(), ({ shipment }) => shipment.id],
   externalOrderNumber: [z.string(), ({ order }) => order.externalOrderNumber],
@@ -107,7 +112,10 @@ const shippedProduct = z.strictObject({
   ...members(text, ['extra6', 'extra7', 'lotNumber']),
   parts: z.array(z.never()),
 });
-/** A shipment of a list, but for its extra fields (docs/interface.md, 15.6 Shipment item of the lists). */
+/**
+ * A shipment of a list, but for its extra fields (docs/interface.md, 15.6 Shipment item of the
+ * lists).
+ */
 const listedFields: Fields = {
   ...commonFields,
   orderNumber: [z.int(), ({ order }) => order.id],
@@ -198,11 +206,16 @@ const labelSchema = z.strictObject({
   mimeType: z.literal('application/pdf'),
   ...members(z.string(), ['fileName', 'shippingMethodId', 'packageNumber']),
   isPaperlessReturnShippingMethod: z.boolean(),
-  /** docs/interface.md does not show further fields. The names of these are our decision (docs/sandbox.md). */
+  /**
+   * docs/interface.md does not show further fields. The names of these are our decision
+   * (docs/sandbox.md).
+   */
   ...members(z.base64(), ['content', 'data']),
 });
 
-/** The v2 operations on shipments (docs/interface.md, 15.1 Operations). Their lists have no pages. */
+/**
+ * The v2 operations on shipments (docs/interface.md, 15.1 Operations). Their lists have no pages.
+ */
 export const olderShipmentOperations = [
   defineOperation({
     name: 'v2.shipment.trackTrace',
@@ -350,7 +363,10 @@ export const olderShipmentOperations = [
   }),
 ];
 
-/** Defines a list of shipments: of one status if the route names it, of certain order types if it has a body. */
+/**
+ * Defines a list of shipments: of one status if the route names it, of certain order types if it
+ * has a body.
+ */
 function defineShipmentList(name: string, route: `${'GET' | 'POST'} /${string}`, summary: string) {
   return defineOperation<Record<never, never>, typeof orderTypes>({
     name,
@@ -364,7 +380,9 @@ function defineShipmentList(name: string, route: `${'GET' | 'POST'} /${string}`,
   });
 }
 
-/** Answers with the listed shipments that pass all filters and that the client has not acknowledged. */
+/**
+ * Answers with the listed shipments that pass all filters and that the client has not acknowledged.
+ */
 function answerListed(call: Call, filters: readonly Filter<Shipment>[]) {
   const shipments = [...readRowsAfter(call.store.listedShipments.select(filters), 0)];
   const shown = shipments.filter(
@@ -382,8 +400,8 @@ function answerShipments(store: ClientStore, shipments: readonly Shipment[]) {
 }
 
 /**
- * Answers as the criteria lookup does: with one item for each package or shipment, as the switch `foundItems` says, and
- * with the lines of the shipment or the package, as `foundContents` says.
+ * Answers as the criteria lookup does: with one item for each package or shipment, as the switch
+ * `foundItems` says, and with the lines of the shipment or the package, as `foundContents` says.
  */
 function answerFound(call: Call, wanted: z.output<typeof criteria>) {
   const shown = findShipments(call, wanted).flatMap((shipment) => {
@@ -401,7 +419,10 @@ function answerFound(call: Call, wanted: z.output<typeof criteria>) {
   return ok('Shipments', shown);
 }
 
-/** Returns what is in one of several packages: each line is divided among them as evenly as pieces can be. */
+/**
+ * Returns what is in one of several packages: each line is divided among them as evenly as pieces
+ * can be.
+ */
 function divideItems(items: readonly ShipmentItem[], packages: number, index: number): Contents[] {
   return items
     .map((item) => ({
@@ -433,7 +454,10 @@ function filterByOrderTypes({
   return store.listedShipments.filterByKeys('orderType', body?.orderTypes);
 }
 
-/** Finds the visible shipments that meet all criteria. Shipments that are named by id or order may have any age. */
+/**
+ * Finds the visible shipments that meet all criteria. Shipments that are named by id or order may
+ * have any age.
+ */
 function findShipments(
   call: Call,
   { id, externalOrderNumber, shippingDate }: z.output<typeof criteria>,
@@ -461,8 +485,8 @@ function findShipments(
 }
 
 /**
- * Creates the return label of a shipped shipment (docs/interface.md, 15.9 Return label). The same shipment and method
- * give the same label. Its number becomes the `returnLabel` of the shipment.
+ * Creates the return label of a shipped shipment (docs/interface.md, 15.9 Return label). The same
+ * shipment and method give the same label. Its number becomes the `returnLabel` of the shipment.
  */
 async function makeReturnLabel(call: LabelCall) {
   const { store, nowMs } = call;

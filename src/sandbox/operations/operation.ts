@@ -8,7 +8,10 @@ import type { StoredRow } from '../store/listing.ts';
 import type { Simulation } from '../store/simulation.ts';
 import type { SandboxClient, World } from '../world.ts';
 
-/** Query parameters by name. An array schema gets the values between the commas, any other the whole text. */
+/**
+ * Query parameters by name. An array schema gets the values between the commas, any other the whole
+ * text.
+ */
 export type Parameters = Readonly<Record<string, z.ZodType>>;
 export type ParameterValues<P extends Parameters> = {
   readonly [Name in keyof P]: z.output<P[Name]> | undefined;
@@ -57,7 +60,10 @@ export const paging = {
 export interface QueryReading {
   /** Whether unknown parameters and other spellings are refused. */
   readonly isStrict: boolean;
-  /** Whether names are compared without their case, and booleans have other spellings: in the older generations. */
+  /**
+   * Whether names are compared without their case, and booleans have other spellings: in the older
+   * generations.
+   */
   readonly isOlder: boolean;
   /** Whether a list of texts is decoded before it is split. */
   readonly decodesBeforeSplit: boolean;
@@ -65,8 +71,8 @@ export interface QueryReading {
 }
 
 /**
- * Parses a raw query string, and records what the parameters do not show. An encoded comma belongs to its text; in lists
- * of names and ids, it separates values.
+ * Parses a raw query string, and records what the parameters do not show. An encoded comma belongs
+ * to its text; in lists of names and ids, it separates values.
  */
 export function readQuery<P extends Parameters>(
   rawQuery: string,
@@ -91,7 +97,10 @@ export function readQuery<P extends Parameters>(
   return values as ParameterValues<P>;
 }
 
-/** Returns the name of the parameter that a client means, or null. Strict mode refuses any other name. */
+/**
+ * Returns the name of the parameter that a client means, or null. Strict mode refuses any other
+ * name.
+ */
 function findName(
   sent: string,
   parameters: Parameters,
@@ -195,7 +204,10 @@ export class Call<Query = unknown, Body = unknown> {
     return Number(text);
   }
 
-  /** Returns a row of a list as this caller sees it, which may be an earlier version. Returns null if it is hidden. */
+  /**
+   * Returns a row of a list as this caller sees it, which may be an earlier version. Returns null
+   * if it is hidden.
+   */
   viewRow<T extends StoredRow>(type: string, row: T): T | null {
     return this.#requireClient().visibility.selectVersion(type, row, this.nowMs, this.#lagMs);
   }
@@ -207,7 +219,10 @@ export class Call<Query = unknown, Body = unknown> {
     return row;
   }
 
-  /** Records a write, so that lists can lag: before a row is changed, or with null after it was created. */
+  /**
+   * Records a write, so that lists can lag: before a row is changed, or with null after it was
+   * created.
+   */
   recordWrite(type: string, id: number, before: StoredRow | null): void {
     this.#requireClient().visibility.addWrite(type, id, before);
   }
@@ -229,11 +244,20 @@ export interface Operation {
   readonly summary: string;
   /** False if docs/interface.md does not show method and path. */
   readonly documented: boolean;
-  /** False if docs/interface.md does not name the operation at all, but clients of similar services use it. */
+  /**
+   * False if docs/interface.md does not name the operation at all, but clients of similar services
+   * use it.
+   */
   readonly described: boolean;
-  /** The call that replaces a deprecated operation (docs/interface.md, 1.2 Generations). Null if it is not deprecated. */
+  /**
+   * The call that replaces a deprecated operation (docs/interface.md, 1.2 Generations). Null if it
+   * is not deprecated.
+   */
   readonly replacedBy: string | null;
-  /** How often the interface advises to call it at most (docs/interface.md, 5.1 Values); null if it does not. */
+  /**
+   * How often the interface advises to call it at most (docs/interface.md, 5.1 Values); null if it
+   * does not.
+   */
   readonly advised: CallAdvice | null;
   /** Whether the operation needs no bearer token. */
   readonly open: boolean;
@@ -294,7 +318,10 @@ export function defineOperation<P extends Parameters = {}, B extends z.ZodType =
   };
 }
 
-/** Marks a member of a body that docs/interface.md does not show, but that clients of similar services send. */
+/**
+ * Marks a member of a body that docs/interface.md does not show, but that clients of similar
+ * services send.
+ */
 export const markExtra = <T extends z.ZodType>(member: T): T =>
   member.meta({ 'x-not-in-description': true });
 

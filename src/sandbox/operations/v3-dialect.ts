@@ -1,4 +1,7 @@
-/** The dialects of v3 answers. Operations answer in `plain`; `toRichAnswer` changes a finished answer into `rich`. */
+/**
+ * The dialects of v3 answers. Operations answer in `plain`; `toRichAnswer` changes a finished
+ * answer into `rich`.
+ */
 
 import { z } from 'zod';
 import { isObject } from '../../core/json.ts';
@@ -28,7 +31,8 @@ const isResource = (value: unknown): value is ResourceObject =>
 
 /**
  * Returns a v3 answer in the dialect `rich` (docs/sandbox.md, Dialects).
- * @param position of `included`. Orders always have it inside (docs/interface.md, 2.3 v3 resource objects).
+ * @param position of `included`. Orders always have it inside (docs/interface.md, 2.3 v3 resource
+ *   objects).
  */
 export function toRichAnswer(
   answer: unknown,
@@ -56,7 +60,10 @@ export function toRichAnswer(
   };
 }
 
-/** Returns an entry of `/_sandbox/state` in the dialect `rich`. Other members than resources stay as they are. */
+/**
+ * Returns an entry of `/_sandbox/state` in the dialect `rich`. Other members than resources stay as
+ * they are.
+ */
 export function toRichEntry(entry: Members, store: ClientStore): Members {
   if (!isResource(entry.resource)) return entry;
   const localIds = localizeAddresses(entry.resource);
@@ -124,7 +131,10 @@ function enrich(
   };
 }
 
-/** Returns the relationships of a resource. Items of slips get one to their product, which `plain` does not show. */
+/**
+ * Returns the relationships of a resource. Items of slips get one to their product, which `plain`
+ * does not show.
+ */
 function addProduct(
   { type, attributes, relationships = {} }: ResourceObject,
   store: ClientStore,

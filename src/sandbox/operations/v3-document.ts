@@ -64,7 +64,9 @@ export function keepGivenTexts(
   return Object.fromEntries(entries);
 }
 
-/** Returns null for an empty or absent text: both erase the value (docs/interface.md, 7.1 Fields). */
+/**
+ * Returns null for an empty or absent text: both erase the value (docs/interface.md, 7.1 Fields).
+ */
 export const emptyToNull = (text: string | null | undefined): string | null =>
   text === undefined || text === '' ? null : text;
 
@@ -78,13 +80,19 @@ export const readTexts = <Name extends string>(
     string | null
   >;
 
-/** Returns the schema of a resource in a request. Its id is one that the client chose, if it has one. */
+/**
+ * Returns the schema of a resource in a request. Its id is one that the client chose, if it has
+ * one.
+ */
 export const resourceIn = <Type extends string, Members extends z.ZodRawShape>(
   type: Type,
   members: Members,
 ) => z.strictObject({ type: z.literal(type), id: provisionalId.optional(), ...members });
 
-/** Returns the schema of a document with included resources. These are inside `data` or at the top of the document. */
+/**
+ * Returns the schema of a document with included resources. These are inside `data` or at the top
+ * of the document.
+ */
 export function documentIn<
   Type extends string,
   Members extends z.ZodRawShape,

@@ -119,7 +119,10 @@ const slipBody = documentIn(
   }),
 );
 
-/** The operations on inbounds, slips (docs/interface.md, 13.4 Operations and filters, 14.4 Operations) and products. */
+/**
+ * The operations on inbounds, slips (docs/interface.md, 13.4 Operations and filters, 14.4
+ * Operations) and products.
+ */
 export const goodsOperations = [
   defineList(inboundResource, {
     summary: 'Inbounds, by ascending id',

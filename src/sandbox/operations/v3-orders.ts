@@ -82,7 +82,10 @@ const orderItemResource = defineResource<OrderItem>('orderItem', {
 const addressResource = defineResource<AddressLines & StoredRow>('address', {
   attributes: members(text, [...addressTexts, 'countryCode']),
 });
-/** docs/interface.md does not show the fields of a pick-up point, so all members that were sent are shown. */
+/**
+ * docs/interface.md does not show the fields of a pick-up point, so all members that were sent are
+ * shown.
+ */
 const pickUpPointResource = {
   schema: z.strictObject({ id: z.int(), type: z.literal('pickUpPoint'), attributes: metadata }),
   render: ({ id, attributes }: NonNullable<Order['pickUpPoint']>) => ({
@@ -189,7 +192,10 @@ const linkToAddress = z.strictObject({
   data: z.strictObject({ id: provisionalId, type: z.literal('address') }),
 });
 
-/** docs/interface.md, 7.6 Create. Which attributes are required is not shown; our choice is in docs/sandbox.md. */
+/**
+ * docs/interface.md, 7.6 Create. Which attributes are required is not shown; our choice is in
+ * docs/sandbox.md.
+ */
 const orderBody = documentIn(
   'order',
   {
@@ -217,7 +223,10 @@ type OrderBody = z.output<typeof orderBody>;
 /** Resources that the relationships link to, if the switch `changeableRelationships` is on. */
 const includedIn = z.array(z.discriminatedUnion('type', [addressIn, pickUpPointIn])).optional();
 
-/** docs/interface.md, 7.7 Update. `orderedOn`, `currency` and `channelIdentifier` may be sent, but change nothing. */
+/**
+ * docs/interface.md, 7.7 Update. `orderedOn`, `currency` and `channelIdentifier` may be sent, but
+ * change nothing.
+ */
 const updateBody = z.strictObject({
   data: z.strictObject({
     id: idIn,
@@ -272,7 +281,10 @@ const cancelledOrder = z.strictObject({
 });
 const requireOrder = (call: Call) => call.requireRow('order', call.store.orders.get(call.id));
 
-/** The operations on orders, their items and their attachments (docs/interface.md, 7.4, 8.2 and 9.2 Operations). */
+/**
+ * The operations on orders, their items and their attachments (docs/interface.md, 7.4, 8.2 and 9.2
+ * Operations).
+ */
 export const orderOperations = [
   defineList(orderResource, {
     summary: "The client's orders, by ascending id",
@@ -403,7 +415,10 @@ export const orderOperations = [
   }),
 ];
 
-/** Reads the order from a body. Refuses missing items or addresses, and resources that are included too often. */
+/**
+ * Reads the order from a body. Refuses missing items or addresses, and resources that are included
+ * too often.
+ */
 function readOrder(body: OrderBody, today: string, lists: ServiceLists): OrderDraft {
   const { attributes, relationships } = body.data;
   const lines = selectParts(body, 'orderItem').map(({ resource, pointer }) =>
@@ -480,7 +495,10 @@ function readAddress(body: OrderBody, role: 'deliveryAddress' | 'billingAddress'
   );
 }
 
-/** Returns the lines of the one included address with a provisional id. `pointer` is the place of the link. */
+/**
+ * Returns the lines of the one included address with a provisional id. `pointer` is the place of
+ * the link.
+ */
 function findAddress(
   addresses: readonly z.output<typeof addressIn>[],
   wanted: string | number | undefined,
@@ -506,8 +524,8 @@ const changeableNames = [
 ];
 
 /**
- * Returns the relationships that an update asks for, and refuses changes that it must not make. The switch
- * `omittedRelationships` says what happens to omitted ones; the order type is always kept.
+ * Returns the relationships that an update asks for, and refuses changes that it must not make. The
+ * switch `omittedRelationships` says what happens to omitted ones; the order type is always kept.
  */
 function readWantedRelationships(
   call: Call<unknown, UpdateBody>,
@@ -526,7 +544,9 @@ function readWantedRelationships(
   const refused = changed.find((name) => !changeable || !changeableNames.includes(name));
   if (refused)
     throw ruleBroken(`${refused} cannot be changed by an update`, `/data/relationships/${refused}`);
-  /** Returns the link that the update asks for: null for none, undefined if the present one stays. */
+  /**
+   * Returns the link that the update asks for: null for none, undefined if the present one stays.
+   */
   const readWish = (name: string) => {
     if (changed.includes(name)) return readLink(given, name);
     return omittedRelationships === 'erase' && !Object.hasOwn(given, name) ? null : undefined;
@@ -592,8 +612,9 @@ function readPickUpPoint(body: UpdateBody, ids: Ids): Order['pickUpPoint'] {
 }
 
 /**
- * Returns the attributes that an update asks for. Omitted ones are erased, except `externalOrderNumber`, `locale` and
- * `onHold`, which cannot be null. `orderTypeId` is the order type after the update.
+ * Returns the attributes that an update asks for. Omitted ones are erased, except
+ * `externalOrderNumber`, `locale` and `onHold`, which cannot be null. `orderTypeId` is the order
+ * type after the update.
  */
 function readWantedAttributes(
   { body, store: { lists } }: Call<unknown, UpdateBody>,
@@ -621,7 +642,10 @@ function findItem(call: Call) {
   return { order, item };
 }
 
-/** Returns the order that an attachment names by number, by relationship or by both, if they do not differ. */
+/**
+ * Returns the order that an attachment names by number, by relationship or by both, if they do not
+ * differ.
+ */
 function findNamedOrder(
   store: ClientStore,
   number: string | undefined,

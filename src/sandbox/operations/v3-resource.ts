@@ -1,6 +1,6 @@
 /**
- * The resources of v3. Each is declared once, with its members, relationships and includes. The schemas of its answers,
- * its answers, and its operations that list and get follow from that.
+ * The resources of v3. Each is declared once, with its members, relationships and includes. The
+ * schemas of its answers, its answers, and its operations that list and get follow from that.
  */
 
 import { z } from 'zod';
@@ -50,7 +50,9 @@ interface ResourceDefinition<Row> {
   readonly relationships?: Readonly<Record<string, Member<Row>>>;
   /** The resources that can be included, by the value of the parameter `include`. */
   readonly includes?: Readonly<Record<string, Include<Row>>>;
-  /** Whether included resources are always inside the resource, never at the top of the document. */
+  /**
+   * Whether included resources are always inside the resource, never at the top of the document.
+   */
   readonly isInsideOnly?: boolean;
 }
 
@@ -117,7 +119,8 @@ export const include = <Row, Part extends StoredRow>(
 });
 
 /**
- * docs/interface.md does not show the members of `links`. This accepts every form that the switch `links` can select.
+ * docs/interface.md does not show the members of `links`. This accepts every form that the switch
+ * `links` can select.
  */
 const linksSchema = z.strictObject({
   next: z.union([z.string(), z.strictObject({ href: z.string() }), z.null()]).optional(),
@@ -218,11 +221,17 @@ function placeIncluded<Row>(
 }
 
 const maxPageSize = 100;
-/** An opaque cursor is an integer too (docs/interface.md, 2.4 Paging), but neither an id nor a count. */
+/**
+ * An opaque cursor is an integer too (docs/interface.md, 2.4 Paging), but neither an id nor a
+ * count.
+ */
 const opaqueStep = 17;
 const opaqueBase = 1_000_003;
 
-/** Returns the page of a selection that a request asks for, as this caller sees it, in ascending order of id. */
+/**
+ * Returns the page of a selection that a request asks for, as this caller sees it, in ascending
+ * order of id.
+ */
 export function renderPage<Row extends StoredRow>(
   call: Call,
   resource: Resource<Row>,

@@ -158,7 +158,10 @@ const findAuthorization = ({ id, store }: Call) => store.authorizations.get(id);
 const requireAuthorization = (call: Call) =>
   call.requireRow('returnMerchandiseAuthorization', findAuthorization(call));
 
-/** The operations on return authorizations and return items (docs/interface.md, 11.4 Operations, 12.2 Operations). */
+/**
+ * The operations on return authorizations and return items (docs/interface.md, 11.4 Operations,
+ * 12.2 Operations).
+ */
 export const returnOperations = [
   defineOperation({
     name: 'v3.returnMerchandiseAuthorizations.create',
@@ -239,7 +242,10 @@ function readDraft(document: z.output<typeof body>, { lists }: ClientStore): Aut
   };
 }
 
-/** Reads one item, which names its return reason by id, by code or by both. Refuses one without a known reason. */
+/**
+ * Reads one item, which names its return reason by id, by code or by both. Refuses one without a
+ * known reason.
+ */
 function readLine(
   item: z.output<typeof itemIn>,
   pointer: string,

@@ -24,10 +24,15 @@ interface RowList<Row> {
   readonly title: string;
   readonly rows: (store: ClientStore) => SortedRows<Row & StoredRow>;
   readonly headings: readonly string[];
-  /** The texts of a row, as many as `headings`. A search compares these. The first one is a link to a search for it. */
+  /**
+   * The texts of a row, as many as `headings`. A search compares these. The first one is a link to
+   * a search for it.
+   */
   readonly read: (row: Row, store: ClientStore) => readonly Text[];
   readonly state?: (row: Row, store: ClientStore) => readonly [Tone, string];
-  /** The button of a row: the control, its label, and the member of the control that names the row. */
+  /**
+   * The button of a row: the control, its label, and the member of the control that names the row.
+   */
   readonly button?: (row: Row, store: ClientStore) => readonly [string, string, Html] | null;
 }
 

@@ -1,4 +1,7 @@
-/** The page of the sandbox. Every part of it is rendered here as HTML, so that it also works without its script. */
+/**
+ * The page of the sandbox. Every part of it is rendered here as HTML, so that it also works without
+ * its script.
+ */
 
 import { readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
@@ -24,7 +27,10 @@ const contentPolicy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Adds the page `/` with its parts, style and script. It changes nothing: its forms call the controls. */
+/**
+ * Adds the page `/` with its parts, style and script. It changes nothing: its forms call the
+ * controls.
+ */
 export function addPageRoutes(app: FastifyInstance, world: World): void {
   const config = { operation: null };
   app.get('/', { config }, async (request, reply) =>
@@ -139,13 +145,18 @@ ${body}
 `.text;
 }
 
-/** Returns whether a browser has sent a form of the page to a control. Programs get JSON instead. */
+/**
+ * Returns whether a browser has sent a form of the page to a control. Programs get JSON instead.
+ */
 export function isPageForm(request: FastifyRequest): boolean {
   const isControl = request.routeOptions.config.operation === null;
   return isControl && isForm(request) && (request.headers.accept ?? '').includes('text/html');
 }
 
-/** Leads the browser back to the page that sent the form. The page says what was done, and shows a new order. */
+/**
+ * Leads the browser back to the page that sent the form. The page says what was done, and shows a
+ * new order.
+ */
 function leadBack(request: FastifyRequest, reply: FastifyReply, answer: unknown): void {
   const query = new URLSearchParams(readReferrer(request).slice(2));
   const action = request.url.replace('/_sandbox/', '');

@@ -83,7 +83,10 @@ ${table('Findings, latest first', headings, rows)}`,
   );
 }
 
-/** Replaces a secret until the command is written. No body contains it as it is: JSON and forms encode it. */
+/**
+ * Replaces a secret until the command is written. No body contains it as it is: JSON and forms
+ * encode it.
+ */
 const mark = '\u0000';
 
 /** Renders a logged request with its bodies and as a curl command. */

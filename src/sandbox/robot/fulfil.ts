@@ -21,7 +21,10 @@ interface PickedGoods {
   readonly warehouse: string;
 }
 
-/** Ships the open lines of an order, unless it must wait. If stock is missing, only partial delivery ships the rest. */
+/**
+ * Ships the open lines of an order, unless it must wait. If stock is missing, only partial delivery
+ * ships the rest.
+ */
 export function fulfilOrder(simulation: Simulation, atMs: number, orderId: number): void {
   const order = simulation.store.orders.get(orderId);
   if (order === undefined || isHeldBack(simulation, order, atMs)) return;
@@ -81,7 +84,10 @@ function completeServiceLines(lines: readonly { item: OrderItem; product: Produc
   for (const { item, product } of lines) if (product.service) item.fulfilled = item.quantity;
 }
 
-/** Picks a line from the named warehouse if that may ship it, one that has it all, or several. Picks of other lines are not available. */
+/**
+ * Picks a line from the named warehouse if that may ship it, one that has it all, or several. Picks
+ * of other lines are not available.
+ */
 function pickGoods(
   order: Order,
   item: OrderItem,
@@ -111,7 +117,10 @@ function countPicked(picks: readonly PickedGoods[], item: OrderItem): number {
     .reduce((sum, { quantity }) => sum + quantity, 0);
 }
 
-/** Returns the picks that leave now. For some orders this is only the first half; the rest leaves an hour later. */
+/**
+ * Returns the picks that leave now. For some orders this is only the first half; the rest leaves an
+ * hour later.
+ */
 function chooseFirstHalf(
   simulation: Simulation,
   picks: readonly PickedGoods[],
@@ -200,7 +209,9 @@ export function createShipmentItem(
   };
 }
 
-/** Draws the lot of goods, which expires one to three years after `atMs`. Most products have none. */
+/**
+ * Draws the lot of goods, which expires one to three years after `atMs`. Most products have none.
+ */
 export function drawLot({ random, store }: Simulation, product: Product | undefined, atMs: number) {
   if (product?.keeping !== 'lots') return { lotNumber: null, expirationDate: null };
   return {
@@ -227,7 +238,9 @@ export function moveShipment(
     simulation.plan(atMs + simulation.random.between(1, 20) * dayMs, { kind: 'amend', shipmentId });
 }
 
-/** Changes details of a shipment after the carrier has taken it (docs/interface.md, 10.3 States). */
+/**
+ * Changes details of a shipment after the carrier has taken it (docs/interface.md, 10.3 States).
+ */
 export function amendShipment(
   simulation: Simulation,
   _atMs: number,
@@ -256,7 +269,10 @@ function planMove(
   simulation.plan(fromMs + waitMs, { kind: 'move', shipmentId: shipment.id, path });
 }
 
-/** Ships at once all of an order that can be shipped, and counts the shipments. Refuses an order that must wait. */
+/**
+ * Ships at once all of an order that can be shipped, and counts the shipments. Refuses an order
+ * that must wait.
+ */
 export function finishOrder(simulation: Simulation, order: Order, nowMs: number): number {
   const { store } = simulation;
   const reason = findReasonToWait(simulation, order, nowMs);
@@ -329,7 +345,9 @@ export function listPackageNumbers(shipment: Shipment): string[] {
   return Array.from({ length: count }, (_, index) => toPackageNumber(shipment, index));
 }
 
-/** Returns the address at which a customer follows a package. docs/interface.md does not show it. */
+/**
+ * Returns the address at which a customer follows a package. docs/interface.md does not show it.
+ */
 export const toTrackingUrl = (packageNumber: string): string =>
   `https://carrier.example/track/${packageNumber}`;
 
@@ -338,7 +356,10 @@ export function isInDelivery({ status }: Track): boolean {
   return !finalCodes.has(status);
 }
 
-/** Records the next code of a package and plans the one after it. Index -1 ends the tracking of the shipment. */
+/**
+ * Records the next code of a package and plans the one after it. Index -1 ends the tracking of the
+ * shipment.
+ */
 export function updateTrack(simulation: Simulation, atMs: number, task: TaskOf<'track'>): void {
   const { shipmentId, index, path } = task;
   const [status, ...rest] = path;

@@ -4,7 +4,10 @@ import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store
 import type { Simulation, TaskOf, TruckLine } from '../store/simulation.ts';
 import { drawLot } from './fulfil.ts';
 
-/** Creates the inbound of a truck, which brings all, half or too little of a slip's goods, or unannounced goods. */
+/**
+ * Creates the inbound of a truck, which brings all, half or too little of a slip's goods, or
+ * unannounced goods.
+ */
 export function unloadTruck(
   simulation: Simulation,
   atMs: number,
@@ -82,7 +85,9 @@ export function checkInbound(
   });
 }
 
-/** Counts some lines of an inbound: adds items to the inbound and received quantities to its slip. */
+/**
+ * Counts some lines of an inbound: adds items to the inbound and received quantities to its slip.
+ */
 export function countInbound(
   simulation: Simulation,
   atMs: number,
@@ -113,7 +118,9 @@ export function countInbound(
   }
 }
 
-/** Marks an inbound as checked or, some hours later, as completed. Only then its goods become stock. */
+/**
+ * Marks an inbound as checked or, some hours later, as completed. Only then its goods become stock.
+ */
 export function completeInbound(
   simulation: Simulation,
   atMs: number,
@@ -139,7 +146,10 @@ export function completeInbound(
   });
 }
 
-/** Sets the state of a slip, unless the slip is already further. A second truck does not move it back. */
+/**
+ * Sets the state of a slip, unless the slip is already further. A second truck does not move it
+ * back.
+ */
 function advanceSlip(slip: Slip, status: SlipStatus): void {
   if (slipStatuses.indexOf(status) > slipStatuses.indexOf(slip.status)) slip.status = status;
 }

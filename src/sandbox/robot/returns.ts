@@ -23,7 +23,10 @@ export function planUnannouncedReturn(
   simulation.plan(arrivesMs, { kind: 'send-back', shipmentId: shipment.id, authorizationId: null });
 }
 
-/** Receives a return and plans to process its items, some after weeks: an old id then becomes visible late. */
+/**
+ * Receives a return and plans to process its items, some after weeks: an old id then becomes
+ * visible late.
+ */
 export function receiveReturn(
   simulation: Simulation,
   atMs: number,

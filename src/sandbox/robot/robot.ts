@@ -18,7 +18,10 @@ export function planFirstDay(simulation: Simulation, startMs: number): void {
   if (simulation.options.ordersPerDay > 0) planUnannouncedTruck(simulation, startMs);
 }
 
-/** Simulates a client up to a moment. What happens does not depend on the steps in which time advances. */
+/**
+ * Simulates a client up to a moment. What happens does not depend on the steps in which time
+ * advances.
+ */
 export function simulateUntil(simulation: Simulation, nowMs: number): void {
   for (
     let step = simulation.agenda.take(nowMs);

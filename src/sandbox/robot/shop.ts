@@ -192,7 +192,10 @@ function drawOrderType(random: Random, { orderTypes: [first, ...others] }: Servi
 }
 
 const emptyTexts = {};
-/** The addresses drawn so far, which orders share. A million separate addresses would take much memory. */
+/**
+ * The addresses drawn so far, which orders share. A million separate addresses would take much
+ * memory.
+ */
 const knownAddresses = new Map<string, AddressLines>();
 const shopMetadata = [{ extra1: 'shop 0' }, { extra1: 'shop 1' }, { extra1: 'shop 2' }];
 
@@ -216,7 +219,10 @@ function createLine(sku: string, price: number) {
   };
 }
 
-/** Announces goods for the products that run out in a warehouse, unless goods for them are already on the way. */
+/**
+ * Announces goods for the products that run out in a warehouse, unless goods for them are already
+ * on the way.
+ */
 function refillStock(simulation: Simulation, atMs: number): void {
   const { store, random } = simulation;
   const { warehouseCodes } = store.lists;

@@ -16,7 +16,10 @@ export type AuthorizationLine = Omit<
   AuthorizationItem,
   'id' | 'sku' | 'productId' | 'returnItemId'
 > & {
-  /** The product that the request names; checked against the shipment item. Null members are not checked. */
+  /**
+   * The product that the request names; checked against the shipment item. Null members are not
+   * checked.
+   */
   readonly claim?: { readonly sku: string | null; readonly productId: number | null };
   /** Place of the line in the request, for errors. */
   readonly pointer?: string;
@@ -81,7 +84,10 @@ function assertUnprocessed({ items }: Authorization, what: string): void {
   );
 }
 
-/** Creates the items of an authorization, which may replace another. Refuses a line that breaks a rule. */
+/**
+ * Creates the items of an authorization, which may replace another. Refuses a line that breaks a
+ * rule.
+ */
 function createItems(
   simulation: Simulation,
   draft: AuthorizationDraft,
@@ -104,7 +110,10 @@ function createItems(
   });
 }
 
-/** Refuses a line that breaks a rule, or adds its quantity to the announced quantities. Returns its shipment item. */
+/**
+ * Refuses a line that breaks a rule, or adds its quantity to the announced quantities. Returns its
+ * shipment item.
+ */
 function countLine(
   shipment: Shipment,
   line: AuthorizationLine,
@@ -140,7 +149,9 @@ function countLine(
   return item;
 }
 
-/** Returns the announced quantity of each item of a shipment. Leaves out the replaced authorization. */
+/**
+ * Returns the announced quantity of each item of a shipment. Leaves out the replaced authorization.
+ */
 function countAnnounced(
   simulation: Simulation,
   shipmentId: number,

@@ -1,4 +1,7 @@
-/** The rules of docs/interface.md for orders, returns and products. They apply to requests of all generations alike. */
+/**
+ * The rules of docs/interface.md for orders, returns and products. They apply to requests of all
+ * generations alike.
+ */
 
 import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
@@ -69,7 +72,9 @@ export function placeOrder(simulation: Simulation, draft: OrderDraft, atMs: numb
   return order;
 }
 
-/** Adds an order. Refuses a taken number, and an unknown order type, method, warehouse or product. */
+/**
+ * Adds an order. Refuses a taken number, and an unknown order type, method, warehouse or product.
+ */
 export function addOrder(simulation: Simulation, draft: OrderDraft): Order {
   const { store, ids } = simulation;
   checkOrderNumber(simulation, draft.externalOrderNumber, null);
@@ -181,7 +186,10 @@ function planFulfilment(simulation: Simulation, order: Order, nowMs: number): vo
   });
 }
 
-/** Cancels what is in no shipment yet (docs/interface.md, 7.3 States). Returns the items that changed. */
+/**
+ * Cancels what is in no shipment yet (docs/interface.md, 7.3 States). Returns the items that
+ * changed.
+ */
 export function cancelItems(
   simulation: Simulation,
   order: Order,
@@ -222,7 +230,10 @@ const countriesThatRequireIt = new Set(['NL', 'BE', 'DE']);
 const numberAtEnd = /\s(\d{1,5})$/;
 const numberAndLetters = /\s(\d{1,5})[\s-]*([a-z]{1,4})$/i;
 
-/** Fills in a missing house number from the end of the street (docs/interface.md, 15.3 Add order: rules). */
+/**
+ * Fills in a missing house number from the end of the street (docs/interface.md, 15.3 Add order:
+ * rules).
+ */
 function fillHouseNumber(lines: AddressLines): AddressLines {
   if (!isHouseNumberMissing(lines)) return lines;
   const street = lines.street1?.trim() ?? '';

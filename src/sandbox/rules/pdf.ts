@@ -7,7 +7,9 @@ const loadPdfLibrary = () => import('@cantoo/pdf-lib');
 /** Points by which a page may differ from its format, because programs round differently. */
 const tolerancePoints = 5;
 
-/** Checks that a document is a pdf whose pages are all A4 or all A5 (docs/interface.md, 5.1 Values). */
+/**
+ * Checks that a document is a pdf whose pages are all A4 or all A5 (docs/interface.md, 5.1 Values).
+ */
 export async function checkPrintable(content: Uint8Array, pointer: string): Promise<void> {
   const sizes = await readPageSizes(content);
   if (sizes === null || sizes.length === 0)
@@ -40,7 +42,8 @@ async function readPageSizes(
       .getPages()
       .map((page) => page.getSize());
   } catch (error) {
-    // The library throws various errors for broken documents. All of them mean that it cannot be printed.
+    // The library throws various errors for broken documents. All of them mean that it cannot be
+    // printed.
     if (error instanceof Error) return null;
     throw error;
   }

@@ -13,7 +13,10 @@ const soldProducts = [
   ['PHONE-128', 'Phone, 128 GB', 'serials', 0.3],
   ['CREAM-50', 'Cream, 50 ml', 'lots', 0.09],
 ] as const;
-/** Service products without stock. The operator of the service creates them (docs/interface.md, 16.3 Rules). */
+/**
+ * Service products without stock. The operator of the service creates them (docs/interface.md, 16.3
+ * Rules).
+ */
 const serviceProducts = [
   ['SHIPPING', 'Shipping costs'],
   ['DISCOUNT', 'Discount'],
@@ -84,7 +87,10 @@ interface ProductLine {
   readonly pointer?: string;
 }
 
-/** Returns the products of lines. Creates or refuses unknown ones, as the switch `unknownProducts` says. */
+/**
+ * Returns the products of lines. Creates or refuses unknown ones, as the switch `unknownProducts`
+ * says.
+ */
 export function findProducts(simulation: Simulation, lines: readonly ProductLine[]): Product[] {
   const unknown = lines.filter(({ sku }) => !simulation.store.products.has(sku));
   const [first] = unknown;

@@ -14,8 +14,8 @@ const oauthErrorSchema = z.strictObject({ error: z.string(), error_description: 
 const unauthorizedSchema = z.strictObject({ message: z.string() });
 
 /**
- * Creates the OpenAPI 3.1 document, of the dialect `plain`. `x-documented` and `x-not-in-description` mark what
- * docs/interface.md lacks.
+ * Creates the OpenAPI 3.1 document, of the dialect `plain`. `x-documented` and
+ * `x-not-in-description` mark what docs/interface.md lacks.
  */
 export function createOpenApiDocument({ strict }: World): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};

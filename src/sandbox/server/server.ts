@@ -25,7 +25,10 @@ import { createOpenApiDocument } from './openapi.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The operation of the service; null for a control or page of the sandbox; undefined for an unknown route. */
+    /**
+     * The operation of the service; null for a control or page of the sandbox; undefined for an
+     * unknown route.
+     */
     operation?: Operation | null;
   }
   interface FastifyRequest {
@@ -87,7 +90,8 @@ function addParsers(app: FastifyInstance): void {
     },
   );
   const json = app.getDefaultJsonParser('error', 'error');
-  // Clients also send the content type with requests without a body, such as a cancel. The second type is for JSON:API.
+  // Clients also send the content type with requests without a body, such as a cancel. The second
+  // type is for JSON:API.
   app.addContentTypeParser<string>(
     ['application/json', 'application/vnd.api+json'],
     { parseAs: 'string' },
@@ -131,7 +135,10 @@ interface Problem {
   readonly source?: ErrorSource;
 }
 
-/** Answers a refused request in the form of its generation. The forms of v3 and the token are our assumption. */
+/**
+ * Answers a refused request in the form of its generation. The forms of v3 and the token are our
+ * assumption.
+ */
 function answerError(
   error: unknown,
   operation: Operation | null,
@@ -144,7 +151,8 @@ function answerError(
     return reply.code(status).send({ error: code, error_description: joinTitles(problems) });
   }
   if (/^(oldest|v2|common)\./.test(name)) {
-    // Older operations report logical errors in the envelope, with status 200 (docs/interface.md, 4.1 Outcomes).
+    // Older operations report logical errors in the envelope, with status 200 (docs/interface.md,
+    // 4.1 Outcomes).
     const isLogical = error instanceof Refusal || error instanceof ZodError;
     return reply.code(isLogical && status !== 415 ? 200 : status).send(nok(joinTitles(problems)));
   }
@@ -177,7 +185,10 @@ function joinTitles(problems: readonly Problem[]): string {
   return problems.map(({ title }) => title).join('; ');
 }
 
-/** Answers a request for an unknown route. Says why, if it is a call that clients of similar services make. */
+/**
+ * Answers a request for an unknown route. Says why, if it is a call that clients of similar
+ * services make.
+ */
 function refuseRoute(path: string, reply: FastifyReply, isExtra: boolean): FastifyReply {
   const why = isExtra
     ? 'docs/interface.md does not show it, and this sandbox is strict'
@@ -186,7 +197,10 @@ function refuseRoute(path: string, reply: FastifyReply, isExtra: boolean): Fasti
   return reply.code(404).send({ errors: [{ status: '404', title }] });
 }
 
-/** Logs a request, applies faults, and checks its token. Returns the reply if the request is answered with that. */
+/**
+ * Logs a request, applies faults, and checks its token. Returns the reply if the request is
+ * answered with that.
+ */
 async function takeRequest(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -209,7 +223,8 @@ async function takeRequest(
   if (effect !== null) {
     request.logged.faulty = true;
     world.changes++;
-    // A timer may fire up to a millisecond early, but the delay must not be shorter than the rule says.
+    // A timer may fire up to a millisecond early, but the delay must not be shorter than the rule
+    // says.
     if (effect.delayMs !== undefined) await wait(effect.delayMs + 1);
     if (effect.expireTokens) world.expireTokens();
     if (isAnswerReplaced(effect) && !effect.afterEffect && effect.effectAfterMs === undefined)
@@ -219,7 +234,10 @@ async function takeRequest(
   return reply.code(401).send({ message: 'Authorization has been denied for this request.' });
 }
 
-/** Returns the operation of a route. Returns undefined, as for an unknown route, if the sandbox is not to serve it. */
+/**
+ * Returns the operation of a route. Returns undefined, as for an unknown route, if the sandbox is
+ * not to serve it.
+ */
 function selectOperation(operation: Operation | null | undefined, { strict }: World) {
   return operation && !operation.described && strict ? undefined : operation;
 }
@@ -241,7 +259,9 @@ function refuseUrl(error: Error, request: FastifyRequest, reply: FastifyReply, w
   reply.code(400).send({ errors: [{ status: '400', title: error.message }] });
 }
 
-/** Runs an operation. If a fault replaces its answer, it runs before or after the request has ended. */
+/**
+ * Runs an operation. If a fault replaces its answer, it runs before or after the request has ended.
+ */
 async function answerOperation(
   operation: Operation,
   request: FastifyRequest,
@@ -359,7 +379,10 @@ function readBearer(request: FastifyRequest): string {
   return /^bearer (.+)$/i.exec(request.headers.authorization ?? '')?.[1] ?? '';
 }
 
-/** Reads query and body, and records what docs/interface.md does not show. Strict refuses it, else it is adapted. */
+/**
+ * Reads query and body, and records what docs/interface.md does not show. Strict refuses it, else
+ * it is adapted.
+ */
 function readInput(
   operation: Operation,
   request: FastifyRequest,

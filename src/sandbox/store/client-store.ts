@@ -18,14 +18,17 @@ import type { ServiceLists } from './service-lists.ts';
 const listedDays = 90;
 
 /**
- * All rows of one client. A `Listing` holds the rows that its operation may show now, with indexes: change indexed
- * members only within its `change`, or by a method of this class.
+ * All rows of one client. A `Listing` holds the rows that its operation may show now, with indexes:
+ * change indexed members only within its `change`, or by a method of this class.
  */
 export class ClientStore {
   readonly name: string;
   readonly zone: Zone;
   readonly lists: ServiceLists;
-  /** Whether answers show members that docs/interface.md does not have, but that clients of similar services read. */
+  /**
+   * Whether answers show members that docs/interface.md does not have, but that clients of similar
+   * services read.
+   */
   readonly showsExtras: boolean;
   readonly products = new Map<string, Product>();
   readonly listedProducts = new SortedRows<Product>();
@@ -87,7 +90,10 @@ export class ClientStore {
     this.orderByNumber.set(order.externalOrderNumber, order);
   }
 
-  /** Returns the order of an item: the one with the next larger id, because items get their ids right before it. */
+  /**
+   * Returns the order of an item: the one with the next larger id, because items get their ids
+   * right before it.
+   */
   findOrderOfItem(itemId: number): Order | undefined {
     const order = this.orders.after(itemId).next().value ?? undefined;
     return order?.items.some(({ id }) => id === itemId) ? order : undefined;

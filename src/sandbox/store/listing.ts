@@ -7,7 +7,9 @@ export interface StoredRow {
 
 type IndexKey = string | number;
 
-/** A condition of a list: where its rows are found, and a test for rows that were found elsewhere. */
+/**
+ * A condition of a list: where its rows are found, and a test for rows that were found elsewhere.
+ */
 export interface Filter<T extends StoredRow> {
   /** Together these hold every row that meets the condition. */
   readonly sources: readonly SortedRows<T>[];
@@ -26,7 +28,9 @@ export class Listing<T extends StoredRow, Name extends string> {
   readonly #keyReaders: Readonly<Record<Name, (row: T) => IndexKey | null>>;
   readonly #indexes: ReadonlyMap<Name, Map<IndexKey, SortedRows<T>>>;
 
-  /** @param keyReaders return the key of a row for each index; null if the row is not in that index */
+  /**
+   * @param keyReaders return the key of a row for each index; null if the row is not in that index
+   */
   constructor(keyReaders: Readonly<Record<Name, (row: T) => IndexKey | null>>) {
     this.#keyReaders = keyReaders;
     this.#indexes = new Map((Object.keys(keyReaders) as Name[]).map((name) => [name, new Map()]));
@@ -99,7 +103,10 @@ export class Listing<T extends StoredRow, Name extends string> {
     return [{ sources, test: (row) => wanted.has(readKey(row) ?? Number.NaN) }];
   }
 
-  /** Returns the filter for rows whose numeric key lies between two bounds, both exclusive. Null means no bound. */
+  /**
+   * Returns the filter for rows whose numeric key lies between two bounds, both exclusive. Null
+   * means no bound.
+   */
   filterByRange(name: Name, above: number | null, below: number | null): Filter<T> {
     const isWithin = (key: IndexKey | null) =>
       typeof key === 'number' && (above === null || key > above) && (below === null || key < below);
@@ -112,7 +119,10 @@ export class Listing<T extends StoredRow, Name extends string> {
     };
   }
 
-  /** Returns the filter for rows whose day lies between two days YYYY-MM-DD, both exclusive; none if neither is given. */
+  /**
+   * Returns the filter for rows whose day lies between two days YYYY-MM-DD, both exclusive; none if
+   * neither is given.
+   */
   filterByDays(name: Name, after: string | undefined, before: string | undefined): Filter<T>[] {
     if (after === undefined && before === undefined) return [];
     return [
@@ -145,7 +155,10 @@ export function* readRowsAfter<T extends StoredRow>(
   }
 }
 
-/** Yields the rows of a selection from a position on. Reads all rows before the position, unless it is a whole list. */
+/**
+ * Yields the rows of a selection from a position on. Reads all rows before the position, unless it
+ * is a whole list.
+ */
 export function* readRowsFrom<T extends StoredRow>(
   selection: Selection<T>,
   position: number,
@@ -172,7 +185,10 @@ function* mergeRows<T extends StoredRow>(sequences: readonly Generator<T>[]): Ge
   }
 }
 
-/** Rows in ascending order of id. Most rows are added at the end and changed near it, which is fast in a plain array. */
+/**
+ * Rows in ascending order of id. Most rows are added at the end and changed near it, which is fast
+ * in a plain array.
+ */
 export class SortedRows<T extends StoredRow> {
   #rows: T[] = [];
 

@@ -30,7 +30,10 @@ export interface Product {
   description: string | null;
   barcode: string | null;
   encodedImage: string | null;
-  /** A service product, such as shipping costs or a discount: ordered like other products, but without stock. */
+  /**
+   * A service product, such as shipping costs or a discount: ordered like other products, but
+   * without stock.
+   */
   readonly service: boolean;
   readonly keeping: 'plain' | 'lots' | 'serials';
   /** Pieces by warehouse code. */

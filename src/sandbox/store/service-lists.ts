@@ -32,7 +32,10 @@ function uniqueListSchema<T extends z.ZodType<{ readonly id: number; readonly co
     });
 }
 
-/** The service lists that a user chooses (docs/interface.md, 6.2 Settings). An absent list is the built-in one. */
+/**
+ * The service lists that a user chooses (docs/interface.md, 6.2 Settings). An absent list is the
+ * built-in one.
+ */
 const listsSchema = z.strictObject({
   mainShippingMethods: uniqueListSchema(
     option.extend({
@@ -47,12 +50,16 @@ const listsSchema = z.strictObject({
     option.extend({ paperless: z.boolean().optional() }),
     1,
   ).optional(),
-  /** `partialDelivery`: whether an order may leave in several parcels if it does not say so itself. */
+  /**
+   * `partialDelivery`: whether an order may leave in several parcels if it does not say so itself.
+   */
   orderTypes: uniqueListSchema(
     option.extend({ partialDelivery: z.boolean().optional() }),
     1,
   ).optional(),
-  /** `available: false`: the reason exists but is not available to the client, and is not listed. */
+  /**
+   * `available: false`: the reason exists but is not available to the client, and is not listed.
+   */
   returnReasons: uniqueListSchema(option.extend({ available: z.boolean().optional() }), 1)
     .refine(
       (reasons) => reasons.some(({ available }) => available !== false),
@@ -115,7 +122,10 @@ const builtIn: Omit<Lists, 'shippingMethods' | 'warehouses'> = {
 const warehouseOutsideStrategy = { id: 3, code: 'ROT' } as const;
 export const noReplyAddress = 'no-reply@fulfilment.example';
 
-/** Returns all lists: the given ones, and for the others the built-in ones or what the main shipping methods name. */
+/**
+ * Returns all lists: the given ones, and for the others the built-in ones or what the main shipping
+ * methods name.
+ */
 function completeLists(given: GivenLists): Lists {
   const chosen = Object.entries(given).filter(([, list]) => list !== undefined);
   const lists = { ...builtIn, ...(Object.fromEntries(chosen) as Partial<Lists>) };
@@ -159,7 +169,10 @@ function findContradictions({ mainShippingMethods, shippingMethods, warehouses }
   ];
 }
 
-/** The service lists of one client, and the rules that depend on them. All rows use the ids of these lists. */
+/**
+ * The service lists of one client, and the rules that depend on them. All rows use the ids of these
+ * lists.
+ */
 export class ServiceLists {
   readonly #lists: Lists;
   readonly orderTypes: Lists['orderTypes'];
@@ -195,7 +208,9 @@ export class ServiceLists {
     };
   }
 
-  /** Returns whether an order of a type may leave in several parcels if it does not say so itself. */
+  /**
+   * Returns whether an order of a type may leave in several parcels if it does not say so itself.
+   */
   isDeliveredInParts(orderTypeId: number): boolean {
     return this.orderTypes.find(({ id }) => id === orderTypeId)?.partialDelivery ?? false;
   }
@@ -207,21 +222,28 @@ export class ServiceLists {
     );
   }
 
-  /** Returns the code of a warehouse, which may be outside the fulfilment strategy; undefined if there is none. */
+  /**
+   * Returns the code of a warehouse, which may be outside the fulfilment strategy; undefined if
+   * there is none.
+   */
   findWarehouseCode(warehouseId: number): string | undefined {
     return [...this.#lists.warehouses, warehouseOutsideStrategy].find(
       ({ id }) => id === warehouseId,
     )?.code;
   }
 
-  /** Returns the id of the older shipping method that a warehouse uses for a main shipping method. */
+  /**
+   * Returns the id of the older shipping method that a warehouse uses for a main shipping method.
+   */
   findShippingMethodId(mainMethodId: number, warehouseCode: string): number {
     const methods =
       this.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
     return (methods.find(({ warehouse }) => warehouse === warehouseCode) ?? methods[0])?.id ?? 0;
   }
 
-  /** Returns the codes of the warehouses that offer a main shipping method; all if it names none. */
+  /**
+   * Returns the codes of the warehouses that offer a main shipping method; all if it names none.
+   */
   findOfferingWarehouses(mainMethodId: number | null): readonly string[] {
     const methodId = mainMethodId ?? this.usualMethodId;
     const methods =
@@ -265,7 +287,10 @@ export function readListsFile(file: string, clients: readonly string[]): ChosenL
 
 const maxBytes = 1 << 20;
 
-/** The error of a file that a user wrote. The message names the file and the member, and what is wrong. */
+/**
+ * The error of a file that a user wrote. The message names the file and the member, and what is
+ * wrong.
+ */
 export class DocumentError extends Error {
   constructor(file: string, problems: readonly string[], options?: ErrorOptions) {
     super(

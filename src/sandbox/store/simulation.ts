@@ -4,7 +4,9 @@ import type { Random } from '../random.ts';
 import type { ClientStore } from './client-store.ts';
 import type { ShipmentStatus } from './model.ts';
 
-/** A task of the robot at one moment. It is plain data, so that it can be saved in the state file. */
+/**
+ * A task of the robot at one moment. It is plain data, so that it can be saved in the state file.
+ */
 export type Task =
   | { readonly kind: 'take-order' }
   | { readonly kind: 'fulfil'; readonly orderId: number }

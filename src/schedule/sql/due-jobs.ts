@@ -17,15 +17,19 @@ export interface DueJob extends JobKey {
 export interface DueFilter {
   readonly jobs: readonly string[];
   readonly clients: readonly ClientAccount[];
-  /** Also finds jobs that become due within this time; if negative, only jobs that are overdue by more than this. */
+  /**
+   * Also finds jobs that become due within this time; if negative, only jobs that are overdue by
+   * more than this.
+   */
   readonly withinMs?: number;
   /** Jobs that a client hold does not keep from beginning. */
   readonly local?: readonly string[];
 }
 
 /**
- * Finds due jobs. The job that is overdue longest comes first. Jobs that are running, paused or held are left out, and so
- * are clients whose account is not the accepted one: sync.start_run would refuse them.
+ * Finds due jobs. The job that is overdue longest comes first. Jobs that are running, paused or
+ * held are left out, and so are clients whose account is not the accepted one: sync.start_run would
+ * refuse them.
  */
 export async function findDueJobs(
   db: Database,
@@ -35,11 +39,13 @@ export async function findDueJobs(
     select j.client, j.job, extract(epoch from j.due_at - sync.clock())::float8 * 1000 as "inMs",
       floor(extract(epoch from j.due_at) * 1000)::float8 as "dueMs"
     from sync.jobs j
-    join unnest(${clients.map(({ client }) => client)}::text[], ${clients.map(({ identity }) => identity)}::text[])
+    join unnest(${clients.map(({ client }) => client)}::text[],
+      ${clients.map(({ identity }) => identity)}::text[])
       as own (client, identity) on own.client = j.client
     join sync.clients c on c.client = j.client and c.identity = own.identity
     left join sync.leases l on l.client = j.client and l.name = j.job
-    where j.job = any(${jobs}::text[]) and j.due_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
+    where j.job = any(${jobs}::text[])
+      and j.due_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
       and (l.expires_at is null or l.expires_at <= now())
       and (c.hold_code is null or c.hold_until <= now() or j.job = any(${local}::text[]))
       and not exists (select from sync.pauses p where p.client in ('', j.client) and p.job = j.job)
@@ -48,8 +54,8 @@ export async function findDueJobs(
 }
 
 /**
- * Makes the jobs of lost workers due again. A worker is lost if its lease has expired. Its runs are recorded as
- * abandoned; what they committed stays.
+ * Makes the jobs of lost workers due again. A worker is lost if its lease has expired. Its runs are
+ * recorded as abandoned; what they committed stays.
  * @returns the jobs of lost workers
  */
 export async function reviveAbandoned(db: Kysely<DB>): Promise<JobKey[]> {
@@ -79,13 +85,18 @@ export async function readScheduleClock(db: Database): Promise<Date> {
 export interface WantedJob extends JobKey {
   /** The stream that the job polls; null if it polls none. */
   readonly stream: string | null;
-  /** Due time of a job that was not scheduled until now. Null: at once. `never`: not by schedule. */
+  /**
+   * Due time of a job that was not scheduled until now. Null: at once. `never`: not by schedule.
+   */
   readonly due: Date | 'never' | null;
   /** The latest due time that the schedule allows; undefined if it has no bound. */
   readonly latest?: Date | undefined;
 }
 
-/** Inserts a row for each job that has none. Moves due times forward that are later than the schedule allows. */
+/**
+ * Inserts a row for each job that has none. Moves due times forward that are later than the
+ * schedule allows.
+ */
 export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): Promise<void> {
   const dues = wanted.map(({ due }) =>
     due === 'never' ? 'infinity' : (due?.toISOString() ?? null),
@@ -94,8 +105,10 @@ export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): 
   await sql`
     with wanted as (
       select w.client, w.job, w.stream, coalesce(w.due, sync.clock()) as due, w.latest
-      from unnest(${wanted.map(({ client }) => client)}::text[], ${wanted.map(({ job }) => job)}::text[],
-        ${wanted.map(({ stream }) => stream)}::text[], ${dues}::timestamptz[], ${latest}::timestamptz[])
+      from unnest(${wanted.map(({ client }) => client)}::text[],
+        ${wanted.map(({ job }) => job)}::text[],
+        ${wanted.map(({ stream }) => stream)}::text[], ${dues}::timestamptz[],
+          ${latest}::timestamptz[])
         as w (client, job, stream, due, latest)
     ), added as (
       insert into sync.jobs (client, job, stream, due_at)
@@ -134,8 +147,9 @@ export async function requestRun(
 }
 
 /**
- * Makes the jobs due that look up packages, for those clients of which look-ups are due. A failed job keeps the time of
- * its retry. One that is off, parked for a day, or runs once a day, keeps its due time.
+ * Makes the jobs due that look up packages, for those clients of which look-ups are due. A failed
+ * job keeps the time of its retry. One that is off, parked for a day, or runs once a day, keeps its
+ * due time.
  */
 export async function makeParcelJobsDue(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
   // A page must not wait for a row that is locked: the job then begins at its due time.

@@ -10,19 +10,23 @@ export interface Gate {
 }
 
 /**
- * SQL: the time `ms` milliseconds from now, in whole milliseconds, so that a reader cannot come a fraction too early.
+ * SQL: the time `ms` milliseconds from now, in whole milliseconds, so that a reader cannot come a
+ * fraction too early.
  */
 const clockAfter = (ms: number) =>
   sql<Date>`date_trunc('milliseconds', sync.clock() + make_interval(secs => ${ms / 1_000}))`;
 
-/** The result of an attempt to pass a gate. `number` identifies this passage; later passages have larger numbers. */
+/**
+ * The result of an attempt to pass a gate. `number` identifies this passage; later passages have
+ * larger numbers.
+ */
 export type Passage =
   | { readonly passed: true; readonly number: number }
   | { readonly passed: false; readonly opensAt: Date };
 
 /**
- * Passes a gate if it is open, and closes it at once for the longest time that the call can need. A process that is
- * lost during the call has used its passage.
+ * Passes a gate if it is open, and closes it at once for the longest time that the call can need. A
+ * process that is lost during the call has used its passage.
  */
 export async function passGate(
   db: Kysely<DB>,
@@ -33,7 +37,8 @@ export async function passGate(
     insert into sync.gates as g (gate, identity, client, next_at, taken_at)
     values (${name}, ${identity}, ${client}, ${clockAfter(closedMs)}, sync.clock())
     on conflict (gate, identity) do update
-    set client = excluded.client, next_at = excluded.next_at, taken_at = excluded.taken_at, finished_at = null,
+    set client = excluded.client, next_at = excluded.next_at, taken_at = excluded.taken_at,
+      finished_at = null,
       taken = g.taken + 1, spent = g.spent + case when g.finished_at is null then 1 else 0 end
     where g.next_at <= sync.clock()
     returning taken as number`.execute(db);
@@ -49,8 +54,8 @@ export async function passGate(
 }
 
 /**
- * Records that the call is over: the gate opens `closedMs` milliseconds from now. Does nothing if the gate was passed
- * again meanwhile.
+ * Records that the call is over: the gate opens `closedMs` milliseconds from now. Does nothing if
+ * the gate was passed again meanwhile.
  * @returns the time at which the gate opens; null if it was passed again
  */
 export async function closeGate(

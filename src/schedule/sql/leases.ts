@@ -1,6 +1,6 @@
 /**
- * This folder: rules about which run may start and write: leases, due times, pauses, clients, gates, the ledger and
- * the audit. A run writes only while it holds its lease.
+ * This folder: rules about which run may start and write: leases, due times, pauses, clients,
+ * gates, the ledger and the audit. A run writes only while it holds its lease.
  */
 
 import { sql, type Transaction } from 'kysely';
@@ -19,7 +19,9 @@ const heartbeatMs = 3_000;
 /** SQL: the time that a lease lasts without renewal. */
 export const leaseSpan = sql`make_interval(secs => ${leaseMs / 1_000})`;
 
-/** The right to run a job of a client. Its key is the fence: a holder of an older key cannot write. */
+/**
+ * The right to run a job of a client. Its key is the fence: a holder of an older key cannot write.
+ */
 export interface Lease {
   readonly client: string;
   readonly name: string;
@@ -27,8 +29,9 @@ export interface Lease {
 }
 
 /**
- * Checks the fence, extends the lease, and locks its row until the commit. It is the first statement of every
- * transaction that writes under a lease. The last transaction of a run releases the lease instead.
+ * Checks the fence, extends the lease, and locks its row until the commit. It is the first
+ * statement of every transaction that writes under a lease. The last transaction of a run releases
+ * the lease instead.
  * @throws LeaseLostError if this process no longer holds the lease
  */
 async function checkFence(trx: Transaction<DB>, lease: Lease): Promise<void> {
@@ -44,8 +47,9 @@ async function checkFence(trx: Transaction<DB>, lease: Lease): Promise<void> {
 }
 
 /**
- * Runs `work` in one transaction under the fence. The transaction commits completely, or not at all if the lease is
- * lost or `work` fails. `work` must take all that it writes from memory, because it may be run again.
+ * Runs `work` in one transaction under the fence. The transaction commits completely, or not at all
+ * if the lease is lost or `work` fails. `work` must take all that it writes from memory, because it
+ * may be run again.
  * @throws LeaseLostError, or the error of `work`
  */
 export function underLease<T>(
@@ -57,16 +61,16 @@ export function underLease<T>(
     await checkFence(trx, lease);
     const begunAtMs = performance.now();
     const result = await work(trx);
-    // Others see the extension only at the commit. Extend again after a long transaction, or they would find the lease
-    // expired.
+    // Others see the extension only at the commit. Extend again after a long transaction, or they
+    // would find the lease expired.
     if (performance.now() - begunAtMs > leaseMs / 4) await checkFence(trx, lease);
     return result;
   });
 }
 
 /**
- * Renews the leases of this process on a timer and a separate connection, so that neither a slow page nor a busy pool
- * costs a lease. If a lease is lost, the run that held it is aborted.
+ * Renews the leases of this process on a timer and a separate connection, so that neither a slow
+ * page nor a busy pool costs a lease. If a lease is lost, the run that held it is aborted.
  */
 export class LeaseKeeper {
   readonly #db: Database;
@@ -81,7 +85,10 @@ export class LeaseKeeper {
     this.#onError = onError;
   }
 
-  /** Begins to renew a lease. Returns a signal that is aborted with a LeaseLostError if the lease is lost. */
+  /**
+   * Begins to renew a lease. Returns a signal that is aborted with a LeaseLostError if the lease is
+   * lost.
+   */
   keep(lease: Lease): AbortSignal {
     const abort = new AbortController();
     this.#held.set(lease, { abort, renewedAtMs: performance.now() });
@@ -117,7 +124,10 @@ export class LeaseKeeper {
     }
   }
 
-  /** Treats leases as lost that were not renewed for their whole duration: another worker may have them. */
+  /**
+   * Treats leases as lost that were not renewed for their whole duration: another worker may have
+   * them.
+   */
   #loseUnrenewed(nowMs: number): void {
     for (const [lease, held] of this.#held)
       if (nowMs - held.renewedAtMs > leaseMs) this.#lose(lease);
@@ -134,16 +144,17 @@ function toKey({ client, name, key }: Lease): string {
 }
 
 /**
- * Extends leases and returns the keys of those that this process still holds. A lease whose row is locked is skipped,
- * but counts as held: a transaction that writes a page under it extends it itself. A slow page must not delay the
- * renewal of the other leases.
+ * Extends leases and returns the keys of those that this process still holds. A lease whose row is
+ * locked is skipped, but counts as held: a transaction that writes a page under it extends it
+ * itself. A slow page must not delay the renewal of the other leases.
  */
 export async function renewLeases(db: Database, leases: readonly Lease[]): Promise<Set<string>> {
   const { rows } = await sql<Lease>`
     with mine as (
       select l.client, l.name, l.key
       from sync.leases l
-      join unnest(${leases.map(({ client }) => client)}::text[], ${leases.map(({ name }) => name)}::text[],
+      join unnest(${leases.map(({ client }) => client)}::text[],
+        ${leases.map(({ name }) => name)}::text[],
                   ${leases.map(({ key }) => key)}::bigint[]) as m (client, name, key)
         on l.client = m.client and l.name = m.name and l.key = m.key
       where l.expires_at is not null
@@ -165,7 +176,10 @@ export async function renewLeases(db: Database, leases: readonly Lease[]): Promi
   return new Set(rows.map(toKey));
 }
 
-/** Timeout of a heartbeat in milliseconds. It is shorter than a lease, so that a missing answer is noticed in time. */
+/**
+ * Timeout of a heartbeat in milliseconds. It is shorter than a lease, so that a missing answer is
+ * noticed in time.
+ */
 const heartbeatTimeoutMs = 5_000;
 
 /** Opens a separate connection that renews leases. */

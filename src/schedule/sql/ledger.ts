@@ -22,12 +22,14 @@ import { resumeHint } from './pauses.ts';
 export type DatePass = 'placed' | 'processed' | 'completed';
 
 /**
- * A walk with a separate cursor: a pass of a stream (docs/architecture.md lists them), or one part of a first load that
- * is read in parts, with its days: `placed 2026-01-01 2026-02-01`.
+ * A walk with a separate cursor: a pass of a stream (docs/architecture.md lists them), or one part
+ * of a first load that is read in parts, with its days: `placed 2026-01-01 2026-02-01`.
  */
 export type CursorPass = 'new' | DatePass | `${DatePass} ${string}`;
 
-/** The meaning of `page[cursor]`, as observed at this service (docs/interface.md, 2.6 Not shown). */
+/**
+ * The meaning of `page[cursor]`, as observed at this service (docs/interface.md, 2.6 Not shown).
+ */
 export type CursorMeaning = 'unknown' | 'id' | 'offset' | 'opaque';
 
 /** The stored place of one walk over a list. */
@@ -49,7 +51,10 @@ export interface Cursor {
 export interface StoredStream {
   /** Start of the last complete poll, by the service's clock; null before the first. */
   readonly completeAt: Date | null;
-  /** Number of resources that a poll usually reads; null until a poll after the first one has read some. */
+  /**
+   * Number of resources that a poll usually reads; null until a poll after the first one has read
+   * some.
+   */
   readonly usualFetched: number | null;
   /** The stored cursors. A pass that never ran has none. */
   readonly cursors: ReadonlyMap<CursorPass, Cursor>;
@@ -65,7 +70,10 @@ export interface Run {
   readonly worker: string;
   readonly trigger: Trigger;
   readonly startedAt: Date;
-  /** True if the run sends nothing to the service, so that its result says nothing about the service. */
+  /**
+   * True if the run sends nothing to the service, so that its result says nothing about the
+   * service.
+   */
   readonly isLocal: boolean;
   /** True if its client was on hold when the run began. */
   readonly wasHeld: boolean;
@@ -86,9 +94,14 @@ export interface RunRequest extends OfferedAccount {
   readonly stream: string | null;
   readonly worker: string;
   readonly trigger: Trigger;
-  /** The schedule of the job; undefined if this process has none for it: another process may have one. */
+  /**
+   * The schedule of the job; undefined if this process has none for it: another process may have
+   * one.
+   */
   readonly schedule?: Schedule | undefined;
-  /** True if the job sends nothing to the service: a client hold does not keep it from beginning. */
+  /**
+   * True if the job sends nothing to the service: a client hold does not keep it from beginning.
+   */
   readonly isLocal?: boolean;
 }
 
@@ -106,8 +119,9 @@ export interface SkippedStart {
 export type StartResult = { readonly kind: 'started'; readonly run: Run } | SkippedStart;
 
 /**
- * Starts a run: acquires the lease and moves the due time. A scheduled run starts only if it is due, so that a job that
- * the queue delivers twice runs once. If the worker of the last run was lost, the job is due at once.
+ * Starts a run: acquires the lease and moves the due time. A scheduled run starts only if it is
+ * due, so that a job that the queue delivers twice runs once. If the worker of the last run was
+ * lost, the job is due at once.
  * @throws SchemaError if the schema does not fit this program
  */
 export async function startRun(db: Database, request: RunRequest): Promise<StartResult> {
@@ -131,7 +145,10 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
   return { kind: 'started', run: { lease, worker, trigger, isLocal, ...started } };
 }
 
-/** Inserts the rows without which no run can start. The first worker with a schedule makes the job due. */
+/**
+ * Inserts the rows without which no run can start. The first worker with a schedule makes the job
+ * due.
+ */
 async function register(db: Database, request: RunRequest): Promise<void> {
   const { client, job, stream, schedule } = request;
   await registerClients(db, [request]);
@@ -145,7 +162,10 @@ async function register(db: Database, request: RunRequest): Promise<void> {
   ]);
 }
 
-/** Returns why a run did not begin. Counts it, if somebody asked for it or if the run before was still under way. */
+/**
+ * Returns why a run did not begin. Counts it, if somebody asked for it or if the run before was
+ * still under way.
+ */
 async function skip(
   db: Database,
   request: RunRequest,
@@ -156,7 +176,8 @@ async function skip(
   const reason = code as SkippedStart['reason'];
   if (reason === 'identity') await registerClients(db, [request]);
   const because = describeRefusal(request, reason, answer);
-  // The sweep does not start refused jobs, and a second delivery of a run that is under way is not counted.
+  // The sweep does not start refused jobs, and a second delivery of a run that is under way is not
+  // counted.
   if (trigger === 'manual' || (reason === 'overlap' && answer.isDue))
     await db
       .updateTable('sync.jobs')
@@ -225,7 +246,8 @@ export async function findRefusal(
   { client, job, identity }: ClientAccount & { readonly job: string },
 ): Promise<Refusal | null> {
   const { rows } = await sql<RefusalFacts & { readonly refusal: RefusalCode | null }>`
-    select refusal, base_url as "baseUrl", paused_since as "pausedSince", is_paused_for_all as "isPausedForAll"
+    select refusal, base_url as "baseUrl", paused_since as "pausedSince",
+      is_paused_for_all as "isPausedForAll"
     from sync.find_refusal(${client}, ${job}, ${identity})`.execute(db);
   const [facts] = rows;
   if (facts?.refusal == null) return null;
@@ -263,11 +285,14 @@ async function callStartRun(db: Database, request: RunRequest): Promise<StartRow
   const movesDue = schedule !== undefined && schedule.kind !== 'off';
   const { rows } = await repeatAfterConflict(() =>
     sql<StartRow>`
-      select refusal, base_url as "baseUrl", paused_since as "pausedSince", is_paused_for_all as "isPausedForAll",
-        hold_reason as "holdReason", hold_until as "holdUntil", case when isfinite(due) then due end as due,
+      select refusal, base_url as "baseUrl", paused_since as "pausedSince",
+        is_paused_for_all as "isPausedForAll",
+        hold_reason as "holdReason", hold_until as "holdUntil",
+          case when isfinite(due) then due end as due,
         is_due as "isDue", lease_key as "leaseKey", started_at as "startedAt",
         after_abandoned as "afterAbandoned", missed,
-        was_held as "wasHeld", is_probe as "isProbe", complete_at as "completeAt", usual_fetched as "usualFetched",
+        was_held as "wasHeld", is_probe as "isProbe", complete_at as "completeAt",
+          usual_fetched as "usualFetched",
         cursors, is_waiting as "isWaiting"
       from sync.start_run(${client}, ${job}, ${stream}, ${identity}, ${worker}, ${newestMigration},
         ${trigger === 'manual'}, ${isLocal}, ${leaseSpan}, ${movesDue},
@@ -348,7 +373,10 @@ export interface CompletedPoll {
   readonly beganAt: Date;
   /** Newest date on any resource that it received; null if there was none. */
   readonly newestSource: Date | null;
-  /** A span of days that the service no longer lists and that no poll had read; null if there is none. */
+  /**
+   * A span of days that the service no longer lists and that no poll had read; null if there is
+   * none.
+   */
   readonly gap: { readonly from: Date; readonly to: Date } | null;
 }
 
@@ -359,12 +387,16 @@ export const rescanJobs = ['reconcile', 'backfill', 'refetch', 'replay'];
 const averageShare = 0.1;
 
 /**
- * Returns true if the run wrote or quarantined anything, or found stale readings. Other runs get no row in the ledger.
+ * Returns true if the run wrote or quarantined anything, or found stale readings. Other runs get no
+ * row in the ledger.
  */
 const isEventful = ({ created, updated, removed, quarantined, stale }: Totals) =>
   created + updated + removed + quarantined + stale > 0;
 
-/** Writes the ledger row of a run under way, if the run has done something. Call it in the transaction of a page. */
+/**
+ * Writes the ledger row of a run under way, if the run has done something. Call it in the
+ * transaction of a page.
+ */
 export async function recordProgress(
   { trx, run }: { readonly trx: Transaction<DB>; readonly run: Run },
   totals: Totals,
@@ -372,13 +404,14 @@ export async function recordProgress(
   if (!isEventful(totals)) return;
   const { client, name: job, key } = run.lease;
   await sql`
-    select sync.record_run(${client}, ${job}, ${key}, ${run.trigger}, ${run.worker}, ${run.startedAt}, 'running',
+    select sync.record_run(${client}, ${job}, ${key}, ${run.trigger}, ${run.worker},
+      ${run.startedAt}, 'running',
       ${JSON.stringify(totals)})`.execute(trx);
 }
 
 /**
- * Ends a run, whatever its end: ledger, state of the job, freshness of the stream, client hold and lease, in one
- * statement.
+ * Ends a run, whatever its end: ledger, state of the job, freshness of the stream, client hold and
+ * lease, in one statement.
  * @throws LeaseLostError if the run no longer holds its lease
  */
 export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd): Promise<void> {

@@ -51,8 +51,8 @@ export async function pauseJob(
 }
 
 /**
- * Resumes a job. It runs once, however many due times it missed. Without a client, the pauses of single clients end,
- * too.
+ * Resumes a job. It runs once, however many due times it missed. Without a client, the pauses of
+ * single clients end, too.
  * @returns the number of pauses that ended
  */
 export async function resumeJob(

@@ -1,4 +1,7 @@
-/** Who may see and change what on the pages. Every route needs a session or a token, unless it is declared open. */
+/**
+ * Who may see and change what on the pages. Every route needs a session or a token, unless it is
+ * declared open.
+ */
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Server } from 'node:http';
@@ -29,8 +32,8 @@ import { renderBarePage } from '../pages/view.ts';
 import type { AdminDeps } from './admin-deps.ts';
 
 /**
- * Removes the base path, which a reverse proxy puts before every path of this server, from the address of a request. An
- * address without it, as probes use, stays unchanged.
+ * Removes the base path, which a reverse proxy puts before every path of this server, from the
+ * address of a request. An address without it, as probes use, stays unchanged.
  */
 export function stripBasePath(url: string, basePath: string): string {
   const rest = url.slice(basePath.length);
@@ -39,8 +42,8 @@ export function stripBasePath(url: string, basePath: string): string {
 }
 
 /**
- * Puts the base path before the addresses in markup. Values cannot have these attributes, because their quotation marks
- * are escaped.
+ * Puts the base path before the addresses in markup. Values cannot have these attributes, because
+ * their quotation marks are escaped.
  */
 export const addBasePath = (markup: string, basePath: string): string =>
   basePath === ''
@@ -69,14 +72,17 @@ const maxLoginBytes = 4 * 1024;
 const maxFormMembers = 50;
 /** Maximum bytes of the form that replaces a payload: 16 MB of payload, encoded as a form. */
 export const maxPayloadBytes = 32 * 1024 * 1024;
-/** Maximum milliseconds until a request has arrived, with its body, and that a connection waits for the next one. */
+/**
+ * Maximum milliseconds until a request has arrived, with its body, and that a connection waits for
+ * the next one.
+ */
 export const requestTimeoutMs = 10_000;
 /** Milliseconds between two checks of Node for requests that take too long. */
 export const timeoutCheckMs = 1_000;
 
 /**
- * Closes the oldest connection if there are too many. Refusing new ones instead would let somebody who keeps half-sent
- * requests open make `/livez` unreachable.
+ * Closes the oldest connection if there are too many. Refusing new ones instead would let somebody
+ * who keeps half-sent requests open make `/livez` unreachable.
  * @param isBusy true for a connection that is closed only if all others are busy, too
  */
 export function limitConnections(
@@ -92,18 +98,28 @@ export function limitConnections(
     socket.once('close', () => open.delete(socket));
     if (open.size <= most) return;
     const oldest = open.values().find((one) => !isBusy(one)) ?? socket;
-    // It is closed later in this turn of the event loop. Until then another connection must not choose it again.
+    // It is closed later in this turn of the event loop. Until then another connection must not
+    // choose it again.
     open.delete(oldest);
     oldest.destroy();
   });
 }
 
-/** Name of the session cookie. Behind TLS it has the prefix by which browsers bind it to this host and to TLS. */
+/**
+ * Name of the session cookie. Behind TLS it has the prefix by which browsers bind it to this host
+ * and to TLS.
+ */
 const sessionCookie = 'fulfilment_session';
 const secureSessionCookie = `__Host-${sessionCookie}`;
-/** Maximum time of a session. It ends earlier after an hour without a request (src/operate/sql/admin-sessions.ts). */
+/**
+ * Maximum time of a session. It ends earlier after an hour without a request
+ * (src/operate/sql/admin-sessions.ts).
+ */
 const sessionMs = 12 * hourMs;
-/** Maximum number of wrong tokens a minute from one address. Then every token is refused until the minute is over. */
+/**
+ * Maximum number of wrong tokens a minute from one address. Then every token is refused until the
+ * minute is over.
+ */
 const maxFailures = 10;
 const failureSpanS = 60;
 /** Maximum milliseconds that the first requests wait for the secret of the cookies. */
@@ -125,7 +141,10 @@ declare module 'fastify' {
   }
 }
 
-/** The parts that the guards use. Without ADMIN_TOKEN, only this machine can reach the server, and needs no token. */
+/**
+ * The parts that the guards use. Without ADMIN_TOKEN, only this machine can reach the server, and
+ * needs no token.
+ */
 type AccessDeps = Pick<AdminDeps, 'config' | 'db' | 'log'>;
 
 /** Guards all routes: every route that is not marked `open` needs a session or a token. */
@@ -138,15 +157,16 @@ export async function guardRoutes(app: FastifyInstance, deps: AccessDeps): Promi
   const loaded = signer
     .load()
     .catch((error: unknown) => log.warn({ event: 'admin_secret_unread', ...errorFields(error) }));
-  // The first requests wait, because a form that is signed without the secret would be refused later. They wait only
-  // briefly, so that pages still answer without a database.
+  // The first requests wait, because a form that is signed without the secret would be refused
+  // later. They wait only briefly, so that pages still answer without a database.
   const ready = Promise.race([loaded, wait(secretWithinMs, undefined, { ref: false })]);
   await app.register(cookie, { secret: signer });
   await app.register(csrf, {
     cookieKey: 'fulfilment_csrf',
     cookieOpts: cookieOptions,
     getUserInfo: readFormOwner,
-    // This key need not be secret: the session is random, and the token needs the secret of a signed cookie.
+    // This key need not be secret: the session is random, and the token needs the secret of a
+    // signed cookie.
     csrfOpts: { hmacKey: 'fulfilment-sync forms', userInfo: true },
   });
   await app.register(formbody, {
@@ -215,7 +235,10 @@ function authorize(
 /** Returns true if the request belongs to a session that began at the login form. */
 export const hasSession = (request: FastifyRequest): boolean => readSession(request) !== '';
 
-/** Returns the session that a request belongs to; empty if there is none. The token of each form is bound to it. */
+/**
+ * Returns the session that a request belongs to; empty if there is none. The token of each form is
+ * bound to it.
+ */
 function readSession(request: FastifyRequest): string {
   const cookies = request.cookies[secureSessionCookie] || request.cookies[sessionCookie] || '';
   const { valid, value } = request.unsignCookie(cookies);
@@ -224,12 +247,15 @@ function readSession(request: FastifyRequest): string {
   return valid && kind === 'session' && Number(until) > Date.now() ? (value ?? '') : '';
 }
 
-/** Returns the id of a session, which is the random part of its cookie; empty if there is no session. */
+/**
+ * Returns the id of a session, which is the random part of its cookie; empty if there is no
+ * session.
+ */
 const toSessionId = (session: string) => session.split('.')[2] ?? '';
 
 /**
- * Returns the role of the session that a request belongs to; null if there is none, or if it has ended. The stream of
- * events keeps no session open: a page that nobody looks at asks for it, too.
+ * Returns the role of the session that a request belongs to; null if there is none, or if it has
+ * ended. The stream of events keeps no session open: a page that nobody looks at asks for it, too.
  */
 async function readRole(request: FastifyRequest, { db, log }: AccessDeps): Promise<Role | null> {
   const session = readSession(request);
@@ -245,7 +271,10 @@ async function readRole(request: FastifyRequest, { db, log }: AccessDeps): Promi
 export const readFormOwner = (request: FastifyRequest): string =>
   readSession(request) || 'no session';
 
-/** Returns the role that a token gives, or a refusal. After too many wrong tokens the right one is refused, too. */
+/**
+ * Returns the role that a token gives, or a refusal. After too many wrong tokens the right one is
+ * refused, too.
+ */
 async function checkToken(
   failures: RateLimiterMemory,
   { config: { ADMIN_TOKEN: token = '', ADMIN_VIEWER_TOKEN: viewerToken }, log }: AccessDeps,
@@ -360,7 +389,9 @@ function refuse(reply: FastifyReply, { status, words, retryAfterS }: Refusal): F
   return reply.code(status).send({ error: words });
 }
 
-/** Refuses a request for another host name: another site can make its name point to this machine. */
+/**
+ * Refuses a request for another host name: another site can make its name point to this machine.
+ */
 function refuseForeignHost(request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined {
   // The header itself: X-Forwarded-Host, which `hostname` may come from, can be set by a page.
   const hostname = (request.headers.host ?? '').replace(/:\d+$/, '');
@@ -371,8 +402,8 @@ function refuseForeignHost(request: FastifyRequest, reply: FastifyReply): Fastif
 }
 
 /**
- * Returns true if a page of another site sent the request. Reads only headers, so that a foreign request is refused
- * before its body is read.
+ * Returns true if a page of another site sent the request. Reads only headers, so that a foreign
+ * request is refused before its body is read.
  */
 function isCrossSite({ headers, host }: Pick<FastifyRequest, 'headers' | 'host'>): boolean {
   const site = headers['sec-fetch-site'];
@@ -410,7 +441,10 @@ type Role = 'operator' | 'viewer';
 /** Maximum length of a name or an address in the audit. A proxy may forward a long text. */
 const maxSenderLength = 100;
 
-/** Returns a function that names the sender of a request for the audit: address, and the user of a trusted proxy. */
+/**
+ * Returns a function that names the sender of a request for the audit: address, and the user of a
+ * trusted proxy.
+ */
 export function nameSenders({
   ADMIN_USER_HEADER: header,
   ADMIN_TRUSTED_PROXIES: isTrusted,

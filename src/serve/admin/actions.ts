@@ -1,4 +1,7 @@
-/** The actions of the pages. Each is a POST with the token of its form, and writes an entry of the audit. */
+/**
+ * The actions of the pages. Each is a POST with the token of its form, and writes an entry of the
+ * audit.
+ */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -82,7 +85,8 @@ const actSchema = z.object({ sure: z.string().optional(), result: z.string().def
 
 /**
  * Retries, marks as done or cancels an outbox row, with an entry of the audit.
- * @throws AdminError if there is no such row, if its state does not allow this, or if it needs a confirmation
+ * @throws AdminError if there is no such row, if its state does not allow this, or if it needs a
+ *   confirmation
  */
 export async function changeRow(
   db: Database,
@@ -99,7 +103,8 @@ export async function changeRow(
       400,
       'The box beside the button is not ticked (a tool: sure is not true). Confirm it first: this cannot be undone',
     );
-  // Acts only on the state that was checked. Meanwhile the row may have become undecided, which needs the ticked box.
+  // Acts only on the state that was checked. Meanwhile the row may have become undecided, which
+  // needs the ticked box.
   const seen = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
   const changedRows = await actOnOutbox(db, action, seen, {
     by,
@@ -116,7 +121,10 @@ export async function changeRow(
   );
 }
 
-/** Finds why a payload is not stored: it is no JSON object, or a worker would refuse it and nobody confirmed it. */
+/**
+ * Finds why a payload is not stored: it is no JSON object, or a worker would refuse it and nobody
+ * confirmed it.
+ */
 async function findRefusal({ db, config }: AdminDeps, id: number, text: string, isSure: boolean) {
   const row = await readOutbox(db, id);
   if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);

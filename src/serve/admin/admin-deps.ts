@@ -28,7 +28,10 @@ interface RunningWorker {
 /** The parts that the admin server uses. */
 export interface AdminDeps {
   readonly config: Config;
-  /** A separate pool, so that pages never wait for the connections of runs, and runs never for those of pages. */
+  /**
+   * A separate pool, so that pages never wait for the connections of runs, and runs never for those
+   * of pages.
+   */
   readonly db: Database;
   readonly log: Logger;
   readonly metrics: Metrics;

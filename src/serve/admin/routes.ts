@@ -1,6 +1,6 @@
 /**
- * The pages that only show something, as HTML or JSON. A viewer gets them without forms and without words of the
- * service.
+ * The pages that only show something, as HTML or JSON. A viewer gets them without forms and without
+ * words of the service.
  */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
@@ -250,7 +250,10 @@ export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void 
   app.get('/openapi.json', async (_request, reply) => reply.send(document));
 }
 
-/** Creates the OpenAPI 3.1 document of the pages as JSON. `basePath` is what a proxy puts before all paths. */
+/**
+ * Creates the OpenAPI 3.1 document of the pages as JSON. `basePath` is what a proxy puts before all
+ * paths.
+ */
 function createOpenApiDocument(basePath: string): Record<string, unknown> {
   const describeAnswer = (description: string) => ({
     description,

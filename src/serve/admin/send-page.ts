@@ -26,18 +26,24 @@ const saidForMs = 10_000;
 /** A page: its HTML, and the same data as JSON. */
 export interface Page {
   readonly title: string;
-  /** The content. A function gets the token of the forms; null for a viewer, who gets none that change something. */
+  /**
+   * The content. A function gets the token of the forms; null for a viewer, who gets none that
+   * change something.
+   */
   readonly body: Html | ((csrf: string | null) => Html);
   readonly data: unknown;
   /** True if the page asks for its changes. */
   readonly live?: boolean;
-  /** True if the browser loads the page again in two seconds: what an operator did has no result yet. */
+  /**
+   * True if the browser loads the page again in two seconds: what an operator did has no result
+   * yet.
+   */
   readonly isFollowed?: boolean;
 }
 
 /**
- * Sends a page as HTML or JSON, as the request prefers. A viewer gets it without words of the service. The token of its
- * forms is bound to the session.
+ * Sends a page as HTML or JSON, as the request prefers. A viewer gets it without words of the
+ * service. The token of its forms is bound to the session.
  */
 export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Page): FastifyReply {
   const isViewer = request.role === 'viewer';
@@ -95,12 +101,17 @@ export function makeRowPage(
   };
 }
 
-/** Returns true if an Accept header prefers JSON to HTML. Without a preference, the answer is a page. */
+/**
+ * Returns true if an Accept header prefers JSON to HTML. Without a preference, the answer is a
+ * page.
+ */
 export function wantsJson(accept: string | undefined): boolean {
   return findQuality(accept, 'application/json') > findQuality(accept, 'text/html');
 }
 
-/** Finds how much a media type is wanted, from 0 (not at all) to 1. The most specific entry counts. */
+/**
+ * Finds how much a media type is wanted, from 0 (not at all) to 1. The most specific entry counts.
+ */
 function findQuality(accept: string | undefined, type: string): number {
   const entries = (accept ?? '*/*').split(',').map((entry) => {
     const [range = '', ...parameters] = entry.split(';').map((part) => part.trim().toLowerCase());

@@ -1,6 +1,6 @@
 /**
- * The admin server: probes, metrics, pages and the board of the queues. It has connections of its own, so looking at a
- * page never delays a run.
+ * The admin server: probes, metrics, pages and the board of the queues. It has connections of its
+ * own, so looking at a page never delays a run.
  */
 
 import { STATUS_CODES } from 'node:http';
@@ -38,11 +38,17 @@ import { registerPageRoutes } from './routes.ts';
 import { wantsJson } from './send-page.ts';
 
 const path = '/queues';
-/** Content policy of Bull Board: its markup has inline styles and a base address. Foreign scripts stay forbidden. */
+/**
+ * Content policy of Bull Board: its markup has inline styles and a base address. Foreign scripts
+ * stay forbidden.
+ */
 const policy =
   "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;font-src 'self';connect-src 'self';base-uri 'self';frame-ancestors 'none'";
 
-/** Serves Bull Board at `/queues`, read only. It is loaded at the first request, so that a worker starts faster. */
+/**
+ * Serves Bull Board at `/queues`, read only. It is loaded at the first request, so that a worker
+ * starts faster.
+ */
 function registerBoardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps): void {
   let opening: ReturnType<typeof openBoardServer> | undefined;
   app.addHook('onClose', async () => (await opening)?.close());
@@ -67,7 +73,10 @@ async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): P
     .send({ error: 'The queues are read-only; pause and run jobs at /schedules' });
 }
 
-/** Loads Bull Board and starts its server, which listens on no port: the admin server hands requests over to it. */
+/**
+ * Loads Bull Board and starts its server, which listens on no port: the admin server hands requests
+ * over to it.
+ */
 async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
   const { openBoard } = await import('../../schedule/board.ts');
   const { plugin, show } = openBoard(basePath, path);
@@ -98,7 +107,10 @@ async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
 }
 
 const refreshMs = 2_000;
-/** Maximum milliseconds of one stream of events. The browser then connects again, which checks its session. */
+/**
+ * Maximum milliseconds of one stream of events. The browser then connects again, which checks its
+ * session.
+ */
 const maxStreamMs = minuteMs;
 const maxWatchers = 50;
 
@@ -169,11 +181,15 @@ async function sendChanges(
 
 /** A worker is not ready if its last complete sweep is older than this, in milliseconds. */
 const lateAfterMs = 20 * sweepMs;
-/** A worker should be restarted if its last complete sweep is older than this. A short outage of Postgres is fine. */
+/**
+ * A worker should be restarted if its last complete sweep is older than this. A short outage of
+ * Postgres is fine.
+ */
 const deadAfterMs = 40 * sweepMs;
 
 /**
- * Registers the probes. `/livez` answers 503 if no sweep was completed for two minutes, `/readyz` if none was for one.
+ * Registers the probes. `/livez` answers 503 if no sweep was completed for two minutes, `/readyz`
+ * if none was for one.
  */
 function registerHealthChecks(
   app: FastifyInstance,
@@ -279,11 +295,15 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
 
 const assetsPath = '/assets/';
 
-/** Content policy of the pages: they may load only from this server, and no other page may frame them. */
+/**
+ * Content policy of the pages: they may load only from this server, and no other page may frame
+ * them.
+ */
 const strictPolicy = {
   // The operator of the TLS proxy decides about this header.
   strictTransportSecurity: false,
-  // With `no-referrer`, browsers send `Origin: null` with our forms, and the server would refuse them.
+  // With `no-referrer`, browsers send `Origin: null` with our forms, and the server would refuse
+  // them.
   referrerPolicy: { policy: 'same-origin' as const },
   contentSecurityPolicy: {
     useDefaults: false,

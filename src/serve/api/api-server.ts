@@ -1,4 +1,7 @@
-/** The API for programs: a server of its own, with tokens of its own. It lives in the worker, and has its own pool. */
+/**
+ * The API for programs: a server of its own, with tokens of its own. It lives in the worker, and
+ * has its own pool.
+ */
 
 import { createHash } from 'node:crypto';
 import { type ServerResponse, STATUS_CODES } from 'node:http';
@@ -31,11 +34,17 @@ import { maxRows } from './schemas.ts';
 const maxConnections = 512;
 /** Maximum characters of an error of others: it may repeat what was sent. */
 const maxErrorLength = 1_000;
-/** Maximum characters of a value in a path, percent-encoded. Its schema has a lower limit, with words. */
+/**
+ * Maximum characters of a value in a path, percent-encoded. Its schema has a lower limit, with
+ * words.
+ */
 const maxParamLength = 4_096;
 /** Maximum milliseconds until a request has arrived. */
 const requestTimeoutMs = 30_000;
-/** Milliseconds that requests have to end when the server closes. Programs repeat them with their keys. */
+/**
+ * Milliseconds that requests have to end when the server closes. Programs repeat them with their
+ * keys.
+ */
 const closeTimeoutMs = 5_000;
 
 /** A running API. */
@@ -108,7 +117,10 @@ export async function startApi(deps: ApiDeps): Promise<ApiServer> {
   }
 }
 
-/** Sets how requests are parsed, checked, answered and logged, and serves the document of the routes. */
+/**
+ * Sets how requests are parsed, checked, answered and logged, and serves the document of the
+ * routes.
+ */
 function prepare(app: FastifyInstance, { log }: ApiDeps): void {
   app.decorateRequest('caller', null);
   app.removeAllContentTypeParsers();
@@ -168,7 +180,10 @@ function prepare(app: FastifyInstance, { log }: ApiDeps): void {
   app.get('/openapi.json', async (_request, reply) => reply.send(document()));
 }
 
-/** Collects the routes that are registered from now on. Returns a function that finds the methods of an address. */
+/**
+ * Collects the routes that are registered from now on. Returns a function that finds the methods of
+ * an address.
+ */
 function watchRoutes(app: FastifyInstance): (url: string) => string[] {
   const routes: { readonly pattern: RegExp; readonly method: string }[] = [];
   app.addHook('onRoute', ({ url, method }) => {
@@ -222,7 +237,10 @@ const rawRefusals: Readonly<Record<string, readonly [number, string]>> = {
   ],
 };
 
-/** Reads a part of a request with its schema. A body may be one row or an array: the problems are those of its form. */
+/**
+ * Reads a part of a request with its schema. A body may be one row or an array: the problems are
+ * those of its form.
+ */
 function check(
   schema: z.ZodType,
   data: unknown,
@@ -244,7 +262,9 @@ function check(
   return { error: new ApiError(part === 'body' ? 422 : 400, problems.join('; '), { problems }) };
 }
 
-/** Requires a token with the right of the route, within its rate. The body is read only after that. */
+/**
+ * Requires a token with the right of the route, within its rate. The body is read only after that.
+ */
 function guard(scope: FastifyInstance, { config, isReady }: ApiDeps, budget: Budget): void {
   const tokens = new Map(
     (config.apiTokens ?? []).map((token) => {
@@ -307,7 +327,8 @@ function toApiError(error: FastifyError): ApiError {
       {},
       { 'retry-after': '2' },
     );
-  // Lengths, and characters that Postgres cannot store: the INSERT of the outbox says what is wrong.
+  // Lengths, and characters that Postgres cannot store: the INSERT of the outbox says what is
+  // wrong.
   if (/^(22|23|54)/.test(state))
     return new ApiError(
       422,
@@ -332,7 +353,10 @@ const busyStates: Readonly<Record<string, string>> = {
   '40001': 'The request met a change of another session',
 };
 
-/** Returns an error as a problem (RFC 9457). Its body is bytes: fastify adds a character set to the type of a text. */
+/**
+ * Returns an error as a problem (RFC 9457). Its body is bytes: fastify adds a character set to the
+ * type of a text.
+ */
 function toProblem({ status, message, members }: ApiError) {
   const problem = {
     type: 'about:blank',

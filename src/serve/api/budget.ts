@@ -28,7 +28,10 @@ interface TokenUse {
   readonly waiting: (() => void)[];
 }
 
-/** What one request uses. It is given back when the answer is sent and the work is over, also if the caller has gone. */
+/**
+ * What one request uses. It is given back when the answer is sent and the work is over, also if the
+ * caller has gone.
+ */
 interface RequestUse {
   readonly token: TokenUse;
   bytes: number;
@@ -37,8 +40,9 @@ interface RequestUse {
 }
 
 /**
- * Shares memory and database connections among the tokens, so that none of them can block the others. Bytes count when
- * they are received, not when they are announced. Tokens take turns at the database, one request each.
+ * Shares memory and database connections among the tokens, so that none of them can block the
+ * others. Bytes count when they are received, not when they are announced. Tokens take turns at the
+ * database, one request each.
  */
 export class Budget {
   readonly #tokens = new Map<string, TokenUse>();
@@ -75,7 +79,10 @@ export class Budget {
     });
   }
 
-  /** Returns the body of a request, counted as it arrives. It fails with an ApiError if it is too much. */
+  /**
+   * Returns the body of a request, counted as it arrives. It fails with an ApiError if it is too
+   * much.
+   */
   count(request: FastifyRequest, body: NodeJS.ReadableStream): NodeJS.ReadableStream {
     const use = this.#findUse(request);
     const counted = new Transform({

@@ -19,7 +19,10 @@ interface DescribedRoute {
   readonly schema: RouteSchemas;
 }
 
-/** Collects the routes that are registered from now on. Returns a function that makes their OpenAPI 3.1 document. */
+/**
+ * Collects the routes that are registered from now on. Returns a function that makes their OpenAPI
+ * 3.1 document.
+ */
 export function createApiDocument(app: FastifyInstance): () => object {
   const routes: DescribedRoute[] = [];
   app.addHook('onRoute', ({ url, method, schema }) => {

@@ -19,7 +19,10 @@ import { checked, keyHeaders, newIds, newRows } from './schemas.ts';
 
 /** Maximum milliseconds of the checks of one request. */
 const checkMs = 10_000;
-/** Milliseconds for which the codes of a client are reused. A payload that they refuse is checked with new ones. */
+/**
+ * Milliseconds for which the codes of a client are reused. A payload that they refuse is checked
+ * with new ones.
+ */
 const codesMs = 10_000;
 
 /** Registers the routes that check rows of the outbox, and that insert them. */
@@ -70,7 +73,10 @@ const toRows = (body: z.output<typeof newRows>): readonly NewRow[] =>
 
 const hashBody = (body: unknown) => createHash('sha256').update(JSON.stringify(body)).digest('hex');
 
-/** What was found wrong with rows. `unchecked` says why codes were not compared with lists; null if they were. */
+/**
+ * What was found wrong with rows. `unchecked` says why codes were not compared with lists; null if
+ * they were.
+ */
 interface Check {
   readonly problems: readonly string[];
   readonly unchecked: string | null;

@@ -1,4 +1,7 @@
-/** What assistants are told: bounded, without personal data, and with the words of others marked as such. */
+/**
+ * What assistants are told: bounded, without personal data, and with the words of others marked as
+ * such.
+ */
 
 import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { quote, toVisible } from '../../core/quote.ts';

@@ -1,4 +1,7 @@
-/** Tools for assistants, by the Model Context Protocol. They read what the pages read, as a viewer sees it. */
+/**
+ * Tools for assistants, by the Model Context Protocol. They read what the pages read, as a viewer
+ * sees it.
+ */
 
 import { type CallToolResult, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';

@@ -1,11 +1,16 @@
-/** The charts of the last 24 hours and 30 days. Each has a description in words, for who cannot see it. */
+/**
+ * The charts of the last 24 hours and 30 days. Each has a description in words, for who cannot see
+ * it.
+ */
 
 import { type Html, html } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Series, Trends } from '../../operate/health/trends.ts';
 import { choice } from './view.ts';
 
-/** Formats a number with one or two digits, unless it is larger. A number above 0 never shows as 0. */
+/**
+ * Formats a number with one or two digits, unless it is larger. A number above 0 never shows as 0.
+ */
 const formatNumber = (value: number) =>
   String(
     value < 1
@@ -47,7 +52,10 @@ const charts: readonly (ChartStyle & {
   },
 ];
 
-/** Renders the charts of all spans. A longer span is left out while it would show no more than the one before. */
+/**
+ * Renders the charts of all spans. A longer span is left out while it would show no more than the
+ * one before.
+ */
 export function renderCharts(spans: readonly Trends[]): Html {
   const toMinutes = ({ times, stepMinutes }: Trends) => times.length * stepMinutes;
   const shown = spans.filter((trends, index) => {
@@ -57,7 +65,10 @@ export function renderCharts(spans: readonly Trends[]): Html {
   return html`${shown.map(renderSpan)}`;
 }
 
-/** Returns the number of steps from the first figure until now: fewer than the span has, if the system is younger. */
+/**
+ * Returns the number of steps from the first figure until now: fewer than the span has, if the
+ * system is younger.
+ */
 function countSteps(trends: Trends): number {
   const firsts = charts.flatMap(({ member }) =>
     trends[member].map(({ values }) => values.findIndex(Boolean)),
@@ -102,7 +113,10 @@ ${renderCharts(spans)}`;
 /** How a chart is drawn. */
 interface ChartStyle {
   readonly title: string;
-  /** `bars` are numbers, which are stacked: their sum counts. `lines` are times, which are compared with each other. */
+  /**
+   * `bars` are numbers, which are stacked: their sum counts. `lines` are times, which are compared
+   * with each other.
+   */
   readonly shape: 'bars' | 'lines';
   /** Classes of the colours, by series. */
   readonly colours: readonly string[];

@@ -1,5 +1,6 @@
 /**
- * The pages of the outbox: the list, and one row with its actions. A payload is masked until an operator reveals it.
+ * The pages of the outbox: the list, and one row with its actions. A payload is masked until an
+ * operator reveals it.
  */
 
 import { badge, type Child, type Html, html, type Tone } from '../../core/html.ts';

@@ -1,4 +1,7 @@
-/** The overview: problems, streams, outbox, charts and gates. The server sends each part again when it changes. */
+/**
+ * The overview: problems, streams, outbox, charts and gates. The server sends each part again when
+ * it changes.
+ */
 
 import { badge, type Html, html, type Tone } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
@@ -13,7 +16,10 @@ import { ago, linkClient, sparkline, table } from './view.ts';
 /** Maximum number of problems on the page. The rest is counted. */
 const problemsShown = 50;
 
-/** Renders the parts of the overview, by the ids of their elements, so that each can be replaced alone. */
+/**
+ * Renders the parts of the overview, by the ids of their elements, so that each can be replaced
+ * alone.
+ */
 export function renderOverviewParts(overview: Overview): Readonly<Record<string, Html>> {
   return {
     headline: renderHeadline(overview),
@@ -65,7 +71,10 @@ function renderHeadline({ problems, snapshot, stale, isScheduled }: Overview): H
 /** Seconds from which on the service's times are said to be ahead. */
 const aheadSeconds = 86_400;
 
-/** Renders the database's time, and how far the service's shipments are ahead of it: its time may be simulated. */
+/**
+ * Renders the database's time, and how far the service's shipments are ahead of it: its time may be
+ * simulated.
+ */
 function renderClock({ snapshot: { now, streams } }: Overview): Html {
   const newestMs = streams
     .filter(({ stream }) => stream === 'shipments')
@@ -161,7 +170,10 @@ function describeFreshness(
   return ['good', 'fresh'];
 }
 
-/** Says what the last reconciliation of a stream did, and how many of its resources are in quarantine. */
+/**
+ * Says what the last reconciliation of a stream did, and how many of its resources are in
+ * quarantine.
+ */
 function describeReconciliation({
   reconciledAt,
   missing,

@@ -1,5 +1,6 @@
 /**
- * The pages of orders: the result of a search, and the timeline of one order. They show neither names nor addresses.
+ * The pages of orders: the result of a search, and the timeline of one order. They show neither
+ * names nor addresses.
  */
 
 import { badge, type Html, html, type Tone } from '../../core/html.ts';
@@ -118,11 +119,17 @@ function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
   return `Return ${id} ${stored}${status}`;
 }
 
-/** Shows a word of the service. Whatever is not a plain code is quoted, so that viewers do not get it. */
+/**
+ * Shows a word of the service. Whatever is not a plain code is quoted, so that viewers do not get
+ * it.
+ */
 const showStatus = (word: string) =>
   /^[\w.-]{1,64}$/.test(word) ? word : quote(word.slice(0, 200));
 
-/** Returns true if the latest outcome of a row is that it is dead, or unknown. Events are the latest first. */
+/**
+ * Returns true if the latest outcome of a row is that it is dead, or unknown. Events are the latest
+ * first.
+ */
 function isStuck(events: readonly OrderEvent[]): boolean {
   const latest = new Map<number, string | null>();
   for (const { source, id, what, detail } of events)
@@ -166,7 +173,10 @@ export function findStages(events: readonly OrderEvent[]): Stage[] {
   }));
 }
 
-/** Returns the ids of the orders of a timeline. It has several if the number was used again after a rename or a deletion. */
+/**
+ * Returns the ids of the orders of a timeline. It has several if the number was used again after a
+ * rename or a deletion.
+ */
 export const findOrderIds = (events: readonly OrderEvent[]): number[] =>
   [...new Set(events.filter(({ source }) => source === 'order').map(({ id }) => id))].sort(
     (a, b) => a - b,

@@ -1,12 +1,14 @@
 /**
- * The frame of the pages, and the elements that they share. All HTML is made on the server, and every value is escaped.
+ * The frame of the pages, and the elements that they share. All HTML is made on the server, and
+ * every value is escaped.
  */
 
 import { type Child, Html, html, renderTable } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
 
 /**
- * Removes quoted words from markup. They come from the service or a payload, and may name the recipient of an order.
+ * Removes quoted words from markup. They come from the service or a payload, and may name the
+ * recipient of an order.
  */
 export const maskQuotes = (markup: string): string => markup.replaceAll(/«[^»<"]*»?/g, '«…»');
 
@@ -67,7 +69,8 @@ ${body}
 }
 
 /**
- * Opens a form that searches orders. That of an operator is a POST, because an e-mail address must not be in a URL.
+ * Opens a form that searches orders. That of an operator is a POST, because an e-mail address must
+ * not be in a URL.
  * @param csrf the token of the form; null for a viewer, whose search finds no personal data
  */
 export const openSearchForm = (look: string, label: string, csrf: string | null): Html =>
@@ -158,7 +161,10 @@ export function choice(
 const barWidth = 4;
 const sparkHeight = 20;
 
-/** Renders numbers as bars, oldest first. The scale is the square root, so that small bars stay visible. */
+/**
+ * Renders numbers as bars, oldest first. The scale is the square root, so that small bars stay
+ * visible.
+ */
 export function sparkline(values: readonly number[], what: string): Html {
   if (values.length === 0) return html`<span class="none">no rows yet</span>`;
   const highest = values.reduce((most, value) => Math.max(most, value), 1);

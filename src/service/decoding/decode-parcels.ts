@@ -12,7 +12,9 @@ import {
 } from './fields.ts';
 import { type DecodingProblem, toId } from './jsonapi.ts';
 
-/** A number from a carrier. It may come as a text of digits; an empty text means that it is absent. */
+/**
+ * A number from a carrier. It may come as a text of digits; an empty text means that it is absent.
+ */
 const code: Field<number | null> = {
   ...count,
   read: (value, zone) => {
@@ -103,7 +105,10 @@ const numberOfColli: Field<number | null> = {
   },
 };
 
-/** The lines of the whole shipment, with the members that the interface names; null if it names none. */
+/**
+ * The lines of the whole shipment, with the members that the interface names; null if it names
+ * none.
+ */
 const shipmentItems: Field<Json> = {
   sql: 'jsonb',
   read: (value) =>
@@ -135,8 +140,8 @@ const parcelFields = {
 };
 
 /**
- * A package that the look-up by criteria returned, with the id of its shipment (docs/interface.md, 15.7 Shipment item of
- * the criteria lookup).
+ * A package that the look-up by criteria returned, with the id of its shipment (docs/interface.md,
+ * 15.7 Shipment item of the criteria lookup).
  */
 export type Parcel = Item<typeof parcelFields>;
 
@@ -147,7 +152,8 @@ export interface ParcelList {
 }
 
 /**
- * Decodes the result of the look-up by criteria, item by item. It takes each item as one package of the shipment.
+ * Decodes the result of the look-up by criteria, item by item. It takes each item as one package of
+ * the shipment.
  * @param zone IANA zone of its times, which have no zone designator
  * @throws WarehouseError `undecodable` if the result is not a list
  */

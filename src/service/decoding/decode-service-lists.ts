@@ -38,14 +38,16 @@ interface MethodWarehouse {
 export interface DecodedLists {
   readonly options: readonly SettingOption[];
   readonly warehouses: readonly MethodWarehouse[];
-  /** Lists that the answer does not have, not even empty ones. Nothing is known about their entries. */
+  /**
+   * Lists that the answer does not have, not even empty ones. Nothing is known about their entries.
+   */
   readonly absentLists: readonly SettingList[];
 }
 
 /**
  * Decodes the result of settings/get (docs/interface.md, 6.2 Settings).
- * @throws WarehouseError `undecodable` that names the member at fault, or if the answer has none of the lists; then
- *   nothing of the answer is used
+ * @throws WarehouseError `undecodable` that names the member at fault, or if the answer has none of
+ *   the lists; then nothing of the answer is used
  */
 export function decodeServiceLists(result: Json): DecodedLists {
   if (!isObject(result)) throw makeListsError('result', 'is not an object');

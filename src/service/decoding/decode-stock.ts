@@ -3,7 +3,10 @@ import { makeUndecodableError, WarehouseError } from '../../core/errors.ts';
 import { type Json, toWholeNumber } from '../../core/json.ts';
 
 const operation = 'oldest.stock.bulk';
-/** Maximum number of articles of one answer: these take about 20 MB, and about a second to decode and match. */
+/**
+ * Maximum number of articles of one answer: these take about 20 MB, and about a second to decode
+ * and match.
+ */
 const maxArticles = 200_000;
 
 /** A number of pieces. */
@@ -33,8 +36,10 @@ export interface StockList {
 }
 
 /**
- * Decodes the result of `stock/bulk`. docs/interface.md does not show this operation (docs/assumptions.md).
- * @throws WarehouseError `undecodable` if the result is not a list, `body_too_large` if it has too many articles
+ * Decodes the result of `stock/bulk`. docs/interface.md does not show this operation
+ * (docs/assumptions.md).
+ * @throws WarehouseError `undecodable` if the result is not a list, `body_too_large` if it has too
+ *   many articles
  */
 export function decodeStockList(result: Json): StockList {
   // In other answers of the older generations, null means that there is no result.

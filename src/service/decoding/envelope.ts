@@ -3,7 +3,10 @@ import { makeUndecodableError, WarehouseError } from '../../core/errors.ts';
 import { type Json, parseExact, ShapeError } from '../../core/json.ts';
 import { quote } from '../../core/quote.ts';
 
-/** Answers of the oldest and v2 generations (docs/interface.md, 2.2 Envelope). Unknown members are kept. */
+/**
+ * Answers of the oldest and v2 generations (docs/interface.md, 2.2 Envelope). Unknown members are
+ * kept.
+ */
 const envelopeSchema = z.looseObject({
   messageCode: z.enum(['OK', 'NOK']),
   message: z.string().nullish(),
@@ -12,8 +15,8 @@ const envelopeSchema = z.looseObject({
 
 /**
  * Decodes an envelope and returns its `result`.
- * @throws WarehouseError `nok` with the service's words if it answered NOK, `undecodable` if the body is not an
- *   envelope
+ * @throws WarehouseError `nok` with the service's words if it answered NOK, `undecodable` if the
+ *   body is not an envelope
  */
 export function decodeEnvelope(operation: string, body: string): Json {
   let envelope: z.infer<typeof envelopeSchema>;

@@ -1,16 +1,22 @@
 /**
- * Fields: how members of a resource become columns. The decoder, the row and its type follow from a table of fields. A
- * value that does not fit is named by its path, never quoted.
+ * Fields: how members of a resource become columns. The decoder, the row and its type follow from a
+ * table of fields. A value that does not fit is named by its path, never quoted.
  */
 
 import { isObject, type Json, toWholeNumber } from '../../core/json.ts';
 import { readDate, readDateTime } from '../../core/time.ts';
 import { type DecodingProblem, type Resource, toId } from './jsonapi.ts';
 
-/** The effect of erasing an order on a column: it becomes null, or only the area of a postcode stays. */
+/**
+ * The effect of erasing an order on a column: it becomes null, or only the area of a postcode
+ * stays.
+ */
 export type Erasing = 'null' | 'area';
 
-/** How a member is read, and the SQL type of its column. Absent and null both mean that there is no value. */
+/**
+ * How a member is read, and the SQL type of its column. Absent and null both mean that there is no
+ * value.
+ */
 export interface Field<Value> {
   /** SQL type of the column; null if the member has no column. */
   readonly sql: string | null;
@@ -80,7 +86,10 @@ export const count = define('integer', 'a whole number below 2147483648', (value
 export const date = define('date', 'a text', (value) =>
   typeof value === 'string' ? readDate(value) : undefined,
 );
-/** A time. Without a zone designator it is read in the client's zone (docs/interface.md, 2.1 Paths and formats). */
+/**
+ * A time. Without a zone designator it is read in the client's zone (docs/interface.md, 2.1 Paths
+ * and formats).
+ */
 export const time = define('timestamptz', 'a text', (value, zone) =>
   typeof value === 'string' ? readDateTime(value, zone) : undefined,
 );
@@ -89,8 +98,9 @@ export const json = define('jsonb', 'an object', (value) => (isObject(value) ? v
 
 const decimalForm = /^-?\d+(\.\d+)?([eE][+-]?\d{1,2})?$/;
 /**
- * A decimal with its original digits. It may come as a number or as a string (docs/interface.md, 8.1 Fields). Exponents
- * of three or more digits are refused, because Postgres cannot store all of them.
+ * A decimal with its original digits. It may come as a number or as a string (docs/interface.md,
+ * 8.1 Fields). Exponents of three or more digits are refused, because Postgres cannot store all of
+ * them.
  */
 export const decimal = define('numeric', 'a decimal number', (value) => {
   const digits = JSON.isRawJSON(value)
@@ -165,7 +175,10 @@ export const oneOrUnnamed: Field<number | null> = {
   },
 };
 
-/** A relationship to several resources: their ids; null if the resource does not list them. It has no column. */
+/**
+ * A relationship to several resources: their ids; null if the resource does not list them. It has
+ * no column.
+ */
 export const many: Field<readonly number[] | null> = {
   sql: null,
   read: (relationship) => {
@@ -256,7 +269,8 @@ export function defineFields<Attributes extends Fields, Relationships extends Fi
 }
 
 /**
- * Decodes one resource into its row. If that fails, returns the problem with the first member at fault.
+ * Decodes one resource into its row. If that fails, returns the problem with the first member at
+ * fault.
  * @param zone IANA time zone of times without a zone designator
  */
 export function decodeRow<Of extends ResourceFields>(

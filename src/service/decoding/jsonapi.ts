@@ -1,6 +1,6 @@
 /**
- * This folder: decoders for the answers of the service, one file per generation. A value that does not fit is named
- * by its path, never quoted.
+ * This folder: decoders for the answers of the service, one file per generation. A value that does
+ * not fit is named by its path, never quoted.
  */
 
 import { isDeepStrictEqual } from 'node:util';
@@ -11,27 +11,34 @@ import { isObject, type Json, parseExact, ShapeError, toWholeNumber } from '../.
 export type Resource = { [member: string]: Json };
 
 /**
- * A list or single document (docs/interface.md, 2.3 v3 resource objects). Its resources are decoded later, one by one.
+ * A list or single document (docs/interface.md, 2.3 v3 resource objects). Its resources are decoded
+ * later, one by one.
  */
 export interface Document {
   readonly data: readonly Json[];
   readonly included: readonly Json[];
   readonly links: Json | undefined;
-  /** True if a text in it has \\u escapes, so that it may hold characters that Postgres cannot store. */
+  /**
+   * True if a text in it has \\u escapes, so that it may hold characters that Postgres cannot
+   * store.
+   */
   readonly escaped: boolean;
   /** Number of characters of the answer. */
   readonly size: number;
 }
 
 /**
- * Maximum number of resources in one answer, because decoding takes time. A page has 100; a list without pages has
- * more.
+ * Maximum number of resources in one answer, because decoding takes time. A page has 100; a list
+ * without pages has more.
  */
 const maxResources = 20_000;
 
 const idForm = /^[1-9]\d{0,15}$/;
 
-/** Reads an id: an integer, or a string of digits, as in path parameters and one answer. Returns null for others. */
+/**
+ * Reads an id: an integer, or a string of digits, as in path parameters and one answer. Returns
+ * null for others.
+ */
 export function toId(value: unknown): number | null {
   const id =
     typeof value === 'string' ? (idForm.test(value) ? Number(value) : null) : toWholeNumber(value);
@@ -45,7 +52,8 @@ export function readId(resource: Json): number | null {
 
 /**
  * Decodes a v3 document, without its resources.
- * @throws WarehouseError `undecodable` if the body is not a valid document; then nothing of it may be used
+ * @throws WarehouseError `undecodable` if the body is not a valid document; then nothing of it may
+ *   be used
  */
 export function decodeDocument(
   operation: string,
@@ -85,7 +93,10 @@ function makeDocumentError(operation: string, what: string): WarehouseError {
   return makeUndecodableError(`${operation}: the answer ${what}`);
 }
 
-/** The reason why a resource cannot be decoded, and the path of the member at fault. It quotes no value. */
+/**
+ * The reason why a resource cannot be decoded, and the path of the member at fault. It quotes no
+ * value.
+ */
 export interface DecodingProblem {
   readonly path: string;
   readonly reason: string;
@@ -95,8 +106,9 @@ export interface DecodingProblem {
 export type IncludedIndex = ReadonlyMap<string, Resource>;
 
 /**
- * Indexes the `included` of a document or of one resource. Entries without type and id are left out. So are different
- * entries with the same type and id: if ids are local to a parent, such an entry could belong to another one.
+ * Indexes the `included` of a document or of one resource. Entries without type and id are left
+ * out. So are different entries with the same type and id: if ids are local to a parent, such an
+ * entry could belong to another one.
  */
 export function indexIncluded(included: readonly Json[]): IncludedIndex {
   const index = new Map<string, Resource>();
@@ -117,14 +129,16 @@ export function indexIncluded(included: readonly Json[]): IncludedIndex {
 export interface Children {
   readonly resources: readonly Resource[];
   /**
-   * True if the parent lists its children and all of them were included. Then stored children beyond these are gone.
+   * True if the parent lists its children and all of them were included. Then stored children
+   * beyond these are gone.
    */
   readonly complete: boolean;
 }
 
 /**
- * Finds the children of one type of a resource. For orders, `included` is inside the resource; for other resources its
- * position is not shown (docs/interface.md, 2.6 Not shown). So this function searches both places.
+ * Finds the children of one type of a resource. For orders, `included` is inside the resource; for
+ * other resources its position is not shown (docs/interface.md, 2.6 Not shown). So this function
+ * searches both places.
  * @param ids the ids in the parent's relationship; null if the parent does not list them
  * @param onTop the `included` of the document
  */
@@ -148,7 +162,8 @@ export function findChildren(
 }
 
 /**
- * Returns a resource with all its included resources inside it: its own, and those of the document that it refers to.
+ * Returns a resource with all its included resources inside it: its own, and those of the document
+ * that it refers to.
  */
 export function addIncluded(resource: Json, onTop: IncludedIndex): Json {
   if (!isObject(resource) || onTop.size === 0 || !isObject(resource.relationships)) return resource;

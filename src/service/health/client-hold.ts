@@ -2,8 +2,8 @@ import { longestWaitMs, makeFixedPause, type Pause, pauses } from '../../core/ba
 import { WarehouseError } from '../../core/errors.ts';
 
 /**
- * A client hold: why the scheduled runs of a client wait, and for how long. When the time is up, one run (the probe)
- * tries first. The other runs follow after the probe is done.
+ * A client hold: why the scheduled runs of a client wait, and for how long. When the time is up,
+ * one run (the probe) tries first. The other runs follow after the probe is done.
  */
 export interface ClientHold {
   readonly code: 'credentials_refused' | 'asked_to_wait' | 'no_answer';
@@ -12,8 +12,9 @@ export interface ClientHold {
 }
 
 /**
- * Returns the client hold that follows from the failure of a run, or null if the failure concerns that run alone. An
- * error answer to one request is not a reason to leave the other lists of the service unread.
+ * Returns the client hold that follows from the failure of a run, or null if the failure concerns
+ * that run alone. An error answer to one request is not a reason to leave the other lists of the
+ * service unread.
  */
 export function toClientHold(failure: unknown): ClientHold | null {
   if (!(failure instanceof WarehouseError)) return null;

@@ -1,11 +1,13 @@
 /**
- * Decides from the outcomes of sent rows whether further rows of a client, or of one kind, may be sent. These functions
- * are pure; sync.push_holds keeps the state for all workers (src/service/sql/holds.ts). docs/architecture.md draws the states.
+ * Decides from the outcomes of sent rows whether further rows of a client, or of one kind, may be
+ * sent. These functions are pure; sync.push_holds keeps the state for all workers
+ * (src/service/sql/holds.ts). docs/architecture.md draws the states.
  *
- * Invariant: a failure holds no more than it can concern. A kind is held if several distinct rows of it failed and none
- * succeeded. The client is held only if status/get fails, its credentials are refused, or the service asks to wait or
- * to send less. After a hold, one row is sent. Each success allows one more row at the same time. Holds for failures
- * are short: once the service works again, all rows are sent within 15 s.
+ * Invariant: a failure holds no more than it can concern. A kind is held if several distinct rows
+ * of it failed and none succeeded. The client is held only if status/get fails, its credentials are
+ * refused, or the service asks to wait or to send less. After a hold, one row is sent. Each success
+ * allows one more row at the same time. Holds for failures are short: once the service works again,
+ * all rows are sent within 15 s.
  */
 
 import { growPauseMs, pauses } from '../../core/backoff.ts';
@@ -19,16 +21,22 @@ export type HoldCode =
   | 'kind_failing'
   | 'kind_parked';
 
-/** The health of a client, or of one of its kinds, if rows failed or are held. Without it, all rows may be sent. */
+/**
+ * The health of a client, or of one of its kinds, if rows failed or are held. Without it, all rows
+ * may be sent.
+ */
 export interface Health {
   readonly code: HoldCode;
   /** The last failure, in words. */
   readonly reason: string;
-  /** Number of failures since the last success: distinct rows of a kind, or questions to status/get for a client. */
+  /**
+   * Number of failures since the last success: distinct rows of a kind, or questions to status/get
+   * for a client.
+   */
   readonly failures: number;
   /**
-   * Number of rows that all workers together send at the same time. Null for a kind: no limit but their slots. Null for a
-   * client: no row, until the service has answered a question.
+   * Number of rows that all workers together send at the same time. Null for a kind: no limit but
+   * their slots. Null for a client: no row, until the service has answered a question.
    */
   readonly sendWindow: number | null;
 }
@@ -36,10 +44,14 @@ export interface Health {
 /** An observation about a client, or about one of its kinds. */
 export type Evidence =
   /**
-   * A row succeeded, a look-up found it, or the service refused it with a reason: the service works for rows like it.
+   * A row succeeded, a look-up found it, or the service refused it with a reason: the service works
+   * for rows like it.
    */
   | { readonly seen: 'success' }
-  /** A row failed. `isNew`: for the first time. A repeated failure of one row is not evidence about other rows. */
+  /**
+   * A row failed. `isNew`: for the first time. A repeated failure of one row is not evidence about
+   * other rows.
+   */
   | { readonly seen: 'failure'; readonly reason: string; readonly isNew: boolean }
   /** The service does not have the route: the assumed path of the kind is wrong. */
   | { readonly seen: 'no route'; readonly reason: string }
@@ -47,7 +59,9 @@ export type Evidence =
   | { readonly seen: 'no answer'; readonly reason: string }
   | { readonly seen: 'credentials refused'; readonly reason: string }
   | { readonly seen: 'asked to wait'; readonly reason: string; readonly ms: number }
-  /** The service refused a request because requests come too fast, and did not say how long to wait. */
+  /**
+   * The service refused a request because requests come too fast, and did not say how long to wait.
+   */
   | { readonly seen: 'too fast'; readonly reason: string }
   /** The question that ends a hold was answered. */
   | { readonly seen: 'answered' };
@@ -62,7 +76,9 @@ export interface Judgement {
 
 /** A kind is held if this many distinct rows of it have failed without a success in between. */
 const minFailuresToHold = 5;
-/** Send window after a 429 or a Retry-After. It is larger than 1, because the service did answer. */
+/**
+ * Send window after a 429 or a Retry-After. It is larger than 1, because the service did answer.
+ */
 const windowAfterWait = 4;
 /** If the send window reaches this size, the limit ends. */
 const fullWindow = 16;
@@ -77,9 +93,11 @@ export function judgeHealth(
   evidence: Evidence,
   { isHeld, isAnswer = false }: { readonly isHeld: boolean; readonly isAnswer?: boolean },
 ): Judgement {
-  // The request was sent before the hold began, so it is not new evidence. Only a Retry-After makes a wait longer.
+  // The request was sent before the hold began, so it is not new evidence. Only a Retry-After makes
+  // a wait longer.
   if (former !== null && isHeld && !isAnswer && isKept(former, evidence)) {
-    // A 429 comes sooner than the answers to rows that were sent before it. These show that the next hold may be short.
+    // A 429 comes sooner than the answers to rows that were sent before it. These show that the
+    // next hold may be short.
     const failures =
       former.code === 'too_fast' && evidence.seen === 'success' ? 0 : former.failures;
     return { health: { ...former, failures }, holdMs: null };

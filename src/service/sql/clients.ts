@@ -15,8 +15,8 @@ export interface OfferedAccount extends ClientAccount {
 }
 
 /**
- * Inserts a row for each client that has none, and accepts its account. If a client already has another accepted
- * account, the offered one is only recorded.
+ * Inserts a row for each client that has none, and accepts its account. If a client already has
+ * another accepted account, the offered one is only recorded.
  * @returns clients whose account is not the accepted one
  */
 export async function registerClients(
@@ -44,7 +44,10 @@ export async function registerClients(
   return rows.map(({ client }) => client);
 }
 
-/** Records that a worker pushes for these clients. Writes at most once in 30 seconds for each client. */
+/**
+ * Records that a worker pushes for these clients. Writes at most once in 30 seconds for each
+ * client.
+ */
 export async function markServed(db: Kysely<DB>, clients: readonly ClientAccount[]): Promise<void> {
   await sql`
     update sync.clients c
@@ -92,7 +95,10 @@ export interface KnownClient {
   readonly identity: string;
   readonly baseUrl: string;
   readonly acceptedAt: Date;
-  /** Base URL of another account that a process offered within the last minute; null if there was none. */
+  /**
+   * Base URL of another account that a process offered within the last minute; null if there was
+   * none.
+   */
   readonly offeredBaseUrl: string | null;
   readonly holdCode: string | null;
   readonly holdReason: string | null;
@@ -132,8 +138,9 @@ export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
 }
 
 /**
- * Ends the waiting time of holds for refused credentials and of held kinds. One run, and one row of each kind, then
- * tries again at once. Call it when user name, password or path may have been corrected.
+ * Ends the waiting time of holds for refused credentials and of held kinds. One run, and one row of
+ * each kind, then tries again at once. Call it when user name, password or path may have been
+ * corrected.
  */
 export async function endHoldWaits(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
   await db

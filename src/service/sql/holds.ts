@@ -64,8 +64,8 @@ export interface HealthUpdate {
 }
 
 /**
- * Judges what a worker has seen of a client or kind, and stores the result for all workers. The judgements of several
- * workers are made one after the other.
+ * Judges what a worker has seen of a client or kind, and stores the result for all workers. The
+ * judgements of several workers are made one after the other.
  * @param isAnswer true if the evidence is the result of the question that ends a hold
  */
 export function noteEvidence(
@@ -120,7 +120,8 @@ async function storeHealth(
   const until = sql<Date>`clock_timestamp() + make_interval(secs => ${(holdMs ?? 0) / 1_000})`;
   // A later answer of the service can extend the hold that it asked for, never shorten it.
   const later = code === 'retry_after' ? sql<Date>`greatest(until, ${until})` : until;
-  // Refused credentials have another cause than an outage, and so has an outage after rows were done.
+  // Refused credentials have another cause than an outage, and so has an outage after rows were
+  // done.
   const isOther =
     former !== null && (former.code === 'credentials_refused') !== (code === 'credentials_refused');
   const isNew = isOther || (sendWindow === null && (former?.sendWindow ?? 1) > 1);
@@ -157,7 +158,10 @@ export async function takeQuestion(db: Kysely<DB>, client: string, ms: number): 
   return numUpdatedRows > 0n;
 }
 
-/** Deletes health without an active hold that was not updated for an hour. All its rows may be sent again. */
+/**
+ * Deletes health without an active hold that was not updated for an hour. All its rows may be sent
+ * again.
+ */
 export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
   await db
     .deleteFrom('sync.push_holds as h')
@@ -166,7 +170,9 @@ export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
     .execute();
 }
 
-/** A kind that the service has carried out for a client, with the method and path of the request. */
+/**
+ * A kind that the service has carried out for a client, with the method and path of the request.
+ */
 export interface Proof {
   readonly client: string;
   readonly kind: string;
@@ -174,7 +180,10 @@ export interface Proof {
   readonly path: string;
 }
 
-/** Records that the service has carried out a kind. A later refusal of this kind is then not caused by a wrong path. */
+/**
+ * Records that the service has carried out a kind. A later refusal of this kind is then not caused
+ * by a wrong path.
+ */
 export async function recordProof(db: Kysely<DB>, proof: Proof): Promise<void> {
   await db
     .insertInto('sync.proven_kinds')

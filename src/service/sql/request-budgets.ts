@@ -10,9 +10,9 @@ export interface RequestLimit {
 }
 
 /**
- * Takes up to `wanted` requests from the next second that has some left. Each second has `perSecond` slots of equal
- * length, by the clock of the database. Slots that have passed are not granted any more, so that requests do not gather
- * at the end of a second.
+ * Takes up to `wanted` requests from the next second that has some left. Each second has
+ * `perSecond` slots of equal length, by the clock of the database. Slots that have passed are not
+ * granted any more, so that requests do not gather at the end of a second.
  */
 export async function takeRequests(
   db: Kysely<DB>,
@@ -32,8 +32,9 @@ export async function takeRequests(
 }
 
 /**
- * Takes requests of an account that has a row. The clock is read after the row is locked. If the clock went back, the
- * next slot goes back by the same time: nobody waits for a second that is far ahead.
+ * Takes requests of an account that has a row. The clock is read after the row is locked. If the
+ * clock went back, the next slot goes back by the same time: nobody waits for a second that is far
+ * ahead.
  */
 async function takeStoredRequests(
   db: Kysely<DB>,
@@ -52,10 +53,12 @@ async function takeStoredRequests(
     ), next as (
       select at, extract(epoch from at)::float8 as now, greatest(
         floor(extract(epoch from at)::float8 * ${perSecond}::int),
-        round(extract(epoch from next_at - greatest(interval '0', taken_at - at))::float8 * ${perSecond}::int)) as slot
+        round(extract(epoch from next_at - greatest(interval '0',
+          taken_at - at))::float8 * ${perSecond}::int)) as slot
       from clock
     ), taken as (
-      select *, least(${wanted}::int, ${perSecond}::int - slot::bigint % ${perSecond}::int)::int as requests
+      select *, least(${wanted}::int, ${perSecond}::int - slot::bigint % ${perSecond}::int)::int
+        as requests
       from next
     ), kept as (
       update sync.request_budgets b

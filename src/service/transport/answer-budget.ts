@@ -1,15 +1,21 @@
 import { toStopError } from '../../core/errors.ts';
 
 /**
- * Answers up to this number of bytes take nothing from the budget, so that no client waits for another one's large
- * pages. A page of 100 shipments has about 100,000.
+ * Answers up to this number of bytes take nothing from the budget, so that no client waits for
+ * another one's large pages. A page of 100 shipments has about 100,000.
  */
 export const freeAnswerBytes = 256_000;
 
-/** Number of bytes that all answers above `freeAnswerBytes` may have together. Each takes about six times that in memory. */
+/**
+ * Number of bytes that all answers above `freeAnswerBytes` may have together. Each takes about six
+ * times that in memory.
+ */
 const maxAnswerBytes = 32_000_000;
 
-/** What an answer of unknown size takes first. If it turns out to be larger, it takes the whole budget. */
+/**
+ * What an answer of unknown size takes first. If it turns out to be larger, it takes the whole
+ * budget.
+ */
 export const unknownAnswerBytes = 4_000_000;
 
 /** A part of the budget. */
@@ -26,9 +32,10 @@ interface Waiter {
 }
 
 /**
- * Bounds the memory of a process that holds answers: those that are being read, and pages of lists until they are
- * committed. An answer waits for its part before it is read, in the order of the requests. One that is larger than the
- * budget waits until it is alone. Who holds a part must not ask for another one before it gives the first back.
+ * Bounds the memory of a process that holds answers: those that are being read, and pages of lists
+ * until they are committed. An answer waits for its part before it is read, in the order of the
+ * requests. One that is larger than the budget waits until it is alone. Who holds a part must not
+ * ask for another one before it gives the first back.
  */
 export class AnswerBudget {
   readonly maxBytes: number;

@@ -14,7 +14,9 @@ interface GrantedToken {
 
 /** Maximum length of a token. Servers refuse longer headers. */
 const maxTokenCharacters = 16_384;
-/** Maximum length of a text that an error shows. A longer one may be the token in the wrong member. */
+/**
+ * Maximum length of a text that an error shows. A longer one may be the token in the wrong member.
+ */
 const maxShownCharacters = 20;
 
 export interface Credentials {
@@ -22,15 +24,21 @@ export interface Credentials {
   readonly password: string;
 }
 
-/** A token is renewed this long before it expires, or after nine tenths of its life if that is later. */
+/**
+ * A token is renewed this long before it expires, or after nine tenths of its life if that is
+ * later.
+ */
 const renewalMarginMs = 60_000;
 
-/** Returns how long the next token is kept at least, after this number of new tokens that were refused. */
+/**
+ * Returns how long the next token is kept at least, after this number of new tokens that were
+ * refused.
+ */
 const toKeepMs = (refused: number) => growPauseMs(pauses.refusedToken, refused + 1);
 
 /**
- * The bearer token of one client, shared by all callers (docs/interface.md, 3.1 Rules). Only one token request runs at
- * a time.
+ * The bearer token of one client, shared by all callers (docs/interface.md, 3.1 Rules). Only one
+ * token request runs at a time.
  */
 export class TokenSource {
   readonly #http: WarehouseHttp;
@@ -38,7 +46,10 @@ export class TokenSource {
   #current:
     | { token: string; renewAtMs: number; issuedAtMs: number; isAccepted: boolean }
     | undefined;
-  /** Operations answered with 401 since they last succeeded, and from when a 401 may cause a new token again. */
+  /**
+   * Operations answered with 401 since they last succeeded, and from when a 401 may cause a new
+   * token again.
+   */
   readonly #refusals = new Map<
     OperationName,
     { readonly times: number; readonly renewAtMs: number }
@@ -80,8 +91,9 @@ export class TokenSource {
   }
 
   /**
-   * Records that the service answered 401 to this token. Only the first caller causes a new token. The token is kept if
-   * it was just issued, or if a new token did not help before: then the service refuses the operation, not the token.
+   * Records that the service answered 401 to this token. Only the first caller causes a new token.
+   * The token is kept if it was just issued, or if a new token did not help before: then the
+   * service refuses the operation, not the token.
    * @returns true if the next request will use another token
    */
   reject(token: string, operation: OperationName): boolean {
@@ -102,7 +114,8 @@ export class TokenSource {
   }
 
   /**
-   * Requests a new token. Only the HTTP timeouts end the request: if one caller stops, the others still need the token.
+   * Requests a new token. Only the HTTP timeouts end the request: if one caller stops, the others
+   * still need the token.
    */
   async #renew(): Promise<string> {
     const { signal } = new AbortController();
@@ -122,7 +135,10 @@ export class TokenSource {
   }
 }
 
-/** Waits for the work, or throws when the caller's signal is aborted. The work itself continues for other callers. */
+/**
+ * Waits for the work, or throws when the caller's signal is aborted. The work itself continues for
+ * other callers.
+ */
 async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const abort = Promise.withResolvers<never>();
   const rejectAborted = () => abort.reject(toStopError(signal));
@@ -137,7 +153,8 @@ async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal): Prom
 
 /**
  * Reads the token answer.
- * @throws WarehouseError `undecodable`, which names the member at fault. It shows neither the body nor the token
+ * @throws WarehouseError `undecodable`, which names the member at fault. It shows neither the body
+ *   nor the token
  */
 function decodeToken(body: string): GrantedToken {
   const answer = parseBody(body);
@@ -173,7 +190,10 @@ function findTokenProblem(token: Json | undefined): string | null {
   return /^[\x21-\x7e]+$/.test(token) ? null : 'holds a character that no header can carry';
 }
 
-/** Returns the life of a token in seconds. Some services send digits as text. Returns null for anything else. */
+/**
+ * Returns the life of a token in seconds. Some services send digits as text. Returns null for
+ * anything else.
+ */
 function readSeconds(life: Json | undefined): number | null {
   const value = JSON.isRawJSON(life) ? life.rawJSON : life;
   const isNumber = JSON.isRawJSON(life) || typeof life === 'number';

@@ -9,7 +9,8 @@ const connectTimeoutMs = 10_000;
 const keepAliveMs = 60_000;
 
 /**
- * Creates the dispatcher of outgoing connections, which go direct or through the proxies of the settings.
+ * Creates the dispatcher of outgoing connections, which go direct or through the proxies of the
+ * settings.
  * @param maxResponseBytes maximum bytes of one answer
  */
 export function openDispatcher(
@@ -40,9 +41,9 @@ export function openDispatcher(
 }
 
 /**
- * Creates a connector that works like undici's, but lets each address of a host use the whole time, and throws
- * NotConnectedError if it cannot connect. By its code alone, a failed TLS handshake looks like a connection that broke
- * after the request was written.
+ * Creates a connector that works like undici's, but lets each address of a host use the whole time,
+ * and throws NotConnectedError if it cannot connect. By its code alone, a failed TLS handshake
+ * looks like a connection that broke after the request was written.
  */
 function createConnector(timeoutMs: number): buildConnector.connector {
   const upgrade = buildConnector({ timeout: timeoutMs, rejectUnauthorized: true });

@@ -5,7 +5,9 @@ import { quote } from '../../core/quote.ts';
 import { dayMs } from '../../core/time.ts';
 import { findTlsError } from '../../core/tls-error.ts';
 
-/** Codes of failures before a request was sent: DNS, TCP, and a certificate that is not accepted. */
+/**
+ * Codes of failures before a request was sent: DNS, TCP, and a certificate that is not accepted.
+ */
 const notConnected =
   /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_|UND_ERR_CONNECT_TIMEOUT)/;
 const badCertificate = /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/;
@@ -13,7 +15,10 @@ const maxRetryAfterMs = dayMs;
 /** 4xx statuses that do not concern the request itself. */
 const unrelatedStatuses = new Set([401, 408, 425, 429]);
 
-/** The error of a connection that was not made: no name, no route, no TLS. No part of a request was sent. */
+/**
+ * The error of a connection that was not made: no name, no route, no TLS. No part of a request was
+ * sent.
+ */
 export class NotConnectedError extends Error {
   readonly code: string;
   constructor(cause: Error) {
@@ -24,7 +29,8 @@ export class NotConnectedError extends Error {
 }
 
 /**
- * Converts a transport failure to a WarehouseError, which says whether the service may have carried out the request.
+ * Converts a transport failure to a WarehouseError, which says whether the service may have carried
+ * out the request.
  */
 export function toTransportError(operation: string, cause: unknown): WarehouseError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
@@ -38,7 +44,8 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
     const message = `${operation}: no connection to the service: ${tlsError.message}`;
     return new WarehouseError('connect_failed', message, { outcome: 'not_executed' });
   }
-  // A request that was stopped is handled earlier. Here, the cause is a proxy that did not open a tunnel.
+  // A request that was stopped is handled earlier. Here, the cause is a proxy that did not open a
+  // tunnel.
   if (code === 'UND_ERR_ABORTED')
     return makeError(
       'connect_failed',
@@ -58,7 +65,8 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
 }
 
 /**
- * Makes the error of a compressed answer. No request asks for one, and its unpacked size would not be known beforehand.
+ * Makes the error of a compressed answer. No request asks for one, and its unpacked size would not
+ * be known beforehand.
  */
 export function makeEncodingError(operation: string, encoding: string): WarehouseError {
   const message = `${operation}: the answer is encoded as ${quote(encoding)}, which was not asked for`;
@@ -93,8 +101,9 @@ export interface StatusAnswer {
 }
 
 /**
- * Converts an answer that is not 2xx to an error. The error quotes only the titles of JSON:API `errors[]`, shortened:
- * the rest of the body may hold personal data, and its form is not known (docs/interface.md, 4.2 Not shown).
+ * Converts an answer that is not 2xx to an error. The error quotes only the titles of JSON:API
+ * `errors[]`, shortened: the rest of the body may hold personal data, and its form is not known
+ * (docs/interface.md, 4.2 Not shown).
  */
 export function toStatusError(operation: string, answer: StatusAnswer): WarehouseError {
   const { status } = answer;
@@ -140,7 +149,8 @@ function toOutcome(status: number, jsonBody: boolean, retryAfterMs: number | und
 }
 
 /**
- * Reads a Retry-After header, which holds seconds or a date. A date is compared with the answer's own Date header.
+ * Reads a Retry-After header, which holds seconds or a date. A date is compared with the answer's
+ * own Date header.
  * @returns milliseconds, at most one day; undefined if the header is absent or unreadable
  */
 export function readRetryAfterMs(
@@ -155,7 +165,8 @@ export function readRetryAfterMs(
 }
 
 /**
- * Returns the quoted message of a NOK envelope with any HTTP status, or null (docs/interface.md, 4.1 Outcomes).
+ * Returns the quoted message of a NOK envelope with any HTTP status, or null (docs/interface.md,
+ * 4.1 Outcomes).
  */
 function readNokMessage(body: string): string | null {
   const envelope = parseBody(body);

@@ -1,6 +1,6 @@
 /**
- * This folder: requests to the service: HTTP, token, links and queries. A token is sent only to the origin of the
- * client's base URL.
+ * This folder: requests to the service: HTTP, token, links and queries. A token is sent only to the
+ * origin of the client's base URL.
  */
 
 import { setTimeout as wait } from 'node:timers/promises';
@@ -24,7 +24,9 @@ export interface HttpOptions {
   readonly operations: Operations;
   readonly dispatcher: Dispatcher;
   readonly timeoutMs: number;
-  /** Delays requests so that all processes together keep REQUESTS_PER_SECOND; undefined: unlimited. */
+  /**
+   * Delays requests so that all processes together keep REQUESTS_PER_SECOND; undefined: unlimited.
+   */
   readonly budget: RequestBudget | undefined;
   /** Called after every exchange, with its result. */
   readonly onExchange?: (exchange: Exchange) => void;
@@ -48,8 +50,9 @@ export interface HttpRequest {
   readonly body?: string;
   readonly signal: AbortSignal;
   /**
-   * Takes over the memory of the answer (answer-budget.ts): the caller calls `release` when it no longer needs the
-   * answer, and sends no other request before. Without this function the memory counts only while the answer is read.
+   * Takes over the memory of the answer (answer-budget.ts): the caller calls `release` when it no
+   * longer needs the answer, and sends no other request before. Without this function the memory
+   * counts only while the answer is read.
    */
   readonly keep?: (release: () => void) => void;
 }
@@ -80,15 +83,24 @@ export interface RawAnswer extends HttpAnswer {
 
 const isDone = (status: number) => status >= 200 && status < 300;
 
-/** Maximum number of attempts of a read, which is safe to repeat. Without Retry-After, their pauses take less than 2 s. */
+/**
+ * Maximum number of attempts of a read, which is safe to repeat. Without Retry-After, their pauses
+ * take less than 2 s.
+ */
 const maxReads = 4;
-/** If the Retry-After is longer than this, the read fails at once, with the Retry-After in its error. */
+/**
+ * If the Retry-After is longer than this, the read fails at once, with the Retry-After in its
+ * error.
+ */
 const maxReadWaitMs = 10_000;
 
 /** Content encodings that compress the body. Servers also name encodings that do not change it. */
 const compression = /\b(gzip|deflate|br|zstd|compress)\b/i;
 
-/** Sends the requests of one client to its service. No other module sends HTTP requests to the service. */
+/**
+ * Sends the requests of one client to its service. No other module sends HTTP requests to the
+ * service.
+ */
 export class WarehouseHttp {
   readonly #options: HttpOptions;
 
@@ -97,7 +109,8 @@ export class WarehouseHttp {
   }
 
   /**
-   * Sends a read or the token request, and retries it if that may help. Callers must not retry reads.
+   * Sends a read or the token request, and retries it if that may help. Callers must not retry
+   * reads.
    * @param beforeSend runs before each attempt
    * @throws WarehouseError, or StoppedError if the signal was aborted
    */
@@ -117,8 +130,10 @@ export class WarehouseHttp {
   }
 
   /**
-   * Sends a request once. The whole exchange ends after twice the timeout, even if bytes still arrive.
-   * @param beforeSend runs directly before the request is sent; if it throws, the request is not sent
+   * Sends a request once. The whole exchange ends after twice the timeout, even if bytes still
+   * arrive.
+   * @param beforeSend runs directly before the request is sent; if it throws, the request is not
+   *   sent
    */
   async send(request: HttpRequest, beforeSend?: () => Promise<void>): Promise<HttpAnswer> {
     await this.#options.budget?.take(request.signal);
@@ -250,7 +265,8 @@ interface ReadTextOptions {
 }
 
 /**
- * Reads a body as text. A large one waits for its part of the answer budget; the connection then waits, too.
+ * Reads a body as text. A large one waits for its part of the answer budget; the connection then
+ * waits, too.
  * @param length number of bytes; null if the service did not state it
  */
 async function readText(
@@ -331,8 +347,8 @@ function readFirst(header: string | string[] | undefined): string | undefined {
 const transientStatuses = new Set([408, 425, 429]);
 
 /**
- * Returns how long to wait before a failed read is repeated, in milliseconds: not before Retry-After. Returns null to
- * give up.
+ * Returns how long to wait before a failed read is repeated, in milliseconds: not before
+ * Retry-After. Returns null to give up.
  * @param attempt number of attempts so far, from 1
  * @param random a number in [0, 1)
  */

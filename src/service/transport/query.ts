@@ -18,7 +18,10 @@ export function encodeValue(value: string | number): string {
   );
 }
 
-/** Encodes a query, without the question mark. It encodes the values of a list, but not the commas between them. */
+/**
+ * Encodes a query, without the question mark. It encodes the values of a list, but not the commas
+ * between them.
+ */
 export function encodeQuery(parameters: QueryParameters): string {
   return Object.entries(parameters)
     .map(([name, value]) => {
@@ -31,7 +34,8 @@ export function encodeQuery(parameters: QueryParameters): string {
 const cursorParameter = /((?:^|&)page(?:\[|%5B)cursor(?:\]|%5D)=)([^&]*)/i;
 
 /**
- * Reads the `page[cursor]` of a query: 0 if it is absent (docs/interface.md, 2.4 Paging), null if it is not an integer.
+ * Reads the `page[cursor]` of a query: 0 if it is absent (docs/interface.md, 2.4 Paging), null if
+ * it is not an integer.
  */
 export function readPageCursor(query: string): number | null {
   const text = cursorParameter.exec(query)?.[2];
@@ -46,16 +50,21 @@ export function setPageCursor(query: string, cursor: number): string {
   return query === '' ? added : `${query}&${added}`;
 }
 
-/** Maximum length of a link, before and after its characters are encoded. Its query is stored with the cursor. */
+/**
+ * Maximum length of a link, before and after its characters are encoded. Its query is stored with
+ * the cursor.
+ */
 const maxLinkCharacters = 8_192;
 
 /**
- * Reads the query of `links.next`. The link may be a string or `{href}`, absolute or relative; it is null or absent at
- * the end. Only its query is used, with the address that we request, so that the token is never sent to an address that a
- * page names. Its host name must be that of the request. Scheme, port and path may differ: behind a proxy, the service
- * writes them as it knows them.
+ * Reads the query of `links.next`. The link may be a string or `{href}`, absolute or relative; it
+ * is null or absent at the end. Only its query is used, with the address that we request, so that
+ * the token is never sent to an address that a page names. Its host name must be that of the
+ * request. Scheme, port and path may differ: behind a proxy, the service writes them as it knows
+ * them.
  * @param requested the URL of the request for this page
- * @throws WarehouseError `link_elsewhere` if the link has another host, `undecodable` if it is not a link or too long
+ * @throws WarehouseError `link_elsewhere` if the link has another host, `undecodable` if it is not
+ *   a link or too long
  */
 export function readNextQuery(links: Json | undefined, requested: URL): string | null {
   if (links === undefined || links === null) return null;

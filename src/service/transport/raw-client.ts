@@ -19,7 +19,10 @@ export interface JsonAnswer extends RawAnswer {
   readonly json: Json | undefined;
 }
 
-/** Asks the service of one client with any method and path, and returns every answer, also one that refuses. */
+/**
+ * Asks the service of one client with any method and path, and returns every answer, also one that
+ * refuses.
+ */
 export class RawClient {
   readonly #http: WarehouseHttp;
   readonly #tokens: TokenSource;
@@ -34,7 +37,8 @@ export class RawClient {
 
   /**
    * Sends a request once.
-   * @throws WarehouseError if there is no token or no answer, or StoppedError if the signal was aborted
+   * @throws WarehouseError if there is no token or no answer, or StoppedError if the signal was
+   *   aborted
    */
   async ask({ json, form, open = false, ...request }: Question): Promise<JsonAnswer> {
     const body =

@@ -4,7 +4,9 @@ import type { RequestQuota } from '../request-quota.ts';
 /** Takes up to this many requests from the account's budget, which other processes share. */
 export type TakeQuota = (wanted: number) => Promise<RequestQuota>;
 
-/** The most that one share holds, as a part of a second's requests: other processes come between. */
+/**
+ * The most that one share holds, as a part of a second's requests: other processes come between.
+ */
 const shareOfSecond = 4;
 /** The next share is taken this many milliseconds before the last one is used up. */
 const aheadMs = 100;
@@ -22,8 +24,9 @@ interface Permit {
 }
 
 /**
- * Delays the requests to the service of one account so that all processes together send at most `perSecond` in a
- * second. Requests take their turns in the order in which they came. Nothing is taken while no request waits.
+ * Delays the requests to the service of one account so that all processes together send at most
+ * `perSecond` in a second. Requests take their turns in the order in which they came. Nothing is
+ * taken while no request waits.
  */
 export class RequestBudget {
   readonly #perSecond: number;
@@ -43,7 +46,8 @@ export class RequestBudget {
 
   /**
    * Waits until one more request may begin.
-   * @throws StoppedError if the signal was aborted or the budget was closed, or the error of the database
+   * @throws StoppedError if the signal was aborted or the budget was closed, or the error of the
+   *   database
    */
   async take(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw toStopError(signal);
@@ -71,7 +75,10 @@ export class RequestBudget {
     this.#rejectFrom(0, new StoppedError());
   }
 
-  /** Lets requests begin whose time has come, takes another share if needed, and waits for the next moment. */
+  /**
+   * Lets requests begin whose time has come, takes another share if needed, and waits for the next
+   * moment.
+   */
   #serve(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -99,8 +106,9 @@ export class RequestBudget {
   }
 
   /**
-   * Takes a share: for all that wait, or a part of what was sent lately, since more will follow. The moments of a share
-   * are never early: the database read its clock before it answered. They end by the time before it was asked.
+   * Takes a share: for all that wait, or a part of what was sent lately, since more will follow.
+   * The moments of a share are never early: the database read its clock before it answered. They
+   * end by the time before it was asked.
    */
   async #takeMore(askedAtMs: number): Promise<void> {
     this.#isTaking = true;

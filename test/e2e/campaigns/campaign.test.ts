@@ -8,7 +8,10 @@ import { useProcesses } from '../../helpers/processes/processes.ts';
 const database = useDatabase();
 const processes = useProcesses();
 
-/** `npm run campaign -- 1-20` runs other seeds at full length. The test suite runs one seed for fewer days. */
+/**
+ * `npm run campaign -- 1-20` runs other seeds at full length. The test suite runs one seed for
+ * fewer days.
+ */
 const [first = 7, last = first] = (process.env.CAMPAIGN_SEEDS ?? '')
   .split('-')
   .filter(Boolean)
@@ -44,7 +47,8 @@ test.each(seeds)(
       expect(
         Math.min(campaign.counts.kills + campaign.counts.stops, campaign.counts.faults),
       ).toBeGreaterThan(0);
-      // A resource without an id cannot be released by a good version. Every other one must have been released.
+      // A resource without an id cannot be released by a good version. Every other one must have
+      // been released.
       expect(
         await database.query(
           'select stream, resource_id, reason from sync.quarantine where resource_id is not null',

@@ -16,11 +16,17 @@ const processes = useProcesses();
 /** `npm run campaign:push -- 10000` runs the campaign at full length. */
 const full = process.env.PUSH_CAMPAIGN_ORDERS;
 const count = Number(full ?? 150);
-/** `-- --without-look-ups`: the service takes a number twice, and does not find the numbers of these orders. */
+/**
+ * `-- --without-look-ups`: the service takes a number twice, and does not find the numbers of these
+ * orders.
+ */
 const isFound = process.env.PUSH_CAMPAIGN_WITHOUT_LOOK_UPS === undefined;
 const prefix = isFound ? 'SO-' : 'SO,';
 const pulls: Record<string, string> = isFound ? {} : { SCHEDULE_PULL_ORDERS: '5s' };
-/** Delay of late effects, and lag of lists. Both are shorter in the test suite, which shortens the belief times too. */
+/**
+ * Delay of late effects, and lag of lists. Both are shorter in the test suite, which shortens the
+ * belief times too.
+ */
 const [lateMs, lagMs] = full === undefined ? [1_000, 1_000] : [10_000, 5_000];
 
 test(
@@ -100,7 +106,8 @@ test(
       expect(numbers.length).toBe(count);
       expect(new Set(numbers).size).toBe(count);
       await campaign.stopWorkers();
-      // An order that a stopped worker kept from being written at once is read again by the next poll.
+      // An order that a stopped worker kept from being written at once is read again by the next
+      // poll.
       const forgotten = `
         select o.reference from fulfilment.outbox o
         where not exists (select from fulfilment.orders r where r.id = (o.result ->> 'orderId')::bigint)
@@ -123,7 +130,10 @@ test(
   full === undefined ? 150_000 : 3_600_000,
 );
 
-/** Number of lanes, of three rows each. Only `npm run campaign:push` runs this test: it takes minutes. */
+/**
+ * Number of lanes, of three rows each. Only `npm run campaign:push` runs this test: it takes
+ * minutes.
+ */
 const lanes = 1_000;
 
 test.skipIf(full === undefined)(
@@ -139,7 +149,8 @@ test.skipIf(full === undefined)(
         await sandbox.faults(
           ...makeFaultRules(operation, { share: 0.03, effects: pushFaults(lateMs) }),
         );
-      // One transaction inserts all rows, and the lanes are mixed: only the order within a lane counts.
+      // One transaction inserts all rows, and the lanes are mixed: only the order within a lane
+      // counts.
       await campaign.query(
         `insert into fulfilment.outbox (kind, reference, payload)
        select kind, 'SO-' || n, case kind when 'order.create' then jsonb_set($1::jsonb, '{externalOrderNumber}', to_jsonb('SO-' || n))
@@ -164,7 +175,8 @@ test.skipIf(full === undefined)(
           error: null,
         })),
       );
-      // An update after the cancellation would have been refused. A cancellation before the order would have failed.
+      // An update after the cancellation would have been refused. A cancellation before the order
+      // would have failed.
       const orders = (await readState(sandbox)).orders;
       expect(orders).toHaveLength(lanes);
       expect(new Set(orders.map(({ resource }) => resource.attributes.reference))).toEqual(
@@ -184,7 +196,10 @@ test.skipIf(full === undefined)(
   },
 );
 
-/** Kills and stops workers while rows are due. Then waits until every row is settled, or waits for a person. */
+/**
+ * Kills and stops workers while rows are due. Then waits until every row is settled, or waits for a
+ * person.
+ */
 async function disturbAndSettle(campaign: PushCampaign): Promise<void> {
   let rounds = 0;
   const open =
@@ -193,7 +208,8 @@ async function disturbAndSettle(campaign: PushCampaign): Promise<void> {
   await campaign
     .disturb({ everyMs: 2_000, isOver, deadlineMs: 900_000 })
     .catch((error: unknown) => {
-      // The rows of a lane are sent one after the other. Rows that are left are settled without disturbance.
+      // The rows of a lane are sent one after the other. Rows that are left are settled without
+      // disturbance.
       if (!(error instanceof Error && error.message.startsWith('Not over'))) throw error;
     });
   campaign.calm();
@@ -222,8 +238,9 @@ async function readState(sandbox: PushCampaign['sandbox']): Promise<State> {
 }
 
 /**
- * Shortens the time until an absence is believed, again and again, until all rows are settled. It leaves out rows that
- * were sent a moment ago, because a request that was cut may still take effect.
+ * Shortens the time until an absence is believed, again and again, until all rows are settled. It
+ * leaves out rows that were sent a moment ago, because a request that was cut may still take
+ * effect.
  */
 async function settleQuickly(campaign: PushCampaign): Promise<void> {
   const endMs = performance.now() + 300_000;

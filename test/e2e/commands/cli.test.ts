@@ -72,7 +72,10 @@ describe('as a separate process', () => {
     [['mcp'], 0, /^$/],
     [['erase', 'SO-1', '--dry-run'], 1, /./],
   ];
-  /** Commands that run until they are stopped: see worker.test.ts, sandbox.test.ts, and the demo below. */
+  /**
+   * Commands that run until they are stopped: see worker.test.ts, sandbox.test.ts, and the demo
+   * below.
+   */
   const lasting = ['worker', 'sandbox', 'demo'];
 
   test('each command prints its result and ends with its exit code', async () => {
@@ -276,7 +279,8 @@ describe('demo', () => {
     'leaves nothing behind after %s',
     async (signal) => {
       const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-demo-'));
-      // If the test runs as root, Postgres runs as another user, who must be able to enter the folder.
+      // If the test runs as root, Postgres runs as another user, who must be able to enter the
+      // folder.
       chmodSync(folder, 0o755);
       const demo = processes.cli(['demo'], { TMPDIR: folder });
       await demo.line('rows changed: ');

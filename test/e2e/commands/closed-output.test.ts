@@ -5,7 +5,9 @@ import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 const database = useDatabase();
 const processes = useProcesses();
 
-/** Starts a command whose standard output nobody reads, as behind `| head -1` after the first line. */
+/**
+ * Starts a command whose standard output nobody reads, as behind `| head -1` after the first line.
+ */
 async function startUnread(...args: string[]) {
   const cli = processes.cli(args, workerEnv(database.url, await processes.sandbox()));
   cli.child.stdout?.destroy();

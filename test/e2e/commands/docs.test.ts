@@ -24,12 +24,18 @@ const readBlocks = (file: string, language: string) =>
     ),
   ].map(([, text = '']) => text);
 
-/** Blocks that other tests run: SQL of the ERP's documents as its roles, and the session with the sandbox. */
+/**
+ * Blocks that other tests run: SQL of the ERP's documents as its roles, and the session with the
+ * sandbox.
+ */
 const testedElsewhere = {
   sql: ['docs/erp.md', 'docs/first-order.md', 'docs/outbox.md'],
   sh: ['docs/sandbox.md', 'docs/api.md'],
 };
-/** Lines that a test cannot run, or that run the tests. CI covers them, or tests of the files that they use. */
+/**
+ * Lines that a test cannot run, or that run the tests. CI covers them, or tests of the files that
+ * they use.
+ */
 const notRunHere =
   /^(sh deploy\/create-secrets\.sh$|npm install && npm (run demo|test)$|cp \.env\.example \.env( |$)|docker compose --profile sandbox (up --build|down)$)/;
 /** Commands that run until they are stopped, with the text that each prints when it is ready. */

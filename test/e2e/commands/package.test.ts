@@ -17,7 +17,10 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const npm = (cwd: string, ...args: string[]) =>
   promisify(execFile)('npm', args, { cwd, encoding: 'utf8' });
 
-/** Packs a copy of the checkout, because packing replaces package.json for a moment. Returns the path of the tarball. */
+/**
+ * Packs a copy of the checkout, because packing replaces package.json for a moment. Returns the
+ * path of the tarball.
+ */
 async function pack(): Promise<string> {
   const copy = join(folder, 'checkout');
   const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
@@ -30,7 +33,10 @@ async function pack(): Promise<string> {
   return join(folder, stdout.trim().split('\n').at(-1) ?? '');
 }
 
-/** Installs the tarball into an empty folder. Returns null if the packages outside the bundle cannot be had. */
+/**
+ * Installs the tarball into an empty folder. Returns null if the packages outside the bundle cannot
+ * be had.
+ */
 async function install(tarball: string): Promise<string | null> {
   const prefix = join(folder, 'installed');
   mkdirSync(prefix);

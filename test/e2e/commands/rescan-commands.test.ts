@@ -153,7 +153,8 @@ test('quarantine list and show name the cause; replay releases it and overwrites
   expect((await run('quarantine', 'replay')).output).toContain(
     'default shipments: 0 released, 1 kept',
   );
-  // Instead of an upgrade that can decode the document, the test makes the stored document decodable.
+  // Instead of an upgrade that can decode the document, the test makes the stored document
+  // decodable.
   await database.query(`update sync.quarantine set document = replace(document, '"soon"', 'null')`);
   const before = await database.count('fulfilment.shipments');
   expect((await run('quarantine', 'replay', 'shipments')).output).toContain(

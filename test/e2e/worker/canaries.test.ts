@@ -38,7 +38,10 @@ const personal = {
 
 type Answer = { readonly status: number; readonly type: string; readonly body: string };
 
-/** Starts a proxy between worker and sandbox. It records every request, and gives the answers that were prepared. */
+/**
+ * Starts a proxy between worker and sandbox. It records every request, and gives the answers that
+ * were prepared.
+ */
 async function startProxy(target: URL) {
   const seen: { url: string; authorization: string; answer: string }[] = [];
   const prepared: { path: RegExp; answer: Answer }[] = [];
@@ -226,7 +229,8 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     '/audit',
   ];
   for (const path of paths) {
-    // Quotations are removed from each text separately: one that was cut off must not hide the texts after it.
+    // Quotations are removed from each text separately: one that was cut off must not hide the
+    // texts after it.
     const texts = (await (await admin(path)).text()).split(/<[^>]*>/).map(removeQuotes);
     expect([
       path,
@@ -261,7 +265,8 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   expect(written.traces).toContain('v3/orders');
   expect(written.traces).not.toMatch(/page%5B|page\[|filter/);
 
-  // Errors in the tables quote the words of the service for operators. Outside quotations they hold no personal data.
+  // Errors in the tables quote the words of the service for operators. Outside quotations they hold
+  // no personal data.
   const errors = await database.query<{ error: string }>(`
     select last_error as error from fulfilment.outbox union all select error from sync.outbox_attempts
     union all select error from sync.runs union all select unnest(warnings) from sync.runs

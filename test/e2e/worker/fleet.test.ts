@@ -152,7 +152,8 @@ test('workers stopped at random: no two runs of a job of a client write at the s
   });
   const random = new Random(3);
   const counts = { stops: 0, kills: 0 };
-  // A worker that was stopped in the middle of a page would set the cursor back if its late write were accepted.
+  // A worker that was stopped in the middle of a page would set the cursor back if its late write
+  // were accepted.
   await database.query(
     `create table public.seen_cursors (place bigserial, client text, stream text, last_id bigint)`,
   );
@@ -211,7 +212,8 @@ test('workers stopped at random: no two runs of a job of a client write at the s
       ]);
     }
     for (const wake of woken) wake();
-    // Stop workers in a run until one has found its lease lost. A run without news leaves a line in the log only.
+    // Stop workers in a run until one has found its lease lost. A run without news leaves a line in
+    // the log only.
     let stopped: CliProcess | undefined;
     await waitFor('a stopped worker to lose its lease', async () => {
       if (countLost() > 0) return true;
@@ -228,7 +230,8 @@ test('workers stopped at random: no two runs of a job of a client write at the s
     });
     stopped?.kill('SIGCONT');
     await fleet.sandbox.clearFaults();
-    // From here on, nothing changes at the service. The first poll to succeed may have begun before, the second has not.
+    // From here on, nothing changes at the service. The first poll to succeed may have begun
+    // before, the second has not.
     await waitForPolls('all to be read once more', 'every');
     await waitForPolls('all to be read twice more', 'every');
     await fleet.stop();
@@ -264,7 +267,8 @@ test('workers stopped at random: no two runs of a job of a client write at the s
     expect(setBack).toEqual([]);
     expect(cursors).toBeGreaterThan(clients.length);
     expect(await database.query(open)).toEqual([]);
-    // Polls miss a shipment that became visible behind the cursor and was shipped before the next poll.
+    // Polls miss a shipment that became visible behind the cursor and was shipped before the next
+    // poll.
     for (const stream of ['orders', 'shipments'])
       expect(await fleet.command('reconcile', stream)).toMatchObject({ code: 0 });
     expect(
@@ -336,7 +340,8 @@ test('18 clients stay fresh while one is slow, one is refused, one is down and o
       { client: 'shop-21', hold_code: 'no_answer' },
     ]);
     expect(slow.filter(({ client }) => client === 'shop-22')).toEqual([]);
-    // Each job is due every 5 s. A busy machine may make it two runs late; next to other tests, even later.
+    // Each job is due every 5 s. A busy machine may make it two runs late; next to other tests,
+    // even later.
     if (isLong) expect(at(0.99)).toBeLessThan(15);
   } finally {
     await fleet.stop();
@@ -344,7 +349,8 @@ test('18 clients stay fresh while one is slow, one is refused, one is down and o
   }
 }, 400_000);
 
-// test/unit/queue/run-slots.test.ts proves the decisions of RunSlots. This test measures their effect.
+// test/unit/queue/run-slots.test.ts proves the decisions of RunSlots. This test measures their
+// effect.
 test.skipIf(!isLong)(
   'six clients keep their intervals, and the queue stays short, during four long first loads',
   async () => {

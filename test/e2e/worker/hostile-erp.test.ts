@@ -29,8 +29,9 @@ const rows = () =>
     `select reference, status, last_error as error from fulfilment.outbox order by id`,
   );
 /**
- * Waits until all rows are settled, one more within each deadline. On a slow machine a claim may expire while its row is sent.
- * That row is proven to be absent before it is sent again, which takes twice HTTP_TIMEOUT_MS and two look-ups.
+ * Waits until all rows are settled, one more within each deadline. On a slow machine a claim may
+ * expire while its row is sent. That row is proven to be absent before it is sent again, which
+ * takes twice HTTP_TIMEOUT_MS and two look-ups.
  */
 const waitForSettled = async (count: number) => {
   const isSettled = ({ status }: { status: string }) => status === 'done' || status === 'dead';

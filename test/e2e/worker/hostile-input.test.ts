@@ -31,7 +31,10 @@ const seed = Number(process.env.FUZZ_SEED ?? 1);
 const token = 'a-token-that-is-long-enough-to-be-taken';
 /** Memory that the worker must not need for any input. */
 const mostMemoryMb = 700;
-/** How long an answer of /livez may take while other tests keep the machine busy. Otherwise it takes less than 1 s. */
+/**
+ * How long an answer of /livez may take while other tests keep the machine busy. Otherwise it takes
+ * less than 1 s.
+ */
 const patienceMs = 10_000;
 
 /** The longest time until /livez answered, and the largest resident memory of the worker. */

@@ -20,8 +20,9 @@ afterEach(() => {
 });
 
 /**
- * The heap of the worker, in MB. A worker that needs more for any answer dies. Its resident memory would tell less:
- * without a limit it grows with the garbage, whose collection depends on the machine.
+ * The heap of the worker, in MB. A worker that needs more for any answer dies. Its resident memory
+ * would tell less: without a limit it grows with the garbage, whose collection depends on the
+ * machine.
  */
 const heapMb = 512;
 const token = 'the-token-of-this-client';
@@ -142,7 +143,10 @@ const refused: Readonly<Record<string, { answer: (other: URL) => Answer; error: 
   },
 };
 
-/** Answers with one shipment that cannot be stored: it is quarantined for this reason, and the run continues. */
+/**
+ * Answers with one shipment that cannot be stored: it is quarantined for this reason, and the run
+ * continues.
+ */
 const quarantined: Readonly<Record<string, { answer: Answer; reason: RegExp }>> = {
   'an id of 2^63': {
     answer: withId('9223372036854775808'),
@@ -247,7 +251,10 @@ describe('a worker with the services of several clients', () => {
 });
 
 describe('a worker whose service is hostile', () => {
-  /** Starts a worker, a service whose list of shipments a test sets, and another service that must get no request. */
+  /**
+   * Starts a worker, a service whose list of shipments a test sets, and another service that must
+   * get no request.
+   */
   async function start() {
     let answer: Answer = json(list());
     const service = await services.start((request, response) => {

@@ -31,7 +31,8 @@ test('two workers and a command keep REQUESTS_PER_SECOND together, also after a 
     return (await since(killed)).length > perSecond;
   });
   const times = await since(0);
-  // A request is released in its second, and may arrive later: only the number since the start is exact.
+  // A request is released in its second, and may arrive later: only the number since the start is
+  // exact.
   const seconds = Math.floor(Math.max(...times) / 1_000) - startedSecond + 1;
   expect(times.length).toBeLessThanOrEqual(perSecond * seconds);
 });

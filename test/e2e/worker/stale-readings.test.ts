@@ -28,7 +28,10 @@ async function seedAndPull(): Promise<void> {
   done(await pull('pull-orders'));
 }
 
-/** Starts a reconciliation, and stops its process before the whole answer of the service has arrived. */
+/**
+ * Starts a reconciliation, and stops its process before the whole answer of the service has
+ * arrived.
+ */
 async function startStoppedReconcile(): Promise<CliProcess> {
   const place = await control.lastPlace();
   const drip = { bytes: 2_000, everyMs: 100 };

@@ -12,7 +12,9 @@ const processes = useProcesses();
 const browser = useBrowser();
 const token = 'a-token-that-is-long-enough-to-be-taken';
 
-/** Starts a worker with three days of data, a dead row in the outbox, and a resource in quarantine. */
+/**
+ * Starts a worker with three days of data, a dead row in the outbox, and a resource in quarantine.
+ */
 async function startWorker() {
   const sandbox = await processes.sandbox();
   await sandbox.advance(3 * 86_400);
@@ -64,7 +66,10 @@ async function logIn(page: Page, base: string, path = '/'): Promise<void> {
   await page.waitForURL(base + path);
 }
 
-/** Checks the accessibility of a page. The pages have no frames, so the faster legacy mode of axe is enough. */
+/**
+ * Checks the accessibility of a page. The pages have no frames, so the faster legacy mode of axe is
+ * enough.
+ */
 const check = (page: Page) => new AxeBuilder({ page }).setLegacyMode().analyze();
 
 /** JavaScript: the words of up to 30 characters, outside of code, that the layout breaks inside. */

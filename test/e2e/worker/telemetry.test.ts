@@ -9,7 +9,10 @@ const database = useDatabase();
 const processes = useProcesses();
 const receive = useOtlpReceiver();
 
-/** Starts a worker, and returns a function that stops it and then reads the lines of the log with an event. */
+/**
+ * Starts a worker, and returns a function that stops it and then reads the lines of the log with an
+ * event.
+ */
 async function startWorker(env: Record<string, string>) {
   const sandbox = await processes.sandbox();
   const worker = processes.cli(

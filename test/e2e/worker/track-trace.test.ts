@@ -26,7 +26,10 @@ async function setAhead(seconds: number): Promise<void> {
   await database.query('update public.test_clock set ahead = make_interval(secs => $1)', [seconds]);
 }
 
-/** Returns the seconds until the next call is due, or null if one is due or under way, also with a lost worker. */
+/**
+ * Returns the seconds until the next call is due, or null if one is due or under way, also with a
+ * lost worker.
+ */
 async function readSecondsToNext(): Promise<number | null> {
   const [row] = await database.query<{ seconds: number; busy: boolean }>(`
     select extract(epoch from min(due_at) - sync.clock())::float8 as seconds,

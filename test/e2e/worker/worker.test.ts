@@ -148,7 +148,10 @@ test('a worker stops by itself, saying why, once the database was migrated beyon
   );
 });
 
-/** Starts a sandbox that is slow from the sixteenth page on, so that a test can interrupt a pull of 5,000 rows. */
+/**
+ * Starts a sandbox that is slow from the sixteenth page on, so that a test can interrupt a pull of
+ * 5,000 rows.
+ */
 async function startSlowSandbox(): Promise<SandboxControl> {
   const sandbox = await processes.sandbox();
   await sandbox.seed(5_000, { statuses: ['SHIPPED', 'SHIPPED', 'READY_TO_PICK'] });

@@ -40,7 +40,10 @@ interface LoadResult {
   readonly repeats: number;
 }
 
-/** Posts the orders API-0, API-1, … as a program does: many at a time, each repeated with its key until it is accepted. */
+/**
+ * Posts the orders API-0, API-1, … as a program does: many at a time, each repeated with its key
+ * until it is accepted.
+ */
 export async function postOrders({
   base,
   token,

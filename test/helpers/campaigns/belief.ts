@@ -1,6 +1,7 @@
 /**
- * Ages the outbox, so that absences count at once: an absence counts only some time after the last attempt. Rows that
- * were written in the last 3 seconds are not aged, because a request that was cut off may still take effect.
+ * Ages the outbox, so that absences count at once: an absence counts only some time after the last
+ * attempt. Rows that were written in the last 3 seconds are not aged, because a request that was
+ * cut off may still take effect.
  */
 export const ageAbsencesSql = `
   update fulfilment.outbox o set next_attempt_at = case when status in ('pending', 'unknown') and next_attempt_at is not null

@@ -66,7 +66,10 @@ function drawFaults(random: Random): FaultRule[] {
     }));
 }
 
-/** A campaign over some days of virtual time: two workers poll three clients, and are killed and stopped at random. */
+/**
+ * A campaign over some days of virtual time: two workers poll three clients, and are killed and
+ * stopped at random.
+ */
 export class Campaign {
   readonly #random: Random;
   readonly #processes: ReturnType<typeof useProcesses>;

@@ -4,8 +4,8 @@ import type { FaultRule } from '../sandbox-control.ts';
 type Effect = FaultRule['effect'];
 
 /**
- * Returns rules that give each effect the same share of all requests. The first rule that strikes decides, so later
- * rules have a larger probability.
+ * Returns rules that give each effect the same share of all requests. The first rule that strikes
+ * decides, so later rules have a larger probability.
  */
 export function makeFaultRules(
   operation: string,

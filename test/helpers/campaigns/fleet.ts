@@ -46,7 +46,10 @@ export class Fleet {
     this.env = env;
   }
 
-  /** Starts a sandbox for the clients. Its time does not advance by itself. Workers are started later. */
+  /**
+   * Starts a sandbox for the clients. Its time does not advance by itself. Workers are started
+   * later.
+   */
   static async start(
     processes: Processes,
     { databaseUrl, clients, env = {}, ordersPerDay = 0 }: FleetOptions,
@@ -96,7 +99,10 @@ export class Fleet {
     worker.kill(signal);
   }
 
-  /** Asks all workers to stop, and waits until they have. Also wakes those that a failed test left stopped. */
+  /**
+   * Asks all workers to stop, and waits until they have. Also wakes those that a failed test left
+   * stopped.
+   */
   async stop(): Promise<void> {
     for (const worker of this.alive) {
       this.end(worker, 'SIGTERM');

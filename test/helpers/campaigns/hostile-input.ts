@@ -16,7 +16,10 @@ const changeText = (answer: Answer, change: (text: string) => string) => {
   answer.body = Buffer.from(change(answer.body.toString()));
 };
 
-/** Changes that a hostile service makes to an answer: sizes, depths, encodings, numbers, headers and statuses. */
+/**
+ * Changes that a hostile service makes to an answer: sizes, depths, encodings, numbers, headers and
+ * statuses.
+ */
 const mutations: readonly Mutation[] = [
   (answer, random) => {
     for (let flips = random.between(1, 20); flips > 0 && answer.body.length > 0; flips--)
@@ -90,7 +93,10 @@ const mutations: readonly Mutation[] = [
   },
 ];
 
-/** A proxy between a worker and a service. While it is hostile, it changes about half of the answers. */
+/**
+ * A proxy between a worker and a service. While it is hostile, it changes about half of the
+ * answers.
+ */
 export class HostileProxy {
   readonly url: URL;
   readonly close: () => Promise<void>;
@@ -223,7 +229,10 @@ const toHostileBody = (random: Random): string => {
   ]);
 };
 
-/** Sends one request to the admin server as raw bytes. Returns the first line of the answer; empty if there is none. */
+/**
+ * Sends one request to the admin server as raw bytes. Returns the first line of the answer; empty
+ * if there is none.
+ */
 export function sendHostileRequest(port: number, token: string, random: Random): Promise<string> {
   const pickMostly = (usual: string, ...others: readonly string[]) =>
     random.chance(0.8) ? usual : random.pick(others);
@@ -277,7 +286,10 @@ const garbage = [
   'é'.repeat(300),
 ];
 
-/** Makes a payload of a hostile ERP: members are removed, replaced, added, nested or made very large. */
+/**
+ * Makes a payload of a hostile ERP: members are removed, replaced, added, nested or made very
+ * large.
+ */
 export function toHostilePayload(payload: object, random: Random): string {
   const change = (value: unknown, depth: number): unknown => {
     if (random.chance(0.08)) return random.pick(garbage);

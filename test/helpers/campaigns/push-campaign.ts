@@ -34,7 +34,10 @@ interface DisturbOptions {
   readonly deadlineMs: number;
 }
 
-/** A campaign with its own Postgres and sandbox: real workers push, and are killed and stopped at random. */
+/**
+ * A campaign with its own Postgres and sandbox: real workers push, and are killed and stopped at
+ * random.
+ */
 export class PushCampaign {
   readonly #random: Random;
   readonly #processes: ReturnType<typeof useProcesses>;
@@ -100,7 +103,10 @@ export class PushCampaign {
     return this.#postgres.restart();
   }
 
-  /** Kills or stops a random worker every `everyMs`, until `isOver` returns true. Fails after `deadlineMs`. */
+  /**
+   * Kills or stops a random worker every `everyMs`, until `isOver` returns true. Fails after
+   * `deadlineMs`.
+   */
   async disturb({ everyMs, isOver, deadlineMs }: DisturbOptions): Promise<void> {
     const endMs = performance.now() + deadlineMs;
     while (!(await isOver())) {

@@ -24,7 +24,10 @@ export class ConfigFolder {
     this.replace('worker.env', lines.join(''));
   }
 
-  /** Writes the file of clients, and a file with the password of each. In the sandbox, the password is the key. */
+  /**
+   * Writes the file of clients, and a file with the password of each. In the sandbox, the password
+   * is the key.
+   */
   clients(baseUrl: URL, ...keys: readonly string[]): void {
     const clients = keys.map((key) => ({
       key,

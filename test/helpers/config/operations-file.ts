@@ -15,7 +15,10 @@ export function withSwitches(switches: Switches): Operations {
   return { ...operations, ...Object.fromEntries(changed) };
 }
 
-/** Writes a file for WAREHOUSE_OPERATIONS_FILE that changes only switches, for one test. Returns its path. */
+/**
+ * Writes a file for WAREHOUSE_OPERATIONS_FILE that changes only switches, for one test. Returns its
+ * path.
+ */
 export function writeSwitches(switches: Switches): string {
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-operations-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));

@@ -2,7 +2,10 @@ import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { browserPath, launchBrowser } from './chromium.ts';
 
-/** Starts the browser of this machine, if there is one. Its pages are closed at the end of each test. */
+/**
+ * Starts the browser of this machine, if there is one. Its pages are closed at the end of each
+ * test.
+ */
 export function useBrowser() {
   let browser: Browser;
   const pages: Page[] = [];
@@ -17,7 +20,10 @@ export function useBrowser() {
   });
   return {
     available: browserPath !== undefined,
-    /** Opens a page with its own cookies. `complaints` holds script errors and violations of the content policy. */
+    /**
+     * Opens a page with its own cookies. `complaints` holds script errors and violations of the
+     * content policy.
+     */
     open: async ({
       width,
       ...more

@@ -13,8 +13,9 @@ export const browserPath = [
  * @throws Error if there is none
  */
 export function launchBrowser(): Promise<Browser> {
-  // Chromium cannot use its sandbox as root, which CI may be. It shows only our pages. Without colours at the
-  // edges of letters, pictures are smaller. The other arguments prevent requests to its vendor.
+  // Chromium cannot use its sandbox as root, which CI may be. It shows only our pages. Without
+  // colours at the edges of letters, pictures are smaller. The other arguments prevent requests to
+  // its vendor.
   const args = [
     '--no-sandbox',
     '--disable-gpu',

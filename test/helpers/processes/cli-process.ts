@@ -4,12 +4,18 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { waitFor } from '../wait.ts';
 
-/** Cache of compiled code. The tests start hundreds of processes, and only the first one has to compile. */
+/**
+ * Cache of compiled code. The tests start hundreds of processes, and only the first one has to
+ * compile.
+ */
 const compileCache = fileURLToPath(
   new URL('../../../node_modules/.cache/compiled', import.meta.url),
 );
 
-/** Entry of the program: in tests the bundle that global-setup.ts built, in other programs the sources. */
+/**
+ * Entry of the program: in tests the bundle that global-setup.ts built, in other programs the
+ * sources.
+ */
 const main =
   process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url));
 
@@ -39,7 +45,10 @@ export class CliProcess {
     this.child.kill(signal);
   }
 
-  /** Waits for a line that contains `text`. If the process ends first, throws an error with the whole output. */
+  /**
+   * Waits for a line that contains `text`. If the process ends first, throws an error with the
+   * whole output.
+   */
   line(text: string, deadlineMs?: number): Promise<string> {
     return waitFor(
       `a line with ${text}`,

@@ -1,6 +1,6 @@
 /**
- * Postgres and Redis in containers. Each keeps its port when it restarts: Docker would give a container that was stopped
- * another one.
+ * Postgres and Redis in containers. Each keeps its port when it restarts: Docker would give a
+ * container that was stopped another one.
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -21,7 +21,10 @@ export async function hasDocker(): Promise<boolean> {
   }
 }
 
-/** Sends a signal to the main process of a container, waits until it has ended, and removes the container. */
+/**
+ * Sends a signal to the main process of a container, waits until it has ended, and removes the
+ * container.
+ */
 async function end(
   container: StartedTestContainer,
   signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL',

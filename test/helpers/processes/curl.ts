@@ -7,7 +7,10 @@ export interface CurlAnswer {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** Calls a sandbox with curl, as programs of others do: as the client `default`, with a token of its own. */
+/**
+ * Calls a sandbox with curl, as programs of others do: as the client `default`, with a token of its
+ * own.
+ */
 export function createCurl(control: SandboxControl) {
   const run = async (path: string, args: readonly string[]): Promise<CurlAnswer> => {
     const options = ['-s', '-g', '-w', '\n%{http_code}'];
@@ -31,7 +34,10 @@ export function createCurl(control: SandboxControl) {
     get: (path: string) => call(path),
     json: (path: string, body: unknown) =>
       call(path, ['-H', 'Content-Type: application/json', '-d', JSON.stringify(body)]),
-    /** Sends pairs such as `OrderItems[0][Sku]=A`. curl encodes the values; names are sent as they are. */
+    /**
+     * Sends pairs such as `OrderItems[0][Sku]=A`. curl encodes the values; names are sent as they
+     * are.
+     */
     form: (path: string, pairs: readonly string[]) =>
       call(
         path,

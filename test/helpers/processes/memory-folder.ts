@@ -6,8 +6,9 @@ const inMemory = '/dev/shm';
 const neededBytes = 6 * 1024 ** 3;
 
 /**
- * Returns the folder for databases of tests: in memory if this machine has room there. Every test has its own database
- * of about 600 files. Creating one takes 30 ms in memory, and 70 to 450 ms on a busy disk.
+ * Returns the folder for databases of tests: in memory if this machine has room there. Every test
+ * has its own database of about 600 files. Creating one takes 30 ms in memory, and 70 to 450 ms on
+ * a busy disk.
  */
 export function memoryFolder(): string {
   try {

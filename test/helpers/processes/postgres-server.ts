@@ -4,7 +4,8 @@ import { memoryFolder } from './memory-folder.ts';
 import { postgresBin, postgresImage, postgresUrl, type TestPostgres } from './test-servers.ts';
 
 /**
- * Returns the Postgres that all tests share: the one of TEST_POSTGRES_URL, which is left running, or a new one.
+ * Returns the Postgres that all tests share: the one of TEST_POSTGRES_URL, which is left running,
+ * or a new one.
  * @param settings settings of a new Postgres
  */
 export async function openSharedPostgres(

@@ -23,7 +23,10 @@ export async function startSandbox(
   };
 }
 
-/** Starts processes and kills them at the end of each test. Sandboxes are kept for the next test of the file. */
+/**
+ * Starts processes and kills them at the end of each test. Sandboxes are kept for the next test of
+ * the file.
+ */
 export function useProcesses() {
   const started: CliProcess[] = [];
   const sandboxProcesses: CliProcess[] = [];

@@ -17,7 +17,10 @@ export type RedisSettings = readonly string[];
 /** Image of the container if no server is on PATH. */
 const usualImage = 'redis:7';
 
-/** Starts a Redis: the image of TEST_REDIS_IMAGE, else a server from PATH, else a container. Returns null if there is none. */
+/**
+ * Starts a Redis: the image of TEST_REDIS_IMAGE, else a server from PATH, else a container. Returns
+ * null if there is none.
+ */
 export async function startRedis(settings: RedisSettings = []): Promise<TestRedis | null> {
   if (redisImage !== null) return startRedisContainer(redisImage, settings);
   const binary = ['redis-server', 'valkey-server'].find(isOnPath);
@@ -25,7 +28,10 @@ export async function startRedis(settings: RedisSettings = []): Promise<TestRedi
   return (await hasDocker()) ? startRedisContainer(usualImage, settings) : null;
 }
 
-/** Returns the Redis of one test file: the one of TEST_REDIS_URL, which is left running, or a new one. */
+/**
+ * Returns the Redis of one test file: the one of TEST_REDIS_URL, which is left running, or a new
+ * one.
+ */
 export async function openRedis(): Promise<TestRedis | null> {
   if (redisUrl === null) return startRedis();
   const restart = () =>
@@ -33,7 +39,10 @@ export async function openRedis(): Promise<TestRedis | null> {
   return { url: chooseDatabase(redisUrl), restart, stop: () => Promise.resolve() };
 }
 
-/** Returns the URL with a database of this test process: files that run at the same time must not flush each other. */
+/**
+ * Returns the URL with a database of this test process: files that run at the same time must not
+ * flush each other.
+ */
 function chooseDatabase(url: string): string {
   const address = new URL(url);
   address.pathname = `/${Number(process.env.VITEST_POOL_ID ?? 0) % 16}`;

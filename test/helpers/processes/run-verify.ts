@@ -2,7 +2,9 @@ import type { Report } from '../../../src/cli/commands/verify.ts';
 import type { SandboxControl } from '../sandbox-control.ts';
 import { runCommand } from './run-command.ts';
 
-/** Returns functions that run `service verify` against a sandbox as if it were a customer's service. */
+/**
+ * Returns functions that run `service verify` against a sandbox as if it were a customer's service.
+ */
 export function useVerify(sandbox: SandboxControl) {
   const verify = (words: readonly string[] = [], env: Record<string, string> = {}) =>
     runCommand(

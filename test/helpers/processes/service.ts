@@ -13,7 +13,10 @@ export interface TestService {
   readonly requests: { readonly path: string; readonly authorization: string | undefined }[];
 }
 
-/** Starts small services with faults that the sandbox does not have. They are closed after each test. */
+/**
+ * Starts small services with faults that the sandbox does not have. They are closed after each
+ * test.
+ */
 export function useServices(): {
   start: (handler: Handler) => Promise<TestService>;
   connect: (url: URL, env?: Record<string, string>) => Warehouse;

@@ -1,6 +1,6 @@
 /**
- * The servers that tests may use instead of their own. Variables of the environment choose them, so that the suite runs
- * against every version that production may have (`npm run matrix`).
+ * The servers that tests may use instead of their own. Variables of the environment choose them, so
+ * that the suite runs against every version that production may have (`npm run matrix`).
  */
 
 /** A server that was started elsewhere. Its databases are created and dropped by the tests. */

@@ -115,7 +115,10 @@ const kind = {
 const now = new Date();
 const followUps = { kinds: ['order.create'], of: () => [] };
 
-/** Calls the functions in folders `sql` and in src/db that a day of polls and pushes does not call, so that each statement is executed. */
+/**
+ * Calls the functions in folders `sql` and in src/db that a day of polls and pushes does not call,
+ * so that each statement is executed.
+ */
 export async function callStatements(db: Database, url: string, outboxId: number): Promise<void> {
   const within = <T>(work: (trx: Transaction<DB>) => Promise<T>) => db.transaction().execute(work);
   await migrateDatabase(url, silentLogger);

@@ -2,8 +2,8 @@ const clause =
   /\b(delete from|insert into|update|select|(left |inner |cross )?join|from|where|order by|group by|having|limit|returning|on conflict|set|values|union all|for (no key )?update|using)\b/g;
 
 /**
- * Returns the lines of an SQL statement that hold more than one clause. Statements of one line are accepted, and so are
- * conditions and subqueries in parentheses. The bodies of a WITH are checked.
+ * Returns the lines of an SQL statement that hold more than one clause. Statements of one line are
+ * accepted, and so are conditions and subqueries in parentheses. The bodies of a WITH are checked.
  */
 export function findCrowdedLines(statement: string): string[] {
   if (!statement.includes('\n')) return [];

@@ -4,7 +4,10 @@ import { authorizations } from '../../../src/pull/streams/authorizations.ts';
 
 export const mirroredResources: readonly MirroredResource[] = [...streams, authorizations];
 
-/** Returns the text of src/db/generated/stream-columns.ts, made from the declarations of the streams. */
+/**
+ * Returns the text of src/db/generated/stream-columns.ts, made from the declarations of the
+ * streams.
+ */
 export function renderPersonalColumns(): string {
   const tables = new Map<string, readonly string[]>();
   for (const { resource } of mirroredResources.filter(

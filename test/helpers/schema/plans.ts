@@ -36,11 +36,12 @@ function countTouchedRows(node: PlanNode): number {
 const firstWithCheapLookUps = 17;
 
 /**
- * Makes the server report the plan of each statement after its execution, for every connection that this process opens
- * from now on. Statements inside functions are included. It uses auto_explain of Postgres.
+ * Makes the server report the plan of each statement after its execution, for every connection that
+ * this process opens from now on. Statements inside functions are included. It uses auto_explain of
+ * Postgres.
  *
- * An older Postgres rightly reads a table of a test as a whole to find hundreds of ids: the table is small. There, whole
- * tables are read only if no index serves the statement.
+ * An older Postgres rightly reads a table of a test as a whole to find hundreds of ids: the table
+ * is small. There, whole tables are read only if no index serves the statement.
  */
 export async function watchPlans(
   database: TestDatabase,

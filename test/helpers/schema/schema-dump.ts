@@ -43,7 +43,10 @@ const sections = [
    group by g.table_schema, g.table_name, g.grantee order by g.table_schema, g.table_name, g.grantee`,
 ];
 
-/** Returns the whole schema as text, from the catalogs. It needs no pg_dump and does not depend on its version. */
+/**
+ * Returns the whole schema as text, from the catalogs. It needs no pg_dump and does not depend on
+ * its version.
+ */
 export async function dumpSchema(database: TestDatabase): Promise<string> {
   const parts: string[] = [];
   for (const section of sections) {

@@ -20,11 +20,17 @@ export interface SqlTemplate {
   readonly place: string;
   /** The texts between the values. */
   readonly parts: readonly string[];
-  /** Kinds of each result column by name; null if the template has no type argument, because its result is not read. */
+  /**
+   * Kinds of each result column by name; null if the template has no type argument, because its
+   * result is not read.
+   */
   readonly columns: ReadonlyMap<string, ReadonlySet<ColumnKind>> | null;
 }
 
-/** Finds the SQL templates of `src/db` and of the folders `sql` that are executed, with the type of their result, as TypeScript sees it. */
+/**
+ * Finds the SQL templates of `src/db` and of the folders `sql` that are executed, with the type of
+ * their result, as TypeScript sees it.
+ */
 export function findTemplates(): SqlTemplate[] {
   const api = new API({ cwd: root });
   try {

@@ -3,7 +3,9 @@ import { vi } from 'vitest';
 import type { ColumnKind, SqlTemplate } from './templates.ts';
 
 const { builtins } = pg.types;
-/** Types of result columns in TypeScript, by their Postgres types. src/db/pool.ts sets the parsers. */
+/**
+ * Types of result columns in TypeScript, by their Postgres types. src/db/pool.ts sets the parsers.
+ */
 const kinds: Readonly<Record<number, ColumnKind>> = {
   [builtins.INT2]: 'number',
   [builtins.INT4]: 'number',
@@ -35,7 +37,10 @@ export interface WatchedTemplates {
 
 const escapeText = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
-/** Compares each statement that this process executes from now on with the template that it was made from. */
+/**
+ * Compares each statement that this process executes from now on with the template that it was made
+ * from.
+ */
 export function watchTemplates(templates: readonly SqlTemplate[]): WatchedTemplates {
   const [executed, problems] = [new Set<string>(), new Set<string>()];
   const known = templates

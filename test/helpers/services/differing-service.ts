@@ -11,7 +11,10 @@ import { SandboxControl } from '../sandbox-control.ts';
 
 /** How a service differs from what docs/assumptions.md assumes. */
 interface Differences {
-  /** Routes by the assumed routes that they replace, such as `{'PATCH /v3/orders/:id': 'PUT /v3/orders/:id'}`. */
+  /**
+   * Routes by the assumed routes that they replace, such as `{'PATCH /v3/orders/:id': 'PUT
+   * /v3/orders/:id'}`.
+   */
   readonly routes?: Readonly<Record<string, string>>;
   /** True if returnItems and inbounds are refused without `page[size]`. */
   readonly requiresPageSize?: boolean;
@@ -31,7 +34,8 @@ interface Body {
 }
 
 /**
- * Starts a service in front of a sandbox for a whole file. At the start of each test it is like the sandbox.
+ * Starts a service in front of a sandbox for a whole file. At the start of each test it is like the
+ * sandbox.
  * @returns a control whose URL is that of the service, and a function that makes it differ
  */
 export function useDifferingService(sandbox: SandboxControl) {

@@ -4,7 +4,10 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 
-/** Returns the path of a certificate or key of tests. All but `authority` are signed by `authority`, for `localhost`. */
+/**
+ * Returns the path of a certificate or key of tests. All but `authority` are signed by `authority`,
+ * for `localhost`.
+ */
 export const tlsFile = (name: string): string =>
   fileURLToPath(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url));
 

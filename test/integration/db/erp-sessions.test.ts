@@ -14,7 +14,9 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-/** Settings that end a session, or that no ERP can have: without triggers it could write nothing. */
+/**
+ * Settings that end a session, or that no ERP can have: without triggers it could write nothing.
+ */
 const impossible = [
   'idle_session_timeout',
   'exit_on_error',

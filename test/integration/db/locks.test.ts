@@ -15,7 +15,9 @@ const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
 const { insert, push, row } = usePusher(database, sandbox);
 
-/** Keys of advisory locks that earlier versions waited for. Any role that can connect may take them. */
+/**
+ * Keys of advisory locks that earlier versions waited for. Any role that can connect may take them.
+ */
 const keys = [
   "hashtext('fulfilment.changes')",
   "hashtext('fulfilment-sync prune feed')",
@@ -52,7 +54,10 @@ test('an account is not accepted while a run with the former account begins', as
   expect(await accepting).toMatchObject({ accepted: true });
 });
 
-/** Tables that the writer may lock in any mode, and everything that both roles may lock in the weakest mode. */
+/**
+ * Tables that the writer may lock in any mode, and everything that both roles may lock in the
+ * weakest mode.
+ */
 const lockable = async () => {
   const found = await database.query<{ name: string; any: boolean }>(`
     select c.oid::regclass::text as name,

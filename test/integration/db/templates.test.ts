@@ -13,7 +13,10 @@ import { findCrowdedLines } from '../../helpers/schema/clauses.ts';
 import { findTemplates } from '../../helpers/schema/templates.ts';
 import { watchTemplates } from '../../helpers/schema/watch-templates.ts';
 
-/** Files whose template runs every ten seconds while an index is built online. No test waits for that. */
+/**
+ * Files whose template runs every ten seconds while an index is built online. No test waits for
+ * that.
+ */
 const notExecuted = ['src/db/migrate.ts'];
 
 const templates = findTemplates();

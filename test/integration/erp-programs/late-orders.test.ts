@@ -3,7 +3,10 @@ import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();
 
-/** What is stored of an order beside its number, its day and one line of two mugs, which is line 10 of order 1. */
+/**
+ * What is stored of an order beside its number, its day and one line of two mugs, which is line 10
+ * of order 1.
+ */
 interface StoredParts {
   /** SQL of further columns of the order, such as `on_hold = true`. */
   readonly order?: string;

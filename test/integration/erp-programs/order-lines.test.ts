@@ -25,7 +25,9 @@ async function storeOrder(id: number, lines: Lines, { daysAgo = 0 } = {}): Promi
     );
 }
 
-/** Pieces on a shipment or in a return: the line of the order, or null, with article and quantity. */
+/**
+ * Pieces on a shipment or in a return: the line of the order, or null, with article and quantity.
+ */
 type Pieces = readonly (readonly [line: number | null, sku: string | null, quantity: number])[];
 
 let nextId = 1_000;

@@ -63,7 +63,10 @@ test('the address of a carrier is a web address with known values to fill in', a
   );
 });
 
-/** Inserts a shipment of order 5 with one line of two pieces, and its packages, of which each lists the whole shipment. */
+/**
+ * Inserts a shipment of order 5 with one line of two pieces, and its packages, of which each lists
+ * the whole shipment.
+ */
 const insertPackages = (
   shipmentId: number,
   numbers: readonly string[],

@@ -13,7 +13,10 @@ const pull = usePuller(database, sandbox);
 const outbox = usePusher(database, sandbox);
 
 const page = readFileSync(new URL('../../../docs/erp.md', import.meta.url), 'utf8');
-/** The statements of the page that an ERP asks, with the heading of each. consumers.test.ts runs those that create something. */
+/**
+ * The statements of the page that an ERP asks, with the heading of each. consumers.test.ts runs
+ * those that create something.
+ */
 const recipes = page.split(/^##+ /m).flatMap((section) => {
   const heading = section.split('\n', 1)[0] ?? '';
   return [...section.matchAll(/```sql\n((?!create ).*?)```/gs)].map(([, statement = '']) => ({

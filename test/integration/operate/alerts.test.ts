@@ -49,7 +49,8 @@ const countChecks = async () =>
   );
 
 /**
- * Starts a receiver that checks the signature of each post. A slow one answers after two further checks.
+ * Starts a receiver that checks the signature of each post. A slow one answers after two further
+ * checks.
  * @param refuse returns a status to refuse with, by the number of the attempt
  */
 async function startReceiver(

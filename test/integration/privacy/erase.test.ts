@@ -55,7 +55,10 @@ const personalTables = [
   'sync.runs',
 ];
 
-/** Makes the service add personal data to what it shows of the first order, and says it in members nobody knows. */
+/**
+ * Makes the service add personal data to what it shows of the first order, and says it in members
+ * nobody knows.
+ */
 async function addToAnswers({ texts }: PlacedOrder): Promise<void> {
   const set = (operation: string, ...paths: (string | number)[][]) =>
     sandbox.faults({
@@ -90,7 +93,10 @@ async function quarantineOrder(order: PlacedOrder): Promise<void> {
   await addToAnswers(order);
 }
 
-/** Runs all jobs, as if each were due. The look-ups of packages concern one order, because faults change all of them. */
+/**
+ * Runs all jobs, as if each were due. The look-ups of packages concern one order, because faults
+ * change all of them.
+ */
 async function runAllJobs({ shipmentId }: PlacedOrder): Promise<void> {
   await database.query('delete from sync.gates');
   for (const job of dailyJobs) {

@@ -32,8 +32,9 @@ const erasedInSync: Readonly<Record<string, readonly string[]>> = {
   'sync.runs': ['error', 'warnings'],
 };
 /**
- * Columns that an erasure keeps, because they hold no personal data, or numbers that books need. Of the tables of
- * streams only those that we fill: the streams tell which of their fields are personal.
+ * Columns that an erasure keeps, because they hold no personal data, or numbers that books need. Of
+ * the tables of streams only those that we fill: the streams tell which of their fields are
+ * personal.
  */
 const kept: Readonly<Record<string, string>> = JSON.parse(read('test/fixtures/kept-columns.json'));
 /** Columns of views with texts that are codes, names of settings, numbers of the ERP, or states. */

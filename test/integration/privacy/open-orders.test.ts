@@ -8,7 +8,10 @@ const pull = usePuller(database, useSandbox(['default'], quiet));
 const prune = async (days: number) =>
   done(await pull('prune', { env: { RETENTION_DAYS: '3650', PERSONAL_DATA_DAYS: String(days) } }));
 
-/** Orders that are finished, each with a statement that is true of it. $ is its id, which its shipment has, too. */
+/**
+ * Orders that are finished, each with a statement that is true of it. $ is its id, which its
+ * shipment has, too.
+ */
 const finished: Readonly<Record<string, string>> = {
   'everything is shipped': '',
   'the rest is cancelled':
@@ -83,7 +86,10 @@ const open: Readonly<Record<string, string>> = {
     values ('default', 'shipments', '100$', 1000 + $, $, 'x', 'x', '{}', 'w')`,
 };
 
-/** Inserts an order of 60 days ago: one line of one piece, shipped; with its outbox row, its document and an address. */
+/**
+ * Inserts an order of 60 days ago: one line of one piece, shipped; with its outbox row, its
+ * document and an address.
+ */
 async function insertOrder(id: number, more: string): Promise<void> {
   await database.query(
     `

@@ -43,7 +43,9 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
 const started: ChildProcess[] = [];
-/** Starts a program of the page as a role that may only write to the outbox and to its own tables. */
+/**
+ * Starts a program of the page as a role that may only write to the outbox and to its own tables.
+ */
 function start(name: keyof typeof programs, reference: string) {
   const url = new URL(database.url);
   url.searchParams.set('options', '-c role=fulfilment_writer');

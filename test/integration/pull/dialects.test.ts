@@ -29,7 +29,10 @@ const jobs: readonly JobName[] = [
   'pull-inbound-packing-slips',
 ];
 
-/** Returns all rows of all tables of the mirror, without `raw`, ids of addresses and times of our own. */
+/**
+ * Returns all rows of all tables of the mirror, without `raw`, ids of addresses and times of our
+ * own.
+ */
 async function readTables({
   query,
 }: TestDatabase): Promise<Map<string, Record<string, unknown>[]>> {

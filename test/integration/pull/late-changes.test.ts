@@ -17,7 +17,9 @@ const readFirstId = async (table: string) =>
     )[0]?.id,
   );
 
-/** Changes that an id cursor alone would miss, by the pass that finds them (docs/architecture.md). */
+/**
+ * Changes that an id cursor alone would miss, by the pass that finds them (docs/architecture.md).
+ */
 describe('a poll', () => {
   const sandbox = useSandbox(['default'], quiet);
   const pull = usePuller(database, sandbox);

@@ -96,7 +96,10 @@ describe('reads by id', () => {
         `select id from fulfilment.shipments where status <> 'SHIPPED' order by id`,
       )
     ).map(({ id }) => id);
-  /** Makes shipments that only a read by id can settle, because the list is empty. Returns their ids. */
+  /**
+   * Makes shipments that only a read by id can settle, because the list is empty. Returns their
+   * ids.
+   */
   async function makeShipmentsOutOfLists(shipments: number): Promise<number[]> {
     await sandbox.seed(shipments, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
     done(await pull('pull-shipments'));

@@ -76,7 +76,8 @@ test('a long first load is read in parts, several at a time, and continues after
   await sandbox.faults({ operation: 'v3.orders.list', after: 24, effect: { status: 500 } });
   expect((await pull('pull-orders')).status).toBe('failed');
   await sandbox.clearFaults();
-  // The parts have another upper date each. Read one after the other, they would take turns only once each.
+  // The parts have another upper date each. Read one after the other, they would take turns only
+  // once each.
   const sent = (await sandbox.requestsTo('/v3/orders', start)).map(
     ({ query }) => /lt%5D=([^&]*)/.exec(query ?? '')?.[1],
   );

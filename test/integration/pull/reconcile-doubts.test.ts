@@ -12,7 +12,10 @@ const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
 const work = useWork(database, sandbox);
 
-/** Inserts orders that the service does not have. They are dated `daysAgo` days before the sandbox's today. */
+/**
+ * Inserts orders that the service does not have. They are dated `daysAgo` days before the sandbox's
+ * today.
+ */
 const addOrders = (
   count: number,
   { daysAgo, fromId = 900_000 }: { daysAgo: number; fromId?: number },

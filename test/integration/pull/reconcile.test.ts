@@ -78,14 +78,18 @@ interface Damage {
   readonly stream: string;
   readonly sql: readonly string[];
   readonly found: string;
-  /** Findings of the next reconciliation. An added row is marked after two walks if it cannot be read by id. */
+  /**
+   * Findings of the next reconciliation. An added row is marked after two walks if it cannot be
+   * read by id.
+   */
   readonly foundNext?: string;
 }
 
 const selectParentId = (table: string, nth: number) =>
   `(select id from fulfilment.${table} order by id offset ${nth} limit 1)`;
 /**
- * Returns a statement that copies the last row of a table under an id that the service does not have.
+ * Returns a statement that copies the last row of a table under an id that the service does not
+ * have.
  * @param changes further members of the copy, as SQL arguments
  */
 const copyLastRow = (table: string, changes = '') =>

@@ -106,7 +106,8 @@ describe('the requests of a poll, without those for a token,', () => {
       }
       expect(changed).toBeGreaterThan(0);
       const pages = Math.ceil((await open(table)) / 100);
-      // A page of the pass `new` or `completed`, the pages of open ones, and for inbounds the page of completed ones.
+      // A page of the pass `new` or `completed`, the pages of open ones, and for inbounds the page
+      // of completed ones.
       expect(asked.requests).toBe(1 + pages + (stream === 'inbounds' ? 1 : 0));
     }
   });

@@ -154,7 +154,8 @@ test('if the service cannot be reached, the job is due again after a minute', as
       done(await runJob(deps, 'refresh-settings', client, 'manual', never));
       process.kill('SIGKILL');
       await process.ended;
-      // The token is still valid, so the run passes the gate before it finds that the service is down.
+      // The token is still valid, so the run passes the gate before it finds that the service is
+      // down.
       return runJob(deps, 'track-trace', client, 'manual', never);
     },
   );

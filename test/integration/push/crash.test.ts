@@ -17,7 +17,10 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-/** A server that confirms commits before they are on disk, and writes its log only once in ten seconds. */
+/**
+ * A server that confirms commits before they are on disk, and writes its log only once in ten
+ * seconds.
+ */
 const careless = { synchronous_commit: 'off', wal_writer_delay: '10s', autovacuum: 'off' };
 
 test('what a push has settled is settled after a crash, although commits of the server are not durable', async () => {

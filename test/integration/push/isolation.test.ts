@@ -20,7 +20,10 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
-/** Opens connections of a pusher whose statements wait half a second for a lock, instead of five seconds. */
+/**
+ * Opens connections of a pusher whose statements wait half a second for a lock, instead of five
+ * seconds.
+ */
 function openQuickConnections(): PushConnections {
   const open = (name: string, max: number) => {
     const config = makePoolConfig(database.url, { name, max, prepares: name === 'push' });

@@ -131,7 +131,8 @@ test('update, release, item cancellation and cancellation reach the order', asyn
     email: 'anna@example.com',
   });
   expect(await outbox.row(release)).toMatchObject({ status: 'done', result: {} });
-  // The service refuses the second release, because the order is released already. So the row is done.
+  // The service refuses the second release, because the order is released already. So the row is
+  // done.
   expect(await outbox.row(again)).toMatchObject({ status: 'done', result: {} });
   expect((await outbox.row(item)).result).toMatchObject({ modified: true, quantity: 0 });
   expect((await outbox.row(cancel)).result).toMatchObject({

@@ -13,7 +13,10 @@ const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
 const outbox = usePusher(database, sandbox);
 
-/** Pushes an order that cannot be sent, an update and a cancellation behind it, and an order of another lane. */
+/**
+ * Pushes an order that cannot be sent, an update and a cancellation behind it, and an order of
+ * another lane.
+ */
 async function pushDeadOrder() {
   const head = await outbox.insert(
     'order.create',
@@ -75,7 +78,8 @@ test('a cancelled row unblocks its lane at once', async () => {
   const { head, update } = await pushDeadOrder();
   await database.query('select fulfilment.outbox_cancel($1)', [head]);
   await outbox.push();
-  // The service has no order to update. So the update is dead, and blocks the cancellation behind it.
+  // The service has no order to update. So the update is dead, and blocks the cancellation behind
+  // it.
   expect((await outbox.rows()).map(({ status }) => status)).toEqual([
     'cancelled',
     'dead',

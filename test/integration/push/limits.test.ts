@@ -174,7 +174,8 @@ describe('an operation that is refused', () => {
     expect(await outbox.row(release)).toMatchObject({ status: 'pending', attempts: 0 });
     for (const id of await Promise.all(others))
       expect(await outbox.row(id)).toMatchObject({ status: 'done' });
-    // Each of the three workers needs a token at its start, and possibly another one after the refusal.
+    // Each of the three workers needs a token at its start, and possibly another one after the
+    // refusal.
     expect(await sandbox.count('common.token', place)).toBeLessThan(7);
   });
 

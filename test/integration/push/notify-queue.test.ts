@@ -14,7 +14,8 @@ import { waitFor } from '../../helpers/wait.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
-  // The smallest queue that Postgres allows. A full one concerns all databases of the server, so this test has its own.
+  // The smallest queue that Postgres allows. A full one concerns all databases of the server, so
+  // this test has its own.
   postgres = await startPostgres({ max_notify_queue_pages: '64' });
 });
 afterAll(() => postgres.stop());

@@ -90,7 +90,8 @@ describe('a poll and a push of one order at the same time', () => {
     await pull('pull-orders');
     const [state] = await database.query<{ raw: unknown }>('select raw from fulfilment.orders');
     expect(state).toBeDefined();
-    // The poll draws its number, asks, and gets its answer late, with the former state of the order.
+    // The poll draws its number, asks, and gets its answer late, with the former state of the
+    // order.
     await sandbox.faults({
       operation: 'v3.orders.list',
       count: 1,

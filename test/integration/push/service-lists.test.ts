@@ -277,7 +277,10 @@ test.each([
   expect(await database.query(check, [JSON.stringify(payload)])).toEqual([]);
 });
 
-/** A payload of a return and of a label; the shipment does not matter, because the payload is refused before. */
+/**
+ * A payload of a return and of a label; the shipment does not matter, because the payload is
+ * refused before.
+ */
 const returnOf = (item: Record<string, unknown>) => ({
   shipmentId: 1,
   items: [{ shipmentItemId: 1, quantity: 1, ...item }],

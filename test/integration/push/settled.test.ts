@@ -14,7 +14,10 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
-/** What a session heard on `fulfilment_outbox_settled`. The first text is empty: the listener is connected. */
+/**
+ * What a session heard on `fulfilment_outbox_settled`. The first text is empty: the listener is
+ * connected.
+ */
 let heard: string[] = [];
 let listener: Listener;
 const readHeard = () => heard.slice(1).map(Number);

@@ -12,7 +12,8 @@ const countPosts = () => sandbox.count('v3.orders.create');
 
 test('a slot sends further rows before the first is settled, up to 256', async () => {
   await insertOrders(database, 1, 300);
-  // Every settlement fails, and is tried again, until the trigger is gone. A sequence also counts what is rolled back.
+  // Every settlement fails, and is tried again, until the trigger is gone. A sequence also counts
+  // what is rolled back.
   await database.query(`
     create sequence public.refusals;
     create function public.refuse() returns trigger language plpgsql as $$ begin

@@ -103,7 +103,8 @@ const orders: [string, Record<string, unknown>, string][] = [
 ];
 
 test('a row whose payload cannot be sent is dead at once and names every problem', async () => {
-  // All rows are of one lane. Open rows are cancelled, so that the first row does not block the others.
+  // All rows are of one lane. Open rows are cancelled, so that the first row does not block the
+  // others.
   const ids = new Map<string, number>();
   for (const [name, changes] of orders) {
     await database.query(
@@ -156,7 +157,9 @@ test('addresses and ids that the service can use are accepted', async () => {
   expect(notes[0]).toContain('street1 does not end with a number');
 });
 
-/** Rows that are refused by the worker or the service: kind, reference, payload and `last_error`. */
+/**
+ * Rows that are refused by the worker or the service: kind, reference, payload and `last_error`.
+ */
 const others: [string, string, unknown, string][] = [
   [
     'order.update',

@@ -109,7 +109,10 @@ const patch = (type: string, id: number, attributes: object) => ({
   body: { data: { id, type, attributes } },
 });
 
-/** Requests for resources of the owner, by operation. Those that end the waiting order come after its other requests. */
+/**
+ * Requests for resources of the owner, by operation. Those that end the waiting order come after
+ * its other requests.
+ */
 const attempts: Record<string, Attempt> = {
   'oldest.product.search': ask('oldest.product.search', () => ({ body: { Sku: 'OWN-SKU' } })),
   'oldest.product.edit': ask('oldest.product.edit', () => ({
@@ -203,7 +206,10 @@ const attempts: Record<string, Attempt> = {
   'v2.shipment.byOrderType': ask('v2.shipment.byOrderType', () => ({ body: { orderTypes: [31] } })),
   'v2.shipment.sync': ask('v2.shipment.sync', () => ({ body: { ids: [owned.shipment] } })),
 };
-/** Lists of articles. Each client has some, so that the stranger's list must lack those of the owner. */
+/**
+ * Lists of articles. Each client has some, so that the stranger's list must lack those of the
+ * owner.
+ */
 const articleLists: Record<string, Attempt> = {
   'oldest.stock.bulk': ask('oldest.stock.bulk', () => ({ path: { all: 'true' } })),
   'v3.products.list': ask('v3.products.list'),

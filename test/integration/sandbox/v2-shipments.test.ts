@@ -18,7 +18,9 @@ const readRows = (answer: { body: { result: unknown } }) => answer.body.result a
 
 beforeEach(() => sandbox.seed(30, { statuses: ['SHIPPED', 'READY_TO_PICK', 'ERROR'] }));
 
-/** Creates an order of one tea and two phones, and advances the time until its shipment is shipped. */
+/**
+ * Creates an order of one tea and two phones, and advances the time until its shipment is shipped.
+ */
 async function shipOrder() {
   const included = [
     line('TEA-500', 1, { metadata: { extra6: 'six' } }),

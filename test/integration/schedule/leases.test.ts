@@ -91,7 +91,8 @@ describe('a transaction under a lease', () => {
         for (const id of ids) {
           await sql`update public.pair set n = n + 1 where id = ${id}`.execute(trx);
           locked.count++;
-          // In the first attempt both hold one row before either asks for the other: a certain deadlock.
+          // In the first attempt both hold one row before either asks for the other: a certain
+          // deadlock.
           if (attempt === 1) await waitFor('the other to hold its row', () => locked.count >= 2);
         }
         return attempt;

@@ -40,8 +40,8 @@ function giveAddresses(name: string, addresses: readonly string[]): void {
 }
 
 /**
- * Starts a process whose port answers no hand-shake: it is stopped, and its queue of connections is full. `resume` lets
- * it answer, and pass connections on to the port `target`.
+ * Starts a process whose port answers no hand-shake: it is stopped, and its queue of connections is
+ * full. `resume` lets it answer, and pass connections on to the port `target`.
  */
 async function startMute(address: string, target = 9) {
   const code = `const net = require('node:net');

@@ -163,7 +163,8 @@ describe('the token', () => {
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
     const refused = { operation: 'v3.orders.create', body: {} } as const;
     const write = warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() });
-    // The first refusal of an operation may cost one new token. Then we know that the token is not the reason.
+    // The first refusal of an operation may cost one new token. Then we know that the token is not
+    // the reason.
     await expect(write).rejects.toMatchObject({ status: 401 });
     await expect(
       warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() }),

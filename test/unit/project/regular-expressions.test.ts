@@ -3,7 +3,10 @@ import { checkSync } from 'recheck';
 import { parseAst } from 'rolldown/parseAst';
 import { expect, test } from 'vitest';
 
-/** Lets the checker finish on a slow machine, too. By default it gives an expression up after ten seconds. */
+/**
+ * Lets the checker finish on a slow machine, too. By default it gives an expression up after ten
+ * seconds.
+ */
 const unhurried = {
   timeout: null,
   attackTimeout: null,
@@ -18,8 +21,9 @@ function findLiterals(node: unknown): { pattern: string; flags: string }[] {
   return [...literals, ...Object.values(node).flatMap(findLiterals)];
 }
 
-// A regular expression that is not linear can block the event loop for as long as the author of a text wants. For each
-// one, the checker finds a text on which the steps grow faster than the length, or proves that there is none.
+// A regular expression that is not linear can block the event loop for as long as the author of a
+// text wants. For each one, the checker finds a text on which the steps grow faster than the
+// length, or proves that there is none.
 test('every regular expression takes a number of steps that is linear in the length of the text', () => {
   const files = globSync(['src/**/*.ts', 'jobs/**/*.ts', 'config/**/*.ts']);
   const found = files.flatMap((file) =>

@@ -20,7 +20,9 @@ const readKey = (file: string, key: string) =>
   [...read(file).matchAll(new RegExp(`^${key}=(.*)$`, 'gm'))].map(([, value]) => value ?? '');
 const program = '/usr/local/bin/fulfilment-sync';
 
-/** Returns why the units cannot be checked here; null if they can be. Older ones do not know `%d`. */
+/**
+ * Returns why the units cannot be checked here; null if they can be. Older ones do not know `%d`.
+ */
 function findObstacle(): string | null {
   const { stdout } = spawnSync('systemd-analyze', ['--version'], { encoding: 'utf8' });
   const version = Number(/^systemd (\d+)/.exec(stdout ?? '')?.[1] ?? 0);

@@ -129,7 +129,10 @@ describe.each(meanings)('a list whose cursor is %s', (meaning) => {
   });
 });
 
-/** The forms that the link to the next page may have. The interface leaves open which one the service uses. */
+/**
+ * The forms that the link to the next page may have. The interface leaves open which one the
+ * service uses.
+ */
 const nextLinks = {
   object: (next: string) => ({ next: { href: `https://service.test${next}` } }),
   string: (next: string) => ({ next: `https://service.test${next}` }),

@@ -10,7 +10,10 @@ import { withSwitches } from '../../helpers/config/operations-file.ts';
 
 const optionalByOperation = Object.entries(optionalMembers) as [OperationName, readonly string[]][];
 
-/** The members that the interface itself requires, each with the section of docs/interface.md that says so. */
+/**
+ * The members that the interface itself requires, each with the section of docs/interface.md that
+ * says so.
+ */
 const fixedOfOrder = {
   externalOrderNumber: '7.1 Fields',
   items: '7.6 Create',
@@ -27,7 +30,10 @@ const fixed: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'return_label.create': { shipmentId: '15.9 Return label' },
 };
 
-/** Returns the paths of all required members of a JSON Schema, also of objects in optional members and in lists. */
+/**
+ * Returns the paths of all required members of a JSON Schema, also of objects in optional members
+ * and in lists.
+ */
 function listRequired(schema: Json | undefined, place = ''): string[] {
   if (!isObject(schema)) return [];
   const branches = Array.isArray(schema.anyOf) ? schema.anyOf : [];

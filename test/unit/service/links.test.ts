@@ -22,7 +22,8 @@ describe('readNextQuery', () => {
     [{ next: '?page[cursor]=5' }, 'page[cursor]=5'],
     [{ next: null }, null],
     [{ next: 'http://service.example/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
-    // A proxy that ends TLS, or maps ports and paths, makes the service write them as it knows them.
+    // A proxy that ends TLS, or maps ports and paths, makes the service write them as it knows
+    // them.
     [{ next: 'http://service.example:443/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
     [{ next: 'https://service.example:443/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
     [{ next: 'https://service.example:8443/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],

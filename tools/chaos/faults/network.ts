@@ -12,7 +12,10 @@ interface Kind {
   readonly lastsMs: readonly [number, number];
 }
 
-/** HTTP_TIMEOUT_MS of the campaigns is 1,500, so that some of these faults last longer than a request may. */
+/**
+ * HTTP_TIMEOUT_MS of the campaigns is 1,500, so that some of these faults last longer than a
+ * request may.
+ */
 const kinds: readonly Kind[] = [
   {
     name: 'delay',

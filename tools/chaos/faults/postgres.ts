@@ -66,7 +66,10 @@ async function refuseWrites(stage: Stage, codes: readonly string[]): Promise<voi
   await stage.retryQuery('update chaos.refusal set share = 0');
 }
 
-/** Locks child rows before their parents, and large ids before small ones: the order that deadlocks with our writes. */
+/**
+ * Locks child rows before their parents, and large ids before small ones: the order that deadlocks
+ * with our writes.
+ */
 async function causeDeadlocks(stage: Stage): Promise<void> {
   const endMs = performance.now() + stage.random.between(2_000, 5_000);
   const upwards = (table: string) =>

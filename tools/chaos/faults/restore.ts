@@ -53,7 +53,8 @@ async function loseLaterRows(
   await wait(stage.random.between(1_000, 3_000));
   const booked = await restoreAfterLastOrder(stage, restore);
   await stage.retryQuery(resume);
-  // By now, a worker has sent every row that it had claimed before the restore, or will never send it.
+  // By now, a worker has sent every row that it had claimed before the restore, or will never send
+  // it.
   await wait(4_000);
   const { db, close } = connectDatabase(stage.parts.database.superUrl, silentLogger, 'operator', 1);
   try {
@@ -77,7 +78,9 @@ async function loseLaterRows(
   }
 }
 
-/** Locks the outbox against inserts, reads all rows that the ERP has inserted so far, and restores. */
+/**
+ * Locks the outbox against inserts, reads all rows that the ERP has inserted so far, and restores.
+ */
 async function restoreAfterLastOrder(
   stage: Stage,
   restore: () => Promise<void>,
@@ -96,8 +99,8 @@ async function restoreAfterLastOrder(
 }
 
 /**
- * Does what an ERP does after a restore: inserts the rows that the restored outbox lacks. An order that the service
- * already has is inserted as done.
+ * Does what an ERP does after a restore: inserts the rows that the restored outbox lacks. An order
+ * that the service already has is inserted as done.
  */
 async function bookAgain(stage: Stage, booked: readonly OrderRow[]): Promise<void> {
   const { clients } = await stage.parts.sandbox.call<{

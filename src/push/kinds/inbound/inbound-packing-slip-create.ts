@@ -1,6 +1,6 @@
 /**
- * This folder: kinds that concern an inbound delivery. A slip is looked up by reference, warehouse, day and lines,
- * because its reference is not unique.
+ * This folder: kinds that concern an inbound delivery. A slip is looked up by reference, warehouse,
+ * day and lines, because its reference is not unique.
  */
 
 import type { z } from 'zod';
@@ -39,7 +39,10 @@ const operation = 'v3.inboundPackingSlips.create';
 /** A list of open slips with more pages than this counts as unreadable. */
 const maxPages = 200;
 
-/** Announces goods to a warehouse (docs/interface.md, 14.4 Operations). The row's reference becomes the slip's. */
+/**
+ * Announces goods to a warehouse (docs/interface.md, 14.4 Operations). The row's reference becomes
+ * the slip's.
+ */
 export const inboundPackingSlipCreate = defineKind<SlipPayload>({
   name: 'inbound_packing_slip.create',
   schema: slipPayload,
@@ -107,7 +110,10 @@ function toResult(resource: Resource): PushResult['result'] {
   return { inboundPackingSlipId: readId(resource), items };
 }
 
-/** Lists the open slips once, and finds each row's slip among them by reference, warehouse, day and lines. */
+/**
+ * Lists the open slips once, and finds each row's slip among them by reference, warehouse, day and
+ * lines.
+ */
 async function findSlips(
   rows: Parameters<LookUpRule<SlipPayload>['find']>[0],
   context: LookUpContext,
@@ -148,7 +154,10 @@ async function findSlips(
   return found;
 }
 
-/** Returns true if a row leaves out a member, which a switch made optional. The service may have chosen any value. */
+/**
+ * Returns true if a row leaves out a member, which a switch made optional. The service may have
+ * chosen any value.
+ */
 const isLeftOut = (value: string | null | undefined) => value === undefined || value === null;
 
 async function listOpenSlips({

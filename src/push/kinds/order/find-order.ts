@@ -1,4 +1,7 @@
-/** This folder: kinds that concern an order. They find the order by its number, which is compared exactly. */
+/**
+ * This folder: kinds that concern an order. They find the order by its number, which is compared
+ * exactly.
+ */
 
 import type { OperationName } from '../../../../config/operations.ts';
 import { pauses } from '../../../core/backoff.ts';
@@ -16,7 +19,10 @@ import { isEmpty, readIncluded, readResources } from '../../answers.ts';
 import { NotFoundError, PayloadError, PostponedError, type PushContext } from '../../kind.ts';
 import { findNewNumber, findRenameTo, type OtherRow } from '../../sql/renames.ts';
 
-/** A list with more pages than this counts as unreadable: a look-up finds at most one order for each number. */
+/**
+ * A list with more pages than this counts as unreadable: a look-up finds at most one order for each
+ * number.
+ */
 const maxPages = 5;
 /** Query by which an operation on one order includes everything that belongs to it. */
 export const orderInclude = encodeQuery({ include: orders.include });
@@ -35,8 +41,9 @@ export interface FoundOrder extends AnsweredOrder {
 }
 
 /**
- * Finds the order of a row. Tries the id in our tables first, because the service's lists may be behind. Checks that
- * this order still has the number, because orders can be renamed. Otherwise searches the list by the number.
+ * Finds the order of a row. Tries the id in our tables first, because the service's lists may be
+ * behind. Checks that this order still has the number, because orders can be renamed. Otherwise
+ * searches the list by the number.
  * @throws NotFoundError if the service has no such order
  * @throws PostponedError if an `order.rename` that is still open gives an order this number
  */
@@ -46,7 +53,9 @@ export async function findOrder(context: PushContext): Promise<FoundOrder> {
   return known?.order.external_order_number === reference ? known : searchOrder(context);
 }
 
-/** Reads an order by its id, whatever its number is. Returns null if the service does not have it. */
+/**
+ * Reads an order by its id, whatever its number is. Returns null if the service does not have it.
+ */
 export async function readOrderById(
   { warehouse, signal, zone }: Pick<PushContext, 'warehouse' | 'signal' | 'zone'>,
   id: number,
@@ -99,7 +108,10 @@ export const makeRenameAwaited = (
     (status === 'dead' ? pauses.deadRename : pauses.awaitedRename).firstMs,
   );
 
-/** @throws PayloadError if the list of orders cannot be searched for that number (docs/interface.md, 5.1 Values) */
+/**
+ * @throws PayloadError if the list of orders cannot be searched for that number (docs/interface.md,
+ * 5.1 Values)
+ */
 function assertSearchable(number: string): void {
   if (number.length >= 1 && number.length <= 50) return;
   throw new PayloadError([
@@ -130,7 +142,8 @@ export async function listByNumbers(
 
 /**
  * Returns the orders of a document, each with its included resources.
- * @throws WarehouseError `undecodable` if one of them cannot be read; then the whole answer proves nothing
+ * @throws WarehouseError `undecodable` if one of them cannot be read; then the whole answer proves
+ *   nothing
  */
 export function readOrders(document: Document): AnsweredOrder[] {
   const read = readResources(document, order, 'an order in the answer cannot be read');
@@ -153,7 +166,8 @@ export function readAnsweredOrder(
 
 /**
  * Returns an order after a change. If the answer has no body, reads the order by its id.
- * @throws WarehouseError `undecodable` if the answer shows another order, or if the service does not have it any more
+ * @throws WarehouseError `undecodable` if the answer shows another order, or if the service does
+ *   not have it any more
  */
 export async function readChangedOrder(
   operation: OperationName,
@@ -169,7 +183,10 @@ export async function readChangedOrder(
   );
 }
 
-/** Returns today by the service's clock; without a Date header yesterday by ours: no date may pass too early. */
+/**
+ * Returns today by the service's clock; without a Date header yesterday by ours: no date may pass
+ * too early.
+ */
 function toServiceDay(dateMs: number | null, zone: string): string {
   const day = toLocalDay(new Date(dateMs ?? Date.now()).toISOString(), zone);
   return dateMs === null ? addDays(day, -1) : day;
@@ -185,7 +202,8 @@ export function readLines(
 }
 
 /**
- * Returns `meta` from the answer to a cancellation (docs/interface.md, 7.8 Cancel and 8.2 Operations).
+ * Returns `meta` from the answer to a cancellation (docs/interface.md, 7.8 Cancel and 8.2
+ * Operations).
  * @throws WarehouseError `undecodable` if the answer has no such `meta`
  */
 export function readMeta(

@@ -46,20 +46,24 @@ export interface RowToLookUp
   readonly payloadRead: { readonly orderedOn?: string | null | undefined };
 }
 
-/** A row with an order that the service accepted after the row's last attempt. A list that shows it is new enough. */
+/**
+ * A row with an order that the service accepted after the row's last attempt. A list that shows it
+ * is new enough.
+ */
 interface SearchedRow extends RowToLookUp {
   readonly later?: LaterOrder | undefined;
 }
 
 /**
- * Looks up many orders. Searches them by their numbers, which are compared exactly, even if the service's filter does
- * not. A filter may be unable to find certain numbers, so an order that it does not find is absent only if our tables do
- * not show it either, nor the list of all orders of the days in question. Such a list is read before an absence is
- * believed, and after a refusal which may say that the number is taken. Lists lag, so an order that the service accepted
- * later is asked for beside each: a list that shows that one is newer than the attempt.
+ * Looks up many orders. Searches them by their numbers, which are compared exactly, even if the
+ * service's filter does not. A filter may be unable to find certain numbers, so an order that it
+ * does not find is absent only if our tables do not show it either, nor the list of all orders of
+ * the days in question. Such a list is read before an absence is believed, and after a refusal
+ * which may say that the number is taken. Lists lag, so an order that the service accepted later is
+ * asked for beside each: a list that shows that one is newer than the attempt.
  *
- * An order that an `order.rename` gave its number was not made by the row: a person decides, unless the service refused
- * the row. A list that is behind may still show the former number of an order.
+ * An order that an `order.rename` gave its number was not made by the row: a person decides, unless
+ * the service refused the row. A list that is behind may still show the former number of an order.
  */
 export async function findOrders(
   unknown: readonly RowToLookUp[],
@@ -122,9 +126,13 @@ async function searchNumbers(
   return found;
 }
 
-/** Returns true if a row that was not found is about to be believed absent, or may be the order that has its number. */
+/**
+ * Returns true if a row that was not found is about to be believed absent, or may be the order that
+ * has its number.
+ */
 function needsWalk(row: RowToLookUp, result: LookUpResult | undefined): boolean {
-  // A filter finds plain numbers: if it does not find the one of a row that was only refused, no other order has it.
+  // A filter finds plain numbers: if it does not find the one of a row that was only refused, no
+  // other order has it.
   if (row.refusedAs !== null)
     return (
       row.refusedAs === 'taken' || row.sinceWrittenMs !== null || !plainNumber.test(row.reference)
@@ -135,7 +143,10 @@ function needsWalk(row: RowToLookUp, result: LookUpResult | undefined): boolean 
 /** A number that every filter finds if the list has the order. */
 const plainNumber = /^[\w.-]+$/;
 
-/** Reads the orders that our tables show under the numbers of these rows. One with another number now is left out. */
+/**
+ * Reads the orders that our tables show under the numbers of these rows. One with another number
+ * now is left out.
+ */
 async function readStoredOrders(
   rows: readonly RowToLookUp[],
   stored: readonly StoredOrder[],
@@ -147,7 +158,8 @@ async function readStoredOrders(
     wanted.filter((one): one is WantedOrder => one.id !== undefined),
     context,
   );
-  // A poll has shown them. If the filter cannot find a number, that says nothing about how old its list is.
+  // A poll has shown them. If the filter cannot find a number, that says nothing about how old its
+  // list is.
   const agesMs = new Map(stored.map(({ rowId, storedAgoMs }) => [rowId, storedAgoMs]));
   const plain = new Set(
     rows.filter(({ reference }) => plainNumber.test(reference)).map(({ id }) => id),
@@ -195,8 +207,9 @@ interface DayRange {
 }
 
 /**
- * Walks the list of all orders of the days on which these rows may have been carried out. An order that is found is read
- * by its id. A row that is not found is absent: a list of days finds orders whatever their numbers are.
+ * Walks the list of all orders of the days on which these rows may have been carried out. An order
+ * that is found is read by its id. A row that is not found is absent: a list of days finds orders
+ * whatever their numbers are.
  */
 async function searchDays(
   rows: readonly SearchedRow[],
@@ -251,7 +264,10 @@ function listRanges(rows: readonly RowToLookUp[], nowMs: number): DayRange[] {
   ];
 }
 
-/** @throws WarehouseError if the list cannot be read to its end, or if an order in it has no readable id or number */
+/**
+ * @throws WarehouseError if the list cannot be read to its end, or if an order in it has no
+ * readable id or number
+ */
 async function* walkRange(
   { after, before }: DayRange,
   { warehouse, signal }: LookUpContext,
@@ -293,7 +309,10 @@ async function assertWhole(
   throw makeUndecodableError(`the list of the orders since ${after} lacks order ${known}`);
 }
 
-/** Returns true if a failure concerns all numbers. An answer that cannot be read may be due to one order in it. */
+/**
+ * Returns true if a failure concerns all numbers. An answer that cannot be read may be due to one
+ * order in it.
+ */
 const concernsAllNumbers = ({ code, status, retryAfterMs }: WarehouseError) =>
   retryAfterMs !== undefined ||
   status === 401 ||
@@ -302,8 +321,8 @@ const concernsAllNumbers = ({ code, status, retryAfterMs }: WarehouseError) =>
   code === 'connect_failed';
 
 /**
- * Divides rows into batches whose numbers fit into a URL. A number with a comma gets a batch for itself, because the
- * service might split the decoded value into two numbers.
+ * Divides rows into batches whose numbers fit into a URL. A number with a comma gets a batch for
+ * itself, because the service might split the decoded value into two numbers.
  */
 export function batchRows<
   T extends Pick<SearchedRow, 'reference'> & {
@@ -343,8 +362,8 @@ const listAskedNumbers = ({
 }) => (later === undefined ? [reference] : [reference, later.number]);
 
 /**
- * Looks up one batch. If the answer has a number that was not asked for, it proves nothing: then looks up the two
- * halves separately, to find the row that causes it.
+ * Looks up one batch. If the answer has a number that was not asked for, it proves nothing: then
+ * looks up the two halves separately, to find the row that causes it.
  */
 async function lookUpBatch(
   rows: readonly SearchedRow[],
@@ -375,7 +394,10 @@ async function lookUpBatch(
   );
 }
 
-/** Returns the result for each row: the order that has its number, unless an `order.rename` gave it or took it away. */
+/**
+ * Returns the result for each row: the order that has its number, unless an `order.rename` gave it
+ * or took it away.
+ */
 async function toResults(
   rows: readonly SearchedRow[],
   orders: readonly AnsweredOrder[],

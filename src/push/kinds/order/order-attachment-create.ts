@@ -9,8 +9,8 @@ import { toAttachmentAttributes } from './order-payload.ts';
 const operation = 'v3.orderAttachments.create';
 
 /**
- * Adds a pdf to an order. The warehouse prints it during picking (docs/interface.md, 9.2 Operations). The service has
- * no operation to look up attachments.
+ * Adds a pdf to an order. The warehouse prints it during picking (docs/interface.md, 9.2
+ * Operations). The service has no operation to look up attachments.
  */
 export const orderAttachmentCreate = defineKind<OrderAttachment>({
   name: 'order_attachment.create',

@@ -45,8 +45,9 @@ async function cancelOrder(_payload: unknown, context: PushContext): Promise<Pus
 }
 
 /**
- * Returns the result of a cancellation that was answered without a body: what the order has lost since it was read
- * before. If the service does not have the order any more, everything of it is cancelled.
+ * Returns the result of a cancellation that was answered without a body: what the order has lost
+ * since it was read before. If the service does not have the order any more, everything of it is
+ * cancelled.
  */
 async function readCancelled(
   orderId: number,

@@ -6,7 +6,10 @@ import { readLines } from './find-order.ts';
 import { findOrders } from './look-up-orders.ts';
 import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';
 
-/** Creates an order with all that belongs to it (docs/interface.md, 7.6 Create). Its number is unique there. */
+/**
+ * Creates an order with all that belongs to it (docs/interface.md, 7.6 Create). Its number is
+ * unique there.
+ */
 export const orderCreate = defineKind<OrderPayload>({
   ...creationRules,
   name: 'order.create',

@@ -12,7 +12,9 @@ import { findOrder, readLines, readMeta, readOrderById } from './find-order.ts';
 
 type CancelledItem = z.infer<typeof cancelledItem>;
 
-/** Cancels the quantity of one order item that was not shipped (docs/interface.md, 8.2 Operations). */
+/**
+ * Cancels the quantity of one order item that was not shipped (docs/interface.md, 8.2 Operations).
+ */
 export const orderItemCancel = defineKind<CancelledItem>({
   name: 'order_item.cancel',
   schema: cancelledItem,
@@ -62,7 +64,10 @@ async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<
   };
 }
 
-/** Returns the result of a cancellation that was answered without a body, by reading the order again. */
+/**
+ * Returns the result of a cancellation that was answered without a body, by reading the order
+ * again.
+ */
 async function readCancelledItem(
   orderId: number,
   id: number,

@@ -11,7 +11,10 @@ import { LostMembersError, type PushContext } from '../../kind.ts';
 import { readSentTarget } from '../../sql/renames.ts';
 import { type AnsweredOrder, readOrderById } from './find-order.ts';
 
-/** Attributes of an order and of its parts. Others, such as a time of change, may differ after an update. */
+/**
+ * Attributes of an order and of its parts. Others, such as a time of change, may differ after an
+ * update.
+ */
 const orderAttributes = Object.keys(orderFields.attributes);
 const itemAttributes = Object.keys(orderItem.attributes);
 const addressAttributes = Object.keys(addressFields.attributes);
@@ -19,9 +22,9 @@ const addressAttributes = Object.keys(addressFields.attributes);
 const maxNamed = 20;
 
 /**
- * Returns the members of an order that have a value, each with that value as text: attributes, relationships, and the
- * attributes of its addresses, its pick-up point and its items. Ids of addresses are left out, because an update may
- * renew them.
+ * Returns the members of an order that have a value, each with that value as text: attributes,
+ * relationships, and the attributes of its addresses, its pick-up point and its items. Ids of
+ * addresses are left out, because an update may renew them.
  */
 export function listMembers(order: Resource): ReadonlyMap<string, string> {
   const members = new Map<string, string>();
@@ -58,7 +61,9 @@ export function listMembers(order: Resource): ReadonlyMap<string, string> {
   return members;
 }
 
-/** Returns a value as text; null if it is empty. A decimal is the same as a number and as a text. */
+/**
+ * Returns a value as text; null if it is empty. A decimal is the same as a number and as a text.
+ */
 function toText(value: Json | undefined): string | null {
   if (value === undefined || value === null || value === '') return null;
   const text = JSON.isRawJSON(value)
@@ -77,7 +82,9 @@ function readLinkedId(order: Resource, name: string): number | null {
   return data === undefined ? null : readId(data);
 }
 
-/** Returns true if a change names a member. A name such as `metadata` includes `metadata.extra1`. */
+/**
+ * Returns true if a change names a member. A name such as `metadata` includes `metadata.extra1`.
+ */
 const isNamed = (path: string, named: readonly string[]) =>
   named.some((name) => path === name || path.startsWith(`${name}.`) || path.startsWith(`${name}[`));
 
@@ -110,10 +117,11 @@ export function describeLoss({ gone, changed }: ReturnType<typeof findLoss>): st
 }
 
 /**
- * Checks that an update changed nothing that its row does not name. If the answer lacks something, reads the order
- * again: an answer may leave resources out.
+ * Checks that an update changed nothing that its row does not name. If the answer lacks something,
+ * reads the order again: an answer may leave resources out.
  * @param before the members that the order had before the update
- * @throws LostMembersError if something is gone or changed. It brings the order as it is now to the tables.
+ * @throws LostMembersError if something is gone or changed. It brings the order as it is now to the
+ *   tables.
  */
 export async function assertKept(
   context: PushContext,
@@ -142,7 +150,10 @@ export const describeLostMembers = (loss: string): string =>
   ' mark the row as done. If the service erases what an update omits, set "sendsRelationships": true for' +
   ' v3.orders.update in WAREHOUSE_OPERATIONS_FILE';
 
-/** Compares also with what an earlier attempt of the row found: its update may have erased what is not there any more. */
+/**
+ * Compares also with what an earlier attempt of the row found: its update may have erased what is
+ * not there any more.
+ */
 async function findLosses(
   { db, row }: PushContext,
   before: ReadonlyMap<string, string>,

@@ -64,8 +64,8 @@ async function findOrderProblems(
 }
 
 /**
- * Returns the problem of the first attachment that has one. The others are not read: a hostile document takes its reader
- * half a minute.
+ * Returns the problem of the first attachment that has one. The others are not read: a hostile
+ * document takes its reader half a minute.
  */
 async function findAttachmentProblems(
   attachments: Json | undefined,
@@ -84,8 +84,9 @@ async function findAttachmentProblems(
 }
 
 /**
- * Returns the problems of an order, or of a change, that the lists of the service show: its locale, its country, and
- * warehouses that do not offer its shipping method. Billing addresses are not compared, because nothing is shipped to them.
+ * Returns the problems of an order, or of a change, that the lists of the service show: its locale,
+ * its country, and warehouses that do not offer its shipping method. Billing addresses are not
+ * compared, because nothing is shipped to them.
  */
 export async function findListProblems(
   order: JsonObject,
@@ -135,7 +136,9 @@ export async function findWarehouseProblems(
     });
 }
 
-/** Provisional ids, which only link the addresses of one request (docs/interface.md, 7.2 Addresses). */
+/**
+ * Provisional ids, which only link the addresses of one request (docs/interface.md, 7.2 Addresses).
+ */
 const deliveryId = 1;
 const billingId = 2;
 const toLink = (type: string, id: number) => ({ data: { id, type } });
@@ -236,7 +239,10 @@ function toItemAttributes({
   };
 }
 
-/** Returns the attributes of an orderAttachment. The member `content` is assumed (docs/assumptions.md). */
+/**
+ * Returns the attributes of an orderAttachment. The member `content` is assumed
+ * (docs/assumptions.md).
+ */
 export function toAttachmentAttributes(
   externalOrderNumber: string,
   { filename, content }: OrderAttachment,
@@ -251,8 +257,9 @@ export function toAttachmentAttributes(
 }
 
 /**
- * Countries that need a house number and a postcode, unless switches name others. "Most other countries" need a
- * postcode, too (docs/interface.md, 15.3 Add order: rules), but it does not say which.
+ * Countries that need a house number and a postcode, unless switches name others. "Most other
+ * countries" need a postcode, too (docs/interface.md, 15.3 Add order: rules), but it does not say
+ * which.
  */
 const defaultCountries: readonly string[] = ['NL', 'BE', 'DE'];
 type AddressRules = Pick<Operation, 'postcodeCountries' | 'houseNumberCountries'>;
@@ -281,8 +288,9 @@ const isEmpty = (value: Json | undefined) =>
   value === undefined || value === null || String(value).trim() === '';
 
 /**
- * Returns a note for an order whose house number the service may not find, because it is in the street but not at its end; null if
- * there is no such doubt (docs/interface.md, 15.3 Add order: rules).
+ * Returns a note for an order whose house number the service may not find, because it is in the
+ * street but not at its end; null if there is no such doubt (docs/interface.md, 15.3 Add order:
+ * rules).
  */
 export function describeAddressDoubt(
   { countryCode, houseNumber, street1 }: OrderPayload['deliveryAddress'],
@@ -293,7 +301,10 @@ export function describeAddressDoubt(
   return 'deliveryAddress.houseNumber is missing and street1 does not end with a number; check the address at the service';
 }
 
-/** Members of the older order operation that v3 lacks (docs/interface.md, 15.2 Add order: fields), with what to do instead. */
+/**
+ * Members of the older order operation that v3 lacks (docs/interface.md, 15.2 Add order: fields),
+ * with what to do instead.
+ */
 const olderMembers = {
   'in v3 it is read-only': ['currency'],
   'name the warehouse by its code, in fulfillFrom': ['warehouseId', 'items.warehouseId'],
@@ -390,7 +401,10 @@ export function toCreateResult(
   };
 }
 
-/** Returns the id of the attachment that went with an order; null if the answer does not show exactly one. */
+/**
+ * Returns the id of the attachment that went with an order; null if the answer does not show
+ * exactly one.
+ */
 function readAttachmentId(order: Resource): number | null {
   const { resources } = findChildren(order, 'orderAttachment', null, new Map());
 

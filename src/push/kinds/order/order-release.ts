@@ -37,8 +37,8 @@ async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pu
 }
 
 /**
- * Checks whether the order is released. If the service refused, an earlier attempt whose answer was lost may have
- * released it, or someone else.
+ * Checks whether the order is released. If the service refused, an earlier attempt whose answer was
+ * lost may have released it, or someone else.
  * @throws WarehouseError `failure`, if the order is still on hold
  */
 async function checkReleased(context: PushContext, failure: WarehouseError): Promise<PushResult> {

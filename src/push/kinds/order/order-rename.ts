@@ -27,8 +27,9 @@ import { changeNumber } from './order-state.ts';
 type OrderRename = z.infer<typeof renamedOrder>;
 
 /**
- * Changes the number of an order (docs/interface.md, 7.1 Fields and 7.7 Update). The reference of the row is the present
- * number. After a lost answer, the order is read by its id, because it has one number or the other.
+ * Changes the number of an order (docs/interface.md, 7.1 Fields and 7.7 Update). The reference of
+ * the row is the present number. After a lost answer, the order is read by its id, because it has
+ * one number or the other.
  */
 export const orderRename = defineKind<OrderRename>({
   name: 'order.rename',
@@ -75,7 +76,8 @@ function toPushResult(
 }
 
 /**
- * Finds the order by its present number. If we know its id, an order that already has the new number is found too.
+ * Finds the order by its present number. If we know its id, an order that already has the new
+ * number is found too.
  * @throws NotFoundError if the service has no order with the present number
  */
 async function findOrderToRename(number: string, context: PushContext): Promise<FoundOrder> {
@@ -111,9 +113,9 @@ interface RenameRow {
 }
 
 /**
- * Looks up renames: reads each order by the id that was stored before the request. A row without a stored id was not
- * sent by this database. Its order is the one that the tables or earlier rows of its lane name; otherwise it is searched
- * by both numbers.
+ * Looks up renames: reads each order by the id that was stored before the request. A row without a
+ * stored id was not sent by this database. Its order is the one that the tables or earlier rows of
+ * its lane name; otherwise it is searched by both numbers.
  */
 async function findRenamedOrders(
   rows: readonly RenameRow[],
@@ -126,7 +128,8 @@ async function findRenamedOrders(
   const found = new Map<number, LookUpResult>();
   let failed: LookUpResult | undefined;
   for (const row of rows) {
-    // If the service does not answer, the other rows are not looked up now. An unreadable answer concerns its order.
+    // If the service does not answer, the other rows are not looked up now. An unreadable answer
+    // concerns its order.
     const seen = failed ?? (await lookUpRow(row, targetIds.get(row.id), context));
     found.set(row.id, seen);
     if (seen.seen === 'no answer' && seen.cause !== undefined && seen.cause.code !== 'undecodable')

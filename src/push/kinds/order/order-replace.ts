@@ -27,10 +27,10 @@ import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';
 import { changeNumber } from './order-state.ts';
 
 /**
- * Replaces an order by another with the same number: renames the present order to a free number, cancels it, and creates
- * the new one only if nothing of the present one is left. Each step is decided by reading the present order by its id,
- * so that a row whose worker was lost, or whose answer was lost, continues with the right step. There are never two
- * orders to ship.
+ * Replaces an order by another with the same number: renames the present order to a free number,
+ * cancels it, and creates the new one only if nothing of the present one is left. Each step is
+ * decided by reading the present order by its id, so that a row whose worker was lost, or whose
+ * answer was lost, continues with the right step. There are never two orders to ship.
  */
 export const orderReplace = defineKind<OrderPayload>({
   ...creationRules,
@@ -52,7 +52,10 @@ export const orderReplace = defineKind<OrderPayload>({
   },
 });
 
-/** Returns the number that the present order gets. It has at most 50 characters, and is the same at each attempt. */
+/**
+ * Returns the number that the present order gets. It has at most 50 characters, and is the same at
+ * each attempt.
+ */
 function makeFormerNumber(number: string, rowId: number): string {
   const suffix = `-R${rowId}`;
   return `${[...number].slice(0, 50 - suffix.length).join('')}${suffix}`;
@@ -99,7 +102,10 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
   };
 }
 
-/** @throws NotFoundError if a shipment of the order exists: its items cannot be cancelled. Nothing was changed. */
+/**
+ * @throws NotFoundError if a shipment of the order exists: its items cannot be cancelled. Nothing
+ * was changed.
+ */
 async function assertNotShipped(
   { order: { id } }: FoundOrder,
   context: PushContext,
@@ -116,8 +122,8 @@ async function assertNotShipped(
 }
 
 /**
- * Gives an order its number back that could not be cancelled whole. The service may refuse that, because an order that is
- * completely fulfilled cannot be changed.
+ * Gives an order its number back that could not be cancelled whole. The service may refuse that,
+ * because an order that is completely fulfilled cannot be changed.
  * @returns the error of the row, which says what is left
  * @throws WarehouseError if it is not known whether the order has its number again
  */
@@ -158,8 +164,8 @@ async function createNew(
 }
 
 /**
- * Looks up rows by reading the order that each replaces. Until that order is renamed and cancelled, nothing was created.
- * After that, the new order is looked up by its number.
+ * Looks up rows by reading the order that each replaces. Until that order is renamed and cancelled,
+ * nothing was created. After that, the new order is looked up by its number.
  */
 async function findReplacements(
   rows: readonly RowToLookUp[],

@@ -35,7 +35,10 @@ const members = [
   'onHold',
   'metadata',
 ] as const;
-/** Members that must not be null (docs/interface.md, 7.1 Fields). If the order does not show them, they are omitted. */
+/**
+ * Members that must not be null (docs/interface.md, 7.1 Fields). If the order does not show them,
+ * they are omitted.
+ */
 const neverNull: ReadonlySet<string> = new Set(['externalOrderNumber', 'locale', 'onHold']);
 /** Members that an empty text erases (docs/interface.md, 7.1 Fields). Null erases the others. */
 const erasedByEmpty: ReadonlySet<string> = new Set([
@@ -45,11 +48,13 @@ const erasedByEmpty: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns the state to send: the order's current values with the change applied. An absent member keeps its value, null
- * is sent as null, and '' erases. Merges metadata member by member. The service refuses a preferred shipping date in
- * the past: if the order has one that the change keeps, null is sent instead, with a note.
+ * Returns the state to send: the order's current values with the change applied. An absent member
+ * keeps its value, null is sent as null, and '' erases. Merges metadata member by member. The
+ * service refuses a preferred shipping date in the past: if the order has one that the change
+ * keeps, null is sent instead, with a note.
  * @param today today by the service's clock, in the client's time zone
- * @param maybeCarriedOut true if an earlier attempt may have been carried out; then its date may have passed since
+ * @param maybeCarriedOut true if an earlier attempt may have been carried out; then its date may
+ *   have passed since
  * @throws PayloadError if the change asks for a date in the past
  */
 export function buildWantedState(
@@ -99,8 +104,8 @@ interface WantedChange {
 }
 
 /**
- * Returns the body of an update (docs/interface.md, 7.7 Update). Relationships that the change does not name are
- * omitted, or sent back as they are if a switch says so.
+ * Returns the body of an update (docs/interface.md, 7.7 Update). Relationships that the change does
+ * not name are omitted, or sent back as they are if a switch says so.
  */
 export function buildUpdate(
   order: Resource,
@@ -119,7 +124,8 @@ export function buildUpdate(
 }
 
 /**
- * Changes the number of an order. Its other members stay, except a preferred shipping date in the past.
+ * Changes the number of an order. Its other members stay, except a preferred shipping date in the
+ * past.
  * @returns the order with its new number, and the note of `buildWantedState`
  * @throws LostMembersError if something else is gone or changed
  */

@@ -28,8 +28,8 @@ const itemsReason =
   'cannot be changed by an update; order_item.cancel cancels a line, and order.replace changes lines and keeps the number';
 
 /**
- * The members that are sent only if `WAREHOUSE_OPERATIONS_FILE` says that the service takes them (docs/assumptions.md).
- * Names and forms are those of order.create.
+ * The members that are sent only if `WAREHOUSE_OPERATIONS_FILE` says that the service takes them
+ * (docs/assumptions.md). Names and forms are those of order.create.
  */
 const takenShape = {
   deliveryAddress: deliveryAddress.optional(),
@@ -78,8 +78,8 @@ const neverTaken = {
 };
 
 /**
- * Changes an order (docs/interface.md, 7.7 Update). Reads the order, applies the change and sends the whole state back,
- * because the service may erase omitted fields.
+ * Changes an order (docs/interface.md, 7.7 Update). Reads the order, applies the change and sends
+ * the whole state back, because the service may erase omitted fields.
  */
 export const orderUpdate = defineKind<OrderChange>({
   name: 'order.update',
@@ -116,7 +116,10 @@ async function findChangeProblems(
     : findListProblems(change, context);
 }
 
-/** @throws PayloadError if the shipping method that the order keeps is not offered in its new warehouse */
+/**
+ * @throws PayloadError if the shipping method that the order keeps is not offered in its new
+ * warehouse
+ */
 async function assertOffered(
   { fulfillFrom = null, ...change }: OrderChange,
   order: OrderRow,
@@ -153,7 +156,10 @@ async function updateOrder(change: OrderChange, context: PushContext): Promise<P
   };
 }
 
-/** Returns the members of the order that a change names. Of its metadata, these are the members that it names. */
+/**
+ * Returns the members of the order that a change names. Of its metadata, these are the members that
+ * it names.
+ */
 function listNamedMembers({ metadata, ...change }: OrderChange): string[] {
   const names = Object.keys(change).map((name) =>
     name.startsWith('shippingMethod')
@@ -191,8 +197,8 @@ async function findTakenProblems(
 }
 
 /**
- * Returns the relationships and the included resources that a change asks for. Relationships that it does not name are
- * omitted.
+ * Returns the relationships and the included resources that a change asks for. Relationships that
+ * it does not name are omitted.
  * @throws PayloadError if a code has no single id
  */
 export async function buildTakenChange(

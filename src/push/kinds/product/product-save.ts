@@ -1,4 +1,7 @@
-/** This folder: kinds that concern a product. Its sku identifies it, so saving it twice changes nothing. */
+/**
+ * This folder: kinds that concern a product. Its sku identifies it, so saving it twice changes
+ * nothing.
+ */
 
 import type { z } from 'zod';
 import { hasCode, rewordRefusal, WarehouseError } from '../../../core/errors.ts';
@@ -12,7 +15,10 @@ import { mayBeNoRoute } from '../../push-outcome.ts';
 
 type Product = z.infer<typeof savedProduct>;
 
-/** Adds a product, or changes the one whose sku is the row's reference (docs/interface.md, 16.3 Rules). */
+/**
+ * Adds a product, or changes the one whose sku is the row's reference (docs/interface.md, 16.3
+ * Rules).
+ */
 export const productSave = defineKind<Product>({
   name: 'product.save',
   schema: savedProduct,
@@ -30,8 +36,8 @@ async function saveProduct(product: Product, context: PushContext): Promise<Push
   try {
     return await sendProduct('oldest.product.add', product, context);
   } catch (error) {
-    // The product may exist although the search does not show it. The words of the refusal are not known, so any refusal
-    // may say that; if the product does not exist, the change is refused too.
+    // The product may exist although the search does not show it. The words of the refusal are not
+    // known, so any refusal may say that; if the product does not exist, the change is refused too.
     if (!isRefusal(error)) throw error;
     return await changeInstead(error, product, context);
   }
@@ -59,8 +65,8 @@ async function changeInstead(
 }
 
 /**
- * Returns true if the service has the product. Any result of the search counts, unless it names another sku, because its
- * form is assumed (docs/assumptions.md).
+ * Returns true if the service has the product. Any result of the search counts, unless it names
+ * another sku, because its form is assumed (docs/assumptions.md).
  */
 async function hasProduct(
   { barcode }: Product,
@@ -70,7 +76,8 @@ async function hasProduct(
     const body = { Sku: row.reference, Barcode: barcode ?? null };
     const found = await warehouse.ask({ operation: 'oldest.product.search', body }, { signal });
     const sku = isObject(found) ? (found.sku ?? found.Sku) : undefined;
-    // A product with the same barcode but another sku is another product. The service may write a sku in another case.
+    // A product with the same barcode but another sku is another product. The service may write a
+    // sku in another case.
     return (
       found !== null &&
       (typeof sku !== 'string' || sku.toLowerCase() === row.reference.toLowerCase())
@@ -86,7 +93,8 @@ async function sendProduct(
   { name, weight, description, encodedImage }: Product,
   context: PushContext,
 ): Promise<PushResult> {
-  // Absent members are omitted and null is sent as null. How the service treats either is not known.
+  // Absent members are omitted and null is sent as null. How the service treats either is not
+  // known.
   const body = {
     Sku: context.row.reference,
     Name: name,

@@ -1,6 +1,6 @@
 /**
- * This folder: kinds that concern a return. An announced return is named by its id, or by a reference that no other
- * one has.
+ * This folder: kinds that concern a return. An announced return is named by its id, or by a
+ * reference that no other one has.
  */
 
 import type { Operation } from '../../../../config/operations.ts';
@@ -47,11 +47,12 @@ export const replacement = 'v3.returnMerchandiseAuthorizations.replace';
 const itemType = 'returnMerchandiseAuthorizationItem';
 
 /**
- * Announces a return or replaces an announcement. Links each line to the shipment item that comes back, to its product
- * and to the return reason (docs/interface.md, 11.5 Rules).
+ * Announces a return or replaces an announcement. Links each line to the shipment item that comes
+ * back, to its product and to the return reason (docs/interface.md, 11.5 Rules).
  * @param id id of the announcement to replace; null for a new one
  * @throws PayloadError if a return reason is not known
- * @throws NotFoundError if the service does not have the shipment, or the shipment does not have an item
+ * @throws NotFoundError if the service does not have the shipment, or the shipment does not have an
+ *   item
  * @throws WarehouseError `undecodable` if the answer cannot be read or describes another return
  */
 export async function announceReturn(
@@ -146,7 +147,10 @@ export function toReturnDocument(
   return place === 'top' ? { data, included } : { data: { ...data, included } };
 }
 
-/** Returns the problems that the schema cannot find: return reasons that are not named once, or are unknown. */
+/**
+ * Returns the problems that the schema cannot find: return reasons that are not named once, or are
+ * unknown.
+ */
 export async function findReturnProblems(
   operation: typeof creation | typeof replacement,
   { items }: JsonObject,
@@ -217,7 +221,8 @@ function readAnnouncement(
 }
 
 /**
- * Returns the id of the announced return: the one that the payload names, else the only one with the row's reference.
+ * Returns the id of the announced return: the one that the payload names, else the only one with
+ * the row's reference.
  * @throws NotFoundError if no announced return, or more than one, has the reference
  */
 export function findAnnouncedId(named: number | null | undefined, { row }: PushContext): number {

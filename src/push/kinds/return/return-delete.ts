@@ -12,8 +12,8 @@ import { findAnnouncedId } from './announcement.ts';
 const operation = 'v3.returnMerchandiseAuthorizations.delete';
 
 /**
- * Removes an announced return with its items (docs/interface.md, 11.4 Operations). If the service does not have it, but
- * our tables do or an earlier attempt may have removed it, the row is done.
+ * Removes an announced return with its items (docs/interface.md, 11.4 Operations). If the service
+ * does not have it, but our tables do or an earlier attempt may have removed it, the row is done.
  */
 export const returnDelete = defineKind<z.infer<typeof deletedReturn>>({
   name: 'return.delete',
@@ -39,7 +39,10 @@ export const returnDelete = defineKind<z.infer<typeof deletedReturn>>({
   },
 });
 
-/** Returns the id from the answer, which is an object with the id as text; null if it cannot be read. */
+/**
+ * Returns the id from the answer, which is an object with the id as text; null if it cannot be
+ * read.
+ */
 function readRemovedId(body: string): number | null {
   try {
     return readId(parseExact(body));

@@ -19,8 +19,9 @@ const methodMember: CodedMember = {
 };
 
 /**
- * Requests a return label for a shipment (docs/interface.md, 15.9 Return label). A repeated request may create, and
- * bill, another label (docs/assumptions.md). Therefore an operator decides, unless the operation is declared repeatable.
+ * Requests a return label for a shipment (docs/interface.md, 15.9 Return label). A repeated request
+ * may create, and bill, another label (docs/assumptions.md). Therefore an operator decides, unless
+ * the operation is declared repeatable.
  */
 export const returnLabelCreate = defineKind<Label>({
   name: 'return_label.create',

@@ -147,7 +147,10 @@ async function markDone(id: number): Promise<void> {
   ]);
 }
 
-/** Makes an order whose answer was lost, and that was refused as taken when it was sent again; the lists lag. */
+/**
+ * Makes an order whose answer was lost, and that was refused as taken when it was sent again; the
+ * lists lag.
+ */
 async function makeTakenOrder(): Promise<number> {
   await sandbox.faults(lostAnswer, lag);
   const id = await insertOrder('SO-1');

@@ -151,7 +151,8 @@ describe('a rename whose outcome is unknown', () => {
     );
     const [order] = await database.query('select id from fulfilment.orders');
     expect(target).toEqual({ target_id: order?.id });
-    // As if the worker were gone: its late answer settles nothing, because another claim number is in the row.
+    // As if the worker were gone: its late answer settles nothing, because another claim number is
+    // in the row.
     await database.query(
       "update fulfilment.outbox set lease_until = now() - interval '1 second' where id = $1",
       [id],
@@ -171,7 +172,10 @@ describe('a rename whose outcome is unknown', () => {
 });
 
 describe('a rename of a restored database that does not know the order', () => {
-  /** Makes a rename as `database accept --as restored` leaves it, in a database that never stored the order. */
+  /**
+   * Makes a rename as `database accept --as restored` leaves it, in a database that never stored
+   * the order.
+   */
   async function insertDoubtedRename(): Promise<number> {
     await createOrder('SO-1');
     await database.query('delete from fulfilment.order_items');

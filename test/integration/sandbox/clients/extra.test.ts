@@ -9,7 +9,10 @@ import {
 } from '../../../helpers/client.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
-/** Tests of the operations that docs/interface.md does not name, but clients of similar services use. */
+/**
+ * Tests of the operations that docs/interface.md does not name, but clients of similar services
+ * use.
+ */
 const sandbox = useSandbox(['default', 'other'], { ...quiet, strict: false });
 const client = useClient(sandbox);
 const strictSandbox = useSandbox(['default'], quiet);

@@ -48,7 +48,9 @@ const post = (
     body: new URLSearchParams(fields),
   });
 
-/** Fills in a form of the page as a browser does, and sends it. Fails if the page has no such form. */
+/**
+ * Fills in a form of the page as a browser does, and sends it. Fails if the page has no such form.
+ */
 async function submit(control: string, fields: Record<string, string>, path = '/') {
   const page = await (await fetch(new URL(path, sandbox.url))).text();
   const forms =

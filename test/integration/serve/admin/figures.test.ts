@@ -10,7 +10,10 @@ import { watchPlans } from '../../../helpers/schema/plans.ts';
 const database = useDatabase();
 const clients = ['a', 'b'];
 
-/** Registers two clients with the job pull-orders, and says that the last roll-up was made this long ago. */
+/**
+ * Registers two clients with the job pull-orders, and says that the last roll-up was made this long
+ * ago.
+ */
 async function setUp(lastRollUp = '1 day'): Promise<void> {
   await registerClients(
     database.db,
@@ -36,7 +39,10 @@ const recordRun = (client: string, ago: string, rows: number) =>
     [client, ago, rows],
   );
 
-/** Records a row that was inserted and then done this long ago, one second later, with the outcomes of its attempts. */
+/**
+ * Records a row that was inserted and then done this long ago, one second later, with the outcomes
+ * of its attempts.
+ */
 async function recordPush(client: string, ago: string, outcomes: readonly string[]): Promise<void> {
   await database.query(
     `with pushed as (

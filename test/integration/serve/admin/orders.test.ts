@@ -9,7 +9,10 @@ const admin = useAdmin(database);
 const clients = ['default', 'other'];
 const path = '/order?client=default&number=SO-1';
 
-/** Stores an order that was sent, shipped, delivered in a parcel and returned; each part an hour after the one before it. */
+/**
+ * Stores an order that was sent, shipped, delivered in a parcel and returned; each part an hour
+ * after the one before it.
+ */
 async function storeOrder(client = 'default', number = 'SO-1'): Promise<void> {
   await registerClients(
     database.db,
