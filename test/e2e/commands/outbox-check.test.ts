@@ -43,11 +43,11 @@ describe('outbox check without a database', () => {
     const { code, output } = await check('order.create', payload, '--reference', 'SO-2');
     expect(code).toBe(1);
     expect(output.split('\n').slice(0, -1).sort()).toEqual([
-      '«colour»: is not a known member and must be removed',
       'currency: exists only in the older order operation, which this program does not call; in v3 it is read-only',
       'externalOrderNumber: must equal the reference of the row, "SO-2"',
       'locale: is missing',
       'orderType: give either orderType (code) or orderTypeId',
+      '«colour»: is not a known member and must be removed',
     ]);
   });
 
