@@ -1,8 +1,8 @@
 /**
- * This folder: how connections to other machines are opened, to the service, to receivers, proxies,
- * Postgres and Redis. A host may have several addresses. Node tries them one after the other, and
- * ends each attempt after 250 ms, so that an address with a longer way is never reached. Here, each
- * address may use the whole time.
+ * Opens connections to other machines: the service, receivers, proxies, Postgres and Redis. A host
+ * may have several addresses. Node tries them one after the other, and ends each attempt after 250
+ * ms, so that an address with a longer way is never reached. Here, each address may use the whole
+ * time.
  */
 
 import dns, { type LookupAddress } from 'node:dns';

@@ -1,7 +1,4 @@
-/**
- * This folder: opens Postgres, Redis and the clients' services. Each function returns what it
- * opened together with a `close`.
- */
+/** Opens Postgres. Each function returns what it opened together with a `close`. */
 
 import { hostname } from 'node:os';
 import type { Config } from '../../config/env.ts';

@@ -1,6 +1,6 @@
 /**
- * This folder: migrations. One process migrates at a time, and a migration never keeps the ERP
- * waiting for longer than a second.
+ * Applies migrations. One process migrates at a time, and a migration never keeps the ERP waiting
+ * for longer than a second.
  */
 
 import { setTimeout as pause } from 'node:timers/promises';

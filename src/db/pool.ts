@@ -1,6 +1,6 @@
 /**
- * This folder: connections to the ERP's Postgres, transactions, locks by name and notifications.
- * Each session has time limits, so a frozen process holds no lock for long.
+ * This room: connections to the ERP's Postgres, transactions, locks by name, notifications and
+ * migrations. Each session has time limits, so a frozen process holds no lock for long.
  */
 
 import { Kysely, type Transaction } from 'kysely';

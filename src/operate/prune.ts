@@ -1,6 +1,6 @@
 /**
- * This folder: the jobs that pull something other than a stream (service lists, stock,
- * track-trace), and retention. Each job commits its result together with its entry in the ledger.
+ * The job of retention: deletes old history, and erases old personal data. Each step commits by
+ * itself.
  */
 
 import { toStopError } from '../core/errors.ts';

@@ -1,7 +1,6 @@
 /**
- * This folder: reconciliation, backfill, refetch and the replay of the quarantine. A row is marked
- * as unlisted only if two complete walks lack it, a read by id does not find it, or an operator
- * accepts that it is missing.
+ * Reconciles, backfills and refetches a stream. A row is marked as unlisted only if two complete
+ * walks lack it, a read by id does not find it, or an operator accepts that it is missing.
  */
 
 import { addDays, daysBetween, isRealDay, toLocalDay, toUtcDay } from '../core/time.ts';

@@ -1,6 +1,6 @@
 /**
- * This folder: the declaration of a stream. Its tables and its decoder follow from the fields of
- * its resources. A resource that cannot be decoded is quarantined alone; the others are stored.
+ * The declaration of a stream. Its tables and its decoder follow from the fields of its resources.
+ * A resource that cannot be decoded is quarantined alone; the others are stored.
  */
 
 import type { OperationName } from '../../config/operations.ts';

@@ -1,6 +1,6 @@
 /**
- * This folder: reads lists of the service page by page, ahead of the database, and resources by id.
- * A walk either reaches the end of its list or fails, so it never skips rows silently.
+ * Reads lists of the service page by page, ahead of the database. A walk either reaches the end of
+ * its list or fails, so it never skips rows silently.
  */
 
 import { createHash } from 'node:crypto';

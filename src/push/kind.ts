@@ -1,7 +1,4 @@
-/**
- * This folder: the declaration of outbox kinds, and the checking, showing and masking of payloads.
- * The whole payload is checked before any request is sent.
- */
+/** The declaration of outbox kinds. The whole payload is checked before any request is sent. */
 
 import { z } from 'zod';
 import type { OperationName, Operations, TakenMember } from '../../config/operations.ts';

@@ -1,6 +1,6 @@
 /**
- * This folder: sends rows of the outbox, settles them, and looks up those with an unknown outcome.
- * A row is sent again only if it was not carried out, or if its kind allows a repetition.
+ * This room: sends rows of the outbox, settles them, and looks up those with an unknown outcome. A
+ * row is sent again only if it was not carried out, or if its kind allows a repetition.
  */
 
 import { awaitsAnswer } from '../service/sql/holds.ts';

@@ -1,6 +1,6 @@
 /**
- * This folder: BullMQ: queues in Postgres or Redis, their schedulers, and the dispatch of due jobs.
- * The queue can be emptied at any time without loss: the tables in Postgres say what is due.
+ * BullMQ: queues in Postgres or Redis. The queue can be emptied at any time without loss: the
+ * tables in Postgres say what is due.
  */
 
 import {

@@ -1,4 +1,4 @@
-/** This folder: queries for status, pages, metrics and doctor. They only read. */
+/** Reads the state of jobs, for status, pages, metrics and doctor. */
 
 import { sql } from 'kysely';
 import type { Database } from '../../db/pool.ts';

@@ -1,8 +1,4 @@
-/**
- * This folder: statements that concern all folders: retention, accepting another account, and
- * secrets. Retention deletes a bounded number of rows per step, and never deletes rows of
- * resources.
- */
+/** Retention: deletes a bounded number of rows per step, and never rows of resources. */
 
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';

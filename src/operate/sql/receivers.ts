@@ -1,7 +1,6 @@
 /**
- * This folder: deliveries to webhooks: their receivers, how events are made from the feed, what is
- * posted next, and how that ended. The order of locks is: event_checkpoint or alert_checks,
- * receivers, deliveries.
+ * The receivers of deliveries. The order of locks is: event_checkpoint or alert_checks, receivers,
+ * deliveries.
  */
 
 import { type Kysely, sql, type Transaction } from 'kysely';

@@ -1,7 +1,4 @@
-/**
- * This folder: SQL for what the streams do not declare: packages, track-trace, stock, lists of
- * settings, authorizations.
- */
+/** Writes the packages of shipments, as the look-up and track-trace show them. */
 
 import { sql, type Transaction } from 'kysely';
 import { maskJson } from '../../core/personal-data.ts';

@@ -1,6 +1,6 @@
 /**
- * This folder: the state that polls keep between two runs: rereads, absences, quarantine and
- * freshness. It is written in the transaction of the page that it results from.
+ * What polls read again: rereads and absences. They are written in the transaction of the page that
+ * they result from.
  */
 
 import { type Kysely, sql } from 'kysely';

@@ -1,6 +1,6 @@
 /**
- * This folder: reconciliations and backfills, with their progress and the number of findings. A
- * rescan that was cut short continues from its last committed page.
+ * Reconciliations and backfills, with their progress and the number of findings. A rescan that was
+ * cut short continues from its last committed page.
  */
 
 import { type Kysely, sql, type Transaction } from 'kysely';

@@ -1,6 +1,6 @@
 /**
- * This folder: the mirror, and the feed of its changes. An unchanged row is not written, and an
- * older reading never overwrites a newer one.
+ * Writes the mirror, and the feed of its changes. An unchanged row is not written, and an older
+ * reading never overwrites a newer one.
  */
 
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';

@@ -1,6 +1,6 @@
 /**
- * This folder: the outbox: claims, settlements, look-ups, push holds and the actions of operators.
- * A row is sent only under a claim, and only a claim that is still held settles it.
+ * Claims rows of the outbox. A row is sent only under a claim, and only a claim that is still held
+ * settles it.
  */
 
 import { type Kysely, type RawBuilder, sql } from 'kysely';

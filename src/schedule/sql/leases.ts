@@ -1,7 +1,4 @@
-/**
- * This folder: rules about which run may start and write: leases, due times, pauses, clients,
- * gates, the ledger and the audit. A run writes only while it holds its lease.
- */
+/** Leases: a run writes only while it holds the lease of its job. */
 
 import { sql, type Transaction } from 'kysely';
 import { LeaseLostError } from '../../core/errors.ts';
