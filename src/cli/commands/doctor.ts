@@ -39,7 +39,12 @@ async function doctorCommand(
     const database = await checkDatabase(db);
     const isUsable = database.every(({ state }) => state !== 'fail');
     const known = isUsable ? await readClients(db) : [];
-    const watched = isUsable ? await countWatchedArticles(db) : null;
+    const watched = isUsable
+      ? await countWatchedArticles(
+          db,
+          config.clients.map(({ key }) => key),
+        )
+      : null;
     const [ofDatabase, queue, clients] = await Promise.all([
       isUsable ? checkUsableDatabase(db, config) : [],
       // The queue in a database that cannot be used needs no check.

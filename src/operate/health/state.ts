@@ -40,7 +40,7 @@ export const readSnapshot = (db: Database) =>
     /** How long the lists of each client's service have lagged. */
     listLags: readListLags(db),
     /** Clients that have articles in stock_watch. */
-    watchedArticles: countWatchedArticles(db),
+    watchedArticles: countWatchedArticles(db, []),
     /** Look-ups of packages that are due, by client. */
     parcelBacklog: readParcelBacklog(db),
     /** Receivers that do not take their business events or alerts. */

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
+import { anyText } from '../../db/values.ts';
 
 /** Facts about the database server, as it reports them. */
 export interface ServerFacts {
@@ -106,13 +107,17 @@ export type WatchedArticles = Awaited<ReturnType<typeof countWatchedArticles>>[n
 /**
  * Counts the watched articles of each client that has any. The ERP may insert articles for any
  * number of names.
+ * @param configured clients that count as known, even if no worker has had them
  */
-export async function countWatchedArticles(db: Kysely<DB>) {
+export async function countWatchedArticles(db: Kysely<DB>, configured: readonly string[]) {
+  const known = sql<
+    string | null
+  >`case when c.client is not null or w.client = ${anyText(configured)} then w.client end`;
   return db
     .selectFrom('sync.watched_articles as w')
     .leftJoin('sync.clients as c', 'c.client', 'w.client')
-    .select(['c.client', sql<number>`count(*)::int`.as('articles')])
-    .groupBy('c.client')
-    .orderBy('c.client', (order) => order.asc().nullsLast())
+    .select([known.as('client'), sql<number>`count(*)::int`.as('articles')])
+    .groupBy(sql`1`)
+    .orderBy(sql`1 nulls last`)
     .execute();
 }

@@ -187,7 +187,7 @@ const brokenSetups: readonly BrokenSetup[] = [
     finds: [
       'warn',
       'stock',
-      /pull-stock is off.* 2 articles are watched/,
+      /default: pull-stock is off.* 2 articles are watched/,
       /set SCHEDULE_PULL_STOCK/,
     ],
   },

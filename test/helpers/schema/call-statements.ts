@@ -191,7 +191,7 @@ async function readReports(db: Database): Promise<void> {
   await diagnosis.readUnusableSchemas(db);
   await diagnosis.readMissingGrants(db);
   await diagnosis.readMissingRoles(db);
-  await diagnosis.countWatchedArticles(db);
+  await diagnosis.countWatchedArticles(db, ['default']);
   await diagnosis.readNotifyQueue(db);
 }
 
