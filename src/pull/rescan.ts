@@ -1,6 +1,7 @@
 /**
- * Reconciles, backfills and refetches a stream. A row is marked as unlisted only if two complete
- * walks lack it, a read by id does not find it, or an operator accepts that it is missing.
+ * Reconciles a stream, backfills it and fetches resources again. A row is marked as unlisted only
+ * if two complete walks lack it, a read by id does not find it, or an operator accepts that it is
+ * missing.
  */
 
 import { addDays, daysBetween, isRealDay, toLocalDay, toUtcDay } from '../core/time.ts';
