@@ -34,7 +34,11 @@ function openRequestBudgets(config: Config, log: Logger) {
     const local = makeLocalQuotas(limit);
     const take = async (wanted: number) => {
       if (config.DATABASE_URL === undefined) return local(wanted);
-      database ??= connectForWriting(toAddress(config), log, 'budgets', 1, takeTimeoutMs);
+      database ??= connectForWriting(toAddress(config), log, {
+        name: 'budgets',
+        max: 1,
+        queryTimeoutMs: takeTimeoutMs,
+      });
       try {
         return await takeRequests(database.db, { identity, perSecond: limit }, wanted);
       } catch (error) {
