@@ -59,7 +59,9 @@ export async function findMissingMigrations<T>(
   files: readonly MigrationFile[],
 ): Promise<readonly MigrationFile[]> {
   const { rows } = await sql<{ name: string }>`
-    select name from sync.migrations order by name`.execute(db);
+    select name
+    from sync.migrations
+    order by name`.execute(db);
 
   const known = new Set(files.map(({ name }) => name));
   const unknown = rows.find(({ name }) => !known.has(name));
