@@ -45,6 +45,7 @@ export async function readSchemaParts<T>(db: Kysely<T>): Promise<string[]> {
     join pg_namespace n on n.oid = c.relnamespace
     where ${ourRelations} and not t.tgisinternal and t.tgenabled <> 'D'
     order by part`.execute(db);
+
   return rows.map(({ part }) => part);
 }
 
@@ -54,6 +55,7 @@ export async function readSchemaDrift<T>(
 ): Promise<{ readonly missing: readonly string[]; readonly unexpected: readonly string[] }> {
   const parts = new Set(await readSchemaParts(db));
   const wanted = new Set<string>(expected);
+
   return {
     missing: expected.filter((part) => !parts.has(part)),
     // Additional indexes and triggers are allowed: operators can add them only to these tables.

@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import { pauses } from '../core/backoff.ts';
 import { type MigrationFile, readKnownMigrations, SchemaError } from './migration-files.ts';
 import { assertPostgresFits, findMissingMigrations } from './schema-fit.ts';
@@ -26,22 +26,25 @@ async function withMigrationLock<T, R>(
     const trx = await db.startTransaction().execute();
     try {
       await sql`set local idle_in_transaction_session_timeout = 0`.execute(trx);
-      const locked = await sql`lock table sync.migration_lock in exclusive mode nowait`
-        .execute(trx)
-        .then(
-          () => true,
-          (error: unknown) => {
-            if (!isLockTimeout(error)) throw error;
-            return false;
-          },
-        );
-      if (locked) return await work();
+      if (await tryLockMigrations(trx)) return await work();
     } finally {
       await trx.rollback().execute();
     }
+
     if (!told) tell('Another process is migrating this database; waiting for it …');
     told = true;
     await pause(pauses.otherMigration.firstMs);
+  }
+}
+
+/** Locks until the transaction ends. Returns false if another process migrates. */
+async function tryLockMigrations<T>(trx: Transaction<T>): Promise<boolean> {
+  try {
+    await sql`lock table sync.migration_lock in exclusive mode nowait`.execute(trx);
+    return true;
+  } catch (error) {
+    if (!isLockTimeout(error)) throw error;
+    return false;
   }
 }
 
@@ -72,26 +75,34 @@ function reportIndexProgress<T>(
   tell: (line: string) => void,
 ): { stop: () => Promise<void> } {
   const ended = new AbortController();
-  const watching = (async () => {
+
+  const report = async () => {
     for (;;) {
       await pause(reportEveryMs, undefined, { signal: ended.signal });
-      const { rows } = await sql<{ line: string }>`
-        select format('%s: %s%s', p.index_relid::regclass, p.phase,
-          case when p.blocks_total > 0 then format(' (%s %%)',
-            100 * p.blocks_done / p.blocks_total) end) as line
-        from pg_stat_progress_create_index p
-        where p.datname = current_database()`.execute(db);
-      for (const { line } of rows) tell(line);
+      for (const line of await readIndexProgress(db)) tell(line);
     }
-  })().catch((error: unknown) => {
+  };
+  const reporting = report().catch((error: unknown) => {
     if (!ended.signal.aborted) tell(`cannot read the progress: ${String(error)}`);
   });
+
   return {
     stop: async () => {
       ended.abort();
-      await watching;
+      await reporting;
     },
   };
+}
+
+/** Describes each index that is being built. */
+async function readIndexProgress<T>(db: Kysely<T>): Promise<string[]> {
+  const { rows } = await sql<{ line: string }>`
+    select format('%s: %s%s', p.index_relid::regclass, p.phase,
+      case when p.blocks_total > 0 then format(' (%s %%)',
+        100 * p.blocks_done / p.blocks_total) end) as line
+    from pg_stat_progress_create_index p
+    where p.datname = current_database()`.execute(db);
+  return rows.map(({ line }) => line);
 }
 
 /** A receiver of progress, one line per call. */
@@ -102,6 +113,7 @@ export type ProgressReporter = (line: string) => void;
  * waits behind it.
  */
 const lockTimeout = '1s';
+
 const maxAttempts = 600;
 
 /**
@@ -127,15 +139,19 @@ export async function migrate<T>(
   const { tell = () => {}, files = await readKnownMigrations() } = how;
   await assertPostgresFits(db);
   await createTables(db);
+
   return withMigrationLock(db, tell, async () => {
     const missing = await findMissingMigrations(db, files);
+
     for (const file of missing) {
-      const startedAt = performance.now();
-      await (file.online
-        ? applyOnline(db, file, version, tell)
-        : applyInTransaction(db, file, version, tell));
-      tell(`${file.name}: done in ${Math.round((performance.now() - startedAt) / 100) / 10} s`);
+      const apply = file.online ? applyOnline : applyInTransaction;
+      const startedAtMs = performance.now();
+      await apply(db, file, version, tell);
+
+      const tenths = Math.round((performance.now() - startedAtMs) / 100);
+      tell(`${file.name}: done in ${tenths / 10} s`);
     }
+
     return missing.map(({ name }) => name);
   });
 }
@@ -151,14 +167,17 @@ async function createTables<T>(db: Kysely<T>): Promise<void> {
           applied_by text not null,
           applied_at timestamptz not null default now()
         )`.execute(db);
+
       // The comment comes with the table: later it would wait for the lock of another migration.
       await sql`
         do $$ begin
           if to_regclass('sync.migration_lock') is null then
             create table sync.migration_lock ();
-            comment on table sync.migration_lock is 'Has no columns. A migration locks it, so that no two run at once';
+            comment on table sync.migration_lock is
+              'Has no columns. A migration locks it, so that no two run at once';
           end if;
         end $$`.execute(db);
+
       return;
     } catch (error) {
       // IF NOT EXISTS still fails if two sessions create at the same moment. The next attempt finds
@@ -191,6 +210,7 @@ async function applyInTransaction<T>(
   tell: ProgressReporter,
 ) {
   tell(`${name} …`);
+
   for (let attempt = 1; ; attempt++)
     try {
       await db.transaction().execute(async (trx) => {
@@ -201,13 +221,16 @@ async function applyInTransaction<T>(
       return;
     } catch (error) {
       if (!isLockTimeout(error)) throw error;
+
       const blockers = await findBlockers(db);
-      const inUse = `${name}: a table that it changes is in use${blockers === '' ? '' : ` by ${blockers}`}`;
+      const users = blockers === '' ? '' : ` by ${blockers}`;
+      const inUse = `${name}: a table that it changes is in use${users}`;
       if (attempt === maxAttempts)
         throw new SchemaError(
           'tables_in_use',
           `${inUse}; this migration was not applied. End those sessions and run migrate again`,
         );
+
       if (attempt % 5 === 1) tell(`${inUse}; trying again`);
       await pause(pauses.tableInUse.firstMs);
     }
@@ -225,9 +248,11 @@ async function applyOnline<T>(
 ) {
   tell(`${name}: builds indexes online; it waits for transactions that began earlier …`);
   const progress = reportIndexProgress(db, (line) => tell(`${name}: ${line}`));
+
   try {
     await db.connection().execute(async (connection) => {
       await sql`set lock_timeout = 0`.execute(connection);
+
       try {
         for (const statement of splitStatements(text)) await sql.raw(statement).execute(connection);
         await recordMigration(connection, name, version);

@@ -12,6 +12,7 @@ const tables = new Map<string, Map<string, ColumnType>>();
 for (const part of parts) {
   const [, table, column, type, notNull] = columnPart.exec(part) ?? [];
   if (table === undefined || column === undefined || type === undefined) continue;
+
   const columns = tables.get(table) ?? new Map<string, ColumnType>();
   tables.set(table, columns.set(column, { type, nullable: notNull === undefined }));
 }

@@ -34,7 +34,10 @@ async function doctorCommand(
   envFile: string | undefined,
 ): Promise<number> {
   const config = readConfig({ database: true, clients: true });
-  const { db, close } = connectDatabase(toAddress(config), silentLogger, 'doctor', 2);
+  const { db, close } = connectDatabase(toAddress(config), silentLogger, {
+    name: 'doctor',
+    max: 2,
+  });
   try {
     const database = await checkDatabase(db);
     const isUsable = database.every(({ state }) => state !== 'fail');

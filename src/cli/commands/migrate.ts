@@ -37,7 +37,11 @@ export async function migrateDatabase(
   operations: Operations = builtIn,
 ): Promise<string[]> {
   // One connection holds the lock, one migrates, and one reads the progress.
-  const { db, close } = connectDatabase(databaseUrl, log, 'migrate', 3, migrationTimeoutMs);
+  const { db, close } = connectDatabase(databaseUrl, log, {
+    name: 'migrate',
+    max: 3,
+    queryTimeoutMs: migrationTimeoutMs,
+  });
   const pool = openQueuePool(databaseUrl, log);
   try {
     const applied = await migrate(db, version, { tell });
@@ -106,7 +110,7 @@ async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = await openLogger(config);
   if (options.sql) {
-    const { db, close } = connectDatabase(toDirectUrl(config), log, 'migrate', 1);
+    const { db, close } = connectDatabase(toDirectUrl(config), log, { name: 'migrate', max: 1 });
     const missing = await readMissingMigrations(db, await readKnownMigrations()).finally(close);
     print(formatMigrations(missing).trimEnd());
     return 0;

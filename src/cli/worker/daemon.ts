@@ -313,13 +313,11 @@ function openAlerter(config: Config, log: Logger, diskFullSince: () => Date | nu
     HTTP_TIMEOUT_MS: timeoutMs,
   } = config;
   if (url === undefined) return { close: async () => undefined };
-  const { db, close } = connectForWriting(
-    toAddress(config),
-    log,
-    'alerts',
-    alertPoolSize,
-    alertQueryMs,
-  );
+  const { db, close } = connectForWriting(toAddress(config), log, {
+    name: 'alerts',
+    max: alertPoolSize,
+    queryTimeoutMs: alertQueryMs,
+  });
   const dispatcher = openDispatcher(config, maxAnswerBytes);
   const webhook = { url, secret, dispatcher, timeoutMs };
   const alerter = new Alerter({ config, db, log, webhook, diskFullSince });
@@ -370,14 +368,12 @@ async function openDeliveries(config: Config, log: Logger): Promise<Part> {
   await using opened = new AsyncDisposableStack();
   const { db } = closeLater(
     opened,
-    connectForWriting(
-      toAddress(config),
-      log,
-      'deliveries',
-      deliveryPoolSize,
-      deliveryQueryMs,
-      true,
-    ),
+    connectForWriting(toAddress(config), log, {
+      name: 'deliveries',
+      max: deliveryPoolSize,
+      queryTimeoutMs: deliveryQueryMs,
+      prepares: true,
+    }),
   );
   const dispatcher = openDispatcher(config, maxAnswerBytes);
   opened.defer(() => dispatcher.destroy());

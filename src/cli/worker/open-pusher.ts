@@ -45,8 +45,12 @@ export interface PushConnections {
 
 /** Opens the connections of a pusher. */
 export const openPushConnections = (databaseUrl: string, log: Logger): PushConnections => ({
-  main: connectForWriting(databaseUrl, log, 'push', pushPoolSize, undefined, true),
-  claims: connectForWriting(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs),
+  main: connectForWriting(databaseUrl, log, { name: 'push', max: pushPoolSize, prepares: true }),
+  claims: connectForWriting(databaseUrl, log, {
+    name: 'claims',
+    max: 1,
+    queryTimeoutMs: heartbeatTimeoutMs,
+  }),
 });
 
 /**

@@ -225,10 +225,11 @@ export class Deliverer {
     const { db, log } = this.#options;
     const { pause } = this.#times;
     const { tries, ageMs, type } = delivery;
-    const end = judgeDelivery(answer, { tries, ageMs }, this.#times, Math.random(), pause);
+    const attempt = { answer, tries, ageMs, random: Math.random() };
+    const end = judgeDelivery(attempt, this.#times, pause);
     const failure = answer.kind === 'taken' ? null : answer;
     await settleAttempt(db, { receiver: name, delivery, end, failure }, (state) =>
-      judgeReceiver(state, answer, tries, Math.random(), pause),
+      judgeReceiver(state, attempt, pause),
     );
     if (failure === null) return;
     const { code, error } = failure;

@@ -31,7 +31,8 @@ export const isHeld = (health: CurrentHealth): boolean =>
   awaitsAnswer(health) || health.untilInMs > 0;
 
 /** SQL: true if a row `h` of sync.push_holds keeps all its outbox rows from being sent. */
-export const holds = sql`(h.kind = '' and h.send_window is null or h.until > statement_timestamp())`;
+export const holds = sql`
+  (h.kind = '' and h.send_window is null or h.until > statement_timestamp())`;
 
 /** Returns true if no rows may be sent at present, or only as many as a send window allows. */
 export const isRestricted = (health: StoredHealth): boolean =>
@@ -77,6 +78,7 @@ export function noteEvidence(
   return inTransaction(db, async (trx) => {
     const isBad = evidence.seen !== 'success' && evidence.seen !== 'answered';
     if (isBad) await lockHealth(trx, { client, kind });
+
     const stored =
       (await selectHealth(trx)
         .where('client', '=', client)
@@ -84,10 +86,12 @@ export function noteEvidence(
         .forUpdate()
         .executeTakeFirst()) ?? null;
     const former = stored?.reason === '' ? null : stored;
+
     const { health, holdMs } = judgeHealth(former, evidence, {
       isHeld: former !== null && isHeld(former),
       isAnswer,
     });
+
     if (health === null) {
       if (stored !== null)
         await trx
@@ -96,7 +100,8 @@ export function noteEvidence(
           .where('kind', '=', kind)
           .execute();
     } else if (health !== former || holdMs !== null)
-      await storeHealth(trx, { client, kind }, former, health, holdMs);
+      await storeHealth(trx, { client, kind }, former, { ...health, holdMs });
+
     return { health, heldMs: holdMs !== null && holdMs > 0 && health !== null ? holdMs : null };
   });
 }
@@ -114,18 +119,19 @@ async function storeHealth(
   trx: Kysely<DB>,
   { client, kind }: HealthScope,
   former: Health | null,
-  { code, reason, failures, sendWindow }: Health,
-  holdMs: number | null,
+  { code, reason, failures, sendWindow, holdMs }: Health & { readonly holdMs: number | null },
 ): Promise<void> {
   const until = sql<Date>`clock_timestamp() + make_interval(secs => ${(holdMs ?? 0) / 1_000})`;
   // A later answer of the service can extend the hold that it asked for, never shorten it.
   const later = code === 'retry_after' ? sql<Date>`greatest(until, ${until})` : until;
+
   // Refused credentials have another cause than an outage, and so has an outage after rows were
   // done.
   const isOther =
     former !== null && (former.code === 'credentials_refused') !== (code === 'credentials_refused');
   const isNew = isOther || (sendWindow === null && (former?.sendWindow ?? 1) > 1);
   const since = isNew ? { since: sql<Date>`clock_timestamp()` } : {};
+
   await trx
     .updateTable('sync.push_holds')
     .set({
