@@ -88,7 +88,7 @@ export async function storeAlertChecks(
     scopes: readonly string[],
     open: readonly StoredAlert[],
     now: Date,
-    room: typeof bounds,
+    capacity: typeof bounds,
   ) => AlertChanges,
 ): Promise<AlertChanges> {
   return db.transaction().execute(async (trx) => {
@@ -97,13 +97,13 @@ export async function storeAlertChecks(
 
     const open = await readOpenAlerts(trx, valid);
     const used = await countAlerts(trx);
-    const room = {
+    const capacity = {
       ...bounds,
       alerts: bounds.alerts - used.alerts,
       posts: bounds.posts - used.posts,
     };
 
-    const changes = decide(valid, open, used.now, room);
+    const changes = decide(valid, open, used.now, capacity);
     await writeChanges(trx, changes);
     return changes;
   });
