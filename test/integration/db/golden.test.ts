@@ -62,11 +62,11 @@ test('the fields of each stream are the columns of its tables', async () => {
   }
 });
 
-test('every table and column of schema fulfilment has a comment', async () => {
+test('every table, view and column of schema fulfilment has a comment', async () => {
   const uncommented = await database.query(`
     select c.relname, a.attname from pg_class c join pg_namespace n on n.oid = c.relnamespace
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-    where n.nspname = 'fulfilment' and c.relkind = 'r'
+    where n.nspname = 'fulfilment' and c.relkind in ('r', 'v')
       and (col_description(c.oid, a.attnum) is null or obj_description(c.oid) is null)`);
   expect(uncommented).toEqual([]);
 });
