@@ -5,6 +5,8 @@ comment on schema fulfilment is 'What the ERP reads: the resources of the wareho
 comment on schema sync is 'State of fulfilment-sync itself; not for the ERP';
 comment on table sync.migrations is 'Migrations that were applied. Code refuses to work with a migration that it does not know';
 comment on column sync.migrations.applied_by is 'Version that applied it';
+comment on table sync.schema_parts is
+  'Columns, constraints, indexes, functions and triggers that migrations made. Doctor compares them';
 
 -- Roles of the ERP. If the migrating role may not create them, an administrator creates them before the migration.
 do $$

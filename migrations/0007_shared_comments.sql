@@ -1,5 +1,5 @@
--- Comments of columns that mean the same in several tables and views of schema fulfilment. A column that has a comment of its
--- own keeps it.
+-- Comments of columns that mean the same in several tables and views of schema fulfilment. A column
+-- that has a comment of its own keeps it.
 do $$
 declare
   found record;

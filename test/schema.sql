@@ -854,6 +854,9 @@ create table sync.runs (
   error text,
   warnings text[] not null default '{}'::text[],
 ) with (fillfactor=70); -- Runs that wrote something or failed. Other runs are only counted in sync.jobs
+create table sync.schema_parts (
+  part text not null,
+); -- Columns, constraints, indexes, functions and triggers that migrations made. Doctor compares them
 create table sync.service_products (
   client text not null,
   sku text not null,
@@ -1023,6 +1026,7 @@ alter table sync.runs add constraint runs_check1 CHECK (((status = 'failed'::tex
 alter table sync.runs add constraint runs_pkey PRIMARY KEY (id);
 alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text, 'abandoned'::text])));
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
+alter table sync.schema_parts add constraint schema_parts_pkey PRIMARY KEY (part);
 alter table sync.service_products add constraint service_products_pkey PRIMARY KEY (client, sku);
 alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
 alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY KEY (client, sku);

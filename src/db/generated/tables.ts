@@ -3367,6 +3367,10 @@ export interface SyncRuns {
   worker: string;
 }
 
+export interface SyncSchemaParts {
+  part: string;
+}
+
 export interface SyncServiceProducts {
   client: string;
   is_pattern: boolean;
@@ -3498,6 +3502,7 @@ export interface DB {
   "sync.rescanned_changes": SyncRescannedChanges;
   "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
+  "sync.schema_parts": SyncSchemaParts;
   "sync.service_products": SyncServiceProducts;
   "sync.settings_reads": SyncSettingsReads;
   "sync.tracked_parcels": SyncTrackedParcels;
