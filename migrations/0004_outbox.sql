@@ -109,7 +109,6 @@ comment on column fulfilment.outbox.next_attempt_at is
 comment on column fulfilment.outbox.lease_until is 'While sending: when another worker may take the row over';
 comment on column fulfilment.outbox.last_error is 'Why the row is not done, as text';
 comment on column fulfilment.outbox.result is 'Answer of the service; docs/outbox.md lists its members by kind';
-comment on column fulfilment.outbox.created_at is 'When it was inserted';
 comment on column fulfilment.outbox.finished_at is 'When it became done, dead or cancelled';
 comment on column fulfilment.outbox.not_before is
   'The row is not sent before this time, within 100 years; the writer may set it. Later rows of its lane wait for it';
@@ -183,12 +182,8 @@ create table sync.api_keys (
 );
 create index api_keys_by_time on sync.api_keys (created_at);
 comment on table sync.api_keys is 'Idempotency keys of requests that inserted outbox rows through the API, kept for 7 days';
-comment on column sync.api_keys.client is 'Client key';
-comment on column sync.api_keys.token is 'Name of the token';
-comment on column sync.api_keys.key is 'Idempotency key';
 comment on column sync.api_keys.body_hash is 'SHA-256 of the body, as hexadecimal digits';
 comment on column sync.api_keys.ids is 'Rows of fulfilment.outbox, in the order of the body';
-comment on column sync.api_keys.created_at is 'When the rows were inserted';
 
 create function sync.notify_outbox() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -210,9 +205,6 @@ create table sync.outbox_outcomes (
   changed_columns text[] not null
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 comment on table sync.outbox_outcomes is 'Outcomes of outbox rows that are not in the feed yet. A worker enters them within seconds';
-comment on column sync.outbox_outcomes.id is 'Order of the outcomes';
-comment on column sync.outbox_outcomes.client is 'Client key';
-comment on column sync.outbox_outcomes.outbox_id is 'Row of fulfilment.outbox';
 comment on column sync.outbox_outcomes.changed_columns is 'status, and which of attempts, last_error, result and finished_at changed with it';
 
 create function sync.note_outcome() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -247,17 +239,10 @@ create table sync.outbox_attempts (
 );
 create index outbox_attempts_by_row on sync.outbox_attempts (outbox_id, id);
 comment on table sync.outbox_attempts is 'History of outbox rows: every attempt, every look-up, and what operators did';
-comment on column sync.outbox_attempts.id is 'Order of the history';
-comment on column sync.outbox_attempts.outbox_id is 'Row of fulfilment.outbox';
 comment on column sync.outbox_attempts.step is
   'sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator';
-comment on column sync.outbox_attempts.by is 'Worker, or database user';
-comment on column sync.outbox_attempts.claim_no is 'Claim it belongs to';
-comment on column sync.outbox_attempts.at is 'When it was recorded';
 comment on column sync.outbox_attempts.duration_ms is 'Milliseconds from the claim to the outcome';
 comment on column sync.outbox_attempts.became is 'Status that the row got';
-comment on column sync.outbox_attempts.error_code is 'Stable code of the failure';
-comment on column sync.outbox_attempts.error is 'The error, as text';
 
 -- The order that a row is about. After a lost answer, a renamed order can be found only by its id: it has the former or the new
 -- number. A row that is sent again must know what the order had before: the lost attempt may have erased something.
@@ -269,7 +254,6 @@ create table sync.outbox_targets (
 create index outbox_targets_by_order on sync.outbox_targets (target_id);
 comment on table sync.outbox_targets is
   'Orders that order.update, order.rename and order.replace rows were sent for, stored before the request';
-comment on column sync.outbox_targets.outbox_id is 'The row';
 comment on column sync.outbox_targets.present is 'Names of the members that the order had before the first request; no values';
 comment on column sync.outbox_targets.target_id is 'Id of the order at the service';
 
@@ -280,8 +264,6 @@ create table sync.outbox_waits (
 );
 create index outbox_waits_by_product on sync.outbox_waits (waits_for);
 comment on table sync.outbox_waits is 'Orders that wait for a product.save row of one of their skus';
-comment on column sync.outbox_waits.outbox_id is 'The order.create row';
-comment on column sync.outbox_waits.waits_for is 'The product.save row';
 
 create function sync.release_product_waiters() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -316,9 +298,6 @@ create table sync.list_lags (
 );
 comment on table sync.list_lags is
   'How long lists of orders lag: from an attempt that was carried out until a list showed its order, if a look-up had missed it before';
-comment on column sync.list_lags.client is 'Client key';
-comment on column sync.list_lags.longest_ms is 'The longest time so far, in milliseconds';
-comment on column sync.list_lags.longest_at is 'When it was measured';
 comment on column sync.list_lags.exceeded_at is
   'When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never';
 
@@ -335,10 +314,8 @@ create table sync.push_holds (
 ) with (fillfactor = 50);
 comment on table sync.push_holds is
   'Health of clients and of their kinds, for all workers: held, limited to some rows at a time, or with failed rows';
-comment on column sync.push_holds.client is 'Client key';
 comment on column sync.push_holds.kind is 'Kind; empty for the whole client';
 comment on column sync.push_holds.code is 'breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked';
-comment on column sync.push_holds.reason is 'The reason, as text';
 comment on column sync.push_holds.since is 'When the first of these failures came';
 comment on column sync.push_holds.until is 'When the hold ends, or when the service is asked whether it is over';
 comment on column sync.push_holds.failures is 'Distinct rows (for a client: questions) that failed since one was successful';
@@ -355,11 +332,6 @@ create table sync.proven_kinds (
 );
 comment on table sync.proven_kinds is
   'Kinds that the service has carried out before, with method and path. A 403 of such a kind does not mean a wrong path';
-comment on column sync.proven_kinds.client is 'Client key';
-comment on column sync.proven_kinds.kind is 'Kind';
-comment on column sync.proven_kinds.method is 'HTTP method';
-comment on column sync.proven_kinds.path is 'Path below the base URL';
-comment on column sync.proven_kinds.proven_at is 'When it was recorded';
 
 create table sync.push_database (
   only_row boolean primary key default true check (only_row),
@@ -370,12 +342,9 @@ create table sync.push_database (
   changed_at timestamptz
 );
 comment on table sync.push_database is 'The database that pushes are sent from; one row';
-comment on column sync.push_database.only_row is 'Always true: there is one row';
 comment on column sync.push_database.mark is 'Identity of the database (sync.database_mark) that pushes are sent from';
 comment on column sync.push_database.accepted_as is
   'first (the first one), failover (accepted by the workers themselves), moved, restored or copy (nothing is sent from a copy)';
-comment on column sync.push_database.accepted_at is 'When it was accepted';
-comment on column sync.push_database.accepted_by is 'Worker or person who accepted it';
 comment on column sync.push_database.changed_at is
   'When a worker first found that this database is not the accepted one; null if it is';
 
@@ -385,7 +354,6 @@ create table sync.push_workers (
   confirmed_mark text
 ) with (fillfactor = 50);
 comment on table sync.push_workers is 'Workers that push, and what each of them confirms after a failover';
-comment on column sync.push_workers.worker is 'Worker';
 comment on column sync.push_workers.seen_at is 'Last sign of life, written every 30 seconds while rows may be sent';
 comment on column sync.push_workers.confirmed_mark is
   'After a failover: identity of the database in which the worker found everything that it had sent';
@@ -469,13 +437,11 @@ cross join (select sync.push_database_hold() as reason offset 0) d
 where o.status in ('pending', 'sending', 'unknown', 'dead');
 comment on view fulfilment.outbox_open is 'Rows of the outbox that are not done or cancelled, and what each row waits for';
 comment on column fulfilment.outbox_open.id is 'Row of fulfilment.outbox';
-comment on column fulfilment.outbox_open.client is 'Client key';
 comment on column fulfilment.outbox_open.kind is 'What the row asks for';
 comment on column fulfilment.outbox_open.reference is 'Reference of the row';
 comment on column fulfilment.outbox_open.status is 'pending, sending, unknown or dead';
 comment on column fulfilment.outbox_open.attempts is 'Number of sends; look-ups and checks before a send do not count';
 comment on column fulfilment.outbox_open.next_attempt_at is 'When it is tried or looked up next';
-comment on column fulfilment.outbox_open.created_at is 'When it was inserted';
 comment on column fulfilment.outbox_open.waits_for is
   'Row that comes first: of the same lane, or the product.save of one of its skus; null if there is none';
 comment on column fulfilment.outbox_open.because is 'Why the row is not done, as text';
@@ -532,8 +498,6 @@ create table sync.outbox_kinds (
   schema jsonb not null
 );
 comment on table sync.outbox_kinds is 'JSON Schema of each kind''s payload, written by migrate';
-comment on column sync.outbox_kinds.kind is 'Kind';
-comment on column sync.outbox_kinds.schema is 'JSON Schema of its payload';
 
 create function fulfilment.outbox_schema(kind text) returns jsonb
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -782,7 +746,6 @@ create index documents_by_reference on fulfilment.documents (client, reference);
 comment on table fulfilment.documents is
   'Return labels and order attachments that the service made for outbox rows; kept until an operator deletes them; personal data';
 comment on column fulfilment.documents.id is 'Id of the outbox row that asked for it';
-comment on column fulfilment.documents.client is 'Client key';
 comment on column fulfilment.documents.kind is 'return_label or order_attachment';
 comment on column fulfilment.documents.reference is 'Reference of the outbox row: your order number';
 comment on column fulfilment.documents.order_id is 'Order, if it was known here';
@@ -1015,18 +978,11 @@ left join lateral (
 ) b on true;
 comment on view fulfilment.order_overview is
   'Orders at the service, one row each: state, pieces without service products, parcels, problems. order_state also knows orders that are not there yet';
-comment on column fulfilment.order_overview.client is 'Client key';
-comment on column fulfilment.order_overview.order_id is 'Order';
-comment on column fulfilment.order_overview.external_order_number is 'Your order number';
-comment on column fulfilment.order_overview.ordered_on is 'Day of the order';
 comment on column fulfilment.order_overview.preferred_shipping_date is 'Day before which it is not to be shipped';
 comment on column fulfilment.order_overview.state is
   'accepted, check_address, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)';
 comment on column fulfilment.order_overview.email is 'Consumer''s address (personal data); compare lower(email), which has an index';
-comment on column fulfilment.order_overview.order_type is 'Code of the order type';
-comment on column fulfilment.order_overview.order_type_name is 'Its name';
 comment on column fulfilment.order_overview.shipping_method is 'Code of the shipping method that was asked for, main or nested';
-comment on column fulfilment.order_overview.shipping_method_name is 'Its name';
 comment on column fulfilment.order_overview.ordered is 'Pieces that were ordered first';
 comment on column fulfilment.order_overview.cancelled is 'Pieces of them that were cancelled';
 comment on column fulfilment.order_overview.shipped is 'Pieces that a carrier took';
@@ -1040,7 +996,6 @@ comment on column fulfilment.order_overview.problem_code is
   'The first problem in one word: warehouse_error, parcel_exception, row_dead, row_unknown, row_waiting, on_hold, check_address, not_due, no_lines, back_order, not_picked, not_shipped or over_shipped';
 comment on column fulfilment.order_overview.problem is
   'All its problems in words; null if there is none. An order that is not shipped two days after it was ordered has at least one';
-comment on column fulfilment.order_overview.unlisted_since is 'Since when the service no longer knows the order';
 comment on column fulfilment.order_overview.tracking_state is
   'on_its_way: a package of it is on the track-trace list; ended: all its packages so far have left the list, so they are delivered, at a pick-up point, or returned to the sender; null: there is none, or one was never listed';
 comment on column fulfilment.order_overview.tracking_since is
@@ -1328,8 +1283,6 @@ join fulfilment.orders o on o.client = r.client and o.id = r.order_id
 group by r.client, r.sku;
 comment on view fulfilment.service_product_candidates is
   'Articles that seem to be service products: insert those that are into service_products. It reads all orders';
-comment on column fulfilment.service_product_candidates.client is 'Client key';
-comment on column fulfilment.service_product_candidates.sku is 'Article';
 comment on column fulfilment.service_product_candidates.reason is 'What the tables show of it';
 comment on column fulfilment.service_product_candidates.external_order_number is 'Number of an order that shows it';
 

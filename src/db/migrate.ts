@@ -6,6 +6,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { pauses } from '../core/backoff.ts';
+import { recordSchemaParts } from './drift.ts';
 import { type MigrationFile, readKnownMigrations, SchemaError } from './migration-files.ts';
 import { assertPostgresFits, findMissingMigrations } from './schema-fit.ts';
 import { pinnedSettings } from './session-settings.ts';
@@ -156,7 +157,7 @@ export async function migrate<T>(
   });
 }
 
-/** Creates the record of migrations, and the table that a migration locks. */
+/** Creates the records of migrations and of what they made, and the table that they lock. */
 async function createTables<T>(db: Kysely<T>): Promise<void> {
   for (let attempt = 1; ; attempt++)
     try {
@@ -167,6 +168,7 @@ async function createTables<T>(db: Kysely<T>): Promise<void> {
           applied_by text not null,
           applied_at timestamptz not null default now()
         )`.execute(db);
+      await sql`create table if not exists sync.schema_parts (part text primary key)`.execute(db);
 
       // The comment comes with the table: later it would wait for the lock of another migration.
       await sql`
@@ -215,7 +217,7 @@ async function applyInTransaction<T>(
     try {
       await db.transaction().execute(async (trx) => {
         await sql`select set_config('lock_timeout', ${lockTimeout}, true)`.execute(trx);
-        await sql.raw(text).execute(trx);
+        await recordSchemaParts(trx, () => sql.raw(text).execute(trx));
         await recordMigration(trx, name, version);
       });
       return;
@@ -254,7 +256,8 @@ async function applyOnline<T>(
       await sql`set lock_timeout = 0`.execute(connection);
 
       try {
-        for (const statement of splitStatements(text)) await sql.raw(statement).execute(connection);
+        for (const statement of splitStatements(text))
+          await recordSchemaParts(connection, () => sql.raw(statement).execute(connection));
         await recordMigration(connection, name, version);
       } finally {
         await sql.raw(`set lock_timeout = ${pinnedSettings.lock_timeout}`).execute(connection);

@@ -99,7 +99,8 @@ export function formatMigrations(files: readonly MigrationFile[]): string {
   });
   return [
     `-- What migrate of version ${version} would run. Nothing was changed. Run migrate, not this text: migrate also records`,
-    '-- each migration in sync.migrations, stores the rules of payloads, and creates or upgrades the schema of the queue (bullmq).',
+    '-- each migration in sync.migrations and what it made in sync.schema_parts, stores the rules of payloads, and',
+    '-- creates or upgrades the schema of the queue (bullmq).',
     '',
     ...parts,
   ].join('\n');
