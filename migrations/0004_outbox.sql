@@ -257,19 +257,45 @@ comment on table sync.outbox_targets is
 comment on column sync.outbox_targets.present is 'Names of the members that the order had before the first request; no values';
 comment on column sync.outbox_targets.target_id is 'Id of the order at the service';
 
--- An order waits for the products that it names.
+-- What the program's kinds need, for functions, triggers and claims. It stands once, in src/push/kinds.
+create table sync.outbox_kinds (
+  kind text primary key,
+  schema jsonb not null,
+  lingers boolean not null,
+  overtaken_by text[] not null,
+  waits_for jsonb,
+  document jsonb
+);
+comment on table sync.outbox_kinds is 'What the database has to know of each kind, written by migrate';
+comment on column sync.outbox_kinds.kind is 'Kind';
+comment on column sync.outbox_kinds.schema is 'JSON Schema of its payload';
+comment on column sync.outbox_kinds.lingers is
+  'True if a row with unknown outcome is sent again: its first attempt may still take effect, so rows behind it wait';
+comment on column sync.outbox_kinds.overtaken_by is
+  'Kinds that are sent although an earlier row of this kind in their lane is dead, or unknown and for a person to decide';
+comment on column sync.outbox_kinds.waits_for is
+  'Rows of another kind (kind, family) that must be done first: member is their reference, in each entry of list in the payload';
+comment on column sync.outbox_kinds.document is
+  'Document that a row makes: kind as in fulfilment.documents, and path in the payload; empty: the row is about nothing else';
+
+-- A row waits for rows of another kind that its payload names, such as an order for its products.
 create table sync.outbox_waits (
   outbox_id bigint primary key references fulfilment.outbox (id) on delete cascade,
   waits_for bigint not null
 );
-create index outbox_waits_by_product on sync.outbox_waits (waits_for);
-comment on table sync.outbox_waits is 'Orders that wait for a product.save row of one of their skus';
+create index outbox_waits_by_first on sync.outbox_waits (waits_for);
+comment on table sync.outbox_waits is 'Rows that wait for a row of another kind (sync.outbox_kinds.waits_for)';
+comment on column sync.outbox_waits.outbox_id is 'The row that waits';
+comment on column sync.outbox_waits.waits_for is 'The row that comes first';
 
-create function sync.release_product_waiters() returns trigger
+create function sync.release_waiters() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   freed bigint[];
 begin
+  if not exists (select from sync.outbox_waits v where v.waits_for = new.id) then
+    return null;
+  end if;
   -- Rows that somebody has locked are looked at again by themselves, soon.
   with free as materialized (
     select o.id from fulfilment.outbox o
@@ -286,9 +312,9 @@ begin
   return null;
 end
 $$;
-create trigger outbox_product_through after update of status on fulfilment.outbox for each row
-  when (new.kind = 'product.save' and old.status is distinct from new.status and new.status in ('done', 'dead', 'cancelled'))
-  execute function sync.release_product_waiters();
+create trigger outbox_waiters after update of status on fulfilment.outbox for each row
+  when (old.status is distinct from new.status and new.status in ('done', 'dead', 'cancelled'))
+  execute function sync.release_waiters();
 
 create table sync.list_lags (
   client text primary key,
@@ -379,19 +405,6 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
 $$;
 comment on function sync.push_database_hold is 'Returns why nothing is sent from this database; null: it may be sent';
 
--- A failed attachment blocks only the rows of its lane that need it: a document must not be missing when the order is released
--- (order.release, or order.update with onHold), it names the order by its number (order.rename), and it belongs to the order
--- (order.create).
-create function sync.is_failed_attachment(kind text, status text, next_attempt_at timestamptz) returns boolean
-language sql immutable begin atomic
-  select kind = 'order_attachment.create' and (status = 'dead' or status = 'unknown' and next_attempt_at is null);
-end;
-comment on function sync.is_failed_attachment is 'Returns true if a row is an attachment that waits for a person';
-create function sync.needs_attachments(kind text) returns boolean language sql immutable begin atomic
-  select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel');
-end;
-comment on function sync.needs_attachments is 'Returns true if rows of this kind wait for failed attachments of their lane';
-
 create view fulfilment.outbox_open as
 select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at, o.created_at,
   coalesce(b.id, w.id) as waits_for,
@@ -405,8 +418,8 @@ select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt
     when o.status = 'pending' and h.reason is not null then h.reason
     when o.status = 'pending' and o.not_before > now() then
       'it is not to be sent before ' || sync.format_time(o.not_before)
-    when o.status = 'pending' and w.id is not null then format('row %s (product.save of %s) comes first and is %s%s', w.id,
-      w.reference, w.status, coalesce(': ' || w.last_error, ''))
+    when o.status = 'pending' and w.id is not null then format('row %s (%s of %s) comes first and is %s%s', w.id,
+      w.kind, w.reference, w.status, coalesce(': ' || w.last_error, ''))
     else o.last_error
   end as because
 from fulfilment.outbox o
@@ -415,7 +428,8 @@ left join lateral (
   where l.client = o.client and l.family = o.family and l.reference = o.reference
     and (l.id < o.id and l.status in ('pending', 'sending', 'unknown', 'dead')
          or l.id > o.id and o.status = 'pending' and l.status in ('sending', 'unknown'))
-    and (sync.needs_attachments(o.kind) or not sync.is_failed_attachment(l.kind, l.status, l.next_attempt_at))
+    and not ((l.status = 'dead' or l.status = 'unknown' and l.next_attempt_at is null) and exists (
+      select from sync.outbox_kinds n where n.kind = l.kind and o.kind = any(n.overtaken_by)))
   order by l.id limit 1
 ) b on true
 left join lateral (
@@ -427,7 +441,7 @@ left join lateral (
   order by p.kind limit 1
 ) h on true
 left join lateral (
-  select l.id, l.reference, l.status, l.last_error from sync.outbox_waits v join fulfilment.outbox l on l.id = v.waits_for
+  select l.id, l.kind, l.reference, l.status, l.last_error from sync.outbox_waits v join fulfilment.outbox l on l.id = v.waits_for
   where v.outbox_id = o.id and l.status in ('pending', 'sending', 'unknown')
 ) w on true
 left join sync.clients k on k.client = o.client
@@ -443,7 +457,7 @@ comment on column fulfilment.outbox_open.status is 'pending, sending, unknown or
 comment on column fulfilment.outbox_open.attempts is 'Number of sends; look-ups and checks before a send do not count';
 comment on column fulfilment.outbox_open.next_attempt_at is 'When it is tried or looked up next';
 comment on column fulfilment.outbox_open.waits_for is
-  'Row that comes first: of the same lane, or the product.save of one of its skus; null if there is none';
+  'Row that comes first: of the same lane, or of another kind, such as the product.save of one of its skus; null: none';
 comment on column fulfilment.outbox_open.because is 'Why the row is not done, as text';
 
 create function fulfilment.outbox_replace(id bigint, payload jsonb) returns fulfilment.outbox
@@ -493,12 +507,6 @@ end
 $$;
 comment on function fulfilment.outbox_cancel is 'Cancels a pending or dead row for good, which frees its lane';
 
-create table sync.outbox_kinds (
-  kind text primary key,
-  schema jsonb not null
-);
-comment on table sync.outbox_kinds is 'JSON Schema of each kind''s payload, written by migrate';
-
 create function fulfilment.outbox_schema(kind text) returns jsonb
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -512,213 +520,6 @@ begin
 end
 $$;
 comment on function fulfilment.outbox_schema is 'Returns the JSON Schema of the payload of a kind';
-
--- Compares a value with a JSON Schema of sync.outbox_kinds. It goes as deep as the schema, not as deep as the value, and stops
--- after the first problems of a list, so that a hostile payload costs little. It knows the keywords type, anyOf, const, enum,
--- properties, required, additionalProperties, items and the limits; workers check patterns. Codes are compared with the list of
--- the client that x-list names; if the rule has a pattern, only if all codes of the list match it. A member with x-or needs a
--- value, or else the member that x-or names. A member with x-rate is from 0 to 1.
-create function sync.find_payload_problems(rule jsonb, given jsonb, place text, of_client text)
-returns table (path text, problem text) language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  max_entries constant integer := 5000;
-  max_problems constant integer := 100;
-  given_type text := jsonb_typeof(given);
-  member_of text := case when place = 'payload' then '' else place || '.' end;
-  branches jsonb[];
-  types text[];
-  branch jsonb;
-  part record;
-  found_now bigint;
-  found_before bigint := 0;
-begin
-  if rule ? 'x-list' and given_type = 'string' then
-    return query
-      select place, format('there is no code %s (known codes: %s)', left(given #>> '{}', 100),
-        left(string_agg(distinct nullif(o.code, ''), ', '), 1000))
-      from fulfilment.setting_options o
-      where o.client = of_client and o.list = rule ->> 'x-list' and o.removed_at is null
-      having count(*) > 0 and bool_and(o.code is distinct from given #>> '{}')
-        and (not rule ? 'pattern' or bool_and(coalesce(o.code ~ (rule ->> 'pattern'), false)));
-  end if;
-  if rule ? 'x-rate' and (case
-      when given_type = 'number' then given::numeric not between 0 and 1
-      when given_type = 'string' and given #>> '{}' ~ '^-?[0-9]{1,18}([.][0-9]{1,30})?$'
-        then (given #>> '{}')::numeric not between 0 and 1
-      else false end) then
-    return query select place, 'must be a rate from 0 to 1, such as 0.21 for 21 %';
-    return;
-  end if;
-  if rule ? 'anyOf' then
-    if given_type = 'null' and (rule -> 'anyOf') @> '[{"type": "null"}]' then
-      return;
-    end if;
-    branches := array(select b from jsonb_array_elements(rule -> 'anyOf') b where b ->> 'type' is distinct from 'null');
-    if cardinality(branches) = 1 then
-      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place, of_client) f;
-      return;
-    end if;
-    foreach branch in array branches loop
-      if not exists (select from sync.find_payload_problems(branch, given, place, of_client)) then
-        return;
-      end if;
-    end loop;
-    return query select place, 'has none of the permitted forms';
-    return;
-  end if;
-
-  types := case jsonb_typeof(rule -> 'type')
-    when 'array' then array(select jsonb_array_elements_text(rule -> 'type'))
-    when 'string' then array[rule ->> 'type'] end;
-  if types is not null and given_type <> all(types) and not (
-    given_type = 'number' and 'integer' = any(types) and given::numeric = trunc(given::numeric)) then
-    return query select place, 'must be ' || string_agg(case t when 'integer' then 'a whole number'
-      when 'object' then 'an object' when 'array' then 'an array' else 'a ' || t end, ' or ')
-      from unnest(types) t where t <> 'null' or cardinality(types) = 1;
-    return;
-  end if;
-  if rule ? 'const' and given <> rule -> 'const' then
-    return query select place, 'must be ' || (rule -> 'const')::text;
-  end if;
-  if rule ? 'enum' and not exists (select from jsonb_array_elements(rule -> 'enum') e where e = given) then
-    return query select place, 'must be one of ' || string_agg(e::text, ', ') from jsonb_array_elements(rule -> 'enum') e;
-  end if;
-
-  if given_type = 'string' then
-    if length(given #>> '{}') < (rule ->> 'minLength')::integer then
-      return query select place, 'must have at least ' || (rule ->> 'minLength') || ' characters';
-    elsif length(given #>> '{}') > (rule ->> 'maxLength')::integer then
-      return query select place, 'must have at most ' || (rule ->> 'maxLength') || ' characters';
-    end if;
-  elsif given_type = 'number' then
-    if given::numeric < (rule ->> 'minimum')::numeric then
-      return query select place, 'must be at least ' || (rule ->> 'minimum');
-    elsif given::numeric > (rule ->> 'maximum')::numeric then
-      return query select place, 'must be at most ' || (rule ->> 'maximum');
-    end if;
-  elsif given_type = 'object' then
-    if rule -> 'additionalProperties' = 'false' then
-      return query select member_of || left(k, 100), 'is not a known member and must be removed'
-        from jsonb_object_keys(given) k where not coalesce(rule -> 'properties', '{}') ? k limit max_problems;
-    end if;
-    return query select member_of || r, 'is missing'
-      from jsonb_array_elements_text(rule -> 'required') r where not given ? r;
-    return query select member_of || p.key, format('give either %s (code) or %s', p.key, p.value ->> 'x-or')
-      from jsonb_each(rule -> 'properties') p
-      where p.value ? 'x-or'
-        and num_nonnulls(nullif(given -> p.key, 'null'), nullif(given -> (p.value ->> 'x-or'), 'null')) <> 1;
-    for part in
-      select p.key, p.value from jsonb_each(rule -> 'properties') p where given ? p.key order by p.key
-    loop
-      return query select f.path, f.problem
-        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key, of_client) f;
-    end loop;
-  elsif given_type = 'array' then
-    if jsonb_array_length(given) < (rule ->> 'minItems')::integer then
-      return query select place, 'must have at least ' || (rule ->> 'minItems') || ' entries';
-    end if;
-    if rule ? 'items' then
-      for part in
-        select e.value, e.nth
-        from jsonb_path_query(given, '$[0 to $last]', jsonb_build_object('last', max_entries - 1))
-          with ordinality as e (value, nth)
-      loop
-        return query select f.path, f.problem
-          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']', of_client) f;
-        get diagnostics found_now = row_count;
-        found_before := found_before + found_now;
-        exit when found_before >= max_problems;
-      end loop;
-      if jsonb_array_length(given) > max_entries then
-        return query select place, 'has ' || jsonb_array_length(given) || ' entries; only the first ' || max_entries ||
-          ' were checked';
-      end if;
-    end if;
-  end if;
-end
-$$;
-revoke execute on function sync.find_payload_problems from public;
-
--- Warehouses of an order that do not offer its shipping method, as workers find them.
-create function sync.find_warehouse_problems(payload jsonb, of_client text)
-returns table (path text, problem text) language sql stable set search_path = pg_catalog, pg_temp as $$
-  with method as (
-    select min(o.id) as id, coalesce(payload ->> 'shippingMethod', payload ->> 'shippingMethodId') as name
-    from fulfilment.setting_options o
-    where o.client = of_client and o.list = 'mainShippingMethods' and o.removed_at is null
-      and case when payload ? 'shippingMethod' then o.code = payload ->> 'shippingMethod'
-               else o.id::text = payload ->> 'shippingMethodId' end
-    having count(*) = 1
-  ), offered as (
-    select m.name, array_agg(distinct w.warehouse) as warehouses
-    from method m
-    join fulfilment.main_shipping_method_warehouses w
-      on w.client = of_client and w.main_shipping_method_id = m.id and w.removed_at is null
-    group by m.name
-  )
-  select n.path, format('shipping method %s is not offered in %s (offered in: %s)', left(o.name, 100), left(n.warehouse, 100),
-    left(array_to_string(o.warehouses, ', '), 1000))
-  from offered o
-  cross join lateral (
-    select 'fulfillFrom' as path, payload ->> 'fulfillFrom' as warehouse
-    union all
-    select 'items[' || e.nth - 1 || '].fulfillFrom', e.value ->> 'fulfillFrom'
-    from jsonb_path_query(payload, 'lax $.items[0 to 4999]') with ordinality as e (value, nth)
-  ) n
-  where n.warehouse <> all(o.warehouses) and n.warehouse <> ''
-$$;
-revoke execute on function sync.find_warehouse_problems from public;
-
-create function fulfilment.outbox_check(kind text, payload jsonb, client text default 'default')
-returns table (path text, problem text) language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  max_problems constant integer := 100;
-  max_bytes constant bigint := 16777216;
-  found_schema jsonb := (select k.schema from sync.outbox_kinds k where k.kind = outbox_check.kind);
-  bytes bigint;
-begin
-  begin
-    bytes := octet_length(payload::text);
-  exception when program_limit_exceeded then
-    -- A few bytes such as 1e100000 are a text of many digits.
-    bytes := 1073741824;
-  end;
-  if found_schema is null then
-    return query select 'kind', format('there is no kind %s; known are %s', coalesce(left(outbox_check.kind, 100), 'null'),
-      (select string_agg(k.kind, ', ' order by k.kind) from sync.outbox_kinds k));
-  elsif payload is null then
-    return query select 'payload', 'is missing';
-  elsif bytes > max_bytes then
-    return query select 'payload', format('has %s bytes or more; at most %s (16 MB) are taken', bytes, max_bytes);
-  else
-    return query
-      select case when f.nth > max_problems then 'payload' else f.path end,
-        case when f.nth > max_problems then 'has more problems than these'
-          -- A path that is refused is not in the schema, so the problem can only be that.
-          else coalesce(found_schema -> 'x-refused' ->> regexp_replace(f.path, '[[][0-9]+[]]', '', 'g'), f.problem) end
-      from (
-        select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
-        from (
-          select 0 as part, 'client' as path, format('no worker was ever set up with client %s; known are %s',
-            left(outbox_check.client, 100), left(string_agg(c.client, ', ' order by c.client), 1000)) as problem, 1 as nth
-          from sync.clients c
-          having count(*) > 0 and bool_and(c.client is distinct from outbox_check.client)
-          union all
-          select 1 as part, p.path, p.problem, p.nth
-          from sync.find_payload_problems(found_schema, payload, 'payload', outbox_check.client)
-            with ordinality p (path, problem, nth)
-          union all
-          select 2, w.path, w.problem, w.nth
-          from sync.find_warehouse_problems(payload, outbox_check.client) with ordinality w (path, problem, nth)
-          where found_schema #> '{properties,fulfillFrom}' is not null
-        ) a
-      ) f
-      order by f.nth limit max_problems + 1;
-  end if;
-end
-$$;
-comment on function fulfilment.outbox_check is
-  'Problems of a payload that its JSON Schema and the lists of the client show, one row each; no row if there is none. Workers check more';
 
 -- Return labels and attachments stay when prune deletes the outbox rows that asked for them.
 -- 
@@ -783,15 +584,16 @@ language sql set search_path = pg_catalog, pg_temp as $$
     case d.result ->> 'isPaperlessReturnShippingMethod' when 'true' then true when 'false' then false end,
     d.result, d.finished_at
   from (
-    select o.id, o.client, o.reference, o.finished_at, w.with_order,
-      case when w.with_order then 'order_attachment' else split_part(o.kind, '.', 1) end as document_kind,
-      case when w.with_order then o.payload #> '{attachments,0}' else o.payload end as payload,
+    select o.id, o.client, o.reference, o.finished_at, w.with_order, k.document ->> 'kind' as document_kind,
+      o.payload #> w.path as payload,
       case when w.with_order then jsonb_strip_nulls(jsonb_build_object(
         'orderId', o.result -> 'orderId', 'orderAttachmentId', o.result -> 'orderAttachmentId')) else o.result end as result,
       sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
     from fulfilment.outbox o
-    cross join lateral (select o.kind in ('order.create', 'order.replace') as with_order) w
-    where o.id = any(outbox_ids)
+    join sync.outbox_kinds k on k.kind = o.kind and k.document is not null
+    cross join lateral (
+      select array(select jsonb_array_elements_text(k.document -> 'path')) as path, k.document -> 'path' <> '[]' as with_order) w
+    where o.id = any(outbox_ids) and o.payload #> w.path is not null
   ) d
   left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
   order by d.id
@@ -801,7 +603,9 @@ $$;
 create function sync.store_document() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform sync.store_documents(array[new.id]);
+  if exists (select from sync.outbox_kinds k where k.kind = new.kind and k.document is not null) then
+    perform sync.store_documents(array[new.id]);
+  end if;
   return null;
 end
 $$;
@@ -809,9 +613,7 @@ $$;
 -- of an order goes with the order; each other one is a row of its own.
 create trigger outbox_documents after update of status on fulfilment.outbox
   for each row
-  when (new.status = 'done' and old.status <> 'done' and new.result <> '{}'
-    and (new.kind in ('return_label.create', 'order_attachment.create')
-      or new.kind in ('order.create', 'order.replace') and new.payload #> '{attachments,0}' is not null))
+  when (new.status = 'done' and old.status <> 'done' and new.result <> '{}')
   execute function sync.store_document();
 
 -- Documents are entries of the feed. The trigger is deferred to the commit: the feed is locked last.
@@ -1286,15 +1088,13 @@ comment on view fulfilment.service_product_candidates is
 comment on column fulfilment.service_product_candidates.reason is 'What the tables show of it';
 comment on column fulfilment.service_product_candidates.external_order_number is 'Number of an order that shows it';
 
-revoke execute on function fulfilment.outbox_replace, fulfilment.outbox_cancel, fulfilment.outbox_schema, fulfilment.outbox_check,
-  fulfilment.order_state, fulfilment.order_history from public;
+revoke execute on function fulfilment.outbox_replace, fulfilment.outbox_cancel, fulfilment.outbox_schema, fulfilment.order_state, fulfilment.order_history from public;
 do $$
 declare
   found name;
 begin
   for found in select rolname from pg_roles where rolname in ('fulfilment_reader', 'fulfilment_writer') loop
     execute format('grant execute on function fulfilment.outbox_schema to %I', found);
-    execute format('grant execute on function fulfilment.outbox_check to %I', found);
     execute format('grant execute on function fulfilment.order_state to %I', found);
     execute format('grant execute on function fulfilment.order_history to %I', found);
   end loop;

@@ -683,9 +683,13 @@ create table sync.outbox_attempts (
   error text,
 ); -- History of outbox rows: every attempt, every look-up, and what operators did
 create table sync.outbox_kinds (
-  kind text not null,
-  schema jsonb not null,
-); -- JSON Schema of each kind's payload, written by migrate
+  kind text not null, -- Kind
+  schema jsonb not null, -- JSON Schema of its payload
+  lingers boolean not null, -- True if a row with unknown outcome is sent again: its first attempt may still take effect, so rows behind it wait
+  overtaken_by text[] not null, -- Kinds that are sent although an earlier row of this kind in their lane is dead, or unknown and for a person to decide
+  waits_for jsonb, -- Rows of another kind (kind, family) that must be done first: member is their reference, in each entry of list in the payload
+  document jsonb, -- Document that a row makes: kind as in fulfilment.documents, and path in the payload; empty: the row is about nothing else
+); -- What the database has to know of each kind, written by migrate
 create table sync.outbox_outcomes (
   id bigint not null generated always as identity,
   client text not null,
@@ -698,9 +702,9 @@ create table sync.outbox_targets (
   present text[] not null default '{}'::text[], -- Names of the members that the order had before the first request; no values
 ); -- Orders that order.update, order.rename and order.replace rows were sent for, stored before the request
 create table sync.outbox_waits (
-  outbox_id bigint not null,
-  waits_for bigint not null,
-); -- Orders that wait for a product.save row of one of their skus
+  outbox_id bigint not null, -- The row that waits
+  waits_for bigint not null, -- The row that comes first
+); -- Rows that wait for a row of another kind (sync.outbox_kinds.waits_for)
 create table sync.parcel_reads (
   client text not null,
   shipment_id bigint not null,
@@ -1071,7 +1075,7 @@ CREATE INDEX outbox_leased ON fulfilment.outbox USING btree (lease_until) WHERE 
 CREATE INDEX outbox_stuck ON fulfilment.outbox USING btree (id) WHERE (status = ANY (ARRAY['dead'::text, 'unknown'::text]));
 CREATE INDEX outbox_targets_by_order ON sync.outbox_targets USING btree (target_id);
 CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'unknown'::text);
-CREATE INDEX outbox_waits_by_product ON sync.outbox_waits USING btree (waits_for);
+CREATE INDEX outbox_waits_by_first ON sync.outbox_waits USING btree (waits_for);
 CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);
 CREATE INDEX parcel_reads_by_request ON sync.parcel_reads USING btree (requested_at);
 CREATE INDEX parcel_reads_due ON sync.parcel_reads USING btree (client, due_at) WHERE (due_at IS NOT NULL);
@@ -1537,7 +1541,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN ('pushes are paused since '::text || sync.format_time(p.since))
             WHEN ((o.status = 'pending'::text) AND (h.reason IS NOT NULL)) THEN h.reason
             WHEN ((o.status = 'pending'::text) AND (o.not_before > now())) THEN ('it is not to be sent before '::text || sync.format_time(o.not_before))
-            WHEN ((o.status = 'pending'::text) AND (w.id IS NOT NULL)) THEN format('row %s (product.save of %s) comes first and is %s%s'::text, w.id, w.reference, w.status, COALESCE((': '::text || w.last_error), ''::text))
+            WHEN ((o.status = 'pending'::text) AND (w.id IS NOT NULL)) THEN format('row %s (%s of %s) comes first and is %s%s'::text, w.id, w.kind, w.reference, w.status, COALESCE((': '::text || w.last_error), ''::text))
             ELSE o.last_error
         END AS because
    FROM (((((((fulfilment.outbox o
@@ -1546,7 +1550,9 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             l.status,
             l.last_error
            FROM fulfilment.outbox l
-          WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (((l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]))) OR ((l.id > o.id) AND (o.status = 'pending'::text) AND (l.status = ANY (ARRAY['sending'::text, 'unknown'::text])))) AND (sync.needs_attachments(o.kind) OR (NOT sync.is_failed_attachment(l.kind, l.status, l.next_attempt_at))))
+          WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (((l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]))) OR ((l.id > o.id) AND (o.status = 'pending'::text) AND (l.status = ANY (ARRAY['sending'::text, 'unknown'::text])))) AND (NOT (((l.status = 'dead'::text) OR ((l.status = 'unknown'::text) AND (l.next_attempt_at IS NULL))) AND (EXISTS ( SELECT
+                   FROM sync.outbox_kinds n
+                  WHERE ((n.kind = l.kind) AND (o.kind = ANY (n.overtaken_by))))))))
           ORDER BY l.id
          LIMIT 1) b ON (true))
      LEFT JOIN LATERAL ( SELECT min(q.since) AS since
@@ -1558,6 +1564,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
           ORDER BY p_1.kind
          LIMIT 1) h ON (true))
      LEFT JOIN LATERAL ( SELECT l.id,
+            l.kind,
             l.reference,
             l.status,
             l.last_error
@@ -2210,59 +2217,6 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION fulfilment.outbox_check(kind text, payload jsonb, client text DEFAULT 'default'::text)
- RETURNS TABLE(path text, problem text)
- LANGUAGE plpgsql
- STABLE SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  max_problems constant integer := 100;
-  max_bytes constant bigint := 16777216;
-  found_schema jsonb := (select k.schema from sync.outbox_kinds k where k.kind = outbox_check.kind);
-  bytes bigint;
-begin
-  begin
-    bytes := octet_length(payload::text);
-  exception when program_limit_exceeded then
-    -- A few bytes such as 1e100000 are a text of many digits.
-    bytes := 1073741824;
-  end;
-  if found_schema is null then
-    return query select 'kind', format('there is no kind %s; known are %s', coalesce(left(outbox_check.kind, 100), 'null'),
-      (select string_agg(k.kind, ', ' order by k.kind) from sync.outbox_kinds k));
-  elsif payload is null then
-    return query select 'payload', 'is missing';
-  elsif bytes > max_bytes then
-    return query select 'payload', format('has %s bytes or more; at most %s (16 MB) are taken', bytes, max_bytes);
-  else
-    return query
-      select case when f.nth > max_problems then 'payload' else f.path end,
-        case when f.nth > max_problems then 'has more problems than these'
-          -- A path that is refused is not in the schema, so the problem can only be that.
-          else coalesce(found_schema -> 'x-refused' ->> regexp_replace(f.path, '[[][0-9]+[]]', '', 'g'), f.problem) end
-      from (
-        select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
-        from (
-          select 0 as part, 'client' as path, format('no worker was ever set up with client %s; known are %s',
-            left(outbox_check.client, 100), left(string_agg(c.client, ', ' order by c.client), 1000)) as problem, 1 as nth
-          from sync.clients c
-          having count(*) > 0 and bool_and(c.client is distinct from outbox_check.client)
-          union all
-          select 1 as part, p.path, p.problem, p.nth
-          from sync.find_payload_problems(found_schema, payload, 'payload', outbox_check.client)
-            with ordinality p (path, problem, nth)
-          union all
-          select 2, w.path, w.problem, w.nth
-          from sync.find_warehouse_problems(payload, outbox_check.client) with ordinality w (path, problem, nth)
-          where found_schema #> '{properties,fulfillFrom}' is not null
-        ) a
-      ) f
-      order by f.nth limit max_problems + 1;
-  end if;
-end
-$function$
-;
 CREATE OR REPLACE FUNCTION fulfilment.outbox_replace(id bigint, payload jsonb)
  RETURNS fulfilment.outbox
  LANGUAGE plpgsql
@@ -2547,130 +2501,6 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.find_payload_problems(rule jsonb, given jsonb, place text, of_client text)
- RETURNS TABLE(path text, problem text)
- LANGUAGE plpgsql
- STABLE
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  max_entries constant integer := 5000;
-  max_problems constant integer := 100;
-  given_type text := jsonb_typeof(given);
-  member_of text := case when place = 'payload' then '' else place || '.' end;
-  branches jsonb[];
-  types text[];
-  branch jsonb;
-  part record;
-  found_now bigint;
-  found_before bigint := 0;
-begin
-  if rule ? 'x-list' and given_type = 'string' then
-    return query
-      select place, format('there is no code %s (known codes: %s)', left(given #>> '{}', 100),
-        left(string_agg(distinct nullif(o.code, ''), ', '), 1000))
-      from fulfilment.setting_options o
-      where o.client = of_client and o.list = rule ->> 'x-list' and o.removed_at is null
-      having count(*) > 0 and bool_and(o.code is distinct from given #>> '{}')
-        and (not rule ? 'pattern' or bool_and(coalesce(o.code ~ (rule ->> 'pattern'), false)));
-  end if;
-  if rule ? 'x-rate' and (case
-      when given_type = 'number' then given::numeric not between 0 and 1
-      when given_type = 'string' and given #>> '{}' ~ '^-?[0-9]{1,18}([.][0-9]{1,30})?$'
-        then (given #>> '{}')::numeric not between 0 and 1
-      else false end) then
-    return query select place, 'must be a rate from 0 to 1, such as 0.21 for 21 %';
-    return;
-  end if;
-  if rule ? 'anyOf' then
-    if given_type = 'null' and (rule -> 'anyOf') @> '[{"type": "null"}]' then
-      return;
-    end if;
-    branches := array(select b from jsonb_array_elements(rule -> 'anyOf') b where b ->> 'type' is distinct from 'null');
-    if cardinality(branches) = 1 then
-      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place, of_client) f;
-      return;
-    end if;
-    foreach branch in array branches loop
-      if not exists (select from sync.find_payload_problems(branch, given, place, of_client)) then
-        return;
-      end if;
-    end loop;
-    return query select place, 'has none of the permitted forms';
-    return;
-  end if;
-
-  types := case jsonb_typeof(rule -> 'type')
-    when 'array' then array(select jsonb_array_elements_text(rule -> 'type'))
-    when 'string' then array[rule ->> 'type'] end;
-  if types is not null and given_type <> all(types) and not (
-    given_type = 'number' and 'integer' = any(types) and given::numeric = trunc(given::numeric)) then
-    return query select place, 'must be ' || string_agg(case t when 'integer' then 'a whole number'
-      when 'object' then 'an object' when 'array' then 'an array' else 'a ' || t end, ' or ')
-      from unnest(types) t where t <> 'null' or cardinality(types) = 1;
-    return;
-  end if;
-  if rule ? 'const' and given <> rule -> 'const' then
-    return query select place, 'must be ' || (rule -> 'const')::text;
-  end if;
-  if rule ? 'enum' and not exists (select from jsonb_array_elements(rule -> 'enum') e where e = given) then
-    return query select place, 'must be one of ' || string_agg(e::text, ', ') from jsonb_array_elements(rule -> 'enum') e;
-  end if;
-
-  if given_type = 'string' then
-    if length(given #>> '{}') < (rule ->> 'minLength')::integer then
-      return query select place, 'must have at least ' || (rule ->> 'minLength') || ' characters';
-    elsif length(given #>> '{}') > (rule ->> 'maxLength')::integer then
-      return query select place, 'must have at most ' || (rule ->> 'maxLength') || ' characters';
-    end if;
-  elsif given_type = 'number' then
-    if given::numeric < (rule ->> 'minimum')::numeric then
-      return query select place, 'must be at least ' || (rule ->> 'minimum');
-    elsif given::numeric > (rule ->> 'maximum')::numeric then
-      return query select place, 'must be at most ' || (rule ->> 'maximum');
-    end if;
-  elsif given_type = 'object' then
-    if rule -> 'additionalProperties' = 'false' then
-      return query select member_of || left(k, 100), 'is not a known member and must be removed'
-        from jsonb_object_keys(given) k where not coalesce(rule -> 'properties', '{}') ? k limit max_problems;
-    end if;
-    return query select member_of || r, 'is missing'
-      from jsonb_array_elements_text(rule -> 'required') r where not given ? r;
-    return query select member_of || p.key, format('give either %s (code) or %s', p.key, p.value ->> 'x-or')
-      from jsonb_each(rule -> 'properties') p
-      where p.value ? 'x-or'
-        and num_nonnulls(nullif(given -> p.key, 'null'), nullif(given -> (p.value ->> 'x-or'), 'null')) <> 1;
-    for part in
-      select p.key, p.value from jsonb_each(rule -> 'properties') p where given ? p.key order by p.key
-    loop
-      return query select f.path, f.problem
-        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key, of_client) f;
-    end loop;
-  elsif given_type = 'array' then
-    if jsonb_array_length(given) < (rule ->> 'minItems')::integer then
-      return query select place, 'must have at least ' || (rule ->> 'minItems') || ' entries';
-    end if;
-    if rule ? 'items' then
-      for part in
-        select e.value, e.nth
-        from jsonb_path_query(given, '$[0 to $last]', jsonb_build_object('last', max_entries - 1))
-          with ordinality as e (value, nth)
-      loop
-        return query select f.path, f.problem
-          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']', of_client) f;
-        get diagnostics found_now = row_count;
-        found_before := found_before + found_now;
-        exit when found_before >= max_problems;
-      end loop;
-      if jsonb_array_length(given) > max_entries then
-        return query select place, 'has ' || jsonb_array_length(given) || ' entries; only the first ' || max_entries ||
-          ' were checked';
-      end if;
-    end if;
-  end if;
-end
-$function$
-;
 CREATE OR REPLACE FUNCTION sync.find_refusal(of_client text, of_job text, of_identity text)
  RETURNS TABLE(refusal text, base_url text, paused_since timestamp with time zone, is_paused_for_all boolean)
  LANGUAGE sql
@@ -2685,38 +2515,6 @@ AS $function$
   where c.client = of_client;
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.find_warehouse_problems(payload jsonb, of_client text)
- RETURNS TABLE(path text, problem text)
- LANGUAGE sql
- STABLE
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-  with method as (
-    select min(o.id) as id, coalesce(payload ->> 'shippingMethod', payload ->> 'shippingMethodId') as name
-    from fulfilment.setting_options o
-    where o.client = of_client and o.list = 'mainShippingMethods' and o.removed_at is null
-      and case when payload ? 'shippingMethod' then o.code = payload ->> 'shippingMethod'
-               else o.id::text = payload ->> 'shippingMethodId' end
-    having count(*) = 1
-  ), offered as (
-    select m.name, array_agg(distinct w.warehouse) as warehouses
-    from method m
-    join fulfilment.main_shipping_method_warehouses w
-      on w.client = of_client and w.main_shipping_method_id = m.id and w.removed_at is null
-    group by m.name
-  )
-  select n.path, format('shipping method %s is not offered in %s (offered in: %s)', left(o.name, 100), left(n.warehouse, 100),
-    left(array_to_string(o.warehouses, ', '), 1000))
-  from offered o
-  cross join lateral (
-    select 'fulfillFrom' as path, payload ->> 'fulfillFrom' as warehouse
-    union all
-    select 'items[' || e.nth - 1 || '].fulfillFrom', e.value ->> 'fulfillFrom'
-    from jsonb_path_query(payload, 'lax $.items[0 to 4999]') with ordinality as e (value, nth)
-  ) n
-  where n.warehouse <> all(o.warehouses) and n.warehouse <> ''
-$function$
-;
 CREATE OR REPLACE FUNCTION sync.format_time(at timestamp with time zone)
  RETURNS text
  LANGUAGE sql
@@ -2727,14 +2525,6 @@ BEGIN ATOMIC
              WHEN isfinite(at) THEN to_char((at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS"Z"'::text)
              ELSE (at)::text
          END AS at;
-END
-;
-CREATE OR REPLACE FUNCTION sync.is_failed_attachment(kind text, status text, next_attempt_at timestamp with time zone)
- RETURNS boolean
- LANGUAGE sql
- IMMUTABLE
-BEGIN ATOMIC
- SELECT ((kind = 'order_attachment.create'::text) AND ((status = 'dead'::text) OR ((status = 'unknown'::text) AND (next_attempt_at IS NULL))));
 END
 ;
 CREATE OR REPLACE FUNCTION sync.keep_ordered_quantity()
@@ -2755,14 +2545,6 @@ CREATE OR REPLACE FUNCTION sync.list_stored_times(first_seen_at timestamp with t
 AS $function$
   values ('stored', first_seen_at), ('changed', nullif(changed_at, first_seen_at)), ('unlisted', unlisted_since)
 $function$
-;
-CREATE OR REPLACE FUNCTION sync.needs_attachments(kind text)
- RETURNS boolean
- LANGUAGE sql
- IMMUTABLE
-BEGIN ATOMIC
- SELECT (kind <> ALL (ARRAY['order_attachment.create'::text, 'return_label.create'::text, 'order_item.cancel'::text, 'order.cancel'::text]));
-END
 ;
 CREATE OR REPLACE FUNCTION sync.note_outcome()
  RETURNS trigger
@@ -2944,7 +2726,7 @@ AS $function$
     finished_at = excluded.finished_at, error_code = excluded.error_code, error = excluded.error;
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.release_product_waiters()
+CREATE OR REPLACE FUNCTION sync.release_waiters()
  RETURNS trigger
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2952,6 +2734,9 @@ AS $function$
 declare
   freed bigint[];
 begin
+  if not exists (select from sync.outbox_waits v where v.waits_for = new.id) then
+    return null;
+  end if;
   -- Rows that somebody has locked are looked at again by themselves, soon.
   with free as materialized (
     select o.id from fulfilment.outbox o
@@ -3097,7 +2882,9 @@ CREATE OR REPLACE FUNCTION sync.store_document()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  perform sync.store_documents(array[new.id]);
+  if exists (select from sync.outbox_kinds k where k.kind = new.kind and k.document is not null) then
+    perform sync.store_documents(array[new.id]);
+  end if;
   return null;
 end
 $function$
@@ -3118,15 +2905,16 @@ AS $function$
     case d.result ->> 'isPaperlessReturnShippingMethod' when 'true' then true when 'false' then false end,
     d.result, d.finished_at
   from (
-    select o.id, o.client, o.reference, o.finished_at, w.with_order,
-      case when w.with_order then 'order_attachment' else split_part(o.kind, '.', 1) end as document_kind,
-      case when w.with_order then o.payload #> '{attachments,0}' else o.payload end as payload,
+    select o.id, o.client, o.reference, o.finished_at, w.with_order, k.document ->> 'kind' as document_kind,
+      o.payload #> w.path as payload,
       case when w.with_order then jsonb_strip_nulls(jsonb_build_object(
         'orderId', o.result -> 'orderId', 'orderAttachmentId', o.result -> 'orderAttachmentId')) else o.result end as result,
       sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
     from fulfilment.outbox o
-    cross join lateral (select o.kind in ('order.create', 'order.replace') as with_order) w
-    where o.id = any(outbox_ids)
+    join sync.outbox_kinds k on k.kind = o.kind and k.document is not null
+    cross join lateral (
+      select array(select jsonb_array_elements_text(k.document -> 'path')) as path, k.document -> 'path' <> '[]' as with_order) w
+    where o.id = any(outbox_ids) and o.payload #> w.path is not null
   ) d
   left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
   order by d.id
@@ -3150,11 +2938,11 @@ CREATE TRIGGER inbounds_first AFTER INSERT ON fulfilment.inbounds REFERENCING NE
 CREATE TRIGGER order_items_changed AFTER UPDATE ON fulfilment.order_items REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
 CREATE TRIGGER order_items_first AFTER INSERT ON fulfilment.order_items REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
 CREATE TRIGGER order_items_ordered BEFORE INSERT OR UPDATE OF quantity ON fulfilment.order_items FOR EACH ROW EXECUTE FUNCTION sync.keep_ordered_quantity();
-CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb) AND ((new.kind = ANY (ARRAY['return_label.create'::text, 'order_attachment.create'::text])) OR ((new.kind = ANY (ARRAY['order.create'::text, 'order.replace'::text])) AND ((new.payload #> '{attachments,0}'::text[]) IS NOT NULL))))) EXECUTE FUNCTION sync.store_document();
+CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb))) EXECUTE FUNCTION sync.store_document();
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload, not_before ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
-CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.release_product_waiters();
 CREATE TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.note_outcome();
+CREATE TRIGGER outbox_waiters AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.release_waiters();
 CREATE TRIGGER service_products_added AFTER INSERT ON fulfilment.service_products REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
 CREATE TRIGGER service_products_changed AFTER UPDATE ON fulfilment.service_products REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
 CREATE TRIGGER service_products_emptied AFTER TRUNCATE ON fulfilment.service_products FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');

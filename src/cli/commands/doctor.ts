@@ -10,7 +10,7 @@ import {
   checkConfiguration,
   checkDatabase,
   checkFiles,
-  checkPayloadSchemas,
+  checkKinds,
   checkPushes,
   checkQueue,
   checkSessions,
@@ -71,7 +71,7 @@ async function doctorCommand(
 }
 
 const checkUsableDatabase = async (db: Database, config: Config): Promise<Finding[]> => [
-  await checkPayloadSchemas(db, config.operations),
+  await checkKinds(db, config.operations),
   ...(await checkPushes(db)),
   ...(await checkSessions(config)),
 ];

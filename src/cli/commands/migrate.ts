@@ -13,7 +13,7 @@ import { migrate, type ProgressReporter } from '../../db/migrate.ts';
 import { type MigrationFile, readKnownMigrations } from '../../db/migration-files.ts';
 import { readMissingMigrations } from '../../db/schema-fit.ts';
 import { openLogger } from '../../operate/logging/create-logger.ts';
-import { listPayloadSchemas } from '../../push/kinds/registry.ts';
+import { listStoredKinds } from '../../push/kinds/registry.ts';
 import { storeOutboxKinds } from '../../push/sql/kinds.ts';
 import { migrateQueue } from '../../schedule/backend.ts';
 import { openQueuePool } from '../../schedule/open-queue.ts';
@@ -45,7 +45,7 @@ export async function migrateDatabase(
   const pool = openQueuePool(databaseUrl, log);
   try {
     const applied = await migrate(db, version, { tell });
-    await storeOutboxKinds(db, listPayloadSchemas(operations));
+    await storeOutboxKinds(db, listStoredKinds(operations));
     await migrateQueue(pool);
     return applied;
   } finally {

@@ -21,6 +21,8 @@ import { startEventMaker } from '../../operate/deliveries/event-maker.ts';
 import type { WorkMetrics } from '../../operate/metrics/work-metrics.ts';
 import { alertReceiver } from '../../operate/sql/receivers.ts';
 import { rollUpFigures } from '../../operate/sql/roll-up.ts';
+import { listStoredKinds } from '../../push/kinds/registry.ts';
+import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
 import { noteDatabase } from '../../push/sql/push-database.ts';
 import { sweepOutcomes } from '../../push/sql/settle-rows.ts';
 import type { QueueBackend, QueueName, TaskQueue } from '../../schedule/backend.ts';
@@ -93,6 +95,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   await schedules.prepare();
   // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
   const pushing = closeLater(opened, startPushing(deps, options));
+  runInBackground(logKindDifferences(deps), log);
   for (const running of workers) runInBackground(running.run(), log);
   const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
   const diskFullSince = () => runs.diskFullSince;
@@ -253,6 +256,17 @@ function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: Runn
       lastDoneAtMs === undefined ? undefined : performance.now() - lastDoneAtMs,
     close: () => Promise.all([sweeps.close(), alignments.close()]),
   };
+}
+
+/** Warns if claims and triggers know kinds of rows differently from this worker. */
+async function logKindDifferences({ config, db, log }: RunnerDeps): Promise<void> {
+  const differences = await findKindDifferences(db, listStoredKinds(config.operations));
+  if (differences.length === 0) return;
+
+  const error =
+    `the database knows these kinds of rows differently: ${nameKindDifferences(differences)};` +
+    ' run migrate with the same WAREHOUSE_OPERATIONS_FILE as the workers';
+  log.warn({ event: 'kinds_differ', error });
 }
 
 /**

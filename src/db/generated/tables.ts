@@ -1258,7 +1258,7 @@ export interface FulfilmentOutboxOpen {
    */
   status: string | null;
   /**
-   * Row that comes first: of the same lane, or the product.save of one of its skus; null if there is none
+   * Row that comes first: of the same lane, or of another kind, such as the product.save of one of its skus; null: none
    */
   waits_for: number | null;
 }
@@ -3028,8 +3028,30 @@ export interface SyncOutboxAttempts {
 }
 
 export interface SyncOutboxKinds {
+  /**
+   * Document that a row makes: kind as in fulfilment.documents, and path in the payload; empty: the row is about nothing else
+   */
+  document: Json | null;
+  /**
+   * Kind
+   */
   kind: string;
+  /**
+   * True if a row with unknown outcome is sent again: its first attempt may still take effect, so rows behind it wait
+   */
+  lingers: boolean;
+  /**
+   * Kinds that are sent although an earlier row of this kind in their lane is dead, or unknown and for a person to decide
+   */
+  overtaken_by: string[];
+  /**
+   * JSON Schema of its payload
+   */
   schema: Json;
+  /**
+   * Rows of another kind (kind, family) that must be done first: member is their reference, in each entry of list in the payload
+   */
+  waits_for: Json | null;
 }
 
 export interface SyncOutboxOutcomes {
@@ -3055,7 +3077,13 @@ export interface SyncOutboxTargets {
 }
 
 export interface SyncOutboxWaits {
+  /**
+   * The row that waits
+   */
   outbox_id: number;
+  /**
+   * The row that comes first
+   */
   waits_for: number;
 }
 

@@ -1,7 +1,6 @@
 /** The checks of `doctor`: everything that a worker needs. They change nothing. */
 
 import { setTimeout as wait } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
 import { isLoopback } from '../../../config/admin.ts';
 import {
   type Config,
@@ -26,8 +25,8 @@ import { findSessions } from '../../db/own-sessions.ts';
 import type { Database } from '../../db/pool.ts';
 import { assertSchemaFits, encodingRemedy } from '../../db/schema-fit.ts';
 import { isDiskFull } from '../../db/transaction.ts';
-import { listPayloadSchemas, outboxKinds } from '../../push/kinds/registry.ts';
-import { readOutboxKinds } from '../../push/sql/kinds.ts';
+import { listStoredKinds, outboxKinds } from '../../push/kinds/registry.ts';
+import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
 import { findRedisProblem } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
@@ -612,25 +611,17 @@ const sessionsInWords = {
   shared: 'to a pooler in transaction mode',
 };
 
-/**
- * Compares the payload schemas that `migrate` stored, and that `fulfilment.outbox_check` uses, with
- * those of this process. They differ if the file of operations has changed since, or if `migrate`
- * did not have it.
- */
-export async function checkPayloadSchemas(db: Database, operations: Operations): Promise<Finding> {
-  const stored = await readOutboxKinds(db);
-  const isStored = (kind: string, schema: unknown) =>
-    isDeepStrictEqual(stored.get(kind), JSON.parse(JSON.stringify(schema)));
-  const differing = listPayloadSchemas(operations)
-    .filter(({ kind, schema }) => !isStored(kind, schema))
-    .map(({ kind }) => kind)
-    .join(', ');
-  if (differing === '') return ok('payloads', 'SQL checks payloads by the rules of this process');
+/** Compares what `migrate` stored of the kinds of rows with what this process knows. */
+export async function checkKinds(db: Database, operations: Operations): Promise<Finding> {
+  const differences = await findKindDifferences(db, listStoredKinds(operations));
+  if (differences.length === 0)
+    return ok('kinds', 'the database knows the kinds of rows as this process does');
 
-  const found = `fulfilment.outbox_check has other rules than this process for ${differing}`;
-  const remedy =
-    'run: fulfilment-sync migrate, with the same WAREHOUSE_OPERATIONS_FILE as the workers';
-  return warn('payloads', found, remedy);
+  return warn(
+    'kinds',
+    `the database knows these kinds of rows differently: ${nameKindDifferences(differences)}`,
+    'run: fulfilment-sync migrate, with the same WAREHOUSE_OPERATIONS_FILE as the workers',
+  );
 }
 
 /** Checks whether rows may be sent from this database (docs/operations.md). */

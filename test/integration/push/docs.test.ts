@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
-import { listPayloadSchemas } from '../../../src/push/kinds/registry.ts';
+import { listStoredKinds } from '../../../src/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -27,8 +27,8 @@ test('the SQL of docs/outbox.md works for a role that may only write to the outb
     results.push(await runAsWriter(statement));
     await outbox.push();
   }
-  const [inserted, read, , open, , , dead, replaced, members, problems] = results;
-  expect(statements).toHaveLength(10);
+  const [inserted, read, , open, , , dead, replaced, members] = results;
+  expect(statements).toHaveLength(9);
   expect(inserted).toEqual([{ id: expect.any(Number) }]);
   expect(read).toMatchObject([
     { status: 'done', attempts: 1, last_error: null, order_id: expect.stringMatching(/^\d+$/) },
@@ -43,11 +43,6 @@ test('the SQL of docs/outbox.md works for a role that may only write to the outb
   ]);
   expect(replaced).toEqual([{ status: 'pending' }]);
   expect(members).toContainEqual({ member: 'deliveryAddress' });
-  expect(problems).toEqual([
-    { path: 'delivery', problem: 'is not a known member and must be removed' },
-    { path: 'deliveryAddress', problem: 'is missing' },
-    { path: 'items[0].quantity', problem: 'must be a whole number' },
-  ]);
   expect((await outbox.rows()).map(({ kind, status }) => [kind, status])).toEqual([
     ['order.create', 'done'],
     ['order.update', 'done'],
@@ -60,7 +55,7 @@ test('the SQL of docs/outbox.md works for a role that may only write to the outb
 
 test('every kind has a schema in docs/outbox-payloads.json and in the database', async () => {
   const schemas = Object.fromEntries(
-    listPayloadSchemas(operations).map(({ kind, schema }) => [kind, schema]),
+    listStoredKinds(operations).map(({ kind, schema }) => [kind, schema]),
   );
   await expect(`${JSON.stringify(schemas, null, 2)}\n`).toMatchFileSnapshot(
     '../../../docs/outbox-payloads.json',
