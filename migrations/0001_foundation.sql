@@ -328,7 +328,8 @@ create table sync.jobs (
   client text not null,
   job text not null,
   stream text,
-  due_at timestamptz not null default now(),
+  next_at timestamptz not null default now(),
+  soon_at timestamptz,
   last_started_at timestamptz,
   last_finished_at timestamptz,
   last_success_at timestamptz,
@@ -346,17 +347,16 @@ create table sync.jobs (
   last_skip_at timestamptz,
   last_skip_reason text,
   warnings text[] not null default '{}',
-  fast_ms float8,
-  slow_ms float8,
   last_push_at timestamptz,
-  primary key (client, job),
-  check ((fast_ms is null) = (slow_ms is null))
+  primary key (client, job)
 ) with (fillfactor = 50);
 comment on table sync.jobs is 'One row per client and job: when it is due, and how its last run ended';
 comment on column sync.jobs.client is 'Client key';
 comment on column sync.jobs.job is 'Job name';
 comment on column sync.jobs.stream is 'Stream that the job polls; null for jobs that poll none';
-comment on column sync.jobs.due_at is 'When the next run is due, by sync.clock()';
+comment on column sync.jobs.next_at is 'When the next run is due, by sync.clock()';
+comment on column sync.jobs.soon_at is
+  'When the next run is due if something moves before; null if the schedule does not adapt';
 comment on column sync.jobs.last_started_at is 'Start of the last run';
 comment on column sync.jobs.last_finished_at is 'End of the last run';
 comment on column sync.jobs.last_success_at is 'End of the last run that succeeded';
@@ -375,8 +375,6 @@ comment on column sync.jobs.skips is 'Runs that were skipped, or missed because 
 comment on column sync.jobs.last_skip_at is 'When a run was last skipped or missed';
 comment on column sync.jobs.last_skip_reason is 'Reason of the last skipped or missed run';
 comment on column sync.jobs.warnings is 'Warnings of the last run';
-comment on column sync.jobs.fast_ms is 'Interval while something moves; null if the schedule does not adapt';
-comment on column sync.jobs.slow_ms is 'Interval when nothing has moved for long; null if the schedule does not adapt';
 comment on column sync.jobs.last_push_at is
   'When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts';
 

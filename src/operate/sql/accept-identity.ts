@@ -55,11 +55,11 @@ export async function acceptIdentity(
       .executeTakeFirstOrThrow();
     await trx
       .updateTable('sync.jobs')
-      .set({ due_at: sql<Date>`sync.clock()` })
+      .set({ next_at: sql<Date>`sync.clock()` })
       .where('client', '=', client)
       .where((eb) => eb.or([eb('stream', 'is not', null), eb('job', 'in', rereadJobs)]))
-      .where(sql<boolean>`isfinite(due_at)`)
-      .where('due_at', '>', sql<Date>`sync.clock()`)
+      .where(sql<boolean>`isfinite(next_at)`)
+      .where('next_at', '>', sql<Date>`sync.clock()`)
       .execute();
     const kept = keepCursors ? 'cursors kept' : 'everything is read anew';
     const detail = `${former?.base_url ?? 'none'} -> ${baseUrl}, ${kept}`;
