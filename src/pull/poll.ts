@@ -10,20 +10,11 @@ import type { Cursor, CursorPass } from '../schedule/sql/ledger.ts';
 import type { QueryParameters } from '../service/transport/query.ts';
 import { commitReading, unlist } from './commit-reading.ts';
 import type { PullContext } from './pull-context.ts';
-import { readByIds } from './read-by-ids.ts';
-import { findQuarantinedDue } from './sql/quarantine.ts';
-import {
-  findRequestedRereads,
-  findRereadsDue,
-  findStillOpen,
-  findUnlistedOpenRows,
-  type OpenKind,
-  type OpenRow,
-  postponeStillOpen,
-  rereadsPerRun,
-} from './sql/rereads.ts';
+import { readByIds, readsPerPoll } from './read-by-ids.ts';
+import { findStillOpen, findUnlistedOpenRows, type OpenKind } from './sql/open-rows.ts';
 import type { DayWindow } from './sql/rescans.ts';
 import { deleteCursors, noCursor, saveCursor, writeStream } from './sql/stream-transaction.ts';
+import { findDueReads, postponeReads } from './sql/waiting-reads.ts';
 import { type DateWindow, type Stream, toOpenKind } from './stream.ts';
 import {
   isErrorOfOnePass,
@@ -85,7 +76,7 @@ async function runPasses(context: PullContext, stream: Stream): Promise<void> {
     walkWindow(context, stream, passes.window as DateWindow),
   );
   // If the first load fails, few rows are read by id, as in every later poll.
-  const limit = (added ?? window)?.isFirstLoad ? null : rereadsPerRun;
+  const limit = (added ?? window)?.isFirstLoad ? null : readsPerPoll;
   // Only a complete list of the open rows shows which ones are no longer open.
   const mayRead = passes.rereads !== undefined && (passes.open === undefined || open !== undefined);
   await attempt(mayRead, () => readWaiting(context, stream, open?.ids ?? new Set(), limit));
@@ -476,18 +467,13 @@ async function readWaiting(
   const unlisted = kind === null ? [] : await findUnlistedOpenRows(db, client, kind, [...listed]);
   const listable = unlisted.filter(({ gone }) => !gone);
   const found = settle === undefined ? new Set() : await settle(context, stream, listable);
-  const settled = unlisted.filter(({ id }) => found.has(id));
+  const settled = unlisted.map(({ id }) => id).filter((id) => found.has(id));
   if (kind !== null) await postponeUnsettled(context, kind, settled);
   const unread = unlisted.map(({ id }) => id).filter((id) => !found.has(id));
-  const missing = (await rereads?.findMissing?.(context, limit)) ?? [];
-  const waits = mayWait(context);
-  const findRereads = () =>
-    kind !== null && rereads?.until === 'unlisted'
-      ? findRereadsDue(db, client, kind)
-      : findRequestedRereads(db, client, stream.name);
-  const requested = waits ? await findRereads() : [];
-  const quarantined = waits ? await findQuarantinedDue(db, client, stream.name) : [];
-  await readByIds(context, stream, interleave([requested, unread, missing, quarantined], limit), {
+  await rereads?.prepare?.(context, limit === null);
+  const due = mayWait(context) ? await findDueReads(db, client, stream.name, limit) : [];
+  const waiting = due.map(({ id }) => id);
+  await readByIds(context, stream, interleave([waiting, unread], limit), {
     writeExtra: async (transaction, { absent, readNo }) => ({
       changes:
         rereads?.absent === 'unlisted' ? await unlist(transaction, stream, absent, readNo) : [],
@@ -507,15 +493,13 @@ async function readWaiting(
 async function postponeUnsettled(
   { client, db, run }: PullContext,
   kind: OpenKind,
-  found: readonly OpenRow[],
+  found: readonly number[],
 ): Promise<void> {
   if (found.length === 0) return;
-  const ids = found.map(({ id }) => id);
-  const open = new Set(await findStillOpen(db, client, kind, ids));
-  const unsettled = found.filter(({ id }) => open.has(id));
+  const unsettled = await findStillOpen(db, client, kind, found);
   if (unsettled.length === 0) return;
   await writeStream(db, run, kind.stream, (transaction) =>
-    postponeStillOpen(transaction, unsettled),
+    postponeReads(transaction, unsettled, 'listed_still_open'),
   );
 }
 

@@ -2510,33 +2510,6 @@ export interface FulfilmentTrackTraces {
   unlisted_since: Timestamp | null;
 }
 
-export interface SyncAbsences {
-  /**
-   * Client key
-   */
-  client: string;
-  /**
-   * Id of the row
-   */
-  id: number;
-  /**
-   * poll or reconcile: each compares with its own lists
-   */
-  pass: string;
-  /**
-   * When a walk first lacked the row
-   */
-  since: Generated<Timestamp>;
-  /**
-   * Stream name
-   */
-  stream: string;
-  /**
-   * Number of complete walks in a row that lacked the row
-   */
-  walks: Generated<number>;
-}
-
 export interface SyncAdminSecrets {
   /**
    * When a worker created it
@@ -3398,49 +3371,6 @@ export interface SyncOutboxWaits {
   waits_for: number;
 }
 
-export interface SyncParcelReads {
-  /**
-   * Client key
-   */
-  client: string;
-  /**
-   * When the next look-up is due, by sync.clock(); null: none is planned
-   */
-  due_at: Timestamp | null;
-  /**
-   * Why the last look-up returned no package; null if it did
-   */
-  last_problem: string | null;
-  /**
-   * When the last look-up was made
-   */
-  last_read_at: Timestamp | null;
-  /**
-   * Number of look-ups so far
-   */
-  reads: Generated<number>;
-  /**
-   * When the look-up was last requested
-   */
-  requested_at: Generated<Timestamp>;
-  /**
-   * Number of requests so far; a look-up plans the next one only if no request came meanwhile
-   */
-  requests: Generated<number>;
-  /**
-   * Shipment
-   */
-  shipment_id: number;
-  /**
-   * When the shipment was shipped, by the service's clock
-   */
-  shipped_on: Timestamp | null;
-  /**
-   * Number of look-ups without an answer since the last one that had one
-   */
-  unanswered: Generated<number>;
-}
-
 export interface SyncPauses {
   /**
    * Who paused it
@@ -3699,33 +3629,6 @@ export interface SyncRequestBudgets {
    * When requests were last granted. It tells if the clock went back
    */
   taken_at: Timestamp;
-}
-
-export interface SyncRereads {
-  /**
-   * Client key
-   */
-  client: string;
-  /**
-   * Id of the resource
-   */
-  id: number;
-  /**
-   * Why it is read again
-   */
-  last_reason: string | null;
-  /**
-   * Time of the next read
-   */
-  next_try_at: Timestamp;
-  /**
-   * Stream name
-   */
-  stream: string;
-  /**
-   * Number of reads so far that did not help
-   */
-  tries: Generated<number>;
 }
 
 export interface SyncRescannedChanges {
@@ -3994,6 +3897,42 @@ export interface SyncTrackedParcels {
   unlisted_since: Timestamp | null;
 }
 
+export interface SyncWaitingReads {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Id of the resource; for packages, that of the shipment
+   */
+  id: number;
+  /**
+   * Time of the next read, by sync.clock(); infinity if no read is planned until something asks for it
+   */
+  next_at: Timestamp;
+  /**
+   * Code of the reason
+   */
+  reason: string;
+  /**
+   * What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list of a
+   *   stream must show (poll of …, reconcile of …)
+   */
+  resource: string;
+  /**
+   * When it began to wait; for packages, when they were last asked for
+   */
+  since: Generated<Timestamp>;
+  /**
+   * Number of reads in a row that did not help; of lists in a row that lacked the row
+   */
+  tries: Generated<number>;
+  /**
+   * What the last read met, in words; null if nothing is to be said
+   */
+  words: string | null;
+}
+
 export interface SyncWatchedArticles {
   /**
    * Client key
@@ -4049,7 +3988,6 @@ export interface DB {
   "fulfilment.stock_watch": FulfilmentStockWatch;
   "fulfilment.track_trace_events": FulfilmentTrackTraceEvents;
   "fulfilment.track_traces": FulfilmentTrackTraces;
-  "sync.absences": SyncAbsences;
   "sync.admin_secrets": SyncAdminSecrets;
   "sync.admin_sessions": SyncAdminSessions;
   "sync.alert_checks": SyncAlertChecks;
@@ -4081,7 +4019,6 @@ export interface DB {
   "sync.outbox_outcomes": SyncOutboxOutcomes;
   "sync.outbox_targets": SyncOutboxTargets;
   "sync.outbox_waits": SyncOutboxWaits;
-  "sync.parcel_reads": SyncParcelReads;
   "sync.pauses": SyncPauses;
   "sync.proven_kinds": SyncProvenKinds;
   "sync.push_database": SyncPushDatabase;
@@ -4090,7 +4027,6 @@ export interface DB {
   "sync.quarantine": SyncQuarantine;
   "sync.receivers": SyncReceivers;
   "sync.request_budgets": SyncRequestBudgets;
-  "sync.rereads": SyncRereads;
   "sync.rescan_pages": SyncRescanPages;
   "sync.rescanned_changes": SyncRescannedChanges;
   "sync.rescans": SyncRescans;
@@ -4098,5 +4034,6 @@ export interface DB {
   "sync.service_products": SyncServiceProducts;
   "sync.settings_reads": SyncSettingsReads;
   "sync.tracked_parcels": SyncTrackedParcels;
+  "sync.waiting_reads": SyncWaitingReads;
   "sync.watched_articles": SyncWatchedArticles;
 }

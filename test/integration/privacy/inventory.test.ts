@@ -24,12 +24,11 @@ const erasedInSync: Readonly<Record<string, readonly string[]>> = {
   'sync.clients': ['hold_reason'],
   'sync.jobs': ['last_error', 'last_skip_reason', 'warnings'],
   'sync.outbox_attempts': ['error'],
-  'sync.parcel_reads': ['last_problem'],
   'sync.push_holds': ['reason'],
   'sync.quarantine': ['document', 'reason'],
-  'sync.rereads': ['last_reason'],
   'sync.rescans': ['error'],
   'sync.runs': ['error', 'warnings'],
+  'sync.waiting_reads': ['words'],
 };
 /**
  * Columns that an erasure keeps, because they hold no personal data, or numbers that books need. Of
