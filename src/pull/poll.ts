@@ -4,6 +4,7 @@
  */
 
 import { StoppedError } from '../core/errors.ts';
+import { limitConcurrency } from '../core/limit-concurrency.ts';
 import { addDays, dayMs, isRealDay, toUtcDay } from '../core/time.ts';
 import { mayWait, readStored, throwFirst, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass } from '../schedule/sql/ledger.ts';
@@ -16,14 +17,8 @@ import type { DayWindow } from './sql/rescans.ts';
 import { deleteCursors, noCursor, saveCursor, writeStream } from './sql/stream-transaction.ts';
 import { findDueReads, postponeReads } from './sql/waiting-reads.ts';
 import { type DateWindow, type Stream, toOpenKind } from './stream.ts';
-import {
-  isErrorOfOnePass,
-  readIds,
-  type StreamPage,
-  toDateFilter,
-  type WalkedPage,
-  walkList,
-} from './walk.ts';
+import { readIds, type WalkedPage } from './walk.ts';
+import { isErrorOfOnePass, type StreamPage, toDateFilter, walkList } from './walk-list.ts';
 
 /** An empty poll is a warning if a poll usually fetches at least this number of resources. */
 const minUsualFetched = 5;
@@ -219,40 +214,25 @@ async function loadInParts(
   planned: ReadonlyMap<PartPass, Cursor>,
 ): Promise<Pick<WindowWalk, 'rows' | 'whole'>> {
   const parts = planned.size > 0 ? planned : await planParts(context, stream, window);
-  const waiting = [...parts].filter(([, { completed }]) => !completed);
-  const walks: DaysWalk[] = [];
+  const open = [...parts].filter(([, { completed }]) => !completed);
   const failed = new AbortController();
-  let failure: unknown;
-  // One page is committed at a time: each commit changes the counts of the run.
-  let commits: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(commit: () => Promise<T>): Promise<T> => {
-    const turn = commits.then(commit);
-    commits = turn.catch(() => undefined);
-    return turn;
-  };
   const within = { ...context, signal: AbortSignal.any([context.signal, failed.signal]) };
-  const readParts = async () => {
-    for (let part = waiting.shift(); part !== undefined; part = waiting.shift()) {
-      const [pass, cursor] = part;
-      const [, after = null, before = null] = pass.split(' ');
-      walks.push(
-        await walkDays(within, stream, window, {
-          pass,
-          stored: cursor,
-          days: { after, before },
-          inTurn,
-        }),
-      );
+  const inPool = limitConcurrency(partsAtOnce);
+  // One page is committed at a time: each commit changes the counts of the run.
+  const inTurn = limitConcurrency(1);
+
+  const readPart = async ([pass, stored]: readonly [PartPass, Cursor]) => {
+    const [, after = null, before = null] = pass.split(' ');
+    const part = { pass, stored, days: { after, before }, inTurn };
+    try {
+      return await inPool(() => walkDays(within, stream, window, part));
+    } catch (error) {
+      failed.abort(new StoppedError());
+      throw error;
     }
   };
-  const readers = Array.from({ length: partsAtOnce }, () =>
-    readParts().catch((error: unknown) => {
-      if (!failed.signal.aborted) failure = error;
-      failed.abort(new StoppedError());
-    }),
-  );
-  await Promise.all(readers);
-  if (failed.signal.aborted) throw failure;
+  const walks = await settleAll(open.map(readPart));
+
   const watermark = findLatest([
     ...[...parts.values()].map((part) => part.watermark),
     ...walks.map((w) => w.watermark),
@@ -270,6 +250,21 @@ async function loadInParts(
     rows: walks.reduce((sum, { rows }) => sum + rows, 0),
     whole: walks.every(({ whole }) => whole),
   };
+}
+
+/**
+ * Waits for all works. Returns their results.
+ * @throws the first error that is more than a stop, if any failed
+ */
+async function settleAll<T>(works: readonly Promise<T>[]): Promise<T[]> {
+  const results = await Promise.allSettled(works);
+  const errors = results.flatMap((result): unknown[] =>
+    result.status === 'rejected' ? [result.reason] : [],
+  );
+  if (errors.length > 0)
+    throw errors.find((error) => !(error instanceof StoppedError)) ?? errors[0];
+
+  return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
 }
 
 /**

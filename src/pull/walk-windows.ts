@@ -16,7 +16,8 @@ import { drawReadNo, type RunTransaction } from './sql/stream-transaction.ts';
 import { findUnseenChildren, markChildrenUnlisted } from './sql/unlisted.ts';
 import { findWaiting } from './sql/waiting-reads.ts';
 import { type Stream, toAgeColumns } from './stream.ts';
-import { readIds, toDateFilter, walkList } from './walk.ts';
+import { readIds } from './walk.ts';
+import { toDateFilter, walkList } from './walk-list.ts';
 
 /**
  * Maximum number of lines per page that are read by id. The next reconciliation reads the others.
