@@ -63,7 +63,9 @@ async function simulate(
   const ages = polls.flatMap((atMs, index) =>
     Array.from({ length: ((polls[index + 1] ?? toMs) - atMs) / 1_000 }, (_, second) => second),
   );
-  return `age of rows p50 ${quantile(ages, 0.5)} s, p99 ${quantile(ages, 0.99)} s; requests a day ${Math.round((requestsPerPoll * polls.length) / days)}`;
+  const requestsPerDay = Math.round((requestsPerPoll * polls.length) / days);
+  const spread = `p50 ${quantile(ages, 0.5)} s, p99 ${quantile(ages, 0.99)} s`;
+  return `age of rows ${spread}; requests a day ${requestsPerDay}`;
 }
 
 const postgres = await startEmbeddedPostgres();
@@ -87,10 +89,10 @@ for (const [name, some] of Object.entries(cases)) {
   for (const [fastMs, slowMs] of [
     [30_000, 240_000],
     [60_000, 240_000],
-  ] as const)
-    printLine(
-      `${name}, ${fastMs / 1_000}s-${slowMs / 1_000}s: ${await simulate(some, (idleMs) => slowDown(idleMs, fastMs, slowMs))}`,
-    );
+  ] as const) {
+    const result = await simulate(some, (idleMs) => slowDown(idleMs, fastMs, slowMs));
+    printLine(`${name}, ${fastMs / 1_000}s-${slowMs / 1_000}s: ${result}`);
+  }
 }
 await session.end();
 await postgres.stop();

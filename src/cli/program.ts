@@ -11,7 +11,7 @@ import { printError, UsageError } from './command-line.ts';
  * The commands in the order of the help, each with the file that has its options, its help and its
  * code.
  */
-const files: readonly {
+const commandFiles: readonly {
   readonly names: readonly string[];
   readonly load: () => Promise<(cli: Command) => void>;
 }[] = [
@@ -87,8 +87,8 @@ export async function createCli(words: readonly string[] = []): Promise<Command>
     if (envFile !== undefined) loadEnvFile(envFile);
   });
 
-  const named = files.filter(({ names }) => names.some((name) => words.includes(name)));
-  for (const { load } of named.length > 0 ? named : files) {
+  const named = commandFiles.filter(({ names }) => names.some((name) => words.includes(name)));
+  for (const { load } of named.length > 0 ? named : commandFiles) {
     const add = await load();
     add(cli);
   }

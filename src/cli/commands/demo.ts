@@ -193,7 +193,7 @@ async function playUntilStopped(
   return 0;
 }
 
-const tell = (text: string) => print(`${new Date().toISOString().slice(11, 19)} ${text}`);
+const printWithTime = (text: string) => print(`${new Date().toISOString().slice(11, 19)} ${text}`);
 
 /**
  * Returns a function that tells which runs have failed since the last call, and now and then how
@@ -209,12 +209,14 @@ function createRunTeller(db: Database): (second: number) => Promise<void> {
         continue;
 
       lastRuns.set(job, lastStartedAt.getTime());
-      if (lastError !== null) tell(`${job} failed: ${lastError}`);
+      if (lastError !== null) printWithTime(`${job} failed: ${lastError}`);
       if (lastChanged > 0) changed.set(job, (changed.get(job) ?? 0) + lastChanged);
     }
 
     if (second % secondsOfChanges === 0 && changed.size > 0) {
-      tell(`rows changed: ${[...changed].map(([job, rows]) => `${job} ${rows}`).join(', ')}`);
+      printWithTime(
+        `rows changed: ${[...changed].map(([job, rows]) => `${job} ${rows}`).join(', ')}`,
+      );
       changed.clear();
     }
   };
@@ -229,7 +231,9 @@ function createOutboxTeller(db: Database): () => Promise<void> {
       if (told.get(id) === status || status === 'pending' || status === 'sending') continue;
 
       told.set(id, status);
-      tell(`outbox: ${kind} ${reference} is ${status}${because === null ? '' : `: ${because}`}`);
+      printWithTime(
+        `outbox: ${kind} ${reference} is ${status}${because === null ? '' : `: ${because}`}`,
+      );
     }
   };
 }

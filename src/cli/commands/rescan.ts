@@ -35,7 +35,7 @@ interface RescanOptions extends CommonOptions {
 }
 
 /** What a command says about the run of one client: as lines, and as JSON. */
-interface Outcome {
+interface ClientOutcome {
   readonly lines: readonly string[];
   readonly json: object;
   /** True if the run is done, but not what the command was called for. */
@@ -50,11 +50,11 @@ function runForClients<T>(
   { client: only, json = false }: CommonOptions,
   work: Pick<Work, 'name' | 'schedule'>,
   run: (context: PullContext, client: string) => Promise<T>,
-  describe: (client: string, report: RunReport, result: T | null) => Outcome,
+  describe: (client: string, report: RunReport, result: T | null) => ClientOutcome,
 ): Promise<number> {
   return withForeground(only, json, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
-    const outcomes: Outcome[] = [];
+    const outcomes: ClientOutcome[] = [];
 
     for (const client of clients) {
       let result: T | null = null;
@@ -159,7 +159,7 @@ function describeRescan(
   stream: string,
   report: RunReport,
   rescan: Rescan | null,
-): Outcome {
+): ClientOutcome {
   const {
     pages = null,
     fetched = null,

@@ -31,7 +31,7 @@ interface StatusOptions extends CommonOptions {
 
 const watchMs = 2_000;
 /** Clears a terminal and puts its cursor at the top. */
-const clear = '\u001b[2J\u001b[3J\u001b[H';
+const clearScreen = '\u001b[2J\u001b[3J\u001b[H';
 
 /**
  * Prints the state and all problems. Returns 1 if there is a problem that a person must deal with.
@@ -53,7 +53,7 @@ async function statusCommand({ json = false, watch = false }: StatusOptions): Pr
       const { text } = await readStatus(db, config, json).catch((error: unknown) =>
         describeOutage(error, json),
       );
-      printStyled(`${process.stdout.isTTY ? clear : ''}${text}`);
+      printStyled(`${process.stdout.isTTY ? clearScreen : ''}${text}`);
       // An abort ends the wait; the loop then ends.
       await wait(watchMs, undefined, { signal: stop }).catch(() => undefined);
     }
