@@ -285,19 +285,18 @@ async function verifyClient(
 /** Adds `service verify`, which asks a service how it differs from docs/assumptions.md. */
 export function addServiceCommand(cli: Command): void {
   const example = 'fulfilment-sync service verify';
-  const service = addCommand(
-    cli,
-    'service',
-    'ask the service what interface.md does not say',
-    example,
-  );
-  addCommand(
-    service,
-    'verify',
-    'ask a service which of our assumptions hold there, and print the configuration for those that do not',
-    `WAREHOUSE_PASSWORD_FILE=secret ${example} --base-url https://… --username shop`,
-    'Exits with 1 if something differs, or there is no token.',
-  )
+  const service = addCommand(cli, {
+    name: 'service',
+    description: 'ask the service what interface.md does not say',
+    examples: example,
+  });
+  addCommand(service, {
+    name: 'verify',
+    description:
+      'ask a service which of our assumptions hold there, and print the configuration for those that do not',
+    examples: `WAREHOUSE_PASSWORD_FILE=secret ${example} --base-url https://… --username shop`,
+    notes: 'Exits with 1 if something differs, or there is no token.',
+  })
     .option('--base-url <url>', 'the service; without it, the configured clients')
     .option('--username <name>', 'user name at --base-url')
     .option(

@@ -50,7 +50,7 @@ export class RequestBudget {
    * @throws StoppedError if the signal was aborted or the budget was closed, or the error of the
    *   database
    */
-  async take(signal: AbortSignal): Promise<void> {
+  async waitForTurn(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw toStopError(signal);
     if (this.#isClosed) throw new StoppedError();
 
@@ -63,7 +63,7 @@ export class RequestBudget {
 
     signal.addEventListener('abort', onAbort, { once: true });
     this.#waiting.add(waiter);
-    this.#serve();
+    this.#serveWaiters();
 
     try {
       await turn.promise;
@@ -83,7 +83,7 @@ export class RequestBudget {
    * Lets requests begin whose time has come, takes another share if needed, and waits for the next
    * moment.
    */
-  #serve(): void {
+  #serveWaiters(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const nowMs = performance.now();
@@ -93,14 +93,17 @@ export class RequestBudget {
 
     const takeAtMs = (this.#permits.at(-1)?.fromMs ?? nowMs) - aheadMs;
     const needsMore = this.#waiting.size > this.#permits.length;
-    if (needsMore && takeAtMs <= nowMs && !this.#isTaking) void this.#takeMore(nowMs);
+    if (needsMore && takeAtMs <= nowMs && !this.#isTaking) void this.#takePermits(nowMs);
 
     const wakeAtMs = Math.min(
       this.#permits[0]?.fromMs ?? Number.POSITIVE_INFINITY,
       needsMore && !this.#isTaking ? takeAtMs : Number.POSITIVE_INFINITY,
     );
     if (Number.isFinite(wakeAtMs))
-      this.#timer = setTimeout(() => this.#serve(), Math.max(1, Math.ceil(wakeAtMs - nowMs)));
+      this.#timer = setTimeout(
+        () => this.#serveWaiters(),
+        Math.max(1, Math.ceil(wakeAtMs - nowMs)),
+      );
   }
 
   /** Lets waiting requests begin, each by a permit whose time has come. */
@@ -123,7 +126,7 @@ export class RequestBudget {
    * The moments of a share are never early: the database read its clock before it answered. They
    * end by the time before it was asked.
    */
-  async #takeMore(askedAtMs: number): Promise<void> {
+  async #takePermits(askedAtMs: number): Promise<void> {
     this.#isTaking = true;
 
     const { begun, before } = this.#count(askedAtMs);
@@ -144,12 +147,12 @@ export class RequestBudget {
       }
 
       this.#isTaking = false;
-      this.#serve();
+      this.#serveWaiters();
     } catch (error) {
       this.#isTaking = false;
       // Those that already have a moment keep it.
       this.#rejectFrom(this.#permits.length, error);
-      this.#serve();
+      this.#serveWaiters();
     }
   }
 
