@@ -139,7 +139,7 @@ export const pages: readonly PageRoute[] = [
     );
     const filter: OutboxFilter = chosen.status === undefined ? { ...given, open: true } : given;
     const rows = await listOutbox(deps.db, filter, rowsShown);
-    const body = renderOutboxPage(rows, chosen, listClients(deps), rowsShown, new Date());
+    const body = renderOutboxPage(rows, chosen, listClients(deps), rowsShown);
     return { title: 'Outbox', body, data: { rows, hasMore: rows.length === rowsShown } };
   }),
   definePage(
@@ -178,14 +178,10 @@ export const pages: readonly PageRoute[] = [
     z.object({ client, stream: optionalParam(z.string()) }),
     async ({ client = null, stream = null }, deps) => {
       const rows = await listQuarantined(deps.db, { client, stream }, rowsShown);
+      const clients = listClients(deps);
       const names = streams.map(({ name }) => name);
-      const body = renderQuarantinePage(
-        rows,
-        { client, stream },
-        listClients(deps),
-        names,
-        rowsShown,
-      );
+      const filter = { client, stream, clients, streams: names };
+      const body = renderQuarantinePage(rows, filter, rowsShown);
       return { title: 'Quarantine', body, data: { rows, hasMore: rows.length === rowsShown } };
     },
   ),
