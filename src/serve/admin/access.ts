@@ -28,7 +28,7 @@ import {
   markSessionUsed,
   readAdminSecret,
 } from '../../operate/sql/admin-sessions.ts';
-import { csrfField, renderBarePage } from '../pages/view.ts';
+import { renderBarePage, renderCsrfField } from '../pages/view.ts';
 import type { AdminDeps } from './admin-deps.ts';
 
 /**
@@ -399,7 +399,7 @@ function sendLoginPage(
   const body = html`<h1>fulfilment-sync</h1>
 ${refusal}
 <form method="post" action="/login" class="login">
-${csrfField(csrfToken)}<input type="hidden" name="next" value="${next}">
+${renderCsrfField(csrfToken)}<input type="hidden" name="next" value="${next}">
 <label>Token (ADMIN_TOKEN or ADMIN_VIEWER_TOKEN)
 <input type="password" name="token" required autocomplete="current-password"></label>
 <button>Log in</button></form>`;

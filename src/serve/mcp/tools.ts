@@ -85,7 +85,7 @@ const toResult = (text: string, isError = false): CallToolResult => ({
 });
 
 /** Answers with a text. Errors are answers, too: an assistant reads why. */
-async function answer(work: () => Promise<string>): Promise<CallToolResult> {
+async function answerWith(work: () => Promise<string>): Promise<CallToolResult> {
   try {
     return toResult(await work());
   } catch (error) {
@@ -119,7 +119,7 @@ function addReadTool(
   };
 
   server.registerTool(name, config, (given: object) =>
-    answer(async () => {
+    answerWith(async () => {
       const headers = { accept: 'application/json' };
       const found = await make(parameters.parse(given) as never, deps, { headers, role: 'viewer' });
       const data = typeof found === 'string' ? {} : (found.data as Record<string, unknown>);
@@ -142,7 +142,7 @@ function addActionTools(server: McpServer, { db, config, by }: ToolDeps): void {
     const annotations = { destructiveHint: true };
     const tool = { description: descriptions[action], inputSchema: rowInput, annotations };
     server.registerTool(action, tool, ({ id, sure }) =>
-      answer(async () => {
+      answerWith(async () => {
         await changeRow(db, id, action, { isSure: sure, by });
         return `Row ${id}: ${action} is done`;
       }),
@@ -158,13 +158,13 @@ function addActionTools(server: McpServer, { db, config, by }: ToolDeps): void {
 
   const pause = describe('Starts no more runs of a job');
   server.registerTool('pause', pause, ({ job, client = null }) =>
-    answer(async () => {
+    answerWith(async () => {
       const isNew = await pauseJob(db, job, client, by);
       return isNew ? `${job} is paused` : `${job} was paused already`;
     }),
   );
 
   server.registerTool('resume', describe('Ends a pause'), ({ job, client = null }) =>
-    answer(async () => `${await resumeJob(db, job, client, by)} pauses ended`),
+    answerWith(async () => `${await resumeJob(db, job, client, by)} pauses ended`),
   );
 }

@@ -6,7 +6,7 @@
 import { type Html, html } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Series, Trends } from '../../operate/health/trends.ts';
-import { choice } from './view.ts';
+import { renderChoice } from './view.ts';
 
 /**
  * Formats a number with one or two digits, unless it is larger. A number above 0 never shows as 0.
@@ -100,7 +100,7 @@ export function renderChartsPage(
   return html`<h1>Charts</h1>
 <p>Made once a minute. Rows count those that polls wrote.</p>
 <form class="filter" method="get" action="/charts">
-${choice('client', label, clients, chosen)} <button>Show</button></form>
+${renderChoice('client', label, clients, chosen)} <button>Show</button></form>
 ${renderCharts(spans)}`;
 }
 

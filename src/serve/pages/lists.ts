@@ -11,7 +11,15 @@ import type { JobStatus } from '../../operate/sql/job-status.ts';
 import type { ListedRun, RunFilter } from '../../operate/sql/run-list.ts';
 import type { QuarantineRow } from '../../pull/sql/quarantine.ts';
 import type { AuditRow } from '../../schedule/sql/audit.ts';
-import { ago, choice, csrfField, linkClient, linkRows, moment, table } from './view.ts';
+import {
+  linkClient,
+  linkRows,
+  renderAge,
+  renderChoice,
+  renderCsrfField,
+  renderList,
+  renderTime,
+} from './view.ts';
 
 /** Names that a run can have: jobs, and commands whose runs are recorded. */
 export const runJobs = [...jobNames, 'replay', 'refetch'] as const;
@@ -36,7 +44,7 @@ export function renderRunsPage(
     linkClient('/runs', run.client),
     run.job,
     badge(tones[run.status] ?? 'note', run.status),
-    moment(run.startedAt),
+    renderTime(run.startedAt),
     formatDuration(run),
     `${run.fetched} in ${formatCount(run.pages, 'page')}`,
     `${run.created} / ${run.updated} / ${run.removed}`,
@@ -65,11 +73,11 @@ export function renderRunsPage(
 <p>Runs that wrote rows, or that were not done.
 All other runs are only counted, in <code>sync.jobs</code>.</p>
 <form class="filter" method="get" action="/runs">
-${choice('client', 'Client', clients, filter.client)}
-${choice('job', 'Job', runJobs, filter.job)}
-${choice('status', 'Status', runStatuses, filter.status)}
+${renderChoice('client', 'Client', clients, filter.client)}
+${renderChoice('job', 'Job', runJobs, filter.job)}
+${renderChoice('status', 'Status', runStatuses, filter.status)}
 <button>Show</button></form>
-${table('Newest first', headings, rows, 'No runs found.')}
+${renderList('Newest first', headings, rows, 'No runs found.')}
 ${older}`;
 }
 
@@ -115,8 +123,8 @@ export function renderQuarantinePage(
     html`<code>${row.memberPath || '–'}</code>`,
     row.reason,
     row.times,
-    moment(row.firstSeenAt),
-    moment(row.lastSeenAt),
+    renderTime(row.firstSeenAt),
+    renderTime(row.lastSeenAt),
   ]);
   const headings = [
     'number',
@@ -139,17 +147,17 @@ To see all: <code>fulfilment-sync quarantine list</code>.</p>`;
 read. Show one with <code>fulfilment-sync quarantine show &lt;number&gt;</code>. After an upgrade,
 decode all again with <code>fulfilment-sync quarantine replay</code>.</p>
 <form class="filter" method="get" action="/quarantine">
-${choice('client', 'Client', clients, client)}
-${choice('stream', 'Stream', streams, stream)}
+${renderChoice('client', 'Client', clients, client)}
+${renderChoice('stream', 'Stream', streams, stream)}
 <button>Show</button></form>
-${table('Oldest first', headings, cells, 'Nothing is in quarantine.')}
+${renderList('Oldest first', headings, cells, 'Nothing is in quarantine.')}
 ${cut}`;
 }
 
 /** Renders `/audit`. */
 export function renderAuditPage(rows: readonly AuditRow[]): Html {
   const cells = rows.map(({ at, by, action, client, detail }) => [
-    moment(at),
+    renderTime(at),
     action.replaceAll('_', ' '),
     client === null ? 'every client' : linkClient('/runs', client),
     linkRows(detail),
@@ -160,7 +168,7 @@ export function renderAuditPage(rows: readonly AuditRow[]): Html {
   return html`<h1>Audit</h1>
 <p>What operators did, and what workers repaired by themselves (<code>sync.audit</code>).
 Newest first.</p>
-${table('Latest entries', headings, cells, 'No entries yet.')}`;
+${renderList('Latest entries', headings, cells, 'No entries yet.')}`;
 }
 
 /** Renders `/schedules`. */
@@ -191,13 +199,13 @@ export function renderSchedulesPage(
   const filter =
     clients.length > 1 &&
     html`<form class="filter" method="get" action="/schedules">
-${choice('client', 'Client', clients, only)} <button>Show</button></form>`;
+${renderChoice('client', 'Client', clients, only)} <button>Show</button></form>`;
 
   return html`<h1>Schedules</h1>
 <p>The schedules of this worker. A pause applies to all workers.
 After it, one run makes up for all missed runs.</p>
 ${filter}
-${table('Jobs of each client', headings, [...jobRows, ...pushRows])}`;
+${renderList('Jobs of each client', headings, [...jobRows, ...pushRows])}`;
 }
 
 function toJobCells(
@@ -214,7 +222,7 @@ function toJobCells(
     job,
     describeSchedule(schedule),
     renderDueTime(dueAt, snapshot.now),
-    ago(lastSuccessAt, snapshot.now),
+    renderAge(lastSuccessAt, snapshot.now),
     renderPause(snapshot, client, job) ?? renderJobState(row),
     csrf !== null && renderButtons(snapshot, { client, job }, csrf, mayRun),
   ];
@@ -222,7 +230,7 @@ function toJobCells(
 
 function renderDueTime(dueAt: Date | null, now: Date): Child {
   if (dueAt === null) return '–';
-  return dueAt.getTime() - now.getTime() < 1_000 ? 'now' : ago(dueAt, now);
+  return dueAt.getTime() - now.getTime() < 1_000 ? 'now' : renderAge(dueAt, now);
 }
 
 /** Renders how the last run of a job ended, or that one is under way. */
@@ -241,7 +249,7 @@ function renderPause(snapshot: Snapshot, client: string, job: string): Html | nu
   const pause = findPause(snapshot, client, job);
   if (pause === undefined) return null;
   const scope = pause.client === null ? 'for every client, ' : '';
-  const detail = html`${scope}by ${pause.by}, ${ago(pause.since, snapshot.now)}`;
+  const detail = html`${scope}by ${pause.by}, ${renderAge(pause.since, snapshot.now)}`;
   return html`${badge('warn', 'paused')} <small>${detail}</small>`;
 }
 
@@ -256,7 +264,7 @@ function renderButtons(
     pauses.some((one) => one.job === job && one.client === target);
   const renderForm = (action: string, text: string, target: string) => {
     const label = `${text}: ${job} of ${target === '' ? 'every client' : target}`;
-    return html`<form method="post" action="/schedules/${action}">${csrfField(csrf)}
+    return html`<form method="post" action="/schedules/${action}">${renderCsrfField(csrf)}
 <input type="hidden" name="client" value="${target}">
 <input type="hidden" name="job" value="${job}">
 <button aria-label="${label}">${text}</button></form>`;

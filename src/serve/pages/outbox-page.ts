@@ -14,7 +14,15 @@ import {
   outboxStatuses,
 } from '../../push/sql/read-outbox.ts';
 import { toOrderPath } from './timeline.ts';
-import { ago, choice, csrfField, linkClient, linkRows, moment, table } from './view.ts';
+import {
+  linkClient,
+  linkRows,
+  renderAge,
+  renderChoice,
+  renderCsrfField,
+  renderList,
+  renderTime,
+} from './view.ts';
 
 const tones: Readonly<Record<string, Tone>> = {
   dead: 'bad',
@@ -51,7 +59,7 @@ export function renderOutboxPage(
     row.kind,
     linkReference(row),
     row.attempts,
-    ago(row.createdAt, now),
+    renderAge(row.createdAt, now),
     row.because === null ? '–' : linkRows(row.because),
   ]);
   const headings = [
@@ -73,12 +81,12 @@ Narrow the filter, or use <code>fulfilment-sync outbox list --limit</code>.</p>`
 
   return html`<h1>Outbox</h1>
 <form class="filter" method="get" action="/outbox">
-${choice('status', { text: 'Status', all: 'open' }, outboxStatuses, chosen.status)}
-${choice('client', 'Client', clients, chosen.client)}
-${choice('kind', 'Kind', kinds, chosen.kind)}
+${renderChoice('status', { text: 'Status', all: 'open' }, outboxStatuses, chosen.status)}
+${renderChoice('client', 'Client', clients, chosen.client)}
+${renderChoice('kind', 'Kind', kinds, chosen.kind)}
 <label>Reference <input name="reference" value="${chosen.reference ?? ''}"></label>
 <button>Show</button></form>
-${table('Oldest first', headings, cells, none)}
+${renderList('Oldest first', headings, cells, none)}
 ${cut}`;
 }
 
@@ -186,10 +194,10 @@ function renderFacts(row: OutboxDetail, now: Date): Html {
     ['Client', row.client],
     ['Kind', row.kind],
     ['Reference', linkReference(row)],
-    ['Created', moment(row.createdAt)],
+    ['Created', renderTime(row.createdAt)],
     ['Attempts', row.attempts],
     ['Next try', renderNextTry(row, now)],
-    ['Finished', moment(row.finishedAt)],
+    ['Finished', renderTime(row.finishedAt)],
     ['Carried out by the service', describeCarriedOut(row)],
   ];
   const entries = facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`);
@@ -203,7 +211,7 @@ function renderNextTry(row: OutboxDetail, now: Date): Child {
   const isDue = row.nextAttemptAt <= now;
   if (row.status === 'pending' && row.because !== null && isDue)
     return 'as soon as the reason is gone';
-  return ago(row.nextAttemptAt, now);
+  return renderAge(row.nextAttemptAt, now);
 }
 
 function renderJson(label: string, value: Json): Html {
@@ -220,7 +228,7 @@ function describeCarriedOut({ status, mayBeCarriedOut }: OutboxDetail): string {
 /** Renders the attempts and actions of a row. */
 function renderHistory({ history: steps }: OutboxDetail): Html {
   const cells = steps.map(({ at, step, by, became, durationMs, error }) => [
-    moment(at),
+    renderTime(at),
     step,
     renderStatus(became),
     durationMs === null ? '–' : `${durationMs} ms`,
@@ -228,12 +236,12 @@ function renderHistory({ history: steps }: OutboxDetail): Html {
     by,
   ]);
   const headings = ['time', 'step', 'new status', 'duration', 'error', 'by'];
-  return table('Oldest first, times in UTC', headings, cells, 'No attempts yet.');
+  return renderList('Oldest first, times in UTC', headings, cells, 'No attempts yet.');
 }
 
 /** Renders the form of an action. */
 const renderForm = (id: number, action: string, csrf: string, content: Html) =>
-  html`<form method="post" action="/outbox/${id}/${action}">${csrfField(csrf)}${content}</form>`;
+  html`<form method="post" action="/outbox/${id}/${action}">${renderCsrfField(csrf)}${content}</form>`;
 
 /** Renders a box that has to be ticked. */
 const renderConfirmation = (text: string) =>

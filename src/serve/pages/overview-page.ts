@@ -12,7 +12,7 @@ import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../operate/sql/stream-status.ts';
 import { streams as allStreams } from '../../pull/streams/all-streams.ts';
 import { renderCharts } from './charts.ts';
-import { ago, linkClient, sparkline, table } from './view.ts';
+import { linkClient, renderAge, renderBars, renderList } from './view.ts';
 
 /** Maximum number of problems on the page. The rest is counted. */
 const problemsShown = 50;
@@ -168,16 +168,16 @@ function renderStreams({ snapshot, stale, recent, isScheduled }: Overview): Html
   const caption =
     'Each stream of each client. A bar is the number of rows that a run wrote; ' +
     'runs that wrote none have no bar';
-  return html`<h2>Streams</h2>${table(caption, ['client', ...known], rows)}`;
+  return html`<h2>Streams</h2>${renderList(caption, ['client', ...known], rows)}`;
 }
 
 /** Renders a stream of a client. `bars` are the rows that its latest runs wrote. */
 function renderStream(row: StreamStatus, state: Html, bars: readonly number[], now: Date): Html {
   const { client, stream, lastSuccessAt, lastChangeAt } = row;
   const label = `Rows written by the latest runs of ${client} ${stream} that wrote any`;
-  return html`${state} ${ago(lastSuccessAt, now)}
-<div>${sparkline(bars, label)}</div>
-<small>last change ${ago(lastChangeAt, now)}; ${describeRows(row)}</small>`;
+  return html`${state} ${renderAge(lastSuccessAt, now)}
+<div>${renderBars(bars, label)}</div>
+<small>last change ${renderAge(lastChangeAt, now)}; ${describeRows(row)}</small>`;
 }
 
 /** Renders the badge of a stream that this worker polls. */
@@ -259,7 +259,7 @@ function renderOutbox(rows: readonly OutboxStatus[]): Html {
   ]);
 
   return html`<h2>Outbox</h2><ol class="funnel">${boxes}</ol>
-${rows.length > 1 && table('By client', headings, clientRows)}`;
+${rows.length > 1 && renderList('By client', headings, clientRows)}`;
 }
 
 function renderStatusBox(status: string, count: number, note: string, isBad = false): Html {
@@ -276,13 +276,13 @@ function renderGates({ snapshot: { gates, now } }: Overview): Html {
     client,
     gate,
     nextAt > now
-      ? html`${badge('note', 'closed')} opens ${ago(nextAt, now)}`
+      ? html`${badge('note', 'closed')} opens ${renderAge(nextAt, now)}`
       : badge('good', 'open'),
-    ago(takenAt, now),
+    renderAge(takenAt, now),
     taken,
     spent,
   ]);
   const note = 'At most one call an hour, also if the worker of the last call was lost';
   const headings = ['client', 'gate', 'state', 'last call', 'calls', 'lost calls'];
-  return html`<h2>Track-trace</h2>${table(note, headings, rows)}`;
+  return html`<h2>Track-trace</h2>${renderList(note, headings, rows)}`;
 }

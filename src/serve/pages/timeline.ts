@@ -8,7 +8,7 @@ import { quote } from '../../core/quote.ts';
 import { dayMs, formatSpan } from '../../core/time.ts';
 import type { FoundOrder } from '../../operate/sql/order-search.ts';
 import type { EventSource, OrderEvent } from '../../operate/sql/order-timeline.ts';
-import { linkClient, moment, openSearchForm, table } from './view.ts';
+import { linkClient, openSearchForm, renderList, renderTime } from './view.ts';
 
 /** An event in words. */
 export interface TimelineEntry {
@@ -54,7 +54,7 @@ export function renderOrdersPage(
   const none =
     `No order found${shown === '' ? '' : ` for “${shown}”`}. ` +
     'Rows of the outbox are found as long as RETENTION_DAYS keeps them.';
-  const result = table('Orders that fit', ['order', 'client', 'found by'], rows, none);
+  const result = renderList('Orders that fit', ['order', 'client', 'found by'], rows, none);
   const email = csrf !== null && ', e-mail address';
   const cut = found.length === limit && html`<p>Only the first ${limit} are shown.</p>`;
 
@@ -224,14 +224,14 @@ ${cut}`;
 }
 
 function renderStage({ name, at, isStuck }: Stage): Html {
-  if (at !== null) return html`<li class="reached"><b>${name}</b> ${moment(at)}</li>`;
+  if (at !== null) return html`<li class="reached"><b>${name}</b> ${renderTime(at)}</li>`;
   const [look, words] = isStuck ? ['stuck', 'stuck: see below'] : ['ahead', 'not yet'];
   return html`<li class="${look}"><b>${name}</b> <span>${words}</span></li>`;
 }
 
 function renderEntry(entry: TimelineEntry, pause: string): Html {
   const { at, isDay, tone, source, text, outboxId, error } = entry;
-  const time = moment(isDay ? at.toISOString().slice(0, 10) : at);
+  const time = renderTime(isDay ? at.toISOString().slice(0, 10) : at);
   const event = outboxId === null ? text : html`<a href="/outbox/${outboxId}">${text}</a>`;
   const reason = error !== null && html`<small>${error}</small>`;
   return html`<li>${time} <div>${badge(tone, source)} ${event}${reason}

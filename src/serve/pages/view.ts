@@ -52,7 +52,7 @@ export function renderPage(frame: Frame, body: Child): string {
   const search = html`${openSearchForm('search', 'Find an order', isViewer ? null : csrf)}
 <input type="search" name="q" aria-label="${label}" placeholder="Order or parcel" required
   maxlength="200"> <button class="quiet">Find</button></form>`;
-  const logout = html`<form method="post" action="/logout">${csrfField(csrf)}
+  const logout = html`<form method="post" action="/logout">${renderCsrfField(csrf)}
 <button class="quiet">Log out</button></form>`;
   const said = html`<p class="said" role="status">${message}</p>`;
 
@@ -85,7 +85,7 @@ function renderRefresh({ live, isFollowed }: Frame): Html {
 }
 
 /** Renders the token of a form that changes something. */
-export const csrfField = (csrf: string): Html =>
+export const renderCsrfField = (csrf: string): Html =>
   html`<input type="hidden" name="_csrf" value="${csrf}">`;
 
 /**
@@ -95,7 +95,7 @@ export const csrfField = (csrf: string): Html =>
  */
 export function openSearchForm(look: string, label: string, csrf: string | null): Html {
   const method = csrf === null ? 'get' : 'post';
-  const token = csrf !== null && csrfField(csrf);
+  const token = csrf !== null && renderCsrfField(csrf);
   return html`<form class="${look}" method="${method}" action="/orders" role="search"
   aria-label="${label}">${token}`;
 }
@@ -128,7 +128,7 @@ ${body}
 }
 
 /** Renders how long ago a time is (`3m ago`), with the time itself as its title. */
-export function ago(at: Date | null, now: Date): Html {
+export function renderAge(at: Date | null, now: Date): Html {
   if (at === null) return html`<span class="none">never</span>`;
   const seconds = (now.getTime() - at.getTime()) / 1_000;
   const time = at.toISOString();
@@ -141,14 +141,14 @@ function describeAge(seconds: number): string {
 }
 
 /** Renders a time to the second. */
-export function moment(at: Date | string | null): Html {
+export function renderTime(at: Date | string | null): Html {
   if (at === null) return html`<span class="none">–</span>`;
   const text = typeof at === 'string' ? at : at.toISOString();
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`;
 }
 
 /** Renders a table with a caption, or a sentence if it has no rows. */
-export function table(
+export function renderList(
   caption: string,
   headings: readonly string[],
   rows: readonly (readonly Child[])[],
@@ -174,7 +174,7 @@ export const linkRows = (text: string): Child =>
  * Renders a field of a filter form.
  * @param label the field, and what no choice means: 'all' unless it is named
  */
-export function choice(
+export function renderChoice(
   name: string,
   label: string | { readonly text: string; readonly all: string },
   options: readonly string[],
@@ -195,7 +195,7 @@ const sparkHeight = 20;
  * Renders numbers as bars, oldest first. The scale is the square root, so that small bars stay
  * visible.
  */
-export function sparkline(values: readonly number[], what: string): Html {
+export function renderBars(values: readonly number[], what: string): Html {
   if (values.length === 0) return html`<span class="none">no rows yet</span>`;
 
   const highest = values.reduce((most, value) => Math.max(most, value), 1);
