@@ -403,6 +403,7 @@ ${renderCsrfField(csrfToken)}<input type="hidden" name="next" value="${next}">
 <label>Token (ADMIN_TOKEN or ADMIN_VIEWER_TOKEN)
 <input type="password" name="token" required autocomplete="current-password"></label>
 <button>Log in</button></form>`;
+
   return reply.type('text/html').send(renderBarePage('Log in', body));
 }
 
@@ -453,6 +454,7 @@ interface SessionSigner extends Pick<Signer, 'sign' | 'unsign'> {
 function createSessionSigner(db: Database, token: string): SessionSigner {
   let signer = new Signer(randomBytes(32).toString('hex'));
   let isLoaded = false;
+
   return {
     sign: (value) => signer.sign(value),
     unsign: (value) => signer.unsign(value),

@@ -240,7 +240,8 @@ function renderEntry(entry: TimelineEntry, pause: string): Html {
 
 /** Says how long after the event before it an event happened. */
 function describePause(entries: readonly TimelineEntry[], index: number): string {
-  const [before, entry] = [entries[index - 1], entries[index]];
+  const before = entries[index - 1];
+  const entry = entries[index];
   if (before === undefined || entry === undefined || before.isDay || entry.isDay) return '';
   const seconds = (entry.at.getTime() - before.at.getTime()) / 1_000;
   return seconds < 1 ? '' : `${formatSpan(seconds)} later`;
