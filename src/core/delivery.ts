@@ -1,6 +1,6 @@
 /** What the answer of a receiver means for a delivery, and for the receiver. */
 
-import { longestWaitMs, type Pause, pauses, toPauseMs } from './backoff.ts';
+import { type Backoff, longestWaitMs, pauses, toPauseMs } from './backoff.ts';
 
 /**
  * The result of a post. `refused`: the receiver is there, and does not take this delivery. `away`:
@@ -53,7 +53,7 @@ export function judgeDelivery(
   { tries, ageMs }: { readonly tries: number; readonly ageMs: number },
   { maxAgeMs, minTries }: GiveUp,
   random: number,
-  pause: Pause = pauses.delivery,
+  pause: Backoff = pauses.delivery,
 ): DeliveryEnd {
   if (answer.kind === 'taken') return { status: 'delivered' };
   if (ageMs > maxAgeMs && tries >= minTries) return { status: 'dead' };
@@ -87,7 +87,7 @@ export function judgeReceiver(
   answer: Answer,
   tries: number,
   random: number,
-  pause: Pause = pauses.receiver,
+  pause: Backoff = pauses.receiver,
 ): ReceiverEnd {
   if (answer.kind !== 'away') {
     const places = state.isAway ? 1 : Math.min(maxPlaces, state.places * 2);

@@ -38,7 +38,7 @@ export const orderItem = defineFields('orderItem', {
 });
 
 /** Addresses of orders (docs/interface.md, 7.2 Addresses). */
-export const address = defineFields('address', {
+export const orderAddress = defineFields('address', {
   attributes: {
     firstName: personal(text),
     lastName: personal(text),
@@ -92,7 +92,7 @@ export type OrderRow = RowOf<typeof order>;
  */
 const addresses = {
   table: 'order_addresses',
-  fields: address,
+  fields: orderAddress,
   parentColumn: 'order_id',
   removes: false,
 } as const;

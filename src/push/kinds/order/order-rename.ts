@@ -10,7 +10,7 @@ import {
   type PushResult,
   toNoAnswer,
 } from '../../kind.ts';
-import { orderRename as renamedOrder } from '../../payloads/order.ts';
+import { orderRenamePayload } from '../../payloads/order.ts';
 import { findTargetIds, findUserOfNumber, readSentTarget } from '../../sql/renames.ts';
 import {
   type AnsweredOrder,
@@ -24,7 +24,7 @@ import {
 import { describeLoss, describeLostMembers, findLoss, listMembers } from './order-loss.ts';
 import { changeNumber } from './order-state.ts';
 
-type OrderRename = z.infer<typeof renamedOrder>;
+type OrderRename = z.infer<typeof orderRenamePayload>;
 
 /**
  * Changes the number of an order (docs/interface.md, 7.1 Fields and 7.7 Update). The reference of
@@ -33,7 +33,7 @@ type OrderRename = z.infer<typeof renamedOrder>;
  */
 export const orderRename = defineKind<OrderRename>({
   name: 'order.rename',
-  schema: renamedOrder,
+  schema: orderRenamePayload,
   operation: 'v3.orders.update',
   notFoundMeansRoute: true,
   push: renameOrder,
