@@ -3,7 +3,7 @@ import {
   assumedRequired,
   base64Text,
   day,
-  decimalMember,
+  decimal,
   optionalText,
   personalText,
   quantity,
@@ -29,7 +29,7 @@ export const slipPayload = z.strictObject({
 /** Payload of product.save. */
 export const product = z.strictObject({
   name: assumedRequired(requiredText),
-  weight: decimalMember.nullish(),
+  weight: decimal.nullish(),
   description: optionalText,
   encodedImage: base64Text.nullish(),
   barcode: z.string().nullish().meta({ description: 'only used to search' }),

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 
 /** Marks members with personal data. They are masked wherever a payload is shown. */
-export const personalMark = { 'x-personal': true } as const;
+export const personal = { 'x-personal': true } as const;
 
 /**
  * Marks members whose value is a code of a list of the service. `fulfilment.outbox_check` compares
@@ -26,7 +26,7 @@ export const noMembers = z.strictObject({});
 /** An optional text. Null is the same as absent. */
 export const optionalText = z.string().nullish();
 /** An optional text with personal data. */
-export const personalText = z.string().nullish().meta(personalMark);
+export const personalText = z.string().nullish().meta(personal);
 /**
  * A required member that `WAREHOUSE_OPERATIONS_FILE` can make optional
  * (config/optional-members.ts).
@@ -41,7 +41,7 @@ export const quantity = z
 export const day = z.iso.date('must be a date in the form YYYY-MM-DD');
 const noDecimal = 'must be a number or a decimal text such as "9.95"';
 /** A number, or its digits as a text so that no digit is lost. */
-export const decimalMember = z.union(
+export const decimal = z.union(
   [z.number(), z.string().regex(/^-?(0|[1-9]\d{0,17})(\.\d{1,30})?$/, noDecimal)],
   {
     error: noDecimal,
@@ -51,14 +51,14 @@ const noRate = 'must be a rate from 0 to 1, such as 0.21 for 21 %';
 /** Digits above 1 that a JavaScript number rounds to 1. */
 const aboveOne = /^1\.0*[1-9]/;
 /** A rate. `fulfilment.outbox_check` checks members that are marked with `x-rate`. */
-export const rate = decimalMember
+export const rate = decimal
   .refine(
     (value) => Number(value) >= 0 && Number(value) <= 1 && !aboveOne.test(String(value)),
     noRate,
   )
   .meta({ 'x-rate': true, description: 'rate: 0.21 is 21 %' });
 /** An object with members that the ERP chooses. */
-export const anyMembers = z.record(z.string(), z.unknown()).nullish().meta(personalMark);
+export const anyMembers = z.record(z.string(), z.unknown()).nullish().meta(personal);
 /**
  * Returns the schema of an object that may have these texts only. A null text is the same as
  * absent.
@@ -102,4 +102,4 @@ export const base64Text = z
 /** A pdf document in base64. */
 export const documentContent = base64Text
   .refine((text) => text !== '', 'must not be empty')
-  .meta({ ...personalMark, description: 'pdf document, base64; white space is allowed' });
+  .meta({ ...personal, description: 'pdf document, base64; white space is allowed' });

@@ -5,11 +5,11 @@ import {
   codeOf,
   codeOrId,
   day,
-  decimalMember,
+  decimal,
   documentContent,
   idNumber,
   optionalText,
-  personalMark,
+  personal,
   personalText,
   quantity,
   rate,
@@ -39,8 +39,8 @@ const countryCode = z
 export const address = z.strictObject({
   firstName: personalText,
   prefix: personalText,
-  lastName: assumedRequired(requiredText.meta(personalMark)),
-  street1: assumedRequired(requiredText.meta(personalMark)),
+  lastName: assumedRequired(requiredText.meta(personal)),
+  street1: assumedRequired(requiredText.meta(personal)),
   houseNumber: personalText,
   houseNumberExtension: personalText,
   postcode: personalText,
@@ -55,7 +55,7 @@ export const deliveryAddress = address.extend({
 const item = z.strictObject({
   sku: assumedRequired(requiredText),
   quantity: assumedRequired(quantity),
-  price: decimalMember.nullish(),
+  price: decimal.nullish(),
   vat: rate.nullish(),
   name: optionalText,
   fulfillFrom: optionalText,
@@ -66,7 +66,7 @@ const item = z.strictObject({
 const email = z
   .string()
   .nullish()
-  .meta({ ...personalMark, description: 'null or none: the service uses its no-reply address' });
+  .meta({ ...personal, description: 'null or none: the service uses its no-reply address' });
 const allowPartialDelivery = z
   .boolean()
   .nullish()
@@ -79,7 +79,7 @@ const orderMetadata = textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5
 
 /** An attachment: sent with its order, or alone as the payload of order_attachment.create. */
 export const attachment = z.strictObject({
-  filename: assumedRequired(requiredText.meta(personalMark)),
+  filename: assumedRequired(requiredText.meta(personal)),
   content: documentContent,
   contentType: z.literal('application/pdf', 'must be application/pdf').nullish(),
   printStrategy: z.literal('REQUIRED', 'must be REQUIRED').nullish(),
