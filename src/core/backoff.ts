@@ -1,7 +1,7 @@
 import { dayMs, hourMs, minuteMs } from './time.ts';
 
 /** How long to wait before something is tried again. */
-export interface Pause {
+export interface Backoff {
   readonly firstMs: number;
   readonly longestMs: number;
   /**
@@ -21,8 +21,8 @@ const secondMs = 1_000;
 const makeDoublingPause = (
   firstMs: number,
   longestMs: number,
-  jitter: Pause['jitter'] = 'none',
-): Pause => ({
+  jitter: Backoff['jitter'] = 'none',
+): Backoff => ({
   firstMs,
   longestMs,
   growth: 2,
@@ -30,7 +30,7 @@ const makeDoublingPause = (
 });
 
 /** Makes a pause that is always the same. */
-export const makeFixedPause = (ms: number): Pause => ({
+export const makeFixedPause = (ms: number): Backoff => ({
   firstMs: ms,
   longestMs: ms,
   growth: 1,
@@ -131,13 +131,13 @@ export const pauses = {
   /** A migration while another process migrates; while a table is in use. */
   otherMigration: makeFixedPause(500),
   tableInUse: makeFixedPause(2 * secondMs),
-} as const satisfies Record<string, Pause>;
+} as const satisfies Record<string, Backoff>;
 
 /**
  * Returns the length of a pause without jitter, in milliseconds.
  * @param number 1 for the first pause
  */
-export function growPauseMs({ firstMs, longestMs, growth }: Pause, number: number): number {
+export function growPauseMs({ firstMs, longestMs, growth }: Backoff, number: number): number {
   return Math.min(
     longestMs,
     growth === 'linear' ? firstMs * number : firstMs * growth ** (number - 1),
@@ -150,7 +150,12 @@ export function growPauseMs({ firstMs, longestMs, growth }: Pause, number: numbe
  * @param number 1 for the first pause
  * @param random a number in [0, 1), for the jitter
  */
-export function toPauseMs(pause: Pause, number: number, random: number, retryAfterMs = 0): number {
+export function toPauseMs(
+  pause: Backoff,
+  number: number,
+  random: number,
+  retryAfterMs = 0,
+): number {
   const grownMs = growPauseMs(pause, number) * (pause.jitter === 'full' ? random : 1);
   return Math.round(Math.min(pause.longestMs, retryAfterMs + grownMs));
 }

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { type ErasedCounts, eraseOrder } from '../../privacy/sql/erase-orders.ts';
-import { type FoundOrder, findOrders } from '../../privacy/sql/find-orders.ts';
+import { type ErasableOrder, findErasableOrders } from '../../privacy/sql/find-orders.ts';
 import {
   addCommand,
   asJson,
@@ -31,7 +31,7 @@ interface EraseOptions extends CommonOptions {
 async function eraseCommand(name: string, options: EraseOptions): Promise<number> {
   return withDatabase('erase', async (db) => {
     const wanted = options.id ? { id: parseId(name, 'the id of an order') } : { number: name };
-    const found = await findOrders(db, options.client ?? null, wanted);
+    const found = await findErasableOrders(db, options.client ?? null, wanted);
     const [order, ...others] = found;
     if (order === undefined) {
       printError(
@@ -58,7 +58,7 @@ async function eraseCommand(name: string, options: EraseOptions): Promise<number
   });
 }
 
-function describeAmbiguity(name: string, found: readonly FoundOrder[]): string {
+function describeAmbiguity(name: string, found: readonly ErasableOrder[]): string {
   const clients = new Set(found.map(({ client }) => client));
   const names = found.map(
     ({ client, id, number }) => `${client}: order ${number}${id === null ? '' : `, id ${id}`}`,
@@ -71,11 +71,11 @@ function describeAmbiguity(name: string, found: readonly FoundOrder[]): string {
   return `${name} names ${found.length} orders (${names.join('; ')}); ${remedy}`;
 }
 
-const describeOrder = ({ client, number, id }: FoundOrder) =>
+const describeOrder = ({ client, number, id }: ErasableOrder) =>
   `order ${number}${id === null ? '' : ` (id ${id})`} of client ${client}`;
 
 function printCounts(
-  found: FoundOrder,
+  found: ErasableOrder,
   { tables, cancelled }: ErasedCounts,
   isTrial: boolean,
 ): void {

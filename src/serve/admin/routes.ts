@@ -13,7 +13,7 @@ import type { Overview } from '../../operate/health/overview.ts';
 import { readSnapshot, type Snapshot } from '../../operate/health/state.ts';
 import { readTrends } from '../../operate/health/trends.ts';
 import { readDatabaseClock } from '../../operate/sql/job-status.ts';
-import { findOrders } from '../../operate/sql/order-search.ts';
+import { searchOrders } from '../../operate/sql/order-search.ts';
 import { readOrderTimeline } from '../../operate/sql/order-timeline.ts';
 import { listRuns, type RunFilter } from '../../operate/sql/run-list.ts';
 import { listQuarantined } from '../../pull/sql/quarantine.ts';
@@ -126,7 +126,7 @@ export const pages: readonly PageRoute[] = [
     const body = renderChartsPage(charts, listClients(deps), client);
     return { title: 'Charts', body, data: { charts } };
   }),
-  definePage('/orders', 'Finds orders', orderSearch, findOrdersPage),
+  definePage('/orders', 'Finds orders', orderSearch, searchOrdersPage),
   definePage(
     '/order',
     'The timeline of an order',
@@ -192,14 +192,14 @@ export const pages: readonly PageRoute[] = [
   }),
 ];
 
-async function findOrdersPage(
+async function searchOrdersPage(
   { q: text }: { readonly q?: string | undefined },
   { db }: PageDeps,
   request: PageRequest,
 ): Promise<Page | string> {
   const byEmail = request.role === 'operator';
   const orders =
-    text === undefined ? [] : await findOrders(db, text, { limit: ordersShown, byEmail });
+    text === undefined ? [] : await searchOrders(db, text, { limit: ordersShown, byEmail });
 
   const [only] = orders;
   if (only !== undefined && orders.length === 1 && !wantsJson(request.headers.accept))
@@ -244,7 +244,7 @@ export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void 
 
   // The search of an operator, whose text may be an e-mail address: it must not be in a URL.
   app.post('/orders', async (request, reply) => {
-    const page = await findOrdersPage(orderSearch.parse(request.body ?? {}), deps, request);
+    const page = await searchOrdersPage(orderSearch.parse(request.body ?? {}), deps, request);
     return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
   });
 

@@ -6,7 +6,7 @@
 import { badge, type Html, html, type Tone } from '../../core/html.ts';
 import { quote } from '../../core/quote.ts';
 import { dayMs, formatSpan } from '../../core/time.ts';
-import type { FoundOrder } from '../../operate/sql/order-search.ts';
+import type { OrderMatch } from '../../operate/sql/order-search.ts';
 import type { EventSource, OrderEvent } from '../../operate/sql/order-timeline.ts';
 import { linkClient, openSearchForm, renderList, renderTime } from './view.ts';
 
@@ -39,7 +39,7 @@ export const toOrderPath = (client: string, number: string): string =>
  * @param csrf the token of the form; null for a viewer, who cannot search by e-mail address
  */
 export function renderOrdersPage(
-  found: readonly FoundOrder[],
+  found: readonly OrderMatch[],
   text: string | undefined,
   limit: number,
   csrf: string | null,

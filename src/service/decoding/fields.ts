@@ -30,7 +30,10 @@ export interface Field<Value> {
 }
 
 /** Marks a field that holds personal data. */
-export const personal = <Value>(field: Field<Value>, erasing: Erasing = 'null'): Field<Value> => ({
+export const personalField = <Value>(
+  field: Field<Value>,
+  erasing: Erasing = 'null',
+): Field<Value> => ({
   ...field,
   erasing,
 });
@@ -115,7 +118,7 @@ const decimalForm = /^-?\d+(\.\d+)?([eE][+-]?\d{1,2})?$/;
  * 8.1 Fields). Exponents of three or more digits are refused, because Postgres cannot store all of
  * them.
  */
-export const decimal = defineField('numeric', 'a decimal number', (value) => {
+export const numeric = defineField('numeric', 'a decimal number', (value) => {
   const digits = toDigits(value);
   const isDecimal = typeof digits === 'string' && digits.length <= 100 && decimalForm.test(digits);
   return isDecimal ? digits : undefined;

@@ -1,4 +1,4 @@
-import { longestWaitMs, makeFixedPause, type Pause, pauses } from '../../core/backoff.ts';
+import { type Backoff, longestWaitMs, makeFixedPause, pauses } from '../../core/backoff.ts';
 import { WarehouseError } from '../../core/errors.ts';
 
 /**
@@ -8,7 +8,7 @@ import { WarehouseError } from '../../core/errors.ts';
 export interface ClientHold {
   readonly code: 'credentials_refused' | 'asked_to_wait' | 'no_answer';
   /** The span of the hold. It grows each time the probe fails. */
-  readonly pause: Pause;
+  readonly pause: Backoff;
 }
 
 /**

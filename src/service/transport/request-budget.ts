@@ -5,11 +5,10 @@ import type { RequestQuota } from '../request-quota.ts';
 export type TakeQuota = (wanted: number) => Promise<RequestQuota>;
 
 /**
- * The most that one share holds, as a part of a second's requests: other processes come between.
+ * The largest quota, as a part of a second's requests: other processes come between.
  */
-const shareOfSecond = 4;
-
-/** The next share is taken this many milliseconds before the last one is used up. */
+const quotasPerSecond = 4;
+/** The next quota is taken this many milliseconds before the last one is used up. */
 const aheadMs = 100;
 
 /** A request that waits for its turn. */
@@ -80,7 +79,7 @@ export class RequestBudget {
   }
 
   /**
-   * Lets requests begin whose time has come, takes another share if needed, and waits for the next
+   * Lets requests begin whose time has come, takes another quota if needed, and waits for the next
    * moment.
    */
   #serveWaiters(): void {
@@ -122,8 +121,8 @@ export class RequestBudget {
   }
 
   /**
-   * Takes a share: for all that wait, or a part of what was sent lately, since more will follow.
-   * The moments of a share are never early: the database read its clock before it answered. They
+   * Takes a quota: for all that wait, or a part of what was sent lately, since more will follow.
+   * The moments of a quota are never early: the database read its clock before it answered. They
    * end by the time before it was asked.
    */
   async #takePermits(askedAtMs: number): Promise<void> {
@@ -131,9 +130,9 @@ export class RequestBudget {
 
     const { begun, before } = this.#count(askedAtMs);
     const missing = this.#waiting.size - this.#permits.length;
-    const expected = Math.ceil(Math.max(begun, before) / shareOfSecond);
+    const expected = Math.ceil(Math.max(begun, before) / quotasPerSecond);
     const wanted = Math.min(
-      Math.ceil(this.#perSecond / shareOfSecond),
+      Math.ceil(this.#perSecond / quotasPerSecond),
       Math.max(missing, expected),
     );
 
