@@ -9,6 +9,7 @@ import { adviseOperator } from '../../push/advise-operator.ts';
 import { outboxKinds } from '../../push/kinds/registry.ts';
 import { allowedFrom, type OutboxAction } from '../../push/sql/operator-actions.ts';
 import {
+  maxRowsBehind,
   type OutboxDetail,
   type OutboxSummary,
   outboxStatuses,
@@ -160,6 +161,7 @@ export function renderOutboxRowPage(
             ? 'as soon as the reason is gone'
             : ago(row.nextAttemptAt, now),
     ],
+    ['Rows behind it', describeRowsBehind(row)],
     ['Finished', moment(row.finishedAt)],
     ['Carried out by the service', describeCarriedOut(row)],
   ];
@@ -175,6 +177,19 @@ ${renderHistory(row)}
 ${isRevealed ? html`<p>Unmasked. The audit records that it was shown.</p>` : html`<p>Personal data is masked.</p>${csrf === null ? '' : renderForm(row.id, 'reveal', csrf, html`<button class="quiet">Show unmasked</button>`)}`}
 <pre tabindex="0" role="region" aria-label="Payload">${JSON.stringify(payload, null, 2)}</pre>
 ${row.result === null ? '' : html`<h2>Result</h2><pre tabindex="0" role="region" aria-label="Result">${JSON.stringify(row.result, null, 2)}</pre>`}`;
+}
+
+/** Number of the rows behind a row that are named. */
+const maxNamed = 5;
+
+/** Says how many rows cannot be sent before a row, and names the first of them. */
+function describeRowsBehind({ rowsBehind }: OutboxDetail): Child {
+  if (rowsBehind.length === 0) return 'none';
+
+  const count = `${rowsBehind.length}${rowsBehind.length === maxRowsBehind ? ' or more' : ''}`;
+  const first = rowsBehind.slice(0, maxNamed).map((id) => `row ${id}`);
+  const rest = rowsBehind.length > maxNamed ? ', …' : '';
+  return linkRows(`${count}: ${first.join(', ')}${rest}`);
 }
 
 /** Says whether the service has carried the row out. */
