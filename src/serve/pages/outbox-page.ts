@@ -9,6 +9,7 @@ import { adviseOperator } from '../../push/advise-operator.ts';
 import { outboxKinds } from '../../push/kinds/registry.ts';
 import { allowedFrom, type OutboxAction } from '../../push/sql/operator-actions.ts';
 import {
+  maxRowsBehind,
   type OutboxDetail,
   type OutboxSummary,
   outboxStatuses,
@@ -197,6 +198,7 @@ function renderFacts(row: OutboxDetail, now: Date): Html {
     ['Created', renderTime(row.createdAt)],
     ['Attempts', row.attempts],
     ['Next try', renderNextTry(row, now)],
+    ['Rows behind it', describeRowsBehind(row)],
     ['Finished', renderTime(row.finishedAt)],
     ['Carried out by the service', describeCarriedOut(row)],
   ];
@@ -217,6 +219,19 @@ function renderNextTry(row: OutboxDetail, now: Date): Child {
 function renderJson(label: string, value: Json): Html {
   const text = JSON.stringify(value, null, 2);
   return html`<pre tabindex="0" role="region" aria-label="${label}">${text}</pre>`;
+}
+
+/** Number of the rows behind a row that are named. */
+const maxNamed = 5;
+
+/** Says how many rows cannot be sent before a row, and names the first of them. */
+function describeRowsBehind({ rowsBehind }: OutboxDetail): Child {
+  if (rowsBehind.length === 0) return 'none';
+
+  const count = `${rowsBehind.length}${rowsBehind.length === maxRowsBehind ? ' or more' : ''}`;
+  const first = rowsBehind.slice(0, maxNamed).map((id) => `row ${id}`);
+  const rest = rowsBehind.length > maxNamed ? ', …' : '';
+  return linkRows(`${count}: ${first.join(', ')}${rest}`);
 }
 
 /** Says whether the service has carried the row out. */
