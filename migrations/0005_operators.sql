@@ -37,7 +37,7 @@ create table sync.alerts (
 ) with (fillfactor = 50);
 comment on table sync.alerts is 'Open problems. A row is deleted when its problem has ended';
 comment on column sync.alerts.id is 'Identity of this occurrence of the problem, in both posts';
-comment on column sync.alerts.scope is 'The check that finds the problem (sync.alert_checks.scope)';
+comment on column sync.alerts.scope is 'The check that finds the problem: a client, or empty for problems that every worker sees alike';
 comment on column sync.alerts.code is 'Stable name of the kind of problem';
 comment on column sync.alerts.client is 'Client; null: every client';
 comment on column sync.alerts.subject is 'The client, and the job, stream or part of the outbox that is concerned';
@@ -50,18 +50,6 @@ comment on column sync.alerts.seen_at is 'Last check that found the problem';
 comment on column sync.alerts.began_at is 'When the post of its beginning was queued; null: it has not lasted long enough';
 comment on column sync.alerts.missing_since is 'First check that no longer found the problem; null: the last check found it';
 
-create table sync.alert_checks (
-  scope text primary key,
-  check_no bigint not null default 1,
-  next_at timestamptz not null
-) with (fillfactor = 50);
-comment on table sync.alert_checks is 'Checks for problems. One worker at a time makes each of them';
-comment on column sync.alert_checks.scope is
-  'Client whose jobs and streams are checked by workers that have it; empty: what every worker can check';
-comment on column sync.alert_checks.check_no is 'Number of the last check. A check that is not the last one stores nothing';
-comment on column sync.alert_checks.next_at is 'Time before which no other check begins';
-
--- A worker makes the figures each minute from other tables. Pushes and polls do not write here.
 create table sync.figures (
   client text not null,
   minutes smallint not null check (minutes in (5, 60)),

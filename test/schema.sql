@@ -451,14 +451,9 @@ create table sync.admin_sessions (
   ends_at timestamp with time zone not null, -- Latest end of the session
   used_at timestamp with time zone not null default now(), -- Time of the last request, to the minute; the session ends an hour later
 ) with (fillfactor=50); -- Open sessions at the admin pages; delete a row to end its session at every worker
-create table sync.alert_checks (
-  scope text not null, -- Client whose jobs and streams are checked by workers that have it; empty: what every worker can check
-  check_no bigint not null default 1, -- Number of the last check. A check that is not the last one stores nothing
-  next_at timestamp with time zone not null, -- Time before which no other check begins
-) with (fillfactor=50); -- Checks for problems. One worker at a time makes each of them
 create table sync.alerts (
   id uuid not null, -- Identity of this occurrence of the problem, in both posts
-  scope text not null, -- The check that finds the problem (sync.alert_checks.scope)
+  scope text not null, -- The check that finds the problem: a client, or empty for problems that every worker sees alike
   code text not null, -- Stable name of the kind of problem
   client text, -- Client; null: every client
   subject text not null, -- The client, and the job, stream or part of the outbox that is concerned
@@ -605,16 +600,6 @@ create table sync.gaps (
   to_at timestamp with time zone not null, -- End of the span: later changes were still listed
   noticed_at timestamp with time zone not null default now(), -- When it was noticed
 ); -- Spans that the service no longer lists and that no poll had read
-create table sync.gates (
-  gate text not null, -- Name of the gate: track-trace
-  identity text not null, -- Fingerprint of base URL and user name: two client keys with the same account share a gate
-  client text not null, -- Client that last passed the gate
-  next_at timestamp with time zone not null, -- When the gate opens again
-  taken_at timestamp with time zone not null, -- When the gate was last passed
-  finished_at timestamp with time zone, -- When that call ended; null while it runs, or if its worker was lost
-  taken bigint not null default 1, -- Number of times that the gate was passed
-  spent bigint not null default 0, -- Number of times that a worker was lost between passing the gate and the end of the call
-) with (fillfactor=50); -- Calls that may be made only once in a while, by all workers together
 create table sync.installation (
   only_row boolean not null default true, -- Always true: there is one row
   id uuid not null default gen_random_uuid(), -- Random, and kept by a restore
@@ -858,11 +843,16 @@ create table sync.service_products (
   sku text not null, -- Article, or a pattern as of LIKE
   is_pattern boolean not null, -- True if sku is a pattern
 ); -- Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it
-create table sync.settings_reads (
-  client text not null, -- Client key
-  tried_at timestamp with time zone not null, -- When they were last asked for
-  read_at timestamp with time zone, -- When they were last read successfully; null before the first time
-) with (fillfactor=50); -- When the configuration lists of each client were last read
+create table sync.turns (
+  name text not null, -- track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, or figures
+  scope text not null, -- Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn; empty: all
+  client text not null, -- Client that last took the turn
+  next_at timestamp with time zone not null, -- When the next turn may be taken, by sync.clock()
+  taken_at timestamp with time zone not null, -- When the turn was last taken
+  finished_at timestamp with time zone, -- When its work ended; null while it is under way, or if its worker was lost
+  taken bigint not null default 1, -- Number of turns so far. Work of a turn that was taken again stores nothing
+  spent bigint not null default 0, -- Number of turns whose work never ended, because its worker was lost
+) with (fillfactor=50); -- What one worker at a time does for all of them, and not again before a given time
 create table sync.watched_articles (
   client text not null, -- Client key
   sku text not null, -- Article
@@ -935,7 +925,6 @@ alter table fulfilment.track_traces add constraint track_traces_pkey PRIMARY KEY
 alter table sync.absences add constraint absences_pkey PRIMARY KEY (client, stream, pass, id);
 alter table sync.admin_secrets add constraint admin_secrets_pkey PRIMARY KEY (purpose);
 alter table sync.admin_sessions add constraint admin_sessions_pkey PRIMARY KEY (id);
-alter table sync.alert_checks add constraint alert_checks_pkey PRIMARY KEY (scope);
 alter table sync.alerts add constraint alerts_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_scope_code_subject_detail_key UNIQUE (scope, code, subject, detail);
 alter table sync.alerts add constraint alerts_severity_check CHECK ((severity = ANY (ARRAY['bad'::text, 'warn'::text])));
@@ -969,7 +958,6 @@ alter table sync.findings add constraint findings_finding_check CHECK ((finding 
 alter table sync.findings add constraint findings_pkey PRIMARY KEY (client, stream, found_at, no);
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
 alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
-alter table sync.gates add constraint gates_pkey PRIMARY KEY (gate, identity);
 alter table sync.installation add constraint installation_only_row_check CHECK (only_row);
 alter table sync.installation add constraint installation_pkey PRIMARY KEY (only_row);
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
@@ -1022,7 +1010,7 @@ alter table sync.runs add constraint runs_pkey PRIMARY KEY (id);
 alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text, 'abandoned'::text])));
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
 alter table sync.service_products add constraint service_products_pkey PRIMARY KEY (client, sku);
-alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
+alter table sync.turns add constraint turns_pkey PRIMARY KEY (name, scope);
 alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY KEY (client, sku);
 
 CREATE INDEX api_keys_by_time ON sync.api_keys USING btree (created_at);

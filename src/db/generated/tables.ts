@@ -2567,21 +2567,6 @@ export interface SyncAdminSessions {
   used_at: Generated<Timestamp>;
 }
 
-export interface SyncAlertChecks {
-  /**
-   * Number of the last check. A check that is not the last one stores nothing
-   */
-  check_no: Generated<number>;
-  /**
-   * Time before which no other check begins
-   */
-  next_at: Timestamp;
-  /**
-   * Client whose jobs and streams are checked by workers that have it; empty: what every worker can check
-   */
-  scope: string;
-}
-
 export interface SyncAlerts {
   /**
    * When the post of its beginning was queued; null: it has not lasted long enough
@@ -2612,7 +2597,7 @@ export interface SyncAlerts {
    */
   remedy: string | null;
   /**
-   * The check that finds the problem (sync.alert_checks.scope)
+   * The check that finds the problem: a client, or empty for problems that every worker sees alike
    */
   scope: string;
   /**
@@ -3084,41 +3069,6 @@ export interface SyncGaps {
    * End of the span: later changes were still listed
    */
   to_at: Timestamp;
-}
-
-export interface SyncGates {
-  /**
-   * Client that last passed the gate
-   */
-  client: string;
-  /**
-   * When that call ended; null while it runs, or if its worker was lost
-   */
-  finished_at: Timestamp | null;
-  /**
-   * Name of the gate: track-trace
-   */
-  gate: string;
-  /**
-   * Fingerprint of base URL and user name: two client keys with the same account share a gate
-   */
-  identity: string;
-  /**
-   * When the gate opens again
-   */
-  next_at: Timestamp;
-  /**
-   * Number of times that a worker was lost between passing the gate and the end of the call
-   */
-  spent: Generated<number>;
-  /**
-   * Number of times that the gate was passed
-   */
-  taken: Generated<number>;
-  /**
-   * When the gate was last passed
-   */
-  taken_at: Timestamp;
 }
 
 export interface SyncInstallation {
@@ -3951,21 +3901,6 @@ export interface SyncServiceProducts {
   sku: string;
 }
 
-export interface SyncSettingsReads {
-  /**
-   * Client key
-   */
-  client: string;
-  /**
-   * When they were last read successfully; null before the first time
-   */
-  read_at: Timestamp | null;
-  /**
-   * When they were last asked for
-   */
-  tried_at: Timestamp;
-}
-
 export interface SyncTrackedParcels {
   changed_at: Timestamp | null;
   client: string | null;
@@ -3988,6 +3923,41 @@ export interface SyncTrackedParcels {
   tracking_since: Timestamp | null;
   tracking_state: string | null;
   unlisted_since: Timestamp | null;
+}
+
+export interface SyncTurns {
+  /**
+   * Client that last took the turn
+   */
+  client: string;
+  /**
+   * When its work ended; null while it is under way, or if its worker was lost
+   */
+  finished_at: Timestamp | null;
+  /**
+   * track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, or figures
+   */
+  name: string;
+  /**
+   * When the next turn may be taken, by sync.clock()
+   */
+  next_at: Timestamp;
+  /**
+   * Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn; empty: all
+   */
+  scope: string;
+  /**
+   * Number of turns whose work never ended, because its worker was lost
+   */
+  spent: Generated<number>;
+  /**
+   * Number of turns so far. Work of a turn that was taken again stores nothing
+   */
+  taken: Generated<number>;
+  /**
+   * When the turn was last taken
+   */
+  taken_at: Timestamp;
 }
 
 export interface SyncWatchedArticles {
@@ -4048,7 +4018,6 @@ export interface DB {
   "sync.absences": SyncAbsences;
   "sync.admin_secrets": SyncAdminSecrets;
   "sync.admin_sessions": SyncAdminSessions;
-  "sync.alert_checks": SyncAlertChecks;
   "sync.alerts": SyncAlerts;
   "sync.api_keys": SyncApiKeys;
   "sync.audit": SyncAudit;
@@ -4065,7 +4034,6 @@ export interface DB {
   "sync.findings": SyncFindings;
   "sync.freshness": SyncFreshness;
   "sync.gaps": SyncGaps;
-  "sync.gates": SyncGates;
   "sync.installation": SyncInstallation;
   "sync.jobs": SyncJobs;
   "sync.leases": SyncLeases;
@@ -4092,7 +4060,7 @@ export interface DB {
   "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
   "sync.service_products": SyncServiceProducts;
-  "sync.settings_reads": SyncSettingsReads;
   "sync.tracked_parcels": SyncTrackedParcels;
+  "sync.turns": SyncTurns;
   "sync.watched_articles": SyncWatchedArticles;
 }

@@ -96,6 +96,7 @@ function toEndStatement(
 ) {
   const { client, name: job, key } = run.lease;
   const failure = end.status === 'failed' ? end : null;
+  const from = sql`locked`;
   const parts = [
     sql`released as (
       update sync.leases l
@@ -108,13 +109,13 @@ function toEndStatement(
       from locked
       where j.client = locked.client and j.job = locked.job)`,
     deleteConfirmations(client, job),
+    ...(end.status === 'skipped' || !decision.isEventful
+      ? []
+      : [sql`entered as (${toLedgerRow(run, totals, end.status, { failure, from })})`]),
+    ...(end.status === 'done' && end.poll != null
+      ? notePoll(client, end.poll, totals.fetched)
+      : []),
   ];
-  if (end.status !== 'skipped' && decision.isEventful) {
-    const options = { failure, from: sql`locked` };
-    parts.push(sql`entered as (${toLedgerRow(run, totals, end.status, options)})`);
-  }
-  if (end.status === 'done' && end.poll != null)
-    parts.push(...notePoll(client, end.poll, totals.fetched));
 
   return sql<{ readonly ended: boolean }>`
     with locked as materialized (
