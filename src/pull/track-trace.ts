@@ -31,7 +31,7 @@ import { storeTrackTraces, type TrackTraceResult } from './sql/track-trace-rows.
  * Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values),
  * plus five seconds.
  */
-export const trackTraceGapMs = 3_605_000;
+const trackTraceGapMs = 3_605_000;
 /**
  * Maximum time to take the turn. If the database takes longer, the call is not made, because the
  * hour counts from the beginning of the turn.

@@ -115,7 +115,7 @@ function findTurn(schedule: Schedule, key: JobKey, from: Date): Date | null {
 }
 
 /** Returns the phase of the turns of a client and job, in milliseconds, below `everyMs`. */
-export const toPhaseMs = (key: JobKey, everyMs: number): number =>
+const toPhaseMs = (key: JobKey, everyMs: number): number =>
   Math.floor(toFraction(key) * everyMs);
 
 /**

@@ -18,7 +18,7 @@ import { type Run, rescanJobs, type StoredJob, toLedgerRow } from './ledger.ts';
 const averageShare = 0.1;
 
 /** SQL: `sync.jobs.next_at` as a time; null if nothing makes the job due. */
-export const finiteNextAt = sql`case when isfinite(j.next_at) then j.next_at end`;
+const finiteNextAt = sql`case when isfinite(j.next_at) then j.next_at end`;
 
 /** SQL: what the end of a run has to know of the row `j` of sync.jobs. */
 export const endFacts = sql`
