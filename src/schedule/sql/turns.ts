@@ -123,12 +123,13 @@ export async function recordTurnDone(
   { name, scope, client = scope }: TurnKey,
   everyMs: number,
 ): Promise<void> {
+  const now = sql<Date>`sync.clock()`;
   await trx
     .insertInto('sync.turns')
-    .values({ name, scope, client, next_at: after(everyMs), taken_at: sql<Date>`sync.clock()` })
+    .values({ name, scope, client, next_at: after(everyMs), taken_at: now, finished_at: now })
     .onConflict((conflict) =>
       conflict.columns(['name', 'scope']).doUpdateSet({
-        finished_at: sql<Date>`sync.clock()`,
+        finished_at: now,
         next_at: after(everyMs, sql`sync.turns.taken_at`),
       }),
     )
