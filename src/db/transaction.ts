@@ -133,7 +133,7 @@ export async function selectLocked<T>(
 }
 
 /** Locks a name until the transaction ends. Returns false if another transaction holds it. */
-export async function tryLockName(trx: Transaction<DB>, name: string): Promise<boolean> {
+async function tryLockName(trx: Transaction<DB>, name: string): Promise<boolean> {
   await createLock(trx, name);
 
   const locked = trx

@@ -16,7 +16,7 @@ export const readClientHold = sql`
     'until', c.hold_until, 'isOver', c.hold_until <= clock_timestamp()) end`;
 
 /** SQL: true if the hold of the row `c` of sync.clients keeps scheduled runs from beginning. */
-export const isHeld = sql<boolean>`(c.hold_code is not null and c.hold_until > clock_timestamp())`;
+export const isClientHeld = sql<boolean>`(c.hold_code is not null and c.hold_until > clock_timestamp())`;
 
 /**
  * Makes a run the probe of its client's hold.

@@ -4,7 +4,7 @@ import type { Database } from '../../db/pool.ts';
 import type { ClientAccount } from '../../service/sql/clients.ts';
 import type { JobKey } from '../plan-next.ts';
 import { recordAudit } from './audit.ts';
-import { isHeld } from './client-holds.ts';
+import { isClientHeld } from './client-holds.ts';
 
 /** A job that is due, or will be. */
 export interface DueJob extends JobKey {
@@ -48,7 +48,7 @@ export async function findDueJobs(
     where j.job = any(${jobs}::text[])
       and j.next_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
       and (l.expires_at is null or l.expires_at <= now())
-      and (not ${isHeld} or j.job = any(${local}::text[]))
+      and (not ${isClientHeld} or j.job = any(${local}::text[]))
       and not exists (select from sync.pauses p where p.client in ('', j.client) and p.job = j.job)
     order by j.next_at`.execute(db);
   return rows;

@@ -13,7 +13,7 @@ import {
 import {
   decideStart,
   type HoldFacts,
-  findRefusal as judgeRefusal,
+  judgeRefusal,
   type PauseFacts,
   type Refusal,
   type StartDecision,
@@ -45,7 +45,7 @@ export interface SkippedStart {
 export type StartResult = { readonly kind: 'started'; readonly run: Run } | SkippedStart;
 
 /** A run that a decision lets begin, and what the decision was made from. */
-export interface Start {
+interface Start {
   readonly request: RunRequest;
   readonly row: StartRow;
   readonly decision: Extract<StartDecision, { kind: 'start' }>;
@@ -53,7 +53,7 @@ export interface Start {
 }
 
 /** The facts about a job, as one statement reads them. */
-export interface StartRow extends StoredJob, ClientAccount, JobKey {
+interface StartRow extends StoredJob, ClientAccount, JobKey {
   /** The time of due times. */
   readonly now: Date;
   readonly wasBusy: boolean;
@@ -106,7 +106,7 @@ const lockedDecision = ({ dueAt }: StartRow) =>
 const because = 'another process starts or ends a run of it';
 
 /** Decides about the start of a run, from the facts that were read. */
-export function judgeStart(request: StartRequest, row: StartRow): StartDecision {
+function judgeStart(request: StartRequest, row: StartRow): StartDecision {
   const { pause, hold, baseUrl, isAccepted } = row;
   const facts = {
     ...{ dueAt: row.dueAt, wasBusy: row.wasBusy, isLeased: row.isLeased },
@@ -144,7 +144,7 @@ async function readRegistered(db: Database, request: RunRequest): Promise<StartR
  * @param where SQL: a condition for the rows `j`, `l` and `c` of sync.jobs, leases and clients
  * @throws SchemaError if the schema does not fit this program
  */
-export async function readStartFacts(
+async function readStartFacts(
   db: Database,
   wanted: RawBuilder<unknown>,
   where: RawBuilder<unknown> = sql`true`,
@@ -183,7 +183,7 @@ interface BegunRow extends StoredJob, JobKey {
  * Begins runs, in one statement. Leaves out those whose facts have changed since they were read, or
  * whose rows are locked.
  */
-export async function beginRuns(db: Database, starts: readonly Start[]): Promise<Run[]> {
+async function beginRuns(db: Database, starts: readonly Start[]): Promise<Run[]> {
   if (starts.length === 0) return [];
   const begunAtMs = performance.now();
   const rows = starts.some(({ decision }) => decision.isProbe)
@@ -348,7 +348,7 @@ const readPause = (job: RawBuilder<unknown>) => sql`(
   having count(*) > 0)`;
 
 /** Returns why a job of a client may not begin; null if it may. The job need not be registered. */
-export async function findRefusal(
+export async function readRefusal(
   db: Kysely<DB>,
   { client, job, identity }: ClientAccount & JobKey,
 ): Promise<Refusal | null> {

@@ -23,7 +23,7 @@ const answerWith = (list: string, value: unknown) =>
 /** Moves the last reading of the service lists back in time. */
 const ageLists = (span: string) =>
   database.query(
-    `update sync.settings_reads set tried_at = tried_at - $1::interval, read_at = read_at - $1::interval`,
+    `update sync.turns set next_at = next_at - $1::interval, taken_at = taken_at - $1::interval, finished_at = finished_at - $1::interval`,
     [span],
   );
 /** Checks an order as `outbox check` and the API do. */
