@@ -214,7 +214,7 @@ function registerScheduleRoutes(
     if (!(await requestRun(db, { client, job }, nameSender(request))))
       throw new AdminError(404, `There is no job ${job} of ${client}`);
     logScheduleAction('run_requested', request, client, job);
-    daemon()?.start({ client, job });
+    daemon()?.startDue(job);
     return reply.redirect(sayOnce('run'), 303);
   });
 }

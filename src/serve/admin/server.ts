@@ -10,7 +10,7 @@ import helmet from '@fastify/helmet';
 import files from '@fastify/static';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { ZodError } from 'zod';
-import { CodedError } from '../../core/errors.ts';
+import { CodedError, describeError } from '../../core/errors.ts';
 import { type Html, html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
@@ -49,12 +49,12 @@ const policy =
  * Serves Bull Board at `/queues`, read only. It is loaded at the first request, so that a worker
  * starts faster.
  */
-function registerBoardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps): void {
+function registerBoardRoutes(app: FastifyInstance, deps: AdminDeps): void {
   let opening: ReturnType<typeof openBoardServer> | undefined;
   app.addHook('onClose', async () => (await opening)?.close());
   for (const url of [path, `${path}/*`])
     app.all(url, { onRequest: refuseChanges }, async (request, reply) => {
-      opening ??= openBoardServer(daemon, config.ADMIN_BASE_PATH);
+      opening ??= openBoardServer(deps);
       const board = await opening;
       board.refresh();
       reply.header('content-security-policy', policy);
@@ -77,18 +77,24 @@ async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): P
  * Loads Bull Board and starts its server, which listens on no port: the admin server hands requests
  * over to it.
  */
-async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
+async function openBoardServer({ daemon, config, readers }: AdminDeps) {
+  const basePath = config.ADMIN_BASE_PATH;
   const { openBoard } = await import('../../schedule/board.ts');
   const { plugin, show } = openBoard(basePath, path);
   const inner = fastify({ logger: false });
-  // Bull Board has its links behind an icon, where nobody looks for the way back.
-  const back =
-    html`<nav aria-label="Status page" style="position:fixed;right:1rem;bottom:.5rem;z-index:99;padding:.2rem .5rem;background:#0b5c63"><a href="${basePath}/" style="color:#fff">← Status page</a></nav><noscript>The queues need a script. <a href="${basePath}/">Status page</a></noscript></body>`
+  // Bull Board has its links behind an icon, where nobody looks for the way back. Its times are
+  // those of the clock: when runs are due is stored in Postgres.
+  const renderEnd = (runs: string) =>
+    html`<nav aria-label="Status page" style="position:fixed;right:1rem;bottom:.5rem;z-index:99;padding:.2rem .5rem;background:#0b5c63;color:#fff"><a href="${basePath}/" style="color:#fff">← Status page</a> · <a href="${basePath}/schedules" style="color:#fff">Next runs</a>: ${runs}</nav><noscript>The queues need a script. <a href="${basePath}/">Status page</a></noscript></body>`
       .text;
+  const readNextRuns = async () => listNextRuns(await withReadTimeout(readers.readState()));
   inner.addHook('onSend', async (_request, { statusCode }, payload) => {
     if (typeof payload !== 'string') return payload;
     // Bull Board's own page has the base path already.
-    return statusCode === 404 ? addBasePath(payload, basePath) : payload.replace('</body>', back);
+    if (statusCode === 404) return addBasePath(payload, basePath);
+    if (!payload.includes('</body>')) return payload;
+    const runs = await readNextRuns().catch(describeError);
+    return payload.replace('</body>', renderEnd(runs));
   });
   inner.setNotFoundHandler((request, reply) =>
     sendError(request, reply, 404, `There is no page of the queues at this address; see ${path}`),
@@ -105,6 +111,16 @@ async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
   };
   return { answer: inner.routing, refresh, close: () => inner.close() };
 }
+
+/** Lists when the next run of each job is due, of all clients. */
+function listNextRuns({ snapshot: { jobs } }: CurrentState): string {
+  const next = new Map<string, Date>();
+  for (const { job, dueAt } of jobs)
+    if (dueAt !== null && dueAt < (next.get(job) ?? never)) next.set(job, dueAt);
+  const runs = [...next].map(([job, at]) => `${job} ${at.toISOString().slice(11, 19)}`);
+  return runs.length === 0 ? 'none' : `${runs.join(', ')} (UTC)`;
+}
+const never = new Date(8.64e15);
 
 const refreshMs = 2_000;
 /**
