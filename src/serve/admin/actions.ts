@@ -227,7 +227,7 @@ function registerScheduleRoutes(
       throw new AdminError(404, `There is no job ${job} of ${client}`);
 
     logJobAction(log, 'run_requested', { client, job }, request);
-    daemon()?.start({ client, job });
+    daemon()?.startDue(job);
     return reply.redirect(sayOnce('run'), 303);
   });
 }

@@ -11,7 +11,7 @@ import files from '@fastify/static';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { ZodError } from 'zod';
 import type { Config } from '../../../config/env.ts';
-import { CodedError } from '../../core/errors.ts';
+import { CodedError, describeError } from '../../core/errors.ts';
 import { type Html, html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
@@ -58,13 +58,13 @@ const boardPolicy = [
  * Serves Bull Board at `/queues`, read only. It is loaded at the first request, so that a worker
  * starts faster.
  */
-function registerBoardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps): void {
+function registerBoardRoutes(app: FastifyInstance, deps: AdminDeps): void {
   let opening: ReturnType<typeof openBoardServer> | undefined;
   app.addHook('onClose', async () => (await opening)?.close());
 
   for (const url of [boardPath, `${boardPath}/*`])
     app.all(url, { onRequest: refuseChanges }, async (request, reply) => {
-      opening ??= openBoardServer(daemon, config.ADMIN_BASE_PATH);
+      opening ??= openBoardServer(deps);
       const board = await opening;
       board.refresh();
 
@@ -88,17 +88,21 @@ async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): P
  * Loads Bull Board and starts its server, which listens on no port: the admin server hands requests
  * over to it.
  */
-async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
+async function openBoardServer({ daemon, config, readers }: AdminDeps) {
+  const basePath = config.ADMIN_BASE_PATH;
   const { openBoard } = await import('../../schedule/board.ts');
   const { plugin, show } = openBoard(basePath, boardPath);
   const inner = fastify({ logger: false });
-  const wayBack = renderWayBack(basePath).text;
+  const readNextRuns = async () => listNextRuns(await withReadTimeout(readers.readState()));
 
   inner.addHook('onSend', async (_request, { statusCode }, payload) => {
     if (typeof payload !== 'string') return payload;
     // Bull Board's own page has the base path already.
     if (statusCode === 404) return addBasePath(payload, basePath);
-    return payload.replace('</body>', `${wayBack}</body>`);
+    if (!payload.includes('</body>')) return payload;
+
+    const runs = await readNextRuns().catch(describeError);
+    return payload.replace('</body>', `${renderWayBack(basePath, runs).text}</body>`);
   });
   inner.setNotFoundHandler((request, reply) => {
     const words = `There is no page of the queues at this address; see ${boardPath}`;
@@ -120,15 +124,31 @@ async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
 }
 
 /**
- * Renders the links to the status page. Bull Board has its links behind an icon, where nobody looks
- * for them.
+ * Renders the links to the status page, and when runs are due. Bull Board has its links behind an
+ * icon, where nobody looks for them, and its times are those of the clock: due times are stored in
+ * Postgres.
  */
-function renderWayBack(basePath: string): Html {
+function renderWayBack(basePath: string, runs: string): Html {
   const look =
-    'position:fixed;right:1rem;bottom:.5rem;z-index:99;padding:.2rem .5rem;background:#0b5c63';
+    'position:fixed;right:1rem;bottom:.5rem;z-index:99;padding:.2rem .5rem;' +
+    'background:#0b5c63;color:#fff';
+  const white = 'color:#fff';
   return html`<nav aria-label="Status page" style="${look}">
-<a href="${basePath}/" style="color:#fff">← Status page</a></nav>
+<a href="${basePath}/" style="${white}">← Status page</a> ·
+<a href="${basePath}/schedules" style="${white}">Next runs</a>: ${runs}</nav>
 <noscript>The queues need a script. <a href="${basePath}/">Status page</a></noscript>`;
+}
+
+const never = new Date(8.64e15);
+
+/** Lists when the next run of each job is due, of all clients. */
+function listNextRuns({ snapshot: { jobs } }: CurrentState): string {
+  const next = new Map<string, Date>();
+  for (const { job, dueAt } of jobs)
+    if (dueAt !== null && dueAt < (next.get(job) ?? never)) next.set(job, dueAt);
+
+  const runs = [...next].map(([job, at]) => `${job} ${at.toISOString().slice(11, 19)}`);
+  return runs.length === 0 ? 'none' : `${runs.join(', ')} (UTC)`;
 }
 
 const refreshMs = 2_000;

@@ -103,7 +103,7 @@ import { endRun } from '../../../src/schedule/sql/end-run.ts';
 import { renewLeases } from '../../../src/schedule/sql/leases.ts';
 import { recordProgress } from '../../../src/schedule/sql/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/schedule/sql/pauses.ts';
-import { readRefusal, startRun } from '../../../src/schedule/sql/start-runs.ts';
+import { readDueRuns, readRefusal, startRun } from '../../../src/schedule/sql/start-runs.ts';
 import * as turns from '../../../src/schedule/sql/turns.ts';
 import { endHoldWaits, readClients } from '../../../src/service/sql/clients.ts';
 import * as holds from '../../../src/service/sql/holds.ts';
@@ -357,7 +357,8 @@ async function callRuns(trx: Transaction<DB>): Promise<void> {
 
 async function callSchedules(db: Database): Promise<void> {
   const job = { client, job: 'prune' };
-  await dueJobs.findDueJobs(db, { jobs: ['prune'], clients: [{ client, identity: 'x' }] });
+  const clients = [{ client, identity: 'x' }];
+  await readDueRuns(db, { jobs: ['prune'], clients, local: [], aheadMs: 0 });
   await callRun(db);
   await dueJobs.readScheduleClock(db);
   await dueJobs.ensureJobs(db, [{ ...job, stream: null, due: now, latest: now }]);
