@@ -209,7 +209,8 @@ async function outboxCheckCommand(
   const kind = applyOperations(declared, operations);
   const text = readInput(file ?? '-');
   const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
-  const context = { codes, operations, signal: new AbortController().signal };
+  const { signal } = new AbortController();
+  const context = { codes, owner: 'command', operations, signal };
   const problems = await findPayloadProblems(kind, text, reference, context);
   if (json) printJson({ kind: name, problems, codesChecked: unchecked === null, why: unchecked });
   else {

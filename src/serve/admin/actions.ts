@@ -135,6 +135,7 @@ async function findRefusal({ db, config }: AdminDeps, id: number, text: string, 
   const { codes } = await readStoredCodes(db, row.client);
   const context = {
     codes,
+    owner: 'pages',
     operations: config.operations,
     signal: AbortSignal.timeout(requestTimeoutMs),
   };

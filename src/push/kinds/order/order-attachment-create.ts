@@ -1,7 +1,6 @@
 import { makeUndecodableError } from '../../../core/errors.ts';
 import { decodeDocument, readId } from '../../../service/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
-import { findDocumentProblems } from '../../payload.ts';
 import { attachment, type OrderAttachment } from '../../payloads/order.ts';
 import { findOrder } from './find-order.ts';
 import { toAttachmentAttributes } from './order-payload.ts';
@@ -18,7 +17,7 @@ export const orderAttachmentCreate = defineKind<OrderAttachment>({
   operation,
   notFoundMeansRoute: true,
   unknown: { do: 'ask operator' },
-  check: ({ content }, _reference, { signal }) => findDocumentProblems('content', content, signal),
+  documents: ({ content }) => [{ path: 'content', content }],
   push: createAttachment,
 });
 

@@ -12,10 +12,11 @@ import {
   type CheckContext,
   type JsonObject,
   maxProblems,
+  type PayloadDocument,
   type PushContext,
   type PushResult,
 } from '../../kind.ts';
-import { asNumber, findDocumentProblems, pickGiven } from '../../payload.ts';
+import { asNumber, pickGiven } from '../../payload.ts';
 import {
   countryForm,
   localeForm,
@@ -45,7 +46,7 @@ async function findOrderProblems(
   reference: string,
   context: CheckContext,
 ): Promise<string[]> {
-  const { attachments, externalOrderNumber: number } = payload;
+  const { externalOrderNumber: number } = payload;
   const problems: string[] = [];
   // Lanes are made of references.
   if (typeof number === 'string' && number !== reference)
@@ -60,28 +61,14 @@ async function findOrderProblems(
     context.operations['v3.orders.create'],
   ))
     problems.push(problem);
-  return [...problems, ...(await findAttachmentProblems(attachments, context.signal))];
+  return problems;
 }
 
-/**
- * Returns the problem of the first attachment that has one. The others are not read: a hostile
- * document takes its reader half a minute.
- */
-async function findAttachmentProblems(
-  attachments: Json | undefined,
-  signal: AbortSignal,
-): Promise<string[]> {
-  for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries()) {
-    if (!isObject(entry)) continue;
-    const problems = await findDocumentProblems(
-      `attachments[${index}].content`,
-      entry.content,
-      signal,
-    );
-    if (problems.length > 0) return problems;
-  }
-  return [];
-}
+/** Returns the documents that are attached to an order. */
+const listDocuments = ({ attachments }: JsonObject): PayloadDocument[] =>
+  (Array.isArray(attachments) ? attachments : []).flatMap((entry, index) =>
+    isObject(entry) ? [{ path: `attachments[${index}].content`, content: entry.content }] : [],
+  );
 
 /**
  * Returns the problems of an order, or of a change, that the lists of the service show: its locale,
@@ -350,6 +337,7 @@ export const creationRules = {
   }),
   notFoundMeansRoute: true,
   check: findOrderProblems,
+  documents: listDocuments,
   // The first attachment is sent with the order, the others become follow-ups.
   followUps: ({ attachments }: JsonObject) =>
     Array.isArray(attachments)
