@@ -97,8 +97,9 @@ function parse(text: string): { read: Json } | { problem: string } {
   } catch (error) {
     if (error instanceof ShapeError) return { problem: error.message };
     if (!(error instanceof SyntaxError)) throw error;
+    const place = describePlace(text, error.message);
     return {
-      problem: `is not JSON that can be read: ${error.message}${describePlace(text, error.message)}`,
+      problem: `is not JSON that can be read: ${error.message}${place}`,
     };
   }
 }

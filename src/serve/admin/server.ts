@@ -394,7 +394,7 @@ function describeDatabaseTrouble(error: unknown): string | null {
   if (isLockTimeout(error))
     return 'Another session has locked a table that the page reads. Reload the page later';
   return isDatabaseAway(error)
-    ? 'The database cannot be reached; the worker continues when it is back. Reload the page later'
+    ? 'The database cannot be reached; the worker continues when it is back. Reload it later'
     : null;
 }
 

@@ -197,6 +197,7 @@ function watchRoutes(app: FastifyInstance): (url: string) => string[] {
     const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replaceAll(/:\w+/g, '[^/]+')}$`);
     for (const one of [method].flat()) routes.push({ pattern, method: one });
   });
+
   return (url) => {
     const path = url.split('?', 1)[0] ?? '';
     const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
 import { checkRowsHere } from '../../../src/push/new-rows.ts';
 import { anyCode } from '../../../src/push/setting-codes.ts';
+import { useAdmin } from '../../helpers/admin.ts';
 import { useApi } from '../../helpers/api.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { makeBomb } from '../../helpers/document-bomb.ts';
@@ -14,12 +15,14 @@ import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const api = useApi(database);
+const admin = useAdmin(database);
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
 /** Makes a payload of 15 MB that takes long to check. */
 const longPayload = `'{"filename":"a","content":"' + '\\\\"'.repeat(7_900_000) + '"}'`;
-const longBody = `'{"kind":"order_attachment.create","reference":"A","payload":' + ${longPayload} + '}'`;
+const longBody = `'{"kind":"order_attachment.create","reference":"A","payload":'
+  + ${longPayload} + '}'`;
 const evaluate = (expression: string): string => new Function(`return ${expression}`)();
 
 /** Returns the milliseconds of CPU time that the check takes in this process. */
@@ -105,6 +108,21 @@ test('a long order is compared with the lists, and stored with every digit', asy
       select payload #>> '{items,0,price}' as price, payload #>> '{items,1999,name}' as name
       from fulfilment.outbox`),
   ).toEqual([{ price: '9.9500000000000000001', name: 'A long name of the product of line 1999' }]);
+});
+
+test('a payload that is too large for a form is neither shown nor taken by a page', async () => {
+  const { visitor } = await admin();
+  await outbox.insert('order_attachment.create', 'A', { content: 'A'.repeat(600_000) });
+  const shown = await (await visitor.get('/outbox/1')).text();
+  expect(shown).toContain('cannot be shown: it has 600');
+  expect(shown.length).toBeLessThan(100_000);
+
+  const payload = JSON.stringify({ content: 'A'.repeat(600_000) });
+  const answer = await visitor.post('/outbox/1/replace', { payload }, '/outbox/1');
+  expect([answer.status, await answer.text()]).toEqual([
+    413,
+    expect.stringContaining('fulfilment-sync outbox replace'),
+  ]);
 });
 
 test('a body that takes long holds up no other token, and a lost check loses nothing', async () => {
