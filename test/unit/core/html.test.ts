@@ -35,7 +35,7 @@ test.each([
 });
 
 test('joiners stay, which names of some languages and emoji need', () => {
-  const names = 'می\u200cخواهم क्\u200dष 👩\u200d🚀 ❤\ufe0f';
+  const names = '\u0645\u06cc\u200c\u062e\u0648 \u0915\u094d\u200d\u0937 👩\u200d🚀 ❤\ufe0f';
   expect(html`<p>${names}</p>`.text).toBe(`<p>${names}</p>`);
 });
 
