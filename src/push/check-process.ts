@@ -13,10 +13,10 @@ import type { CheckContext } from './kind.ts';
  */
 export const maxLocalLength = 64 * 1024;
 /**
- * Maximum time between two messages of a process, in milliseconds. Checking 16 MB takes less than a
- * second, and reading an ordinary document a few milliseconds.
+ * Maximum time between two messages of a process, in milliseconds. It ends itself after 10 s of CPU
+ * time, so this is for one that does nothing.
  */
-const deadlineMs = 30_000;
+const deadlineMs = 300_000;
 /**
  * Maximum memory of a process, in MB, besides the bytes that it is given. A thread with a memory
  * limit is not enough: if it exceeds the limit, it can end the whole process.
@@ -90,7 +90,7 @@ export async function runInProcess<T extends object>(
     if (kept !== undefined && 'lost' in end) end = await converse(startProcess(), task, context);
 
     if ('result' in end) return end.result as T;
-    if ('late' in end || end.isMemory) return { problems: [describeCost(end.reading)] };
+    if (end.isCostly) return { problems: [describeCost(end.reading)] };
     throw new CodedError('payload_not_checked', end.lost);
   } finally {
     giveTurn(context.owner);
@@ -135,8 +135,7 @@ function giveTurn(owner: string): void {
 /** The end of a task. `reading` is the document that the process was reading; null if none. */
 type TaskEnd =
   | { readonly result: object }
-  | { readonly late: true; readonly reading: string | null }
-  | { readonly lost: string; readonly isMemory: boolean; readonly reading: string | null };
+  | { readonly lost: string; readonly isCostly: boolean; readonly reading: string | null };
 
 /** Has a process do a task. Afterwards, the process is kept or has ended. */
 async function converse(
@@ -173,7 +172,7 @@ async function exchangeMessages(
     for await (const [message] of messages as AsyncIterable<[CheckMessage]>) {
       clearTimeout(timer);
       if ('result' in message) return message;
-      if ('fault' in message) return { lost: message.fault, isMemory: false, reading };
+      if ('fault' in message) return { lost: message.fault, isCostly: false, reading };
 
       if ('reading' in message) reading = message.reading;
       else send(checker, { answer: await answerQuestion(message.question, context) });
@@ -181,16 +180,17 @@ async function exchangeMessages(
     }
   } catch (error) {
     if (!late.signal.aborted) throw error;
-    return { late: true, reading };
+    return { lost: 'the process that checks payloads is stuck', isCostly: false, reading };
   } finally {
     clearTimeout(timer);
   }
 
-  // V8 ends a process with these signals if its memory does not suffice.
+  // V8 ends a process with these signals if its memory does not suffice, and the process itself if
+  // it has used too much time.
   const { signalCode, exitCode } = checker;
-  const isMemory = signalCode === 'SIGABRT' || signalCode === 'SIGTRAP';
+  const isCostly = signalCode === 'SIGABRT' || signalCode === 'SIGTRAP';
   const lost = `the process that checks payloads ended: ${signalCode ?? exitCode}`;
-  return { lost, isMemory, reading };
+  return { lost, isCostly, reading };
 }
 
 function answerQuestion(

@@ -14,10 +14,26 @@ import { outboxKinds } from './kinds/registry.ts';
 import { checkRowsHere } from './new-rows.ts';
 import { type CheckTools, readHere } from './payload.ts';
 
-/** Time between checks whether the worker still runs, in milliseconds. */
-const parentCheckMs = 1_000;
+/** Time between two looks at the worker and at the CPU time, in milliseconds. */
+const watchMs = 1_000;
+/**
+ * Maximum CPU time between two messages, in microseconds, which other processes do not make longer.
+ * Checking 16 MB takes less than a second, and reading an ordinary document a few milliseconds.
+ */
+const maxCpuUs = 10_000_000;
 
-const say = (message: CheckMessage) => process.send?.(message);
+/** The CPU time in microseconds when the last message was sent, or a task arrived. */
+const seenUs = new Float64Array(new SharedArrayBuffer(8));
+
+function noteTime(): void {
+  const { user, system } = process.cpuUsage();
+  seenUs[0] = user + system;
+}
+
+function say(message: CheckMessage): void {
+  noteTime();
+  process.send?.(message);
+}
 
 /** Asks the worker about codes. One question is asked at a time. */
 async function ask(question: CodeQuestion): Promise<unknown> {
@@ -72,13 +88,17 @@ async function performTask(task: CheckTask): Promise<void> {
 
 // Ignores signals to the process group: the worker handles them, and waits for its checks.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
-// A thread checks the worker, because reading a document may block this one forever.
+// A thread watches, because reading a document may block this one forever.
 new Worker(
-  `setInterval(() => {
+  `const { workerData: seenUs } = require('node:worker_threads');
+  setInterval(() => {
     if (process.ppid !== ${process.ppid}) process.kill(process.pid, 'SIGKILL');
-  }, ${parentCheckMs});`,
-  { eval: true, execArgv: [] },
+    const { user, system } = process.cpuUsage();
+    if (user + system - seenUs[0] > ${maxCpuUs}) process.kill(process.pid, 'SIGABRT');
+  }, ${watchMs});`,
+  { eval: true, execArgv: [], workerData: seenUs },
 ).unref();
 process.on('message', (message: CheckTask | { readonly answer: unknown }) => {
+  noteTime();
   if ('do' in message) void performTask(message);
 });

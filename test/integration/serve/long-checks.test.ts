@@ -74,21 +74,22 @@ test('a body of 15 MB takes no long turn of the event loop', async () => {
   expect(longestMs).toBeLessThan((await measureCheck()) / 2);
 });
 
-test('a row of 15 MB takes no long turn, and a long order is sent', async () => {
-  const insert = (kind: string, reference: string, payload: string) =>
-    database.query('insert into fulfilment.outbox (kind, reference, payload) values ($1, $2, $3)', [
-      kind,
-      reference,
-      payload,
-    ]);
-  await insert('order_attachment.create', 'A', evaluate(longPayload));
-  await insert('order.create', 'B', longOrder('B'));
+test('a row of 15 MB takes no long turn of the event loop', async () => {
+  await outbox.insert('order_attachment.create', 'A', JSON.parse(evaluate(longPayload)));
   const { longestMs } = await measureLongestTurn(() => outbox.push());
   expect(await outbox.rows()).toMatchObject([
     { status: 'dead', last_error: expect.stringContaining('content: must be base64') },
-    { status: 'done', last_error: null },
   ]);
   expect(longestMs).toBeLessThan((await measureCheck()) / 2);
+});
+
+test('a long order of an INSERT is sent', async () => {
+  await outbox.insert('order.create', 'B', JSON.parse(longOrder('B')));
+  await waitFor('the order to be sent', async () => {
+    await outbox.push();
+    await outbox.hurry();
+    return (await outbox.rows())[0]?.status === 'done';
+  });
 });
 
 test('a long order is compared with the lists, and stored with every digit', async () => {
