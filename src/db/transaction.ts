@@ -48,6 +48,10 @@ export function isDataRefused(error: unknown): boolean {
   return /^(22|54)/.test(readSqlState(error));
 }
 
+/** Returns whether a constraint, or a trigger in its name, refuses the data. */
+export const isConstraintViolated = (error: unknown): boolean =>
+  readSqlState(error).startsWith('23');
+
 /** Returns whether another session held a lock for longer than lock_timeout. */
 export function isLockTimeout(error: unknown): boolean {
   return readSqlState(error) === '55P03';

@@ -16,6 +16,7 @@ import { type Html, html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
 import { minuteMs } from '../../core/time.ts';
+import { isDatabaseAway } from '../../db/is-unreachable.ts';
 import { isDiskFull, isLockTimeout, readSqlState } from '../../db/transaction.ts';
 import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
 import type { CurrentState, LateJob } from '../../operate/health/state.ts';
@@ -430,42 +431,42 @@ function sendError(
   return reply.type('text/html').send(renderBarePage(title, body));
 }
 
-function toErrorAnswer(error: unknown): { status: number; words: string } {
-  if (error instanceof AdminError) return { status: error.status, words: error.message };
+/** Returns the status and the words with which an error is answered. */
+function toErrorAnswer(error: unknown): { readonly status: number; readonly words: string } {
   if (error instanceof ZodError) {
     const [issue] = error.issues;
     return { status: 400, words: `${issue?.path.join('.')}: ${issue?.message}` };
   }
+  if (error instanceof AdminError) return { status: error.status, words: error.message };
+
+  const databaseWords = describeDatabaseTrouble(error);
+  if (databaseWords !== null) return { status: 503, words: databaseWords };
 
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  if (status === 403) {
-    const cause = 'The form has expired, or came from another site';
-    return { status, words: `${cause}; reload the page and send it again` };
-  }
-  if (status < 500)
-    return { status, words: error instanceof Error ? error.message : 'The request cannot be read' };
+  const known = knownStatuses[status];
+  if (known !== undefined) return { status, words: known };
+  if (status < 500 && error instanceof Error) return { status, words: error.message };
 
-  const unavailable = findUnavailable(error);
-  if (unavailable !== null) return { status: 503, words: unavailable };
   const place = 'for the reason see the event admin_failed in the log of the worker';
   return { status: 500, words: `The request failed; ${place}` };
 }
 
-/** Finds why the database does not serve now; null if that is not the reason. */
-function findUnavailable(error: unknown): string | null {
+/** Words for what the server itself refuses. */
+const knownStatuses: Readonly<Record<number, string>> = {
+  403: 'The form has expired, or came from another site; reload the page and send it again',
+  413: 'The form is too large. Replace a large payload with: fulfilment-sync outbox replace',
+};
+
+/** Returns the reason why the database cannot answer now; null if it is another error. */
+function describeDatabaseTrouble(error: unknown): string | null {
   if (isDiskFull(error))
     return 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues';
   if (isLockTimeout(error))
     return 'Another session has locked a table that the page reads. Reload the page later';
-  if (!awayState.test(readSqlState(error))) return null;
-  return (
-    'The database cannot be reached; the worker continues when it is back. ' +
-    'Reload the page later'
-  );
+  return isDatabaseAway(error)
+    ? 'The database cannot be reached; the worker continues when it is back. Reload it later'
+    : null;
 }
-
-/** Codes of errors that mean that no connection to Postgres can be had. */
-const awayState = /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time|database_lost)/;
 
 /** Registers `/metrics`, in the format of Prometheus. */
 function registerMetricsRoute(app: FastifyInstance, { metrics }: AdminDeps): void {

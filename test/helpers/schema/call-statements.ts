@@ -405,7 +405,8 @@ async function callOperator(db: Database, id: number): Promise<void> {
   await holds.noteEvidence(db, { client, kind: 'order.create' }, { seen: 'success' });
   await listOutbox(db, {}, 5);
   await readOutbox(db, id);
-  await insertRows(db, client, [{ kind: 'order.cancel', reference: 'API', payload: {} }], null);
+  const rows = JSON.stringify([{ place: 0, kind: 'order.cancel', reference: 'API', payload: {} }]);
+  await insertRows(db, client, rows, null);
   await actions.countOutbox(db, { ids: [id] }, 'retry');
   await db
     .transaction()

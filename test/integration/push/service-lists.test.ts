@@ -32,7 +32,7 @@ async function checkOrder(payload: unknown, client: string) {
   if (orderCreate?.name !== 'order.create') throw new Error('order.create is not the first kind');
 
   const { codes, unchecked } = await readStoredCodes(database.db, client);
-  const context = { codes, operations, signal: new AbortController().signal };
+  const context = { codes, owner: 'a test', operations, signal: new AbortController().signal };
   const text = JSON.stringify(payload);
   const problems = await findPayloadProblems(orderCreate, text, undefined, context);
   return { problems, unchecked };
