@@ -1,6 +1,5 @@
 import { pollStream } from '../src/pull/poll.ts';
-import { toPullContext } from '../src/pull/pull-context.ts';
-import type { Stream } from '../src/pull/stream.ts';
+import { type Stream, toPullContext } from '../src/pull/stream.ts';
 import type { Job } from '../src/schedule/job.ts';
 
 /** Returns the job that polls a stream. config/jobs.ts states which job polls which stream. */
@@ -8,5 +7,5 @@ export const pullJob = (stream: Stream): Job => ({
   queue: 'poll',
   stream,
   savesProgress: true,
-  run: (context) => pollStream(toPullContext(context), stream),
+  run: (context) => pollStream(toPullContext(context, stream)),
 });

@@ -35,7 +35,7 @@ import {
 } from './sql/ledger.ts';
 
 /** Times of the service that a run has seen, in milliseconds since 1970. */
-export interface ServiceClock {
+interface ServiceClock {
   /**
    * `Date` header of the first answer; null before the first answer, or if the service sends none.
    */

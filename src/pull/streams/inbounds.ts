@@ -1,8 +1,10 @@
 import { count, date, defineFields, one, text, time } from '../../service/decoding/fields.ts';
 import type { IncludedIndex } from '../../service/decoding/jsonapi.ts';
 import type { DecodedFamily } from '../decode.ts';
+import { readNew, readOpen, readWaiting } from '../poll.ts';
 import type { Family } from '../sql/mirror-tables.ts';
-import { declareStream, type Stream } from '../stream.ts';
+import { findUnlistedOpenRows } from '../sql/open-rows.ts';
+import { declareStream, type Stream, toOpenKind } from '../stream.ts';
 
 /**
  * The states in which an inbound may still change, or no longer (docs/interface.md, 13.3 States).
@@ -57,7 +59,21 @@ export const inbounds = declareStream<Stream>({
     recentDays: null,
     sorted: true,
   },
-  passes: { new: true, open, rereads: { absent: 'unlisted' } },
+  open,
+
+  async poll(context, pass) {
+    const { db, client, stream } = context;
+    const added = await pass(() => readNew(context));
+    const listed = await pass(() => readOpen(context));
+    if (listed === null) return;
+
+    const isFirstLoad = added?.isFirstLoad ?? false;
+    await pass(async () => {
+      const unlisted = await findUnlistedOpenRows(db, client, toOpenKind(stream), [...listed.ids]);
+      const also = unlisted.map(({ id }) => id);
+      await readWaiting(context, { also, listed: listed.ids, isFirstLoad, mayUnlist: true });
+    });
+  },
 });
 
 /**

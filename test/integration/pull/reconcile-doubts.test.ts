@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { reconcileStream } from '../../../src/pull/rescan.ts';
-import { withColumnComparison } from '../../../src/pull/rescan-jobs.ts';
 import { openRescan, type Rescan } from '../../../src/pull/sql/rescans.ts';
+import { toRescanContext } from '../../../src/pull/stream.ts';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller, useWork } from '../../helpers/puller.ts';
@@ -74,9 +74,7 @@ test('an operator can accept that missing rows are gone, but not if the list is 
     const report = await work(
       'reconcile',
       async (context) =>
-        void found.push(
-          await reconcileStream(withColumnComparison(context), stream, 'command', true),
-        ),
+        void found.push(await reconcileStream(toRescanContext(context, stream), 'command', true)),
     );
     return { report, extra: found[0]?.extra };
   };
