@@ -4,13 +4,8 @@ import { makeEmptyReading, type ReadingTransaction, unlist } from './commit-read
 import type { DayWindow, Rescan } from './sql/rescans.ts';
 import { countRowsInWindows, findUnseenRows } from './sql/rows-in-windows.ts';
 import { recordAbsences } from './sql/unlisted.ts';
-import { toAgeColumns } from './stream.ts';
-import {
-  commitProgress,
-  type RescanContext,
-  readRescanByIds,
-  recordRescanFindings,
-} from './walk-windows.ts';
+import { type RescanContext, toAgeColumns } from './stream.ts';
+import { commitProgress, readRescanByIds, recordRescanFindings } from './walk-windows.ts';
 
 /**
  * If a list lacks more rows than this, and a larger share than `toleratedShare`, we doubt the list

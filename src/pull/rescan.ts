@@ -23,8 +23,14 @@ import {
 import { findOldestDay } from './sql/rows-in-windows.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
 import type { UpsertResult } from './sql/upsert.ts';
-import { type PullContext, type RescanPlan, type StreamContext, toAgeColumns } from './stream.ts';
-import { type RescanContext, walkWindows } from './walk-windows.ts';
+import {
+  type PullContext,
+  type RescanContext,
+  type RescanPlan,
+  type StreamContext,
+  toAgeColumns,
+} from './stream.ts';
+import { walkWindows } from './walk-windows.ts';
 
 /**
  * Number of slices into which the days before the recent ones are divided. Each reconciliation

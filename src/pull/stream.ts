@@ -19,7 +19,7 @@ import {
   type Resource,
   readId,
 } from '../service/decoding/jsonapi.ts';
-import type { DecodedFamily, DecodedResource, DecodeResource } from './decode.ts';
+import type { DecodedResource, DecodeResource } from './decode.ts';
 import type { AgeColumns } from './sql/age.ts';
 import type { Change } from './sql/feed.ts';
 import type {
@@ -48,8 +48,6 @@ interface ResourceDeclaration {
   readonly incomplete?: string;
   /** An included resource that a column of the parent keeps whole. */
   readonly kept?: KeptResource;
-  /** Returns more about a decoded resource. */
-  readonly complement?: (family: Family, onTop: IncludedIndex) => Partial<DecodedFamily>;
 }
 
 /** Included resources that become rows of a table of their own. */
@@ -117,10 +115,15 @@ export interface Stream extends MirroredResource {
   /** The statuses of its rows, if they tell which rows may still change; else absent. */
   readonly open?: OpenStatuses;
   /**
-   * Table of lines that no relationship lists, and the operation that reads one, to find out
-   * whether it is gone.
+   * Checks the lines of families that a rescan read with all their lines, if no relationship lists
+   * lines.
+   * @param pages number of list pages that the families come from
    */
-  readonly lines?: { readonly table: string; readonly get: OperationName };
+  readonly checkLines?: (
+    context: RescanContext,
+    families: readonly Family[],
+    pages: number,
+  ) => Promise<void>;
 }
 
 /** The documented statuses of rows that still change, and that of rows that do not. */
@@ -142,6 +145,11 @@ export interface PullContext<Of extends MirroredResource = MirroredResource> ext
   readonly compare: Comparison;
   /** Receives the progress of a rescan. Polls do not call it. */
   readonly onProgress?: (rescan: Rescan) => void;
+}
+
+/** The context of a rescan. Its progress changes with each commit. */
+export interface RescanContext extends StreamContext {
+  readonly progress: { rescan: Rescan };
 }
 
 /** The context of a run that reads a stream. */
@@ -259,12 +267,12 @@ function decodeFamily(
     });
   }
   const parent = { ...row, raw: withoutIncluded(resource) };
-  const { kept, incomplete, complement } = declaration;
+  const { kept, incomplete } = declaration;
   const found = kept && findKept(kept, resource, onTop);
   if (kept !== undefined && found === undefined) isComplete = false;
   const family = { parent: kept ? { ...parent, [kept.column]: found ?? null } : parent, children };
   const warning = isComplete || incomplete === undefined ? {} : { warning: incomplete };
-  return { family, ...warning, ...complement?.(family, onTop) };
+  return { family, ...warning };
 }
 
 /** Returns the ids of the children that the parent lists; null if it does not list them. */

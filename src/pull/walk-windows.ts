@@ -1,12 +1,11 @@
 /** The walk of a rescan: reads its windows, heals what differs, and stores its place with each page. */
 
 import { dayMs } from '../core/time.ts';
-import { serviceNow, warn } from '../schedule/run.ts';
+import { serviceNow } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import {
   type CommittedPage,
   commitReading,
-  makeEmptyReading,
   type Reading,
   type ReadingTransaction,
 } from './commit-reading.ts';
@@ -15,17 +14,10 @@ import { type ReadBatch, readByIds } from './read-by-ids.ts';
 import { recordFindings } from './sql/findings.ts';
 import type { Family } from './sql/mirror-tables.ts';
 import { type Rescan, type RescanStep, saveRescan, zeroCounts } from './sql/rescans.ts';
-import { drawReadNo } from './sql/stream-transaction.ts';
-import { findUnseenChildren, markChildrenUnlisted } from './sql/unlisted.ts';
 import { findWaiting } from './sql/waiting-reads.ts';
-import { type StreamContext, toAgeColumns } from './stream.ts';
+import { type RescanContext, toAgeColumns } from './stream.ts';
 import { readIds, type WalkedPage } from './walk.ts';
 import { type StreamPage, toDateFilter, walkList } from './walk-list.ts';
-
-/** The context of a rescan. Its progress changes with each commit. */
-export interface RescanContext extends StreamContext {
-  readonly progress: { rescan: Rescan };
-}
 
 /** What one commit adds to the progress of a rescan, and the ids that its page listed. */
 interface Progress extends Partial<RescanStep> {
@@ -107,7 +99,7 @@ async function healPage(
   page.release();
 
   const complete = families.filter(({ parent }) => !mustReadById.has(parent.id));
-  await checkUnseenLines(context, complete, page.pages);
+  await context.stream.checkLines?.(context, complete, page.pages);
   if (mustReadById.size === 0) return;
 
   const ids = families.map(({ parent }) => parent.id).filter((id) => mustReadById.has(id));
@@ -158,61 +150,8 @@ export async function readRescanByIds(
   });
   progress.rescan = batches.at(-1)?.rescan ?? progress.rescan;
 
-  await checkUnseenLines(
-    context,
-    batches.flatMap(({ families }) => families),
-  );
-}
-
-/**
- * Maximum number of lines per page that are read by id. The next reconciliation reads the others.
- */
-const maxAskedPerPage = 50;
-
-/**
- * Checks lines that no relationship lists. If a parent came with all its lines, a stored line that
- * did not come with it is read by id, and marked as unlisted if the service does not know it.
- * @param families families whose lines were all included
- * @param pages number of list pages that the families come from
- */
-async function checkUnseenLines(
-  context: RescanContext,
-  families: readonly Family[],
-  pages = 1,
-): Promise<void> {
-  const { client, db, warehouse, signal, run, stream, progress } = context;
-  const { lines, tables } = stream;
-  const table = tables.children.find(({ name }) => name === lines?.table);
-  if (lines === undefined || table === undefined || progress.rescan.kind !== 'reconcile') return;
-
-  const maxAsked = maxAskedPerPage * pages;
-  const unseen = await findUnseenChildren(db, client, table, {
-    parents: families.map(({ parent }) => parent.id),
-    seen: families.flatMap(({ children }) =>
-      children.flatMap(({ rows }) => rows.map(({ id }) => id as number)),
-    ),
-    before: progress.rescan.startedAt ?? run.startedAt,
-    limit: maxAsked + 1,
-  });
-  if (unseen.length > maxAsked)
-    warn(
-      context,
-      `${stream.name}: more than ${maxAsked} lines did not come with their parents; ${maxAsked} were checked`,
-    );
-  if (unseen.length === 0) return;
-
-  const readNo = await drawReadNo(db);
-  const gone: number[] = [];
-  for (const id of unseen.slice(0, maxAsked))
-    if (!(await warehouse.hasResource(lines.get, id, { signal }))) gone.push(id);
-  if (gone.length === 0) return;
-
-  await commitProgress(context, makeEmptyReading(readNo), async (transaction) => {
-    const places = { parent: tables.parent.name, table };
-    const marked = await markChildrenUnlisted(transaction, places, gone, readNo);
-    for (const change of marked) transaction.changes.push(change);
-    return { extra: marked.length };
-  });
+  const families = batches.flatMap((batch) => batch.families);
+  await context.stream.checkLines?.(context, families, 1);
 }
 
 /**
