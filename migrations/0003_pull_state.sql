@@ -38,6 +38,7 @@ create table sync.waiting_reads (
   primary key (client, resource, id)
 ) with (fillfactor = 70);
 create index waiting_reads_due on sync.waiting_reads (client, resource, next_at);
+create index waiting_reads_by_since on sync.waiting_reads (since);
 comment on table sync.waiting_reads is 'Resources that wait to be read again, each with its reason and the time of the next read';
 comment on column sync.waiting_reads.client is 'Client key';
 comment on column sync.waiting_reads.resource is
@@ -433,10 +434,11 @@ begin
     'stale', c.updated_at < now() - interval '1 day')), '[]') into cursors
   from sync.cursors c where c.client = of_client and c.stream = of_stream;
   -- The poll of returns also reads the announcements of returns that have arrived.
-  is_waiting := exists (
-      select from sync.waiting_reads r
-      where r.client = of_client and (r.resource = of_stream
-        or of_stream = 'return-items' and r.resource = 'return-merchandise-authorizations'))
+  -- The order makes Postgres use the key.
+  is_waiting := (select w.id from sync.waiting_reads w where w.client = of_client and w.resource = of_stream
+      order by w.id limit 1) is not null
+    or of_stream = 'return-items' and (select w.id from sync.waiting_reads w
+      where w.client = of_client and w.resource = 'return-merchandise-authorizations' order by w.id limit 1) is not null
     or exists (select from sync.quarantine q where q.client = of_client and q.stream = of_stream);
 end
 $$;

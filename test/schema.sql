@@ -1073,6 +1073,7 @@ CREATE INDEX stock_events_by_time ON fulfilment.stock_events USING btree (seen_a
 CREATE INDEX track_trace_events_by_package ON fulfilment.track_trace_events USING btree (client, shipment_id, package_number, id);
 CREATE INDEX track_trace_events_by_time ON fulfilment.track_trace_events USING btree (seen_at);
 CREATE INDEX track_traces_listed ON fulfilment.track_traces USING btree (client) WHERE (unlisted_since IS NULL);
+CREATE INDEX waiting_reads_by_since ON sync.waiting_reads USING btree (since);
 CREATE INDEX waiting_reads_due ON sync.waiting_reads USING btree (client, resource, next_at);
 CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_key);
@@ -3056,10 +3057,11 @@ begin
     'stale', c.updated_at < now() - interval '1 day')), '[]') into cursors
   from sync.cursors c where c.client = of_client and c.stream = of_stream;
   -- The poll of returns also reads the announcements of returns that have arrived.
-  is_waiting := exists (
-      select from sync.waiting_reads r
-      where r.client = of_client and (r.resource = of_stream
-        or of_stream = 'return-items' and r.resource = 'return-merchandise-authorizations'))
+  -- The order makes Postgres use the key.
+  is_waiting := (select w.id from sync.waiting_reads w where w.client = of_client and w.resource = of_stream
+      order by w.id limit 1) is not null
+    or of_stream = 'return-items' and (select w.id from sync.waiting_reads w
+      where w.client = of_client and w.resource = 'return-merchandise-authorizations' order by w.id limit 1) is not null
     or exists (select from sync.quarantine q where q.client = of_client and q.stream = of_stream);
 end
 $function$
