@@ -34,6 +34,7 @@ create table sync.waiting_reads (
   primary key (client, resource, id)
 ) with (fillfactor = 70);
 create index waiting_reads_due on sync.waiting_reads (client, resource, next_at);
+create index waiting_reads_by_since on sync.waiting_reads (since);
 comment on table sync.waiting_reads is
   'Resources that wait to be read again, each with its reason and the time of the next read';
 comment on column sync.waiting_reads.resource is

@@ -1068,6 +1068,7 @@ CREATE INDEX stock_events_by_time ON fulfilment.stock_events USING btree (seen_a
 CREATE INDEX track_trace_events_by_package ON fulfilment.track_trace_events USING btree (client, shipment_id, package_number, id);
 CREATE INDEX track_trace_events_by_time ON fulfilment.track_trace_events USING btree (seen_at);
 CREATE INDEX track_traces_listed ON fulfilment.track_traces USING btree (client) WHERE (unlisted_since IS NULL);
+CREATE INDEX waiting_reads_by_since ON sync.waiting_reads USING btree (since);
 CREATE INDEX waiting_reads_due ON sync.waiting_reads USING btree (client, resource, next_at);
 CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_key);

@@ -17,7 +17,7 @@ import { connectDatabase, toAddress } from '../db/connect.ts';
 import type { Database } from '../db/pool.ts';
 import { assertSchemaFits } from '../db/schema-fit.ts';
 import { isDiskFull } from '../db/transaction.ts';
-import type { RefetchableResource, Stream } from '../pull/stream.ts';
+import type { MirroredResource, Stream } from '../pull/stream.ts';
 import { streams } from '../pull/streams/all-streams.ts';
 import { authorizations } from '../pull/streams/authorizations.ts';
 
@@ -206,12 +206,8 @@ export const findStream = (name: string): Stream => findByName(streams, name, 'n
  * list.
  * @throws UsageError if nothing has this name; it lists all names
  */
-export const findRefetchable = (name: string): RefetchableResource =>
-  findByName<RefetchableResource>(
-    [...streams, authorizations],
-    name,
-    'nothing to read by id called',
-  );
+export const findRefetchable = (name: string): MirroredResource =>
+  findByName<MirroredResource>([...streams, authorizations], name, 'nothing to read by id called');
 
 function findByName<T extends { readonly name: string }>(
   all: readonly T[],

@@ -1,14 +1,11 @@
 import { CodedError } from '../core/errors.ts';
 import { serviceNow, warn } from '../schedule/run.ts';
-import { commitReading, type ExtraWrites, makeEmptyReading, unlist } from './commit-reading.ts';
-import type { PullContext } from './pull-context.ts';
-import { recordFindings } from './sql/findings.ts';
-import { type DayWindow, type Rescan, saveRescan, zeroCounts } from './sql/rescans.ts';
+import { makeEmptyReading, type ReadingTransaction, unlist } from './commit-reading.ts';
+import type { DayWindow, Rescan } from './sql/rescans.ts';
 import { countRowsInWindows, findUnseenRows } from './sql/rows-in-windows.ts';
-import type { RunTransaction } from './sql/stream-transaction.ts';
 import { recordAbsences } from './sql/unlisted.ts';
-import { type Stream, toAgeColumns } from './stream.ts';
-import { readRescanByIds } from './walk-windows.ts';
+import { type RescanContext, toAgeColumns } from './stream.ts';
+import { commitProgress, readRescanByIds, recordRescanFindings } from './walk-windows.ts';
 
 /**
  * If a list lacks more rows than this, and a larger share than `toleratedShare`, we doubt the list
@@ -31,56 +28,79 @@ export class TooManyExtrasError extends CodedError {
   }
 }
 
-/** The result of checking rows that were not listed. */
-export interface UnseenResult {
-  readonly rescan: Rescan;
-  /** For each window in which too many rows are missing: a description for the error message. */
-  readonly doubts: readonly string[];
-}
-
 /**
  * Checks stored rows that the list should have shown but did not. If the stream has a read by id,
  * reads them and marks those that the service does not know. Otherwise marks them after two
  * complete walks lacked them. Judges each window separately, so that one doubtful window does not
  * stop the others.
  * @param accept true if an operator confirms that all missing rows are gone
+ * @returns for each window in which too many rows are missing: a description for the error message
  */
 export async function checkUnseen(
-  context: PullContext,
-  stream: Stream,
-  rescan: Rescan,
+  context: RescanContext,
   accept = false,
-): Promise<UnseenResult> {
+): Promise<readonly string[]> {
+  const { stream, progress } = context;
+  const { rescan } = progress;
   if (!rescan.fullList) {
     warn(
       context,
       `${stream.name}: the list could not be read to its end, so no row was marked as unlisted`,
     );
-    return { rescan, doubts: [] };
+    return [];
   }
   // An empty list proves nothing, even if an operator accepts it.
-  if (accept && rescan.fetched > 0)
-    return { rescan: await acceptUnseen(context, stream, rescan), doubts: [] };
+  if (accept && rescan.fetched > 0) {
+    await acceptUnseen(context);
+    return [];
+  }
+
   const doubts: string[] = [];
   const missing = new Set<number>();
-  let after = rescan;
   for (const window of rescan.windows ?? []) {
-    const { unseen, bound, stored } = await findInWindow(context, stream, rescan, window);
-    if (unseen.length === 0) continue;
-    const count = `${unseen.length}${unseen.length > bound ? ' or more' : ''}`;
-    const doubt = `${count} of the ${stored} rows${describeSpan(window)} that are stored here`;
-    if (rescan.fetched === 0 || (unseen.length > bound && stream.get === null)) doubts.push(doubt);
-    else if (stream.get === null) for (const id of unseen) missing.add(id);
-    else if (unseen.length <= bound) after = await readUnseen(context, stream, after, unseen);
-    else {
-      const sampled = await sampleUnseen(context, stream, after, unseen);
-      if (sampled === null) doubts.push(doubt);
-      else after = sampled;
-    }
+    const found = await findInWindow(context, rescan, window);
+    if (found.unseen.length === 0) continue;
+    const isBelieved = rescan.fetched > 0 && (await checkWindow(context, found, missing));
+    if (!isBelieved) doubts.push(describeDoubt(found, window));
   }
-  if (stream.get === null && rescan.fetched > 0)
-    after = await unlistAfterTwoWalks(context, stream, after, [...missing]);
-  return { rescan: after, doubts };
+  if (stream.get === null && rescan.fetched > 0) await unlistAfterTwoWalks(context, [...missing]);
+
+  return doubts;
+}
+
+/** Rows that a window lacks. */
+interface UnseenInWindow {
+  /** Ids of the rows; one more than `bound` at most. */
+  readonly unseen: readonly number[];
+  /** Number of rows that it may lack. */
+  readonly bound: number;
+  /** Number of rows that are stored in it. */
+  readonly stored: number;
+}
+
+/**
+ * Checks the rows that one window lacks. Without a read by id, adds them to `missing`.
+ * @returns false if too many are missing to believe the list
+ */
+async function checkWindow(
+  context: RescanContext,
+  { unseen, bound }: UnseenInWindow,
+  missing: Set<number>,
+): Promise<boolean> {
+  const isWithinBound = unseen.length <= bound;
+  if (context.stream.get === null) {
+    if (isWithinBound) for (const id of unseen) missing.add(id);
+    return isWithinBound;
+  }
+  if (!isWithinBound) return sampleUnseen(context, unseen);
+
+  await readUnseen(context, unseen);
+  return true;
+}
+
+function describeDoubt({ unseen, bound, stored }: UnseenInWindow, window: DayWindow): string {
+  const count = `${unseen.length}${unseen.length > bound ? ' or more' : ''}`;
+  return `${count} of the ${stored} rows${describeSpan(window)} that are stored here`;
 }
 
 const describeSpan = ({ after, before }: DayWindow) =>
@@ -91,45 +111,41 @@ const describeSpan = ({ after, before }: DayWindow) =>
  * needs.
  */
 async function findInWindow(
-  context: PullContext,
-  stream: Stream,
+  context: RescanContext,
   rescan: Rescan,
   window: DayWindow,
-) {
-  const { db, client } = context;
-  const [age, now, asked] = [
-    toAgeColumns(stream),
-    serviceNow(context),
-    { ...rescan, windows: [window] },
-  ];
-  const unseen = await findUnseenRows(db, asked, age, now, { limit: toleratedExtras + 1 });
+): Promise<UnseenInWindow> {
+  const { db, client, stream } = context;
+  const place = { age: toAgeColumns(stream), serviceNow: serviceNow(context) };
+  const asked = { ...rescan, windows: [window] };
+  const unseen = await findUnseenRows(db, asked, place, { limit: toleratedExtras + 1 });
   if (unseen.length === 0) return { unseen, bound: 0, stored: 0 };
-  const stored = await countRowsInWindows(db, client, age, [window], now);
+
+  const stored = await countRowsInWindows(db, client, place, [window]);
   const bound = Math.max(toleratedExtras, Math.floor(stored * toleratedShare));
   if (unseen.length <= toleratedExtras || bound === toleratedExtras)
     return { unseen, bound, stored };
-  return { unseen: await findUnseenRows(db, asked, age, now, { limit: bound + 1 }), bound, stored };
+
+  return { unseen: await findUnseenRows(db, asked, place, { limit: bound + 1 }), bound, stored };
 }
 
 /** Marks all rows that were not listed and that the service does not know by id either. */
-async function acceptUnseen(context: PullContext, stream: Stream, rescan: Rescan): Promise<Rescan> {
-  let after = rescan;
+async function acceptUnseen(context: RescanContext): Promise<void> {
+  const { db, stream, progress } = context;
+  const asked = progress.rescan;
+  const place = { age: toAgeColumns(stream), serviceNow: serviceNow(context) };
+
   for (let afterId: number | null = null; ; ) {
-    const options = { limit: acceptBatchSize, afterId };
-    const unseen = await findUnseenRows(
-      context.db,
-      rescan,
-      toAgeColumns(stream),
-      serviceNow(context),
-      options,
-    );
+    const unseen: readonly number[] = await findUnseenRows(db, asked, place, {
+      limit: acceptBatchSize,
+      afterId,
+    });
     const last = unseen.at(-1);
-    if (last === undefined) return after;
-    after =
-      stream.get === null
-        ? await commitUnlisted(context, stream, after, async () => unseen)
-        : await readUnseen(context, stream, after, unseen);
-    context.onProgress?.(after);
+    if (last === undefined) return;
+
+    if (stream.get === null) await commitUnlisted(context, async () => unseen);
+    else await readUnseen(context, unseen);
+    context.onProgress?.(progress.rescan);
     afterId = last;
   }
 }
@@ -138,34 +154,25 @@ async function acceptUnseen(context: PullContext, stream: Stream, rescan: Rescan
  * Reads a sample of unseen rows by id, because too many rows are missing to believe the list. The
  * service may return some shipments only by id (docs/interface.md, 10.6 Not shown). If it knows all
  * rows of the sample, the list is fine.
- * @returns null if the service does not know one of them; then nothing is written
+ * @returns false if the service does not know one of them; then nothing is written
  */
-async function sampleUnseen(
-  context: PullContext,
-  stream: Stream,
-  rescan: Rescan,
-  unseen: readonly number[],
-): Promise<Rescan | null> {
+async function sampleUnseen(context: RescanContext, unseen: readonly number[]): Promise<boolean> {
+  const sample = unseen.slice(0, toleratedExtras + 1);
   try {
-    const after = await readRescanByIds(
-      context,
-      stream,
-      rescan,
-      unseen.slice(0, toleratedExtras + 1),
-      async (_transaction, { absent }) => {
-        if (absent.length > 0) throw new SampleLackedError();
-        return null;
-      },
-    );
-    warn(
-      context,
-      `${stream.name}: ${unseen.length} or more rows are not listed, but the service returns them by id`,
-    );
-    return after;
+    await readRescanByIds(context, sample, async (_transaction, { absent }) => {
+      if (absent.length > 0) throw new SampleLackedError();
+      return {};
+    });
   } catch (error) {
-    if (error instanceof SampleLackedError) return null;
+    if (error instanceof SampleLackedError) return false;
     throw error;
   }
+
+  warn(
+    context,
+    `${context.stream.name}: ${unseen.length} or more rows are not listed, but the service returns them by id`,
+  );
+  return true;
 }
 
 /** Rolls back the transaction of a sample, because one of its rows is unknown to the service. */
@@ -176,39 +183,34 @@ class SampleLackedError extends CodedError {
 }
 
 /** Reads rows by id, and marks those that the service does not know as unlisted. */
-async function readUnseen(
-  context: PullContext,
-  stream: Stream,
-  rescan: Rescan,
-  unseen: readonly number[],
-): Promise<Rescan> {
-  return readRescanByIds(context, stream, rescan, unseen, (transaction, { absent, readNo }) =>
-    unlistAndRecord(transaction, context, stream, rescan, absent, readNo),
+const readUnseen = (context: RescanContext, unseen: readonly number[]): Promise<void> =>
+  readRescanByIds(context, unseen, (transaction, { absent, readNo }) =>
+    unlistAndRecord(transaction, context, absent, readNo),
   );
-}
 
 /**
  * Notes that this walk lacked the rows, and marks those that two complete walks in a row have
  * lacked.
  */
 async function unlistAfterTwoWalks(
-  context: PullContext,
-  stream: Stream,
-  rescan: Rescan,
+  context: RescanContext,
   unseen: readonly number[],
-): Promise<Rescan> {
+): Promise<void> {
+  const { stream, progress, run } = context;
+  const { startedAt, id } = progress.rescan;
   // After an interruption, rows that polls found unchanged in between are not known, and an absence
   // must not count twice.
-  if (rescan.startedAt !== null && rescan.startedAt < context.run.startedAt) {
+  if (startedAt !== null && startedAt < run.startedAt) {
     if (unseen.length > 0)
       warn(
         context,
         `${stream.name}: interrupted, so no row was marked as unlisted; the next reconciliation checks again`,
       );
-    return rescan;
+    return;
   }
-  return commitUnlisted(context, stream, rescan, (transaction) =>
-    recordAbsences(transaction, { pass: 'reconcile', rescanId: rescan.id }, unseen),
+
+  await commitUnlisted(context, (transaction) =>
+    recordAbsences(transaction, { pass: 'reconcile', rescanId: id }, unseen),
   );
 }
 
@@ -217,34 +219,24 @@ async function unlistAfterTwoWalks(
  * readings win.
  */
 async function commitUnlisted(
-  context: PullContext,
-  stream: Stream,
-  rescan: Rescan,
-  find: (transaction: RunTransaction) => Promise<readonly number[]>,
-): Promise<Rescan> {
-  const readNo = rescan.readNo ?? 0;
-  const { result } = await commitReading(
-    context,
-    stream,
-    makeEmptyReading(readNo),
-    async (transaction) =>
-      unlistAndRecord(transaction, context, stream, rescan, await find(transaction), readNo),
+  context: RescanContext,
+  find: (transaction: ReadingTransaction) => Promise<readonly number[]>,
+): Promise<void> {
+  const readNo = context.progress.rescan.readNo ?? 0;
+  await commitProgress(context, makeEmptyReading(readNo), async (transaction) =>
+    unlistAndRecord(transaction, context, await find(transaction), readNo),
   );
-  return result ?? rescan;
 }
 
 /** Marks rows as unlisted, and records them as findings of the rescan. */
 async function unlistAndRecord(
-  transaction: RunTransaction,
-  context: PullContext,
-  stream: Stream,
-  rescan: Rescan,
+  transaction: ReadingTransaction,
+  context: RescanContext,
   ids: readonly number[],
   readNo: number,
-): Promise<ExtraWrites<Rescan>> {
-  const changes = await unlist(transaction, stream, ids, readNo);
-  const gone = changes.map(({ id }) => id as number);
-  await recordFindings(transaction, toAgeColumns(stream), 'extra', gone, serviceNow(context));
-  const step = { ...rescan, ...zeroCounts, extra: gone.length };
-  return { changes, result: await saveRescan(transaction.trx, rescan, step, []) };
+): Promise<{ readonly extra: number }> {
+  const gone = await unlist(transaction, context.stream, ids, readNo);
+  await recordRescanFindings(transaction, context, 'extra', gone);
+
+  return { extra: gone.length };
 }

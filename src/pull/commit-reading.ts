@@ -5,11 +5,11 @@
 
 import { dayMs, isRealDay } from '../core/time.ts';
 import { isDataRefused } from '../db/transaction.ts';
-import { addCounts, newShare, type ServiceClock, type Share } from '../schedule/run.ts';
+import type { Totals } from '../schedule/decide-end.ts';
+import { addCounts, newShare, type Share } from '../schedule/run.ts';
 import { recordProgress, rescanJobs } from '../schedule/sql/ledger.ts';
 import { checkQuarantineShare, type DecodedPage, emptyPage, quarantineRefused } from './decode.ts';
 import { findRefused } from './find-refused.ts';
-import type { PullContext } from './pull-context.ts';
 import { appendChanges, type Change } from './sql/feed.ts';
 import type { Family } from './sql/mirror-tables.ts';
 import { type QuarantineEntry, quarantineResources, releaseQuarantined } from './sql/quarantine.ts';
@@ -18,13 +18,12 @@ import {
   type NumberedReading,
   type RunTransaction,
   recordConfirmations,
-  type StreamTransaction,
   writeStream,
 } from './sql/stream-transaction.ts';
 import { markUnlisted } from './sql/unlisted.ts';
 import { mayWriteAnything, type UpsertResult, upsertFamilies } from './sql/upsert.ts';
 import { addQuarantinedReads, removeReads, requestReads } from './sql/waiting-reads.ts';
-import { findChangedIds, type MirroredResource, type RefetchableResource } from './stream.ts';
+import { findChangedIds, type PullContext } from './stream.ts';
 
 /** Resources read at one moment, as rows. */
 export interface Reading {
@@ -58,27 +57,27 @@ export interface CommittedPage extends DecodedPage {
 }
 
 /**
- * Further writes in the transaction of a reading: their entries for the feed, and a result for the
- * caller.
+ * The transaction of a reading. What is written besides its rows adds to `changes`, for the feed.
  */
-export interface ExtraWrites<Result> {
-  readonly changes: readonly Change[];
-  readonly result: Result;
+export interface ReadingTransaction extends RunTransaction {
+  readonly changes: Change[];
 }
 
-/**
- * A function that writes something in the transaction of a reading, such as the cursor. The
- * transaction may run more than once. Null means that there is nothing else to write: then a
- * reading without news writes nothing.
- */
-type ExtraWriter<Result> =
-  | ((transaction: RunTransaction, page: CommittedPage) => Promise<ExtraWrites<Result>>)
-  | null;
+/** How a reading is committed. */
+interface CommitOptions<Result> {
+  /**
+   * Writes something else in the same transaction, such as the cursor. The transaction may run more
+   * than once. Without it, a reading without news writes nothing.
+   */
+  readonly write?: (transaction: ReadingTransaction, page: CommittedPage) => Promise<Result>;
+  /** Returns true for families that should be written; default: all. */
+  readonly isWanted?: (family: Family) => boolean;
+}
 
 /** A reading that was committed, without the resources that were quarantined or not kept. */
 export interface CommittedReading<Result> {
   readonly page: DecodedPage;
-  /** The result of `writeExtra`; null if it was not called. */
+  /** The result of `write`; null if there is none. */
   readonly result: Result | null;
 }
 
@@ -86,87 +85,109 @@ export interface CommittedReading<Result> {
  * Writes one reading in one transaction under the lease. The counters of the run change only after
  * the commit. If the database refuses the data, finds the refused resources, quarantines them and
  * writes the others.
- * @param writeExtra writes something else in the same transaction
- * @param isWanted returns true for families that should be written
  * @throws QuarantineShareError if too many resources cannot be decoded
  * @throws LeaseLostError if the run no longer holds its lease
  */
 export async function commitReading<Result = never>(
   context: PullContext,
-  stream: MirroredResource,
   reading: Reading,
-  writeExtra: ExtraWriter<Result> = null,
-  isWanted: (family: Family) => boolean = () => true,
+  options: CommitOptions<Result> = {},
 ): Promise<CommittedReading<Result>> {
-  const { client, db, run, compare } = context;
+  const { client, db, run, compare, stream } = context;
+  const { isWanted = () => true } = options;
   const page = { ...reading.decoded, families: reading.decoded.families.filter(isWanted) };
-  noteNewestDate(context.state.service, stream, page);
+  noteNewestDate(context, page);
+
   try {
-    if (writeExtra === null && (await countIfUnchanged(context, stream, reading, page)))
+    if (options.write === undefined && (await countIfUnchanged(context, reading, page)))
       return { page, result: null };
-    return await commitPage(context, stream, reading, page, writeExtra);
+    return await commitPage(context, reading, page, options);
   } catch (error) {
     if (!isDataRefused(error)) throw error;
+
     const age = { readNo: reading.readNo, compare };
     const refused = await findRefused(db, run.lease, page.families, (trx, families) =>
       upsertFamilies({ trx, client, stream: stream.name }, age, stream.tables, families),
     );
     if (refused.size === 0) throw error;
     const reasons = new Map([...refused].map(([{ parent }, reason]) => [parent.id, reason]));
-    return commitPage(context, stream, reading, quarantineRefused(page, reasons), writeExtra);
+    return commitPage(context, reading, quarantineRefused(page, reasons), options);
   }
 }
 
 /** The transaction of a page, from the fence to the feed. */
 async function commitPage<Result>(
   context: PullContext,
-  stream: MirroredResource,
   reading: Reading,
   page: DecodedPage,
-  writeExtra: ExtraWriter<Result>,
+  { write }: CommitOptions<Result>,
 ): Promise<CommittedReading<Result>> {
-  const { db, run, compare, state } = context;
+  const { db, run, compare, state, stream } = context;
   const { readNo } = reading;
-  const share = checkShare(context, reading, page);
-  const committed = await writeStream(db, run, stream.name, async (transaction) => {
+  const share = addToShare(state.share, reading, page);
+
+  const committed = await writeStream(db, run, stream.name, async (underFence) => {
+    const transaction = { ...underFence, changes: [] };
     const { hasOtherReaders, mayWait } = await enterStream(transaction);
-    const written = await upsertFamilies(
-      transaction,
-      { readNo, compare },
-      stream.tables,
-      page.families,
-    );
+
+    const age = { readNo, compare };
+    const written = await upsertFamilies(transaction, age, stream.tables, page.families);
+
+    // A row that was found unchanged is not written, so it does not show when it was last seen. If
+    // a rescan asked before, it may still commit an older state of the row, or its absence.
     if (hasOtherReaders)
       await recordConfirmations(transaction, findReadNos(reading, page, written.unchanged));
+
     await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
-    await updateWaiting(transaction, stream, reading, { ...page, written }, mayWait);
+    await updateWaitingReads(transaction, context, reading, { ...page, written }, mayWait);
+
     const quarantined = await quarantineResources(transaction, readNo, page.quarantined);
     if (stream.get !== null)
-      await addQuarantinedReads(transaction, findQuarantinedIds(page.quarantined));
-    const extra = (await writeExtra?.(transaction, { ...page, written })) ?? null;
-    const others = extra?.changes ?? [];
-    const { created, updated, removed, unchanged, stale } = written;
-    const totals = addCounts(context, {
-      ...{ pages: countPages(reading), fetched: reading.resources, created, removed, quarantined },
-      updated: updated + others.length,
-      unchanged: unchanged.length,
-      stale: stale.length,
-    });
-    totals.warnings = [...new Set([...totals.warnings, ...page.warnings])];
-    await recordProgress(transaction, totals);
-    const isRescan = rescanJobs.includes(run.lease.name);
-    await appendChanges(
-      transaction.trx,
-      transaction.client,
-      [...written.changes, ...others],
-      isRescan,
+      await addQuarantinedReads(transaction, findReadableIds(page.quarantined));
+
+    const result = (await write?.(transaction, { ...page, written })) ?? null;
+
+    const others = transaction.changes;
+    const totals = sumTotals(
+      context,
+      reading,
+      { ...page, written },
+      {
+        ...{ quarantined, others: others.length },
+      },
     );
-    return { totals, result: extra?.result ?? null };
+    await recordProgress(transaction, totals);
+
+    const changes = [...written.changes, ...others];
+    const isRescan = rescanJobs.includes(run.lease.name);
+    await appendChanges(transaction.trx, transaction.client, changes, isRescan);
+
+    return { totals, result };
   });
+
   state.hasWritten = true;
   Object.assign(state.totals, committed.totals);
   Object.assign(state.share, share);
   return { page, result: committed.result };
+}
+
+/** Returns the totals of the run with this reading added. */
+function sumTotals(
+  context: PullContext,
+  reading: Reading,
+  { written, warnings }: CommittedPage,
+  { quarantined, others }: { readonly quarantined: number; readonly others: number },
+): Totals {
+  const { created, updated, removed, unchanged, stale } = written;
+  const totals = addCounts(context, {
+    ...{ pages: countPages(reading), fetched: reading.resources, created, removed, quarantined },
+    updated: updated + others,
+    unchanged: unchanged.length,
+    stale: stale.length,
+  });
+  totals.warnings = [...new Set([...totals.warnings, ...warnings])];
+
+  return totals;
 }
 
 /**
@@ -174,18 +195,16 @@ async function commitPage<Result>(
  * it may have.
  */
 async function countIfUnchanged(
-  { db, run, compare, state }: PullContext,
-  stream: MirroredResource,
+  { db, run, compare, state, stream }: PullContext,
   reading: Reading,
   { families, quarantined, warnings, mustReadById }: DecodedPage,
 ): Promise<boolean> {
-  const { totals } = state;
   if (quarantined.length > 0 || [...mustReadById.values()].includes('always')) return false;
-  if (
-    families.length > 0 &&
-    (await mayWriteAnything(db, run.lease, stream.name, compare, stream.tables, families))
-  )
+  const asked = { lease: run.lease, stream: stream.name, compare };
+  if (families.length > 0 && (await mayWriteAnything(db, asked, stream.tables, families)))
     return false;
+
+  const { totals } = state;
   totals.pages += countPages(reading);
   totals.fetched += reading.resources;
   totals.unchanged += new Set(families.map(({ parent }) => parent.id)).size;
@@ -199,9 +218,9 @@ async function countIfUnchanged(
  * @param mayWait false if nothing of the stream waits and nothing is in quarantine; then there is
  *   nothing to remove
  */
-async function updateWaiting(
-  transaction: StreamTransaction,
-  stream: MirroredResource,
+async function updateWaitingReads(
+  transaction: RunTransaction,
+  { stream }: PullContext,
   reading: Reading,
   page: CommittedPage,
   mayWait: boolean,
@@ -210,22 +229,20 @@ async function updateWaiting(
   const changed = new Set(findChangedIds(stream, written.changes));
   const older = new Set(written.stale);
   const ids = families.map(({ parent }) => parent.id);
-  // A resource that must be read by id keeps its place in the list, its waiting time and its quarantine entry
-  // until that read.
+
+  // A resource that must be read by id keeps its place in the list, its waiting time and its
+  // quarantine entry until that read.
   const seen = ids.filter((id) => !mustReadById.has(id) && !older.has(id));
   const settled = reading.pages > 0 ? seen : ids.filter((id) => changed.has(id));
   const unlinked = [...mustReadById]
     .filter(([id, when]) => when === 'always' || changed.has(id))
     .map(([id]) => id);
-  const doubtful = stream.get === null ? [] : written.stale;
-  await requestReads(transaction, doubtful, 'older_reading');
+
+  if (stream.get !== null) await requestReads(transaction, written.stale, 'older_reading');
   if (mayWait) {
     await releaseQuarantined(transaction, findReadNos(reading, page, seen));
-    await removeReads(
-      transaction,
-      settled,
-      settled.filter((id) => changed.has(id)),
-    );
+    const changedIds = settled.filter((id) => changed.has(id));
+    await removeReads(transaction, settled, changedIds);
   }
   await requestReads(transaction, unlinked, 'unlinked_lines');
 }
@@ -234,19 +251,23 @@ async function updateWaiting(
  * Marks rows as unlisted because the service does not have them.
  * @param readNo number of the reading that lacked them; a row that a later reading found is not
  *   marked
+ * @returns the ids of the rows that were marked
  */
 export async function unlist(
-  transaction: StreamTransaction,
-  stream: RefetchableResource,
+  transaction: ReadingTransaction,
+  { mayBeGone, tables }: PullContext['stream'],
   ids: readonly number[],
   readNo: number,
-): Promise<readonly Change[]> {
-  const gone = (await stream.mayBeGone?.(transaction, ids)) ?? ids;
-  return markUnlisted(transaction, stream.tables.parent.name, gone, readNo);
+): Promise<readonly number[]> {
+  const gone = (await mayBeGone?.(transaction, ids)) ?? ids;
+  const marked = await markUnlisted(transaction, tables.parent.name, gone, readNo);
+  for (const change of marked) transaction.changes.push(change);
+
+  return marked.map(({ id }) => id as number);
 }
 
 /** Returns the ids that can be read by id. */
-const findQuarantinedIds = (entries: readonly QuarantineEntry[]): number[] =>
+const findReadableIds = (entries: readonly QuarantineEntry[]): number[] =>
   entries.map(({ resourceId }) => resourceId).filter((id) => id !== null);
 
 /** Returns the given ids, each with the number of its reading. */
@@ -263,19 +284,18 @@ function findReadNos(
  * Returns the share with this reading added.
  * @throws QuarantineShareError if too much cannot be decoded
  */
-function checkShare({ state: { share } }: PullContext, reading: Reading, page: DecodedPage): Share {
+function addToShare(share: Share, reading: Reading, page: DecodedPage): Share {
   // Reads by id do not count: a resource in quarantine is read again and again, so it would count
   // each time.
   const met =
     reading.pages > 0
       ? { listed: reading.resources, undecodable: page.quarantined.length }
       : newShare();
-  const sum = {
-    listed: share.listed + met.listed,
-    undecodable: share.undecodable + met.undecodable,
-  };
-  checkQuarantineShare(sum.undecodable, sum.listed, page.quarantined[0]);
-  return sum;
+  const listed = share.listed + met.listed;
+  const undecodable = share.undecodable + met.undecodable;
+  checkQuarantineShare(undecodable, listed, page.quarantined[0]);
+
+  return { listed, undecodable };
 }
 
 /**
@@ -289,8 +309,7 @@ const countPages = ({ pages, resources }: Reading) => Math.max(pages, resources 
  * a mistyped date must not make the stream look fresh.
  */
 function noteNewestDate(
-  service: ServiceClock,
-  stream: MirroredResource,
+  { stream, state: { service } }: PullContext,
   { families }: DecodedPage,
 ): void {
   const limitMs = (service.lastMs ?? Number.NEGATIVE_INFINITY) + dayMs;

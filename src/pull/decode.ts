@@ -122,7 +122,7 @@ const isShort = (value: Json) =>
 export type ReadById = 'always' | 'changed';
 
 /** A resource as rows. */
-export interface DecodedFamily {
+interface DecodedFamily {
   readonly family: Family;
   readonly warning?: string;
   readonly mustReadById?: ReadById;

@@ -2,12 +2,11 @@ import { WarehouseError } from '../core/errors.ts';
 import { isObject, type Json } from '../core/json.ts';
 import { warn } from '../schedule/run.ts';
 import { encodeQuery } from '../service/transport/query.ts';
-import { type CommittedPage, commitReading, type ExtraWrites } from './commit-reading.ts';
+import { type CommittedPage, commitReading, type ReadingTransaction } from './commit-reading.ts';
 import { decodePage } from './decode.ts';
-import type { PullContext } from './pull-context.ts';
 import { drawReadNo, type RunTransaction } from './sql/stream-transaction.ts';
 import { postponeReads, removeReads } from './sql/waiting-reads.ts';
-import type { MirroredResource } from './stream.ts';
+import type { PullContext } from './stream.ts';
 
 /**
  * Maximum number of reads by id per poll after the first load. It keeps a poll cheap, however many
@@ -31,12 +30,9 @@ export interface ReadBatch extends CommittedPage {
 /** Functions that run in the transaction of each batch. */
 export interface ByIdOptions<Result> {
   /** Writes something in the transaction of each batch, which may run more than once. */
-  readonly writeExtra: (
-    transaction: RunTransaction,
-    batch: ReadBatch,
-  ) => Promise<ExtraWrites<Result>>;
+  readonly write: (transaction: ReadingTransaction, batch: ReadBatch) => Promise<Result>;
   /** Returns those of the found and decoded ids that should be read again later; default: none. */
-  readonly unsettled?: (
+  readonly findStillOpen?: (
     transaction: RunTransaction,
     ids: readonly number[],
   ) => Promise<readonly number[]>;
@@ -45,13 +41,12 @@ export interface ByIdOptions<Result> {
 /**
  * Reads resources by id, one request for each. If one cannot be read, the others are still read;
  * the failed one is tried again later, with growing pauses.
- * @returns the results of `writeExtra`, one for each batch, without null results
+ * @returns the results of `write`, one for each batch
  * @throws WarehouseError if the service cannot be reached, refuses the credentials, asks to wait,
  *   or fails several times in a row
  */
 export async function readByIds<Result>(
   context: PullContext,
-  stream: MirroredResource,
   ids: readonly number[],
   options: ByIdOptions<Result>,
 ): Promise<Result[]> {
@@ -60,20 +55,19 @@ export async function readByIds<Result>(
     // One number serves the whole batch, drawn before its first request. A reading may look older
     // than it is, never newer.
     const readNo = await drawReadNo(context.db);
-    const batch = await readBatch(context, stream, ids.slice(start, start + batchSize));
+    const batch = await readBatch(context, ids.slice(start, start + batchSize));
     start += batch.tried;
+
     const document = { data: batch.data, included: [], escaped: batch.escaped };
-    const decoded = await decodePage(document, stream.decoder(context.zone));
+    const decoded = await decodePage(document, context.stream.decoder(context.zone));
     const reading = { readNo, pages: 0, resources: batch.data.length, decoded };
-    const { result } = await commitReading(
-      context,
-      stream,
-      reading,
-      async (transaction, committed) => {
-        await updateWaitingReads(transaction, batch, committed, options.unsettled);
-        return options.writeExtra(transaction, { ...committed, absent: batch.absent, readNo });
+    const { result } = await commitReading(context, reading, {
+      write: async (transaction, committed) => {
+        await updateWaitingReads(transaction, batch, committed, options.findStillOpen);
+        return options.write(transaction, { ...committed, absent: batch.absent, readNo });
       },
-    );
+    });
+
     if (result !== null) results.push(result);
     if (batch.outage) throw batch.outage;
   }
@@ -85,17 +79,18 @@ async function updateWaitingReads(
   transaction: RunTransaction,
   { found, absent, failed }: FetchedBatch,
   { families }: CommittedPage,
-  findUnsettled: ByIdOptions<unknown>['unsettled'],
+  findStillOpen: ByIdOptions<unknown>['findStillOpen'],
 ): Promise<void> {
   const decoded = families.map(({ parent }) => parent.id);
   const undecoded = found.filter((id) => !decoded.includes(id));
-  const unsettled = new Set(await findUnsettled?.(transaction, decoded));
+  const stillOpen = new Set(await findStillOpen?.(transaction, decoded));
+
   await removeReads(
     transaction,
-    decoded.filter((id) => !unsettled.has(id)),
+    decoded.filter((id) => !stillOpen.has(id)),
   );
   await postponeReads(transaction, undecoded, 'quarantined');
-  await postponeReads(transaction, [...unsettled], 'still_open');
+  await postponeReads(transaction, [...stillOpen], 'still_open');
   await postponeReads(transaction, absent, 'not_found');
   await postponeReads(transaction, failed, 'read_failed');
 }
@@ -116,11 +111,8 @@ interface FetchedBatch {
   outage: WarehouseError | null;
 }
 
-async function readBatch(
-  context: PullContext,
-  stream: MirroredResource,
-  ids: readonly number[],
-): Promise<FetchedBatch> {
+async function readBatch(context: PullContext, ids: readonly number[]): Promise<FetchedBatch> {
+  const { stream } = context;
   if (stream.get === null) throw new Error(`${stream.name} has no read by id`);
   const batch: FetchedBatch = {
     data: [],
@@ -131,8 +123,10 @@ async function readBatch(
     failed: [],
     outage: null,
   };
+
   const query = stream.include.length > 0 ? encodeQuery({ include: stream.include }) : '';
   let [failedInARow, characters] = [0, 0];
+
   for (const id of ids) {
     if (characters > batchCharacters) return batch;
     batch.tried++;

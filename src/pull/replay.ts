@@ -1,9 +1,8 @@
 import { type Json, parseExact, ShapeError } from '../core/json.ts';
 import { commitReading } from './commit-reading.ts';
 import { decodePage } from './decode.ts';
-import type { PullContext } from './pull-context.ts';
 import { readNextQuarantined, releaseQuarantineRow } from './sql/quarantine.ts';
-import type { Stream } from './stream.ts';
+import type { StreamContext } from './stream.ts';
 
 /** Number of entries read at a time. Each may have a million characters. */
 const batchSize = 10;
@@ -20,11 +19,8 @@ export interface ReplayCounts {
  * Decodes the quarantined resources of a stream again, for use after an upgrade. Each keeps the
  * number of its reading, so it does not replace a newer stored row.
  */
-export async function replayQuarantine(
-  context: PullContext,
-  stream: Stream,
-): Promise<ReplayCounts> {
-  const { db, client, zone, signal } = context;
+export async function replayQuarantine(context: StreamContext): Promise<ReplayCounts> {
+  const { db, client, zone, signal, stream } = context;
   let released = 0;
   let kept = 0;
   for (let afterId = 0; ; ) {
@@ -39,16 +35,12 @@ export async function replayQuarantine(
         continue;
       }
       const reading = { readNo, pages: 0, resources: data.length, decoded };
-      const { page } = await commitReading(
-        context,
-        stream,
-        reading,
-        async ({ trx }, { families }) => {
-          // By the entry's id: the resource's id may have been unreadable when it was quarantined.
+      const { page } = await commitReading(context, reading, {
+        // By the entry's id: the resource's id may have been unreadable when it was quarantined.
+        write: async ({ trx }, { families }) => {
           if (families.length > 0) await releaseQuarantineRow(trx, id);
-          return { changes: [], result: null };
         },
-      );
+      });
       if (page.families.length > 0) released++;
       else kept++;
     }

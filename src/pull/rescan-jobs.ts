@@ -1,12 +1,11 @@
 import { LeaseLostError, StoppedError } from '../core/errors.ts';
-import { newShare, type RunContext, serviceNow, throwFirst, warn } from '../schedule/run.ts';
+import { type RunContext, serviceNow, throwFirst, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
-import { type PullContext, toPullContext } from './pull-context.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
 import { requestMissingParcelReads } from './sql/parcel-reads.ts';
 import { readReconciledTimes } from './sql/reconciliations.ts';
 import { findBackgroundBackfills, type Rescan } from './sql/rescans.ts';
-import type { Stream } from './stream.ts';
+import { type Stream, toRescanContext } from './stream.ts';
 import { rereadAuthorizations } from './streams/authorizations.ts';
 import { requestOrdersOfShipments } from './streams/orders.ts';
 
@@ -27,10 +26,10 @@ export async function reconcileAll(context: RunContext, streams: readonly Stream
   await runEach(context, [
     ...streams
       .filter(isDue)
-      .map((one) => () => reconcileStream(withColumnComparison(context), one, 'worker')),
-    () => rereadAuthorizations(withColumnComparison(context)),
+      .map((one) => () => reconcileStream(toRescanContext(context, one), 'worker')),
+    () => rereadAuthorizations(context),
     () => requestMissingParcels(context),
-    () => requestOrdersOfShipments(toPullContext(context)),
+    () => requestOrdersOfShipments(context),
   ]);
 }
 
@@ -64,21 +63,11 @@ export async function backfillRequested(
     const stream = streams.find(({ name }) => name === rescan.stream);
     if (stream === undefined)
       throw new Error(`backfill ${rescan.id}: there is no stream ${rescan.stream}`);
-    return backfillStream(withColumnComparison(context), stream, rescan);
+    return backfillStream(toRescanContext(context, stream), rescan);
   };
   const tasks = rescans.map((rescan) => () => backfill(rescan));
   await runEach(context, tasks);
 }
-
-/**
- * Returns the context for the rescan of one stream. It compares every column, to find damage in our
- * tables too.
- */
-export const withColumnComparison = (context: RunContext): PullContext => ({
-  ...context,
-  compare: 'columns',
-  state: { ...context.state, share: newShare() },
-});
 
 /**
  * Does all tasks, also after a failure. Throws the first error at the end; further ones become

@@ -9,7 +9,6 @@ import { serviceNow } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { checkUnseen, TooManyExtrasError } from './check-unseen.ts';
 import { unlist } from './commit-reading.ts';
-import type { PullContext } from './pull-context.ts';
 import { readByIds } from './read-by-ids.ts';
 import { forgetFindings } from './sql/findings.ts';
 import type { Family } from './sql/mirror-tables.ts';
@@ -24,7 +23,13 @@ import {
 import { findOldestDay } from './sql/rows-in-windows.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
 import type { UpsertResult } from './sql/upsert.ts';
-import { type RefetchableResource, type RescanPlan, type Stream, toAgeColumns } from './stream.ts';
+import {
+  type PullContext,
+  type RescanContext,
+  type RescanPlan,
+  type StreamContext,
+  toAgeColumns,
+} from './stream.ts';
 import { walkWindows } from './walk-windows.ts';
 
 /**
@@ -110,53 +115,77 @@ export type ReconcileStarter = 'worker' | 'command';
  *   recorded before
  */
 export async function reconcileStream(
-  context: PullContext,
-  stream: Stream,
+  context: StreamContext,
   by: ReconcileStarter,
   acceptMissing = false,
 ): Promise<Rescan> {
-  const { client, db } = context;
-  const request = { client, stream: stream.name, kind: 'reconcile', from: null, to: null } as const;
-  let opened = await openRescan(db, { ...request, background: by === 'worker' });
+  const { client, db, stream, config } = context;
+  const background = by === 'worker';
+  const days = { from: null, to: null };
+  const request = { client, stream: stream.name, kind: 'reconcile', ...days, background } as const;
+
+  let opened = await openRescan(db, request);
   if (acceptMissing && opened.windows !== null) {
     await endRescan(context, opened, 'restarted because an operator accepted the missing rows');
-    opened = await openRescan(db, { ...request, background: by === 'worker' });
+    opened = await openRescan(db, request);
   }
-  // The missing rows may be in any slice, so the whole list is read.
-  const wholeList = async () => [everything];
-  const usualWindows = (today: string, last: WalkedReconciliation | null) =>
-    chooseWindows(context, stream, today, last);
-  const begun = await beginRescan(
-    context,
-    stream,
-    opened,
-    acceptMissing ? wholeList : usualWindows,
-  );
-  const walked = await walkWindows(context, stream, begun);
-  const { rescan, doubts } = await checkUnseen(context, stream, walked, acceptMissing);
-  const doubt = doubts.length === 0 ? null : new TooManyExtrasError(stream.name, doubts);
-  await endRescan(context, rescan, doubt?.message ?? null);
-  await forgetFindings(db, client, stream.name, context.config.RETENTION_DAYS);
-  if (doubt !== null) throw doubt;
+
+  const rescan = await runRescan(context, opened, {
+    // The missing rows may be in any slice, so the whole list is read.
+    chooseWindows: async (today, last) =>
+      acceptMissing ? [everything] : chooseWindows(context, today, last),
+    check: (walked) => checkUnseen(walked, acceptMissing),
+  });
+  await forgetFindings(db, client, stream.name, config.RETENTION_DAYS);
+
+  if (rescan.doubt !== null) throw rescan.doubt;
   return rescan;
 }
 
 /** Reads a span of days, or everything if it has no bounds, and heals what differs. */
-export async function backfillStream(
-  context: PullContext,
-  stream: Stream,
-  rescan: Rescan,
-): Promise<Rescan> {
-  const { from, to } = rescan;
-  const begun = await beginRescan(context, stream, rescan, async () => [toWindow(from, to)]);
+export async function backfillStream(context: StreamContext, opened: Rescan): Promise<Rescan> {
+  const { from, to } = opened;
+  const { dayColumn } = context.stream.rescan;
   const isInside = ({ parent }: Family) => {
-    const day = readDay(parent[stream.rescan.dayColumn], context.zone);
+    const day = readDay(parent[dayColumn], context.zone);
     if (day === null || !isRealDay(day)) return from === null && to === null;
     return (from === null || day >= from) && (to === null || day <= to);
   };
-  const walked = await walkWindows(context, stream, begun, isInside);
-  await endRescan(context, walked, null);
-  return walked;
+
+  return runRescan(context, opened, {
+    chooseWindows: async () => [toWindow(from, to)],
+    isWanted: isInside,
+  });
+}
+
+/** What a rescan is made for. */
+interface RescanPurpose {
+  readonly chooseWindows: (
+    today: string,
+    last: WalkedReconciliation | null,
+  ) => Promise<readonly DayWindow[]>;
+  /** Returns true for families that should be written; default: all. */
+  readonly isWanted?: (family: Family) => boolean;
+  /** Runs after the walk. Returns why the list is doubted, for the error message. */
+  readonly check?: (context: RescanContext) => Promise<readonly string[]>;
+}
+
+/** Walks the windows of a rescan from where it stopped, checks what they lacked, and ends it. */
+async function runRescan(
+  context: StreamContext,
+  opened: Rescan,
+  { chooseWindows, isWanted, check }: RescanPurpose,
+): Promise<Rescan & { readonly doubt: TooManyExtrasError | null }> {
+  const progress = { rescan: await beginRescan(context, opened, chooseWindows) };
+  const rescanContext = { ...context, progress };
+
+  await walkWindows(rescanContext, isWanted);
+
+  const doubts = (await check?.(rescanContext)) ?? [];
+  const doubt = doubts.length === 0 ? null : new TooManyExtrasError(context.stream.name, doubts);
+  await endRescan(context, progress.rescan, doubt?.message ?? null);
+
+  return { ...progress.rescan, doubt };
 }
 
 /**
@@ -166,21 +195,20 @@ export async function backfillStream(
 export type RefetchResult = 'missing' | 'stale' | 'unchanged' | 'absent';
 
 /**
- * Reads one resource by id and heals what differs.
+ * Reads one resource by id and heals what differs. What follows from a change is requested in any
+ * case.
  * @returns null if it could not be read or decoded; the run's warnings and the quarantine say why
  */
-export async function refetch(
-  context: PullContext,
-  stream: RefetchableResource,
-  id: number,
-): Promise<RefetchResult | null> {
-  const [found = null] = await readByIds(context, stream, [id], {
-    writeExtra: async (transaction, { families, written, absent, readNo }) => {
-      const gone = await unlist(transaction, stream, absent, readNo);
-      await stream.afterRefetch?.(transaction, id);
-      return { changes: gone, result: toRefetchResult(families.length, written, absent.length) };
+export async function refetch(context: PullContext, id: number): Promise<RefetchResult | null> {
+  const { stream } = context;
+  const [found = null] = await readByIds(context, [id], {
+    write: async (transaction, { families, written, absent, readNo }) => {
+      await unlist(transaction, stream, absent, readNo);
+      await stream.afterChanges?.(transaction, [id]);
+      return toRefetchResult(families.length, written, absent.length);
     },
   });
+
   return found;
 }
 
@@ -201,8 +229,7 @@ function readDay(value: unknown, zone: string): string | null {
 }
 
 async function chooseWindows(
-  { db, client, run, dueNotBefore }: PullContext,
-  stream: Stream,
+  { db, client, run, dueNotBefore, stream }: StreamContext,
   today: string,
   last: WalkedReconciliation | null,
 ): Promise<readonly DayWindow[]> {
@@ -220,19 +247,18 @@ async function chooseWindows(
  * and continued.
  */
 async function beginRescan(
-  context: PullContext,
-  stream: Stream,
+  context: StreamContext,
   rescan: Rescan,
-  windowsFor: (today: string, last: WalkedReconciliation | null) => Promise<readonly DayWindow[]>,
+  chooseWindows: RescanPurpose['chooseWindows'],
 ): Promise<Rescan> {
-  const { warehouse, signal, db, client, run } = context;
+  const { warehouse, signal, db, client, run, stream } = context;
   const { service } = context.state;
   service.firstMs ??= await warehouse.readClock(signal);
   service.lastMs ??= service.firstMs;
   if (rescan.windows !== null) return rescan;
   const now = serviceNow(context);
   const last = await findLastWalked(db, client, stream.name);
-  const windows = await windowsFor(toUtcDay(now.getTime()), last);
+  const windows = await chooseWindows(toUtcDay(now.getTime()), last);
   // Only an earlier walk knows how many rows the service lists. Counting the stored rows would read
   // the whole table.
   const whole = rescan.kind === 'reconcile' || (rescan.from === null && rescan.to === null);
@@ -244,7 +270,7 @@ async function beginRescan(
 }
 
 async function endRescan(
-  { db, run }: PullContext,
+  { db, run }: StreamContext,
   { id }: Rescan,
   error: string | null,
 ): Promise<void> {

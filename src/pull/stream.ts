@@ -5,7 +5,7 @@
 
 import type { OperationName } from '../../config/operations.ts';
 import { isObject, type Json } from '../core/json.ts';
-import type { DatePass } from '../schedule/sql/ledger.ts';
+import { newShare, type RunContext } from '../schedule/run.ts';
 import {
   decodeRow,
   type Erasing,
@@ -19,18 +19,19 @@ import {
   type Resource,
   readId,
 } from '../service/decoding/jsonapi.ts';
-import type { DecodedFamily, DecodedResource, DecodeResource } from './decode.ts';
-import type { PullContext } from './pull-context.ts';
+import type { DecodedResource, DecodeResource } from './decode.ts';
 import type { AgeColumns } from './sql/age.ts';
 import type { Change } from './sql/feed.ts';
 import type {
   ChildTable,
+  Comparison,
   Family,
   MirrorRow,
   MirrorTable,
   MirrorTables,
 } from './sql/mirror-tables.ts';
-import type { OpenKind, OpenRow } from './sql/open-rows.ts';
+import type { OpenKind } from './sql/open-rows.ts';
+import type { Rescan } from './sql/rescans.ts';
 import type { StreamTransaction } from './sql/stream-transaction.ts';
 
 /** How the resources of a stream become rows. */
@@ -47,8 +48,6 @@ interface ResourceDeclaration {
   readonly incomplete?: string;
   /** An included resource that a column of the parent keeps whole. */
   readonly kept?: KeptResource;
-  /** Returns more about a decoded resource. */
-  readonly complement?: (family: Family, onTop: IncludedIndex) => Partial<DecodedFamily>;
 }
 
 /** Included resources that become rows of a table of their own. */
@@ -97,13 +96,6 @@ export interface MirroredResource {
    * @param ids the ids of the rows
    */
   readonly afterChanges?: (transaction: StreamTransaction, ids: readonly number[]) => Promise<void>;
-}
-
-/** A stream: a type of resource that the service lists. */
-export interface Stream extends MirroredResource {
-  readonly list: OperationName;
-  readonly rescan: RescanPlan;
-  readonly passes: Passes;
   /**
    * Returns those of the ids unknown to the service that may be marked as unlisted; absent: all
    * may.
@@ -112,71 +104,76 @@ export interface Stream extends MirroredResource {
     transaction: StreamTransaction,
     ids: readonly number[],
   ) => Promise<readonly number[]>;
+}
+
+/** A stream: a type of resource that the service lists. */
+export interface Stream extends MirroredResource {
+  readonly list: OperationName;
+  readonly rescan: RescanPlan;
+  /** Polls the stream: makes its passes one after the other. */
+  readonly poll: (context: StreamContext, pass: MakePass) => Promise<void>;
+  /** The statuses of its rows, if they tell which rows may still change; else absent. */
+  readonly open?: OpenStatuses;
   /**
-   * Table of lines that no relationship lists, and the operation that reads one, to find out
-   * whether it is gone.
+   * Checks the lines of families that a rescan read with all their lines, if no relationship lists
+   * lines.
+   * @param pages number of list pages that the families come from
    */
-  readonly lines?: { readonly table: string; readonly get: OperationName };
-  /** Requests what else is to be read again after a refetch. */
-  readonly afterRefetch?: (transaction: StreamTransaction, id: number) => Promise<void>;
+  readonly checkLines?: (
+    context: RescanContext,
+    families: readonly Family[],
+    pages: number,
+  ) => Promise<void>;
+}
+
+/** The documented statuses of rows that still change, and that of rows that do not. */
+interface OpenStatuses {
+  readonly statuses: readonly string[];
+  readonly closed: string;
 }
 
 /**
- * A resource that `refetch` reads by id: a stream, or a resource that the service does not list.
+ * Makes one pass of a poll. A pass whose page cannot be read fails alone, because the other passes
+ * read other pages: it returns null then, and the poll fails at its end.
  */
-export type RefetchableResource = MirroredResource &
-  Partial<Pick<Stream, 'mayBeGone' | 'afterRefetch'>>;
+export type MakePass = <T>(pass: () => Promise<T>) => Promise<T | null>;
 
-/** The filter by which a pass limits a list to recent dates. */
-export interface DateWindow {
-  readonly pass: DatePass;
-  /** Attribute for the list's filter `[gt]`, an exclusive lower date. */
-  readonly attribute: string;
-  /** Column of the parent row with the date that the filter compares. */
-  readonly column: string;
-  /** Number of days that the first run looks back; null: to the beginning of the list. */
-  readonly firstRunDays: number | null;
+/** The context of a run that reads a stream, or another resource. */
+export interface PullContext<Of extends MirroredResource = MirroredResource> extends RunContext {
+  readonly stream: Of;
+  /** Polls compare `raw` with the tables, rescans every column. */
+  readonly compare: Comparison;
+  /** Receives the progress of a rescan. Polls do not call it. */
+  readonly onProgress?: (rescan: Rescan) => void;
 }
 
-/** What the passes of a poll have found; undefined if the pass failed or is not declared. */
-export interface PassResults {
-  readonly open:
-    | { readonly ids: ReadonlySet<number>; readonly whole: boolean; readonly readNo: number }
-    | undefined;
-  readonly window: { readonly rows: number; readonly whole: boolean } | undefined;
+/** The context of a rescan. Its progress changes with each commit. */
+export interface RescanContext extends StreamContext {
+  readonly progress: { rescan: Rescan };
 }
 
-/** The passes of a poll (src/pull/poll.ts), in their order. */
-interface Passes {
-  /** Reads what was added at the end of the list. For lists in ascending order of id. */
-  readonly new?: true;
-  /** Reads the rows that may still change. */
-  readonly open?: {
-    /** The documented statuses of rows that still change. */
-    readonly statuses: readonly string[];
-    readonly closed: string;
-  };
-  /** Reads the rows with a date after the last poll minus the lookback. */
-  readonly window?: DateWindow;
-  /**
-   * Reads rows that are stored as open but that the list of open rows lacked, in fewer requests
-   * than by id. Returns the ids that it found.
-   */
-  readonly settle?: (
-    context: PullContext,
-    stream: Stream,
-    rows: readonly OpenRow[],
-  ) => Promise<ReadonlySet<number>>;
-  /** Reads by id what the lists did not show, and what waits for it. */
-  readonly rereads?: {
-    /** What happens to a stored row that the service does not know by id. */
-    readonly absent: 'unlisted' | 'kept';
-    /** Runs before the reads that are due are taken. */
-    readonly prepare?: (context: PullContext, isFirstLoad: boolean) => Promise<void>;
-  };
-  /** Runs after the other passes. */
-  readonly last?: (context: PullContext, results: PassResults) => Promise<void>;
-}
+/** The context of a run that reads a stream. */
+export type StreamContext = PullContext<Stream>;
+
+/** Returns the context of a poll. */
+export const toPullContext = <Of extends MirroredResource>(
+  context: RunContext,
+  stream: Of,
+): PullContext<Of> => ({ ...context, stream, compare: 'raw' });
+
+/**
+ * Returns the context for the rescan of one stream. It compares every column, to find damage in our
+ * tables too.
+ */
+export const toRescanContext = <Of extends MirroredResource>(
+  context: RunContext,
+  stream: Of,
+): PullContext<Of> => ({
+  ...context,
+  stream,
+  compare: 'columns',
+  state: { ...context.state, share: newShare() },
+});
 
 /** How rescans (reconciliation and backfill) read a stream, or a part of it. */
 export interface RescanPlan {
@@ -270,12 +267,12 @@ function decodeFamily(
     });
   }
   const parent = { ...row, raw: withoutIncluded(resource) };
-  const { kept, incomplete, complement } = declaration;
+  const { kept, incomplete } = declaration;
   const found = kept && findKept(kept, resource, onTop);
   if (kept !== undefined && found === undefined) isComplete = false;
   const family = { parent: kept ? { ...parent, [kept.column]: found ?? null } : parent, children };
   const warning = isComplete || incomplete === undefined ? {} : { warning: incomplete };
-  return { family, ...warning, ...complement?.(family, onTop) };
+  return { family, ...warning };
 }
 
 /** Returns the ids of the children that the parent lists; null if it does not list them. */
@@ -339,11 +336,13 @@ function withoutIncluded(resource: Resource): Resource {
   return rest;
 }
 
-/** Returns what tells the open rows of a stream; null if it has no pass for them. */
-export function toOpenKind({ name, tables, passes: { open } }: Stream): OpenKind | null {
-  return open === undefined
-    ? null
-    : { table: tables.parent.name, stream: name, open: open.statuses, closed: open.closed };
+/**
+ * Returns what tells the open rows of a stream.
+ * @throws TypeError if no status tells them
+ */
+export function toOpenKind({ name, tables, open }: Stream): OpenKind {
+  if (open === undefined) throw new TypeError(`${name} has no open rows`);
+  return { table: tables.parent.name, stream: name, open: open.statuses, closed: open.closed };
 }
 
 /** Returns the ids of the parents that an upsert wrote. */

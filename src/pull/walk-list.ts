@@ -8,11 +8,10 @@ import { encodeQuery, type QueryParameters } from '../service/transport/query.ts
 import type { Reading } from './commit-reading.ts';
 import { type DecodedPage, decodePage, QuarantineShareError, type ReadById } from './decode.ts';
 import { type PageJoiner, walkAhead } from './prefetch.ts';
-import type { PullContext } from './pull-context.ts';
 import type { Family } from './sql/mirror-tables.ts';
 import type { DayWindow } from './sql/rescans.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
-import type { Stream } from './stream.ts';
+import type { StreamContext } from './stream.ts';
 import { type WalkedPage, type WalkStart, walk } from './walk.ts';
 
 /** Number of resources that we ask for on each page. */
@@ -26,8 +25,7 @@ export type StreamPage = ListPage & Reading & { readonly release: () => void };
  * (docs/interface.md, 2.4 Paging).
  */
 const toListQuery = (
-  { warehouse }: PullContext,
-  { list, include }: Stream,
+  { warehouse, stream: { list, include } }: StreamContext,
   parameters: QueryParameters,
 ): string =>
   encodeQuery({
@@ -42,20 +40,25 @@ export const toDateFilter = (attribute: string, { after, before }: DayWindow): Q
   ...(before === null ? {} : { [`filter[${attribute}][lt]`]: before }),
 });
 
+/** The part of a list to walk. */
+export interface ListWalk {
+  readonly parameters: QueryParameters;
+  readonly start: WalkStart;
+  /** True if the list is in ascending order of id; default: what its stream says. */
+  readonly sorted?: boolean;
+}
+
 /**
- * Walks a stream's list from `start`, and hands each page to `write` until it returns `stop`. Reads
- * pages ahead of it.
+ * Walks a stream's list, and hands each page to `write` until it returns `stop`. Reads pages ahead
+ * of it.
  */
 export function walkList(
-  context: PullContext,
-  stream: Stream,
-  parameters: QueryParameters,
-  start: WalkStart,
+  context: StreamContext,
+  { parameters, start, sorted = context.stream.rescan.sorted }: ListWalk,
   write: (walked: WalkedPage<StreamPage>) => Promise<unknown>,
-  sorted = stream.rescan.sorted,
 ): Promise<void> {
-  const firstQuery = toListQuery(context, stream, parameters);
-  const fetch = (query: string, signal: AbortSignal) => fetchPage(context, stream, query, signal);
+  const firstQuery = toListQuery(context, parameters);
+  const fetch = (query: string, signal: AbortSignal) => fetchPage(context, query, signal);
   const begin = (abandoned: AbortSignal) => {
     const signal = AbortSignal.any([context.signal, abandoned]);
     return walk({ firstQuery, start, fetch, signal, pageSize, sorted });
@@ -70,12 +73,12 @@ export function walkList(
  * the page when it is committed.
  */
 async function fetchPage(
-  context: PullContext,
-  stream: Stream,
+  context: StreamContext,
   query: string,
   signal: AbortSignal,
 ): Promise<StreamPage> {
-  const { service } = context.state;
+  const { stream, state } = context;
+  const { service } = state;
   let readNo = 0;
   const beforeSend = async () => {
     readNo = await drawReadNo(context.db);

@@ -1,158 +1,114 @@
+/** The walk of a rescan: reads its windows, heals what differs, and stores its place with each page. */
+
 import { dayMs } from '../core/time.ts';
-import { serviceNow, warn } from '../schedule/run.ts';
+import { serviceNow } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import {
   type CommittedPage,
   commitReading,
-  type ExtraWrites,
-  makeEmptyReading,
+  type Reading,
+  type ReadingTransaction,
 } from './commit-reading.ts';
-import type { PullContext } from './pull-context.ts';
+import type { DecodedPage } from './decode.ts';
 import { type ReadBatch, readByIds } from './read-by-ids.ts';
 import { recordFindings } from './sql/findings.ts';
 import type { Family } from './sql/mirror-tables.ts';
 import { type Rescan, type RescanStep, saveRescan, zeroCounts } from './sql/rescans.ts';
-import { drawReadNo, type RunTransaction } from './sql/stream-transaction.ts';
-import { findUnseenChildren, markChildrenUnlisted } from './sql/unlisted.ts';
 import { findWaiting } from './sql/waiting-reads.ts';
-import { type Stream, toAgeColumns } from './stream.ts';
-import { readIds } from './walk.ts';
-import { toDateFilter, walkList } from './walk-list.ts';
+import { type RescanContext, toAgeColumns } from './stream.ts';
+import { readIds, type WalkedPage } from './walk.ts';
+import { type StreamPage, toDateFilter, walkList } from './walk-list.ts';
 
-/**
- * Maximum number of lines per page that are read by id. The next reconciliation reads the others.
- */
-const maxAskedPerPage = 50;
-
-/**
- * Checks lines that no relationship lists. If a parent came with all its lines, a stored line that
- * did not come with it is read by id, and marked as unlisted if the service does not know it.
- * @param families families whose lines were all included
- * @param pages number of list pages that the families come from
- */
-async function checkUnseenLines(
-  context: PullContext,
-  stream: Stream,
-  rescan: Rescan,
-  families: readonly Family[],
-  pages = 1,
-): Promise<Rescan> {
-  const { lines } = stream;
-  const maxAsked = maxAskedPerPage * pages;
-  const table = stream.tables.children.find(({ name }) => name === lines?.table);
-  if (lines === undefined || table === undefined || rescan.kind !== 'reconcile') return rescan;
-  const { client, db, warehouse, signal, run } = context;
-  const parents = families.map(({ parent }) => parent.id);
-  const seen = families.flatMap(({ children }) =>
-    children.flatMap(({ rows }) => rows.map(({ id }) => id as number)),
-  );
-  const before = rescan.startedAt ?? run.startedAt;
-  const unseen = await findUnseenChildren(db, client, table, {
-    parents,
-    seen,
-    before,
-    limit: maxAsked + 1,
-  });
-  if (unseen.length > maxAsked)
-    warn(
-      context,
-      `${stream.name}: more than ${maxAsked} lines did not come with their parents; ${maxAsked} were checked`,
-    );
-  if (unseen.length === 0) return rescan;
-  const readNo = await drawReadNo(db);
-  const gone: number[] = [];
-  for (const id of unseen.slice(0, maxAsked))
-    if (!(await warehouse.hasResource(lines.get, id, { signal }))) gone.push(id);
-  if (gone.length === 0) return rescan;
-  const { result } = await commitReading(
-    context,
-    stream,
-    makeEmptyReading(readNo),
-    async (transaction) => {
-      const changes = await markChildrenUnlisted(
-        transaction,
-        stream.tables.parent.name,
-        table,
-        gone,
-        readNo,
-      );
-      const step = { ...rescan, ...zeroCounts, extra: changes.length };
-      return { changes, result: await saveRescan(transaction.trx, rescan, step, []) };
-    },
-  );
-  return result ?? rescan;
+/** What one commit adds to the progress of a rescan, and the ids that its page listed. */
+interface Progress extends Partial<RescanStep> {
+  readonly ids?: readonly number[];
 }
 
 /**
- * Walks the remaining windows of a rescan, and heals what differs from the tables. Stores the
- * rescan's place with each page.
- * @param keep returns true for families that should be written
- * @returns the rescan after the walk
+ * Commits a reading of a rescan together with its progress.
+ * @param write writes something else, and returns what it adds to the progress
+ */
+export async function commitProgress(
+  context: RescanContext,
+  reading: Reading,
+  write: (transaction: ReadingTransaction, page: CommittedPage) => Promise<Progress>,
+  isWanted?: (family: Family) => boolean,
+): Promise<DecodedPage> {
+  const { progress } = context;
+  const { page, result } = await commitReading(context, reading, {
+    ...(isWanted && { isWanted }),
+    write: async (transaction, committed) =>
+      saveProgress(transaction, progress.rescan, await write(transaction, committed)),
+  });
+  progress.rescan = result ?? progress.rescan;
+
+  return page;
+}
+
+const saveProgress = (
+  { trx }: Pick<ReadingTransaction, 'trx'>,
+  rescan: Rescan,
+  { ids = [], ...step }: Progress,
+) => saveRescan(trx, rescan, { ...rescan, ...zeroCounts, ...step }, ids);
+
+/**
+ * Walks the remaining windows of a rescan, and heals what differs from the tables.
+ * @param isWanted returns true for families that should be written
  */
 export async function walkWindows(
-  context: PullContext,
-  stream: Stream,
-  begun: Rescan,
-  keep: (family: Family) => boolean = () => true,
-): Promise<Rescan> {
-  let rescan = begun;
-  for (const window of (begun.windows ?? []).slice(begun.step)) {
-    const { filter: attribute } = stream.rescan;
-    const filter = attribute === null ? {} : toDateFilter(attribute, window);
-    await walkList(
-      context,
-      stream,
-      filter,
-      rescan,
-      async ({ page, query, meaning, lastId, atEnd, full }) => {
-        const before = rescan;
-        const fullList = before.fullList && !full;
-        const samePlace = { query, lastId, meaning, fullList, step: before.step };
-        const nextPlace = { ...samePlace, query: null, lastId: null, step: before.step + 1 };
-        const write = async (transaction: RunTransaction, committed: CommittedPage) => {
-          const counts = await countHealed(transaction, context, stream, before, committed);
-          // If the last page has resources to read by id, its window ends after those reads. An
-          // interruption repeats it.
-          const place = atEnd && committed.mustReadById.size === 0 ? nextPlace : samePlace;
-          const next: RescanStep = {
-            ...place,
-            ...counts,
-            pages: page.pages,
-            extra: 0,
-            fetched: page.data.length,
-          };
-          const ids = before.kind === 'reconcile' ? readIds(page.data) : [];
-          return { changes: [], result: await saveRescan(transaction.trx, before, next, ids) };
-        };
-        const committed = await commitReading(context, stream, page, write, keep);
-        // Reads by id must not wait for memory while the page holds some.
-        page.release();
-        const { families, mustReadById } = committed.page;
-        rescan = committed.result ?? rescan;
-        const complete = families.filter(({ parent }) => !mustReadById.has(parent.id));
-        rescan = await checkUnseenLines(context, stream, rescan, complete, page.pages);
-        if (mustReadById.size > 0) {
-          const unlinkedIds = families
-            .map(({ parent }) => parent.id)
-            .filter((id) => mustReadById.has(id));
-          rescan = await readRescanByIds(
-            context,
-            stream,
-            rescan,
-            await chooseForReadById(context, stream, begun, unlinkedIds),
-          );
-        }
-        if (atEnd && mustReadById.size > 0) {
-          const done = rescan;
-          rescan = await underLease(context.db, context.run.lease, (trx) =>
-            saveRescan(trx, done, { ...nextPlace, ...zeroCounts }, []),
-          );
-        }
-        context.onProgress?.(rescan);
-      },
-    );
+  context: RescanContext,
+  isWanted?: (family: Family) => boolean,
+): Promise<void> {
+  const { rescan } = context.progress;
+  for (const window of (rescan.windows ?? []).slice(rescan.step)) {
+    const { filter: attribute } = context.stream.rescan;
+    const parameters = attribute === null ? {} : toDateFilter(attribute, window);
+    const start = context.progress.rescan;
+
+    await walkList(context, { parameters, start }, async (walked) => {
+      await healPage(context, walked, isWanted);
+      context.onProgress?.(context.progress.rescan);
+    });
   }
-  return rescan;
+}
+
+/**
+ * Commits a page of a window, and checks its resources by id where the list does not suffice. If the
+ * last page has resources to read by id, its window ends after those reads: an interruption repeats
+ * it.
+ */
+async function healPage(
+  context: RescanContext,
+  { page, query, meaning, lastId, atEnd, full }: WalkedPage<StreamPage>,
+  isWanted?: (family: Family) => boolean,
+): Promise<void> {
+  const { kind, step, fullList } = context.progress.rescan;
+  const nextWindow = { query: null, lastId: null, step: step + 1 };
+  const place = { query, lastId, meaning, fullList: fullList && !full };
+
+  const write = async (transaction: ReadingTransaction, committed: CommittedPage) => ({
+    ...place,
+    ...(atEnd && committed.mustReadById.size === 0 ? nextWindow : {}),
+    ...(await countHealed(transaction, context, committed)),
+    pages: page.pages,
+    fetched: page.data.length,
+    ids: kind === 'reconcile' ? readIds(page.data) : [],
+  });
+  const { families, mustReadById } = await commitProgress(context, page, write, isWanted);
+  // Reads by id must not wait for memory while the page holds some.
+  page.release();
+
+  const complete = families.filter(({ parent }) => !mustReadById.has(parent.id));
+  await context.stream.checkLines?.(context, complete, page.pages);
+  if (mustReadById.size === 0) return;
+
+  const ids = families.map(({ parent }) => parent.id).filter((id) => mustReadById.has(id));
+  await readRescanByIds(context, await chooseForReadById(context, ids));
+  const { progress, db, run } = context;
+  if (atEnd)
+    progress.rescan = await underLease(db, run.lease, (trx) =>
+      saveProgress({ trx }, progress.rescan, nextWindow),
+    );
 }
 
 /** Workers check the lines of these resources in this number of portions, one portion a day. */
@@ -164,13 +120,11 @@ const byIdPortions = 30;
  * reread, and each day another portion of the others.
  */
 async function chooseForReadById(
-  context: PullContext,
-  stream: Stream,
-  rescan: Rescan,
+  context: RescanContext,
   ids: readonly number[],
 ): Promise<readonly number[]> {
-  if (!rescan.background) return ids;
-  const waiting = new Set(await findWaiting(context.db, context.client, stream.name, ids));
+  if (!context.progress.rescan.background) return ids;
+  const waiting = new Set(await findWaiting(context.db, context.client, context.stream.name, ids));
   const portion = Math.floor(serviceNow(context).getTime() / dayMs) % byIdPortions;
   return ids.filter((id) => waiting.has(id) || id % byIdPortions === portion);
 }
@@ -178,30 +132,26 @@ async function chooseForReadById(
 /**
  * Reads resources of a rescan by id.
  * @param onAbsent runs in the transaction of each batch, for ids that the service does not know;
- *   returns the rescan if it changes it
+ *   returns what it adds to the progress
  */
 export async function readRescanByIds(
-  context: PullContext,
-  stream: Stream,
-  rescan: Rescan,
+  context: RescanContext,
   ids: readonly number[],
-  onAbsent: (
-    transaction: RunTransaction,
-    batch: ReadBatch,
-  ) => Promise<ExtraWrites<Rescan> | null> = async () => null,
-): Promise<Rescan> {
-  const batches = await readByIds(context, stream, ids, {
-    writeExtra: async (transaction, batch) => {
-      const { missing, stale } = await countHealed(transaction, context, stream, rescan, batch);
-      const step = { ...rescan, ...zeroCounts, missing, stale };
-      const saved = await saveRescan(transaction.trx, rescan, step, []);
-      const gone = await onAbsent(transaction, batch);
-      const after = gone?.result ?? saved;
-      return { changes: gone?.changes ?? [], result: { after, families: batch.families } };
+  onAbsent?: (transaction: ReadingTransaction, batch: ReadBatch) => Promise<Progress>,
+): Promise<void> {
+  const { progress } = context;
+  const batches = await readByIds(context, ids, {
+    write: async (transaction, batch) => {
+      const healed = await countHealed(transaction, context, batch);
+      const absent = await onAbsent?.(transaction, batch);
+      const rescan = await saveProgress(transaction, progress.rescan, { ...healed, ...absent });
+      return { rescan, families: batch.families };
     },
   });
+  progress.rescan = batches.at(-1)?.rescan ?? progress.rescan;
+
   const families = batches.flatMap((batch) => batch.families);
-  return checkUnseenLines(context, stream, batches.at(-1)?.after ?? rescan, families);
+  await context.stream.checkLines?.(context, families, 1);
 }
 
 /**
@@ -209,16 +159,25 @@ export async function readRescanByIds(
  * findings.
  */
 async function countHealed(
-  transaction: RunTransaction,
-  context: PullContext,
-  stream: Stream,
-  rescan: Rescan,
+  transaction: ReadingTransaction,
+  context: RescanContext,
   { written }: CommittedPage,
 ): Promise<Pick<RescanStep, 'missing' | 'stale'>> {
-  if (rescan.kind === 'reconcile') {
-    const [age, now] = [toAgeColumns(stream), serviceNow(context)];
-    await recordFindings(transaction, age, 'missing', written.inserted, now);
-    await recordFindings(transaction, age, 'stale', written.changed, now);
-  }
+  await recordRescanFindings(transaction, context, 'missing', written.inserted);
+  await recordRescanFindings(transaction, context, 'stale', written.changed);
+
   return { missing: written.inserted.length, stale: written.changed.length };
+}
+
+/** Records rows as findings, if the rescan is a reconciliation. */
+export async function recordRescanFindings(
+  transaction: ReadingTransaction,
+  context: RescanContext,
+  finding: 'missing' | 'stale' | 'extra',
+  ids: readonly number[],
+): Promise<void> {
+  if (context.progress.rescan.kind !== 'reconcile') return;
+  const found = { finding, ids, serviceNow: serviceNow(context) };
+
+  await recordFindings(transaction, toAgeColumns(context.stream), found);
 }

@@ -29,7 +29,7 @@ import type { Run, StoredStream } from './sql/ledger.ts';
 import { type SkippedStart, startRun } from './sql/start-runs.ts';
 
 /** Times of the service that a run has seen, in milliseconds since 1970. */
-export interface ServiceClock {
+interface ServiceClock {
   /**
    * `Date` header of the first answer; null before the first answer, or if the service sends none.
    */

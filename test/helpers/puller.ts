@@ -3,9 +3,8 @@ import type { WarehouseClient } from '../../config/files.ts';
 import type { JobName } from '../../config/jobs.ts';
 import { jobs } from '../../jobs/registry.ts';
 import { silentLogger } from '../../src/core/logger.ts';
-import { type PullContext, toPullContext } from '../../src/pull/pull-context.ts';
 import type { Trigger } from '../../src/schedule/decide-start.ts';
-import type { RunReport } from '../../src/schedule/run.ts';
+import type { RunContext, RunReport } from '../../src/schedule/run.ts';
 import { type RunnerDeps, runJob, runWork } from '../../src/schedule/runs.ts';
 import { openWarehouses } from '../../src/service/open-warehouses.ts';
 import type { TestDatabase } from './database.ts';
@@ -101,17 +100,11 @@ export function usePuller(
 export function useWork(database: TestDatabase, sandbox: SandboxControl) {
   return (
     name: string,
-    run: (context: PullContext) => Promise<void>,
+    run: (context: RunContext) => Promise<void>,
     env: Record<string, string> = {},
   ): Promise<RunReport> =>
     runInProcess(makeConfig(database, sandbox, env), database, (deps, client) =>
-      runWork(
-        deps,
-        { name, run: (context) => run(toPullContext(context)) },
-        client,
-        'manual',
-        new AbortController().signal,
-      ),
+      runWork(deps, { name, run }, client, 'manual', new AbortController().signal),
     );
 }
 

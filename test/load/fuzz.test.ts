@@ -2,13 +2,14 @@ import { expect, test } from 'vitest';
 import { parseExact } from '../../src/core/json.ts';
 import { commitReading } from '../../src/pull/commit-reading.ts';
 import { decodePage } from '../../src/pull/decode.ts';
-import type { PullContext } from '../../src/pull/pull-context.ts';
 import type { Family } from '../../src/pull/sql/mirror-tables.ts';
 import { drawReadNo } from '../../src/pull/sql/stream-transaction.ts';
 import type { Stream } from '../../src/pull/stream.ts';
+import { toPullContext } from '../../src/pull/stream.ts';
 import { streams } from '../../src/pull/streams/all-streams.ts';
 import { readIds } from '../../src/pull/walk.ts';
 import { Random } from '../../src/sandbox/random.ts';
+import type { RunContext } from '../../src/schedule/run.ts';
 import { decodeDocument } from '../../src/service/decoding/jsonapi.ts';
 import { encodeQuery } from '../../src/service/transport/query.ts';
 import { ServiceClient } from '../helpers/client.ts';
@@ -143,7 +144,7 @@ async function readStored(
 }
 
 async function fuzzStream(
-  context: PullContext,
+  context: RunContext,
   stream: Stream,
   random: Random,
 ): Promise<[stored: number, quarantined: number]> {
@@ -178,7 +179,7 @@ async function fuzzStream(
     const decoded = await decodePage(document, stream.decoder(context.zone));
     // Of resources that are read by id, all may be undecodable.
     const reading = { readNo, pages: 0, resources: document.data.length, decoded };
-    const { page } = await commitReading(context, stream, reading);
+    const { page } = await commitReading(toPullContext(context, stream), reading);
     expect(page.families.length + page.quarantined.length).toBe(batch);
     const found = await readStored(stream, page.families);
     const last = new Map(page.families.map((family) => [family.parent.id, family]));

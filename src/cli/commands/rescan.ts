@@ -2,13 +2,12 @@ import type { Command } from 'commander';
 import { readDate } from '../../core/time.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { replayParcels } from '../../pull/parcels.ts';
-import type { PullContext } from '../../pull/pull-context.ts';
 import { type ReplayCounts, replayQuarantine } from '../../pull/replay.ts';
 import { backfillStream, type RefetchResult, reconcileStream, refetch } from '../../pull/rescan.ts';
-import { withColumnComparison } from '../../pull/rescan-jobs.ts';
 import { openRescan, type Rescan, wakeJob } from '../../pull/sql/rescans.ts';
+import { type Stream, type StreamContext, toRescanContext } from '../../pull/stream.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
-import type { RunReport, Work } from '../../schedule/run.ts';
+import type { RunContext, RunReport, Work } from '../../schedule/run.ts';
 import { runWork } from '../../schedule/runs.ts';
 import {
   addCommand,
@@ -49,7 +48,7 @@ interface ClientOutcome {
 function runForClients<T>(
   { client: only, json = false }: CommonOptions,
   work: Pick<Work, 'name' | 'schedule'>,
-  run: (context: PullContext, client: string) => Promise<T>,
+  run: (context: RunContext, client: string) => Promise<T>,
   describe: (client: string, report: RunReport, result: T | null) => ClientOutcome,
 ): Promise<number> {
   return withForeground(only, json, async ({ deps, clients, stop }) => {
@@ -59,7 +58,7 @@ function runForClients<T>(
     for (const client of clients) {
       let result: T | null = null;
       const keepResult: Work['run'] = async (context) => {
-        result = await run(withColumnComparison(context), client.key);
+        result = await run(context, client.key);
       };
       const report = await runWork(deps, { ...work, run: keepResult }, client, 'manual', stop);
       reports.push(report);
@@ -83,9 +82,8 @@ function runForClients<T>(
 
 /** Compares one stream at the service with the tables, and heals what differs. */
 async function reconcileCommand(name: string, options: RescanOptions): Promise<number> {
-  const stream = findStream(name);
-  return rescanCommand('reconcile', name, options, (context) =>
-    reconcileStream(context, stream, 'command', options.acceptMissing === true),
+  return rescanCommand('reconcile', findStream(name), options, (context) =>
+    reconcileStream(context, 'command', options.acceptMissing === true),
   );
 }
 
@@ -102,8 +100,8 @@ async function backfillCommand(name: string, options: RescanOptions): Promise<nu
   const request = (client: string) =>
     ({ client, stream: name, kind: 'backfill', from, to, background }) as const;
   if (!background)
-    return rescanCommand('backfill', name, options, async (context) =>
-      backfillStream(context, stream, await openRescan(context.db, request(context.client))),
+    return rescanCommand('backfill', stream, options, async (context) =>
+      backfillStream(context, await openRescan(context.db, request(context.client))),
     );
 
   return withForeground(options.client, true, async ({ deps, clients }) => {
@@ -133,24 +131,24 @@ function parseDay(option: string, text: string | undefined): string | null {
 
 async function rescanCommand(
   kind: 'reconcile' | 'backfill',
-  stream: string,
+  stream: Stream,
   options: RescanOptions,
-  rescan: (context: PullContext) => Promise<Rescan>,
+  rescan: (context: StreamContext) => Promise<Rescan>,
 ): Promise<number> {
   // A run that fails or is stopped has a last progress, but no result.
   const latest = new Map<string, Rescan>();
 
-  const run = async (context: PullContext, client: string) => {
-    const tell = tellProgress(`${client} ${kind} ${stream}`);
+  const run = async (context: RunContext, client: string) => {
+    const tell = tellProgress(`${client} ${kind} ${stream.name}`);
     const onProgress = (now: Rescan) => {
       latest.set(client, now);
       tell(now);
     };
-    latest.set(client, await rescan({ ...context, onProgress }));
+    latest.set(client, await rescan({ ...toRescanContext(context, stream), onProgress }));
   };
 
   return runForClients(options, { name: kind }, run, (client, report) =>
-    describeRescan(kind, stream, report, latest.get(client) ?? null),
+    describeRescan(kind, stream.name, report, latest.get(client) ?? null),
   );
 }
 
@@ -214,7 +212,7 @@ async function refetchCommand(name: string, text: string, options: RescanOptions
   const id = parseId(text, 'an id; ids are whole numbers above 0');
 
   const work = { name: 'refetch', schedule: { kind: 'on-request' } } as const;
-  const run = (context: PullContext) => refetch(context, stream, id);
+  const run = (context: RunContext) => refetch(toRescanContext(context, stream), id);
   return runForClients(options, work, run, (_, report, found) => {
     if (found !== null)
       return {
@@ -250,9 +248,10 @@ export async function quarantineReplayCommand(
 ): Promise<number> {
   const chosen = name === undefined ? streams : [findStream(name)];
 
-  const replay = async (context: PullContext) => {
+  const replay = async (context: RunContext) => {
     const counts: Record<string, ReplayCounts> = {};
-    for (const stream of chosen) counts[stream.name] = await replayQuarantine(context, stream);
+    for (const stream of chosen)
+      counts[stream.name] = await replayQuarantine(toRescanContext(context, stream));
     // Packages have no stored page to decode again: pull-parcels asks for them once more.
     return { counts, parcels: name === undefined ? await replayParcels(context) : 0 };
   };

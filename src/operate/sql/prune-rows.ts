@@ -102,11 +102,12 @@ export const pruneTargets: readonly PruneTarget[] = [
   // quarantine, and look-ups of shipments that are too old to be requested again.
   makePruneTarget(
     'sync.waiting_reads',
-    (days) => sql`t.reason = 'not_found' and t.next_at < ${toCutoff(days)}
+    (days) => sql`t.since < ${toCutoff(days)} and (
+      t.reason = 'not_found' and t.next_at < ${toCutoff(days)}
       or t.reason = 'quarantined' and not exists (
         select from sync.quarantine q
         where q.client = t.client and q.stream = t.resource and q.resource_key = t.id::text)
-      or t.resource = 'parcels' and t.since < least(${toCutoff(days)}, ${toCutoff(120)})`,
+      or t.resource = 'parcels' and t.since < ${toCutoff(120)})`,
   ),
   // The last rescan of each stream and kind is kept: the next one reads it.
   makePruneTarget(

@@ -4,17 +4,22 @@ import { anyClient } from '../../db/values.ts';
 import { type AgeColumns, dateList } from './age.ts';
 import type { StreamTransaction } from './stream-transaction.ts';
 
+/** Rows that a reconciliation found missing here, stale here, or extra here. */
+interface Findings {
+  readonly finding: 'missing' | 'stale' | 'extra';
+  readonly ids: readonly number[];
+  /** The time of the reading, by the service's clock. */
+  readonly serviceNow: Date;
+}
+
 /**
  * Records findings, each with the seconds between the row's newest date and `serviceNow`. These
  * seconds are null if the row changed after the last complete poll: no poll could have read it yet.
- * @param serviceNow the time of the reading, by the service's clock
  */
 export async function recordFindings(
   { trx, client, stream }: StreamTransaction,
   age: AgeColumns,
-  finding: 'missing' | 'stale' | 'extra',
-  ids: readonly number[],
-  serviceNow: Date,
+  { finding, ids, serviceNow }: Findings,
 ): Promise<void> {
   if (ids.length === 0) return;
   const moved = sql`greatest(${dateList(age.moved)})`;

@@ -100,12 +100,11 @@ export interface UnlistedOpenRows {
 export async function sortUnlistedOpenRows(
   db: Kysely<DB>,
   client: string,
-  kind: OpenKind,
-  age: AgeColumns,
+  kind: OpenKind & { readonly age: AgeColumns },
   { listed, serviceNow }: { readonly listed: readonly number[]; readonly serviceNow: Date },
 ): Promise<UnlistedOpenRows> {
   const { rows } = await sql<{ id: number; gone: boolean; young: boolean }>`
-    select t.id, t.unlisted_since is not null as gone, ${isYoungEnough(age, serviceNow)} as young
+    select t.id, t.unlisted_since is not null as gone, ${isYoungEnough(kind.age, serviceNow)} as young
     from ${toTableRef(kind)} t
     where t.client = ${anyClient(client)} and t.status is distinct from ${sql.lit(kind.closed)}
       and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = t.id)

@@ -5,11 +5,18 @@ import { anyClient } from '../../db/values.ts';
 import { type AgeColumns, isYoungEnough } from './age.ts';
 import type { DayWindow, Rescan } from './rescans.ts';
 
+/** The table of a stream, and the time by which the age of its rows is counted. */
+export interface ListedRows {
+  readonly age: AgeColumns;
+  /** By the service's clock. */
+  readonly serviceNow: Date;
+}
+
 /**
  * Returns SQL: whether a complete walk of these windows must have shown the row t. Each window is
  * shortened by a day at both ends, because a day in another time zone may begin earlier or later.
  */
-function insideWindows(age: AgeColumns, windows: readonly DayWindow[], serviceNow: Date) {
+function insideWindows({ age, serviceNow }: ListedRows, windows: readonly DayWindow[]) {
   const inAny = windows.map(({ after, before }) => {
     if (age.windowColumn === null) return sql`true`;
     const column = sql`${sql.ref(`t.${age.windowColumn}`)}::date`;
@@ -24,15 +31,14 @@ function insideWindows(age: AgeColumns, windows: readonly DayWindow[], serviceNo
 export async function countRowsInWindows(
   db: Kysely<DB>,
   client: string,
-  age: AgeColumns,
+  listed: ListedRows,
   windows: readonly DayWindow[],
-  serviceNow: Date,
 ): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*)
-    from ${sql.table(`fulfilment.${age.table}`)} t
+    from ${sql.table(`fulfilment.${listed.age.table}`)} t
     where t.client = ${anyClient(client)} and t.unlisted_since is null
-      and ${insideWindows(age, windows, serviceNow)}`.execute(db);
+      and ${insideWindows(listed, windows)}`.execute(db);
   return rows[0]?.count ?? 0;
 }
 
@@ -43,8 +49,7 @@ export async function countRowsInWindows(
 export async function findUnseenRows(
   db: Kysely<DB>,
   { id, client, startedAt, windows }: Rescan,
-  age: AgeColumns,
-  serviceNow: Date,
+  listed: ListedRows,
   { limit, afterId = null }: { readonly limit: number; readonly afterId?: number | null },
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
@@ -52,10 +57,10 @@ export async function findUnseenRows(
       from sync.rescan_pages
       where rescan_id = ${id})
     select t.id
-    from ${sql.table(`fulfilment.${age.table}`)} t
+    from ${sql.table(`fulfilment.${listed.age.table}`)} t
     where t.client = ${anyClient(client)} and t.unlisted_since is null
       and t.first_seen_at < ${startedAt}
-      and ${insideWindows(age, windows ?? [], serviceNow)}
+      and ${insideWindows(listed, windows ?? [])}
       and (${afterId}::bigint is null or t.id > ${afterId})
         and not exists (select from seen where seen.id = t.id)
     order by t.id

@@ -78,8 +78,10 @@ export const otherReadersExist = ({ client, name }: Lease, stream: string) => sq
 
 /** SQL: true if a resource of the stream waits to be read, or is in quarantine. */
 export const mayWaitFor = (client: string, stream: string) => sql`(
-  exists (select from sync.waiting_reads
-    where client = ${anyClient(client)} and resource = ${stream})
+  -- The order makes Postgres use the key: it could read what waits of all clients.
+  (select w.id from sync.waiting_reads w
+    where w.client = ${anyClient(client)} and w.resource = ${stream}
+    order by w.id limit 1) is not null
   or exists (select from sync.quarantine
     where client = ${anyClient(client)} and stream = ${stream}))`;
 

@@ -56,8 +56,7 @@ export async function findUnseenChildren(
  */
 export async function markChildrenUnlisted(
   { trx, client, stream }: StreamTransaction,
-  parent: string,
-  table: ChildTable,
+  { parent, table }: { readonly parent: string; readonly table: ChildTable },
   ids: readonly number[],
   readNo: number,
 ): Promise<Change[]> {

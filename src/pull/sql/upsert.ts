@@ -300,6 +300,13 @@ function selectDiffering(
     ${sql.join(byChildren, sql``)}`;
 }
 
+/** Who asks about a reading, and how it is compared. */
+interface ReadingQuestion {
+  readonly lease: Lease;
+  readonly stream: string;
+  readonly compare: Comparison;
+}
+
 /**
  * Returns whether a reading may write anything: a row is new or differs, another reader is at work,
  * or a resource of the stream waits to be read or is in quarantine. If not, the reading need not
@@ -307,9 +314,7 @@ function selectDiffering(
  */
 export async function mayWriteAnything(
   db: Kysely<DB>,
-  lease: Lease,
-  stream: string,
-  compare: Comparison,
+  { lease, stream, compare }: ReadingQuestion,
   tables: MirrorTables,
   families: readonly Family[],
 ): Promise<boolean> {

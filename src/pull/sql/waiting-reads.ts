@@ -41,7 +41,7 @@ export type PostponeReason =
 export type ParcelReadReason = 'shipped' | 'listed' | 'aging' | 'unanswered' | 'read_failed';
 
 /** Any reason of a waiting read, as sync.waiting_reads stores it. */
-export type WaitingReason = RequestReason | PostponeReason | ParcelReadReason | 'not_listed';
+type WaitingReason = RequestReason | PostponeReason | ParcelReadReason | 'not_listed';
 
 /**
  * Reasons that only a good reading ends: after a read that did not help, they stay the reason, and

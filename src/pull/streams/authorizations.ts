@@ -1,4 +1,4 @@
-import { mayWait } from '../../schedule/run.ts';
+import { mayWait, type RunContext } from '../../schedule/run.ts';
 import {
   count,
   date,
@@ -10,11 +10,16 @@ import {
   text,
 } from '../../service/decoding/fields.ts';
 import { unlist } from '../commit-reading.ts';
-import type { PullContext } from '../pull-context.ts';
 import { readByIds, readsPerPoll } from '../read-by-ids.ts';
 import { findOpenAuthorizations } from '../sql/authorization-rows.ts';
 import { findDueReads } from '../sql/waiting-reads.ts';
-import { declareStream, type MirroredResource } from '../stream.ts';
+import {
+  declareStream,
+  type MirroredResource,
+  type PullContext,
+  type StreamContext,
+  toRescanContext,
+} from '../stream.ts';
 
 /** Items of an announced return (docs/interface.md, 11.2 Items). */
 export const authorizationItem = defineFields('returnMerchandiseAuthorizationItem', {
@@ -68,31 +73,29 @@ export const authorizations = declareStream<MirroredResource>({
  * Reads announced returns by id until every line has its return item. Runs with the daily
  * reconciliation.
  */
-export async function rereadAuthorizations(context: PullContext): Promise<void> {
+export async function rereadAuthorizations(context: RunContext): Promise<void> {
   const { client, db } = context;
   const requested = await findDueReads(db, client, authorizations.name, null);
   const open = await findOpenAuthorizations(db, client);
-  await readAuthorizations(context, [...new Set([...requested.map(({ id }) => id), ...open])]);
+  const rescan = toRescanContext(context, authorizations);
+  await readAuthorizations(rescan, [...new Set([...requested.map(({ id }) => id), ...open])]);
 }
 
 /**
  * Reads the announced returns whose return items have arrived. Runs with the poll of return items.
  */
-export async function rereadArrivedAuthorizations(context: PullContext): Promise<void> {
+export async function rereadArrivedAuthorizations(context: StreamContext): Promise<void> {
   if (!mayWait(context)) return;
   const { db, client } = context;
   const due = await findDueReads(db, client, authorizations.name, readsPerPoll);
   await readAuthorizations(
-    context,
+    { ...context, stream: authorizations },
     due.map(({ id }) => id),
   );
 }
 
 async function readAuthorizations(context: PullContext, ids: readonly number[]): Promise<void> {
-  await readByIds(context, authorizations, ids, {
-    writeExtra: async (transaction, { absent, readNo }) => ({
-      changes: await unlist(transaction, authorizations, absent, readNo),
-      result: null,
-    }),
+  await readByIds(context, ids, {
+    write: (transaction, { absent, readNo }) => unlist(transaction, authorizations, absent, readNo),
   });
 }

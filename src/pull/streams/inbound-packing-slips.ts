@@ -10,13 +10,14 @@ import {
   time,
 } from '../../service/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit-reading.ts';
-import type { PullContext } from '../pull-context.ts';
+import { readOpen, type WholeWalk } from '../poll.ts';
+import { type DateWindow, readWindow } from '../read-window.ts';
 import { sortUnlistedOpenRows } from '../sql/open-rows.ts';
 import { recordAbsences } from '../sql/unlisted.ts';
 import {
   declareStream,
-  type PassResults,
   type Stream,
+  type StreamContext,
   toAgeColumns,
   toOpenKind,
 } from '../stream.ts';
@@ -52,6 +53,13 @@ export const slip = defineFields('inboundPackingSlip', {
   relationships: { inbound: one, inboundPackingSlipItems: many },
 });
 
+const completedOn: DateWindow = {
+  pass: 'completed',
+  attribute: 'completedOn',
+  column: 'completed_on',
+  firstRunDays: null,
+};
+
 /**
  * Expected deliveries with their items. There is no read by id (docs/interface.md, 14.4
  * Operations).
@@ -84,43 +92,42 @@ export const inboundPackingSlips = declareStream<Stream>({
     recentDays: null,
     sorted: false,
   },
+  open: { statuses: openStatuses, closed: 'COMPLETED' },
+
   // The list's sort order is not known (docs/interface.md, 14.6 Not shown), so no pass continues
   // from the last id.
-  passes: {
-    open: { statuses: openStatuses, closed: 'COMPLETED' },
-    window: {
-      pass: 'completed',
-      attribute: 'completedOn',
-      column: 'completed_on',
-      firstRunDays: null,
-    },
-    last: checkUnlisted,
+  async poll(context, pass) {
+    const open = await pass(() => readOpen(context));
+    const completed = await pass(() => readWindow(context, completedOn));
+    if (open === null || completed === null) return;
+
+    const isWhole = open.ids.size + completed.rows > 0 && open.whole && completed.whole;
+    await pass(() => checkUnlisted(context, open, isWhole));
   },
 });
 
 /**
  * Marks slips that are stored as open, but that two polls found in neither list. Names them in a
  * warning.
+ * @param isWhole false if the lists may lack slips: then none is marked
  */
-async function checkUnlisted(context: PullContext, { open, window }: PassResults): Promise<void> {
-  const kind = toOpenKind(inboundPackingSlips);
-  if (kind === null || open === undefined || window === undefined) return;
-  const { client, db } = context;
-  const whole = open.ids.size + window.rows > 0 && open.whole && window.whole;
-  // Marking a slip as unlisted must not undo a reading made during this poll.
-  const { readNo } = open;
-  const age = toAgeColumns(inboundPackingSlips);
-  const { unseen, gone, tooOld } = await sortUnlistedOpenRows(db, client, kind, age, {
-    listed: [...open.ids],
-    serviceNow: serviceNow(context),
-  });
+async function checkUnlisted(
+  context: StreamContext,
+  { ids, readNo }: WholeWalk,
+  isWhole: boolean,
+): Promise<void> {
+  const { client, db, stream } = context;
+  const now = { listed: [...ids], serviceNow: serviceNow(context) };
+  const kind = { ...toOpenKind(stream), age: toAgeColumns(stream) };
+  const { unseen, gone, tooOld } = await sortUnlistedOpenRows(db, client, kind, now);
+
   if (tooOld.length > 0)
     warn(
       context,
       `${nameSome(tooOld)} are stored as open, but older than the 90 days that the service lists`,
     );
   if (gone.length > 0) warn(context, `${nameSome(gone)} ${leftTheLists}`);
-  if (!whole || unseen.length > maxUnlisted) {
+  if (!isWhole || unseen.length > maxUnlisted) {
     if (unseen.length > 0)
       warn(
         context,
@@ -128,16 +135,14 @@ async function checkUnlisted(context: PullContext, { open, window }: PassResults
       );
     return;
   }
-  const { result } = await commitReading(
-    context,
-    inboundPackingSlips,
-    makeEmptyReading(readNo),
-    async (transaction) => {
+
+  // Marking a slip as unlisted must not undo a reading made during this poll.
+  const { result } = await commitReading(context, makeEmptyReading(readNo), {
+    write: async (transaction) => {
       const absent = await recordAbsences(transaction, { pass: 'poll' }, unseen);
-      const changes = await unlist(transaction, inboundPackingSlips, absent, readNo);
-      return { changes, result: changes.map(({ id }) => id as number) };
+      return unlist(transaction, stream, absent, readNo);
     },
-  );
+  });
   const marked = result ?? [];
   if (marked.length > 0) warn(context, `${nameSome(marked)} ${leftTheLists}`);
 }

@@ -1,8 +1,15 @@
+import { warn } from '../../schedule/run.ts';
 import { count, date, defineFields, one, text, time } from '../../service/decoding/fields.ts';
 import type { IncludedIndex } from '../../service/decoding/jsonapi.ts';
-import type { DecodedFamily } from '../decode.ts';
+import { makeEmptyReading } from '../commit-reading.ts';
+import type { DecodedResource } from '../decode.ts';
+import { readNew, readOpen, readWaiting } from '../poll.ts';
 import type { Family } from '../sql/mirror-tables.ts';
-import { declareStream, type Stream } from '../stream.ts';
+import { findUnlistedOpenRows } from '../sql/open-rows.ts';
+import { drawReadNo } from '../sql/stream-transaction.ts';
+import { findUnseenChildren, markChildrenUnlisted } from '../sql/unlisted.ts';
+import { declareStream, type RescanContext, type Stream, toOpenKind } from '../stream.ts';
+import { commitProgress } from '../walk-windows.ts';
 
 /**
  * The states in which an inbound may still change, or no longer (docs/interface.md, 13.3 States).
@@ -14,12 +21,11 @@ const open = { statuses: ['PROCESSING', 'CHECKING', 'CHECKED'], closed: 'COMPLET
  * linked to their inbound is not known (13.5 Not shown). If a list has the items beside its
  * inbounds and without a link, each inbound is read by id.
  */
-export const inbounds = declareStream<Stream>({
+const declared = declareStream<Stream>({
   name: 'inbounds',
   list: 'v3.inbounds.list',
   get: 'v3.inbounds.get',
   include: ['inboundItems'],
-  lines: { table: 'inbound_items', get: 'v3.inboundItems.get' },
   resource: {
     table: 'inbounds',
     fields: defineFields('inbound', {
@@ -46,7 +52,6 @@ export const inbounds = declareStream<Stream>({
       },
     ],
     erasedWithOrders: false,
-    complement: findUnlinked,
   },
   rescan: {
     filter: null,
@@ -57,14 +62,86 @@ export const inbounds = declareStream<Stream>({
     recentDays: null,
     sorted: true,
   },
-  passes: { new: true, open, rereads: { absent: 'unlisted' } },
+  open,
+  checkLines,
+
+  async poll(context, pass) {
+    const { db, client, stream } = context;
+    const added = await pass(() => readNew(context));
+    const listed = await pass(() => readOpen(context));
+    if (listed === null) return;
+
+    const isFirstLoad = added?.isFirstLoad ?? false;
+    await pass(async () => {
+      const unlisted = await findUnlistedOpenRows(db, client, toOpenKind(stream), [...listed.ids]);
+      const also = unlisted.map(({ id }) => id);
+      await readWaiting(context, { also, listed: listed.ids, isFirstLoad, mayUnlist: true });
+    });
+  },
 });
 
+/** Inbounds. Their decoder also tells which ones must be read by id. */
+export const inbounds: Stream = {
+  ...declared,
+  decoder: (zone) => {
+    const decode = declared.decoder(zone);
+    return (received, onTop) => markUnlinked(decode(received, onTop), onTop);
+  },
+};
+
+/** Marks an inbound to be read by id if the list has items beside its inbounds, without a link. */
+function markUnlinked(decoded: DecodedResource, onTop: IncludedIndex): DecodedResource {
+  if ('problem' in decoded || onTop.size === 0) return decoded;
+  const { parent, children } = decoded.family;
+  if (children.some(({ rows }) => rows.length > 0)) return decoded;
+
+  return { ...decoded, mustReadById: parent.status === open.closed ? 'changed' : 'always' };
+}
+
 /**
- * Tells which inbounds must be read by id, because the list has items beside its inbounds and
- * without a link.
+ * Maximum number of lines per page that are read by id. The next reconciliation reads the others.
  */
-function findUnlinked({ parent, children }: Family, onTop: IncludedIndex): Partial<DecodedFamily> {
-  if (onTop.size === 0 || children.some(({ rows }) => rows.length > 0)) return {};
-  return { mustReadById: parent.status === open.closed ? 'changed' : 'always' };
+const maxAskedPerPage = 50;
+
+/**
+ * Checks lines that no relationship lists, during a reconciliation. If a parent came with all its lines, a stored line that
+ * did not come with it is read by id, and marked as unlisted if the service does not know it.
+ */
+async function checkLines(
+  context: RescanContext,
+  families: readonly Family[],
+  pages: number,
+): Promise<void> {
+  const { client, db, warehouse, signal, run, stream, progress } = context;
+  const [table] = stream.tables.children;
+  if (table === undefined || progress.rescan.kind !== 'reconcile') return;
+
+  const maxAsked = maxAskedPerPage * pages;
+  const unseen = await findUnseenChildren(db, client, table, {
+    parents: families.map(({ parent }) => parent.id),
+    seen: families.flatMap(({ children }) =>
+      children.flatMap(({ rows }) => rows.map(({ id }) => id as number)),
+    ),
+    before: progress.rescan.startedAt ?? run.startedAt,
+    limit: maxAsked + 1,
+  });
+  if (unseen.length > maxAsked)
+    warn(
+      context,
+      `${stream.name}: more than ${maxAsked} lines did not come with their parents; ${maxAsked} were checked`,
+    );
+  if (unseen.length === 0) return;
+
+  const readNo = await drawReadNo(db);
+  const gone: number[] = [];
+  for (const id of unseen.slice(0, maxAsked))
+    if (!(await warehouse.hasResource('v3.inboundItems.get', id, { signal }))) gone.push(id);
+  if (gone.length === 0) return;
+
+  await commitProgress(context, makeEmptyReading(readNo), async (transaction) => {
+    const places = { parent: stream.tables.parent.name, table };
+    const marked = await markChildrenUnlisted(transaction, places, gone, readNo);
+    for (const change of marked) transaction.changes.push(change);
+    return { extra: marked.length };
+  });
 }

@@ -3,6 +3,7 @@
  * of its poll.
  */
 
+import type { RunContext } from '../../schedule/run.ts';
 import { underLease } from '../../schedule/sql/leases.ts';
 import {
   count,
@@ -18,7 +19,8 @@ import {
   type RowOf,
   text,
 } from '../../service/decoding/fields.ts';
-import type { PullContext } from '../pull-context.ts';
+import { readWaiting } from '../poll.ts';
+import { type DateWindow, readWindow } from '../read-window.ts';
 import { requestMissingOrders } from '../sql/missing-orders.ts';
 import { declareStream, type Stream } from '../stream.ts';
 
@@ -98,6 +100,13 @@ const addresses = {
 } as const;
 const addressKey = ['order_id', 'role'];
 
+const placedOn: DateWindow = {
+  pass: 'placed',
+  attribute: 'orderedOn',
+  column: 'ordered_on',
+  firstRunDays: 400,
+};
+
 /** Orders with their items, addresses and pick-up point. */
 export const orders = declareStream<Stream>({
   name: 'orders',
@@ -135,21 +144,22 @@ export const orders = declareStream<Stream>({
     recentDays: 120,
     sorted: false,
   },
-  passes: {
-    window: { pass: 'placed', attribute: 'orderedOn', column: 'ordered_on', firstRunDays: 400 },
-    rereads: { absent: 'kept', prepare: requestUnloaded },
+
+  async poll(context, pass) {
+    const placed = await pass(() => readWindow(context, placedOn));
+
+    const isFirstLoad = placed?.isFirstLoad ?? false;
+    await pass(async () => {
+      // The first load of orders may have begun after that of shipments.
+      if (isFirstLoad) await requestOrdersOfShipments(context);
+      await readWaiting(context, { isFirstLoad, mayUnlist: false });
+    });
   },
 });
-
-/** Requests the orders that shipments name, but that the first load lacked. */
-async function requestUnloaded(context: PullContext, isFirstLoad: boolean): Promise<void> {
-  // The first load of orders may have begun after that of shipments.
-  if (isFirstLoad) await requestOrdersOfShipments(context);
-}
 
 /**
  * Requests reads of all orders that shipments name and that are not stored. It reads all shipments.
  */
-export async function requestOrdersOfShipments({ db, client, run }: PullContext): Promise<void> {
+export async function requestOrdersOfShipments({ db, client, run }: RunContext): Promise<void> {
   await underLease(db, run.lease, (trx) => requestMissingOrders({ trx, client }, null));
 }

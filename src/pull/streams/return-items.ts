@@ -8,11 +8,20 @@ import {
   text,
   time,
 } from '../../service/decoding/fields.ts';
+import { type DateWindow, readWindow } from '../read-window.ts';
 import { findUnlinkedAuthorizations } from '../sql/authorization-rows.ts';
 import type { StreamTransaction } from '../sql/stream-transaction.ts';
 import { requestReads } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream } from '../stream.ts';
 import { authorizations, rereadArrivedAuthorizations } from './authorizations.ts';
+
+/** A cursor by id would not do: a return item may be processed long after others with larger ids. */
+const processedOn: DateWindow = {
+  pass: 'processed',
+  attribute: 'processedOn',
+  column: 'processed_on',
+  firstRunDays: 400,
+};
 
 /**
  * Lines of processed returns (docs/interface.md, 12.1 Fields). There is no read by id (12.2
@@ -60,18 +69,12 @@ export const returnItems = declareStream<Stream>({
     recentDays: 120,
     sorted: true,
   },
-  passes: {
-    // A cursor by id would not do: a return item may be processed long after others with larger
-    // ids.
-    window: {
-      pass: 'processed',
-      attribute: 'processedOn',
-      column: 'processed_on',
-      firstRunDays: 400,
-    },
-    last: rereadArrivedAuthorizations,
-  },
   afterChanges: rereadUnlinked,
+
+  async poll(context, pass) {
+    await pass(() => readWindow(context, processedOn));
+    await pass(() => rereadArrivedAuthorizations(context));
+  },
 });
 
 /** Requests to read the announced returns again whose return items have arrived. */

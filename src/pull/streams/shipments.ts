@@ -9,16 +9,14 @@ import {
   texts,
   time,
 } from '../../service/decoding/fields.ts';
-import { walkWhole } from '../poll.ts';
-import type { PullContext } from '../pull-context.ts';
+import { readNew, readOpen, readWaiting, readWhole } from '../poll.ts';
 import { findShipmentsWithOrder, requestMissingOrders } from '../sql/missing-orders.ts';
-import type { OpenRow } from '../sql/open-rows.ts';
+import { findStillOpen, findUnlistedOpenRows, type OpenRow } from '../sql/open-rows.ts';
 import { requestParcelReads } from '../sql/parcel-reads.ts';
-import type { StreamTransaction } from '../sql/stream-transaction.ts';
-import { declareStream, type Stream } from '../stream.ts';
+import { type StreamTransaction, writeStream } from '../sql/stream-transaction.ts';
+import { postponeReads } from '../sql/waiting-reads.ts';
+import { declareStream, type Stream, type StreamContext, toOpenKind } from '../stream.ts';
 
-/** The states in which a shipment may still change (docs/interface.md, 10.3 States). */
-const openStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'];
 const maxOrderIds = 100;
 const maxOrderIdCharacters = 4_000;
 
@@ -75,16 +73,27 @@ export const shipments = declareStream<Stream>({
     recentDays: null,
     sorted: true,
   },
-  passes: {
-    new: true,
-    // Also shows those with a low id that became visible late.
-    open: { statuses: openStatuses, closed: 'SHIPPED' },
-    settle: readByOrders,
-    rereads: { absent: 'unlisted' },
+  // The states in which a shipment may still change (docs/interface.md, 10.3 States).
+  open: {
+    statuses: ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'],
+    closed: 'SHIPPED',
   },
   afterChanges: requestWhatFollows,
-  afterRefetch: ({ trx, client }, id) => requestParcelReads(trx, client, [id]),
   mayBeGone: findShipmentsWithOrder,
+
+  async poll(context, pass) {
+    const added = await pass(() => readNew(context));
+    // Also shows those with a low id that became visible late.
+    const listed = await pass(() => readOpen(context));
+    // Only a complete list of the open rows shows which ones are no longer open.
+    if (listed === null) return;
+
+    const isFirstLoad = added?.isFirstLoad ?? false;
+    await pass(async () => {
+      const also = await readByOrders(context, listed.ids);
+      await readWaiting(context, { also, listed: listed.ids, isFirstLoad, mayUnlist: true });
+    });
+  },
 });
 
 /**
@@ -99,18 +108,39 @@ async function requestWhatFollows(
   await requestMissingOrders(transaction, ids);
 }
 
-/** Reads shipments by the orders that they belong to. */
+/**
+ * Reads the shipments that are stored as open but that the list of open ones lacks, by the orders
+ * that they belong to: fewer requests than by id. Those that are still open, for example by an
+ * undocumented status, are postponed, or every poll would ask for them.
+ * @returns the ids that were not found so
+ */
 async function readByOrders(
-  context: PullContext,
-  stream: Stream,
-  rows: readonly OpenRow[],
-): Promise<ReadonlySet<number>> {
+  context: StreamContext,
+  listed: ReadonlySet<number>,
+): Promise<readonly number[]> {
+  const { db, client, run, stream } = context;
+  const kind = toOpenKind(stream);
+  const unlisted = await findUnlistedOpenRows(db, client, kind, [...listed]);
+
   const found = new Set<number>();
-  for (const orderIds of batchOrderIds(rows)) {
-    const { ids } = await walkWhole(context, stream, null, { 'filter[orderId][in]': orderIds });
+  for (const orderIds of batchOrderIds(unlisted.filter(({ gone }) => !gone))) {
+    const { ids } = await readWhole(context, null, { 'filter[orderId][in]': orderIds });
     for (const id of ids) found.add(id);
   }
-  return found;
+
+  const ids = unlisted.map(({ id }) => id);
+  const stillOpen = await findStillOpen(
+    db,
+    client,
+    kind,
+    ids.filter((id) => found.has(id)),
+  );
+  if (stillOpen.length > 0)
+    await writeStream(db, run, stream.name, (transaction) =>
+      postponeReads(transaction, stillOpen, 'listed_still_open'),
+    );
+
+  return ids.filter((id) => !found.has(id));
 }
 
 /** Divides the order ids of the rows into batches that fit into a URL. */

@@ -313,11 +313,18 @@ const readCursors = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) =
  * also reads the announcements of returns that have arrived.
  */
 const hasWaitingReads = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`(
-  exists (
-    select from sync.waiting_reads r
-    where r.client = ${client} and (r.resource = ${stream} or ${stream} = 'return-items'
-      and r.resource = 'return-merchandise-authorizations'))
+  ${findWaitingRead(client, stream)} is not null
+  or ${stream} = 'return-items'
+    and ${findWaitingRead(client, sql`'return-merchandise-authorizations'`)} is not null
   or exists (select from sync.quarantine q where q.client = ${client} and q.stream = ${stream}))`;
+
+/** SQL: the first id that waits. Its order makes Postgres use the key, whatever the statistics. */
+const findWaitingRead = (client: RawBuilder<unknown>, resource: RawBuilder<unknown>) => sql`(
+  select w.id
+  from sync.waiting_reads w
+  where w.client = ${client} and w.resource = ${resource}
+  order by w.id
+  limit 1)`;
 
 function toRun(
   { request, row, decision, afterAbandoned }: Start,

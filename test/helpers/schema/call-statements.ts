@@ -306,13 +306,14 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await postponeListedParcelReads(trx, client, [1]);
   const plan = { reason: 'aging', problem: null, nextInSeconds: 1 } as const;
   await planParcelReads(trx, client, [{ ...plan, shipmentId: 1, nextAt: 'infinity' }]);
-  await recordFindings(scope, age, 'stale', [1], now);
+  await recordFindings(scope, age, { finding: 'stale', ids: [1], serviceNow: now });
   await findLastWalked(trx, client, 'shipments');
   await readReconciledTimes(trx, client);
   await wakeJob(trx, client, 'backfill');
-  await countRowsInWindows(trx, client, age, [{ after: null, before: null }], now);
+  const rows = { age, serviceNow: now };
+  await countRowsInWindows(trx, client, rows, [{ after: null, before: null }]);
   await markUnlisted(scope, 'shipments', [-1], 1);
-  await markChildrenUnlisted(scope, 'inbounds', line, [-1], 1);
+  await markChildrenUnlisted(scope, { parent: 'inbounds', table: line }, [-1], 1);
   await hasAuthorization(trx, client, 1);
   await requestMissingOrders({ trx, client }, [1]);
   await requestMissingOrders({ trx, client }, null);

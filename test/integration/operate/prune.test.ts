@@ -80,10 +80,10 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
   await database.query(`
     insert into sync.gaps (client, stream, from_at, to_at, noticed_at) values ('default', 'orders', ${old}, ${old}, ${old})`);
   await database.query(`
-    insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
-    values ('default', 'shipments', 1, 1, ${old}, 'not_found'), ('default', 'shipments', 2, 4, ${old}, 'read_failed'),
-      ('default', 'shipments', 3, 1, ${young}, 'not_found'), ('default', 'orders', 1, 0, ${old}, 'quarantined'),
-      ('default', 'orders', 2, 0, ${old}, 'quarantined')`);
+    insert into sync.waiting_reads (client, resource, id, tries, next_at, reason, since)
+    values ('default', 'shipments', 1, 1, ${old}, 'not_found', ${old}), ('default', 'shipments', 2, 4, ${old}, 'read_failed', ${old}),
+      ('default', 'shipments', 3, 1, ${young}, 'not_found', ${old}), ('default', 'orders', 1, 0, ${old}, 'quarantined', ${old}),
+      ('default', 'orders', 2, 0, ${old}, 'quarantined', ${old})`);
   await database.query(`
     insert into sync.rescans (client, stream, kind, finished_at, outcome)
     values ('default', 'orders', 'reconcile', ${old}, 'done'), ('default', 'orders', 'reconcile', ${old}, 'done'),

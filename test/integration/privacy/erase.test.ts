@@ -11,6 +11,7 @@ import { refetch } from '../../../src/pull/rescan.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
 import type { MirroredResource } from '../../../src/pull/stream.ts';
+import { toPullContext } from '../../../src/pull/stream.ts';
 import { authorizations, rereadAuthorizations } from '../../../src/pull/streams/authorizations.ts';
 import { orders } from '../../../src/pull/streams/orders.ts';
 import { returnItems } from '../../../src/pull/streams/return-items.ts';
@@ -139,14 +140,24 @@ async function readAgain(order: PlacedOrder): Promise<void> {
   expect(
     await database.query('select resource_id::int as id, document from sync.quarantine'),
   ).toEqual([{ id: order.id, document: '{"erased":true}' }]);
-  done(await work('replay', async (context) => void (await replayQuarantine(context, orders))));
+  done(
+    await work(
+      'replay',
+      async (context) => void (await replayQuarantine(toPullContext(context, orders))),
+    ),
+  );
   done(await work('refetch', rereadAuthorizations));
   for (const [stream, id] of [
     [orders, order.id],
     [shipments, order.shipmentId],
     [authorizations, order.authorizationId],
   ] as const)
-    done(await work('refetch', async (context) => void (await refetch(context, stream, id))));
+    done(
+      await work(
+        'refetch',
+        async (context) => void (await refetch(toPullContext(context, stream), id)),
+      ),
+    );
   done(await pull('backfill'));
   // Nothing is left to cancel, but the answer shows the order with all data.
   const cancel = await outbox.insert('order.cancel', order.number);
@@ -300,7 +311,8 @@ test('a reading that began before the erasure cannot bring anything back', async
     if (answer === null) throw new Error('no order');
     const decoded = await decodePage(answer, orders.decoder(context.zone));
     expect((await erase('SO-ERASED')).code).toBe(0);
-    await commitReading(context, orders, { readNo, pages: 0, resources: 1, decoded });
+    const reading = { readNo, pages: 0, resources: 1, decoded };
+    await commitReading(toPullContext(context, orders), reading);
   });
   expect(await findTexts(database, order.searched)).toEqual([]);
 });
@@ -347,7 +359,7 @@ test('erase finds a resource in quarantine by whatever form its link to the orde
         { data: [data], included: [], escaped: false, size: 2_000_000 },
         stream.decoder(context.zone),
       );
-      await commitReading(context, stream, {
+      await commitReading(toPullContext(context, stream), {
         readNo: await drawReadNo(context.db),
         pages: 0,
         resources: 1,

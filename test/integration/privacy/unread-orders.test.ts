@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { refetch } from '../../../src/pull/rescan.ts';
+import { toPullContext } from '../../../src/pull/stream.ts';
 import { orders } from '../../../src/pull/streams/orders.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -54,7 +55,10 @@ test('an order whose answer was lost stays erased when it is read', async () => 
   );
   expect(held?.document).toBe('{"erased":true}');
   done(
-    await work('refetch', async (context) => void (await refetch(context, orders, held?.id ?? 0))),
+    await work(
+      'refetch',
+      async (context) => void (await refetch(toPullContext(context, orders), held?.id ?? 0)),
+    ),
   );
   expect(await readErasures()).toEqual([{ entity: 'orders', number: 'SO-LOST' }]);
   await sandbox.call('POST', '/_sandbox/ship', {
@@ -111,7 +115,7 @@ test.each(['number', 'id'])(
     done(
       await work(
         'refetch',
-        async (context) => void (await refetch(context, orders, held?.id ?? 0)),
+        async (context) => void (await refetch(toPullContext(context, orders), held?.id ?? 0)),
       ),
     );
     expect(await database.query('select id from fulfilment.orders')).toHaveLength(1);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { reconcileStream } from '../../../src/pull/rescan.ts';
-import { withColumnComparison } from '../../../src/pull/rescan-jobs.ts';
+import { toRescanContext } from '../../../src/pull/stream.ts';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller, useWork } from '../../helpers/puller.ts';
@@ -89,7 +89,7 @@ describe('reconciliation alone finds', () => {
       await work(
         'reconcile',
         async (context) =>
-          void (await reconcileStream(withColumnComparison(context), stream, 'command')),
+          void (await reconcileStream(toRescanContext(context, stream), 'command')),
       ),
     );
   };

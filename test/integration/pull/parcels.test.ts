@@ -1,6 +1,12 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
+import type { DatabaseTransaction } from '../../../src/db/pool.ts';
 import { findNextReadSeconds } from '../../../src/pull/parcels.ts';
+import {
+  findDueParcelReads,
+  planParcelReads,
+  requestParcelReads,
+} from '../../../src/pull/sql/parcel-reads.ts';
 import type { Trigger } from '../../../src/schedule/decide-start.ts';
 import { ServiceClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -378,6 +384,21 @@ test('a look-up that was asked before a newer list keeps the status of the list'
   expect(
     await database.query('select track_and_trace_code as code from fulfilment.parcels'),
   ).toEqual([{ code: 'https://carrier.example/1' }]);
+});
+
+test('a look-up that is asked for while one is made is made again', async () => {
+  const [id = 0] = await storeShipped(1);
+  const [{ nextAt } = { nextAt: '' }] = await findDueParcelReads(database.db, 'default', 1);
+  const inTransaction = (work: (trx: DatabaseTransaction) => Promise<void>) =>
+    database.db.transaction().execute(work);
+
+  await inTransaction((trx) => requestParcelReads(trx, 'default', [id]));
+  const plan = { reason: 'aging', problem: null, nextInSeconds: daySeconds } as const;
+  await inTransaction((trx) =>
+    planParcelReads(trx, 'default', [{ ...plan, shipmentId: id, nextAt }]),
+  );
+
+  expect(await readPlans()).toEqual([{ id, days: 0, problem: null }]);
 });
 
 test('reconcile requests the look-ups that are missing', async () => {

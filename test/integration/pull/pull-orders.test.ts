@@ -98,6 +98,11 @@ test('a long first load is read in parts, several at a time, and continues after
     requests.some(({ query }) => query?.includes(`=${pass.split(' ')[1]}`)),
   );
   expect(readAgain).toEqual([]);
+  expect(
+    await database.query(
+      'select watermark = (select max(ordered_on) from fulfilment.orders) as newest from sync.cursors',
+    ),
+  ).toEqual([{ newest: true }]);
   expect(await compareWithSandbox(database.db, sandbox.url, ['orders'])).toEqual([]);
 });
 

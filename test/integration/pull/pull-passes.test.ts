@@ -64,6 +64,25 @@ test('an unlisted shipment is not read by every poll, and after 90 days only onc
   expect(await countPollRequests('pull-shipments')).toEqual(twoLists);
 });
 
+test('rows that only the list by orders shows still open are not asked for by each poll', async () => {
+  await sandbox.seed(3, { statuses: ['READY_TO_PICK'] });
+  done(await pull('pull-shipments'));
+  const hideOpen = async () => {
+    await sandbox.clearFaults();
+    // The second list request of a poll belongs to the pass of the open rows.
+    const set = [{ path: ['data'], value: [] }];
+    await sandbox.faults({ operation: 'v3.shipments.list', after: 1, count: 1, effect: { set } });
+  };
+
+  await hideOpen();
+  expect(await countPollRequests('pull-shipments')).toEqual({ 'v3.shipments.list': 3 });
+  await hideOpen();
+  expect(await countPollRequests('pull-shipments')).toEqual(twoLists);
+  await makeReadsDue();
+  await hideOpen();
+  expect(await countPollRequests('pull-shipments')).toEqual({ 'v3.shipments.list': 3 });
+});
+
 test('a resource in quarantine is read by id, even if many others wait', async () => {
   // Two pages: only the second one is read again by the next poll.
   await sandbox.seed(120);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { reconcileStream } from '../../../src/pull/rescan.ts';
-import { withColumnComparison } from '../../../src/pull/rescan-jobs.ts';
 import { findBackgroundBackfills, openRescan, type Rescan } from '../../../src/pull/sql/rescans.ts';
+import { toRescanContext } from '../../../src/pull/stream.ts';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import type { RunReport } from '../../../src/schedule/run.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -29,7 +29,7 @@ async function reconcile(name: string): Promise<Pick<Rescan, 'missing' | 'stale'
   if (stream === undefined) throw new Error(`no stream ${name}`);
   done(
     await work('reconcile', async (context) => {
-      found.push(await reconcileStream(withColumnComparison(context), stream, 'command'));
+      found.push(await reconcileStream(toRescanContext(context, stream), 'command'));
     }),
   );
   const { missing = -1, stale = -1, extra = -1 } = found[0] ?? {};

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { commitReading } from '../../../src/pull/commit-reading.ts';
 import { decodePage } from '../../../src/pull/decode.ts';
 import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
+import { toPullContext } from '../../../src/pull/stream.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { decodeDocument } from '../../../src/service/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../src/service/transport/query.ts';
@@ -36,7 +37,7 @@ test('a resource that only the database refuses is quarantined; the others are s
         const readNo = await drawReadNo(context.db);
         const decoded = await decodePage(document, shipments.decoder(context.zone));
         const reading = { readNo, pages: 1, resources: document.data.length, decoded };
-        const { page } = await commitReading(context, shipments, reading);
+        const { page } = await commitReading(toPullContext(context, shipments), reading);
         expect(page.quarantined.map(({ resourceId }) => resourceId)).toEqual([bad.id]);
         expect(await stored()).toEqual(good.map(({ id }) => id).sort((a, b) => a - b));
       }
