@@ -8,7 +8,13 @@ import { requestRun, reviveAbandoned } from '../../../src/schedule/sql/due-jobs.
 import { endRun } from '../../../src/schedule/sql/end-run.ts';
 import { type Lease, LeaseKeeper, underLease } from '../../../src/schedule/sql/leases.ts';
 import { type Cursor, type Run, recordProgress } from '../../../src/schedule/sql/ledger.ts';
-import { type RunRequest, readDueRuns, startRun } from '../../../src/schedule/sql/start-runs.ts';
+import {
+  beginRuns,
+  judgeStart,
+  type RunRequest,
+  readDueRuns,
+  startRun,
+} from '../../../src/schedule/sql/start-runs.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
