@@ -1,3 +1,4 @@
+import { context, ROOT_CONTEXT, SpanStatusCode, trace } from '@opentelemetry/api';
 import { toIdentity, type WarehouseClient } from '../../config/files.ts';
 import type { JobName } from '../../config/jobs.ts';
 import { errorFields, type Logger } from '../core/logger.ts';
@@ -13,6 +14,9 @@ import {
   type Work,
 } from './run.ts';
 import type { Run } from './sql/ledger.ts';
+
+/** Makes the spans of runs. It does nothing unless the operator starts an SDK (deploy/otel). */
+const tracer = trace.getTracer('fulfilment-sync');
 
 /** The parts that a run of this process needs. */
 export interface RunnerDeps extends RunDeps {
@@ -81,18 +85,28 @@ export function finishWork(
   });
 }
 
-/** Logs and counts how a run ends. */
+/** Makes a run within a trace of its own. Logs and counts how it ends. */
 async function follow(
   deps: RunnerDeps,
   jobKey: JobKey,
   run: () => Promise<RunReport>,
 ): Promise<RunReport> {
+  const attributes = { 'fulfilment.client': jobKey.client, 'fulfilment.job': jobKey.job };
+  const span = tracer.startSpan(`run ${jobKey.job}`, { root: true, attributes });
   const startedAtMs = performance.now();
-  const report = await run();
-  const durationMs = Math.round(performance.now() - startedAtMs);
-  logReport(deps, jobKey, report, durationMs);
-  deps.onRun?.(jobKey.client, jobKey.job, report, durationMs);
-  return report;
+  try {
+    return await context.with(trace.setSpan(ROOT_CONTEXT, span), async () => {
+      const report = await run();
+      const durationMs = Math.round(performance.now() - startedAtMs);
+      logReport(deps, jobKey, report, durationMs);
+      deps.onRun?.(jobKey.client, jobKey.job, report, durationMs);
+      span.setAttribute('fulfilment.status', report.status);
+      if ('error' in report) span.setStatus({ code: SpanStatusCode.ERROR });
+      return report;
+    });
+  } finally {
+    span.end();
+  }
 }
 
 function logStart({ log }: RunnerDeps, { lease, afterAbandoned, missed }: Run): void {

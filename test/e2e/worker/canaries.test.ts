@@ -261,7 +261,7 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   for (const event of ['push_done', 'push_dead', 'run_done', 'run_failed', 'admin_refused'])
     expect(worker.output).toContain(`"event":"${event}"`);
   expect(written.traces).toMatch(/\/v1\/traces/);
-  expect(written.traces).toContain('poll');
+  expect(written.traces).toContain('run pull-orders');
   expect(written.traces).toContain('v3/orders');
   expect(written.traces).not.toMatch(/page%5B|page\[|filter/);
 

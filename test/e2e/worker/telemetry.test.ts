@@ -66,7 +66,7 @@ test('deploy/otel sends spans of jobs, pushes and requests, and log lines have t
   expect(new Set(readEvents('push_done').map(({ trace_id }) => trace_id)).size).toBe(3);
   const [run] = readEvents('run_done');
   expect(find(run?.span_id)).toMatchObject({
-    name: expect.stringMatching(/^process /),
+    name: `run ${run?.job}`,
     traceId: run?.trace_id,
   });
   expect(readEvents('worker_started')[0]).not.toHaveProperty('trace_id');

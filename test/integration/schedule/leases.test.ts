@@ -8,7 +8,13 @@ import { requestRun, reviveAbandoned } from '../../../src/schedule/sql/due-jobs.
 import { endRun } from '../../../src/schedule/sql/end-run.ts';
 import { type Lease, LeaseKeeper, underLease } from '../../../src/schedule/sql/leases.ts';
 import { type Cursor, type Run, recordProgress } from '../../../src/schedule/sql/ledger.ts';
-import { type RunRequest, readDueRuns, startRun } from '../../../src/schedule/sql/start-runs.ts';
+import {
+  beginRuns,
+  judgeStart,
+  type RunRequest,
+  readDueRuns,
+  startRun,
+} from '../../../src/schedule/sql/start-runs.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -189,6 +195,19 @@ describe('runs', () => {
     });
     expect(await findDue()).toEqual([]);
     expect((await start('manual')).lease.key).toBeGreaterThan(run.lease.key);
+  });
+
+  test('a start that was decided before another run began and ended does not begin', async () => {
+    await endDone(await start());
+    await database.query('update sync.jobs set next_at = now()');
+    const [row] = await findDue();
+    if (row === undefined) throw new Error('nothing is due');
+    const decision = judgeStart(request, row);
+    if (decision.kind !== 'start') throw new Error(decision.because);
+    const late = { request, row, decision, afterAbandoned: false };
+    await endDone(await start());
+    expect(await beginRuns(database.db, [late])).toEqual([]);
+    expect(await database.query('select 1 from sync.leases where holder is not null')).toEqual([]);
   });
 
   test('an uneventful run leaves no row in the ledger; a run that wrote or failed does', async () => {

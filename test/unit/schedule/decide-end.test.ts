@@ -68,6 +68,10 @@ test.each([
   });
 });
 
+test('a run that failed is entered in the ledger, also if it has changed nothing', () => {
+  expect(end(failed).isEventful).toBe(true);
+});
+
 test.each([
   [{ lastPushAt: now }, later(40_000)],
   [{ lastChangeAt: now, lastPushAt: later(-86_400_000) }, later(40_000)],
