@@ -21,9 +21,11 @@ export class TooManyExtrasError extends CodedError {
   constructor(stream: string, doubts: readonly string[]) {
     super(
       'too_many_extras',
-      `${stream}: the service's list lacks ${doubts.join(' and ')}; none of these was marked as unlisted. ` +
-        'Check that this is the right account (WAREHOUSE_BASE_URL, WAREHOUSE_USERNAME) and that it lists everything. ' +
-        `If the service has deleted the rows, run: fulfilment-sync reconcile ${stream} --accept-missing`,
+      `${stream}: the service's list lacks ${doubts.join(' and ')}; ` +
+        'none of these was marked as unlisted. Check that this is the right account ' +
+        '(WAREHOUSE_BASE_URL, WAREHOUSE_USERNAME) and that it lists everything. ' +
+        'If the service has deleted the rows, run: ' +
+        `fulfilment-sync reconcile ${stream} --accept-missing`,
     );
   }
 }
@@ -170,7 +172,8 @@ async function sampleUnseen(context: RescanContext, unseen: readonly number[]): 
 
   warn(
     context,
-    `${context.stream.name}: ${unseen.length} or more rows are not listed, but the service returns them by id`,
+    `${context.stream.name}: ${unseen.length} or more rows are not listed, ` +
+      'but the service returns them by id',
   );
   return true;
 }
@@ -204,7 +207,8 @@ async function unlistAfterTwoWalks(
     if (unseen.length > 0)
       warn(
         context,
-        `${stream.name}: interrupted, so no row was marked as unlisted; the next reconciliation checks again`,
+        `${stream.name}: interrupted, so no row was marked as unlisted; ` +
+          'the next reconciliation checks again',
       );
     return;
   }

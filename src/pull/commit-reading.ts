@@ -148,14 +148,8 @@ async function commitPage<Result>(
     const result = (await write?.(transaction, { ...page, written })) ?? null;
 
     const others = transaction.changes;
-    const totals = sumTotals(
-      context,
-      reading,
-      { ...page, written },
-      {
-        ...{ quarantined, others: others.length },
-      },
-    );
+    const totals = sumTotals(context, reading, written, { quarantined, others: others.length });
+    totals.warnings = [...new Set([...totals.warnings, ...page.warnings])];
     await recordProgress(transaction, totals);
 
     const changes = [...written.changes, ...others];
@@ -175,19 +169,15 @@ async function commitPage<Result>(
 function sumTotals(
   context: PullContext,
   reading: Reading,
-  { written, warnings }: CommittedPage,
+  { created, updated, removed, unchanged, stale }: UpsertResult,
   { quarantined, others }: { readonly quarantined: number; readonly others: number },
 ): Totals {
-  const { created, updated, removed, unchanged, stale } = written;
-  const totals = addCounts(context, {
+  return addCounts(context, {
     ...{ pages: countPages(reading), fetched: reading.resources, created, removed, quarantined },
     updated: updated + others,
     unchanged: unchanged.length,
     stale: stale.length,
   });
-  totals.warnings = [...new Set([...totals.warnings, ...warnings])];
-
-  return totals;
 }
 
 /**

@@ -217,12 +217,14 @@ export function warnOfWalk(
   if (steppedBack)
     warn(
       context,
-      `${pass}: rows had left the list, or the service refused the cursor; it stepped back and read again`,
+      `${pass}: rows had left the list, or the service refused the cursor; ` +
+        'it stepped back and read again',
     );
   if (full)
     warn(
       context,
-      `${pass}: the only page is full and has no next link; if the list has more rows, they cannot be read`,
+      `${pass}: the only page is full and has no next link; ` +
+        'if the list has more rows, they cannot be read',
     );
 }
 

@@ -72,8 +72,8 @@ class Prefetch<P extends WalkablePage> implements AsyncDisposable {
   }
 
   /**
-   * Returns the next page, with those behind it that have arrived and may be joined with it; null at
-   * the end of the walk. Waits for a page if none has arrived.
+   * Returns the next page, with those behind it that have arrived and may be joined with it; null
+   * at the end of the walk. Waits for a page if none has arrived.
    * @throws the error of the walk, after all its pages
    */
   async takeGroup(mayJoin: (page: P) => boolean): Promise<PageGroup<P> | null> {

@@ -1,4 +1,6 @@
-/** The walk of a rescan: reads its windows, heals what differs, and stores its place with each page. */
+/**
+ * The walk of a rescan: reads its windows, heals what differs, and stores its place with each page.
+ */
 
 import { dayMs } from '../core/time.ts';
 import { serviceNow } from '../schedule/run.ts';
@@ -73,7 +75,7 @@ export async function walkWindows(
 }
 
 /**
- * Commits a page of a window, and checks its resources by id where the list does not suffice. If the
+ * Commits a page of a window, and checks its resources by id if the list does not suffice. If the
  * last page has resources to read by id, its window ends after those reads: an interruption repeats
  * it.
  */

@@ -1,6 +1,6 @@
 /**
- * Walks lists of the service page by page. A walk either reaches the end of its list or fails, so it
- * never skips rows silently.
+ * Walks lists of the service page by page. A walk either reaches the end of its list or fails, so
+ * it never skips rows silently.
  */
 
 import { createHash } from 'node:crypto';

@@ -65,7 +65,8 @@ export async function findUnlistedOpenRows(
         then s.changed_at end,
           'infinity') > now() - make_interval(days => ${rarelyAfterDays})
         -- A row that was never asked for is asked for once.
-        or coalesce(w.next_at, '-infinity') <= sync.clock() - make_interval(days => ${extraPauseDays}))
+        or coalesce(w.next_at, '-infinity')
+          <= sync.clock() - make_interval(days => ${extraPauseDays}))
       and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = s.id)
     order by w.next_at nulls first, s.id`.execute(db);
   return rows;
@@ -104,7 +105,8 @@ export async function sortUnlistedOpenRows(
   { listed, serviceNow }: { readonly listed: readonly number[]; readonly serviceNow: Date },
 ): Promise<UnlistedOpenRows> {
   const { rows } = await sql<{ id: number; gone: boolean; young: boolean }>`
-    select t.id, t.unlisted_since is not null as gone, ${isYoungEnough(kind.age, serviceNow)} as young
+    select t.id, t.unlisted_since is not null as gone,
+      ${isYoungEnough(kind.age, serviceNow)} as young
     from ${toTableRef(kind)} t
     where t.client = ${anyClient(client)} and t.status is distinct from ${sql.lit(kind.closed)}
       and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = t.id)

@@ -60,7 +60,8 @@ export async function requestQuarantinedParcelReads(
 
 /**
  * Requests look-ups of the SHIPPED shipments that wait for none and had none, if they were shipped
- * in the last 90 days. Looks at the next 2,000 shipments of the client after `after`, in ascending order of id.
+ * in the last 90 days. Looks at the next 2,000 shipments of the client after `after`, in ascending
+ * order of id.
  * @param now the service's time
  * @returns the number of requested look-ups, and the last id that it looked at; null at the end
  */

@@ -104,8 +104,9 @@ function markUnlinked(decoded: DecodedResource, onTop: IncludedIndex): DecodedRe
 const maxAskedPerPage = 50;
 
 /**
- * Checks lines that no relationship lists, during a reconciliation. If a parent came with all its lines, a stored line that
- * did not come with it is read by id, and marked as unlisted if the service does not know it.
+ * Checks lines that no relationship lists, during a reconciliation. If a parent came with all its
+ * lines, a stored line that did not come with it is read by id, and marked as unlisted if the
+ * service does not know it.
  */
 async function checkLines(
   context: RescanContext,
@@ -128,7 +129,8 @@ async function checkLines(
   if (unseen.length > maxAsked)
     warn(
       context,
-      `${stream.name}: more than ${maxAsked} lines did not come with their parents; ${maxAsked} were checked`,
+      `${stream.name}: more than ${maxAsked} lines did not come with their parents; ` +
+        `${maxAsked} were checked`,
     );
   if (unseen.length === 0) return;
 

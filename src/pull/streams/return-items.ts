@@ -15,7 +15,9 @@ import { requestReads } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream } from '../stream.ts';
 import { authorizations, rereadArrivedAuthorizations } from './authorizations.ts';
 
-/** A cursor by id would not do: a return item may be processed long after others with larger ids. */
+/**
+ * A cursor by id would not do: a return item may be processed long after others with larger ids.
+ */
 const processedOn: DateWindow = {
   pass: 'processed',
   attribute: 'processedOn',
