@@ -85,16 +85,18 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { config, log } = options;
   await using opened = new AsyncDisposableStack();
   const { deps, backend } = await openConnections(opened, options);
-  const { queues, schedules, runs, workers, stopping, outdated } = await openQueues(
+  const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
+  const { queues, schedules, runs, workers, stopping } = await openQueues(
     opened,
     deps,
     backend,
+    onOutdated,
   );
   // Before any run: it notices a restored database, whose gates must wait.
   await noteDatabase(deps.db, deps.worker, []);
   await schedules.prepare();
   // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
-  const pushing = closeLater(opened, startPushing(deps, options));
+  const pushing = closeLater(opened, startPushing(deps, options, onOutdated));
   runInBackground(logKindDifferences(deps), log);
   for (const running of workers) runInBackground(running.run(), log);
   const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
@@ -200,9 +202,13 @@ async function openConnections(
 }
 
 /** Creates the queues and their workers, and waits until they are ready. No worker runs yet. */
-async function openQueues(opened: AsyncDisposableStack, deps: RunnerDeps, backend: QueueBackend) {
+async function openQueues(
+  opened: AsyncDisposableStack,
+  deps: RunnerDeps,
+  backend: QueueBackend,
+  onOutdated: (error: SchemaError) => void,
+) {
   const stopping = new AbortController();
-  const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
   const names = ['poll', 'bulk'] as const;
   const queues = new Map(names.map((name) => [name, closeLater(opened, backend.queue(name))]));
   const schedules = new Schedules(deps, queues);
@@ -215,7 +221,7 @@ async function openQueues(opened: AsyncDisposableStack, deps: RunnerDeps, backen
   for (const part of parts)
     part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
   await Promise.all(parts.map((part) => part.waitUntilReady()));
-  return { queues, schedules, runs, workers, stopping, outdated };
+  return { queues, schedules, runs, workers, stopping };
 }
 
 /** Finds again and again what must run and does not: the queue may have lost it, or be away. */
@@ -420,11 +426,16 @@ const pushStopTimeoutMs = 15_000;
  * sweep, finds the rows. `close` claims nothing more, and resolves when what is under way is
  * settled. It may be called again.
  */
-function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: DaemonOptions): Part {
+function startPushing(
+  deps: RunnerDeps,
+  { databaseUrl, metrics }: DaemonOptions,
+  onOutdated: (error: SchemaError) => void,
+): Part {
   if (deps.config.pushSweepMs === null) return { close: async () => undefined };
   const { pusher, close } = openPusher({
     ...deps,
     databaseUrl,
+    onOutdated,
     onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
   });
   const listener = openListener(

@@ -7,6 +7,7 @@ import { toIdentity } from '../../../config/files.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { connectForWriting, type OpenDatabase } from '../../db/connect.ts';
+import type { SchemaError } from '../../db/migration-files.ts';
 import type { PushEvents } from '../../push/client-pusher.ts';
 import { makeKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { Pusher } from '../../push/pusher.ts';
@@ -31,6 +32,8 @@ export interface PushSetup {
   readonly log: Logger;
   /** Called with every outcome, in addition to the log. */
   readonly onSettled?: PushEvents['onSettled'];
+  /** Called when the database was migrated beyond this code. */
+  readonly onOutdated?: (error: SchemaError) => void;
 }
 
 /**
@@ -75,7 +78,10 @@ export function openPusher(
     worker,
     kinds: made,
     sent,
-    events: createPushLog(log, options.onSettled),
+    events: {
+      ...createPushLog(log, options.onSettled),
+      onOutdated: (error) => options.onOutdated?.(error),
+    },
     clients: createClientDeps(shared, options),
     slots: config.PUSH_CONCURRENCY,
   });
