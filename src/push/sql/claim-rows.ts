@@ -444,20 +444,24 @@ export async function readDueWork(
   clients: readonly ClientAccount[],
   kinds: DueKinds,
 ): Promise<DueWork[]> {
-  const { rows } = await sql<DueWork>`
+  const { rows } = await sql<DueWork & { readonly identity: string }>`
     with recursive
     ${selectClientsWithRows('waiting', 'pending', 'o.client, o.kind, o.next_attempt_at, o.id')},
     ${selectClientsWithRows('unsettled', 'unknown', 'o.client, o.next_attempt_at, o.id')},
     concerned as (
-      select client from waiting
+      select client
+      from waiting
       union
-      select client from unsettled
+      select client
+      from unsettled
       union
-      select client from sync.push_holds
+      select client
+      from sync.push_holds
       union
-      select client from sync.awake_clients
+      select client
+      from sync.awake_clients
     )
-    select c.client, (
+    select c.client, c.identity, (
         select min(d.in_ms)
         from unnest(${kinds.names}::text[]) as k (kind)
         cross join lateral (
@@ -490,19 +494,20 @@ export async function readDueWork(
         where h.client = c.client
       ), '[]') as health
     from concerned
-    join unnest(${clients.map(({ client }) => client)}::text[],
-      ${clients.map(({ identity }) => identity)}::text[]) as c (client, identity) using (client)
-    where ${mayPush(sql`c.client`, await readNewestMigration())}
-      and exists (select from sync.clients k where k.client = c.client
-        and k.identity = c.identity)`.execute(db);
+    join sync.clients c using (client)
+    where ${mayPush(sql`c.client`, await readNewestMigration())}`.execute(db);
   const toNonNegative = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
 
+  // The list of all clients of a worker would cost more than the search itself.
+  const own = new Map(clients.map(({ client, identity }) => [client, identity]));
+
   return rows
+    .filter(({ client, identity }) => own.get(client) === identity)
     .filter(
       ({ pendingInMs, unknownInMs, awakeInMs, health }) =>
         pendingInMs !== null || unknownInMs !== null || awakeInMs !== null || health.length > 0,
     )
-    .map((row) => ({
+    .map(({ identity: _identity, ...row }) => ({
       ...row,
       pendingInMs: toNonNegative(row.pendingInMs),
       unknownInMs: toNonNegative(row.unknownInMs),
