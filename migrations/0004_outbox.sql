@@ -185,15 +185,33 @@ comment on table sync.api_keys is 'Idempotency keys of requests that inserted ou
 comment on column sync.api_keys.body_hash is 'SHA-256 of the body, as hexadecimal digits';
 comment on column sync.api_keys.ids is 'Rows of fulfilment.outbox, in the order of the body';
 
+-- A commit that notifies waits for all others that do, in the whole server. So busy workers look by themselves and say until when;
+-- inserts for their clients notify nobody. All workers look when such a time is over, and a second later (src/push/waking.ts).
+create table sync.awake_clients (
+  client text primary key,
+  awake_until timestamptz not null
+) with (fillfactor = 50);
+comment on table sync.awake_clients is 'Clients for which busy workers look for due rows by themselves, without being notified';
+comment on column sync.awake_clients.client is 'Client key';
+comment on column sync.awake_clients.awake_until is 'A worker looks at this time or later';
+
 create function sync.notify_outbox() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
+  if pg_notification_queue_usage() < 0.5 and not exists (
+    select from sync.awake_clients a
+    -- A time that is far ahead was written before the clock was set back.
+    where a.client = new.client and a.awake_until between clock_timestamp() and clock_timestamp() + interval '5 seconds'
+  ) then
+    perform pg_notify('fulfilment_outbox', '');
+  end if;
   return null;
 end
 $$;
-create trigger outbox_notify after insert on fulfilment.outbox
-  for each statement execute function sync.notify_outbox();
+revoke execute on function sync.notify_outbox from public;
+-- Deferred, so that it decides when the transaction commits: a worker may have fallen asleep since the insert.
+create constraint trigger outbox_notify after insert on fulfilment.outbox
+  deferrable initially deferred for each row execute function sync.notify_outbox();
 
 -- Rows of the outbox that become done, dead, unknown or cancelled are entries of the feed, also if an operator or the ERP
 -- changed them. A trigger only notes the change: an entry needs the lock of the feed until the commit, and an ERP may keep its

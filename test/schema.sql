@@ -474,6 +474,10 @@ create table sync.audit (
   client text, -- Client key; null if the action is not about one client
   detail text not null,
 ); -- What operators did, and what workers repaired by themselves
+create table sync.awake_clients (
+  client text not null, -- Client key
+  awake_until timestamp with time zone not null, -- A worker looks at this time or later
+) with (fillfactor=50); -- Clients for which busy workers look for due rows by themselves, without being notified
 create table sync.carrier_links (
   client text not null,
   shipping_method text not null,
@@ -887,6 +891,7 @@ alter table fulfilment.outbox add constraint outbox_done CHECK (((status <> 'don
 alter table fulfilment.outbox add constraint outbox_finished CHECK (((status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])) = (finished_at IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_not_before CHECK (((not_before >= (created_at - '100 years'::interval)) AND (not_before <= (created_at + '100 years'::interval))));
 alter table fulfilment.outbox add constraint outbox_not_due CHECK (((status = ANY (ARRAY['pending'::text, 'unknown'::text])) OR (next_attempt_at IS NULL)));
+alter table fulfilment.outbox add constraint outbox_notify TRIGGER DEFERRABLE INITIALLY DEFERRED;
 alter table fulfilment.outbox add constraint outbox_pending CHECK (((status <> 'pending'::text) OR (next_attempt_at IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_pkey PRIMARY KEY (id);
 alter table fulfilment.outbox add constraint outbox_refused_as_check CHECK ((refused_as = ANY (ARRAY['taken'::text, 'perhaps taken'::text])));
@@ -920,6 +925,7 @@ alter table sync.alerts add constraint alerts_scope_code_subject_detail_key UNIQ
 alter table sync.alerts add constraint alerts_severity_check CHECK ((severity = ANY (ARRAY['bad'::text, 'warn'::text])));
 alter table sync.api_keys add constraint api_keys_pkey PRIMARY KEY (client, token, key);
 alter table sync.audit add constraint audit_pkey PRIMARY KEY (id);
+alter table sync.awake_clients add constraint awake_clients_pkey PRIMARY KEY (client);
 alter table sync.carrier_links add constraint carrier_links_pkey PRIMARY KEY (client, shipping_method);
 alter table sync.clients add constraint clients_check CHECK (((queue_away_since IS NULL) = (queue_error IS NULL)));
 alter table sync.clients add constraint clients_check1 CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
@@ -2444,10 +2450,17 @@ $function$
 CREATE OR REPLACE FUNCTION sync.notify_outbox()
  RETURNS trigger
  LANGUAGE plpgsql
+ SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
+  if pg_notification_queue_usage() < 0.5 and not exists (
+    select from sync.awake_clients a
+    -- A time that is far ahead was written before the clock was set back.
+    where a.client = new.client and a.awake_until between clock_timestamp() and clock_timestamp() + interval '5 seconds'
+  ) then
+    perform pg_notify('fulfilment_outbox', '');
+  end if;
   return null;
 end
 $function$
@@ -2690,7 +2703,7 @@ CREATE TRIGGER order_items_first AFTER INSERT ON fulfilment.order_items REFERENC
 CREATE TRIGGER order_items_ordered BEFORE INSERT OR UPDATE OF quantity ON fulfilment.order_items FOR EACH ROW EXECUTE FUNCTION sync.keep_ordered_quantity();
 CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb))) EXECUTE FUNCTION sync.store_document();
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload, not_before ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
-CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
+CREATE CONSTRAINT TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.note_outcome();
 CREATE TRIGGER outbox_waiters AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.release_waiters();
 CREATE TRIGGER service_products_added AFTER INSERT ON fulfilment.service_products REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');

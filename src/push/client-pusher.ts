@@ -69,6 +69,11 @@ export class ClientPusher {
     });
   }
 
+  /** True if no further rows may be claimed now. What makes room claims the next ones. */
+  get isFull(): boolean {
+    return this.#buffer.room.rows === 0;
+  }
+
   /** Claims rows, because some may be due. */
   claimDue(): void {
     this.#rowsMayBeDue = true;

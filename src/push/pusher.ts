@@ -8,10 +8,12 @@ import { ClientPusher, type PushEvents } from './client-pusher.ts';
 import type { AnyKind } from './kind.ts';
 import type { PushDeps } from './send-row.ts';
 import { LaneReleaser } from './settler.ts';
+import { sayAwake } from './sql/awake-clients.ts';
 import { type DueWork, readDueWork } from './sql/claim-rows.ts';
 import type { PushDatabase } from './sql/push-database.ts';
 import { enterOutcomes } from './sql/settle-rows.ts';
 import { Upkeep, type UpkeepOptions } from './upkeep.ts';
+import { awakeMs, lastLookMs, Waking } from './waking.ts';
 
 /**
  * Maximum milliseconds between two looks for due rows if nothing wakes the pusher. Notifications
@@ -23,6 +25,9 @@ const busyLookMs = 1_000;
 /** Minimum milliseconds between the beginnings of two looks, however often the pusher is woken. */
 const minLookMs = 5;
 
+/** The same while no further rows may be claimed. */
+const fullLookMs = 20;
+
 /** What a pusher works with. The clients share `sent`. */
 export interface PusherOptions extends Pick<UpkeepOptions, 'db' | 'claimsDb' | 'worker' | 'sent'> {
   readonly clients: readonly PushDeps[];
@@ -30,7 +35,7 @@ export interface PusherOptions extends Pick<UpkeepOptions, 'db' | 'claimsDb' | '
   /** Number of rows that are sent at the same time, per client. */
   readonly slots: number;
   readonly events: Omit<PushEvents, 'onDue'> &
-    Pick<UpkeepOptions, 'onTakenOver' | 'onMarkedDead'> & {
+    Pick<UpkeepOptions, 'onTakenOver' | 'onMarkedDead' | 'onOutdated'> & {
       /** Called when rows may be sent from this database, and when they may not any more. */
       readonly onDatabase: (database: PushDatabase) => void;
     };
@@ -47,6 +52,7 @@ export class Pusher {
   readonly #hardStop = new AbortController();
   readonly #lanes: LaneReleaser;
   readonly #upkeep: Upkeep;
+  readonly #waking = new Waking();
   #isStopping = false;
   #loop: Promise<void> | undefined;
   /** When to look for due rows, by performance.now(). */
@@ -86,6 +92,7 @@ export class Pusher {
       onMarkedDead: events.onMarkedDead,
       onDatabase: (database) => this.#noteDatabase(database),
       onOutcomes: () => this.#enterOutcomes(),
+      onOutdated: events.onOutdated,
       onLookUpsDue: () => this.wake(),
       onTakenOver: (row) => {
         events.onTakenOver(row);
@@ -130,6 +137,7 @@ export class Pusher {
    */
   notice(payload: string): void {
     if (payload !== '') this.#hasOutcomes = true;
+    else this.#waking.notify();
     this.wake();
   }
 
@@ -206,13 +214,28 @@ export class Pusher {
   /** Looks at all clients, and begins what can begin. */
   async #look(): Promise<void> {
     const { db, clients } = this.#options;
-    const due = await readDueWork(db, clients, this.#kindNames);
-    await Promise.all(due.map((work) => this.#lookAt(work)));
+    const works = await readDueWork(db, clients, this.#kindNames);
+    await Promise.all(works.map((work) => this.#lookAt(work)));
+    await this.#stayAwake(works.filter(({ pendingInMs }) => pendingInMs === 0));
   }
 
-  async #lookAt({ client, pendingInMs, unknownInMs, health }: DueWork): Promise<void> {
+  /** Looks again soon while inserts come faster than looks, and says so. */
+  async #stayAwake(due: readonly DueWork[]): Promise<void> {
+    const nowMs = performance.now();
+    const clients = due.map(({ client }) => client);
+    const promised = this.#waking.look(clients, nowMs);
+    if (promised.length > 0) await sayAwake(this.#options.db, promised, awakeMs);
+    if (!this.#waking.isAwake(nowMs)) return;
+
+    const areFull = clients.every((client) => this.#pushers.get(client)?.isFull);
+    this.#lookWithin(clients.length > 0 && areFull ? fullLookMs : minLookMs);
+  }
+
+  async #lookAt({ client, pendingInMs, unknownInMs, awakeInMs, health }: DueWork): Promise<void> {
     const pusher = this.#pushers.get(client);
     if (pusher === undefined) return;
+    // Inserts notify nobody while another worker is awake.
+    if (awakeInMs !== null) this.#lookWithin(awakeInMs > 0 ? awakeInMs : lastLookMs + awakeInMs);
     const held = await pusher.see(health);
     const whole = held.find(({ kind }) => kind === '');
     for (const { untilInMs } of held) this.#lookWithin(untilInMs > 0 ? untilInMs : busyLookMs);

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import { SchemaError } from '../db/migration-files.ts';
 import type { Database } from '../db/pool.ts';
+import { assertCodeFits } from '../db/schema-fit.ts';
 import { type ClientAccount, markServed } from '../service/sql/clients.ts';
 import { forgetOldHealth } from '../service/sql/holds.ts';
 import { operatorChoices, type UnknownRule } from './push-outcome.ts';
@@ -52,6 +54,8 @@ export interface UpkeepOptions {
   readonly onDatabase: (database: PushDatabase) => void;
   readonly onTakenOver: (row: TakenOverRow) => void;
   readonly onMarkedDead: (rows: readonly UnsendableRow[]) => void;
+  /** Called when the database was migrated beyond this code: claims find nothing more. */
+  readonly onOutdated: (error: SchemaError) => void;
   /** Called when look-ups are due because the tables show what they look for. */
   readonly onLookUpsDue: () => void;
   /** Enters noted outcomes into the feed. */
@@ -140,6 +144,8 @@ export class Upkeep {
   /** Takes over the claims of lost workers, and marks rows dead that no worker can send. */
   async #tidyUp(): Promise<void> {
     const { db, worker, clients, rules, onTakenOver, onMarkedDead, onOutcomes } = this.#options;
+    if (await this.#isOutdated()) return;
+
     for (const row of await takeOverClaims(db, worker, rules, operatorChoices)) onTakenOver(row);
     await this.#markUnsendable(onMarkedDead);
     await onOutcomes();
@@ -150,6 +156,18 @@ export class Upkeep {
     await markServed(db, clients);
     await forgetOldHealth(db);
     this.#tidiedUpAtMs = performance.now();
+  }
+
+  /** Returns true if this code must not change rows any more. */
+  async #isOutdated(): Promise<boolean> {
+    try {
+      await assertCodeFits(this.#options.db);
+      return false;
+    } catch (error) {
+      if (!(error instanceof SchemaError)) throw error;
+      this.#options.onOutdated(error);
+      return true;
+    }
   }
 
   /**

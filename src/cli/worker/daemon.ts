@@ -90,14 +90,14 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   await using opened = new AsyncDisposableStack();
   const { deps, backend } = await openConnections(opened, options);
   const queue = await openQueue(opened, deps, backend);
-  const { schedules, runs, clock, stopping } = queue;
+  const { schedules, runs, clock, stopping, onOutdated } = queue;
 
   // Before any run: it notices a restored database, whose gates must wait.
   await noteDatabase(deps.db, deps.worker, []);
   await schedules.prepare();
 
   // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
-  const pushing = closeLater(opened, startPushing(deps, options));
+  const pushing = closeLater(opened, startPushing(deps, options, onOutdated));
   runInBackground(logKindDifferences(deps), log);
   runInBackground(clock.run(), log);
   const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
@@ -234,7 +234,7 @@ async function openQueue(opened: AsyncDisposableStack, deps: RunnerDeps, backend
     part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
   await Promise.all([queue.waitUntilReady(), clock.waitUntilReady()]);
 
-  return { queue, schedules, runs, clock, stopping, outdated };
+  return { queue, schedules, runs, clock, stopping, outdated, onOutdated };
 }
 
 /** Finds again and again what must run and does not: the queue may have lost it, or be away. */
@@ -436,12 +436,17 @@ const pushStopTimeoutMs = 15_000;
  * sweep, finds the rows. `close` claims nothing more, and resolves when what is under way is
  * settled. It may be called again.
  */
-function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: DaemonOptions): Part {
+function startPushing(
+  deps: RunnerDeps,
+  { databaseUrl, metrics }: DaemonOptions,
+  onOutdated: (error: SchemaError) => void,
+): Part {
   if (deps.config.pushSweepMs === null) return { close: async () => undefined };
 
   const { pusher, close } = openPusher({
     ...deps,
     databaseUrl,
+    onOutdated,
     onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
   });
   const listener = openListener(

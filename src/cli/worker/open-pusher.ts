@@ -7,6 +7,7 @@ import { toIdentity } from '../../../config/files.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { connectForWriting, type OpenDatabase } from '../../db/connect.ts';
+import type { SchemaError } from '../../db/migration-files.ts';
 import type { PushEvents } from '../../push/client-pusher.ts';
 import { nameKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { Pusher, type PusherOptions } from '../../push/pusher.ts';
@@ -29,6 +30,8 @@ export interface PushSetup {
   readonly log: Logger;
   /** Called with every outcome, in addition to the log. */
   readonly onSettled?: PushEvents['onSettled'];
+  /** Called when the database was migrated beyond this code. */
+  readonly onOutdated?: (error: SchemaError) => void;
 }
 
 /**
@@ -78,7 +81,10 @@ export function openPusher(
     worker,
     kinds: [...kinds.values()],
     sent,
-    events: createPushLog(log, options.onSettled),
+    events: {
+      ...createPushLog(log, options.onSettled),
+      onOutdated: (error) => options.onOutdated?.(error),
+    },
     clients: createClientDeps(shared, options),
     slots: config.PUSH_CONCURRENCY,
   });
@@ -106,7 +112,10 @@ function createClientDeps(
  * Creates the event handlers that log one line per outcome. A line has only the code of an error:
  * its text, which is in the row, may quote the service and so name the recipient of an order.
  */
-function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']): PusherOptions['events'] {
+function createPushLog(
+  log: Logger,
+  onOutcome?: PushEvents['onSettled'],
+): Omit<PusherOptions['events'], 'onOutdated'> {
   const warn = throttleWarnings(log);
   // The ERP may write any kind into a row, so an unknown kind is not logged.
   const known = new Set(outboxKinds.map(({ name }) => name));

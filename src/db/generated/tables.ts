@@ -2599,6 +2599,17 @@ export interface SyncAudit {
   id: Generated<number>;
 }
 
+export interface SyncAwakeClients {
+  /**
+   * A worker looks at this time or later
+   */
+  awake_until: Timestamp;
+  /**
+   * Client key
+   */
+  client: string;
+}
+
 export interface SyncCarrierLinks {
   client: string;
   shipping_method: string;
@@ -3465,6 +3476,7 @@ export interface DB {
   "sync.alerts": SyncAlerts;
   "sync.api_keys": SyncApiKeys;
   "sync.audit": SyncAudit;
+  "sync.awake_clients": SyncAwakeClients;
   "sync.carrier_links": SyncCarrierLinks;
   "sync.clients": SyncClients;
   "sync.confirmations": SyncConfirmations;

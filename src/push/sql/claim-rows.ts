@@ -5,8 +5,10 @@
 
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
+import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { ClientAccount } from '../../service/sql/clients.ts';
 import { type CurrentHealth, holds } from '../../service/sql/holds.ts';
+import { lastLookMs } from '../waking.ts';
 import { claimSpan } from './held-claims.ts';
 import { letsPass, unfinishedStatuses } from './lanes.ts';
 
@@ -110,6 +112,7 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
   const { client, identity, kinds, maxRows, maxBytes, takesLarge } = options;
   const claimedAtMs = performance.now();
   const searched = Math.max(minSearched, maxRows);
+  const newestMigration = await readNewestMigration();
   const lingerSpan = sql`make_interval(secs => ${kinds.lingerMs / 1_000})`;
   const lingers = (kind: RawBuilder<string>) =>
     sql`exists (select from sync.outbox_kinds k where k.kind = ${kind} and k.lingers)`;
@@ -128,7 +131,7 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
           select count(*) from fulfilment.outbox o where ${sendingNow}) end as room
       from sync.clients c
       left join sync.push_holds h on h.client = c.client and h.kind = ''
-      where c.client = ${client} and c.identity = ${identity} and ${mayPush(client)}
+      where c.client = ${client} and c.identity = ${identity} and ${mayPush(client, newestMigration)}
         and not coalesce(${holds}, false)
       for key share of c
     ),
@@ -360,10 +363,16 @@ const selectKnown = sql`
           and r.unlisted_since is null
       ) k`;
 
-/** SQL: true if rows may be sent from this database, and pushes of this client are not paused. */
-const mayPush = (client: unknown) =>
-  sql`((select sync.pushes_allowed()) and not exists (
+/**
+ * SQL: true if rows may be sent from this database by this version of the program, and pushes of
+ * this client are not paused.
+ */
+const mayPush = (client: unknown, newestMigration: string) =>
+  sql`((select sync.pushes_allowed())
+    and (select max(m.name) from sync.migrations m) <= ${newestMigration} and not exists (
     select from sync.pauses p where p.client in ('', ${client}) and p.job = 'push-outbox'))`;
+
+const readNewestMigration = async () => (await readKnownMigrations()).at(-1)?.name ?? '';
 
 /** Work that is due for a client. */
 export interface DueWork {
@@ -375,6 +384,11 @@ export interface DueWork {
   readonly pendingInMs: number | null;
   /** Milliseconds until the next look-up is due. Null: there is none. */
   readonly unknownInMs: number | null;
+  /**
+   * Milliseconds until no worker looks for rows of the client by itself any more, if one has said
+   * that it does. Negative: since then, at most `lastLookMs`.
+   */
+  readonly awakeInMs: number | null;
   /**
    * Health of the client and of its kinds, if they are on push hold, were on hold or had failures
    * recently.
@@ -391,6 +405,37 @@ export interface DueKinds {
 }
 
 /**
+ * SQL of a recursive query: the clients that have rows of a status. Each step is two searches of
+ * indexes, from one such client to the next known one that may have some: neither clients without
+ * rows, nor those that an ERP has invented, are read one by one.
+ * @param order the columns of the index of such rows, which begins with the client
+ */
+function selectClientsWithRows(name: string, status: string, order: string): RawBuilder<unknown> {
+  const self = sql.ref(name);
+  const first = (where: RawBuilder<unknown>) => sql`
+        select o.client
+        from fulfilment.outbox o
+        where o.status = ${sql.lit(status)} and ${where}
+        order by ${sql.raw(order)}
+        limit 1`;
+
+  return sql`${self} (client) as (
+      (${first(sql`true`)})
+      union all
+      select n.client
+      from ${self} w
+      cross join lateral (
+        select c.client
+        from sync.clients c
+        where c.client > w.client
+        order by c.client
+        limit 1
+      ) k
+      cross join lateral (${first(sql`o.client >= k.client`)}) n
+    )`;
+}
+
+/**
  * Reads the due work of each client. Clients without rows and without trouble are left out, and so
  * are clients for which nothing may be pushed.
  */
@@ -399,8 +444,24 @@ export async function readDueWork(
   clients: readonly ClientAccount[],
   kinds: DueKinds,
 ): Promise<DueWork[]> {
-  const { rows } = await sql<DueWork>`
-    select c.client, (
+  const { rows } = await sql<DueWork & { readonly identity: string }>`
+    with recursive
+    ${selectClientsWithRows('waiting', 'pending', 'o.client, o.kind, o.next_attempt_at, o.id')},
+    ${selectClientsWithRows('unsettled', 'unknown', 'o.client, o.next_attempt_at, o.id')},
+    concerned as (
+      select client
+      from waiting
+      union
+      select client
+      from unsettled
+      union
+      select client
+      from sync.push_holds
+      union
+      select client
+      from sync.awake_clients
+    )
+    select c.client, c.identity, (
         select min(d.in_ms)
         from unnest(${kinds.names}::text[]) as k (kind)
         cross join lateral (
@@ -410,9 +471,7 @@ export async function readDueWork(
           order by o.next_attempt_at
           limit 1
         ) d
-        -- Most clients have no rows: then one search is enough for all kinds.
-        where exists (select from fulfilment.outbox o where o.client = c.client
-          and o.status = 'pending')
+        where c.client in (select client from waiting)
           and not exists (
             select from sync.push_holds h where h.client = c.client and h.kind = k.kind
               and ${holds})
@@ -421,7 +480,12 @@ export async function readDueWork(
         from fulfilment.outbox o
         where o.client = c.client and o.status = 'unknown'
           and o.kind = any(${kinds.lookedUp}::text[])
-      ) as "unknownInMs",
+      ) as "unknownInMs", (
+        select (extract(epoch from a.awake_until - clock_timestamp()) * 1000)::float8
+        from sync.awake_clients a
+        where a.client = c.client
+          and a.awake_until > clock_timestamp() - make_interval(secs => ${lastLookMs / 1_000})
+      ) as "awakeInMs",
       coalesce((
         select json_agg(json_build_object('kind', h.kind, 'code', h.code, 'sendWindow',
           h.send_window,
@@ -429,18 +493,21 @@ export async function readDueWork(
         from sync.push_holds h
         where h.client = c.client
       ), '[]') as health
-    from unnest(${clients.map(({ client }) => client)}::text[],
-      ${clients.map(({ identity }) => identity)}::text[]) as c (client, identity)
-    where ${mayPush(sql`c.client`)}
-      and exists (select from sync.clients k where k.client = c.client
-        and k.identity = c.identity)`.execute(db);
+    from concerned
+    join sync.clients c using (client)
+    where ${mayPush(sql`c.client`, await readNewestMigration())}`.execute(db);
   const toNonNegative = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
+
+  // The list of all clients of a worker would cost more than the search itself.
+  const own = new Map(clients.map(({ client, identity }) => [client, identity]));
+
   return rows
+    .filter(({ client, identity }) => own.get(client) === identity)
     .filter(
-      ({ pendingInMs, unknownInMs, health }) =>
-        pendingInMs !== null || unknownInMs !== null || health.length > 0,
+      ({ pendingInMs, unknownInMs, awakeInMs, health }) =>
+        pendingInMs !== null || unknownInMs !== null || awakeInMs !== null || health.length > 0,
     )
-    .map((row) => ({
+    .map(({ identity: _identity, ...row }) => ({
       ...row,
       pendingInMs: toNonNegative(row.pendingInMs),
       unknownInMs: toNonNegative(row.unknownInMs),

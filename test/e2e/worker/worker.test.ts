@@ -187,6 +187,18 @@ const isFinished = async () =>
     )
   ).length === 1;
 
+test('a worker without runs stops by itself, too, once the database was migrated beyond its code', async () => {
+  const sandbox = await processes.sandbox();
+  const off = { SCHEDULE_PULL_SHIPMENTS: 'off', SCHEDULE_RECONCILE: 'off', SCHEDULE_PRUNE: 'off' };
+  const worker = processes.cli(['worker'], {
+    ...workerEnv(database.url, sandbox, { ...seldom, ...off }),
+  });
+  await worker.line('worker_started');
+  await database.query(`insert into sync.migrations (name, applied_by) values ('9999_later', 'x')`);
+  expect((await worker.ended).code).toBe(1);
+  expect(worker.output).toContain('9999_later, which this program does not know');
+});
+
 test('a worker whose file of operations migrate did not have names the kinds that differ', async () => {
   const sandbox = await processes.sandbox();
   const worker = processes.cli(['worker'], {

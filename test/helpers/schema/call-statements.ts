@@ -69,6 +69,7 @@ import { toAgeColumns } from '../../../src/pull/stream.ts';
 import { inbounds } from '../../../src/pull/streams/inbounds.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
+import { sayAwake } from '../../../src/push/sql/awake-clients.ts';
 import {
   markUnsendableRowsDead,
   renewClaims,
@@ -178,6 +179,7 @@ async function readReports(db: Database): Promise<void> {
   await readClients(db);
   await turns.readTurns(db, 'track-trace');
   await readPauses(db);
+  await sayAwake(db, [client], 1_000);
   await readAudit(db, 5);
   await takeRequests(db, { identity: 'x', perSecond: 1 }, 1);
   await readServiceLists(db, client);

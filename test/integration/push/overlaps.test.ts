@@ -3,7 +3,7 @@ import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import type { DB } from '../../../src/db/generated/tables.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { claimRows } from '../../../src/push/sql/claim-rows.ts';
+import { claimRows, readDueWork } from '../../../src/push/sql/claim-rows.ts';
 import { readOutbox } from '../../../src/push/sql/read-outbox.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -218,6 +218,24 @@ const claim = async (maxRows: number, db: Kysely<DB> = database.db) =>
     maxBytes: 8 * 1024 * 1024,
     takesLarge: true,
   });
+
+test('a claim and a look find nothing once the database was migrated beyond their code', async () => {
+  await outbox.push();
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  const look = async () => {
+    const account = { client: 'default', identity: await readIdentity() };
+    const names = outboxKinds.map(({ name }) => name);
+    return readDueWork(database.db, [account], { names, lookedUp: [] });
+  };
+  expect(await look()).toMatchObject([{ client: 'default', pendingInMs: 0 }]);
+
+  await database.query("insert into sync.migrations (name, applied_by) values ('9999_later', 'x')");
+  expect(await look()).toEqual([]);
+  expect((await claim(8)).rows).toEqual([]);
+
+  await database.query("delete from sync.migrations where name = '9999_later'");
+  expect((await claim(8)).rows).toHaveLength(1);
+});
 
 test('a claim reads no row of a kind that is held, no matter how many there are', async () => {
   await outbox.push();

@@ -26,6 +26,7 @@ test('claims are renewed even while the other upkeep waits for a lock', async ()
     onDatabase: () => undefined,
     onTakenOver: () => undefined,
     onMarkedDead: () => undefined,
+    onOutdated: () => undefined,
     onLookUpsDue: () => undefined,
     onOutcomes: async () => undefined,
     onError: () => undefined,

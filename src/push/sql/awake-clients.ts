@@ -1,0 +1,22 @@
+import { type Kysely, sql } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+
+/**
+ * Says that this worker looks for due rows of these clients by itself, so that inserts need not
+ * notify it.
+ * @param forMs milliseconds after which it may not look any more
+ */
+export async function sayAwake(
+  db: Kysely<DB>,
+  clients: readonly string[],
+  forMs: number,
+): Promise<void> {
+  await sql`
+    insert into sync.awake_clients as a (client, awake_until)
+    select c.client, clock_timestamp() + make_interval(secs => ${forMs / 1_000})
+    from unnest(${clients}::text[]) as c (client)
+    order by c.client
+    on conflict (client) do update set awake_until = excluded.awake_until
+    where a.awake_until < excluded.awake_until or a.awake_until > clock_timestamp()
+      + interval '5 seconds'`.execute(db);
+}

@@ -1,0 +1,68 @@
+/**
+ * Milliseconds for which a busy pusher promises to look by itself. A row that nobody was notified
+ * of is found within this time, even if that pusher is killed: all workers look when it is over.
+ */
+export const awakeMs = 1_500;
+/** The promise is renewed after this time, while rows keep coming. */
+const renewMs = 500;
+/**
+ * All workers look once more this long after nobody is awake any more: an insert that was committed
+ * until then may have been decided before, when somebody still was.
+ */
+export const lastLookMs = 1_000;
+/** Notifications between two looks from which a pusher looks by itself. */
+const crowd = 3;
+/** A pusher falls asleep if fewer than one of so many looks find due rows. */
+const maxLooksPerFind = 4;
+
+/**
+ * Decides when a pusher looks for due rows by itself: while inserts come faster than it looks.
+ * Notifications make the commits of the ERP wait for each other, so only pushers that have little
+ * to do need them.
+ */
+export class Waking {
+  /** Notifications since the last look. */
+  #notified = 0;
+  /** Looks since the last promise, and those that found due rows. */
+  #looks = 0;
+  #finds = 0;
+  #awakeUntilMs = Number.NEGATIVE_INFINITY;
+  /** When each client was last promised to. */
+  readonly #promisedAtMs = new Map<string, number>();
+
+  /** Counts a notification. */
+  notify(): void {
+    this.#notified++;
+  }
+
+  /** Returns true if the pusher has to look by itself. */
+  isAwake(nowMs: number): boolean {
+    return nowMs < this.#awakeUntilMs;
+  }
+
+  /**
+   * Notes a look.
+   * @param due the clients that had due rows
+   * @returns the clients to which it must be said now that the pusher is awake for `awakeMs`
+   */
+  look(due: readonly string[], nowMs: number): readonly string[] {
+    const isCrowded = this.#notified >= crowd;
+    this.#notified = 0;
+    this.#looks++;
+    if (due.length > 0) this.#finds++;
+
+    const findsEnough = this.#finds * maxLooksPerFind >= this.#looks;
+    if (!isCrowded && !(this.isAwake(nowMs) && findsEnough)) return [];
+
+    const isOver = (client: string) =>
+      nowMs - (this.#promisedAtMs.get(client) ?? Number.NEGATIVE_INFINITY) >= renewMs;
+    const promised = due.filter(isOver);
+    if (promised.length === 0) return [];
+
+    for (const client of promised) this.#promisedAtMs.set(client, nowMs);
+    this.#awakeUntilMs = nowMs + awakeMs;
+    this.#looks = 0;
+    this.#finds = 0;
+    return promised;
+  }
+}

@@ -1,0 +1,190 @@
+import { sql } from 'kysely';
+import pg from 'pg';
+import { afterEach, describe, expect, test } from 'vitest';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { openListener } from '../../../src/db/connect.ts';
+import { sayAwake } from '../../../src/push/sql/awake-clients.ts';
+import { awakeMs, lastLookMs } from '../../../src/push/waking.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { insertOrders, orderPayload } from '../../helpers/order-payload.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(() => Promise.all(closers.splice(0).map((close) => close())));
+
+/** Listens as a worker does, and returns the notifications that come. */
+async function listen(): Promise<{ readonly count: () => Promise<number> }> {
+  const client = new pg.Client(database.url);
+  await client.connect();
+  closers.push(() => client.end());
+  let count = 0;
+  let marks = 0;
+  client.on('notification', ({ channel }) => {
+    if (channel === 'mark') marks++;
+    else count++;
+  });
+  await client.query('listen fulfilment_outbox; listen mark');
+
+  const readCount = async () => {
+    const before = marks;
+    // Notifications come in the order of their commits.
+    await database.query("select pg_notify('mark', '')");
+    await waitFor('the mark', () => marks > before);
+    return count;
+  };
+  return { count: readCount };
+}
+
+const insertRow = (client = 'default') => outbox.insert('order.cancel', 'SO-1', {}, client);
+const setAwake = (span: string) =>
+  database.query(
+    `insert into sync.awake_clients (client, awake_until) values ('default', clock_timestamp() + $1::interval)
+     on conflict (client) do update set awake_until = excluded.awake_until`,
+    [span],
+  );
+
+describe('an insert', () => {
+  test('notifies, unless a worker has said that it looks by itself for this client', async () => {
+    const heard = await listen();
+    await insertRow();
+    expect(await heard.count()).toBe(1);
+
+    await setAwake('4 seconds');
+    await insertRow();
+    expect(await heard.count()).toBe(1);
+    await insertRow('other');
+    expect(await heard.count()).toBe(2);
+
+    await setAwake('-1 millisecond');
+    await insertRow();
+    expect(await heard.count()).toBe(3);
+  });
+
+  test('notifies if the clock was set back since a worker was awake', async () => {
+    const heard = await listen();
+    await setAwake('1 hour');
+    await insertRow();
+    expect(await heard.count()).toBe(1);
+    // The next promise counts again.
+    await sayAwake(database.db, ['default'], 4_000);
+    await insertRow();
+    expect(await heard.count()).toBe(1);
+  });
+
+  test('decides at its commit', async () => {
+    const heard = await listen();
+    await setAwake('4 seconds');
+    await database.db.transaction().execute(async (erp) => {
+      await sql`insert into fulfilment.outbox (kind, reference) values ('order.cancel', 'SO-1')`.execute(
+        erp,
+      );
+      await setAwake('-1 millisecond');
+    });
+    expect(await heard.count()).toBe(1);
+  });
+});
+
+/** Starts a pusher that hears notifications, as a worker does. */
+async function startWorker() {
+  const worker = await outbox.start();
+  const listener = openListener(
+    database.url,
+    'fulfilment_outbox',
+    (payload) => worker.pusher.notice(payload),
+    silentLogger,
+  );
+  const stop = async () => {
+    await listener.close();
+    await worker.stop(1_000);
+  };
+  closers.push(stop);
+}
+
+const countDone = () => database.count("fulfilment.outbox where status = 'done'");
+const readAwake = async () => {
+  const [row] = await database.query<{ ms: number }>(
+    `select (extract(epoch from awake_until - clock_timestamp()) * 1000)::float8 as ms
+     from sync.awake_clients`,
+  );
+  return row?.ms ?? Number.NEGATIVE_INFINITY;
+};
+
+describe('a worker', () => {
+  test('looks by itself while many rows come, and hears the ERP again when it has fallen asleep', async () => {
+    await startWorker();
+    let inserted = 0;
+    const sessions = Array.from({ length: 8 }, () => database.open(1));
+    await waitFor('the worker to be awake', async () => {
+      const first = inserted;
+      inserted += 8 * 20;
+      await Promise.all(
+        sessions.map(async (db, session) => {
+          for (let n = 0; n < 20; n++) {
+            const number = `SO-${first + session * 20 + n}`;
+            await sql`
+              insert into fulfilment.outbox (kind, reference, payload)
+              values ('order.create', ${number}, ${JSON.stringify(orderPayload(number))}::jsonb)`.execute(
+              db,
+            );
+          }
+        }),
+      );
+      return (await readAwake()) > 0;
+    });
+    expect(await readAwake()).toBeLessThanOrEqual(awakeMs);
+
+    // An ERP transaction stays open across the moment at which the worker falls asleep.
+    await database.db.transaction().execute(async (erp) => {
+      const payload = JSON.stringify(orderPayload('LATE'));
+      await sql`
+        insert into fulfilment.outbox (kind, reference, payload)
+        values ('order.create', 'LATE', ${payload}::jsonb)`.execute(erp);
+      await waitFor('all other rows', async () => (await countDone()) === inserted);
+      await waitFor(
+        'the worker to have looked for the last time',
+        async () => (await readAwake()) < -2 * lastLookMs,
+      );
+    });
+    await waitFor('the late row', async () => (await countDone()) === inserted + 1, 10_000);
+  });
+
+  test('finds a row that nobody was notified of, because the worker that was awake is lost', async () => {
+    await startWorker();
+    await insertOrders(database, 1, 1);
+    await waitFor('the first row', async () => (await countDone()) === 1);
+
+    // The lost worker was awake, and this one heard of that by its notifications.
+    await sayAwake(database.db, ['default'], awakeMs);
+    await database.query("select pg_notify('fulfilment_outbox', '')");
+    const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    await waitFor('the row', async () => (await outbox.row(id)).status === 'done', 10_000);
+  });
+
+  test('finds a row whose transaction decided that it is awake, and was committed soon after', async () => {
+    await startWorker();
+    await waitFor('a commit in time', async () => {
+      const before = await countDone();
+      await sayAwake(database.db, ['default'], 300);
+      await database.query("select pg_notify('fulfilment_outbox', '')");
+      await database.db.transaction().execute(async (erp) => {
+        const payload = JSON.stringify(orderPayload('SO-1'));
+        await sql`
+          insert into fulfilment.outbox (kind, reference, payload)
+          values ('order.create', 'SO-1', ${payload}::jsonb)`.execute(erp);
+        await sql`set constraints all immediate`.execute(erp);
+        await waitFor('the worker to fall asleep', async () => (await readAwake()) < -200);
+      });
+      if ((await readAwake()) < -lastLookMs + 300) {
+        await database.query("delete from fulfilment.outbox where status = 'pending'");
+        return false;
+      }
+      await waitFor('the row', async () => (await countDone()) > before, 10_000);
+      return true;
+    });
+  });
+});

@@ -1,0 +1,49 @@
+import { describe, expect, test } from 'vitest';
+import { awakeMs, Waking } from '../../../src/push/waking.ts';
+
+/** Notifies this often, and looks. */
+function look(waking: Waking, notifications: number, due: readonly string[], nowMs: number) {
+  for (let count = 0; count < notifications; count++) waking.notify();
+  return waking.look(due, nowMs);
+}
+
+describe('a pusher', () => {
+  test('leaves it to notifications while they come slower than it looks', () => {
+    const waking = new Waking();
+    for (let nowMs = 0; nowMs < 1_000; nowMs += 10)
+      expect(look(waking, 2, ['a'], nowMs)).toEqual([]);
+    expect(waking.isAwake(1_000)).toBe(false);
+  });
+
+  test('is awake once they come faster, for the clients with due rows', () => {
+    const waking = new Waking();
+    expect(look(waking, 3, ['a', 'b'], 0)).toEqual(['a', 'b']);
+    expect(waking.isAwake(awakeMs - 1)).toBe(true);
+    expect(waking.isAwake(awakeMs)).toBe(false);
+  });
+
+  test('does not wake for rows that others have taken', () => {
+    expect(look(new Waking(), 10, [], 0)).toEqual([]);
+  });
+
+  test('renews its promise while a quarter of its looks finds due rows', () => {
+    const waking = new Waking();
+    look(waking, 3, ['a'], 0);
+    for (let nowMs = 5; nowMs < 500; nowMs += 5) {
+      const due = nowMs % 20 === 0 ? ['a'] : [];
+      expect(look(waking, 0, due, nowMs)).toEqual([]);
+    }
+    expect(look(waking, 0, ['a'], 500)).toEqual(['a']);
+    expect(waking.isAwake(500 + awakeMs - 1)).toBe(true);
+  });
+
+  test('falls asleep if fewer looks find due rows', () => {
+    const waking = new Waking();
+    look(waking, 3, ['a'], 0);
+    for (let nowMs = 5; nowMs < awakeMs; nowMs += 5) {
+      const due = nowMs % 25 === 0 ? ['a'] : [];
+      expect(look(waking, 0, due, nowMs)).toEqual([]);
+    }
+    expect(waking.isAwake(awakeMs)).toBe(false);
+  });
+});
