@@ -264,6 +264,9 @@ create table sync.clients (
   offered_at timestamptz,
   hold_code text,
   hold_reason text,
+  hold_error_code text,
+  hold_http_status integer,
+  hold_operation text,
   hold_since timestamptz,
   hold_until timestamptz,
   hold_times integer not null default 0,
@@ -272,7 +275,7 @@ create table sync.clients (
   check ((queue_away_since is null) = (queue_error is null)),
   check ((offered_identity is null) = (offered_at is null) and (offered_identity is null) = (offered_base_url is null)),
   check ((hold_code is null) = (hold_until is null) and (hold_code is null) = (hold_reason is null)
-    and (hold_code is null) = (hold_since is null))
+    and (hold_code is null) = (hold_since is null) and (hold_code is null) = (hold_error_code is null))
 ) with (fillfactor = 50);
 comment on table sync.clients is 'The account that each client''s rows come from, and why reading from it is held';
 comment on column sync.clients.client is 'Client key';
@@ -286,7 +289,10 @@ comment on column sync.clients.offered_base_url is 'Base URL of that other accou
 comment on column sync.clients.offered_at is 'When a worker or command last came with that other account';
 comment on column sync.clients.hold_code is
   'Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not';
-comment on column sync.clients.hold_reason is 'The reason of the hold, as text';
+comment on column sync.clients.hold_reason is 'The failure that the hold follows from, as text';
+comment on column sync.clients.hold_error_code is 'Stable code of that failure';
+comment on column sync.clients.hold_http_status is 'HTTP status of that failure; null without an answer';
+comment on column sync.clients.hold_operation is 'Operation that failed; null if it concerns all';
 comment on column sync.clients.hold_since is 'When the hold began';
 comment on column sync.clients.hold_until is 'When one run, the probe, tries again; the other runs follow if it succeeds';
 comment on column sync.clients.hold_times is 'Number of failed probes';
@@ -335,6 +341,9 @@ create table sync.jobs (
   last_change_at timestamptz,
   last_outcome text,
   last_error text,
+  last_code text,
+  last_http_status integer,
+  last_operation text,
   last_pages integer not null default 0,
   last_fetched integer not null default 0,
   last_changed integer not null default 0,
@@ -350,7 +359,8 @@ create table sync.jobs (
   slow_ms float8,
   last_push_at timestamptz,
   primary key (client, job),
-  check ((fast_ms is null) = (slow_ms is null))
+  check ((fast_ms is null) = (slow_ms is null)),
+  check ((last_error is null) = (last_code is null))
 ) with (fillfactor = 50);
 comment on table sync.jobs is 'One row per client and job: when it is due, and how its last run ended';
 comment on column sync.jobs.client is 'Client key';
@@ -363,6 +373,9 @@ comment on column sync.jobs.last_success_at is 'End of the last run that succeed
 comment on column sync.jobs.last_change_at is 'When a run last wrote a row';
 comment on column sync.jobs.last_outcome is 'done, failed, stopped or abandoned; null before the first run ends';
 comment on column sync.jobs.last_error is 'Error of the last run; null after a success';
+comment on column sync.jobs.last_code is 'Stable code of that error';
+comment on column sync.jobs.last_http_status is 'HTTP status of that error; null without an answer';
+comment on column sync.jobs.last_operation is 'Operation that failed; null if the error concerns no single one';
 comment on column sync.jobs.last_pages is 'Pages the last run read';
 comment on column sync.jobs.last_fetched is 'Resources the last run read';
 comment on column sync.jobs.last_changed is 'Rows the last run wrote';
@@ -399,6 +412,8 @@ create table sync.runs (
   stale integer not null default 0,
   quarantined integer not null default 0,
   error_code text,
+  http_status integer,
+  operation text,
   error text,
   warnings text[] not null default '{}',
   check ((status = 'running') = (finished_at is null)),
@@ -428,5 +443,7 @@ comment on column sync.runs.unchanged is 'Resources without a change';
 comment on column sync.runs.stale is 'Readings that were not applied because a newer one was stored';
 comment on column sync.runs.quarantined is 'Resources newly put into quarantine';
 comment on column sync.runs.error_code is 'Stable code of the failure';
+comment on column sync.runs.http_status is 'HTTP status of the failure; null without an answer';
+comment on column sync.runs.operation is 'Operation that failed; null if the failure concerns no single one';
 comment on column sync.runs.error is 'The error, as text';
 comment on column sync.runs.warnings is 'Warnings of the run';

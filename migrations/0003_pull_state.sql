@@ -483,20 +483,22 @@ comment on function sync.start_run is
 -- Writes the row of a run in the ledger.
 create function sync.record_run(
   of_client text, of_job text, of_lease_key bigint, of_trigger text, of_worker text, began_at timestamptz,
-  of_status text, totals jsonb, of_error_code text default null, of_error text default null
+  of_status text, totals jsonb, of_error_code text default null, of_error text default null,
+  of_http_status integer default null, of_operation text default null
 ) returns void language sql as $$
   insert into sync.runs as r (client, job, trigger, worker, lease_key, started_at, pages, fetched, created, updated,
-    removed, unchanged, stale, quarantined, warnings, status, finished_at, error_code, error)
+    removed, unchanged, stale, quarantined, warnings, status, finished_at, error_code, error, http_status, operation)
   select of_client, of_job, of_trigger, of_worker, of_lease_key, began_at, t.pages, t.fetched, t.created, t.updated,
     t.removed, t.unchanged, t.stale, t.quarantined, t.warnings, of_status,
-    case when of_status <> 'running' then now() end, of_error_code, of_error
+    case when of_status <> 'running' then now() end, of_error_code, of_error, of_http_status, of_operation
   from jsonb_to_record(totals) as t (pages integer, fetched integer, created integer, updated integer, removed integer,
     unchanged integer, stale integer, quarantined integer, warnings text[])
   on conflict (client, job, lease_key) do update
   set pages = excluded.pages, fetched = excluded.fetched, created = excluded.created, updated = excluded.updated,
     removed = excluded.removed, unchanged = excluded.unchanged, stale = excluded.stale,
     quarantined = excluded.quarantined, warnings = excluded.warnings, status = excluded.status,
-    finished_at = excluded.finished_at, error_code = excluded.error_code, error = excluded.error;
+    finished_at = excluded.finished_at, error_code = excluded.error_code, error = excluded.error,
+    http_status = excluded.http_status, operation = excluded.operation;
 $$;
 comment on function sync.record_run is 'Writes the row of a run in the ledger, or replaces what it says';
 
@@ -515,7 +517,7 @@ begin
   if not found then return false; end if;
   select * into e from jsonb_to_record(run_end) as r (
     status text, trigger text, worker text, started_at timestamptz, due timestamptz, reason text,
-    error_code text, error text, retry_after_ms float8, retry_ms float8, max_retry_ms float8,
+    error_code text, http_status integer, operation text, error text, retry_after_ms float8, retry_ms float8, max_retry_ms float8,
     hold_code text, hold_ms float8, max_hold_ms float8, is_local boolean, was_held boolean, is_probe boolean,
     stream text, poll_began_at timestamptz, newest_source timestamptz, average_share float8,
     gap_from timestamptz, gap_to timestamptz, rescan_jobs text[]);
@@ -530,10 +532,11 @@ begin
     eventful := changed + t.quarantined + t.stale > 0 or e.status = 'failed';
     if eventful then
       perform sync.record_run(of_client, of_job, of_lease_key, e.trigger, e.worker, e.started_at, e.status, totals,
-        e.error_code, e.error);
+        e.error_code, e.error, e.http_status, e.operation);
     end if;
     update sync.jobs j
     set last_finished_at = now(), last_outcome = e.status, last_error = e.error,
+      last_code = e.error_code, last_http_status = e.http_status, last_operation = e.operation,
       last_success_at = case when e.status = 'done' then now() else j.last_success_at end,
       consecutive_failures = case e.status when 'done' then 0 when 'failed' then j.consecutive_failures + 1
         else j.consecutive_failures end,
@@ -578,7 +581,8 @@ begin
   if e.is_local then null;
   elsif e.status = 'failed' and e.hold_code is not null then
     update sync.clients c
-    set hold_code = e.hold_code, hold_reason = e.error, hold_since = coalesce(c.hold_since, clock_timestamp()),
+    set hold_code = e.hold_code, hold_reason = e.error, hold_error_code = e.error_code,
+      hold_http_status = e.http_status, hold_operation = e.operation, hold_since = coalesce(c.hold_since, clock_timestamp()),
       hold_times = c.hold_times + 1, hold_until = clock_timestamp() + make_interval(
         secs => least(e.max_hold_ms, e.hold_ms * power(2, least(c.hold_times, 10))) / 1000)
     -- Only the probe makes a hold longer.
@@ -586,7 +590,8 @@ begin
   elsif e.was_held and (e.status = 'done' or (e.status = 'failed' and e.is_probe)) then
     -- A probe that failed for another reason still got an answer of the service.
     update sync.clients c
-    set hold_code = null, hold_reason = null, hold_since = null, hold_until = null, hold_times = 0
+    set hold_code = null, hold_reason = null, hold_error_code = null, hold_http_status = null, hold_operation = null,
+      hold_since = null, hold_until = null, hold_times = 0
     where c.client = of_client and c.hold_code is not null and c.hold_since <= e.started_at;
   elsif e.is_probe then
     -- Nothing was asked: the next run becomes the probe.

@@ -243,6 +243,8 @@ create table sync.outbox_attempts (
   duration_ms integer,
   became text not null,
   error_code text,
+  http_status integer,
+  operation text,
   error text
 );
 create index outbox_attempts_by_row on sync.outbox_attempts (outbox_id, id);
@@ -257,6 +259,8 @@ comment on column sync.outbox_attempts.at is 'When it was recorded';
 comment on column sync.outbox_attempts.duration_ms is 'Milliseconds from the claim to the outcome';
 comment on column sync.outbox_attempts.became is 'Status that the row got';
 comment on column sync.outbox_attempts.error_code is 'Stable code of the failure';
+comment on column sync.outbox_attempts.http_status is 'HTTP status of the failure; null without an answer';
+comment on column sync.outbox_attempts.operation is 'Operation that failed; null if none was asked for';
 comment on column sync.outbox_attempts.error is 'The error, as text';
 
 -- The order that a row is about. After a lost answer, a renamed order can be found only by its id: it has the former or the new
@@ -325,20 +329,28 @@ comment on column sync.list_lags.exceeded_at is
 create table sync.push_holds (
   client text not null,
   kind text not null default '',
-  code text not null,
-  reason text not null,
+  code text,
+  reason text,
+  error_code text,
+  http_status integer,
+  operation text,
   since timestamptz not null default now(),
   until timestamptz not null,
   failures integer not null default 0,
   send_window integer,
-  primary key (client, kind)
+  primary key (client, kind),
+  check ((code is null) = (reason is null) and (code is null) = (error_code is null))
 ) with (fillfactor = 50);
 comment on table sync.push_holds is
   'Health of clients and of their kinds, for all workers: held, limited to some rows at a time, or with failed rows';
 comment on column sync.push_holds.client is 'Client key';
 comment on column sync.push_holds.kind is 'Kind; empty for the whole client';
-comment on column sync.push_holds.code is 'breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked';
-comment on column sync.push_holds.reason is 'The reason, as text';
+comment on column sync.push_holds.code is
+  'Null while the first failure is judged, else breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked';
+comment on column sync.push_holds.reason is 'The last failure, as text';
+comment on column sync.push_holds.error_code is 'Stable code of that failure';
+comment on column sync.push_holds.http_status is 'HTTP status of that failure; null without an answer';
+comment on column sync.push_holds.operation is 'Operation that failed; null if it concerns all';
 comment on column sync.push_holds.since is 'When the first of these failures came';
 comment on column sync.push_holds.until is 'When the hold ends, or when the service is asked whether it is over';
 comment on column sync.push_holds.failures is 'Distinct rows (for a client: questions) that failed since one was successful';

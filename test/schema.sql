@@ -502,7 +502,10 @@ create table sync.clients (
   offered_base_url text, -- Base URL of that other account
   offered_at timestamp with time zone, -- When a worker or command last came with that other account
   hold_code text, -- Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not
-  hold_reason text, -- The reason of the hold, as text
+  hold_reason text, -- The failure that the hold follows from, as text
+  hold_error_code text, -- Stable code of that failure
+  hold_http_status integer, -- HTTP status of that failure; null without an answer
+  hold_operation text, -- Operation that failed; null if it concerns all
   hold_since timestamp with time zone, -- When the hold began
   hold_until timestamp with time zone, -- When one run, the probe, tries again; the other runs follow if it succeeds
   hold_times integer not null default 0, -- Number of failed probes
@@ -630,6 +633,9 @@ create table sync.jobs (
   last_change_at timestamp with time zone, -- When a run last wrote a row
   last_outcome text, -- done, failed, stopped or abandoned; null before the first run ends
   last_error text, -- Error of the last run; null after a success
+  last_code text, -- Stable code of that error
+  last_http_status integer, -- HTTP status of that error; null without an answer
+  last_operation text, -- Operation that failed; null if the error concerns no single one
   last_pages integer not null default 0, -- Pages the last run read
   last_fetched integer not null default 0, -- Resources the last run read
   last_changed integer not null default 0, -- Rows the last run wrote
@@ -680,6 +686,8 @@ create table sync.outbox_attempts (
   duration_ms integer, -- Milliseconds from the claim to the outcome
   became text not null, -- Status that the row got
   error_code text, -- Stable code of the failure
+  http_status integer, -- HTTP status of the failure; null without an answer
+  operation text, -- Operation that failed; null if none was asked for
   error text, -- The error, as text
 ); -- History of outbox rows: every attempt, every look-up, and what operators did
 create table sync.outbox_kinds (
@@ -737,8 +745,11 @@ create table sync.push_database (
 create table sync.push_holds (
   client text not null, -- Client key
   kind text not null default ''::text, -- Kind; empty for the whole client
-  code text not null, -- breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked
-  reason text not null, -- The reason, as text
+  code text, -- Null while the first failure is judged, else breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked
+  reason text, -- The last failure, as text
+  error_code text, -- Stable code of that failure
+  http_status integer, -- HTTP status of that failure; null without an answer
+  operation text, -- Operation that failed; null if it concerns all
   since timestamp with time zone not null default now(), -- When the first of these failures came
   until timestamp with time zone not null, -- When the hold ends, or when the service is asked whether it is over
   failures integer not null default 0, -- Distinct rows (for a client: questions) that failed since one was successful
@@ -851,6 +862,8 @@ create table sync.runs (
   stale integer not null default 0, -- Readings that were not applied because a newer one was stored
   quarantined integer not null default 0, -- Resources newly put into quarantine
   error_code text, -- Stable code of the failure
+  http_status integer, -- HTTP status of the failure; null without an answer
+  operation text, -- Operation that failed; null if the failure concerns no single one
   error text, -- The error, as text
   warnings text[] not null default '{}'::text[], -- Warnings of the run
 ) with (fillfactor=70); -- Runs that wrote something or failed. Other runs are only counted in sync.jobs
@@ -945,7 +958,7 @@ alter table sync.audit add constraint audit_pkey PRIMARY KEY (id);
 alter table sync.carrier_links add constraint carrier_links_pkey PRIMARY KEY (client, shipping_method);
 alter table sync.clients add constraint clients_check CHECK (((queue_away_since IS NULL) = (queue_error IS NULL)));
 alter table sync.clients add constraint clients_check1 CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
-alter table sync.clients add constraint clients_check2 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL))));
+alter table sync.clients add constraint clients_check2 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL)) AND ((hold_code IS NULL) = (hold_error_code IS NULL))));
 alter table sync.clients add constraint clients_pkey PRIMARY KEY (client);
 alter table sync.confirmations add constraint confirmations_pkey PRIMARY KEY (client, stream, read_no, no);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
@@ -974,6 +987,7 @@ alter table sync.gates add constraint gates_pkey PRIMARY KEY (gate, identity);
 alter table sync.installation add constraint installation_only_row_check CHECK (only_row);
 alter table sync.installation add constraint installation_pkey PRIMARY KEY (only_row);
 alter table sync.jobs add constraint jobs_check CHECK (((fast_ms IS NULL) = (slow_ms IS NULL)));
+alter table sync.jobs add constraint jobs_check1 CHECK (((last_error IS NULL) = (last_code IS NULL)));
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
 alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
@@ -998,6 +1012,7 @@ alter table sync.proven_kinds add constraint proven_kinds_pkey PRIMARY KEY (clie
 alter table sync.push_database add constraint push_database_accepted_as_check CHECK ((accepted_as = ANY (ARRAY['first'::text, 'failover'::text, 'moved'::text, 'restored'::text, 'copy'::text])));
 alter table sync.push_database add constraint push_database_only_row_check CHECK (only_row);
 alter table sync.push_database add constraint push_database_pkey PRIMARY KEY (only_row);
+alter table sync.push_holds add constraint push_holds_check CHECK ((((code IS NULL) = (reason IS NULL)) AND ((code IS NULL) = (error_code IS NULL))));
 alter table sync.push_holds add constraint push_holds_pkey PRIMARY KEY (client, kind);
 alter table sync.push_workers add constraint push_workers_pkey PRIMARY KEY (worker);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
@@ -2440,7 +2455,7 @@ begin
   if not found then return false; end if;
   select * into e from jsonb_to_record(run_end) as r (
     status text, trigger text, worker text, started_at timestamptz, due timestamptz, reason text,
-    error_code text, error text, retry_after_ms float8, retry_ms float8, max_retry_ms float8,
+    error_code text, http_status integer, operation text, error text, retry_after_ms float8, retry_ms float8, max_retry_ms float8,
     hold_code text, hold_ms float8, max_hold_ms float8, is_local boolean, was_held boolean, is_probe boolean,
     stream text, poll_began_at timestamptz, newest_source timestamptz, average_share float8,
     gap_from timestamptz, gap_to timestamptz, rescan_jobs text[]);
@@ -2455,10 +2470,11 @@ begin
     eventful := changed + t.quarantined + t.stale > 0 or e.status = 'failed';
     if eventful then
       perform sync.record_run(of_client, of_job, of_lease_key, e.trigger, e.worker, e.started_at, e.status, totals,
-        e.error_code, e.error);
+        e.error_code, e.error, e.http_status, e.operation);
     end if;
     update sync.jobs j
     set last_finished_at = now(), last_outcome = e.status, last_error = e.error,
+      last_code = e.error_code, last_http_status = e.http_status, last_operation = e.operation,
       last_success_at = case when e.status = 'done' then now() else j.last_success_at end,
       consecutive_failures = case e.status when 'done' then 0 when 'failed' then j.consecutive_failures + 1
         else j.consecutive_failures end,
@@ -2503,7 +2519,8 @@ begin
   if e.is_local then null;
   elsif e.status = 'failed' and e.hold_code is not null then
     update sync.clients c
-    set hold_code = e.hold_code, hold_reason = e.error, hold_since = coalesce(c.hold_since, clock_timestamp()),
+    set hold_code = e.hold_code, hold_reason = e.error, hold_error_code = e.error_code,
+      hold_http_status = e.http_status, hold_operation = e.operation, hold_since = coalesce(c.hold_since, clock_timestamp()),
       hold_times = c.hold_times + 1, hold_until = clock_timestamp() + make_interval(
         secs => least(e.max_hold_ms, e.hold_ms * power(2, least(c.hold_times, 10))) / 1000)
     -- Only the probe makes a hold longer.
@@ -2511,7 +2528,8 @@ begin
   elsif e.was_held and (e.status = 'done' or (e.status = 'failed' and e.is_probe)) then
     -- A probe that failed for another reason still got an answer of the service.
     update sync.clients c
-    set hold_code = null, hold_reason = null, hold_since = null, hold_until = null, hold_times = 0
+    set hold_code = null, hold_reason = null, hold_error_code = null, hold_http_status = null, hold_operation = null,
+      hold_since = null, hold_until = null, hold_times = 0
     where c.client = of_client and c.hold_code is not null and c.hold_since <= e.started_at;
   elsif e.is_probe then
     -- Nothing was asked: the next run becomes the probe.
@@ -2922,22 +2940,23 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.record_run(of_client text, of_job text, of_lease_key bigint, of_trigger text, of_worker text, began_at timestamp with time zone, of_status text, totals jsonb, of_error_code text DEFAULT NULL::text, of_error text DEFAULT NULL::text)
+CREATE OR REPLACE FUNCTION sync.record_run(of_client text, of_job text, of_lease_key bigint, of_trigger text, of_worker text, began_at timestamp with time zone, of_status text, totals jsonb, of_error_code text DEFAULT NULL::text, of_error text DEFAULT NULL::text, of_http_status integer DEFAULT NULL::integer, of_operation text DEFAULT NULL::text)
  RETURNS void
  LANGUAGE sql
 AS $function$
   insert into sync.runs as r (client, job, trigger, worker, lease_key, started_at, pages, fetched, created, updated,
-    removed, unchanged, stale, quarantined, warnings, status, finished_at, error_code, error)
+    removed, unchanged, stale, quarantined, warnings, status, finished_at, error_code, error, http_status, operation)
   select of_client, of_job, of_trigger, of_worker, of_lease_key, began_at, t.pages, t.fetched, t.created, t.updated,
     t.removed, t.unchanged, t.stale, t.quarantined, t.warnings, of_status,
-    case when of_status <> 'running' then now() end, of_error_code, of_error
+    case when of_status <> 'running' then now() end, of_error_code, of_error, of_http_status, of_operation
   from jsonb_to_record(totals) as t (pages integer, fetched integer, created integer, updated integer, removed integer,
     unchanged integer, stale integer, quarantined integer, warnings text[])
   on conflict (client, job, lease_key) do update
   set pages = excluded.pages, fetched = excluded.fetched, created = excluded.created, updated = excluded.updated,
     removed = excluded.removed, unchanged = excluded.unchanged, stale = excluded.stale,
     quarantined = excluded.quarantined, warnings = excluded.warnings, status = excluded.status,
-    finished_at = excluded.finished_at, error_code = excluded.error_code, error = excluded.error;
+    finished_at = excluded.finished_at, error_code = excluded.error_code, error = excluded.error,
+    http_status = excluded.http_status, operation = excluded.operation;
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.release_product_waiters()

@@ -1,4 +1,4 @@
-import { describeError, WarehouseError } from '../core/errors.ts';
+import { type Failure, toFailure, WarehouseError } from '../core/errors.ts';
 import type { Warehouse } from '../service/client.ts';
 import type { Evidence, HoldCode } from '../service/health/push-health.ts';
 import {
@@ -15,8 +15,16 @@ import type { PushDeps } from './send-row.ts';
 const believedMs = 1_000;
 /** Milliseconds after which a service that has not answered counts as not reachable. */
 const statusWithinMs = 8_000;
+/** The failure of such a service. */
+const lateStatus: Failure = {
+  code: 'timeout',
+  httpStatus: null,
+  operation: 'common.status.get',
+  words: `common.status.get: no answer within ${statusWithinMs / 1_000} s`,
+};
 /** Milliseconds that other workers wait for the result of the question that ends a hold. */
 const questionMs = 60_000;
+
 /** What the health of a client works with. */
 export interface ClientHealthOptions {
   readonly deps: PushDeps;
@@ -122,12 +130,13 @@ export class ClientHealth {
    */
   async #noteNoAnswer(
     kind: string,
-    { reason, row }: Extract<ScopedEvidence, { evidence: 'ask' }>,
+    { failure, row }: Extract<ScopedEvidence, { evidence: 'ask' }>,
   ): Promise<void> {
     const outage = await this.#askStatus();
     if (outage !== null) return this.#noteEvidence('', outage);
     if (this.#troubled.has('')) await this.#noteEvidence('', { seen: 'success' });
-    if (row !== null) await this.#noteEvidence(kind, { seen: 'failure', reason, isNew: row.isNew });
+    if (row !== null)
+      await this.#noteEvidence(kind, { seen: 'failure', failure, isNew: row.isNew });
   }
 
   /** Asks status/get, once for all callers that wait at the same time. */
@@ -168,7 +177,7 @@ async function findSignInProblem(
   } catch (error) {
     if (!(error instanceof WarehouseError)) throw error;
     const seen = error.code === 'credentials_refused' ? 'credentials refused' : 'no answer';
-    return { seen, reason: error.message };
+    return { seen, failure: toFailure(error, error.message) };
   }
 }
 
@@ -184,15 +193,14 @@ async function findOutage(warehouse: Warehouse, signal: AbortSignal): Promise<Ev
     return null;
   } catch (error) {
     signal.throwIfAborted();
-    const late = `common.status.get: no answer within ${statusWithinMs / 1_000} s`;
-    if (deadline.aborted) return { seen: 'no answer', reason: late };
+    if (deadline.aborted) return { seen: 'no answer', failure: lateStatus };
     // An answer in any form shows that the service is reachable.
     const isAnswer =
       error instanceof WarehouseError &&
       ((error.status ?? 500) < 500 || error.code === 'undecodable');
     return isAnswer || isServiceAnswer(error)
       ? null
-      : { seen: 'no answer', reason: describeError(error) };
+      : { seen: 'no answer', failure: toFailure(error) };
   }
 }
 

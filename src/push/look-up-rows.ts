@@ -1,4 +1,4 @@
-import { describeError, WarehouseError } from '../core/errors.ts';
+import { describeError, readFailureCodes, WarehouseError } from '../core/errors.ts';
 import { drawReadNo } from '../pull/sql/stream-transaction.ts';
 import type { ClientHealth } from './client-health.ts';
 import {
@@ -18,7 +18,13 @@ import {
 } from './kind.ts';
 import { giveTurn, readPayload } from './payload.ts';
 import { readLookUpEvidence, type ScopedEvidence } from './push-outcome.ts';
-import { evidenceOfSuccess, type PushDeps, type PushOutcome, toSettlement } from './send-row.ts';
+import {
+  evidenceOfSuccess,
+  type PushDeps,
+  type PushOutcome,
+  toSettlement,
+  toStoredCodes,
+} from './send-row.ts';
 import { recordListLag, takeUnknownRows, type UnknownRow } from './sql/look-ups.ts';
 
 /** Maximum number of rows of one kind in a round of look-ups. */
@@ -99,6 +105,9 @@ async function lookUpRows(
       refusal: verdict?.status === 'unknown' ? row.refusal : null,
       refusedAs: verdict?.status === 'unknown' ? row.refusedAs : null,
       isAbsent: seen.seen === 'absent',
+      ...(seen.seen === 'no answer' &&
+        seen.cause !== undefined &&
+        toStoredCodes(readFailureCodes(seen.cause))),
       ...(verdict === null && {
         result: pushed?.result ?? null,
         followUps: kind.followUps?.(row.payloadRead as JsonObject) ?? [],

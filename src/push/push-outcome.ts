@@ -1,5 +1,5 @@
 import { longestWaitMs, pauses, toPauseMs } from '../core/backoff.ts';
-import { WarehouseError } from '../core/errors.ts';
+import { type Failure, toFailure, WarehouseError } from '../core/errors.ts';
 import { hourMs } from '../core/time.ts';
 import type { Evidence } from '../service/health/push-health.ts';
 
@@ -25,7 +25,7 @@ export type ScopedEvidence =
   | {
       readonly of: 'client';
       readonly evidence: 'ask';
-      readonly reason: string;
+      readonly failure: Failure;
       /** The sent row; null if no row was sent, as in a look-up. */
       readonly row: { readonly isNew: boolean } | null;
     };
@@ -222,15 +222,20 @@ export function mayBeNoRoute(
 /** Returns the evidence of a failed attempt about its client, or about all rows of its kind. */
 export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
   const { error } = failed;
-  const reason = error.message;
+  const failure = toFailure(error, error.message);
   // A row that failed before is not new evidence about other rows.
   const isNew = failed.attempts <= 1 && failed.refusedForOthers === 0;
   if (error.code === 'credentials_refused')
-    return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
+    return [{ of: 'client', evidence: { seen: 'credentials refused', failure } }];
   if (isWrongRoute(failed))
-    return [{ of: 'kind', evidence: { seen: 'no route', reason: describeWrongRoute(error) } }];
+    return [
+      {
+        of: 'kind',
+        evidence: { seen: 'no route', failure: toFailure(error, describeWrongRoute(error)) },
+      },
+    ];
   if (error.code === 'token_refused')
-    return [{ of: 'kind', evidence: { seen: 'failure', reason, isNew } }];
+    return [{ of: 'kind', evidence: { seen: 'failure', failure, isNew } }];
   const wait = readWaitEvidence(error);
   if (wait.length > 0)
     return error.retryAfterMs !== undefined || failed.refusedForOthers < maxRefusalsAsEvidence
@@ -242,36 +247,37 @@ export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
 /**
  * Returns evidence that the service asked to wait or to send less, or nothing if it did not ask.
  */
-function readWaitEvidence({
-  status,
-  outcome,
-  retryAfterMs,
-  message: reason,
-}: WarehouseError): ScopedEvidence[] {
-  if (retryAfterMs === undefined)
-    return status === 429 ? [{ of: 'client', evidence: { seen: 'too fast', reason } }] : [];
+function readWaitEvidence(error: WarehouseError): ScopedEvidence[] {
+  const { status, outcome, retryAfterMs, message } = error;
+  if (retryAfterMs === undefined) {
+    const failure = toFailure(error, message);
+    return status === 429 ? [{ of: 'client', evidence: { seen: 'too fast', failure } }] : [];
+  }
   if (outcome === 'refused') return [];
+
+  const failure = toFailure(error, `${message}; asked to wait`);
   const ms = Math.min(retryAfterMs, longestWaitMs);
-  return [
-    { of: 'client', evidence: { seen: 'asked to wait', reason: `${reason}; asked to wait`, ms } },
-  ];
+  return [{ of: 'client', evidence: { seen: 'asked to wait', failure, ms } }];
 }
 
 function readAnswerEvidence({ error, sent }: FailedAttempt, isNew: boolean): ScopedEvidence[] {
   if (error.status === 401 || error.status === 425) return [];
   if (!isServiceAnswer(error))
-    return [{ of: 'client', evidence: 'ask', reason: error.message, row: { isNew } }];
+    return [
+      { of: 'client', evidence: 'ask', failure: toFailure(error, error.message), row: { isNew } },
+    ];
   return sent ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
 }
 
 /** Returns the evidence of a failed look-up about the client's service. */
 export function readLookUpEvidence(error: WarehouseError): ScopedEvidence[] {
-  const { code, message: reason } = error;
+  const { code, message } = error;
+  const failure = toFailure(error, message);
   if (code === 'credentials_refused')
-    return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
+    return [{ of: 'client', evidence: { seen: 'credentials refused', failure } }];
   const wait = readWaitEvidence(error);
   if (wait.length > 0) return wait;
-  return isServiceAnswer(error) ? [] : [{ of: 'client', evidence: 'ask', reason, row: null }];
+  return isServiceAnswer(error) ? [] : [{ of: 'client', evidence: 'ask', failure, row: null }];
 }
 
 /** Returns true if the service itself answered, which shows that it is up. */

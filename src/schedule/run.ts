@@ -8,11 +8,11 @@ import type { Config } from '../../config/env.ts';
 import type { Schedule } from '../../config/schedules.ts';
 import { longestWaitMs } from '../core/backoff.ts';
 import {
-  CodedError,
   describeError,
   LeaseLostError,
   NotYetError,
   StoppedError,
+  toFailure,
   toStopError,
   WarehouseError,
 } from '../core/errors.ts';
@@ -298,8 +298,7 @@ function toRunEnd(failure: unknown, { dueAt, poll }: WorkEnd): RunEnd {
     return { status: 'skipped', reason: failure.message, opensAt: failure.dueAt, dueAt };
   return {
     status: 'failed',
-    code: failure instanceof CodedError ? failure.code : 'unexpected',
-    message: describeError(failure),
+    failure: toFailure(failure),
     retryAfterMs:
       failure instanceof WarehouseError ? Math.min(failure.retryAfterMs ?? 0, longestWaitMs) : 0,
     hold: toClientHold(failure),

@@ -72,7 +72,9 @@ async function readStatus(
   const lookbackDays = config.LOOKBACK_DAYS;
   if (json) {
     const clients = rest.clients.map(({ identity: _identity, ...client }) => client);
-    const text = toJson({ lookbackDays, problems, jobs, streams, outbox, gates, ...rest, clients });
+    const holds = rest.holds.map(({ cause, ...hold }) => ({ ...hold, reason: cause.words }));
+    const shown = { ...rest, holds, clients };
+    const text = toJson({ lookbackDays, problems, jobs, streams, outbox, gates, ...shown });
     return { text, problems };
   }
   const closedGates = gates.filter(({ nextAt }) => nextAt > now);

@@ -2724,7 +2724,19 @@ export interface SyncClients {
    */
   hold_code: string | null;
   /**
-   * The reason of the hold, as text
+   * Stable code of that failure
+   */
+  hold_error_code: string | null;
+  /**
+   * HTTP status of that failure; null without an answer
+   */
+  hold_http_status: number | null;
+  /**
+   * Operation that failed; null if it concerns all
+   */
+  hold_operation: string | null;
+  /**
+   * The failure that the hold follows from, as text
    */
   hold_reason: string | null;
   /**
@@ -3170,6 +3182,10 @@ export interface SyncJobs {
    */
   last_changed: Generated<number>;
   /**
+   * Stable code of that error
+   */
+  last_code: string | null;
+  /**
    * Error of the last run; null after a success
    */
   last_error: string | null;
@@ -3181,6 +3197,14 @@ export interface SyncJobs {
    * End of the last run
    */
   last_finished_at: Timestamp | null;
+  /**
+   * HTTP status of that error; null without an answer
+   */
+  last_http_status: number | null;
+  /**
+   * Operation that failed; null if the error concerns no single one
+   */
+  last_operation: string | null;
   /**
    * done, failed, stopped or abandoned; null before the first run ends
    */
@@ -3329,9 +3353,17 @@ export interface SyncOutboxAttempts {
    */
   error_code: string | null;
   /**
+   * HTTP status of the failure; null without an answer
+   */
+  http_status: number | null;
+  /**
    * Order of the history
    */
   id: Generated<number>;
+  /**
+   * Operation that failed; null if none was asked for
+   */
+  operation: string | null;
   /**
    * Row of fulfilment.outbox
    */
@@ -3516,21 +3548,33 @@ export interface SyncPushHolds {
    */
   client: string;
   /**
-   * breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked
+   * Null while the first failure is judged, else breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked
    */
-  code: string;
+  code: string | null;
+  /**
+   * Stable code of that failure
+   */
+  error_code: string | null;
   /**
    * Distinct rows (for a client: questions) that failed since one was successful
    */
   failures: Generated<number>;
   /**
+   * HTTP status of that failure; null without an answer
+   */
+  http_status: number | null;
+  /**
    * Kind; empty for the whole client
    */
   kind: Generated<string>;
   /**
-   * The reason, as text
+   * Operation that failed; null if it concerns all
    */
-  reason: string;
+  operation: string | null;
+  /**
+   * The last failure, as text
+   */
+  reason: string | null;
   /**
    * Rows that all workers together may send at the same time after the hold; null: no limit, or (client) not before an answer
    */
@@ -3883,6 +3927,10 @@ export interface SyncRuns {
    */
   finished_at: Timestamp | null;
   /**
+   * HTTP status of the failure; null without an answer
+   */
+  http_status: number | null;
+  /**
    * Run number
    */
   id: Generated<number>;
@@ -3894,6 +3942,10 @@ export interface SyncRuns {
    * Key of the lease that the run wrote under
    */
   lease_key: number;
+  /**
+   * Operation that failed; null if the failure concerns no single one
+   */
+  operation: string | null;
   /**
    * Pages read and committed
    */

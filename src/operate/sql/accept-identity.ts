@@ -79,6 +79,9 @@ async function storeIdentity(
   const noHold = {
     hold_code: null,
     hold_reason: null,
+    hold_error_code: null,
+    hold_http_status: null,
+    hold_operation: null,
     hold_since: null,
     hold_until: null,
     hold_times: 0,

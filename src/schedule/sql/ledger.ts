@@ -1,7 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Schedule } from '../../../config/schedules.ts';
 import { pauses } from '../../core/backoff.ts';
-import { LeaseLostError } from '../../core/errors.ts';
+import { type Failure, LeaseLostError } from '../../core/errors.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { Database } from '../../db/pool.ts';
@@ -353,8 +353,7 @@ export type RunEnd = (
   | { readonly status: 'skipped'; readonly reason: string; readonly opensAt: Date }
   | {
       readonly status: 'failed';
-      readonly code: string;
-      readonly message: string;
+      readonly failure: Failure;
       readonly retryAfterMs: number;
       /** The hold that the failure places on the client; null if it places none. */
       readonly hold: ClientHold | null;
@@ -441,10 +440,12 @@ function toEndFacts(
   const facts = { ...run, status, due: dueAt, rescan_jobs: rescanJobs };
   if (status === 'skipped') return { ...facts, reason: end.reason };
   if (status === 'failed') {
-    const { code, message, retryAfterMs, hold } = end;
+    const { failure, retryAfterMs, hold } = end;
+    const { code, httpStatus, operation, words } = failure;
     const retry = { retry_ms: pauses.failedRun.firstMs, max_retry_ms: pauses.failedRun.longestMs };
     return {
-      ...{ ...facts, ...retry, error_code: code, error: message, retry_after_ms: retryAfterMs },
+      ...{ ...facts, ...retry, retry_after_ms: retryAfterMs },
+      ...{ error_code: code, http_status: httpStatus, operation, error: words },
       ...{
         hold_code: hold?.code,
         hold_ms: hold?.pause.firstMs,

@@ -1,5 +1,5 @@
 import { longestWaitMs, makeFixedPause, type Pause, pauses } from '../../core/backoff.ts';
-import { WarehouseError } from '../../core/errors.ts';
+import { isSilence, WarehouseError } from '../../core/errors.ts';
 
 /**
  * A client hold: why the scheduled runs of a client wait, and for how long. When the time is up,
@@ -25,6 +25,7 @@ export function toClientHold(failure: unknown): ClientHold | null {
       code: 'asked_to_wait',
       pause: makeFixedPause(Math.min(failure.retryAfterMs, longestWaitMs)),
     };
-  const isSilent = ['connect_failed', 'timeout', 'connection_lost'].includes(failure.code);
-  return isSilent ? { code: 'no_answer', pause: pauses.silentService } : null;
+  return isSilence({ code: failure.code })
+    ? { code: 'no_answer', pause: pauses.silentService }
+    : null;
 }

@@ -11,6 +11,7 @@
  */
 
 import { growPauseMs, pauses } from '../../core/backoff.ts';
+import type { Failure } from '../../core/errors.ts';
 
 /** The reason why rows are held, or why only a few are sent at the same time. */
 export type HoldCode =
@@ -27,8 +28,8 @@ export type HoldCode =
  */
 export interface Health {
   readonly code: HoldCode;
-  /** The last failure, in words. */
-  readonly reason: string;
+  /** The last failure. */
+  readonly cause: Failure;
   /**
    * Number of failures since the last success: distinct rows of a kind, or questions to status/get
    * for a client.
@@ -52,17 +53,17 @@ export type Evidence =
    * A row failed. `isNew`: for the first time. A repeated failure of one row is not evidence about
    * other rows.
    */
-  | { readonly seen: 'failure'; readonly reason: string; readonly isNew: boolean }
+  | { readonly seen: 'failure'; readonly failure: Failure; readonly isNew: boolean }
   /** The service does not have the route: the assumed path of the kind is wrong. */
-  | { readonly seen: 'no route'; readonly reason: string }
+  | { readonly seen: 'no route'; readonly failure: Failure }
   /** The service did not answer status/get. */
-  | { readonly seen: 'no answer'; readonly reason: string }
-  | { readonly seen: 'credentials refused'; readonly reason: string }
-  | { readonly seen: 'asked to wait'; readonly reason: string; readonly ms: number }
+  | { readonly seen: 'no answer'; readonly failure: Failure }
+  | { readonly seen: 'credentials refused'; readonly failure: Failure }
+  | { readonly seen: 'asked to wait'; readonly failure: Failure; readonly ms: number }
   /**
    * The service refused a request because requests come too fast, and did not say how long to wait.
    */
-  | { readonly seen: 'too fast'; readonly reason: string }
+  | { readonly seen: 'too fast'; readonly failure: Failure }
   /** The question that ends a hold was answered. */
   | { readonly seen: 'answered' };
 
@@ -108,22 +109,24 @@ export function judgeHealth(
     case 'failure':
       return judgeFailedRow(former, evidence);
     case 'no route':
-      return makeHold('kind_parked', evidence.reason, pauses.wrongPath.firstMs);
+      return makeHold('kind_parked', evidence.failure, pauses.wrongPath.firstMs);
     case 'answered':
       return { health: former && { ...former, failures: 0, sendWindow: 1 }, holdMs: 0 };
     case 'credentials refused':
-      return makeHold('credentials_refused', evidence.reason, pauses.refusedCredentials.firstMs, {
+      return makeHold('credentials_refused', evidence.failure, pauses.refusedCredentials.firstMs, {
         sendWindow: null,
       });
     case 'asked to wait':
-      return makeHold('retry_after', evidence.reason, evidence.ms, { sendWindow: windowAfterWait });
+      return makeHold('retry_after', evidence.failure, evidence.ms, {
+        sendWindow: windowAfterWait,
+      });
     case 'too fast': {
       const failures = (former?.code === 'too_fast' ? former.failures : 0) + 1;
       const ms = growPauseMs(pauses.tooFast, failures);
-      return makeHold('too_fast', evidence.reason, ms, { failures, sendWindow: windowAfterWait });
+      return makeHold('too_fast', evidence.failure, ms, { failures, sendWindow: windowAfterWait });
     }
     case 'no answer':
-      return makeHold('breaker_open', evidence.reason, pauses.statusQuestion.firstMs, {
+      return makeHold('breaker_open', evidence.failure, pauses.statusQuestion.firstMs, {
         sendWindow: null,
       });
   }
@@ -145,7 +148,7 @@ function judgeSuccess(former: Health | null): Judgement {
 
 function judgeFailedRow(
   former: Health | null,
-  { reason, isNew }: { readonly reason: string; readonly isNew: boolean },
+  { failure, isNew }: { readonly failure: Failure; readonly isNew: boolean },
 ): Judgement {
   const sendWindow = former?.sendWindow ?? null;
   // If only one row is sent at a time, any failure counts: there was no other row to send.
@@ -153,21 +156,26 @@ function judgeFailedRow(
   const failures = (former?.failures ?? 0) + 1;
   const isHolding = sendWindow === null ? failures >= minFailuresToHold : sendWindow === 1;
   if (isHolding)
-    return makeHold('kind_failing', reason, growPauseMs(pauses.failingKind, failures + 1), {
+    return makeHold('kind_failing', failure, growPauseMs(pauses.failingKind, failures + 1), {
       failures,
     });
   const code = former?.code ?? 'kind_failing';
   return {
-    health: { code, reason, failures, sendWindow: sendWindow && Math.floor(sendWindow / 2) },
+    health: {
+      code,
+      cause: failure,
+      failures,
+      sendWindow: sendWindow && Math.floor(sendWindow / 2),
+    },
     holdMs: null,
   };
 }
 
 function makeHold(
   code: HoldCode,
-  reason: string,
+  cause: Failure,
   holdMs: number,
   { failures = 1, sendWindow = 1 }: Partial<Pick<Health, 'failures' | 'sendWindow'>> = {},
 ): Judgement {
-  return { health: { code, reason, failures, sendWindow }, holdMs };
+  return { health: { code, cause, failures, sendWindow }, holdMs };
 }

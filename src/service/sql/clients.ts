@@ -102,6 +102,9 @@ export interface KnownClient {
   readonly offeredBaseUrl: string | null;
   readonly holdCode: string | null;
   readonly holdReason: string | null;
+  readonly holdErrorCode: string | null;
+  readonly holdHttpStatus: number | null;
+  readonly holdOperation: string | null;
   readonly holdSince: Date | null;
   readonly holdUntil: Date | null;
   /** Since when the queue has not answered a worker, and how it failed; null if it answers. */
@@ -122,6 +125,9 @@ export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
       'accepted_at as acceptedAt',
       'hold_code as holdCode',
       'hold_reason as holdReason',
+      'hold_error_code as holdErrorCode',
+      'hold_http_status as holdHttpStatus',
+      'hold_operation as holdOperation',
       'hold_since as holdSince',
       'hold_until as holdUntil',
       'queue_away_since as queueAwaySince',

@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import type { Failure } from '../../core/errors.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { type Evidence, type Health, type HoldCode, judgeHealth } from '../health/push-health.ts';
@@ -31,7 +32,8 @@ export const isHeld = (health: CurrentHealth): boolean =>
   awaitsAnswer(health) || health.untilInMs > 0;
 
 /** SQL: true if a row `h` of sync.push_holds keeps all its outbox rows from being sent. */
-export const holds = sql`(h.kind = '' and h.send_window is null or h.until > statement_timestamp())`;
+export const holds = sql`(
+  h.kind = '' and h.send_window is null or h.until > statement_timestamp())`;
 
 /** Returns true if no rows may be sent at present, or only as many as a send window allows. */
 export const isRestricted = (health: StoredHealth): boolean =>
@@ -44,12 +46,14 @@ const selectHealth = (db: Kysely<DB>) =>
       'client',
       'kind',
       sql<HoldCode>`code`.as('code'),
-      'reason',
+      sql<Failure>`json_build_object('code', error_code, 'httpStatus', http_status,
+        'operation', operation, 'words', reason)`.as('cause'),
       'since',
       'failures',
       'send_window as sendWindow',
       sql<number>`extract(epoch from until - clock_timestamp())::float8 * 1000`.as('untilInMs'),
-    ]);
+    ])
+    .where('code', 'is not', null);
 
 /** Reads the stored health of all clients and kinds. */
 export async function readHealth(db: Kysely<DB>): Promise<StoredHealth[]> {
@@ -77,35 +81,37 @@ export function noteEvidence(
   return inTransaction(db, async (trx) => {
     const isBad = evidence.seen !== 'success' && evidence.seen !== 'answered';
     if (isBad) await lockHealth(trx, { client, kind });
-    const stored =
+
+    const former =
       (await selectHealth(trx)
         .where('client', '=', client)
         .where('kind', '=', kind)
         .forUpdate()
         .executeTakeFirst()) ?? null;
-    const former = stored?.reason === '' ? null : stored;
     const { health, holdMs } = judgeHealth(former, evidence, {
       isHeld: former !== null && isHeld(former),
       isAnswer,
     });
+
     if (health === null) {
-      if (stored !== null)
+      if (isBad || former !== null)
         await trx
           .deleteFrom('sync.push_holds')
           .where('client', '=', client)
           .where('kind', '=', kind)
           .execute();
     } else if (health !== former || holdMs !== null)
-      await storeHealth(trx, { client, kind }, former, health, holdMs);
+      await storeHealth(trx, { client, kind }, former, { health, holdMs });
+
     return { health, heldMs: holdMs !== null && holdMs > 0 && health !== null ? holdMs : null };
   });
 }
 
-/** Inserts a row without a reason if there is none, and locks the row. */
+/** Inserts a row without a code if there is none, and locks the row. */
 async function lockHealth(trx: Kysely<DB>, { client, kind }: HealthScope): Promise<void> {
   await trx
     .insertInto('sync.push_holds')
-    .values({ client, kind, code: 'kind_failing', reason: '', until: sql<Date>`clock_timestamp()` })
+    .values({ client, kind, until: sql<Date>`clock_timestamp()` })
     .onConflict((conflict) => conflict.columns(['client', 'kind']).doUpdateSet({ kind }))
     .execute();
 }
@@ -114,9 +120,9 @@ async function storeHealth(
   trx: Kysely<DB>,
   { client, kind }: HealthScope,
   former: Health | null,
-  { code, reason, failures, sendWindow }: Health,
-  holdMs: number | null,
+  { health, holdMs }: { readonly health: Health; readonly holdMs: number | null },
 ): Promise<void> {
+  const { code, cause, failures, sendWindow } = health;
   const until = sql<Date>`clock_timestamp() + make_interval(secs => ${(holdMs ?? 0) / 1_000})`;
   // A later answer of the service can extend the hold that it asked for, never shorten it.
   const later = code === 'retry_after' ? sql<Date>`greatest(until, ${until})` : until;
@@ -126,11 +132,15 @@ async function storeHealth(
     former !== null && (former.code === 'credentials_refused') !== (code === 'credentials_refused');
   const isNew = isOther || (sendWindow === null && (former?.sendWindow ?? 1) > 1);
   const since = isNew ? { since: sql<Date>`clock_timestamp()` } : {};
+
   await trx
     .updateTable('sync.push_holds')
     .set({
       code,
-      reason,
+      reason: cause.words,
+      error_code: cause.code,
+      http_status: cause.httpStatus,
+      operation: cause.operation,
       failures,
       send_window: sendWindow,
       ...since,

@@ -35,14 +35,14 @@ export class NotConnectedError extends Error {
 export function toTransportError(operation: string, cause: unknown): WarehouseError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const makeError = (ours: ErrorCode, outcome: Outcome, text: string) =>
-    new WarehouseError(ours, `${operation}: ${text}`, { outcome, cause });
+    new WarehouseError(ours, `${operation}: ${text}`, { outcome, operation, cause });
   if (isBeforeSending(cause)) {
     const tlsError = findTlsError(cause, 'service');
     if (tlsError === null)
       return makeError('connect_failed', 'not_executed', 'no connection to the service');
     // Without the cause: its words would repeat the message.
     const message = `${operation}: no connection to the service: ${tlsError.message}`;
-    return new WarehouseError('connect_failed', message, { outcome: 'not_executed' });
+    return new WarehouseError('connect_failed', message, { outcome: 'not_executed', operation });
   }
   // A request that was stopped is handled earlier. Here, the cause is a proxy that did not open a
   // tunnel.
@@ -70,7 +70,7 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
  */
 export function makeEncodingError(operation: string, encoding: string): WarehouseError {
   const message = `${operation}: the answer is encoded as ${quote(encoding)}, which was not asked for`;
-  return makeUndecodableError(message);
+  return makeUndecodableError(message, operation);
 }
 
 function isBeforeSending(cause: unknown): boolean {
@@ -116,6 +116,7 @@ export function toStatusError(operation: string, answer: StatusAnswer): Warehous
     return new WarehouseError('nok', `${operation}: NOK: ${refusal}`, {
       outcome: 'refused',
       status,
+      operation,
       jsonBody,
     });
   const problems = jsonBody ? readJsonApiErrors(answer.body) : [];
@@ -131,6 +132,7 @@ export function toStatusError(operation: string, answer: StatusAnswer): Warehous
     {
       outcome: toOutcome(status, jsonBody, retryAfterMs),
       status,
+      operation,
       jsonBody,
       explained: problems.length > 0,
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),

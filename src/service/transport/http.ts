@@ -7,7 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { OperationName, Operations } from '../../../config/operations.ts';
 import { pauses, toPauseMs } from '../../core/backoff.ts';
-import { makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
+import { isSilence, makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
 import { isOrdinaryTime } from '../../core/time.ts';
 import {
   type AnswerPart,
@@ -220,7 +220,7 @@ export class WarehouseHttp {
         'code' in error &&
         error.code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
       ) {
-        throw makeUndecodableError(`${operation}: the answer is not UTF-8`);
+        throw makeUndecodableError(`${operation}: the answer is not UTF-8`, operation);
       }
       throw toTransportError(operation, deadline.signal.aborted ? deadline.signal.reason : error);
     } finally {
@@ -319,9 +319,7 @@ function buildUrl(
       throw new WarehouseError(
         'bad_path_value',
         `${request.operation}: ${name} must not be ${value}`,
-        {
-          outcome: 'refused',
-        },
+        { outcome: 'refused', operation: request.operation },
       );
     return encodeValue(value);
   });
@@ -366,5 +364,5 @@ function isTransient(error: WarehouseError): boolean {
   if (error.status !== undefined && error.status >= 400) {
     return error.status >= 500 || transientStatuses.has(error.status);
   }
-  return ['connect_failed', 'timeout', 'connection_lost'].includes(error.code);
+  return isSilence(error);
 }

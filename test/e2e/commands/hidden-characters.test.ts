@@ -30,12 +30,13 @@ async function store(): Promise<void> {
         (${words}, ${words}, '{}', 'dead', null, now(), ${words});
     insert into sync.outbox_attempts (outbox_id, step, by, became, duration_ms, error)
       values (1, 'sent', ${words}, 'dead', 7, ${words});
-    insert into sync.jobs (client, job, stream, due_at, last_started_at, last_error, warnings)
-      values ('default', 'pull-orders', 'orders', now(), now(), ${words}, array[${words}]);
+    insert into sync.jobs (client, job, stream, due_at, last_started_at, last_error, last_code, warnings)
+      values ('default', 'pull-orders', 'orders', now(), now(), ${words}, 'undecodable', array[${words}]);
     insert into sync.pauses (client, job, by) values ('', 'pull-orders', ${words});
     insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker)
       values ('default', 'orders', '1', ${words}, ${words}, ${words}, ${words});
-    update sync.clients set hold_code = 'no_answer', hold_reason = ${words}, hold_since = now(), hold_until = now()`);
+    update sync.clients set hold_code = 'no_answer', hold_reason = ${words},
+      hold_error_code = 'timeout', hold_since = now(), hold_until = now()`);
   writeFileSync(payload, JSON.stringify({ [hostile]: hostile }));
   await sandbox.seed(3);
   const set = [{ path: ['data', 0, 'attributes', 'orderedOn'], value: hostile }];

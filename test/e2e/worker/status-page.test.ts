@@ -48,8 +48,8 @@ async function refuseCredentials() {
   await waitFor('the first runs', async () => (await database.query(running)).length === 0);
   await database.query(`
     with held as (
-      update sync.clients set hold_code = 'credentials_refused', hold_reason = 'x', hold_since = now(),
-        hold_until = now() + interval '1 hour')
+      update sync.clients set hold_code = 'credentials_refused', hold_reason = 'x',
+        hold_error_code = 'credentials_refused', hold_since = now(), hold_until = now() + interval '1 hour')
     update sync.jobs set skips = 1, last_skip_at = now() + interval '1 hour', last_skip_reason = 'x'
     where job = 'pull-inbounds'`);
 }

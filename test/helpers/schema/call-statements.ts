@@ -390,7 +390,8 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
 }
 
 async function callOperator(db: Database, id: number): Promise<void> {
-  const failure = { seen: 'failure', reason: 'x', isNew: true } as const;
+  const cause = { code: 'timeout', httpStatus: null, operation: null, words: 'x' };
+  const failure = { seen: 'failure', failure: cause, isNew: true } as const;
   for (let times = 0; times < 4; times++)
     await holds.noteEvidence(db, { client, kind: 'order.create' }, failure);
   await holds.noteEvidence(db, { client, kind: 'order.create' }, { seen: 'success' });

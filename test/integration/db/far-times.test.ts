@@ -77,9 +77,10 @@ test.each(farTimes)(
     insert into sync.audit (by, action, client, detail) values ('x', 'paused', 'default', 'x');
     insert into sync.pauses (client, job, by) values ('', 'pull-shipments', 'x');
     insert into sync.gates (client, gate, identity, next_at, taken_at) values ('default', 'track-trace', 'x', now(), now());
-    update sync.jobs set last_started_at = now(), last_success_at = now(), failing_since = now(), last_error = 'x';
-    update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_since = now(), hold_until = now(),
-      served_at = now(), queue_away_since = now(), queue_error = 'x'`);
+    update sync.jobs set last_started_at = now(), last_success_at = now(), failing_since = now(), last_error = 'x',
+      last_code = 'timeout';
+    update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_error_code = 'timeout',
+      hold_since = now(), hold_until = now(), served_at = now(), queue_away_since = now(), queue_error = 'x'`);
     await setAllTimes(time);
 
     const { visitor } = await admin();

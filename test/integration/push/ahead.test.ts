@@ -54,8 +54,8 @@ test('after a Retry-After, no row that was claimed ahead is sent', async () => {
 test('rows that were claimed ahead are given back if another worker puts their kind on hold', async () => {
   const worker = await claimAhead(20_000, { HTTP_TIMEOUT_MS: '60000' });
   await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until)
-    values ('default', 'order.create', 'kind_failing', 'x', now() + interval '1 hour')`);
+    insert into sync.push_holds (client, kind, code, reason, error_code, until)
+    values ('default', 'order.create', 'kind_failing', 'x', 'http_status', now() + interval '1 hour')`);
   worker.pusher.wake();
   // The hold began after the first requests. Their success may end it later.
   await waitFor(

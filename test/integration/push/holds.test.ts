@@ -55,10 +55,23 @@ test('wrong credentials hold the client without using attempts; correct ones end
   expect(await readHolds()).toEqual([]);
 });
 
+test('an attempt and its hold keep the code, the HTTP status and the operation of a failure', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
+  await outbox.insert('order.release', 'SO-1');
+  await sandbox.faults({ operation: 'v2.order.release', effect: { status: 404, html: true } });
+  await outbox.push();
+  const codes = { error_code: 'http_status', http_status: 404, operation: 'v2.order.release' };
+  const columns = 'error_code, http_status, operation';
+  expect(
+    await database.query(`select ${columns} from sync.outbox_attempts where error is not null`),
+  ).toEqual([codes]);
+  expect(await database.query(`select ${columns} from sync.push_holds`)).toEqual([codes]);
+});
+
 test('a hold has begun with its own cause, not with that of an outage that is over', async () => {
   const [{ at } = { at: '' }] = await database.query<{ at: string }>(`
-    insert into sync.push_holds (client, kind, code, reason, since, until, failures, send_window)
-    values ('default', '', 'breaker_open', 'away', now() - interval '20 minutes', now(), 0, 3) returning since as at`);
+    insert into sync.push_holds (client, kind, code, reason, error_code, since, until, failures, send_window)
+    values ('default', '', 'breaker_open', 'away', 'timeout', now() - interval '20 minutes', now(), 0, 3) returning since as at`);
   const readSince = async () =>
     (await database.query('select since from sync.push_holds'))[0]?.since;
   await outbox.insert('product.save', 'X', { name: 'X' });
@@ -161,8 +174,8 @@ test('when the hold of a kind ends, its rows are sent even if many rows of other
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
   const last = await outbox.insert('product.save', 'P', { name: 'P' });
   await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, send_window)
-    values ('default', 'product.save', 'kind_failing', 'x', now() + interval '500 ms', 1)`);
+    insert into sync.push_holds (client, kind, code, reason, error_code, until, send_window)
+    values ('default', 'product.save', 'kind_failing', 'x', 'http_status', now() + interval '500 ms', 1)`);
   await outbox.push({ PUSH_CONCURRENCY: '1' });
   const done = await database.query<{ id: number }>(
     "select a.outbox_id as id from sync.outbox_attempts a where a.became = 'done' order by a.id",
@@ -219,8 +232,8 @@ test('a row that fails too often is dead and says why; a new payload starts a ne
 
 test('a worker that starts ends all holds, except those that Retry-After asked for', async () => {
   await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until)
-    select 'default', kind, code, 'x', now() + interval '15 minutes'
+    insert into sync.push_holds (client, kind, code, reason, error_code, until)
+    select 'default', kind, code, 'x', 'http_status', now() + interval '15 minutes'
     from (values ('', 'credentials_refused'), ('order.release', 'kind_parked'), ('order.update', 'kind_failing'),
       ('product.save', 'retry_after')) as h (kind, code)`);
   await endHoldWaits(database.db, ['default']);

@@ -224,8 +224,8 @@ test('a claim reads no row of a kind that is held, no matter how many there are'
     insert into fulfilment.outbox (kind, reference, payload)
     select 'order.release', 'R-' || i, '{}' from generate_series(1, 20000) i`);
   await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, send_window)
-    values ('default', 'order.release', 'kind_parked', 'x', now() + interval '15 minutes', 1)`);
+    insert into sync.push_holds (client, kind, code, reason, error_code, until, send_window)
+    values ('default', 'order.release', 'kind_parked', 'x', 'http_status', now() + interval '15 minutes', 1)`);
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await database.query('vacuum analyze fulfilment.outbox');
   const read = await database.db.connection().execute(async (db) => {

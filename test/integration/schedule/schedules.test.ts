@@ -61,7 +61,8 @@ test('a shorter schedule takes effect at the next start; a plain restart changes
 test('a restarted worker tries refused credentials at once', async () => {
   await prepare({});
   await database.query(`
-    update sync.clients set hold_code = 'credentials_refused', hold_reason = 'x', hold_since = now(),
+    update sync.clients set hold_code = 'credentials_refused', hold_reason = 'x',
+      hold_error_code = 'credentials_refused', hold_since = now(),
       hold_until = now() + interval '15 minutes'`);
   await prepare({});
   expect(await database.query('select hold_until <= now() as over from sync.clients')).toEqual([

@@ -229,7 +229,7 @@ describe('a hold of a client', () => {
     });
     done(await pull('pull-orders'));
     await database.query(`
-      update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_since = now(), hold_until = now()`);
+      update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_error_code = 'timeout', hold_since = now(), hold_until = now()`);
     const jobs = ['a', 'b', 'c', 'd'];
     await database.query(
       `insert into sync.jobs (client, job) select 'default', unnest($1::text[])`,

@@ -1,25 +1,41 @@
 import { describe, expect, test } from 'vitest';
+import type { ErrorCode } from '../../../src/core/error-codes.ts';
+import type { Failure } from '../../../src/core/errors.ts';
 import {
   type Evidence,
   type Health,
   judgeHealth,
 } from '../../../src/service/health/push-health.ts';
 
+const toFailure = (code: ErrorCode, words: string): Failure => ({
+  ...{ code, words },
+  ...{ httpStatus: null, operation: null },
+});
 const open = { isHeld: false };
 const held = { isHeld: true };
 const answer = { isHeld: true, isAnswer: true };
-const failed = (isNew = true): Evidence => ({ seen: 'failure', reason: 'answered 500', isNew });
+const failed = (isNew = true): Evidence => ({
+  seen: 'failure',
+  failure: toFailure('http_status', 'answered 500'),
+  isNew,
+});
 const success: Evidence = { seen: 'success' };
-const silence: Evidence = { seen: 'no answer', reason: 'no connection' };
-const refused: Evidence = { seen: 'credentials refused', reason: 'refused' };
+const silence: Evidence = {
+  seen: 'no answer',
+  failure: toFailure('connect_failed', 'no connection'),
+};
+const refused: Evidence = {
+  seen: 'credentials refused',
+  failure: toFailure('credentials_refused', 'refused'),
+};
 const askToWait = (ms: number): Evidence => ({
   seen: 'asked to wait',
-  reason: 'asked to wait',
+  failure: toFailure('http_status', 'asked to wait'),
   ms,
 });
 const makeHealth = (changes: Partial<Health> = {}): Health => ({
   code: 'kind_failing',
-  reason: 'x',
+  cause: toFailure('http_status', 'x'),
   failures: 5,
   sendWindow: 1,
   ...changes,
@@ -41,7 +57,12 @@ describe('a kind', () => {
     });
     const fifth = judgeAll(Array(5).fill(failed()));
     expect(fifth).toMatchObject({
-      health: { code: 'kind_failing', reason: 'answered 500', failures: 5, sendWindow: 1 },
+      health: {
+        code: 'kind_failing',
+        cause: { words: 'answered 500' },
+        failures: 5,
+        sendWindow: 1,
+      },
     });
     expect(fifth.holdMs).toBeCloseTo(250 * 1.15 ** 5, 0);
   });
@@ -100,7 +121,9 @@ describe('a kind', () => {
   });
 
   test('whose path the service does not have is held for 15 minutes', () => {
-    const parked = judgeAll([{ seen: 'no route', reason: 'answered 404' }]);
+    const parked = judgeAll([
+      { seen: 'no route', failure: toFailure('http_status', 'answered 404') },
+    ]);
     expect(parked).toMatchObject({
       health: { code: 'kind_parked', sendWindow: 1 },
       holdMs: 900_000,
@@ -115,7 +138,12 @@ describe('a client', () => {
   test('that does not answer is asked every 5 s', () => {
     const first = judgeHealth(null, silence, open);
     expect(first).toEqual({
-      health: { code: 'breaker_open', reason: 'no connection', failures: 1, sendWindow: null },
+      health: {
+        code: 'breaker_open',
+        cause: toFailure('connect_failed', 'no connection'),
+        failures: 1,
+        sendWindow: null,
+      },
       holdMs: 5_000,
     });
     expect(judgeHealth(first.health, silence, answer)).toEqual(first);
@@ -140,7 +168,10 @@ describe('a client', () => {
   });
 
   test('that gets rows too fast is sent none for 1 s, longer if none is done meanwhile, up to 10 s', () => {
-    const tooFast: Evidence = { seen: 'too fast', reason: 'answered 429' };
+    const tooFast: Evidence = {
+      seen: 'too fast',
+      failure: toFailure('http_status', 'answered 429'),
+    };
     const first = judgeHealth(null, tooFast, open);
     expect(first).toMatchObject({ health: { code: 'too_fast', sendWindow: 4 }, holdMs: 1_000 });
     expect(judgeHealth(first.health, tooFast, held)).toEqual({

@@ -35,6 +35,8 @@ const settlement = {
   status: 'done',
   error: null,
   errorCode: null,
+  httpStatus: null,
+  operation: null,
   delayMs: null,
   result: null,
   written: true,
@@ -124,7 +126,7 @@ describe('/metrics', () => {
       `insert into fulfilment.outbox (client, kind, reference, created_at) values ('default', 'order.cancel', 'x', now() - interval '90 seconds')`,
     );
     await database.query(
-      `insert into sync.push_holds (client, kind, code, reason, until) values ('default', '', 'breaker_open', 'x', now())`,
+      `insert into sync.push_holds (client, kind, code, reason, error_code, until) values ('default', '', 'breaker_open', 'x', 'timeout', now())`,
     );
     await database.query(
       `insert into sync.gates (gate, identity, client, next_at, taken_at, taken, spent) values ('track-trace', 'x', 'default', now() + interval '30 minutes', now(), 7, 1)`,

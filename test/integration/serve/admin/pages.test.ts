@@ -180,7 +180,7 @@ describe('the page of an outbox row', () => {
       [reason, id],
     );
     await database.query(
-      `insert into sync.push_holds (client, kind, code, reason, until) values ('default', '', 'credentials_refused', $1, now())`,
+      `insert into sync.push_holds (client, kind, code, reason, error_code, until) values ('default', '', 'credentials_refused', $1, 'credentials_refused', now())`,
       [reason],
     );
     const page = await (await visitor.get(`/outbox/${id}`)).text();
@@ -265,11 +265,11 @@ test('no page turns the text of a row into markup', async () => {
     id,
   ]);
   await database.query(
-    `insert into sync.clients (client, identity, base_url, hold_code, hold_reason, hold_since, hold_until) values ($1, 'x', $1, $1, $1, now(), now() + interval '1 hour')`,
+    `insert into sync.clients (client, identity, base_url, hold_code, hold_reason, hold_error_code, hold_since, hold_until) values ($1, 'x', $1, $1, $1, $1, now(), now() + interval '1 hour')`,
     [nasty],
   );
   await database.query(
-    `insert into sync.jobs (client, job, due_at, last_error, warnings) values ('default', 'pull-orders', now(), $1, array[$1])`,
+    `insert into sync.jobs (client, job, due_at, last_error, last_code, warnings) values ('default', 'pull-orders', now(), $1, 'undecodable', array[$1])`,
     [nasty],
   );
   await database.query(
