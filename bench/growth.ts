@@ -80,7 +80,7 @@ async function measurePages(stand: Stand): Promise<Record<string, number>> {
 }
 
 async function measureClaims(stand: Stand): Promise<Record<string, number>> {
-  const { db, close } = connectDatabase(stand.url, silentLogger, 'bench', 2);
+  const { db, close } = connectDatabase(stand.url, silentLogger, { name: 'bench', max: 2 });
   const [stored] = await stand.query<{ identity: string }>(
     `select identity from sync.clients where client = 'shop-1'`,
   );

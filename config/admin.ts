@@ -28,20 +28,23 @@ export type TrustedProxies = (address: string | undefined) => boolean;
 /** Addresses and networks, separated by commas: `127.0.0.1, 10.0.0.0/8, ::1`. */
 export const trustedProxiesSchema = z.string().transform((text, context): TrustedProxies => {
   const list = new BlockList();
+
   for (const entry of text.split(',').map((part) => part.trim())) {
     const [address = '', prefix, more] = entry.split('/');
     const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
-    const most = family === 'ipv6' ? 128 : 32;
-    const length =
-      prefix === undefined ? most : /^\d{1,3}$/.test(prefix) ? Number(prefix) : most + 1;
-    if (isIP(address) === 0 || more !== undefined || length > most) {
+
+    const length = readPrefixLength(prefix, family === 'ipv6' ? 128 : 32);
+
+    if (isIP(address) === 0 || more !== undefined || length === null) {
       context.addIssue(
         `${entry || 'an empty entry'} is not an address or a network such as 10.0.0.0/8`,
       );
       return z.NEVER;
     }
+
     list.addSubnet(address, length, family);
   }
+
   // A server that listens on IPv6 writes IPv4 addresses with this prefix.
   return (address = '') => {
     const plain = address.replace(/^::ffff:(?=\d+\.)/, '');
@@ -49,27 +52,43 @@ export const trustedProxiesSchema = z.string().transform((text, context): Truste
   };
 });
 
+/**
+ * Reads the length of a network's prefix; without one it is the longest, which means one address.
+ * Returns null if it is not a number, or too large.
+ */
+function readPrefixLength(prefix: string | undefined, longest: number): number | null {
+  if (prefix === undefined) return longest;
+
+  const isLength = /^\d{1,3}$/.test(prefix) && Number(prefix) <= longest;
+  return isLength ? Number(prefix) : null;
+}
+
 /** Returns the problems of the variables of the admin server together. */
 export function findAdminProblems(env: Readonly<Record<string, string | undefined>>): string[] {
   const { ADMIN_HOST: host = '127.0.0.1', ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: viewer } = env;
   const { ADMIN_TRUSTED_PROXIES: proxies, ADMIN_USER_HEADER: header } = env;
+
   const rules: [boolean, string][] = [
     [
       token === undefined && !isLoopback(host),
-      'ADMIN_HOST: other machines could reach this address, which requires ADMIN_TOKEN; set it, or use 127.0.0.1',
+      'ADMIN_HOST: other machines could reach this address, which requires ADMIN_TOKEN; ' +
+        'set it, or use 127.0.0.1',
     ],
     [
       viewer !== undefined && token === undefined,
-      'ADMIN_VIEWER_TOKEN: requires ADMIN_TOKEN, too; without it everybody on this machine may do everything',
+      'ADMIN_VIEWER_TOKEN: requires ADMIN_TOKEN, too; ' +
+        'without it everybody on this machine may do everything',
     ],
     [viewer !== undefined && viewer === token, 'ADMIN_VIEWER_TOKEN: must differ from ADMIN_TOKEN'],
     [
       proxies !== undefined && token === undefined,
-      'ADMIN_TRUSTED_PROXIES: requires ADMIN_TOKEN; without it any page that a browser of this machine shows could act',
+      'ADMIN_TRUSTED_PROXIES: requires ADMIN_TOKEN; ' +
+        'without it any page that a browser of this machine shows could act',
     ],
     [
       header !== undefined && proxies === undefined,
-      'ADMIN_USER_HEADER: requires ADMIN_TRUSTED_PROXIES; without it anybody could send that header',
+      'ADMIN_USER_HEADER: requires ADMIN_TRUSTED_PROXIES; ' +
+        'without it anybody could send that header',
     ],
   ];
   return rules.flatMap(([isBroken, problem]) => (isBroken ? [problem] : []));

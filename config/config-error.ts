@@ -5,6 +5,7 @@
 export class ConfigError extends Error {
   readonly code = 'config_invalid';
   readonly problems: readonly string[];
+
   constructor(problems: readonly string[]) {
     const lines = problems.map((problem) => `  - ${problem}`).join('\n');
     super(`The configuration is invalid. Correct these problems:\n${lines}`);

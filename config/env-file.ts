@@ -36,6 +36,7 @@ export function rememberEnvironment(file: string | undefined): <T>(read: () => T
   const own = Object.fromEntries(
     Object.entries(process.env).filter(([name, value]) => inFile[name] !== value),
   );
+
   return (read) => {
     const former = { ...process.env };
     try {

@@ -142,31 +142,35 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   const result = variables.safeParse(env);
   for (const { path, message } of result.error?.issues ?? [])
     problems.push(`${path.join('.')}: ${message}`);
+
   const { schedules, pushSweepMs } = readSchedules(env, problems);
+
   const file = env.WAREHOUSE_OPERATIONS_FILE;
   const merged = file === undefined ? operations : readOperationsFile(file, problems);
   const clients = readClients(env, result.data, needs.clients, problems);
   const subscribers = readSubscribers(result.data ?? {}, problems);
+
   if (needs.database && env.DATABASE_URL === undefined)
     problems.push(
       'DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp',
     );
   if (env.DATABASE_DIRECT_URL !== undefined && env.DATABASE_URL === undefined)
     problems.push('DATABASE_DIRECT_URL: is set without DATABASE_URL');
-  for (const problem of [
-    ...findAdminProblems(env),
-    ...findTlsProblems(env),
-    ...findProxyProblems(env),
-  ])
-    problems.push(problem);
+
+  for (const findProblems of [findAdminProblems, findTlsProblems, findProxyProblems])
+    for (const problem of findProblems(env)) problems.push(problem);
+
   const tokensFile = env.API_TOKENS_FILE;
   const apiTokens =
     tokensFile === undefined ? null : readApiTokensFile(tokensFile, clients, problems);
   if (apiTokens === null && env.API_PORT !== undefined)
     problems.push(
-      'API_PORT: requires API_TOKENS_FILE, because every request to the API needs a token (docs/api.md)',
+      'API_PORT: requires API_TOKENS_FILE, ' +
+        'because every request to the API needs a token (docs/api.md)',
     );
+
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
+
   return {
     ...result.data,
     clients,
@@ -188,6 +192,7 @@ export function findDroppedSecrets(former: Config, next: Config): string[] {
   const dropped: string[] = names.filter(
     (name) => former[name] !== undefined && next[name] === undefined,
   );
+
   const hasSecret = (config: Config, wanted: string) =>
     config.subscribers.find(({ name }) => name === wanted)?.secret !== undefined;
   const unsigned = next.subscribers
@@ -195,9 +200,11 @@ export function findDroppedSecrets(former: Config, next: Config): string[] {
       ({ name, secret }) => secret === undefined && name !== 'default' && hasSecret(former, name),
     )
     .map(({ name }) => `EVENT_SUBSCRIBERS_FILE: the secret of ${name}`);
+
   return [...dropped, ...unsigned].map(
     (name) =>
-      `${name}: was set and is not any more, as in a half-written file; to unset it, restart the process`,
+      `${name}: was set and is not any more, as in a half-written file; ` +
+      'to unset it, restart the process',
   );
 }
 
@@ -210,6 +217,7 @@ function readSecretFiles(given: Environment, problems: string[]): Environment {
   const env = { ...given };
   // Other programs also accept these variables in lower case, and prefer that form.
   for (const name of proxyNames) env[name] = env[name.toLowerCase()] ?? env[name];
+
   for (const name of secretNames) {
     const path = env[`${name}_FILE`];
     if (path === undefined) continue;
@@ -262,9 +270,11 @@ export function findOpenFiles(
       ...inside.map((inner) => ({ name, path: inner, isSecret: true })),
     ];
   });
+
   const files = [{ name: '--env-file', path: envFile ?? '', isSecret: true }, ...named].filter(
     ({ path }) => path !== '',
   );
+
   return files.flatMap(({ name, path, isSecret }) => {
     const access = findOpenAccess(path);
     return access === 'write' || (access === 'read' && isSecret) ? [{ name, path, access }] : [];
@@ -309,10 +319,12 @@ export function replaceClients(
 ): NodeJS.ProcessEnv {
   const { WAREHOUSE_CLIENTS_FILE: _, ...rest } = source;
   const { baseUrl, username, passwordFile } = service;
+
   const password =
     passwordFile === undefined
       ? {}
       : { WAREHOUSE_PASSWORD: '', WAREHOUSE_PASSWORD_FILE: passwordFile };
+
   return { ...rest, WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, ...password };
 }
 
@@ -338,6 +350,7 @@ function readClients(
 ): readonly WarehouseClient[] {
   const given = single.filter((name) => env[name] !== undefined);
   const file = env.WAREHOUSE_CLIENTS_FILE;
+
   if (file !== undefined) {
     const both = env.WAREHOUSE_TIME_ZONE === undefined ? given : [...given, 'WAREHOUSE_TIME_ZONE'];
     if (both.length > 0)
@@ -346,13 +359,16 @@ function readClients(
       );
     return readClientsFile(file, problems);
   }
+
   if (given.length === 0 && isNeeded)
     problems.push(
       'WAREHOUSE_BASE_URL: is required with username and password, or WAREHOUSE_CLIENTS_FILE',
     );
+
   for (const name of given.length === 0 ? [] : single)
     if (env[name] === undefined)
       problems.push(`${name}: is required together with ${given.join(', ')}`);
+
   const {
     WAREHOUSE_BASE_URL: baseUrl,
     WAREHOUSE_USERNAME: username,
@@ -370,12 +386,14 @@ function readSchedules(
   env: Environment,
   problems: string[],
 ): Pick<Config, 'schedules' | 'pushSweepMs'> {
-  const variableNames = [...jobNames, pushJob.name].map(toScheduleVariable);
-  for (const name of Object.keys(env).filter(
-    (one) => one.startsWith('SCHEDULE_') && !variableNames.includes(one),
-  ))
-    problems.push(`${name}: is not the schedule of a job; known are ${variableNames.join(', ')}`);
-  const read = (job: string, fallback: string): Schedule => {
+  const known = [...jobNames, pushJob.name].map(toScheduleVariable);
+  const unknown = Object.keys(env).filter(
+    (name) => name.startsWith('SCHEDULE_') && !known.includes(name),
+  );
+  for (const name of unknown)
+    problems.push(`${name}: is not the schedule of a job; known are ${known.join(', ')}`);
+
+  const readOne = (job: string, fallback: string): Schedule => {
     const name = toScheduleVariable(job);
     try {
       const schedule = parseSchedule(env[name] ?? fallback);
@@ -388,14 +406,18 @@ function readSchedules(
       return { kind: 'off' };
     }
   };
+
   const schedules = Object.fromEntries(
-    jobNames.map((job) => [job, read(job, defaultSchedules[job])]),
+    jobNames.map((job) => [job, readOne(job, defaultSchedules[job])]),
   );
-  const push = read(pushJob.name, pushJob.sweep);
+
+  const push = readOne(pushJob.name, pushJob.sweep);
   if (push.kind !== 'every' && push.kind !== 'off')
     problems.push(
-      `${toScheduleVariable(pushJob.name)}: must be a span such as 15s, or off; rows are pushed as soon as they arrive`,
+      `${toScheduleVariable(pushJob.name)}: must be a span such as 15s, or off; ` +
+        'rows are pushed as soon as they arrive',
     );
+
   return {
     schedules: schedules as Config['schedules'],
     pushSweepMs: push.kind === 'every' ? push.everyMs : null,

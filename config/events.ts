@@ -71,11 +71,13 @@ export function readSubscribers(
     EVENT_WEBHOOK_SECRET: secret,
     EVENT_SUBSCRIBERS_FILE: file,
   } = given;
+
   if (file !== undefined) {
     if (url !== undefined)
       problems.push('EVENT_SUBSCRIBERS_FILE: is set together with EVENT_WEBHOOK_URL; keep one');
     return readSubscribersFile(file, problems);
   }
+
   if (url === undefined) return [];
   const personalData = given.EVENT_PERSONAL_DATA ?? false;
   return [{ name: 'default', url, secret, types: null, clients: null, personalData }];
@@ -84,20 +86,25 @@ export function readSubscribers(
 function readSubscribersFile(path: string, problems: string[]): EventSubscriber[] {
   const variable = 'EVENT_SUBSCRIBERS_FILE';
   const parsed = parseJsonFile(variable, path, subscribersSchema, problems) ?? [];
+
   return parsed.map(
     ({ secret, secretFile, types = null, clients = null, ...subscriber }, index) => {
       const { name } = subscriber;
-      const add = (problem: string) => problems.push(`${variable}: subscriber ${name}${problem}`);
-      if (parsed.findIndex((other) => other.name === name) < index) add(' is named twice');
+      const addProblem = (problem: string) =>
+        problems.push(`${variable}: subscriber ${name}${problem}`);
+
+      if (parsed.findIndex((other) => other.name === name) < index) addProblem(' is named twice');
       if (secret !== undefined && secretFile !== undefined)
-        add(': give either secret or secretFile');
+        addProblem(': give either secret or secretFile');
+
       if (secretFile === undefined) return { ...subscriber, secret, types, clients };
+
       try {
         const read = webhookSecret.safeParse(readSecretFile(secretFile));
-        for (const { message } of read.error?.issues ?? []) add(`: secretFile ${message}`);
+        for (const { message } of read.error?.issues ?? []) addProblem(`: secretFile ${message}`);
         return { ...subscriber, secret: read.data, types, clients };
       } catch (error) {
-        add(`: secretFile cannot be read: ${describeFileError(error)}`);
+        addProblem(`: secretFile cannot be read: ${describeFileError(error)}`);
         return { ...subscriber, secret, types, clients };
       }
     },

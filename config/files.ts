@@ -46,15 +46,18 @@ export const defaultTimeZone = 'Europe/Amsterdam';
 
 export const baseUrlSchema = z.string().transform((text, context) => {
   const url = URL.canParse(text) ? new URL(text) : null;
-  const problem =
-    url === null || !['http:', 'https:'].includes(url.protocol)
-      ? 'must be an http or https address'
-      : url.username || url.password || url.search || url.hash
-        ? 'must not contain credentials, a query or a fragment'
-        : null;
-  if (problem === null && url !== null) return url;
-  context.addIssue({ code: 'custom', message: problem ?? 'must be an address' });
-  return z.NEVER;
+
+  if (url === null || !['http:', 'https:'].includes(url.protocol)) {
+    context.addIssue('must be an http or https address');
+    return z.NEVER;
+  }
+
+  if (url.username || url.password || url.search || url.hash) {
+    context.addIssue('must not contain credentials, a query or a fragment');
+    return z.NEVER;
+  }
+
+  return url;
 });
 
 export const timeZoneSchema = z.string().refine(
@@ -89,22 +92,30 @@ const clientFileSchema = z
 export function readClientsFile(path: string, problems: string[]): WarehouseClient[] {
   const parsed = parseJsonFile('WAREHOUSE_CLIENTS_FILE', path, clientFileSchema, problems) ?? [];
   const accounts = new Map<string, string>();
+
   return parsed.map(({ password = '', passwordFile, ...client }, index) => {
     const name = `client ${client.key}`;
-    const add = (problem: string) => problems.push(`WAREHOUSE_CLIENTS_FILE: ${problem}`);
-    if (parsed.findIndex(({ key }) => key === client.key) < index) add(`${name} is named twice`);
+    const addProblem = (problem: string) => problems.push(`WAREHOUSE_CLIENTS_FILE: ${problem}`);
+
+    if (parsed.findIndex(({ key }) => key === client.key) < index)
+      addProblem(`${name} is named twice`);
+
     const account = toIdentity(client);
     const other = accounts.get(account) ?? client.key;
     if (other !== client.key)
-      add(`clients ${other} and ${client.key} have the same base URL and username; keep one`);
+      addProblem(
+        `clients ${other} and ${client.key} have the same base URL and username; keep one`,
+      );
     accounts.set(account, client.key);
+
     if ((password === '') === (passwordFile === undefined))
-      add(`${name}: give either password or passwordFile`);
+      addProblem(`${name}: give either password or passwordFile`);
+
     if (password !== '' || passwordFile === undefined) return { ...client, password };
     try {
       return { ...client, password: readSecretFile(passwordFile) };
     } catch (error) {
-      add(`${name}: passwordFile cannot be read: ${describeFileError(error)}`);
+      addProblem(`${name}: passwordFile cannot be read: ${describeFileError(error)}`);
       return { ...client, password };
     }
   });
@@ -115,6 +126,7 @@ export function listSecretFiles(path: string): string[] {
   const named = z.array(
     z.object({ passwordFile: z.string().optional(), secretFile: z.string().optional() }),
   );
+
   const entries = path === '' ? [] : (parseJsonFile('', path, named, []) ?? []);
   return entries.flatMap(({ passwordFile, secretFile }) => passwordFile ?? secretFile ?? []);
 }
@@ -155,13 +167,16 @@ export function readApiTokensFile(
   problems: string[],
 ): readonly ApiToken[] {
   const tokens = parseJsonFile('API_TOKENS_FILE', path, z.array(apiTokenSchema), problems) ?? [];
+
   for (const [index, { name, sha256, client }] of tokens.entries()) {
-    const add = (problem: string) => problems.push(`API_TOKENS_FILE: token ${name}: ${problem}`);
+    const addProblem = (problem: string) =>
+      problems.push(`API_TOKENS_FILE: token ${name}: ${problem}`);
     const earlier = tokens.slice(0, index);
-    if (earlier.some((one) => one.name === name)) add('is named twice');
-    if (earlier.some((one) => one.sha256 === sha256)) add('has the sha256 of another one');
+
+    if (earlier.some((one) => one.name === name)) addProblem('is named twice');
+    if (earlier.some((one) => one.sha256 === sha256)) addProblem('has the sha256 of another one');
     if (clients.length > 0 && !clients.some(({ key }) => key === client))
-      add(`there is no client ${client}`);
+      addProblem(`there is no client ${client}`);
   }
   return tokens;
 }
@@ -171,19 +186,24 @@ export function readOperationsFile(file: string, problems: string[]): Operations
   const schema = z.record(z.string(), entrySchema);
   const overrides = parseJsonFile('WAREHOUSE_OPERATIONS_FILE', file, schema, problems) ?? {};
   const merged: Record<OperationName, Operation> = { ...operations };
+
   for (const [name, entry] of Object.entries(overrides)) {
     if (!isOperation(name)) {
       problems.push(
-        `WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; config/operations.ts lists the names`,
+        `WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; ` +
+          'config/operations.ts lists the names',
       );
       continue;
     }
+
     // An entry switches on an operation that is off.
     const { enabled: _off, ...builtIn }: Operation = operations[name];
     const given = entry as Partial<Operation> & Pick<Operation, 'method' | 'path'>;
     const isUnchanged = builtIn.method === given.method && builtIn.path === given.path;
+
     for (const text of findSwitchProblems(name, given))
       problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name}: ${text}`);
+
     merged[name] = {
       ...builtIn,
       ...given,
@@ -206,6 +226,7 @@ export function parseJsonFile<T>(
   problems: string[],
 ): T | undefined {
   let parsed: unknown;
+
   try {
     parsed = JSON.parse(readTextFile(path));
   } catch (error) {
@@ -217,8 +238,10 @@ export function parseJsonFile<T>(
     problems.push(`${variable}: ${path} ${reason}`);
     return undefined;
   }
+
   const result = schema.safeParse(parsed);
   if (result.success) return result.data;
+
   for (const issue of result.error.issues)
     problems.push(`${variable}: ${issue.path.join('.')}: ${issue.message}`);
   return undefined;

@@ -27,12 +27,14 @@ export function findProxyProblems({
   NO_PROXY = '',
 }: ProxySettings): string[] {
   if (HTTP_PROXY === undefined && HTTPS_PROXY === undefined) return [];
+
   return splitEntries(NO_PROXY)
     .filter((entry) => parseDirectHost(entry) === null)
     .map(
       (entry) =>
-        `NO_PROXY: ${entry.slice(0, 100)} is not supported; name hosts such as host.example, .example.com, *.example.com,` +
-        ' 10.0.0.7, [::1] or host.example:8080, or * for all. Networks such as 10.0.0.0/8 are not possible',
+        `NO_PROXY: ${entry.slice(0, 100)} is not supported; name hosts such as host.example, ` +
+        '.example.com, *.example.com, 10.0.0.7, [::1] or host.example:8080, or * for all. ' +
+        'Networks such as 10.0.0.0/8 are not possible',
     );
 }
 
@@ -40,8 +42,10 @@ export function findProxyProblems({
 function parseDirectHost(entry: string): DirectHost | null {
   const [, prefix = '', rest = ''] = /^(\*\.|\.)?(.*)$/.exec(entry) ?? [];
   const { host, port } = splitPort(rest);
+
   if ((host === '*' && prefix !== '') || !/^\d{0,5}$/.test(port) || Number(port) > 65_535)
     return null;
+
   const lower = host.toLowerCase();
   const name = lower.length > 1 && lower.endsWith('.') ? lower.slice(0, -1) : lower;
   return isSpelledAsInUrl(name) ? { name, port: Number(port), below: prefix === '*.' } : null;
@@ -55,6 +59,7 @@ function splitPort(text: string): { readonly host: string; readonly port: string
   const end = text.indexOf(']');
   if (text.startsWith('[') && end > 0 && /^(:|$)/.test(text.slice(end + 1)))
     return { host: text.slice(1, end), port: text.slice(end + 2) };
+
   const [host = '', port = '', ...more] = text.split(':');
   return more.length > 0 ? { host: text, port: '' } : { host, port };
 }
@@ -81,6 +86,7 @@ export function findProxy(
   const { HTTP_PROXY: http, HTTPS_PROXY: https = http, NO_PROXY = '' } = settings;
   const isTls = protocol === 'https:';
   const proxy = isTls ? https : http;
+
   const target = {
     host: hostname.replace(/^\[(.*)\]$/, '$1').replace(/(?<=.)\.$/, ''),
     port: Number(port),

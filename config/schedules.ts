@@ -42,6 +42,7 @@ export function writeSpan(ms: number): string {
  */
 export function parseSchedule(text: string): Schedule {
   if (text === 'off' || text === 'on-request') return { kind: text };
+
   const [everyMs, slowMs, ...others] = text.split('-').map(parseSpanMs);
   if (everyMs != null && slowMs !== null && others.length === 0) {
     if (slowMs === undefined) return { kind: 'every', everyMs };
@@ -49,8 +50,10 @@ export function parseSchedule(text: string): Schedule {
       throw new RangeError('must name the shorter interval first, as 30s-4m does');
     return { kind: 'every', everyMs, slowMs };
   }
+
   if (text.trim().split(/\s+/).length !== 5)
     throw new RangeError(`is not a schedule; use ${scheduleForms}`);
+
   try {
     CronExpressionParser.parse(text, { tz: 'UTC' });
   } catch (cause) {

@@ -71,6 +71,7 @@ const switchNames = Object.keys(switches) as SwitchName[];
 export const listSetSwitches = (inUse: Operations): string[] =>
   (Object.keys(inUse) as OperationName[]).flatMap((operation) => {
     const builtIn: Operation = operations[operation];
+
     const isSet = (name: SwitchName) =>
       inUse[operation][name] !== undefined && inUse[operation][name] !== builtIn[name];
     return switchNames.filter(isSet).map((name) => `${name} of ${operation}`);
@@ -84,15 +85,18 @@ export function findSwitchProblems(operation: OperationName, entry: Partial<Oper
   const problems = switchNames
     .filter((name) => entry[name] !== undefined && !switches[name].operations.includes(operation))
     .map((name) => `${name} belongs to ${switches[name].operations.join(', ')} only`);
+
   const possible: readonly string[] =
     (optionalMembers as Partial<Record<OperationName, readonly string[]>>)[operation] ?? [];
   const unknown =
     possible.length === 0
       ? []
       : (entry.optional ?? []).filter((member) => !possible.includes(member));
+
   if (unknown.length > 0)
     problems.push(
       `optional: ${unknown.join(', ')} cannot be optional; these can: ${possible.join(', ')}`,
     );
+
   return problems;
 }

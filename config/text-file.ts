@@ -12,12 +12,14 @@ export function readTextFile(path: string): string {
   const bytes = readFileSync(path);
   if (bytes.length > maxBytes)
     throw new Error(`it has ${bytes.length} bytes; the maximum is ${maxBytes}`);
+
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     if (!text.includes('\0')) return text;
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
   }
+
   throw new Error('it is not text in UTF-8; save it as UTF-8');
 }
 
@@ -29,12 +31,16 @@ export function readTextFile(path: string): string {
 export function readSecretFile(path: string, { mayBeEmpty = false } = {}): string {
   const secret = readTextFile(path).replace(/[\r\n]+$/, '');
   if (secret === '' && !mayBeEmpty) throw new Error('it is empty');
+
   if (/[\r\n]/.test(secret))
     throw new Error('it has several lines; write the secret alone into one line');
+
   if (secret.trim() !== secret)
     throw new Error(
-      'it begins or ends with a blank; remove the blank, or set the variable itself if it belongs there',
+      'it begins or ends with a blank; ' +
+        'remove the blank, or set the variable itself if it belongs there',
     );
+
   return secret;
 }
 
@@ -49,6 +55,7 @@ const containerSecrets = '/run/secrets/';
  */
 export function findOpenAccess(path: string): OpenAccess {
   const full = resolve(path);
+
   if (process.platform === 'win32' || full.startsWith(containerSecrets)) return null;
   const folders: string[] = [];
   for (let folder = dirname(full); !folders.includes(folder); folder = dirname(folder))
@@ -56,6 +63,7 @@ export function findOpenAccess(path: string): OpenAccess {
   const readMode = (name: string) => statSync(name, { throwIfNoEntry: false })?.mode ?? 0;
 
   if (!folders.every((folder) => readMode(folder) & 0o001)) return null;
+
   // Who may write to a folder can put another file in the place of one, unless only owners may
   // delete (mode 1777).
   const [nearest = '/'] = folders;

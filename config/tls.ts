@@ -21,22 +21,26 @@ export function findTlsProblems(env: Readonly<Record<string, string | undefined>
       return undefined;
     }
   };
+
   const { NODE_EXTRA_CA_CERTS: authorities, NODE_TLS_REJECT_UNAUTHORIZED: rejects } = env;
   if (rejects === '0')
     problems.push(
-      'NODE_TLS_REJECT_UNAUTHORIZED: 0 switches off every check of certificates; unset it, and name the file of your ' +
-        'certificate authority in NODE_EXTRA_CA_CERTS',
+      'NODE_TLS_REJECT_UNAUTHORIZED: 0 switches off every check of certificates; unset it, ' +
+        'and name the file of your certificate authority in NODE_EXTRA_CA_CERTS',
     );
+
   if (authorities !== undefined)
     attempt(
       `NODE_EXTRA_CA_CERTS: TLS: ${authorities}`,
       () => new X509Certificate(readFileSync(authorities)),
       'name a file of certificates in PEM form',
     );
+
   for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL']) {
     const parameters = parseConnectionUrl(env[name] ?? '')?.searchParams;
     if (parameters !== undefined) checkDatabaseTls(`${name}: TLS:`, parameters, problems, attempt);
   }
+
   return problems;
 }
 
@@ -53,11 +57,13 @@ function checkDatabaseTls(
   attempt: Attempt,
 ): void {
   const before = problems.length;
+
   const mode = parameters.get('sslmode');
   if (mode !== null && !sslModes.includes(mode))
     problems.push(
       `${database} sslmode=${mode} does not exist; use verify-full, or disable on this machine`,
     );
+
   const [ca, cert, key] = ['sslrootcert', 'sslcert', 'sslkey'].map((name) => {
     const path = parameters.get(name);
     const remedy =
@@ -68,13 +74,17 @@ function checkDatabaseTls(
       ? attempt(`${database} ${name}=${path}`, () => readFileSync(path, 'utf8'), remedy)
       : undefined;
   });
+
   if (parameters.has('sslcert') !== parameters.has('sslkey'))
     problems.push(`${database} sslcert and sslkey belong together; set both or none of them`);
+
   if (problems.length > before) return;
+
   const connect = () => {
     if (ca !== undefined) new X509Certificate(ca);
     createSecureContext({ ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) });
   };
+
   const setting = `${database} sslrootcert, sslcert and sslkey do not fit:`;
   attempt(setting, connect, 'use PEM files, and the key of sslcert');
 }

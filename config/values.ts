@@ -8,6 +8,7 @@ export const wholeNumber = (min: number, max: number) =>
     .regex(/^\d{1,10}$/, 'must be a whole number')
     .transform(Number)
     .pipe(z.number().min(min).max(max));
+
 /** A span of time, in milliseconds. */
 export const span = z.string().transform((text, context) => {
   const ms = parseSpanMs(text);
@@ -15,17 +16,22 @@ export const span = z.string().transform((text, context) => {
   context.addIssue({ code: 'custom', message: 'must be a span such as 30s, 2m, 6h or 3d' });
   return z.NEVER;
 });
+
 /** true or false. */
 export const yesNo = z
   .enum(['true', 'false', '1', '0'])
   .transform((text) => text === 'true' || text === '1');
+
 const unreadableUrl =
-  'is not a URL; percent-encode special characters of its password (%2F for /, %23 for #, %3F for ?, %40 for @)';
+  'is not a URL; percent-encode special characters of its password ' +
+  '(%2F for /, %23 for #, %3F for ?, %40 for @)';
+
 const connectionUrl = (scheme: RegExp, names: string) =>
   z
     .string()
     .regex(scheme, `must begin with ${names}`)
     .refine((text) => parseConnectionUrl(text)?.hash === '', unreadableUrl);
+
 export const databaseUrl = connectionUrl(/^postgres(ql)?:\/\//, 'postgres:// or postgresql://');
 export const redisUrl = connectionUrl(/^rediss?:\/\//, 'redis:// or rediss://');
 export const proxyUrl = connectionUrl(/^https?:\/\//, 'http:// or https://');
@@ -39,6 +45,7 @@ export const webhookUrl = z
     (text) => !URL.canParse(text) || new URL(text).username + new URL(text).password === '',
     'must not hold a user name or password',
   );
+
 /** Secret of Standard Webhooks: 24 to 64 bytes as base64, after whsec_. */
 export const webhookSecret = z
   .string()

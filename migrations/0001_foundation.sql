@@ -4,9 +4,9 @@ create schema fulfilment;
 comment on schema fulfilment is 'What the ERP reads: the resources of the warehouse service, and a feed of their changes';
 comment on schema sync is 'State of fulfilment-sync itself; not for the ERP';
 comment on table sync.migrations is 'Migrations that were applied. Code refuses to work with a migration that it does not know';
-comment on column sync.migrations.name is 'File name without .sql';
 comment on column sync.migrations.applied_by is 'Version that applied it';
-comment on column sync.migrations.applied_at is 'When it was applied';
+comment on table sync.schema_parts is
+  'Columns, constraints, indexes, functions and triggers that migrations made. Doctor compares them';
 
 -- Roles of the ERP. If the migrating role may not create them, an administrator creates them before the migration.
 do $$
@@ -51,7 +51,6 @@ create table sync.locks (
   name text primary key
 );
 comment on table sync.locks is 'Names that transactions of the workers lock, so that they run one after the other';
-comment on column sync.locks.name is 'What is locked';
 
 -- The feed. A transaction that writes an entry holds sync.feed_lock until its commit, and seq is drawn after the lock. So seq
 -- grows in the order of commits: a reader that remembers its last seq misses no entry that commits later.
@@ -69,7 +68,6 @@ create table fulfilment.changes (
 );
 comment on table fulfilment.changes is 'Feed of every change of the tables in this schema, in the order of commit';
 comment on column fulfilment.changes.seq is 'Order of the feed';
-comment on column fulfilment.changes.client is 'Client key';
 comment on column fulfilment.changes.entity is
   'Table of the row that changed; outbox for a row that became done, dead, unknown or cancelled';
 comment on column fulfilment.changes.id is 'Id of the row that changed';
@@ -110,7 +108,6 @@ create table sync.installation (
 );
 insert into sync.installation default values;
 comment on table sync.installation is 'Name of this installation for what it shares with others, such as one Redis';
-comment on column sync.installation.only_row is 'Always true: there is one row';
 comment on column sync.installation.id is 'Random, and kept by a restore';
 
 create table sync.feed_mark (
@@ -119,7 +116,6 @@ create table sync.feed_mark (
 );
 insert into sync.feed_mark default values;
 comment on table sync.feed_mark is 'The part of the feed that was pruned';
-comment on column sync.feed_mark.only_row is 'Always true: there is one row';
 comment on column sync.feed_mark.pruned_until is 'Changes up to this seq are no longer kept';
 
 -- Has the rights of its owner, so that readers of the feed need no rights in schema sync.
@@ -278,26 +274,16 @@ create table sync.clients (
     and (hold_code is null) = (hold_since is null) and (hold_code is null) = (hold_error_code is null))
 ) with (fillfactor = 50);
 comment on table sync.clients is 'The account that each client''s rows come from, and why reading from it is held';
-comment on column sync.clients.client is 'Client key';
 comment on column sync.clients.identity is
   'Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing';
-comment on column sync.clients.base_url is 'Accepted base URL';
-comment on column sync.clients.accepted_at is 'When the account was accepted';
 comment on column sync.clients.served_at is 'When a worker that pushes for the client was last seen, to half a minute';
 comment on column sync.clients.offered_identity is 'Fingerprint of another account that a worker or command was set up with';
-comment on column sync.clients.offered_base_url is 'Base URL of that other account';
-comment on column sync.clients.offered_at is 'When a worker or command last came with that other account';
 comment on column sync.clients.hold_code is
   'Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not';
-comment on column sync.clients.hold_reason is 'The failure that the hold follows from, as text';
-comment on column sync.clients.hold_error_code is 'Stable code of that failure';
-comment on column sync.clients.hold_http_status is 'HTTP status of that failure; null without an answer';
-comment on column sync.clients.hold_operation is 'Operation that failed; null if it concerns all';
-comment on column sync.clients.hold_since is 'When the hold began';
+comment on column sync.clients.hold_reason is 'The failure that the hold follows from, as text; the codes are of it';
 comment on column sync.clients.hold_until is 'When one run, the probe, tries again; the other runs follow if it succeeds';
 comment on column sync.clients.hold_times is 'Number of failed probes';
 comment on column sync.clients.queue_away_since is 'Since when the queue has not answered the worker that looks after it';
-comment on column sync.clients.queue_error is 'How the queue failed';
 
 create table sync.pauses (
   client text not null default '',
@@ -309,8 +295,6 @@ create table sync.pauses (
 comment on table sync.pauses is 'Jobs that an operator has paused';
 comment on column sync.pauses.client is 'Client key; empty: every client';
 comment on column sync.pauses.job is 'Job name, or push-outbox';
-comment on column sync.pauses.since is 'When the job was paused';
-comment on column sync.pauses.by is 'Who paused it';
 
 create table sync.leases (
   client text not null,
@@ -323,12 +307,8 @@ create table sync.leases (
   check ((holder is null) = (expires_at is null))
 ) with (fillfactor = 50);
 comment on table sync.leases is 'The worker that may write for a client and job. A writer with an older key is rejected';
-comment on column sync.leases.client is 'Client key';
-comment on column sync.leases.name is 'Job name';
 comment on column sync.leases.key is 'Grows with every acquisition';
 comment on column sync.leases.holder is 'Worker that holds the lease; null if it was released';
-comment on column sync.leases.acquired_at is 'When the present or last holder acquired it';
-comment on column sync.leases.expires_at is 'When another worker may take it over; null if it was released';
 
 create table sync.jobs (
   client text not null,
@@ -363,31 +343,16 @@ create table sync.jobs (
   check ((last_error is null) = (last_code is null))
 ) with (fillfactor = 50);
 comment on table sync.jobs is 'One row per client and job: when it is due, and how its last run ended';
-comment on column sync.jobs.client is 'Client key';
-comment on column sync.jobs.job is 'Job name';
 comment on column sync.jobs.stream is 'Stream that the job polls; null for jobs that poll none';
-comment on column sync.jobs.due_at is 'When the next run is due, by sync.clock()';
-comment on column sync.jobs.last_started_at is 'Start of the last run';
-comment on column sync.jobs.last_finished_at is 'End of the last run';
-comment on column sync.jobs.last_success_at is 'End of the last run that succeeded';
 comment on column sync.jobs.last_change_at is 'When a run last wrote a row';
 comment on column sync.jobs.last_outcome is 'done, failed, stopped or abandoned; null before the first run ends';
 comment on column sync.jobs.last_error is 'Error of the last run; null after a success';
-comment on column sync.jobs.last_code is 'Stable code of that error';
-comment on column sync.jobs.last_http_status is 'HTTP status of that error; null without an answer';
 comment on column sync.jobs.last_operation is 'Operation that failed; null if the error concerns no single one';
-comment on column sync.jobs.last_pages is 'Pages the last run read';
-comment on column sync.jobs.last_fetched is 'Resources the last run read';
-comment on column sync.jobs.last_changed is 'Rows the last run wrote';
-comment on column sync.jobs.consecutive_failures is 'Failed runs since the last success';
 comment on column sync.jobs.failing_since is 'End of the first of these failed runs; null after a success';
 comment on column sync.jobs.failed_alone is
   'True if the job failed again after a poll of another stream was done: the service answers, but not this job';
 comment on column sync.jobs.uneventful_runs is 'Runs that wrote nothing and so have no row in sync.runs';
 comment on column sync.jobs.skips is 'Runs that were skipped, or missed because no worker could start them in time';
-comment on column sync.jobs.last_skip_at is 'When a run was last skipped or missed';
-comment on column sync.jobs.last_skip_reason is 'Reason of the last skipped or missed run';
-comment on column sync.jobs.warnings is 'Warnings of the last run';
 comment on column sync.jobs.fast_ms is 'Interval while something moves; null if the schedule does not adapt';
 comment on column sync.jobs.slow_ms is 'Interval when nothing has moved for long; null if the schedule does not adapt';
 comment on column sync.jobs.last_push_at is
@@ -425,25 +390,7 @@ create index runs_running on sync.runs (client, job) where status = 'running';
 create index runs_by_end on sync.runs (finished_at) where finished_at is not null;
 create index runs_troubled on sync.runs (id) where status in ('failed', 'abandoned', 'stopped');
 comment on table sync.runs is 'Runs that wrote something or failed. Other runs are only counted in sync.jobs';
-comment on column sync.runs.id is 'Run number';
-comment on column sync.runs.client is 'Client key';
-comment on column sync.runs.job is 'Job name';
-comment on column sync.runs.trigger is 'schedule or manual';
-comment on column sync.runs.worker is 'Worker that ran it';
-comment on column sync.runs.lease_key is 'Key of the lease that the run wrote under';
 comment on column sync.runs.status is 'running, done, failed, stopped (asked to), abandoned (its worker was lost)';
-comment on column sync.runs.started_at is 'Start';
-comment on column sync.runs.finished_at is 'End; null only while running';
-comment on column sync.runs.pages is 'Pages read and committed';
 comment on column sync.runs.fetched is 'Resources read, without their items';
-comment on column sync.runs.created is 'Rows inserted';
-comment on column sync.runs.updated is 'Rows updated';
-comment on column sync.runs.removed is 'Rows deleted';
-comment on column sync.runs.unchanged is 'Resources without a change';
 comment on column sync.runs.stale is 'Readings that were not applied because a newer one was stored';
-comment on column sync.runs.quarantined is 'Resources newly put into quarantine';
-comment on column sync.runs.error_code is 'Stable code of the failure';
-comment on column sync.runs.http_status is 'HTTP status of the failure; null without an answer';
 comment on column sync.runs.operation is 'Operation that failed; null if the failure concerns no single one';
-comment on column sync.runs.error is 'The error, as text';
-comment on column sync.runs.warnings is 'Warnings of the run';

@@ -56,37 +56,33 @@ create index orders_by_number_in_any_case on fulfilment.orders (lower(external_o
 create index orders_by_email on fulfilment.orders (lower(email)) where email is not null;
 create index orders_by_day on fulfilment.orders (client, ordered_on) where ordered_on is not null;
 comment on table fulfilment.orders is 'Orders at the warehouse, one row each (v3 order)';
-comment on column fulfilment.orders.client is 'Client key';
-comment on column fulfilment.orders.id is 'Order id at the service';
 comment on column fulfilment.orders.external_order_number is 'Your order number; it can be changed at the service';
-comment on column fulfilment.orders.reference is 'reference';
-comment on column fulfilment.orders.ordered_on is 'orderedOn';
-comment on column fulfilment.orders.consumer_reference is 'consumerReference';
-comment on column fulfilment.orders.promotion_code is 'promotionCode';
+comment on column fulfilment.orders.reference is
+  'Reference as sent; unlike external_order_number, nothing is found by it';
+comment on column fulfilment.orders.consumer_reference is 'Reference of the consumer, as sent';
+comment on column fulfilment.orders.promotion_code is
+  'Promotion, as sent (personal data, if it was made for a person)';
 comment on column fulfilment.orders.currency is 'Three-letter code';
 comment on column fulfilment.orders.locale is 'language-region';
 comment on column fulfilment.orders.email is
   'Consumer''s address (personal data); without one, the service uses a no-reply address of its own';
 comment on column fulfilment.orders.phone_number is 'Consumer''s number (personal data)';
-comment on column fulfilment.orders.vat_number is 'vatNumber';
+comment on column fulfilment.orders.vat_number is
+  'VAT number of the consumer, as sent (personal data)';
 comment on column fulfilment.orders.fulfill_from is 'Warehouse it is to be fulfilled from';
 comment on column fulfilment.orders.preferred_shipping_date is 'Not shipped before';
 comment on column fulfilment.orders.allow_partial_delivery is
   'True if it may be shipped in parts; null: the default of the order type';
-comment on column fulfilment.orders.on_hold is 'onHold';
+comment on column fulfilment.orders.on_hold is 'True until the order is released';
 comment on column fulfilment.orders.metadata is 'extra1 to extra5';
-comment on column fulfilment.orders.channel_identifier is 'channelIdentifier';
+comment on column fulfilment.orders.channel_identifier is
+  'Channel of the order; only the service sets it';
 comment on column fulfilment.orders.order_type_id is 'Order type (service list orderTypes)';
 comment on column fulfilment.orders.delivery_address_id is 'Delivery address at the service';
 comment on column fulfilment.orders.billing_address_id is 'Billing address at the service';
 comment on column fulfilment.orders.pick_up_point_id is 'Pick-up point at the service';
 comment on column fulfilment.orders.preferred_shipping_method_id is 'Main shipping method asked for';
 comment on column fulfilment.orders.pick_up_point is 'Pick-up point as received, if it was included';
-comment on column fulfilment.orders.raw is 'The resource as received, without its included';
-comment on column fulfilment.orders.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.orders.changed_at is 'When its content last changed here';
-comment on column fulfilment.orders.unlisted_since is 'Since when the service no longer knows it; null while it does';
-comment on column fulfilment.orders.read_no is 'Number of the reading this content is from';
 
 create table fulfilment.order_items (
   client text not null,
@@ -111,23 +107,15 @@ create table fulfilment.order_items (
 ) with (fillfactor = 90);
 create index order_items_by_order on fulfilment.order_items (client, order_id);
 comment on table fulfilment.order_items is 'Lines of orders (v3 orderItem)';
-comment on column fulfilment.order_items.client is 'Client key';
-comment on column fulfilment.order_items.id is 'Order item id at the service';
-comment on column fulfilment.order_items.order_id is 'Order it is a line of';
-comment on column fulfilment.order_items.sku is 'Article';
 comment on column fulfilment.order_items.quantity is 'Pieces; 0 if the whole line was cancelled';
 comment on column fulfilment.order_items.ordered_quantity is 'Largest quantity that was read: the pieces ordered, although a cancel lowers quantity';
 comment on column fulfilment.order_items.fulfill_from is 'Warehouse it is to be fulfilled from';
-comment on column fulfilment.order_items.price is 'price, with the digits received';
+comment on column fulfilment.order_items.price is 'Price of one piece, with the digits received';
 comment on column fulfilment.order_items.vat is 'Rate, with the digits received';
-comment on column fulfilment.order_items.name is 'name';
-comment on column fulfilment.order_items.channel_identifier is 'channelIdentifier';
+comment on column fulfilment.order_items.name is 'Name of the article on the order';
+comment on column fulfilment.order_items.channel_identifier is
+  'Channel of the line; only the service sets it';
 comment on column fulfilment.order_items.metadata is 'serviceLevel, purchases, reference, extra6 and extra7';
-comment on column fulfilment.order_items.product_id is 'Product id at the service';
-comment on column fulfilment.order_items.raw is 'The resource as received';
-comment on column fulfilment.order_items.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.order_items.changed_at is 'When its content last changed here';
-comment on column fulfilment.order_items.unlisted_since is 'Since when the service no longer knows it; null while it does';
 
 -- A cancel overwrites quantity.
 create function sync.keep_ordered_quantity() returns trigger
@@ -161,22 +149,21 @@ create table fulfilment.order_addresses (
   foreign key (client, order_id) references fulfilment.orders (client, id)
 ) with (fillfactor = 90);
 comment on table fulfilment.order_addresses is 'Delivery and billing addresses of orders (v3 address); personal data';
-comment on column fulfilment.order_addresses.client is 'Client key';
-comment on column fulfilment.order_addresses.order_id is 'Order it belongs to';
 comment on column fulfilment.order_addresses.role is 'delivery or billing';
 comment on column fulfilment.order_addresses.id is 'Address id at the service; both roles may share one';
-comment on column fulfilment.order_addresses.first_name is 'firstName';
-comment on column fulfilment.order_addresses.last_name is 'lastName';
-comment on column fulfilment.order_addresses.prefix is 'prefix';
+comment on column fulfilment.order_addresses.first_name is 'Given name of the consumer';
+comment on column fulfilment.order_addresses.last_name is 'Family name of the consumer';
+comment on column fulfilment.order_addresses.prefix is
+  'Part of the name; the interface does not say where it stands';
 comment on column fulfilment.order_addresses.street1 is 'street1';
-comment on column fulfilment.order_addresses.postcode is 'postcode';
-comment on column fulfilment.order_addresses.house_number is 'houseNumber';
-comment on column fulfilment.order_addresses.house_number_extension is 'houseNumberExtension';
-comment on column fulfilment.order_addresses.city is 'city';
+comment on column fulfilment.order_addresses.postcode is
+  'Postcode as entered; the area only after an erasure';
+comment on column fulfilment.order_addresses.house_number is
+  'House number as sent; street1 may hold it instead';
+comment on column fulfilment.order_addresses.house_number_extension is
+  'Extension of the house number';
+comment on column fulfilment.order_addresses.city is 'Town';
 comment on column fulfilment.order_addresses.country_code is 'Two letters (ISO 3166)';
-comment on column fulfilment.order_addresses.raw is 'The resource as received';
-comment on column fulfilment.order_addresses.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.order_addresses.changed_at is 'When its content last changed here';
 
 -- Stream shipments: shipment and shipmentItem of the v3 interface.
 create table fulfilment.shipments (
@@ -203,24 +190,19 @@ create index shipments_open on fulfilment.shipments (client, id) where status is
 -- A summary for each range of pages is enough: rows are stored nearly in the order of their arrival.
 create index shipments_by_arrival on fulfilment.shipments using brin (first_seen_at);
 comment on table fulfilment.shipments is 'Shipments of the warehouse, one row each (v3 shipment)';
-comment on column fulfilment.shipments.client is 'Client key';
-comment on column fulfilment.shipments.id is 'Shipment id at the service';
 comment on column fulfilment.shipments.status is
   'READY_TO_PICK, READY_TO_SORT, READY_TO_SHIP, SHIPPED or ERROR; another value is kept as received';
-comment on column fulfilment.shipments.ready_to_pick_on is 'readyToPickOn, read in the client''s zone';
-comment on column fulfilment.shipments.ready_to_ship_on is 'readyToShipOn, read in the client''s zone';
-comment on column fulfilment.shipments.shipped_on is 'shippedOn, read in the client''s zone; before 1970 it means none';
-comment on column fulfilment.shipments.warehouse_code is 'Warehouse that fulfils it';
-comment on column fulfilment.shipments.return_label is 'returnLabel as received';
-comment on column fulfilment.shipments.order_id is 'Order it belongs to';
+comment on column fulfilment.shipments.ready_to_pick_on is
+  'When it became READY_TO_PICK, read in the client''s zone';
+comment on column fulfilment.shipments.ready_to_ship_on is
+  'When it became READY_TO_SHIP, read in the client''s zone';
+comment on column fulfilment.shipments.shipped_on is
+  'When the carrier took it, read in the client''s zone; before 1970 it means none';
+comment on column fulfilment.shipments.return_label is
+  'Return label as received; the interface does not show what it holds';
 comment on column fulfilment.shipments.order_type_id is 'Order type (service list orderTypes)';
 comment on column fulfilment.shipments.shipping_method_id is
   'Shipping method; the interface does not show whether it is a main or a nested id';
-comment on column fulfilment.shipments.raw is 'The resource as received, without its included';
-comment on column fulfilment.shipments.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.shipments.changed_at is 'When its content last changed here';
-comment on column fulfilment.shipments.unlisted_since is 'Since when the service no longer knows it; null while it does';
-comment on column fulfilment.shipments.read_no is 'Number of the reading this content is from';
 
 create table fulfilment.shipment_items (
   client text not null,
@@ -242,20 +224,8 @@ create table fulfilment.shipment_items (
 ) with (fillfactor = 90);
 create index shipment_items_by_shipment on fulfilment.shipment_items (client, shipment_id);
 comment on table fulfilment.shipment_items is 'Lines of shipments (v3 shipmentItem)';
-comment on column fulfilment.shipment_items.client is 'Client key';
-comment on column fulfilment.shipment_items.id is 'Shipment item id at the service';
-comment on column fulfilment.shipment_items.shipment_id is 'Shipment it is a line of';
-comment on column fulfilment.shipment_items.sku is 'Article';
-comment on column fulfilment.shipment_items.quantity is 'Pieces';
-comment on column fulfilment.shipment_items.lot_number is 'Lot';
-comment on column fulfilment.shipment_items.expiration_date is 'Use before';
 comment on column fulfilment.shipment_items.serial_numbers is 'Serial numbers of the pieces';
 comment on column fulfilment.shipment_items.order_item_id is 'Order line it fulfils';
-comment on column fulfilment.shipment_items.product_id is 'Product id at the service';
-comment on column fulfilment.shipment_items.raw is 'The resource as received';
-comment on column fulfilment.shipment_items.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.shipment_items.changed_at is 'When its content last changed here';
-comment on column fulfilment.shipment_items.unlisted_since is 'Since when the service no longer knows it; null while it does';
 
 -- Stream return-items: returnItem of the v3 interface.
 create table fulfilment.return_items (
@@ -291,32 +261,21 @@ create index return_items_by_day on fulfilment.return_items (client, processed_o
 create index return_items_to_restock on fulfilment.return_items (client, processed_on)
   where sync.real_time(restock_on) is null;
 comment on table fulfilment.return_items is 'Return lines that a warehouse has processed (v3 returnItem)';
-comment on column fulfilment.return_items.client is 'Client key';
-comment on column fulfilment.return_items.id is 'Return item id at the service';
-comment on column fulfilment.return_items.sku is 'Article';
-comment on column fulfilment.return_items.quantity is 'Pieces';
-comment on column fulfilment.return_items.condition is 'condition; the interface shows only the value RETURN';
+comment on column fulfilment.return_items.condition is
+  'Condition in which it arrived; the interface shows only the value RETURN';
 comment on column fulfilment.return_items.processed_on is 'Day the warehouse processed it; before 1970 it means none';
-comment on column fulfilment.return_items.processed_in is 'Warehouse that processed it';
 comment on column fulfilment.return_items.restock_in is 'Warehouse in which it was restocked; null if it was not';
 comment on column fulfilment.return_items.restock_on is
   'restockOn, read in the client''s zone if it names no zone; before 1970 it means none';
 comment on column fulfilment.return_items.comment is 'Remark of the warehouse';
-comment on column fulfilment.return_items.redeliver is 'True if it is to be delivered again';
 comment on column fulfilment.return_items.external_order_number is 'Your order number, from the return item itself';
 comment on column fulfilment.return_items.order_id is 'Order it comes back from';
 comment on column fulfilment.return_items.order_item_id is 'Order line it comes back from';
-comment on column fulfilment.return_items.product_id is 'Product id at the service';
 comment on column fulfilment.return_items.return_id is 'Return it arrived with';
 comment on column fulfilment.return_items.return_merchandise_authorization_item_id is
   'Line of the return authorization that announced it; null if there is none';
 comment on column fulfilment.return_items.return_reason_id is 'Return reason (service list returnReasons)';
 comment on column fulfilment.return_items.shipment_item_id is 'Shipment line that delivered it';
-comment on column fulfilment.return_items.raw is 'The resource as received';
-comment on column fulfilment.return_items.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.return_items.changed_at is 'When its content last changed here';
-comment on column fulfilment.return_items.unlisted_since is 'Since when the service no longer knows it; null while it does';
-comment on column fulfilment.return_items.read_no is 'Number of the reading this content is from';
 
 -- Announced returns: returnMerchandiseAuthorization of the v3 interface, from the answers to outbox rows.
 create table fulfilment.return_merchandise_authorizations (
@@ -341,22 +300,17 @@ create index return_merchandise_authorizations_by_reference
 create index return_merchandise_authorizations_by_shipment on fulfilment.return_merchandise_authorizations (client, shipment_id) where shipment_id is not null;
 comment on table fulfilment.return_merchandise_authorizations is
   'Announced returns (v3 returnMerchandiseAuthorization) that were pushed from here';
-comment on column fulfilment.return_merchandise_authorizations.client is 'Client key';
-comment on column fulfilment.return_merchandise_authorizations.id is 'Id at the service';
 comment on column fulfilment.return_merchandise_authorizations.external_reference is
-  'externalReference: the outbox row''s reference';
-comment on column fulfilment.return_merchandise_authorizations.comments is 'comments';
-comment on column fulfilment.return_merchandise_authorizations.metadata is 'metadata';
+  'Your number of the return: reference of its outbox row';
+comment on column fulfilment.return_merchandise_authorizations.comments is
+  'Remarks that were sent with the announcement';
+comment on column fulfilment.return_merchandise_authorizations.metadata is
+  'Members that were sent with the announcement';
 comment on column fulfilment.return_merchandise_authorizations.status is 'PENDING is the only value the interface shows';
-comment on column fulfilment.return_merchandise_authorizations.created_on is 'createdOn';
-comment on column fulfilment.return_merchandise_authorizations.modified_on is 'modifiedOn';
+comment on column fulfilment.return_merchandise_authorizations.created_on is 'Day it was announced';
+comment on column fulfilment.return_merchandise_authorizations.modified_on is
+  'Day the service last changed it';
 comment on column fulfilment.return_merchandise_authorizations.shipment_id is 'Shipment that comes back';
-comment on column fulfilment.return_merchandise_authorizations.raw is 'The resource as received';
-comment on column fulfilment.return_merchandise_authorizations.read_no is 'Number of the reading this content is from';
-comment on column fulfilment.return_merchandise_authorizations.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.return_merchandise_authorizations.changed_at is 'When its content last changed here';
-comment on column fulfilment.return_merchandise_authorizations.unlisted_since is
-  'Since when the service no longer knows it, deleted ones too; null while it does';
 
 create table fulfilment.return_merchandise_authorization_items (
   client text not null,
@@ -382,25 +336,18 @@ create table fulfilment.return_merchandise_authorization_items (
 create index return_merchandise_authorization_items_by_parent on fulfilment.return_merchandise_authorization_items (client, return_merchandise_authorization_id);
 comment on table fulfilment.return_merchandise_authorization_items is
   'Lines of announced returns (v3 returnMerchandiseAuthorizationItem)';
-comment on column fulfilment.return_merchandise_authorization_items.client is 'Client key';
-comment on column fulfilment.return_merchandise_authorization_items.id is 'Id at the service';
 comment on column fulfilment.return_merchandise_authorization_items.return_merchandise_authorization_id is
   'Announced return it is a line of';
-comment on column fulfilment.return_merchandise_authorization_items.external_reference is 'externalReference';
-comment on column fulfilment.return_merchandise_authorization_items.sku is 'Article';
-comment on column fulfilment.return_merchandise_authorization_items.quantity is 'Pieces';
-comment on column fulfilment.return_merchandise_authorization_items.reason_code is 'reasonCode';
-comment on column fulfilment.return_merchandise_authorization_items.metadata is 'metadata';
+comment on column fulfilment.return_merchandise_authorization_items.external_reference is
+  'Your number of the line';
+comment on column fulfilment.return_merchandise_authorization_items.reason_code is
+  'Code of the return reason';
+comment on column fulfilment.return_merchandise_authorization_items.metadata is
+  'Members that were sent with the line';
 comment on column fulfilment.return_merchandise_authorization_items.shipment_item_id is 'Line of the shipment that comes back';
-comment on column fulfilment.return_merchandise_authorization_items.product_id is 'Product id at the service';
 comment on column fulfilment.return_merchandise_authorization_items.return_reason_id is 'Reason (service list returnReasons)';
 comment on column fulfilment.return_merchandise_authorization_items.return_item_id is
   'Return item, once the warehouse has processed it';
-comment on column fulfilment.return_merchandise_authorization_items.raw is 'The resource as received';
-comment on column fulfilment.return_merchandise_authorization_items.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.return_merchandise_authorization_items.changed_at is 'When its content last changed here';
-comment on column fulfilment.return_merchandise_authorization_items.unlisted_since is
-  'Since when the service no longer knows it; null while it does';
 
 -- Stream inbounds: inbound and inboundItem of the v3 interface.
 create table fulfilment.inbounds (
@@ -424,21 +371,16 @@ create index inbounds_open on fulfilment.inbounds (client, id) where status is d
 create index inbounds_by_slip on fulfilment.inbounds (inbound_packing_slip_id, client)
   where inbound_packing_slip_id is not null;
 comment on table fulfilment.inbounds is 'Goods that have arrived, one row for each delivery (v3 inbound)';
-comment on column fulfilment.inbounds.client is 'Client key';
-comment on column fulfilment.inbounds.id is 'Inbound id at the service';
 comment on column fulfilment.inbounds.reference is 'Reference, as announced';
 comment on column fulfilment.inbounds.status is 'PROCESSING, CHECKING, CHECKED or COMPLETED; another value is kept as received';
-comment on column fulfilment.inbounds.received_in is 'Warehouse that received it';
-comment on column fulfilment.inbounds.created_on is 'createdOn';
-comment on column fulfilment.inbounds.checking_on is 'checkingOn';
-comment on column fulfilment.inbounds.completed_on is 'completedOn; before 1970 it means none';
+comment on column fulfilment.inbounds.created_on is
+  'When the inbound was created, read in the client''s zone';
+comment on column fulfilment.inbounds.checking_on is
+  'When it became CHECKING, read in the client''s zone';
+comment on column fulfilment.inbounds.completed_on is
+  'When it became COMPLETED, read in the client''s zone; before 1970 it means none';
 comment on column fulfilment.inbounds.inbound_packing_slip_id is
   'Inbound packing slip that announced it; null if there is none';
-comment on column fulfilment.inbounds.raw is 'The resource as received, without its included';
-comment on column fulfilment.inbounds.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.inbounds.changed_at is 'When its content last changed here';
-comment on column fulfilment.inbounds.unlisted_since is 'Since when the service no longer knows it; null while it does';
-comment on column fulfilment.inbounds.read_no is 'Number of the reading this content is from';
 
 create table fulfilment.inbound_items (
   client text not null,
@@ -459,19 +401,7 @@ create table fulfilment.inbound_items (
 ) with (fillfactor = 90);
 create index inbound_items_by_inbound on fulfilment.inbound_items (client, inbound_id);
 comment on table fulfilment.inbound_items is 'Lines of inbounds (v3 inboundItem)';
-comment on column fulfilment.inbound_items.client is 'Client key';
-comment on column fulfilment.inbound_items.id is 'Inbound item id at the service';
-comment on column fulfilment.inbound_items.inbound_id is 'Inbound it is a line of';
-comment on column fulfilment.inbound_items.sku is 'Article';
-comment on column fulfilment.inbound_items.quantity is 'Pieces';
-comment on column fulfilment.inbound_items.lot_number is 'Lot';
-comment on column fulfilment.inbound_items.expiration_date is 'Use before';
-comment on column fulfilment.inbound_items.product_id is 'Product id at the service';
 comment on column fulfilment.inbound_items.inbound_packing_slip_item_id is 'Line of the slip that announced it';
-comment on column fulfilment.inbound_items.raw is 'The resource as received';
-comment on column fulfilment.inbound_items.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.inbound_items.changed_at is 'When its content last changed here';
-comment on column fulfilment.inbound_items.unlisted_since is 'Since when the service no longer knows it; null while it does';
 
 -- Stream inbound-packing-slips: inboundPackingSlip and inboundPackingSlipItem of the v3 interface.
 create table fulfilment.inbound_packing_slips (
@@ -497,25 +427,18 @@ create index inbound_packing_slips_by_reference on fulfilment.inbound_packing_sl
 create index inbound_packing_slips_open on fulfilment.inbound_packing_slips (client, id)
   where status is distinct from 'COMPLETED';
 comment on table fulfilment.inbound_packing_slips is 'Announced deliveries, one row each (v3 inboundPackingSlip)';
-comment on column fulfilment.inbound_packing_slips.client is 'Client key';
-comment on column fulfilment.inbound_packing_slips.id is 'Inbound packing slip id at the service';
-comment on column fulfilment.inbound_packing_slips.expected_in is 'Warehouse it is announced for';
-comment on column fulfilment.inbound_packing_slips.expected_on is 'Day it is announced for';
 comment on column fulfilment.inbound_packing_slips.received_on is 'When the inbound started; its own zone, else the client''s';
 comment on column fulfilment.inbound_packing_slips.completed_on is
   'When it finished with no further items expected; its own zone, else the client''s; before 1970 it means none';
-comment on column fulfilment.inbound_packing_slips.reference is 'reference';
+comment on column fulfilment.inbound_packing_slips.reference is 'Your number of the delivery';
 comment on column fulfilment.inbound_packing_slips.status is
   'EXPECTED, IN_PROGRESS, CHECKING or COMPLETED; another value is kept as received';
-comment on column fulfilment.inbound_packing_slips.comments is 'comments';
+comment on column fulfilment.inbound_packing_slips.comments is
+  'Remarks that were sent with the announcement';
 comment on column fulfilment.inbound_packing_slips.metadata is 'serviceLevel, purchases and reference';
 comment on column fulfilment.inbound_packing_slips.inbound_id is 'Inbound that received it';
-comment on column fulfilment.inbound_packing_slips.raw is 'The resource as received, without its included';
-comment on column fulfilment.inbound_packing_slips.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.inbound_packing_slips.changed_at is 'When its content last changed here';
 comment on column fulfilment.inbound_packing_slips.unlisted_since is
   'Since when two complete walks lacked it; null while it is listed';
-comment on column fulfilment.inbound_packing_slips.read_no is 'Number of the reading this content is from';
 
 create table fulfilment.inbound_packing_slip_items (
   client text not null,
@@ -533,17 +456,8 @@ create table fulfilment.inbound_packing_slip_items (
 ) with (fillfactor = 90);
 create index inbound_packing_slip_items_by_slip on fulfilment.inbound_packing_slip_items (client, inbound_packing_slip_id);
 comment on table fulfilment.inbound_packing_slip_items is 'Lines of announced deliveries (v3 inboundPackingSlipItem)';
-comment on column fulfilment.inbound_packing_slip_items.client is 'Client key';
-comment on column fulfilment.inbound_packing_slip_items.id is 'Inbound packing slip item id at the service';
-comment on column fulfilment.inbound_packing_slip_items.inbound_packing_slip_id is 'Slip it is a line of';
-comment on column fulfilment.inbound_packing_slip_items.sku is 'Article';
 comment on column fulfilment.inbound_packing_slip_items.quantity is 'Pieces expected';
 comment on column fulfilment.inbound_packing_slip_items.received is 'Pieces received so far';
-comment on column fulfilment.inbound_packing_slip_items.raw is 'The resource as received';
-comment on column fulfilment.inbound_packing_slip_items.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.inbound_packing_slip_items.changed_at is 'When its content last changed here';
-comment on column fulfilment.inbound_packing_slip_items.unlisted_since is
-  'Since when the service no longer knows it; null while it does';
 
 -- Packages. Track-trace lists only packages on their way. The look-up by criteria also returns those that were delivered
 -- before this program started, during an outage, or without track-trace.
@@ -566,19 +480,16 @@ create table fulfilment.track_traces (
 create index track_traces_listed on fulfilment.track_traces (client) where unlisted_since is null;
 comment on table fulfilment.track_traces is
   'Status of packages that are on their way (v2 track-trace item); filled by the job track-trace';
-comment on column fulfilment.track_traces.client is 'Client key';
-comment on column fulfilment.track_traces.shipment_id is 'Shipment that the package belongs to';
-comment on column fulfilment.track_traces.package_number is 'packageNumber; empty if the item has none';
-comment on column fulfilment.track_traces.external_order_number is 'externalOrderNumber as received';
-comment on column fulfilment.track_traces.shipment_method is 'shipmentMethod as received';
+comment on column fulfilment.track_traces.external_order_number is
+  'Your order number as the list has it';
+comment on column fulfilment.track_traces.shipment_method is
+  'Name of the shipping method as the list has it';
 comment on column fulfilment.track_traces.current_track_trace_status is 'Status; its values are not shown in the interface';
 comment on column fulfilment.track_traces.current_track_trace_status_date_time is
   'Time of the status, read in the client''s zone';
 comment on column fulfilment.track_traces.current_track_trace_exception_level is
   'Exception level; its values are not shown in the interface';
 comment on column fulfilment.track_traces.raw is 'The item as received';
-comment on column fulfilment.track_traces.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.track_traces.changed_at is 'When its content last changed here';
 comment on column fulfilment.track_traces.unlisted_since is
   'Since when the list no longer has the package; its last status is read for fulfilment.parcels';
 comment on column fulfilment.track_traces.missing_since is
@@ -599,15 +510,10 @@ create index track_trace_events_by_package on fulfilment.track_trace_events (cli
 create index track_trace_events_by_time on fulfilment.track_trace_events (seen_at);
 comment on table fulfilment.track_trace_events is
   'One row for each change of a package''s status. Changes between two readings, an hour apart, are not seen';
-comment on column fulfilment.track_trace_events.id is 'Number of the event';
-comment on column fulfilment.track_trace_events.client is 'Client key';
-comment on column fulfilment.track_trace_events.shipment_id is 'Shipment that the package belongs to';
-comment on column fulfilment.track_trace_events.package_number is 'packageNumber; empty if the item has none';
 comment on column fulfilment.track_trace_events.current_track_trace_status is 'Status from then on';
 comment on column fulfilment.track_trace_events.current_track_trace_status_date_time is 'Time of the status, from the carrier';
 comment on column fulfilment.track_trace_events.current_track_trace_exception_level is 'Exception level from then on';
 comment on column fulfilment.track_trace_events.raw is 'The item as received';
-comment on column fulfilment.track_trace_events.seen_at is 'When it was read';
 
 -- History: a row overwrites its status, and the feed has no values. The trigger sync.record_events fills these tables.
 create table fulfilment.shipment_events (
@@ -623,14 +529,7 @@ create index shipment_events_by_shipment on fulfilment.shipment_events (client, 
 create index shipment_events_by_time on fulfilment.shipment_events (seen_at);
 comment on table fulfilment.shipment_events is
   'The first status of each shipment that was read, and a row for each change of status or warehouse. Changes between two readings are not seen';
-comment on column fulfilment.shipment_events.id is 'Number of the event';
-comment on column fulfilment.shipment_events.client is 'Client key';
-comment on column fulfilment.shipment_events.shipment_id is 'Shipment';
-comment on column fulfilment.shipment_events.status is 'Status from then on';
 comment on column fulfilment.shipment_events.warehouse_code is 'Warehouse from then on';
-comment on column fulfilment.shipment_events.source_time is
-  'Time that the service gives for this status; null for a status without a time';
-comment on column fulfilment.shipment_events.seen_at is 'When it was read';
 
 create table fulfilment.inbound_events (
   id bigint generated always as identity primary key,
@@ -645,14 +544,7 @@ create index inbound_events_by_inbound on fulfilment.inbound_events (client, inb
 create index inbound_events_by_time on fulfilment.inbound_events (seen_at);
 comment on table fulfilment.inbound_events is
   'The first status of each inbound that was read, and a row for each change of status or warehouse. Changes between two readings are not seen';
-comment on column fulfilment.inbound_events.id is 'Number of the event';
-comment on column fulfilment.inbound_events.client is 'Client key';
-comment on column fulfilment.inbound_events.inbound_id is 'Inbound';
-comment on column fulfilment.inbound_events.status is 'Status from then on';
 comment on column fulfilment.inbound_events.received_in is 'Warehouse from then on';
-comment on column fulfilment.inbound_events.source_time is
-  'Time that the service gives for this status; null for a status without a time';
-comment on column fulfilment.inbound_events.seen_at is 'When it was read';
 
 create table fulfilment.inbound_packing_slip_events (
   id bigint generated always as identity primary key,
@@ -669,15 +561,8 @@ create index inbound_packing_slip_events_by_slip
 create index inbound_packing_slip_events_by_time on fulfilment.inbound_packing_slip_events (seen_at);
 comment on table fulfilment.inbound_packing_slip_events is
   'The first status of each inbound packing slip that was read, and a row for each change of status, expected warehouse or day. Changes between two readings are not seen';
-comment on column fulfilment.inbound_packing_slip_events.id is 'Number of the event';
-comment on column fulfilment.inbound_packing_slip_events.client is 'Client key';
-comment on column fulfilment.inbound_packing_slip_events.inbound_packing_slip_id is 'Inbound packing slip';
-comment on column fulfilment.inbound_packing_slip_events.status is 'Status from then on';
 comment on column fulfilment.inbound_packing_slip_events.expected_in is 'Warehouse it is announced for from then on';
 comment on column fulfilment.inbound_packing_slip_events.expected_on is 'Day it is announced for from then on';
-comment on column fulfilment.inbound_packing_slip_events.source_time is
-  'Time that the service gives for this status; null for a status without a time';
-comment on column fulfilment.inbound_packing_slip_events.seen_at is 'When it was read';
 
 create table fulfilment.order_line_events (
   id bigint generated always as identity primary key,
@@ -693,15 +578,10 @@ create index order_line_events_by_line on fulfilment.order_line_events (client, 
 create index order_line_events_by_time on fulfilment.order_line_events (seen_at);
 comment on table fulfilment.order_line_events is
   'Each line of an order as it was first read, and a row for each change of article or quantity, and if the service no longer has the line. Changes between two readings are not seen';
-comment on column fulfilment.order_line_events.id is 'Number of the event';
-comment on column fulfilment.order_line_events.client is 'Client key';
-comment on column fulfilment.order_line_events.order_item_id is 'Line of the order';
-comment on column fulfilment.order_line_events.order_id is 'Order';
 comment on column fulfilment.order_line_events.sku is 'Article from then on';
 comment on column fulfilment.order_line_events.quantity is 'Pieces from then on; fewer than before, or 0, if some were cancelled';
 comment on column fulfilment.order_line_events.unlisted_since is
   'When the service no longer had the line; null if it has the line from then on';
-comment on column fulfilment.order_line_events.seen_at is 'When it was read';
 
 create table fulfilment.parcels (
   client text not null,
@@ -728,28 +608,25 @@ create table fulfilment.parcels (
 create index parcels_by_code on fulfilment.parcels (track_and_trace_code) where track_and_trace_code is not null;
 comment on table fulfilment.parcels is
   'Packages of shipped shipments, with their latest known status; filled by the jobs pull-parcels and track-trace';
-comment on column fulfilment.parcels.client is 'Client key';
-comment on column fulfilment.parcels.shipment_id is 'Shipment that the package belongs to';
-comment on column fulfilment.parcels.package_number is 'packageNumber; empty if there is none';
-comment on column fulfilment.parcels.collo_number is 'colloNr; null unless the service gives it';
-comment on column fulfilment.parcels.track_and_trace_code is 'trackAndTraceCode; it may be a URL';
-comment on column fulfilment.parcels.track_and_trace_bar_code is 'trackAndTraceBarCode';
-comment on column fulfilment.parcels.return_package_number is 'returnPackageNumber';
+comment on column fulfilment.parcels.collo_number is
+  'Number of the package (colloNr); null unless the service gives it';
+comment on column fulfilment.parcels.track_and_trace_code is 'Code of the carrier; it may be a URL';
+comment on column fulfilment.parcels.track_and_trace_bar_code is 'Bar code of the carrier';
+comment on column fulfilment.parcels.return_package_number is 'Number of the package for a return';
 comment on column fulfilment.parcels.current_track_trace_status is
   'Latest known status: of the look-up, or of the track-trace list while the package is listed there';
 comment on column fulfilment.parcels.current_track_trace_exception_level is
   'Exception level, from the same source as the status';
-comment on column fulfilment.parcels.shipping_date is 'shippingDate, read in the client''s zone';
-comment on column fulfilment.parcels.number_of_colli is 'numberOfColli: packages of the shipment';
-comment on column fulfilment.parcels.tracking_number is 'trackingNumber';
+comment on column fulfilment.parcels.shipping_date is
+  'When it was shipped, read in the client''s zone';
+comment on column fulfilment.parcels.number_of_colli is 'Packages of the whole shipment';
+comment on column fulfilment.parcels.tracking_number is
+  'A number for tracking; the interface does not say whose';
 comment on column fulfilment.parcels.shipment_items is
   'shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}, which each package of a shipment repeats; do not add them up: parcel_overview has the contents of packages, shipment_items the lines. Null if the look-up names none';
 comment on column fulfilment.parcels.read_at is
   'When a look-up last returned the package; null if only the track-trace list has named it';
-comment on column fulfilment.parcels.read_no is 'Number of the reading that the row comes from';
 comment on column fulfilment.parcels.raw is 'The item of the look-up as received; of the track-trace list, if read_at is null';
-comment on column fulfilment.parcels.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.parcels.changed_at is 'When its content last changed here';
 comment on column fulfilment.parcels.unlisted_since is 'Since when the look-up of its shipment no longer returns the package';
 
 -- The service's configuration lists (settings/get).
@@ -767,15 +644,12 @@ create table fulfilment.setting_options (
 );
 comment on table fulfilment.setting_options is
   'Entries of the service''s configuration lists (settings/get). Outbox payloads name them by their codes';
-comment on column fulfilment.setting_options.client is 'Client key';
 comment on column fulfilment.setting_options.list is
   'mainShippingMethods, shippingMethods, returnShippingMethods, orderTypes, returnReasons, languages, countries or paymentMethods';
 comment on column fulfilment.setting_options.id is 'Id at the service, unique within the list';
-comment on column fulfilment.setting_options.code is 'code';
-comment on column fulfilment.setting_options.name is 'name';
+comment on column fulfilment.setting_options.code is 'What outbox payloads name the entry by';
+comment on column fulfilment.setting_options.name is 'Name for people';
 comment on column fulfilment.setting_options.raw is 'The entry as received';
-comment on column fulfilment.setting_options.first_seen_at is 'When it was first stored here';
-comment on column fulfilment.setting_options.changed_at is 'When its content last changed here';
 comment on column fulfilment.setting_options.removed_at is 'Since when the list no longer holds it; null while it does';
 
 create table fulfilment.main_shipping_method_warehouses (
@@ -788,7 +662,6 @@ create table fulfilment.main_shipping_method_warehouses (
 );
 comment on table fulfilment.main_shipping_method_warehouses is
   'The shipping method that each warehouse uses for a main shipping method';
-comment on column fulfilment.main_shipping_method_warehouses.client is 'Client key';
 comment on column fulfilment.main_shipping_method_warehouses.main_shipping_method_id is 'Entry of the list mainShippingMethods';
 comment on column fulfilment.main_shipping_method_warehouses.shipping_method_id is 'Method of that warehouse';
 comment on column fulfilment.main_shipping_method_warehouses.warehouse is 'Warehouse code';
@@ -803,9 +676,6 @@ create table fulfilment.stock_watch (
   primary key (client, sku)
 );
 comment on table fulfilment.stock_watch is 'Articles whose stock the job pull-stock reads: insert and delete as you like';
-comment on column fulfilment.stock_watch.client is 'Client key';
-comment on column fulfilment.stock_watch.sku is 'Article';
-comment on column fulfilment.stock_watch.created_at is 'When it was inserted';
 do $$
 begin
   if exists (select from pg_roles where rolname = 'fulfilment_writer') then
@@ -823,8 +693,6 @@ create table fulfilment.stock_levels (
   primary key (client, sku)
 ) with (fillfactor = 70);
 comment on table fulfilment.stock_levels is 'Stock of the watched articles, as the service last returned it';
-comment on column fulfilment.stock_levels.client is 'Client key';
-comment on column fulfilment.stock_levels.sku is 'Article';
 comment on column fulfilment.stock_levels.stock is 'Pieces; null if the service has not returned any yet';
 comment on column fulfilment.stock_levels.asked_at is 'When it was last asked';
 comment on column fulfilment.stock_levels.changed_at is 'When stock last changed here';
@@ -839,11 +707,7 @@ create table fulfilment.stock_events (
 create index stock_events_by_sku on fulfilment.stock_events (client, sku, id);
 create index stock_events_by_time on fulfilment.stock_events (seen_at);
 comment on table fulfilment.stock_events is 'The first stock of each watched article that was read, and a row for each change';
-comment on column fulfilment.stock_events.id is 'Number of the event';
-comment on column fulfilment.stock_events.client is 'Client key';
-comment on column fulfilment.stock_events.sku is 'Article';
 comment on column fulfilment.stock_events.stock is 'Pieces from then on';
-comment on column fulfilment.stock_events.seen_at is 'When it was read';
 
 -- Records history: a row for each new row of a table whose watched columns are not all null, and for each change of one. Its
 -- arguments: the table of events; the key of the watched table beside the client; the columns of the events for this key;
@@ -936,8 +800,6 @@ create table sync.watched_articles (
 );
 comment on table sync.watched_articles is
   'Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it';
-comment on column sync.watched_articles.client is 'Client key';
-comment on column sync.watched_articles.sku is 'Article';
 create trigger stock_watch_added after insert on fulfilment.stock_watch
   referencing new table as added for each statement
   execute function sync.copy_edited('watched_articles', 'sku');
@@ -962,10 +824,8 @@ create table fulfilment.service_products (
 );
 comment on table fulfilment.service_products is
   'Articles that are never shipped, such as shipping costs and discounts: insert and delete as you like. Views and functions leave them out of pieces';
-comment on column fulfilment.service_products.client is 'Client key';
 comment on column fulfilment.service_products.sku is 'Article; if is_pattern, a pattern as of LIKE for several articles';
 comment on column fulfilment.service_products.is_pattern is 'True if sku is a pattern, such as SHIP-%; else it is one article';
-comment on column fulfilment.service_products.created_at is 'When it was inserted';
 do $$
 begin
   if exists (select from pg_roles where rolname = 'fulfilment_writer') then
@@ -982,9 +842,6 @@ create table sync.service_products (
 );
 comment on table sync.service_products is
   'Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it';
-comment on column sync.service_products.client is 'Client key';
-comment on column sync.service_products.sku is 'Article, or a pattern as of LIKE';
-comment on column sync.service_products.is_pattern is 'True if sku is a pattern';
 create trigger service_products_added after insert on fulfilment.service_products
   referencing new table as added for each statement
   execute function sync.copy_edited('service_products', 'sku', 'is_pattern');
@@ -1009,11 +866,9 @@ create table fulfilment.carrier_links (
 );
 comment on table fulfilment.carrier_links is
   'Address for tracking of each shipping method: insert and delete as you like. {code}, {barcode}, {package}, {postcode} and {country} are filled in';
-comment on column fulfilment.carrier_links.client is 'Client key';
 comment on column fulfilment.carrier_links.shipping_method is
   'Code of the list mainShippingMethods or shippingMethods, as shipping_method of the views';
 comment on column fulfilment.carrier_links.url is 'Such as https://carrier.example/track?code={code}&zip={postcode}';
-comment on column fulfilment.carrier_links.created_at is 'When it was inserted';
 do $$
 begin
   if exists (select from pg_roles where rolname = 'fulfilment_writer') then
@@ -1030,9 +885,6 @@ create table sync.carrier_links (
 );
 comment on table sync.carrier_links is
   'Copy of fulfilment.carrier_links, kept by triggers; the roles of the ERP cannot lock it';
-comment on column sync.carrier_links.client is 'Client key';
-comment on column sync.carrier_links.shipping_method is 'Code of the shipping method';
-comment on column sync.carrier_links.url is 'Address for tracking, with placeholders';
 create trigger carrier_links_added after insert on fulfilment.carrier_links
   referencing new table as added for each statement
   execute function sync.copy_edited('carrier_links', 'shipping_method', 'url');
@@ -1115,16 +967,9 @@ left join lateral (
   limit 1
 ) m on true;
 comment on view fulfilment.parcel_overview is 'Packages with their order, shipping method, address for tracking and contents';
-comment on column fulfilment.parcel_overview.client is 'Client key';
-comment on column fulfilment.parcel_overview.shipment_id is 'Shipment';
-comment on column fulfilment.parcel_overview.package_number is 'Package; empty if it has no number';
-comment on column fulfilment.parcel_overview.order_id is 'Order';
 comment on column fulfilment.parcel_overview.external_order_number is 'Your order number; null until the order is stored';
 comment on column fulfilment.parcel_overview.status is 'Status of the shipment';
 comment on column fulfilment.parcel_overview.shipped_on is 'When the carrier took the shipment';
-comment on column fulfilment.parcel_overview.warehouse_code is 'Warehouse it comes from';
-comment on column fulfilment.parcel_overview.shipping_method is 'Code of the main or nested shipping method of the shipment';
-comment on column fulfilment.parcel_overview.shipping_method_name is 'Its name';
 comment on column fulfilment.parcel_overview.track_and_trace_code is 'Code of the carrier, or a link';
 comment on column fulfilment.parcel_overview.track_and_trace_bar_code is 'Bar code of the carrier';
 comment on column fulfilment.parcel_overview.tracking_url is
@@ -1166,13 +1011,8 @@ left join fulfilment.setting_options n on n.client = s.client and n.list = 'ship
 comment on view fulfilment.shipment_overview is
   'Shipments with the number of their order, and code and name of order type, shipping method and carrier';
 comment on column fulfilment.shipment_overview.external_order_number is 'Your order number; null until the order is stored';
-comment on column fulfilment.shipment_overview.order_type is 'Code of the order type';
-comment on column fulfilment.shipment_overview.order_type_name is 'Its name';
-comment on column fulfilment.shipment_overview.shipping_method is 'Code of the shipping method, main or nested';
-comment on column fulfilment.shipment_overview.shipping_method_name is 'Its name';
 comment on column fulfilment.shipment_overview.carrier_code is
   'Code of the nested shipping method, which names the carrier; of a main method, that of the shipment''s warehouse';
-comment on column fulfilment.shipment_overview.carrier_name is 'Its name';
 -- The columns of shipments mean here what they mean there.
 do $$
 declare
@@ -1211,36 +1051,21 @@ left join lateral (
   where p.client = s.client and p.shipment_id = s.id and p.unlisted_since is null
 ) p on true;
 comment on view fulfilment.shipment_lines is 'Lines of shipments, shipped or not, with their orders and packages';
-comment on column fulfilment.shipment_lines.client is 'Client key';
 comment on column fulfilment.shipment_lines.external_order_number is 'Your order number; null until the order is stored';
-comment on column fulfilment.shipment_lines.order_id is 'Order';
-comment on column fulfilment.shipment_lines.shipment_id is 'Shipment';
 comment on column fulfilment.shipment_lines.status is 'Status of the shipment';
 comment on column fulfilment.shipment_lines.shipped_on is 'When the carrier took it';
-comment on column fulfilment.shipment_lines.warehouse_code is 'Warehouse it comes from';
 comment on column fulfilment.shipment_lines.shipment_item_id is 'Line of the shipment';
-comment on column fulfilment.shipment_lines.order_item_id is 'Line of the order';
-comment on column fulfilment.shipment_lines.sku is 'Article';
-comment on column fulfilment.shipment_lines.quantity is 'Pieces';
-comment on column fulfilment.shipment_lines.lot_number is 'Lot';
-comment on column fulfilment.shipment_lines.expiration_date is 'Use before';
 comment on column fulfilment.shipment_lines.serial_numbers is 'Serial numbers of the pieces';
 comment on column fulfilment.shipment_lines.package_numbers is
   'Packages of the whole shipment; it is not known which line is in which package';
 comment on column fulfilment.shipment_lines.track_trace_statuses is
   'Their latest known statuses in the same order, as numbers; null if a status is not a number';
 comment on column fulfilment.shipment_lines.track_trace_at is 'Latest time that track-trace gives for these packages';
-comment on column fulfilment.shipment_lines.unlisted_since is 'Since when the service no longer knows the shipment';
 comment on column fulfilment.shipment_lines.package_statuses is 'Their latest known statuses in the same order, as received';
 comment on column fulfilment.shipment_lines.track_and_trace_codes is 'Their track-and-trace codes, in the same order';
 comment on column fulfilment.shipment_lines.tracking_url is
   'Address for tracking of a package, as in parcel_overview; without packages, the one that the service gives for the shipment';
-comment on column fulfilment.shipment_lines.order_type is 'Code of the order type';
-comment on column fulfilment.shipment_lines.order_type_name is 'Its name';
-comment on column fulfilment.shipment_lines.shipping_method is 'Code of the shipping method, main or nested';
-comment on column fulfilment.shipment_lines.shipping_method_name is 'Its name';
 comment on column fulfilment.shipment_lines.carrier_code is 'Code of the nested shipping method, which names the carrier';
-comment on column fulfilment.shipment_lines.carrier_name is 'Its name';
 
 -- The one definition of what of an order was shipped, is in the warehouse, is missing, and came back. A line counts at most the
 -- pieces that it wants, because a line that was shipped twice must not hide one that is missing. Pieces that name no line of
@@ -1317,11 +1142,6 @@ cross join lateral (
 ) l;
 comment on view fulfilment.order_lines is
   'Lines of orders, with the pieces that were shipped, are in the warehouse, are to come, and came back. ordered = cancelled + shipped + to_come, and to_come = in_warehouse + missing. Name orders: it computes each order whole';
-comment on column fulfilment.order_lines.client is 'Client key';
-comment on column fulfilment.order_lines.external_order_number is 'Your order number';
-comment on column fulfilment.order_lines.order_id is 'Order';
-comment on column fulfilment.order_lines.order_item_id is 'Line of the order';
-comment on column fulfilment.order_lines.sku is 'Article';
 comment on column fulfilment.order_lines.name is 'Name of the article on the order (personal data, if it was made for a person)';
 comment on column fulfilment.order_lines.is_service is 'True if the article is in service_products: it is never shipped';
 comment on column fulfilment.order_lines.price is 'Price of one piece; its currency is orders.currency';
@@ -1338,7 +1158,6 @@ comment on column fulfilment.order_lines.to_come is 'Pieces that are still to be
 comment on column fulfilment.order_lines.returned is 'Pieces that came back and were processed, at most quantity';
 comment on column fulfilment.order_lines.first_shipped_on is 'When the first of its pieces left';
 comment on column fulfilment.order_lines.last_shipped_on is 'When the last of its shipped pieces left';
-comment on column fulfilment.order_lines.unlisted_since is 'Since when the service no longer knows the order';
 
 create view fulfilment.backorders as
 select l.client, l.external_order_number, l.order_id, l.order_item_id, l.sku, l.quantity, l.shipped, l.in_warehouse, l.missing,
@@ -1352,16 +1171,10 @@ where l.missing > 0 and o.unlisted_since is null and o.on_hold is not true
     select from fulfilment.shipments s where s.client = o.client and s.order_id = o.id and s.unlisted_since is null));
 comment on view fulfilment.backorders is
   'Lines with pieces that are on no shipment, although the order is not on hold, is due, and was placed before today or has a shipment';
-comment on column fulfilment.backorders.client is 'Client key';
-comment on column fulfilment.backorders.external_order_number is 'Your order number';
-comment on column fulfilment.backorders.order_id is 'Order';
-comment on column fulfilment.backorders.order_item_id is 'Line of the order';
-comment on column fulfilment.backorders.sku is 'Article';
 comment on column fulfilment.backorders.quantity is 'Pieces that were not cancelled';
 comment on column fulfilment.backorders.shipped is 'Pieces that a carrier took';
 comment on column fulfilment.backorders.in_warehouse is 'Pieces of shipments that have not left';
 comment on column fulfilment.backorders.missing is 'Pieces that are on no shipment';
-comment on column fulfilment.backorders.ordered_on is 'Day of the order';
 comment on column fulfilment.backorders.stock is 'Stock as last told; null if the article is not in stock_watch';
 
 create view fulfilment.open_inbound_expectations as
@@ -1372,15 +1185,10 @@ from fulfilment.inbound_packing_slips s
 join fulfilment.inbound_packing_slip_items i on i.client = s.client and i.inbound_packing_slip_id = s.id
 where s.status is distinct from 'COMPLETED' and s.unlisted_since is null;
 comment on view fulfilment.open_inbound_expectations is 'Announced goods that have not arrived completely';
-comment on column fulfilment.open_inbound_expectations.client is 'Client key';
-comment on column fulfilment.open_inbound_expectations.inbound_packing_slip_id is 'Inbound packing slip';
 comment on column fulfilment.open_inbound_expectations.reference is 'Its reference';
-comment on column fulfilment.open_inbound_expectations.expected_in is 'Warehouse it is announced for';
-comment on column fulfilment.open_inbound_expectations.expected_on is 'Day it is announced for';
 comment on column fulfilment.open_inbound_expectations.status is 'Status of the slip';
 comment on column fulfilment.open_inbound_expectations.received_on is 'When the first goods came';
 comment on column fulfilment.open_inbound_expectations.inbound_packing_slip_item_id is 'Line of the slip';
-comment on column fulfilment.open_inbound_expectations.sku is 'Article';
 comment on column fulfilment.open_inbound_expectations.quantity is 'Pieces expected';
 comment on column fulfilment.open_inbound_expectations.received is 'Pieces received so far';
 comment on column fulfilment.open_inbound_expectations.outstanding is 'Pieces still to come';
@@ -1406,29 +1214,21 @@ left join lateral (
 ) t on true;
 comment on view fulfilment.received_goods is
   'Lines of inbounds with their lots, and what the inbound packing slip that announced them expected and received in all';
-comment on column fulfilment.received_goods.client is 'Client key';
-comment on column fulfilment.received_goods.inbound_id is 'Inbound';
 comment on column fulfilment.received_goods.reference is 'Its reference, as announced';
 comment on column fulfilment.received_goods.status is 'PROCESSING, CHECKING, CHECKED or COMPLETED. Book it when it is COMPLETED';
-comment on column fulfilment.received_goods.received_in is 'Warehouse that received it';
 comment on column fulfilment.received_goods.created_on is 'When it arrived';
 comment on column fulfilment.received_goods.checking_on is 'When checking began';
 comment on column fulfilment.received_goods.completed_on is 'When it was completed';
 comment on column fulfilment.received_goods.inbound_item_id is 'Line of the inbound';
-comment on column fulfilment.received_goods.sku is 'Article';
 comment on column fulfilment.received_goods.quantity is 'Pieces of this line';
-comment on column fulfilment.received_goods.lot_number is 'Lot';
-comment on column fulfilment.received_goods.expiration_date is 'Use before';
 comment on column fulfilment.received_goods.inbound_packing_slip_id is 'Slip that announced the goods; null if there is none';
 comment on column fulfilment.received_goods.slip_reference is 'Reference of the slip';
 comment on column fulfilment.received_goods.slip_status is 'EXPECTED, IN_PROGRESS, CHECKING or COMPLETED';
-comment on column fulfilment.received_goods.expected_on is 'Day for which the slip announced the goods';
 comment on column fulfilment.received_goods.inbound_packing_slip_item_id is 'Line of the slip';
 comment on column fulfilment.received_goods.line_expected is 'Pieces that this line of the slip announced';
 comment on column fulfilment.received_goods.line_received is 'Pieces of it that were received so far, by all inbounds';
 comment on column fulfilment.received_goods.slip_expected is 'Pieces that the whole slip announced';
 comment on column fulfilment.received_goods.slip_received is 'Pieces of them that were received so far, by all inbounds';
-comment on column fulfilment.received_goods.unlisted_since is 'Since when the service no longer knows the inbound';
 
 create view fulfilment.return_overview as
 select r.client, r.id as return_item_id, r.external_order_number, r.order_id, r.order_item_id, a.external_reference, r.sku,
@@ -1447,14 +1247,8 @@ left join fulfilment.return_merchandise_authorizations a
   on a.client = l.client and a.id = l.return_merchandise_authorization_id;
 comment on view fulfilment.return_overview is
   'Returned lines that a warehouse has processed, with reason, price of the order line, and lot and serial numbers that were shipped';
-comment on column fulfilment.return_overview.client is 'Client key';
 comment on column fulfilment.return_overview.return_item_id is 'Return item';
-comment on column fulfilment.return_overview.external_order_number is 'Your order number';
-comment on column fulfilment.return_overview.order_id is 'Order';
-comment on column fulfilment.return_overview.order_item_id is 'Line of the order';
 comment on column fulfilment.return_overview.external_reference is 'Your number of the announced return; null if it was not announced from here';
-comment on column fulfilment.return_overview.sku is 'Article';
-comment on column fulfilment.return_overview.quantity is 'Pieces';
 comment on column fulfilment.return_overview.lot_number is 'Lot of the shipment line that delivered it';
 comment on column fulfilment.return_overview.expiration_date is 'Use before, of the same line';
 comment on column fulfilment.return_overview.serial_numbers is
@@ -1464,16 +1258,13 @@ comment on column fulfilment.return_overview.return_reason is
   'Code of the return reason; if the return item has none, that of its announcement';
 comment on column fulfilment.return_overview.return_reason_name is 'Name of the return reason';
 comment on column fulfilment.return_overview.processed_on is 'Day they were processed';
-comment on column fulfilment.return_overview.processed_in is 'Warehouse that processed them';
 comment on column fulfilment.return_overview.restock_on is 'When they were back in stock; null if they are not';
 comment on column fulfilment.return_overview.restock_in is 'Warehouse in which they were restocked';
-comment on column fulfilment.return_overview.redeliver is 'True if it is to be delivered again';
 comment on column fulfilment.return_overview.comment is 'Comment of the warehouse';
 comment on column fulfilment.return_overview.currency is 'Currency of the order';
 comment on column fulfilment.return_overview.price is 'Price of one piece, of the order line';
 comment on column fulfilment.return_overview.vat is 'Rate of the order line, such as 0.21';
 comment on column fulfilment.return_overview.amount is 'Price times pieces';
-comment on column fulfilment.return_overview.unlisted_since is 'Since when the service no longer knows the return item';
 
 create view fulfilment.returns_to_restock as
 select r.client, r.return_item_id, r.external_order_number, r.order_id, r.order_item_id, r.sku, r.quantity, r.condition,
@@ -1481,17 +1272,9 @@ select r.client, r.return_item_id, r.external_order_number, r.order_id, r.order_
 from fulfilment.return_overview r
 where r.restock_on is null and r.unlisted_since is null;
 comment on view fulfilment.returns_to_restock is 'Returns that were processed and are not yet back in stock';
-comment on column fulfilment.returns_to_restock.client is 'Client key';
 comment on column fulfilment.returns_to_restock.return_item_id is 'Return item';
-comment on column fulfilment.returns_to_restock.external_order_number is 'Your order number';
-comment on column fulfilment.returns_to_restock.order_id is 'Order';
-comment on column fulfilment.returns_to_restock.order_item_id is 'Line of the order';
-comment on column fulfilment.returns_to_restock.sku is 'Article';
-comment on column fulfilment.returns_to_restock.quantity is 'Pieces';
 comment on column fulfilment.returns_to_restock.condition is 'Condition in which they arrived';
 comment on column fulfilment.returns_to_restock.processed_on is 'Day they were processed';
-comment on column fulfilment.returns_to_restock.processed_in is 'Warehouse that processed them';
 comment on column fulfilment.returns_to_restock.return_reason is 'Code of the return reason';
 comment on column fulfilment.returns_to_restock.return_reason_name is 'Its name';
-comment on column fulfilment.returns_to_restock.redeliver is 'True if it is to be delivered again';
 comment on column fulfilment.returns_to_restock.comment is 'Comment of the warehouse';

@@ -14,16 +14,12 @@ create table sync.cursors (
   primary key (client, stream, pass)
 ) with (fillfactor = 50);
 comment on table sync.cursors is 'Place of each walk over a list; written together with the rows of its page';
-comment on column sync.cursors.client is 'Client key';
-comment on column sync.cursors.stream is 'Stream name';
-comment on column sync.cursors.pass is 'Walk of that stream';
 comment on column sync.cursors.query is 'Query of the last page that held rows; the next walk begins with it';
 comment on column sync.cursors.meaning is 'What page[cursor] was seen to contain: id, offset, opaque, or unknown';
 comment on column sync.cursors.last_id is 'Id of the last row of that page';
 comment on column sync.cursors.largest_seen is 'Largest date seen in a walk that is under way';
 comment on column sync.cursors.watermark is 'Largest date seen in a completed walk';
 comment on column sync.cursors.completed_at is 'When the walk first reached its end; null while the first load is under way';
-comment on column sync.cursors.updated_at is 'Last change of this row';
 
 create table sync.rereads (
   client text not null,
@@ -35,12 +31,7 @@ create table sync.rereads (
   primary key (client, stream, id)
 ) with (fillfactor = 70);
 comment on table sync.rereads is 'Resources that wait to be read by id, with growing pauses';
-comment on column sync.rereads.client is 'Client key';
-comment on column sync.rereads.stream is 'Stream name';
-comment on column sync.rereads.id is 'Id of the resource';
 comment on column sync.rereads.tries is 'Number of reads so far that did not help';
-comment on column sync.rereads.next_try_at is 'Time of the next read';
-comment on column sync.rereads.last_reason is 'Why it is read again';
 
 create table sync.quarantine (
   id bigint generated always as identity primary key,
@@ -66,25 +57,10 @@ create table sync.quarantine (
 create index quarantine_by_time on sync.quarantine (last_seen_at);
 comment on table sync.quarantine is
   'Resources that could not be decoded or stored, kept whole. A later good version releases them';
-comment on column sync.quarantine.id is 'Number of the row';
-comment on column sync.quarantine.client is 'Client key';
-comment on column sync.quarantine.stream is 'Stream name';
 comment on column sync.quarantine.resource_key is 'The id if it can be read, else a hash of the document';
-comment on column sync.quarantine.resource_id is 'The id, if it can be read';
-comment on column sync.quarantine.order_id is 'Id of the order that it links to, if it can be read';
-comment on column sync.quarantine.shipment_id is 'Id of the shipment that it links to, if it can be read';
-comment on column sync.quarantine.external_order_number is 'Order number in it, if it can be read';
-comment on column sync.quarantine.member_path is 'Member that could not be decoded';
-comment on column sync.quarantine.reason is 'Why it could not be decoded';
 comment on column sync.quarantine.document is
   'The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)';
-comment on column sync.quarantine.run_worker is 'Worker that last received it';
-comment on column sync.quarantine.run_job is 'Job of the run that last received it';
-comment on column sync.quarantine.run_lease_key is 'Lease key of that run, as in sync.runs';
 comment on column sync.quarantine.read_no is 'Number of its reading, so that a replay cannot undo a newer reading';
-comment on column sync.quarantine.times is 'Number of times that it was received';
-comment on column sync.quarantine.first_seen_at is 'When it was first received';
-comment on column sync.quarantine.last_seen_at is 'When it was last received';
 
 create table sync.confirmations (
   client text not null,
@@ -96,11 +72,7 @@ create table sync.confirmations (
 );
 comment on table sync.confirmations is
   'Rows that a reading found unchanged while another reader of the stream was active; an older reading must not undo them';
-comment on column sync.confirmations.client is 'Client key';
-comment on column sync.confirmations.stream is 'Stream name';
-comment on column sync.confirmations.read_no is 'Number of the reading';
 comment on column sync.confirmations.no is 'Makes the key unique: replicas find rows by it';
-comment on column sync.confirmations.ids is 'Ids of the rows';
 
 create table sync.absences (
   client text not null,
@@ -112,12 +84,8 @@ create table sync.absences (
   primary key (client, stream, pass, id)
 );
 comment on table sync.absences is 'Rows that complete lists lacked, of streams whose resources cannot be read by id';
-comment on column sync.absences.client is 'Client key';
-comment on column sync.absences.stream is 'Stream name';
 comment on column sync.absences.pass is 'poll or reconcile: each compares with its own lists';
-comment on column sync.absences.id is 'Id of the row';
 comment on column sync.absences.walks is 'Number of complete walks in a row that lacked the row';
-comment on column sync.absences.since is 'When a walk first lacked the row';
 
 create table sync.freshness (
   client text not null,
@@ -129,8 +97,6 @@ create table sync.freshness (
   primary key (client, stream)
 ) with (fillfactor = 50);
 comment on table sync.freshness is 'How complete each stream is';
-comment on column sync.freshness.client is 'Client key';
-comment on column sync.freshness.stream is 'Stream name';
 comment on column sync.freshness.complete_at is 'When the last poll that read everything began, by the service''s clock';
 comment on column sync.freshness.newest_source_at is 'Newest date or time on any resource received';
 comment on column sync.freshness.usual_fetched is 'Resources that a poll usually reads (moving average)';
@@ -145,11 +111,8 @@ create table sync.gaps (
   primary key (client, stream, from_at)
 );
 comment on table sync.gaps is 'Spans that the service no longer lists and that no poll had read';
-comment on column sync.gaps.client is 'Client key';
-comment on column sync.gaps.stream is 'Stream name';
 comment on column sync.gaps.from_at is 'End of the last complete poll before the span, by the service''s clock';
 comment on column sync.gaps.to_at is 'End of the span: later changes were still listed';
-comment on column sync.gaps.noticed_at is 'When it was noticed';
 
 -- Reconcile, backfill and refetch.
 create table sync.rescans (
@@ -187,28 +150,14 @@ create index rescans_by_stream on sync.rescans (client, stream, kind, id desc);
 create index rescans_by_end on sync.rescans (finished_at) where finished_at is not null;
 comment on table sync.rescans is
   'Reconciliations and backfills. One that was interrupted continues from its last committed page';
-comment on column sync.rescans.id is 'Number of the rescan';
-comment on column sync.rescans.client is 'Client key';
-comment on column sync.rescans.stream is 'Stream name';
 comment on column sync.rescans.kind is 'reconcile (compares and heals the tables) or backfill (reads a span of days again)';
 comment on column sync.rescans.from_day is 'First day of a backfill, in the client''s zone; null for no bound';
 comment on column sync.rescans.to_day is 'Last day of a backfill; null for no bound';
 comment on column sync.rescans.background is 'True if workers continue it; false if only its command does';
-comment on column sync.rescans.requested_at is 'When it was requested';
-comment on column sync.rescans.started_at is 'When it began';
-comment on column sync.rescans.finished_at is 'When it ended; null while it is open';
-comment on column sync.rescans.outcome is 'done or failed; null while it is open';
-comment on column sync.rescans.error is 'Error with which it failed';
 comment on column sync.rescans.windows is 'Date windows that it walks one after the other, {after, before}, both exclusive';
-comment on column sync.rescans.read_no is 'Number drawn before its first request';
 comment on column sync.rescans.step is 'Number of windows that were walked to their end';
-comment on column sync.rescans.query is 'Query of the last page that held rows';
-comment on column sync.rescans.meaning is 'What page[cursor] was seen to contain';
-comment on column sync.rescans.last_id is 'Id of the last row of that page';
 comment on column sync.rescans.full_list is
   'False if the service did not show a list to its end; then nothing follows from a missing row';
-comment on column sync.rescans.pages is 'Pages read';
-comment on column sync.rescans.fetched is 'Resources read';
 comment on column sync.rescans.expected is 'Rows stored in its windows when it began, to measure progress';
 comment on column sync.rescans.missing is 'Resources that were not in the tables';
 comment on column sync.rescans.stale is 'Resources that differed from the tables';
@@ -221,9 +170,6 @@ create table sync.rescan_pages (
   primary key (rescan_id, no)
 );
 comment on table sync.rescan_pages is 'Ids that a reconciliation under way has seen';
-comment on column sync.rescan_pages.rescan_id is 'Rescan';
-comment on column sync.rescan_pages.no is 'Number of the page, in the order of storing';
-comment on column sync.rescan_pages.ids is 'Ids of one page';
 
 create table sync.findings (
   client text not null,
@@ -236,11 +182,6 @@ create table sync.findings (
   primary key (client, stream, found_at, no)
 );
 comment on table sync.findings is 'Differences that reconciliations found and healed, one row each';
-comment on column sync.findings.client is 'Client key';
-comment on column sync.findings.stream is 'Stream name';
-comment on column sync.findings.finding is 'missing, stale or extra';
-comment on column sync.findings.id is 'Id of the row';
-comment on column sync.findings.found_at is 'When it was found';
 comment on column sync.findings.no is 'Makes the key unique: replicas find rows by it';
 comment on column sync.findings.late_seconds is
   'Age of the row''s newest date when it was found, by the service''s clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll';
@@ -251,9 +192,6 @@ create table sync.settings_reads (
   read_at timestamptz
 ) with (fillfactor = 50);
 comment on table sync.settings_reads is 'When the configuration lists of each client were last read';
-comment on column sync.settings_reads.client is 'Client key';
-comment on column sync.settings_reads.tried_at is 'When they were last asked for';
-comment on column sync.settings_reads.read_at is 'When they were last read successfully; null before the first time';
 
 create table sync.parcel_reads (
   client text not null,
@@ -271,16 +209,10 @@ create table sync.parcel_reads (
 create index parcel_reads_due on sync.parcel_reads (client, due_at) where due_at is not null;
 create index parcel_reads_by_request on sync.parcel_reads (requested_at);
 comment on table sync.parcel_reads is 'Shipments whose packages pull-parcels looks up, and when';
-comment on column sync.parcel_reads.client is 'Client key';
-comment on column sync.parcel_reads.shipment_id is 'Shipment';
-comment on column sync.parcel_reads.shipped_on is 'When the shipment was shipped, by the service''s clock';
-comment on column sync.parcel_reads.requested_at is 'When the look-up was last requested';
 comment on column sync.parcel_reads.due_at is 'When the next look-up is due, by sync.clock(); null: none is planned';
 comment on column sync.parcel_reads.requests is
   'Number of requests so far; a look-up plans the next one only if no request came meanwhile';
-comment on column sync.parcel_reads.reads is 'Number of look-ups so far';
 comment on column sync.parcel_reads.unanswered is 'Number of look-ups without an answer since the last one that had one';
-comment on column sync.parcel_reads.last_read_at is 'When the last look-up was made';
 comment on column sync.parcel_reads.last_problem is 'Why the last look-up returned no package; null if it did';
 
 create table sync.gates (
@@ -295,14 +227,9 @@ create table sync.gates (
   primary key (gate, identity)
 ) with (fillfactor = 50);
 comment on table sync.gates is 'Calls that may be made only once in a while, by all workers together';
-comment on column sync.gates.gate is 'Name of the gate: track-trace';
 comment on column sync.gates.identity is
   'Fingerprint of base URL and user name: two client keys with the same account share a gate';
-comment on column sync.gates.client is 'Client that last passed the gate';
-comment on column sync.gates.next_at is 'When the gate opens again';
-comment on column sync.gates.taken_at is 'When the gate was last passed';
 comment on column sync.gates.finished_at is 'When that call ended; null while it runs, or if its worker was lost';
-comment on column sync.gates.taken is 'Number of times that the gate was passed';
 comment on column sync.gates.spent is 'Number of times that a worker was lost between passing the gate and the end of the call';
 
 -- All processes share REQUESTS_PER_SECOND: each takes its requests of a second from here.
@@ -313,7 +240,6 @@ create table sync.request_budgets (
 ) with (fillfactor = 50);
 comment on table sync.request_budgets is
   'Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. One row for each account';
-comment on column sync.request_budgets.identity is 'Fingerprint of the account';
 comment on column sync.request_budgets.next_at is 'Begin of the next slot that is not granted. It may lie ahead';
 comment on column sync.request_budgets.taken_at is 'When requests were last granted. It tells if the clock went back';
 

@@ -109,7 +109,6 @@ comment on column fulfilment.outbox.next_attempt_at is
 comment on column fulfilment.outbox.lease_until is 'While sending: when another worker may take the row over';
 comment on column fulfilment.outbox.last_error is 'Why the row is not done, as text';
 comment on column fulfilment.outbox.result is 'Answer of the service; docs/outbox.md lists its members by kind';
-comment on column fulfilment.outbox.created_at is 'When it was inserted';
 comment on column fulfilment.outbox.finished_at is 'When it became done, dead or cancelled';
 comment on column fulfilment.outbox.not_before is
   'The row is not sent before this time, within 100 years; the writer may set it. Later rows of its lane wait for it';
@@ -183,12 +182,8 @@ create table sync.api_keys (
 );
 create index api_keys_by_time on sync.api_keys (created_at);
 comment on table sync.api_keys is 'Idempotency keys of requests that inserted outbox rows through the API, kept for 7 days';
-comment on column sync.api_keys.client is 'Client key';
-comment on column sync.api_keys.token is 'Name of the token';
-comment on column sync.api_keys.key is 'Idempotency key';
 comment on column sync.api_keys.body_hash is 'SHA-256 of the body, as hexadecimal digits';
 comment on column sync.api_keys.ids is 'Rows of fulfilment.outbox, in the order of the body';
-comment on column sync.api_keys.created_at is 'When the rows were inserted';
 
 create function sync.notify_outbox() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -210,9 +205,6 @@ create table sync.outbox_outcomes (
   changed_columns text[] not null
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 comment on table sync.outbox_outcomes is 'Outcomes of outbox rows that are not in the feed yet. A worker enters them within seconds';
-comment on column sync.outbox_outcomes.id is 'Order of the outcomes';
-comment on column sync.outbox_outcomes.client is 'Client key';
-comment on column sync.outbox_outcomes.outbox_id is 'Row of fulfilment.outbox';
 comment on column sync.outbox_outcomes.changed_columns is 'status, and which of attempts, last_error, result and finished_at changed with it';
 
 create function sync.note_outcome() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -249,19 +241,11 @@ create table sync.outbox_attempts (
 );
 create index outbox_attempts_by_row on sync.outbox_attempts (outbox_id, id);
 comment on table sync.outbox_attempts is 'History of outbox rows: every attempt, every look-up, and what operators did';
-comment on column sync.outbox_attempts.id is 'Order of the history';
-comment on column sync.outbox_attempts.outbox_id is 'Row of fulfilment.outbox';
 comment on column sync.outbox_attempts.step is
   'sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator';
-comment on column sync.outbox_attempts.by is 'Worker, or database user';
-comment on column sync.outbox_attempts.claim_no is 'Claim it belongs to';
-comment on column sync.outbox_attempts.at is 'When it was recorded';
 comment on column sync.outbox_attempts.duration_ms is 'Milliseconds from the claim to the outcome';
 comment on column sync.outbox_attempts.became is 'Status that the row got';
-comment on column sync.outbox_attempts.error_code is 'Stable code of the failure';
-comment on column sync.outbox_attempts.http_status is 'HTTP status of the failure; null without an answer';
 comment on column sync.outbox_attempts.operation is 'Operation that failed; null if none was asked for';
-comment on column sync.outbox_attempts.error is 'The error, as text';
 
 -- The order that a row is about. After a lost answer, a renamed order can be found only by its id: it has the former or the new
 -- number. A row that is sent again must know what the order had before: the lost attempt may have erased something.
@@ -273,25 +257,48 @@ create table sync.outbox_targets (
 create index outbox_targets_by_order on sync.outbox_targets (target_id);
 comment on table sync.outbox_targets is
   'Orders that order.update, order.rename and order.replace rows were sent for, stored before the request';
-comment on column sync.outbox_targets.outbox_id is 'The row';
 comment on column sync.outbox_targets.present is 'Names of the members that the order had before the first request; no values';
 comment on column sync.outbox_targets.target_id is 'Id of the order at the service';
 
--- An order waits for the products that it names.
+-- What the program's kinds need, for functions, triggers and claims. It stands once, in src/push/kinds.
+create table sync.outbox_kinds (
+  kind text primary key,
+  schema jsonb not null,
+  lingers boolean not null,
+  overtaken_by text[] not null,
+  waits_for jsonb,
+  document jsonb
+);
+comment on table sync.outbox_kinds is 'What the database has to know of each kind, written by migrate';
+comment on column sync.outbox_kinds.kind is 'Kind';
+comment on column sync.outbox_kinds.schema is 'JSON Schema of its payload';
+comment on column sync.outbox_kinds.lingers is
+  'True if a row with unknown outcome is sent again: its first attempt may still take effect, so rows behind it wait';
+comment on column sync.outbox_kinds.overtaken_by is
+  'Kinds that are sent although an earlier row of this kind in their lane is dead, or unknown and for a person to decide';
+comment on column sync.outbox_kinds.waits_for is
+  'Rows of another kind (kind, family) that must be done first: member is their reference, in each entry of list in the payload';
+comment on column sync.outbox_kinds.document is
+  'Document that a row makes: kind as in fulfilment.documents, and path in the payload; empty: the row is about nothing else';
+
+-- A row waits for rows of another kind that its payload names, such as an order for its products.
 create table sync.outbox_waits (
   outbox_id bigint primary key references fulfilment.outbox (id) on delete cascade,
   waits_for bigint not null
 );
-create index outbox_waits_by_product on sync.outbox_waits (waits_for);
-comment on table sync.outbox_waits is 'Orders that wait for a product.save row of one of their skus';
-comment on column sync.outbox_waits.outbox_id is 'The order.create row';
-comment on column sync.outbox_waits.waits_for is 'The product.save row';
+create index outbox_waits_by_first on sync.outbox_waits (waits_for);
+comment on table sync.outbox_waits is 'Rows that wait for a row of another kind (sync.outbox_kinds.waits_for)';
+comment on column sync.outbox_waits.outbox_id is 'The row that waits';
+comment on column sync.outbox_waits.waits_for is 'The row that comes first';
 
-create function sync.release_product_waiters() returns trigger
+create function sync.release_waiters() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   freed bigint[];
 begin
+  if not exists (select from sync.outbox_waits v where v.waits_for = new.id) then
+    return null;
+  end if;
   -- Rows that somebody has locked are looked at again by themselves, soon.
   with free as materialized (
     select o.id from fulfilment.outbox o
@@ -308,9 +315,9 @@ begin
   return null;
 end
 $$;
-create trigger outbox_product_through after update of status on fulfilment.outbox for each row
-  when (new.kind = 'product.save' and old.status is distinct from new.status and new.status in ('done', 'dead', 'cancelled'))
-  execute function sync.release_product_waiters();
+create trigger outbox_waiters after update of status on fulfilment.outbox for each row
+  when (old.status is distinct from new.status and new.status in ('done', 'dead', 'cancelled'))
+  execute function sync.release_waiters();
 
 create table sync.list_lags (
   client text primary key,
@@ -320,9 +327,6 @@ create table sync.list_lags (
 );
 comment on table sync.list_lags is
   'How long lists of orders lag: from an attempt that was carried out until a list showed its order, if a look-up had missed it before';
-comment on column sync.list_lags.client is 'Client key';
-comment on column sync.list_lags.longest_ms is 'The longest time so far, in milliseconds';
-comment on column sync.list_lags.longest_at is 'When it was measured';
 comment on column sync.list_lags.exceeded_at is
   'When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never';
 
@@ -343,14 +347,10 @@ create table sync.push_holds (
 ) with (fillfactor = 50);
 comment on table sync.push_holds is
   'Health of clients and of their kinds, for all workers: held, limited to some rows at a time, or with failed rows';
-comment on column sync.push_holds.client is 'Client key';
 comment on column sync.push_holds.kind is 'Kind; empty for the whole client';
 comment on column sync.push_holds.code is
   'Null while the first failure is judged, else breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked';
-comment on column sync.push_holds.reason is 'The last failure, as text';
-comment on column sync.push_holds.error_code is 'Stable code of that failure';
-comment on column sync.push_holds.http_status is 'HTTP status of that failure; null without an answer';
-comment on column sync.push_holds.operation is 'Operation that failed; null if it concerns all';
+comment on column sync.push_holds.reason is 'The last failure, as text; the codes are of it';
 comment on column sync.push_holds.since is 'When the first of these failures came';
 comment on column sync.push_holds.until is 'When the hold ends, or when the service is asked whether it is over';
 comment on column sync.push_holds.failures is 'Distinct rows (for a client: questions) that failed since one was successful';
@@ -367,11 +367,6 @@ create table sync.proven_kinds (
 );
 comment on table sync.proven_kinds is
   'Kinds that the service has carried out before, with method and path. A 403 of such a kind does not mean a wrong path';
-comment on column sync.proven_kinds.client is 'Client key';
-comment on column sync.proven_kinds.kind is 'Kind';
-comment on column sync.proven_kinds.method is 'HTTP method';
-comment on column sync.proven_kinds.path is 'Path below the base URL';
-comment on column sync.proven_kinds.proven_at is 'When it was recorded';
 
 create table sync.push_database (
   only_row boolean primary key default true check (only_row),
@@ -382,12 +377,9 @@ create table sync.push_database (
   changed_at timestamptz
 );
 comment on table sync.push_database is 'The database that pushes are sent from; one row';
-comment on column sync.push_database.only_row is 'Always true: there is one row';
 comment on column sync.push_database.mark is 'Identity of the database (sync.database_mark) that pushes are sent from';
 comment on column sync.push_database.accepted_as is
   'first (the first one), failover (accepted by the workers themselves), moved, restored or copy (nothing is sent from a copy)';
-comment on column sync.push_database.accepted_at is 'When it was accepted';
-comment on column sync.push_database.accepted_by is 'Worker or person who accepted it';
 comment on column sync.push_database.changed_at is
   'When a worker first found that this database is not the accepted one; null if it is';
 
@@ -397,7 +389,6 @@ create table sync.push_workers (
   confirmed_mark text
 ) with (fillfactor = 50);
 comment on table sync.push_workers is 'Workers that push, and what each of them confirms after a failover';
-comment on column sync.push_workers.worker is 'Worker';
 comment on column sync.push_workers.seen_at is 'Last sign of life, written every 30 seconds while rows may be sent';
 comment on column sync.push_workers.confirmed_mark is
   'After a failover: identity of the database in which the worker found everything that it had sent';
@@ -423,19 +414,6 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
 $$;
 comment on function sync.push_database_hold is 'Returns why nothing is sent from this database; null: it may be sent';
 
--- A failed attachment blocks only the rows of its lane that need it: a document must not be missing when the order is released
--- (order.release, or order.update with onHold), it names the order by its number (order.rename), and it belongs to the order
--- (order.create).
-create function sync.is_failed_attachment(kind text, status text, next_attempt_at timestamptz) returns boolean
-language sql immutable begin atomic
-  select kind = 'order_attachment.create' and (status = 'dead' or status = 'unknown' and next_attempt_at is null);
-end;
-comment on function sync.is_failed_attachment is 'Returns true if a row is an attachment that waits for a person';
-create function sync.needs_attachments(kind text) returns boolean language sql immutable begin atomic
-  select kind not in ('order_attachment.create', 'return_label.create', 'order_item.cancel', 'order.cancel');
-end;
-comment on function sync.needs_attachments is 'Returns true if rows of this kind wait for failed attachments of their lane';
-
 create view fulfilment.outbox_open as
 select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at, o.created_at,
   coalesce(b.id, w.id) as waits_for,
@@ -449,8 +427,8 @@ select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt
     when o.status = 'pending' and h.reason is not null then h.reason
     when o.status = 'pending' and o.not_before > now() then
       'it is not to be sent before ' || sync.format_time(o.not_before)
-    when o.status = 'pending' and w.id is not null then format('row %s (product.save of %s) comes first and is %s%s', w.id,
-      w.reference, w.status, coalesce(': ' || w.last_error, ''))
+    when o.status = 'pending' and w.id is not null then format('row %s (%s of %s) comes first and is %s%s', w.id,
+      w.kind, w.reference, w.status, coalesce(': ' || w.last_error, ''))
     else o.last_error
   end as because
 from fulfilment.outbox o
@@ -459,7 +437,8 @@ left join lateral (
   where l.client = o.client and l.family = o.family and l.reference = o.reference
     and (l.id < o.id and l.status in ('pending', 'sending', 'unknown', 'dead')
          or l.id > o.id and o.status = 'pending' and l.status in ('sending', 'unknown'))
-    and (sync.needs_attachments(o.kind) or not sync.is_failed_attachment(l.kind, l.status, l.next_attempt_at))
+    and not ((l.status = 'dead' or l.status = 'unknown' and l.next_attempt_at is null) and exists (
+      select from sync.outbox_kinds n where n.kind = l.kind and o.kind = any(n.overtaken_by)))
   order by l.id limit 1
 ) b on true
 left join lateral (
@@ -471,7 +450,7 @@ left join lateral (
   order by p.kind limit 1
 ) h on true
 left join lateral (
-  select l.id, l.reference, l.status, l.last_error from sync.outbox_waits v join fulfilment.outbox l on l.id = v.waits_for
+  select l.id, l.kind, l.reference, l.status, l.last_error from sync.outbox_waits v join fulfilment.outbox l on l.id = v.waits_for
   where v.outbox_id = o.id and l.status in ('pending', 'sending', 'unknown')
 ) w on true
 left join sync.clients k on k.client = o.client
@@ -481,15 +460,13 @@ cross join (select sync.push_database_hold() as reason offset 0) d
 where o.status in ('pending', 'sending', 'unknown', 'dead');
 comment on view fulfilment.outbox_open is 'Rows of the outbox that are not done or cancelled, and what each row waits for';
 comment on column fulfilment.outbox_open.id is 'Row of fulfilment.outbox';
-comment on column fulfilment.outbox_open.client is 'Client key';
 comment on column fulfilment.outbox_open.kind is 'What the row asks for';
 comment on column fulfilment.outbox_open.reference is 'Reference of the row';
 comment on column fulfilment.outbox_open.status is 'pending, sending, unknown or dead';
 comment on column fulfilment.outbox_open.attempts is 'Number of sends; look-ups and checks before a send do not count';
 comment on column fulfilment.outbox_open.next_attempt_at is 'When it is tried or looked up next';
-comment on column fulfilment.outbox_open.created_at is 'When it was inserted';
 comment on column fulfilment.outbox_open.waits_for is
-  'Row that comes first: of the same lane, or the product.save of one of its skus; null if there is none';
+  'Row that comes first: of the same lane, or of another kind, such as the product.save of one of its skus; null: none';
 comment on column fulfilment.outbox_open.because is 'Why the row is not done, as text';
 
 create function fulfilment.outbox_replace(id bigint, payload jsonb) returns fulfilment.outbox
@@ -539,14 +516,6 @@ end
 $$;
 comment on function fulfilment.outbox_cancel is 'Cancels a pending or dead row for good, which frees its lane';
 
-create table sync.outbox_kinds (
-  kind text primary key,
-  schema jsonb not null
-);
-comment on table sync.outbox_kinds is 'JSON Schema of each kind''s payload, written by migrate';
-comment on column sync.outbox_kinds.kind is 'Kind';
-comment on column sync.outbox_kinds.schema is 'JSON Schema of its payload';
-
 create function fulfilment.outbox_schema(kind text) returns jsonb
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -560,213 +529,6 @@ begin
 end
 $$;
 comment on function fulfilment.outbox_schema is 'Returns the JSON Schema of the payload of a kind';
-
--- Compares a value with a JSON Schema of sync.outbox_kinds. It goes as deep as the schema, not as deep as the value, and stops
--- after the first problems of a list, so that a hostile payload costs little. It knows the keywords type, anyOf, const, enum,
--- properties, required, additionalProperties, items and the limits; workers check patterns. Codes are compared with the list of
--- the client that x-list names; if the rule has a pattern, only if all codes of the list match it. A member with x-or needs a
--- value, or else the member that x-or names. A member with x-rate is from 0 to 1.
-create function sync.find_payload_problems(rule jsonb, given jsonb, place text, of_client text)
-returns table (path text, problem text) language plpgsql stable set search_path = pg_catalog, pg_temp as $$
-declare
-  max_entries constant integer := 5000;
-  max_problems constant integer := 100;
-  given_type text := jsonb_typeof(given);
-  member_of text := case when place = 'payload' then '' else place || '.' end;
-  branches jsonb[];
-  types text[];
-  branch jsonb;
-  part record;
-  found_now bigint;
-  found_before bigint := 0;
-begin
-  if rule ? 'x-list' and given_type = 'string' then
-    return query
-      select place, format('there is no code %s (known codes: %s)', left(given #>> '{}', 100),
-        left(string_agg(distinct nullif(o.code, ''), ', '), 1000))
-      from fulfilment.setting_options o
-      where o.client = of_client and o.list = rule ->> 'x-list' and o.removed_at is null
-      having count(*) > 0 and bool_and(o.code is distinct from given #>> '{}')
-        and (not rule ? 'pattern' or bool_and(coalesce(o.code ~ (rule ->> 'pattern'), false)));
-  end if;
-  if rule ? 'x-rate' and (case
-      when given_type = 'number' then given::numeric not between 0 and 1
-      when given_type = 'string' and given #>> '{}' ~ '^-?[0-9]{1,18}([.][0-9]{1,30})?$'
-        then (given #>> '{}')::numeric not between 0 and 1
-      else false end) then
-    return query select place, 'must be a rate from 0 to 1, such as 0.21 for 21 %';
-    return;
-  end if;
-  if rule ? 'anyOf' then
-    if given_type = 'null' and (rule -> 'anyOf') @> '[{"type": "null"}]' then
-      return;
-    end if;
-    branches := array(select b from jsonb_array_elements(rule -> 'anyOf') b where b ->> 'type' is distinct from 'null');
-    if cardinality(branches) = 1 then
-      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place, of_client) f;
-      return;
-    end if;
-    foreach branch in array branches loop
-      if not exists (select from sync.find_payload_problems(branch, given, place, of_client)) then
-        return;
-      end if;
-    end loop;
-    return query select place, 'has none of the permitted forms';
-    return;
-  end if;
-
-  types := case jsonb_typeof(rule -> 'type')
-    when 'array' then array(select jsonb_array_elements_text(rule -> 'type'))
-    when 'string' then array[rule ->> 'type'] end;
-  if types is not null and given_type <> all(types) and not (
-    given_type = 'number' and 'integer' = any(types) and given::numeric = trunc(given::numeric)) then
-    return query select place, 'must be ' || string_agg(case t when 'integer' then 'a whole number'
-      when 'object' then 'an object' when 'array' then 'an array' else 'a ' || t end, ' or ')
-      from unnest(types) t where t <> 'null' or cardinality(types) = 1;
-    return;
-  end if;
-  if rule ? 'const' and given <> rule -> 'const' then
-    return query select place, 'must be ' || (rule -> 'const')::text;
-  end if;
-  if rule ? 'enum' and not exists (select from jsonb_array_elements(rule -> 'enum') e where e = given) then
-    return query select place, 'must be one of ' || string_agg(e::text, ', ') from jsonb_array_elements(rule -> 'enum') e;
-  end if;
-
-  if given_type = 'string' then
-    if length(given #>> '{}') < (rule ->> 'minLength')::integer then
-      return query select place, 'must have at least ' || (rule ->> 'minLength') || ' characters';
-    elsif length(given #>> '{}') > (rule ->> 'maxLength')::integer then
-      return query select place, 'must have at most ' || (rule ->> 'maxLength') || ' characters';
-    end if;
-  elsif given_type = 'number' then
-    if given::numeric < (rule ->> 'minimum')::numeric then
-      return query select place, 'must be at least ' || (rule ->> 'minimum');
-    elsif given::numeric > (rule ->> 'maximum')::numeric then
-      return query select place, 'must be at most ' || (rule ->> 'maximum');
-    end if;
-  elsif given_type = 'object' then
-    if rule -> 'additionalProperties' = 'false' then
-      return query select member_of || left(k, 100), 'is not a known member and must be removed'
-        from jsonb_object_keys(given) k where not coalesce(rule -> 'properties', '{}') ? k limit max_problems;
-    end if;
-    return query select member_of || r, 'is missing'
-      from jsonb_array_elements_text(rule -> 'required') r where not given ? r;
-    return query select member_of || p.key, format('give either %s (code) or %s', p.key, p.value ->> 'x-or')
-      from jsonb_each(rule -> 'properties') p
-      where p.value ? 'x-or'
-        and num_nonnulls(nullif(given -> p.key, 'null'), nullif(given -> (p.value ->> 'x-or'), 'null')) <> 1;
-    for part in
-      select p.key, p.value from jsonb_each(rule -> 'properties') p where given ? p.key order by p.key
-    loop
-      return query select f.path, f.problem
-        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key, of_client) f;
-    end loop;
-  elsif given_type = 'array' then
-    if jsonb_array_length(given) < (rule ->> 'minItems')::integer then
-      return query select place, 'must have at least ' || (rule ->> 'minItems') || ' entries';
-    end if;
-    if rule ? 'items' then
-      for part in
-        select e.value, e.nth
-        from jsonb_path_query(given, '$[0 to $last]', jsonb_build_object('last', max_entries - 1))
-          with ordinality as e (value, nth)
-      loop
-        return query select f.path, f.problem
-          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']', of_client) f;
-        get diagnostics found_now = row_count;
-        found_before := found_before + found_now;
-        exit when found_before >= max_problems;
-      end loop;
-      if jsonb_array_length(given) > max_entries then
-        return query select place, 'has ' || jsonb_array_length(given) || ' entries; only the first ' || max_entries ||
-          ' were checked';
-      end if;
-    end if;
-  end if;
-end
-$$;
-revoke execute on function sync.find_payload_problems from public;
-
--- Warehouses of an order that do not offer its shipping method, as workers find them.
-create function sync.find_warehouse_problems(payload jsonb, of_client text)
-returns table (path text, problem text) language sql stable set search_path = pg_catalog, pg_temp as $$
-  with method as (
-    select min(o.id) as id, coalesce(payload ->> 'shippingMethod', payload ->> 'shippingMethodId') as name
-    from fulfilment.setting_options o
-    where o.client = of_client and o.list = 'mainShippingMethods' and o.removed_at is null
-      and case when payload ? 'shippingMethod' then o.code = payload ->> 'shippingMethod'
-               else o.id::text = payload ->> 'shippingMethodId' end
-    having count(*) = 1
-  ), offered as (
-    select m.name, array_agg(distinct w.warehouse) as warehouses
-    from method m
-    join fulfilment.main_shipping_method_warehouses w
-      on w.client = of_client and w.main_shipping_method_id = m.id and w.removed_at is null
-    group by m.name
-  )
-  select n.path, format('shipping method %s is not offered in %s (offered in: %s)', left(o.name, 100), left(n.warehouse, 100),
-    left(array_to_string(o.warehouses, ', '), 1000))
-  from offered o
-  cross join lateral (
-    select 'fulfillFrom' as path, payload ->> 'fulfillFrom' as warehouse
-    union all
-    select 'items[' || e.nth - 1 || '].fulfillFrom', e.value ->> 'fulfillFrom'
-    from jsonb_path_query(payload, 'lax $.items[0 to 4999]') with ordinality as e (value, nth)
-  ) n
-  where n.warehouse <> all(o.warehouses) and n.warehouse <> ''
-$$;
-revoke execute on function sync.find_warehouse_problems from public;
-
-create function fulfilment.outbox_check(kind text, payload jsonb, client text default 'default')
-returns table (path text, problem text) language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  max_problems constant integer := 100;
-  max_bytes constant bigint := 16777216;
-  found_schema jsonb := (select k.schema from sync.outbox_kinds k where k.kind = outbox_check.kind);
-  bytes bigint;
-begin
-  begin
-    bytes := octet_length(payload::text);
-  exception when program_limit_exceeded then
-    -- A few bytes such as 1e100000 are a text of many digits.
-    bytes := 1073741824;
-  end;
-  if found_schema is null then
-    return query select 'kind', format('there is no kind %s; known are %s', coalesce(left(outbox_check.kind, 100), 'null'),
-      (select string_agg(k.kind, ', ' order by k.kind) from sync.outbox_kinds k));
-  elsif payload is null then
-    return query select 'payload', 'is missing';
-  elsif bytes > max_bytes then
-    return query select 'payload', format('has %s bytes or more; at most %s (16 MB) are taken', bytes, max_bytes);
-  else
-    return query
-      select case when f.nth > max_problems then 'payload' else f.path end,
-        case when f.nth > max_problems then 'has more problems than these'
-          -- A path that is refused is not in the schema, so the problem can only be that.
-          else coalesce(found_schema -> 'x-refused' ->> regexp_replace(f.path, '[[][0-9]+[]]', '', 'g'), f.problem) end
-      from (
-        select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
-        from (
-          select 0 as part, 'client' as path, format('no worker was ever set up with client %s; known are %s',
-            left(outbox_check.client, 100), left(string_agg(c.client, ', ' order by c.client), 1000)) as problem, 1 as nth
-          from sync.clients c
-          having count(*) > 0 and bool_and(c.client is distinct from outbox_check.client)
-          union all
-          select 1 as part, p.path, p.problem, p.nth
-          from sync.find_payload_problems(found_schema, payload, 'payload', outbox_check.client)
-            with ordinality p (path, problem, nth)
-          union all
-          select 2, w.path, w.problem, w.nth
-          from sync.find_warehouse_problems(payload, outbox_check.client) with ordinality w (path, problem, nth)
-          where found_schema #> '{properties,fulfillFrom}' is not null
-        ) a
-      ) f
-      order by f.nth limit max_problems + 1;
-  end if;
-end
-$$;
-comment on function fulfilment.outbox_check is
-  'Problems of a payload that its JSON Schema and the lists of the client show, one row each; no row if there is none. Workers check more';
 
 -- Return labels and attachments stay when prune deletes the outbox rows that asked for them.
 -- 
@@ -794,7 +556,6 @@ create index documents_by_reference on fulfilment.documents (client, reference);
 comment on table fulfilment.documents is
   'Return labels and order attachments that the service made for outbox rows; kept until an operator deletes them; personal data';
 comment on column fulfilment.documents.id is 'Id of the outbox row that asked for it';
-comment on column fulfilment.documents.client is 'Client key';
 comment on column fulfilment.documents.kind is 'return_label or order_attachment';
 comment on column fulfilment.documents.reference is 'Reference of the outbox row: your order number';
 comment on column fulfilment.documents.order_id is 'Order, if it was known here';
@@ -832,15 +593,16 @@ language sql set search_path = pg_catalog, pg_temp as $$
     case d.result ->> 'isPaperlessReturnShippingMethod' when 'true' then true when 'false' then false end,
     d.result, d.finished_at
   from (
-    select o.id, o.client, o.reference, o.finished_at, w.with_order,
-      case when w.with_order then 'order_attachment' else split_part(o.kind, '.', 1) end as document_kind,
-      case when w.with_order then o.payload #> '{attachments,0}' else o.payload end as payload,
+    select o.id, o.client, o.reference, o.finished_at, w.with_order, k.document ->> 'kind' as document_kind,
+      o.payload #> w.path as payload,
       case when w.with_order then jsonb_strip_nulls(jsonb_build_object(
         'orderId', o.result -> 'orderId', 'orderAttachmentId', o.result -> 'orderAttachmentId')) else o.result end as result,
       sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
     from fulfilment.outbox o
-    cross join lateral (select o.kind in ('order.create', 'order.replace') as with_order) w
-    where o.id = any(outbox_ids)
+    join sync.outbox_kinds k on k.kind = o.kind and k.document is not null
+    cross join lateral (
+      select array(select jsonb_array_elements_text(k.document -> 'path')) as path, k.document -> 'path' <> '[]' as with_order) w
+    where o.id = any(outbox_ids) and o.payload #> w.path is not null
   ) d
   left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
   order by d.id
@@ -850,7 +612,9 @@ $$;
 create function sync.store_document() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform sync.store_documents(array[new.id]);
+  if exists (select from sync.outbox_kinds k where k.kind = new.kind and k.document is not null) then
+    perform sync.store_documents(array[new.id]);
+  end if;
   return null;
 end
 $$;
@@ -858,9 +622,7 @@ $$;
 -- of an order goes with the order; each other one is a row of its own.
 create trigger outbox_documents after update of status on fulfilment.outbox
   for each row
-  when (new.status = 'done' and old.status <> 'done' and new.result <> '{}'
-    and (new.kind in ('return_label.create', 'order_attachment.create')
-      or new.kind in ('order.create', 'order.replace') and new.payload #> '{attachments,0}' is not null))
+  when (new.status = 'done' and old.status <> 'done' and new.result <> '{}')
   execute function sync.store_document();
 
 -- Documents are entries of the feed. The trigger is deferred to the commit: the feed is locked last.
@@ -1027,18 +789,11 @@ left join lateral (
 ) b on true;
 comment on view fulfilment.order_overview is
   'Orders at the service, one row each: state, pieces without service products, parcels, problems. order_state also knows orders that are not there yet';
-comment on column fulfilment.order_overview.client is 'Client key';
-comment on column fulfilment.order_overview.order_id is 'Order';
-comment on column fulfilment.order_overview.external_order_number is 'Your order number';
-comment on column fulfilment.order_overview.ordered_on is 'Day of the order';
 comment on column fulfilment.order_overview.preferred_shipping_date is 'Day before which it is not to be shipped';
 comment on column fulfilment.order_overview.state is
   'accepted, check_address, on_hold, in_warehouse, warehouse_error, partly_shipped, shipped, nothing_to_ship, cancelled or unlisted (docs/erp.md)';
 comment on column fulfilment.order_overview.email is 'Consumer''s address (personal data); compare lower(email), which has an index';
-comment on column fulfilment.order_overview.order_type is 'Code of the order type';
-comment on column fulfilment.order_overview.order_type_name is 'Its name';
 comment on column fulfilment.order_overview.shipping_method is 'Code of the shipping method that was asked for, main or nested';
-comment on column fulfilment.order_overview.shipping_method_name is 'Its name';
 comment on column fulfilment.order_overview.ordered is 'Pieces that were ordered first';
 comment on column fulfilment.order_overview.cancelled is 'Pieces of them that were cancelled';
 comment on column fulfilment.order_overview.shipped is 'Pieces that a carrier took';
@@ -1052,7 +807,6 @@ comment on column fulfilment.order_overview.problem_code is
   'The first problem in one word: warehouse_error, parcel_exception, row_dead, row_unknown, row_waiting, on_hold, check_address, not_due, no_lines, back_order, not_picked, not_shipped or over_shipped';
 comment on column fulfilment.order_overview.problem is
   'All its problems in words; null if there is none. An order that is not shipped two days after it was ordered has at least one';
-comment on column fulfilment.order_overview.unlisted_since is 'Since when the service no longer knows the order';
 comment on column fulfilment.order_overview.tracking_state is
   'on_its_way: a package of it is on the track-trace list; ended: all its packages so far have left the list, so they are delivered, at a pick-up point, or returned to the sender; null: there is none, or one was never listed';
 comment on column fulfilment.order_overview.tracking_since is
@@ -1340,20 +1094,16 @@ join fulfilment.orders o on o.client = r.client and o.id = r.order_id
 group by r.client, r.sku;
 comment on view fulfilment.service_product_candidates is
   'Articles that seem to be service products: insert those that are into service_products. It reads all orders';
-comment on column fulfilment.service_product_candidates.client is 'Client key';
-comment on column fulfilment.service_product_candidates.sku is 'Article';
 comment on column fulfilment.service_product_candidates.reason is 'What the tables show of it';
 comment on column fulfilment.service_product_candidates.external_order_number is 'Number of an order that shows it';
 
-revoke execute on function fulfilment.outbox_replace, fulfilment.outbox_cancel, fulfilment.outbox_schema, fulfilment.outbox_check,
-  fulfilment.order_state, fulfilment.order_history from public;
+revoke execute on function fulfilment.outbox_replace, fulfilment.outbox_cancel, fulfilment.outbox_schema, fulfilment.order_state, fulfilment.order_history from public;
 do $$
 declare
   found name;
 begin
   for found in select rolname from pg_roles where rolname in ('fulfilment_reader', 'fulfilment_writer') loop
     execute format('grant execute on function fulfilment.outbox_schema to %I', found);
-    execute format('grant execute on function fulfilment.outbox_check to %I', found);
     execute format('grant execute on function fulfilment.order_state to %I', found);
     execute format('grant execute on function fulfilment.order_history to %I', found);
   end loop;

@@ -10,13 +10,10 @@ create table sync.audit (
 );
 create index audit_by_time on sync.audit (at);
 comment on table sync.audit is 'What operators did, and what workers repaired by themselves';
-comment on column sync.audit.id is 'Number of the row';
-comment on column sync.audit.at is 'Time of the action';
 comment on column sync.audit.by is 'Worker, user of the command, or page with the address that asked for it';
 comment on column sync.audit.action is
   'paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal';
 comment on column sync.audit.client is 'Client key; null if the action is not about one client';
-comment on column sync.audit.detail is 'Details, as text';
 
 -- Problems that are posted to ALERT_WEBHOOK_URL when they begin and when they end.
 create table sync.alerts (
@@ -37,16 +34,9 @@ create table sync.alerts (
 ) with (fillfactor = 50);
 comment on table sync.alerts is 'Open problems. A row is deleted when its problem has ended';
 comment on column sync.alerts.id is 'Identity of this occurrence of the problem, in both posts';
-comment on column sync.alerts.scope is 'The check that finds the problem (sync.alert_checks.scope)';
-comment on column sync.alerts.code is 'Stable name of the kind of problem';
-comment on column sync.alerts.client is 'Client; null: every client';
 comment on column sync.alerts.subject is 'The client, and the job, stream or part of the outbox that is concerned';
 comment on column sync.alerts.detail is 'Distinguishes problems of the same code and subject, such as the kind of outbox rows';
-comment on column sync.alerts.severity is 'bad or warn, when it was last seen';
-comment on column sync.alerts.text is 'The problem as text, when it was last seen';
-comment on column sync.alerts.remedy is 'What to do about it; null: nothing';
 comment on column sync.alerts.since is 'First check that found the problem';
-comment on column sync.alerts.seen_at is 'Last check that found the problem';
 comment on column sync.alerts.began_at is 'When the post of its beginning was queued; null: it has not lasted long enough';
 comment on column sync.alerts.missing_since is 'First check that no longer found the problem; null: the last check found it';
 
@@ -59,7 +49,6 @@ comment on table sync.alert_checks is 'Checks for problems. One worker at a time
 comment on column sync.alert_checks.scope is
   'Client whose jobs and streams are checked by workers that have it; empty: what every worker can check';
 comment on column sync.alert_checks.check_no is 'Number of the last check. A check that is not the last one stores nothing';
-comment on column sync.alert_checks.next_at is 'Time before which no other check begins';
 
 -- A worker makes the figures each minute from other tables. Pushes and polls do not write here.
 create table sync.figures (
@@ -108,21 +97,14 @@ create table sync.erasures (
 create index erasures_by_number on sync.erasures (client, external_order_number);
 comment on table sync.erasures is
   'Orders and returns whose personal data was erased; each later reading of them is masked before it is written';
-comment on column sync.erasures.client is 'Client key';
 comment on column sync.erasures.entity is
   'orders; outbox for an order.create whose order was not read yet; or the table of a return that belongs to no stored order';
-comment on column sync.erasures.id is 'Id of the row of that table';
-comment on column sync.erasures.external_order_number is 'Your order number when it was erased';
-comment on column sync.erasures.erased_at is 'When it was erased';
-comment on column sync.erasures.erased_by is 'Who erased it: a worker, or the user of the command';
 
 create view fulfilment.erased_orders as
 select client, id as order_id, external_order_number, erased_at
 from sync.erasures
 where entity = 'orders';
 comment on view fulfilment.erased_orders is 'Orders whose personal data was erased here; erase your own copies too';
-comment on column fulfilment.erased_orders.client is 'Client key';
-comment on column fulfilment.erased_orders.order_id is 'Order (orders.id)';
 comment on column fulfilment.erased_orders.external_order_number is 'Your order number when it was erased';
 comment on column fulfilment.erased_orders.erased_at is 'When it was erased';
 
@@ -133,9 +115,6 @@ create table sync.admin_secrets (
   created_at timestamptz not null default now()
 );
 comment on table sync.admin_secrets is 'Random secrets that the workers share; delete a row to end all sessions';
-comment on column sync.admin_secrets.purpose is 'What the secret signs';
-comment on column sync.admin_secrets.secret is '32 random bytes';
-comment on column sync.admin_secrets.created_at is 'When a worker created it';
 
 create table sync.admin_sessions (
   id text primary key,
@@ -144,5 +123,4 @@ create table sync.admin_sessions (
 ) with (fillfactor = 50);
 comment on table sync.admin_sessions is 'Open sessions at the admin pages; delete a row to end its session at every worker';
 comment on column sync.admin_sessions.id is 'Random part of the signed cookie';
-comment on column sync.admin_sessions.ends_at is 'Latest end of the session';
 comment on column sync.admin_sessions.used_at is 'Time of the last request, to the minute; the session ends an hour later';

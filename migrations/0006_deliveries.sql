@@ -19,7 +19,6 @@ comment on table sync.receivers is
   'Receivers of deliveries, as workers were configured with them. Who adds or finishes deliveries locks the row of their receiver';
 comment on column sync.receivers.name is
   'Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL; ALERT_WEBHOOK_URL: the receiver of problems';
-comment on column sync.receivers.kind is 'What it gets: event or alert';
 comment on column sync.receivers.types is 'Types of its events; null: all';
 comment on column sync.receivers.clients is 'Clients of its events; null: all';
 comment on column sync.receivers.started_at is 'When a worker first had it; it gets later changes only';
@@ -30,7 +29,6 @@ comment on column sync.receivers.places is 'Number of deliveries that each worke
 comment on column sync.receivers.failures is 'Number of posts in vain since it went away';
 comment on column sync.receivers.away_since is 'Since when it does not answer, answers 5xx or asks to wait; null: it answers';
 comment on column sync.receivers.next_at is 'When one delivery tries whether it is back; null: it is not away';
-comment on column sync.receivers.last_error is 'How the last post in vain failed';
 
 create table sync.deliveries (
   id bigint generated always as identity primary key,
@@ -64,11 +62,8 @@ create index deliveries_by_source on sync.deliveries (client, type, source_id);
 create index deliveries_dead on sync.deliveries (receiver, id) where status = 'dead';
 create index deliveries_finished on sync.deliveries (finished_at) where finished_at is not null;
 comment on table sync.deliveries is 'What is posted to receivers: a row for each event or problem and each receiver';
-comment on column sync.deliveries.id is 'Order in which they were made';
 comment on column sync.deliveries.message_id is
   'webhook-id of every attempt. Random: after a restore, no receiver takes a new delivery for an old one';
-comment on column sync.deliveries.receiver is 'Receiver (sync.receivers.name)';
-comment on column sync.deliveries.type is 'Type, such as shipment.shipped or problem.began';
 comment on column sync.deliveries.client is 'Client key; empty: every client';
 comment on column sync.deliveries.turn is
   'Clients take turns. The client key; empty for all clients that were not known here, because a role can invent any number';
@@ -76,26 +71,18 @@ comment on column sync.deliveries.lane is
   'Order, or what else it is about. Only the first waiting delivery of a lane has a next_at';
 comment on column sync.deliveries.source_id is 'Id of the row it is about: an outbox row, shipment, return item or inbound';
 comment on column sync.deliveries.source_key is 'Article or package it is about';
-comment on column sync.deliveries.number is 'Order number, or reference of an inbound, when it was made';
 comment on column sync.deliveries.body is 'What is posted; null for events: their row is read when they are posted';
 comment on column sync.deliveries.happened_at is 'Transaction time of the change, or when the problem began or ended';
-comment on column sync.deliveries.created_at is 'When it was made';
 comment on column sync.deliveries.status is 'waiting, delivered, or dead: given up; events retry sends it again';
-comment on column sync.deliveries.tries is 'Number of attempts';
 comment on column sync.deliveries.not_before is 'shipment.shipped without packages waits for them until then';
 comment on column sync.deliveries.next_at is
   'When the next attempt may begin; while one is under way, when another worker may take over; null: an earlier one of its lane waits, or it is finished';
-comment on column sync.deliveries.last_error_code is 'Code of how the last attempt failed';
-comment on column sync.deliveries.last_error is 'How the last attempt failed, in words';
-comment on column sync.deliveries.finished_at is 'When it was delivered or given up';
 
 create table sync.event_checkpoint (
   only_row boolean primary key default true check (only_row),
   seq bigint not null
 ) with (fillfactor = 50);
 comment on table sync.event_checkpoint is 'How far business events are made from the feed';
-comment on column sync.event_checkpoint.only_row is 'Always true: there is one row';
-comment on column sync.event_checkpoint.seq is 'Last seq that events were made from';
 
 create table sync.rescanned_changes (
   first_seq bigint primary key,
@@ -103,5 +90,3 @@ create table sync.rescanned_changes (
 );
 comment on table sync.rescanned_changes is
   'Changes that a reconciliation, backfill, refetch or replay found. Business events are made of recent ones only';
-comment on column sync.rescanned_changes.first_seq is 'First seq of a transaction';
-comment on column sync.rescanned_changes.last_seq is 'Last seq of the transaction';

@@ -48,7 +48,7 @@ create table fulfilment.documents (
 create table fulfilment.inbound_events (
   id bigint not null generated always as identity, -- Number of the event
   client text not null, -- Client key
-  inbound_id bigint not null, -- Inbound
+  inbound_id bigint not null, -- Inbound (inbounds.id)
   status text, -- Status from then on
   received_in text, -- Warehouse from then on
   source_time timestamp with time zone, -- Time that the service gives for this status; null for a status without a time
@@ -56,15 +56,15 @@ create table fulfilment.inbound_events (
 ); -- The first status of each inbound that was read, and a row for each change of status or warehouse. Changes between two readings are not seen
 create table fulfilment.inbound_items (
   client text not null, -- Client key
-  id bigint not null, -- Inbound item id at the service
-  inbound_id bigint, -- Inbound it is a line of
+  id bigint not null, -- Id at the service
+  inbound_id bigint, -- Inbound (inbounds.id)
   sku text, -- Article
   quantity integer, -- Pieces
   lot_number text, -- Lot
-  expiration_date date, -- Use before
-  product_id bigint, -- Product id at the service
+  expiration_date date, -- Day before which it is to be used
+  product_id bigint, -- Id of the article at the service
   inbound_packing_slip_item_id bigint, -- Line of the slip that announced it
-  raw jsonb not null, -- The resource as received
+  raw jsonb not null, -- The resource as received, without the resources that came with it
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
@@ -72,7 +72,7 @@ create table fulfilment.inbound_items (
 create table fulfilment.inbound_packing_slip_events (
   id bigint not null generated always as identity, -- Number of the event
   client text not null, -- Client key
-  inbound_packing_slip_id bigint not null, -- Inbound packing slip
+  inbound_packing_slip_id bigint not null, -- Inbound packing slip (inbound_packing_slips.id)
   status text, -- Status from then on
   expected_in text, -- Warehouse it is announced for from then on
   expected_on date, -- Day it is announced for from then on
@@ -81,49 +81,49 @@ create table fulfilment.inbound_packing_slip_events (
 ); -- The first status of each inbound packing slip that was read, and a row for each change of status, expected warehouse or day. Changes between two readings are not seen
 create table fulfilment.inbound_packing_slip_items (
   client text not null, -- Client key
-  id bigint not null, -- Inbound packing slip item id at the service
-  inbound_packing_slip_id bigint, -- Slip it is a line of
+  id bigint not null, -- Id at the service
+  inbound_packing_slip_id bigint, -- Inbound packing slip (inbound_packing_slips.id)
   sku text, -- Article
   quantity integer, -- Pieces expected
   received integer, -- Pieces received so far
-  raw jsonb not null, -- The resource as received
+  raw jsonb not null, -- The resource as received, without the resources that came with it
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
 ) with (fillfactor=90); -- Lines of announced deliveries (v3 inboundPackingSlipItem)
 create table fulfilment.inbound_packing_slips (
   client text not null, -- Client key
-  id bigint not null, -- Inbound packing slip id at the service
+  id bigint not null, -- Id at the service
   expected_in text, -- Warehouse it is announced for
   expected_on date, -- Day it is announced for
   received_on timestamp with time zone, -- When the inbound started; its own zone, else the client's
   completed_on timestamp with time zone, -- When it finished with no further items expected; its own zone, else the client's; before 1970 it means none
-  reference text, -- reference
+  reference text, -- Your number of the delivery
   status text, -- EXPECTED, IN_PROGRESS, CHECKING or COMPLETED; another value is kept as received
-  comments text, -- comments
+  comments text, -- Remarks that were sent with the announcement
   metadata jsonb, -- serviceLevel, purchases and reference
   inbound_id bigint, -- Inbound that received it
-  raw jsonb not null, -- The resource as received, without its included
+  raw jsonb not null, -- The resource as received, without the resources that came with it
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when two complete walks lacked it; null while it is listed
-  read_no bigint not null, -- Number of the reading this content is from
+  read_no bigint not null, -- Number of the reading that the row comes from; a larger number is a later reading
 ) with (fillfactor=90); -- Announced deliveries, one row each (v3 inboundPackingSlip)
 create table fulfilment.inbounds (
   client text not null, -- Client key
-  id bigint not null, -- Inbound id at the service
+  id bigint not null, -- Id at the service
   reference text, -- Reference, as announced
   status text, -- PROCESSING, CHECKING, CHECKED or COMPLETED; another value is kept as received
   received_in text, -- Warehouse that received it
-  created_on timestamp with time zone, -- createdOn
-  checking_on timestamp with time zone, -- checkingOn
-  completed_on timestamp with time zone, -- completedOn; before 1970 it means none
+  created_on timestamp with time zone, -- When the inbound was created, read in the client's zone
+  checking_on timestamp with time zone, -- When it became CHECKING, read in the client's zone
+  completed_on timestamp with time zone, -- When it became COMPLETED, read in the client's zone; before 1970 it means none
   inbound_packing_slip_id bigint, -- Inbound packing slip that announced it; null if there is none
-  raw jsonb not null, -- The resource as received, without its included
+  raw jsonb not null, -- The resource as received, without the resources that came with it
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
-  read_no bigint not null, -- Number of the reading this content is from
+  read_no bigint not null, -- Number of the reading that the row comes from; a larger number is a later reading
 ) with (fillfactor=90); -- Goods that have arrived, one row for each delivery (v3 inbound)
 create table fulfilment.main_shipping_method_warehouses (
   client text not null, -- Client key
@@ -134,37 +134,37 @@ create table fulfilment.main_shipping_method_warehouses (
 ); -- The shipping method that each warehouse uses for a main shipping method
 create table fulfilment.order_addresses (
   client text not null, -- Client key
-  order_id bigint not null, -- Order it belongs to
+  order_id bigint not null, -- Order (orders.id)
   role text not null, -- delivery or billing
   id bigint, -- Address id at the service; both roles may share one
-  first_name text, -- firstName
-  last_name text, -- lastName
-  prefix text, -- prefix
+  first_name text, -- Given name of the consumer
+  last_name text, -- Family name of the consumer
+  prefix text, -- Part of the name; the interface does not say where it stands
   street1 text, -- street1
-  postcode text, -- postcode
-  house_number text, -- houseNumber
-  house_number_extension text, -- houseNumberExtension
-  city text, -- city
+  postcode text, -- Postcode as entered; the area only after an erasure
+  house_number text, -- House number as sent; street1 may hold it instead
+  house_number_extension text, -- Extension of the house number
+  city text, -- Town
   country_code text, -- Two letters (ISO 3166)
-  raw jsonb not null, -- The resource as received
+  raw jsonb not null, -- The resource as received, without the resources that came with it
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
 ) with (fillfactor=90); -- Delivery and billing addresses of orders (v3 address); personal data
 create table fulfilment.order_items (
   client text not null, -- Client key
-  id bigint not null, -- Order item id at the service
-  order_id bigint, -- Order it is a line of
+  id bigint not null, -- Id at the service
+  order_id bigint, -- Order (orders.id)
   sku text, -- Article
   quantity integer, -- Pieces; 0 if the whole line was cancelled
   ordered_quantity integer, -- Largest quantity that was read: the pieces ordered, although a cancel lowers quantity
   fulfill_from text, -- Warehouse it is to be fulfilled from
-  price numeric, -- price, with the digits received
+  price numeric, -- Price of one piece, with the digits received
   vat numeric, -- Rate, with the digits received
-  name text, -- name
-  channel_identifier text, -- channelIdentifier
+  name text, -- Name of the article on the order
+  channel_identifier text, -- Channel of the line; only the service sets it
   metadata jsonb, -- serviceLevel, purchases, reference, extra6 and extra7
-  product_id bigint, -- Product id at the service
-  raw jsonb not null, -- The resource as received
+  product_id bigint, -- Id of the article at the service
+  raw jsonb not null, -- The resource as received, without the resources that came with it
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
@@ -172,8 +172,8 @@ create table fulfilment.order_items (
 create table fulfilment.order_line_events (
   id bigint not null generated always as identity, -- Number of the event
   client text not null, -- Client key
-  order_item_id bigint not null, -- Line of the order
-  order_id bigint, -- Order
+  order_item_id bigint not null, -- Line of the order (order_items.id)
+  order_id bigint, -- Order (orders.id)
   sku text, -- Article from then on
   quantity integer, -- Pieces from then on; fewer than before, or 0, if some were cancelled
   unlisted_since timestamp with time zone, -- When the service no longer had the line; null if it has the line from then on
@@ -181,34 +181,34 @@ create table fulfilment.order_line_events (
 ); -- Each line of an order as it was first read, and a row for each change of article or quantity, and if the service no longer has the line. Changes between two readings are not seen
 create table fulfilment.orders (
   client text not null, -- Client key
-  id bigint not null, -- Order id at the service
+  id bigint not null, -- Id at the service
   external_order_number text, -- Your order number; it can be changed at the service
-  reference text, -- reference
-  ordered_on date, -- orderedOn
-  consumer_reference text, -- consumerReference
-  promotion_code text, -- promotionCode
+  reference text, -- Reference as sent; unlike external_order_number, nothing is found by it
+  ordered_on date, -- Day of the order
+  consumer_reference text, -- Reference of the consumer, as sent
+  promotion_code text, -- Promotion, as sent (personal data, if it was made for a person)
   currency text, -- Three-letter code
   locale text, -- language-region
   email text, -- Consumer's address (personal data); without one, the service uses a no-reply address of its own
   phone_number text, -- Consumer's number (personal data)
-  vat_number text, -- vatNumber
+  vat_number text, -- VAT number of the consumer, as sent (personal data)
   fulfill_from text, -- Warehouse it is to be fulfilled from
   preferred_shipping_date date, -- Not shipped before
   allow_partial_delivery boolean, -- True if it may be shipped in parts; null: the default of the order type
-  on_hold boolean, -- onHold
+  on_hold boolean, -- True until the order is released
   metadata jsonb, -- extra1 to extra5
-  channel_identifier text, -- channelIdentifier
+  channel_identifier text, -- Channel of the order; only the service sets it
   order_type_id bigint, -- Order type (service list orderTypes)
   delivery_address_id bigint, -- Delivery address at the service
   billing_address_id bigint, -- Billing address at the service
   pick_up_point_id bigint, -- Pick-up point at the service
   preferred_shipping_method_id bigint, -- Main shipping method asked for
   pick_up_point jsonb, -- Pick-up point as received, if it was included
-  raw jsonb not null, -- The resource as received, without its included
+  raw jsonb not null, -- The resource as received, without the resources that came with it
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
-  read_no bigint not null, -- Number of the reading this content is from
+  read_no bigint not null, -- Number of the reading that the row comes from; a larger number is a later reading
 ) with (fillfactor=90); -- Orders at the warehouse, one row each (v3 order)
 create table fulfilment.outbox (
   id bigint not null generated always as identity, -- Number of the row; rows of one lane (client, family, reference) are sent in this order
@@ -249,20 +249,20 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- Requests of the ERP to the service: insert client, kind, reference and payload, and read status and result
 create table fulfilment.parcels (
   client text not null, -- Client key
-  shipment_id bigint not null, -- Shipment that the package belongs to
-  package_number text not null default ''::text, -- packageNumber; empty if there is none
-  collo_number text, -- colloNr; null unless the service gives it
-  track_and_trace_code text, -- trackAndTraceCode; it may be a URL
-  track_and_trace_bar_code text, -- trackAndTraceBarCode
-  return_package_number text, -- returnPackageNumber
+  shipment_id bigint not null, -- Shipment (shipments.id)
+  package_number text not null default ''::text, -- Number of the package; empty if it has none
+  collo_number text, -- Number of the package (colloNr); null unless the service gives it
+  track_and_trace_code text, -- Code of the carrier; it may be a URL
+  track_and_trace_bar_code text, -- Bar code of the carrier
+  return_package_number text, -- Number of the package for a return
   current_track_trace_status text, -- Latest known status: of the look-up, or of the track-trace list while the package is listed there
   current_track_trace_exception_level text, -- Exception level, from the same source as the status
-  shipping_date timestamp with time zone, -- shippingDate, read in the client's zone
-  number_of_colli integer, -- numberOfColli: packages of the shipment
-  tracking_number text, -- trackingNumber
+  shipping_date timestamp with time zone, -- When it was shipped, read in the client's zone
+  number_of_colli integer, -- Packages of the whole shipment
+  tracking_number text, -- A number for tracking; the interface does not say whose
   shipment_items jsonb, -- shipmentItems: an array of {shipmentItemId, quantity, sku, lotNumber}, which each package of a shipment repeats; do not add them up: parcel_overview has the contents of packages, shipment_items the lines. Null if the look-up names none
   read_at timestamp with time zone, -- When a look-up last returned the package; null if only the track-trace list has named it
-  read_no bigint not null, -- Number of the reading that the row comes from
+  read_no bigint not null, -- Number of the reading that the row comes from; a larger number is a later reading
   raw jsonb not null, -- The item of the look-up as received; of the track-trace list, if read_at is null
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
@@ -270,10 +270,10 @@ create table fulfilment.parcels (
 ) with (fillfactor=80); -- Packages of shipped shipments, with their latest known status; filled by the jobs pull-parcels and track-trace
 create table fulfilment.return_items (
   client text not null, -- Client key
-  id bigint not null, -- Return item id at the service
+  id bigint not null, -- Id at the service
   sku text, -- Article
   quantity integer, -- Pieces
-  condition text, -- condition; the interface shows only the value RETURN
+  condition text, -- Condition in which it arrived; the interface shows only the value RETURN
   processed_on date, -- Day the warehouse processed it; before 1970 it means none
   processed_in text, -- Warehouse that processed it
   restock_in text, -- Warehouse in which it was restocked; null if it was not
@@ -283,31 +283,31 @@ create table fulfilment.return_items (
   external_order_number text, -- Your order number, from the return item itself
   order_id bigint, -- Order it comes back from
   order_item_id bigint, -- Order line it comes back from
-  product_id bigint, -- Product id at the service
+  product_id bigint, -- Id of the article at the service
   return_id bigint, -- Return it arrived with
   return_merchandise_authorization_item_id bigint, -- Line of the return authorization that announced it; null if there is none
   return_reason_id bigint, -- Return reason (service list returnReasons)
   shipment_item_id bigint, -- Shipment line that delivered it
-  raw jsonb not null, -- The resource as received
+  raw jsonb not null, -- The resource as received, without the resources that came with it
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
-  read_no bigint not null, -- Number of the reading this content is from
+  read_no bigint not null, -- Number of the reading that the row comes from; a larger number is a later reading
 ) with (fillfactor=90); -- Return lines that a warehouse has processed (v3 returnItem)
 create table fulfilment.return_merchandise_authorization_items (
   client text not null, -- Client key
   id bigint not null, -- Id at the service
   return_merchandise_authorization_id bigint, -- Announced return it is a line of
-  external_reference text, -- externalReference
+  external_reference text, -- Your number of the line
   sku text, -- Article
   quantity integer, -- Pieces
-  reason_code text, -- reasonCode
-  metadata jsonb, -- metadata
+  reason_code text, -- Code of the return reason
+  metadata jsonb, -- Members that were sent with the line
   shipment_item_id bigint, -- Line of the shipment that comes back
-  product_id bigint, -- Product id at the service
+  product_id bigint, -- Id of the article at the service
   return_reason_id bigint, -- Reason (service list returnReasons)
   return_item_id bigint, -- Return item, once the warehouse has processed it
-  raw jsonb not null, -- The resource as received
+  raw jsonb not null, -- The resource as received, without the resources that came with it
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
@@ -315,18 +315,18 @@ create table fulfilment.return_merchandise_authorization_items (
 create table fulfilment.return_merchandise_authorizations (
   client text not null, -- Client key
   id bigint not null, -- Id at the service
-  external_reference text, -- externalReference: the outbox row's reference
-  comments text, -- comments
-  metadata jsonb, -- metadata
+  external_reference text, -- Your number of the return: reference of its outbox row
+  comments text, -- Remarks that were sent with the announcement
+  metadata jsonb, -- Members that were sent with the announcement
   status text, -- PENDING is the only value the interface shows
-  created_on date, -- createdOn
-  modified_on date, -- modifiedOn
+  created_on date, -- Day it was announced
+  modified_on date, -- Day the service last changed it
   shipment_id bigint, -- Shipment that comes back
-  raw jsonb not null, -- The resource as received
-  read_no bigint not null, -- Number of the reading this content is from
+  raw jsonb not null, -- The resource as received, without the resources that came with it
+  read_no bigint not null, -- Number of the reading that the row comes from; a larger number is a later reading
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
-  unlisted_since timestamp with time zone, -- Since when the service no longer knows it, deleted ones too; null while it does
+  unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
 ) with (fillfactor=90); -- Announced returns (v3 returnMerchandiseAuthorization) that were pushed from here
 create table fulfilment.service_products (
   client text not null default 'default'::text, -- Client key
@@ -338,8 +338,8 @@ create table fulfilment.setting_options (
   client text not null, -- Client key
   list text not null, -- mainShippingMethods, shippingMethods, returnShippingMethods, orderTypes, returnReasons, languages, countries or paymentMethods
   id bigint not null, -- Id at the service, unique within the list
-  code text, -- code
-  name text, -- name
+  code text, -- What outbox payloads name the entry by
+  name text, -- Name for people
   raw jsonb not null, -- The entry as received
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
@@ -348,7 +348,7 @@ create table fulfilment.setting_options (
 create table fulfilment.shipment_events (
   id bigint not null generated always as identity, -- Number of the event
   client text not null, -- Client key
-  shipment_id bigint not null, -- Shipment
+  shipment_id bigint not null, -- Shipment (shipments.id)
   status text, -- Status from then on
   warehouse_code text, -- Warehouse from then on
   source_time timestamp with time zone, -- Time that the service gives for this status; null for a status without a time
@@ -356,37 +356,37 @@ create table fulfilment.shipment_events (
 ); -- The first status of each shipment that was read, and a row for each change of status or warehouse. Changes between two readings are not seen
 create table fulfilment.shipment_items (
   client text not null, -- Client key
-  id bigint not null, -- Shipment item id at the service
-  shipment_id bigint, -- Shipment it is a line of
+  id bigint not null, -- Id at the service
+  shipment_id bigint, -- Shipment (shipments.id)
   sku text, -- Article
   quantity integer, -- Pieces
   lot_number text, -- Lot
-  expiration_date date, -- Use before
+  expiration_date date, -- Day before which it is to be used
   serial_numbers text[] not null default '{}'::text[], -- Serial numbers of the pieces
   order_item_id bigint, -- Order line it fulfils
-  product_id bigint, -- Product id at the service
-  raw jsonb not null, -- The resource as received
+  product_id bigint, -- Id of the article at the service
+  raw jsonb not null, -- The resource as received, without the resources that came with it
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
 ) with (fillfactor=90); -- Lines of shipments (v3 shipmentItem)
 create table fulfilment.shipments (
   client text not null, -- Client key
-  id bigint not null, -- Shipment id at the service
+  id bigint not null, -- Id at the service
   status text, -- READY_TO_PICK, READY_TO_SORT, READY_TO_SHIP, SHIPPED or ERROR; another value is kept as received
-  ready_to_pick_on timestamp with time zone, -- readyToPickOn, read in the client's zone
-  ready_to_ship_on timestamp with time zone, -- readyToShipOn, read in the client's zone
-  shipped_on timestamp with time zone, -- shippedOn, read in the client's zone; before 1970 it means none
+  ready_to_pick_on timestamp with time zone, -- When it became READY_TO_PICK, read in the client's zone
+  ready_to_ship_on timestamp with time zone, -- When it became READY_TO_SHIP, read in the client's zone
+  shipped_on timestamp with time zone, -- When the carrier took it, read in the client's zone; before 1970 it means none
   warehouse_code text, -- Warehouse that fulfils it
-  return_label text, -- returnLabel as received
-  order_id bigint, -- Order it belongs to
+  return_label text, -- Return label as received; the interface does not show what it holds
+  order_id bigint, -- Order (orders.id)
   order_type_id bigint, -- Order type (service list orderTypes)
   shipping_method_id bigint, -- Shipping method; the interface does not show whether it is a main or a nested id
-  raw jsonb not null, -- The resource as received, without its included
+  raw jsonb not null, -- The resource as received, without the resources that came with it
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
-  read_no bigint not null, -- Number of the reading this content is from
+  read_no bigint not null, -- Number of the reading that the row comes from; a larger number is a later reading
 ) with (fillfactor=90); -- Shipments of the warehouse, one row each (v3 shipment)
 create table fulfilment.stock_events (
   id bigint not null generated always as identity, -- Number of the event
@@ -410,8 +410,8 @@ create table fulfilment.stock_watch (
 create table fulfilment.track_trace_events (
   id bigint not null generated always as identity, -- Number of the event
   client text not null, -- Client key
-  shipment_id bigint not null, -- Shipment that the package belongs to
-  package_number text not null default ''::text, -- packageNumber; empty if the item has none
+  shipment_id bigint not null, -- Shipment (shipments.id)
+  package_number text not null default ''::text, -- Number of the package; empty if it has none
   current_track_trace_status integer, -- Status from then on
   current_track_trace_status_date_time timestamp with time zone, -- Time of the status, from the carrier
   current_track_trace_exception_level integer, -- Exception level from then on
@@ -420,10 +420,10 @@ create table fulfilment.track_trace_events (
 ); -- One row for each change of a package's status. Changes between two readings, an hour apart, are not seen
 create table fulfilment.track_traces (
   client text not null, -- Client key
-  shipment_id bigint not null, -- Shipment that the package belongs to
-  package_number text not null default ''::text, -- packageNumber; empty if the item has none
-  external_order_number text, -- externalOrderNumber as received
-  shipment_method text, -- shipmentMethod as received
+  shipment_id bigint not null, -- Shipment (shipments.id)
+  package_number text not null default ''::text, -- Number of the package; empty if it has none
+  external_order_number text, -- Your order number as the list has it
+  shipment_method text, -- Name of the shipping method as the list has it
   current_track_trace_status integer, -- Status; its values are not shown in the interface
   current_track_trace_status_date_time timestamp with time zone, -- Time of the status, read in the client's zone
   current_track_trace_exception_level integer, -- Exception level; its values are not shown in the interface
@@ -434,142 +434,142 @@ create table fulfilment.track_traces (
   missing_since timestamp with time zone, -- Since when a list that was not believed lacks the package; the next list decides. Null otherwise
 ) with (fillfactor=80); -- Status of packages that are on their way (v2 track-trace item); filled by the job track-trace
 create table sync.absences (
-  client text not null, -- Client key
-  stream text not null, -- Stream name
+  client text not null,
+  stream text not null,
   pass text not null, -- poll or reconcile: each compares with its own lists
-  id bigint not null, -- Id of the row
+  id bigint not null,
   walks integer not null default 1, -- Number of complete walks in a row that lacked the row
-  since timestamp with time zone not null default now(), -- When a walk first lacked the row
+  since timestamp with time zone not null default now(),
 ); -- Rows that complete lists lacked, of streams whose resources cannot be read by id
 create table sync.admin_secrets (
-  purpose text not null, -- What the secret signs
-  secret bytea not null, -- 32 random bytes
-  created_at timestamp with time zone not null default now(), -- When a worker created it
+  purpose text not null,
+  secret bytea not null,
+  created_at timestamp with time zone not null default now(),
 ); -- Random secrets that the workers share; delete a row to end all sessions
 create table sync.admin_sessions (
   id text not null, -- Random part of the signed cookie
-  ends_at timestamp with time zone not null, -- Latest end of the session
+  ends_at timestamp with time zone not null,
   used_at timestamp with time zone not null default now(), -- Time of the last request, to the minute; the session ends an hour later
 ) with (fillfactor=50); -- Open sessions at the admin pages; delete a row to end its session at every worker
 create table sync.alert_checks (
   scope text not null, -- Client whose jobs and streams are checked by workers that have it; empty: what every worker can check
   check_no bigint not null default 1, -- Number of the last check. A check that is not the last one stores nothing
-  next_at timestamp with time zone not null, -- Time before which no other check begins
+  next_at timestamp with time zone not null,
 ) with (fillfactor=50); -- Checks for problems. One worker at a time makes each of them
 create table sync.alerts (
   id uuid not null, -- Identity of this occurrence of the problem, in both posts
-  scope text not null, -- The check that finds the problem (sync.alert_checks.scope)
-  code text not null, -- Stable name of the kind of problem
-  client text, -- Client; null: every client
+  scope text not null,
+  code text not null,
+  client text,
   subject text not null, -- The client, and the job, stream or part of the outbox that is concerned
   detail text not null, -- Distinguishes problems of the same code and subject, such as the kind of outbox rows
-  severity text not null, -- bad or warn, when it was last seen
-  text text not null, -- The problem as text, when it was last seen
-  remedy text, -- What to do about it; null: nothing
+  severity text not null,
+  text text not null,
+  remedy text,
   since timestamp with time zone not null default now(), -- First check that found the problem
-  seen_at timestamp with time zone not null default now(), -- Last check that found the problem
+  seen_at timestamp with time zone not null default now(),
   began_at timestamp with time zone, -- When the post of its beginning was queued; null: it has not lasted long enough
   missing_since timestamp with time zone, -- First check that no longer found the problem; null: the last check found it
 ) with (fillfactor=50); -- Open problems. A row is deleted when its problem has ended
 create table sync.api_keys (
-  client text not null, -- Client key
-  token text not null, -- Name of the token
-  key text not null, -- Idempotency key
+  client text not null,
+  token text not null,
+  key text not null,
   body_hash text not null, -- SHA-256 of the body, as hexadecimal digits
   ids bigint[] not null, -- Rows of fulfilment.outbox, in the order of the body
-  created_at timestamp with time zone not null default now(), -- When the rows were inserted
+  created_at timestamp with time zone not null default now(),
 ); -- Idempotency keys of requests that inserted outbox rows through the API, kept for 7 days
 create table sync.audit (
-  id bigint not null generated always as identity, -- Number of the row
-  at timestamp with time zone not null default now(), -- Time of the action
+  id bigint not null generated always as identity,
+  at timestamp with time zone not null default now(),
   by text not null, -- Worker, user of the command, or page with the address that asked for it
   action text not null, -- paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal
   client text, -- Client key; null if the action is not about one client
-  detail text not null, -- Details, as text
+  detail text not null,
 ); -- What operators did, and what workers repaired by themselves
 create table sync.carrier_links (
-  client text not null, -- Client key
-  shipping_method text not null, -- Code of the shipping method
-  url text not null, -- Address for tracking, with placeholders
+  client text not null,
+  shipping_method text not null,
+  url text not null,
 ); -- Copy of fulfilment.carrier_links, kept by triggers; the roles of the ERP cannot lock it
 create table sync.clients (
-  client text not null, -- Client key
+  client text not null,
   identity text not null, -- Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing
-  base_url text not null, -- Accepted base URL
-  accepted_at timestamp with time zone not null default now(), -- When the account was accepted
+  base_url text not null,
+  accepted_at timestamp with time zone not null default now(),
   served_at timestamp with time zone, -- When a worker that pushes for the client was last seen, to half a minute
   offered_identity text, -- Fingerprint of another account that a worker or command was set up with
-  offered_base_url text, -- Base URL of that other account
-  offered_at timestamp with time zone, -- When a worker or command last came with that other account
+  offered_base_url text,
+  offered_at timestamp with time zone,
   hold_code text, -- Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not
-  hold_reason text, -- The failure that the hold follows from, as text
-  hold_error_code text, -- Stable code of that failure
-  hold_http_status integer, -- HTTP status of that failure; null without an answer
-  hold_operation text, -- Operation that failed; null if it concerns all
-  hold_since timestamp with time zone, -- When the hold began
+  hold_reason text, -- The failure that the hold follows from, as text; the codes are of it
+  hold_error_code text,
+  hold_http_status integer,
+  hold_operation text,
+  hold_since timestamp with time zone,
   hold_until timestamp with time zone, -- When one run, the probe, tries again; the other runs follow if it succeeds
   hold_times integer not null default 0, -- Number of failed probes
   queue_away_since timestamp with time zone, -- Since when the queue has not answered the worker that looks after it
-  queue_error text, -- How the queue failed
+  queue_error text,
 ) with (fillfactor=50); -- The account that each client's rows come from, and why reading from it is held
 create table sync.confirmations (
-  client text not null, -- Client key
-  stream text not null, -- Stream name
-  read_no bigint not null, -- Number of the reading
+  client text not null,
+  stream text not null,
+  read_no bigint not null,
   no bigint not null generated always as identity, -- Makes the key unique: replicas find rows by it
-  ids bigint[] not null, -- Ids of the rows
+  ids bigint[] not null,
 ); -- Rows that a reading found unchanged while another reader of the stream was active; an older reading must not undo them
 create table sync.cursors (
-  client text not null, -- Client key
-  stream text not null, -- Stream name
-  pass text not null, -- Walk of that stream
+  client text not null,
+  stream text not null,
+  pass text not null,
   query text, -- Query of the last page that held rows; the next walk begins with it
   meaning text not null default 'unknown'::text, -- What page[cursor] was seen to contain: id, offset, opaque, or unknown
   last_id bigint, -- Id of the last row of that page
   largest_seen date, -- Largest date seen in a walk that is under way
   watermark date, -- Largest date seen in a completed walk
   completed_at timestamp with time zone, -- When the walk first reached its end; null while the first load is under way
-  updated_at timestamp with time zone not null default now(), -- Last change of this row
+  updated_at timestamp with time zone not null default now(),
 ) with (fillfactor=50); -- Place of each walk over a list; written together with the rows of its page
 create table sync.deliveries (
-  id bigint not null generated always as identity, -- Order in which they were made
+  id bigint not null generated always as identity,
   message_id uuid not null default gen_random_uuid(), -- webhook-id of every attempt. Random: after a restore, no receiver takes a new delivery for an old one
-  receiver text not null, -- Receiver (sync.receivers.name)
-  type text not null, -- Type, such as shipment.shipped or problem.began
+  receiver text not null,
+  type text not null,
   client text not null, -- Client key; empty: every client
   turn text not null, -- Clients take turns. The client key; empty for all clients that were not known here, because a role can invent any number
   lane text not null, -- Order, or what else it is about. Only the first waiting delivery of a lane has a next_at
   source_id bigint, -- Id of the row it is about: an outbox row, shipment, return item or inbound
   source_key text, -- Article or package it is about
-  number text, -- Order number, or reference of an inbound, when it was made
+  number text,
   body jsonb, -- What is posted; null for events: their row is read when they are posted
   happened_at timestamp with time zone not null, -- Transaction time of the change, or when the problem began or ended
-  created_at timestamp with time zone not null default now(), -- When it was made
+  created_at timestamp with time zone not null default now(),
   status text not null default 'waiting'::text, -- waiting, delivered, or dead: given up; events retry sends it again
-  tries integer not null default 0, -- Number of attempts
+  tries integer not null default 0,
   not_before timestamp with time zone, -- shipment.shipped without packages waits for them until then
   next_at timestamp with time zone, -- When the next attempt may begin; while one is under way, when another worker may take over; null: an earlier one of its lane waits, or it is finished
-  last_error_code text, -- Code of how the last attempt failed
-  last_error text, -- How the last attempt failed, in words
-  finished_at timestamp with time zone, -- When it was delivered or given up
+  last_error_code text,
+  last_error text,
+  finished_at timestamp with time zone,
 ) with (fillfactor=70); -- What is posted to receivers: a row for each event or problem and each receiver
 create table sync.erasures (
-  client text not null, -- Client key
+  client text not null,
   entity text not null, -- orders; outbox for an order.create whose order was not read yet; or the table of a return that belongs to no stored order
-  id bigint not null, -- Id of the row of that table
-  external_order_number text, -- Your order number when it was erased
-  erased_at timestamp with time zone not null default now(), -- When it was erased
-  erased_by text not null, -- Who erased it: a worker, or the user of the command
+  id bigint not null,
+  external_order_number text,
+  erased_at timestamp with time zone not null default now(),
+  erased_by text not null,
 ); -- Orders and returns whose personal data was erased; each later reading of them is masked before it is written
 create table sync.event_checkpoint (
-  only_row boolean not null default true, -- Always true: there is one row
-  seq bigint not null, -- Last seq that events were made from
+  only_row boolean not null default true,
+  seq bigint not null,
 ) with (fillfactor=50); -- How far business events are made from the feed
 create table sync.feed_lock (
 
 ); -- Has no columns. A transaction that writes to the feed locks it until the commit
 create table sync.feed_mark (
-  only_row boolean not null default true, -- Always true: there is one row
+  only_row boolean not null default true,
   pruned_until bigint not null default 0, -- Changes up to this seq are no longer kept
 ); -- The part of the feed that was pruned
 create table sync.figure_marks (
@@ -585,204 +585,208 @@ create table sync.figures (
   value double precision not null, -- A number of rows or attempts, or seconds
 ) with (fillfactor=70); -- Figures for the charts of the pages: spans of 5 minutes (kept for two days) and of an hour (kept for 32 days)
 create table sync.findings (
-  client text not null, -- Client key
-  stream text not null, -- Stream name
-  finding text not null, -- missing, stale or extra
-  id bigint not null, -- Id of the row
-  found_at timestamp with time zone not null default now(), -- When it was found
+  client text not null,
+  stream text not null,
+  finding text not null,
+  id bigint not null,
+  found_at timestamp with time zone not null default now(),
   late_seconds double precision, -- Age of the row's newest date when it was found, by the service's clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll
   no bigint not null generated always as identity, -- Makes the key unique: replicas find rows by it
 ); -- Differences that reconciliations found and healed, one row each
 create table sync.freshness (
-  client text not null, -- Client key
-  stream text not null, -- Stream name
+  client text not null,
+  stream text not null,
   complete_at timestamp with time zone, -- When the last poll that read everything began, by the service's clock
   newest_source_at timestamp with time zone, -- Newest date or time on any resource received
   usual_fetched double precision, -- Resources that a poll usually reads (moving average)
   loaded_at timestamp with time zone not null default now(), -- When the first load was done; what it read makes no business events
 ) with (fillfactor=50); -- How complete each stream is
 create table sync.gaps (
-  client text not null, -- Client key
-  stream text not null, -- Stream name
+  client text not null,
+  stream text not null,
   from_at timestamp with time zone not null, -- End of the last complete poll before the span, by the service's clock
   to_at timestamp with time zone not null, -- End of the span: later changes were still listed
-  noticed_at timestamp with time zone not null default now(), -- When it was noticed
+  noticed_at timestamp with time zone not null default now(),
 ); -- Spans that the service no longer lists and that no poll had read
 create table sync.gates (
-  gate text not null, -- Name of the gate: track-trace
+  gate text not null,
   identity text not null, -- Fingerprint of base URL and user name: two client keys with the same account share a gate
-  client text not null, -- Client that last passed the gate
-  next_at timestamp with time zone not null, -- When the gate opens again
-  taken_at timestamp with time zone not null, -- When the gate was last passed
+  client text not null,
+  next_at timestamp with time zone not null,
+  taken_at timestamp with time zone not null,
   finished_at timestamp with time zone, -- When that call ended; null while it runs, or if its worker was lost
-  taken bigint not null default 1, -- Number of times that the gate was passed
+  taken bigint not null default 1,
   spent bigint not null default 0, -- Number of times that a worker was lost between passing the gate and the end of the call
 ) with (fillfactor=50); -- Calls that may be made only once in a while, by all workers together
 create table sync.installation (
-  only_row boolean not null default true, -- Always true: there is one row
+  only_row boolean not null default true,
   id uuid not null default gen_random_uuid(), -- Random, and kept by a restore
 ); -- Name of this installation for what it shares with others, such as one Redis
 create table sync.jobs (
-  client text not null, -- Client key
-  job text not null, -- Job name
+  client text not null,
+  job text not null,
   stream text, -- Stream that the job polls; null for jobs that poll none
-  due_at timestamp with time zone not null default now(), -- When the next run is due, by sync.clock()
-  last_started_at timestamp with time zone, -- Start of the last run
-  last_finished_at timestamp with time zone, -- End of the last run
-  last_success_at timestamp with time zone, -- End of the last run that succeeded
+  due_at timestamp with time zone not null default now(),
+  last_started_at timestamp with time zone,
+  last_finished_at timestamp with time zone,
+  last_success_at timestamp with time zone,
   last_change_at timestamp with time zone, -- When a run last wrote a row
   last_outcome text, -- done, failed, stopped or abandoned; null before the first run ends
   last_error text, -- Error of the last run; null after a success
-  last_code text, -- Stable code of that error
-  last_http_status integer, -- HTTP status of that error; null without an answer
+  last_code text,
+  last_http_status integer,
   last_operation text, -- Operation that failed; null if the error concerns no single one
-  last_pages integer not null default 0, -- Pages the last run read
-  last_fetched integer not null default 0, -- Resources the last run read
-  last_changed integer not null default 0, -- Rows the last run wrote
-  consecutive_failures integer not null default 0, -- Failed runs since the last success
+  last_pages integer not null default 0,
+  last_fetched integer not null default 0,
+  last_changed integer not null default 0,
+  consecutive_failures integer not null default 0,
   failing_since timestamp with time zone, -- End of the first of these failed runs; null after a success
   failed_alone boolean not null default false, -- True if the job failed again after a poll of another stream was done: the service answers, but not this job
   uneventful_runs bigint not null default 0, -- Runs that wrote nothing and so have no row in sync.runs
   skips bigint not null default 0, -- Runs that were skipped, or missed because no worker could start them in time
-  last_skip_at timestamp with time zone, -- When a run was last skipped or missed
-  last_skip_reason text, -- Reason of the last skipped or missed run
-  warnings text[] not null default '{}'::text[], -- Warnings of the last run
+  last_skip_at timestamp with time zone,
+  last_skip_reason text,
+  warnings text[] not null default '{}'::text[],
   fast_ms double precision, -- Interval while something moves; null if the schedule does not adapt
   slow_ms double precision, -- Interval when nothing has moved for long; null if the schedule does not adapt
   last_push_at timestamp with time zone, -- When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts
 ) with (fillfactor=50); -- One row per client and job: when it is due, and how its last run ended
 create table sync.leases (
-  client text not null, -- Client key
-  name text not null, -- Job name
+  client text not null,
+  name text not null,
   key bigint not null default 1, -- Grows with every acquisition
   holder text, -- Worker that holds the lease; null if it was released
-  acquired_at timestamp with time zone, -- When the present or last holder acquired it
-  expires_at timestamp with time zone, -- When another worker may take it over; null if it was released
+  acquired_at timestamp with time zone,
+  expires_at timestamp with time zone,
 ) with (fillfactor=50); -- The worker that may write for a client and job. A writer with an older key is rejected
 create table sync.list_lags (
-  client text not null, -- Client key
-  longest_ms bigint not null, -- The longest time so far, in milliseconds
-  longest_at timestamp with time zone not null, -- When it was measured
+  client text not null,
+  longest_ms bigint not null,
+  longest_at timestamp with time zone not null,
   exceeded_at timestamp with time zone, -- When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never
 ); -- How long lists of orders lag: from an attempt that was carried out until a list showed its order, if a look-up had missed it before
 create table sync.locks (
-  name text not null, -- What is locked
+  name text not null,
 ); -- Names that transactions of the workers lock, so that they run one after the other
 create table sync.migration_lock (
 
 ); -- Has no columns. A migration locks it, so that no two run at once
 create table sync.migrations (
-  name text not null, -- File name without .sql
+  name text not null,
   applied_by text not null, -- Version that applied it
-  applied_at timestamp with time zone not null default now(), -- When it was applied
+  applied_at timestamp with time zone not null default now(),
 ); -- Migrations that were applied. Code refuses to work with a migration that it does not know
 create table sync.outbox_attempts (
-  id bigint not null generated always as identity, -- Order of the history
-  outbox_id bigint not null, -- Row of fulfilment.outbox
+  id bigint not null generated always as identity,
+  outbox_id bigint not null,
   step text not null, -- sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator
-  by text not null, -- Worker, or database user
-  claim_no bigint, -- Claim it belongs to
-  at timestamp with time zone not null default now(), -- When it was recorded
+  by text not null,
+  claim_no bigint,
+  at timestamp with time zone not null default now(),
   duration_ms integer, -- Milliseconds from the claim to the outcome
   became text not null, -- Status that the row got
-  error_code text, -- Stable code of the failure
-  http_status integer, -- HTTP status of the failure; null without an answer
+  error_code text,
+  http_status integer,
   operation text, -- Operation that failed; null if none was asked for
-  error text, -- The error, as text
+  error text,
 ); -- History of outbox rows: every attempt, every look-up, and what operators did
 create table sync.outbox_kinds (
   kind text not null, -- Kind
   schema jsonb not null, -- JSON Schema of its payload
-); -- JSON Schema of each kind's payload, written by migrate
+  lingers boolean not null, -- True if a row with unknown outcome is sent again: its first attempt may still take effect, so rows behind it wait
+  overtaken_by text[] not null, -- Kinds that are sent although an earlier row of this kind in their lane is dead, or unknown and for a person to decide
+  waits_for jsonb, -- Rows of another kind (kind, family) that must be done first: member is their reference, in each entry of list in the payload
+  document jsonb, -- Document that a row makes: kind as in fulfilment.documents, and path in the payload; empty: the row is about nothing else
+); -- What the database has to know of each kind, written by migrate
 create table sync.outbox_outcomes (
-  id bigint not null generated always as identity, -- Order of the outcomes
-  client text not null, -- Client key
-  outbox_id bigint not null, -- Row of fulfilment.outbox
+  id bigint not null generated always as identity,
+  client text not null,
+  outbox_id bigint not null,
   changed_columns text[] not null, -- status, and which of attempts, last_error, result and finished_at changed with it
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000); -- Outcomes of outbox rows that are not in the feed yet. A worker enters them within seconds
 create table sync.outbox_targets (
-  outbox_id bigint not null, -- The row
+  outbox_id bigint not null,
   target_id bigint not null, -- Id of the order at the service
   present text[] not null default '{}'::text[], -- Names of the members that the order had before the first request; no values
 ); -- Orders that order.update, order.rename and order.replace rows were sent for, stored before the request
 create table sync.outbox_waits (
-  outbox_id bigint not null, -- The order.create row
-  waits_for bigint not null, -- The product.save row
-); -- Orders that wait for a product.save row of one of their skus
+  outbox_id bigint not null, -- The row that waits
+  waits_for bigint not null, -- The row that comes first
+); -- Rows that wait for a row of another kind (sync.outbox_kinds.waits_for)
 create table sync.parcel_reads (
-  client text not null, -- Client key
-  shipment_id bigint not null, -- Shipment
-  shipped_on timestamp with time zone, -- When the shipment was shipped, by the service's clock
-  requested_at timestamp with time zone not null default now(), -- When the look-up was last requested
+  client text not null,
+  shipment_id bigint not null,
+  shipped_on timestamp with time zone,
+  requested_at timestamp with time zone not null default now(),
   due_at timestamp with time zone, -- When the next look-up is due, by sync.clock(); null: none is planned
   requests bigint not null default 1, -- Number of requests so far; a look-up plans the next one only if no request came meanwhile
-  reads integer not null default 0, -- Number of look-ups so far
+  reads integer not null default 0,
   unanswered integer not null default 0, -- Number of look-ups without an answer since the last one that had one
-  last_read_at timestamp with time zone, -- When the last look-up was made
+  last_read_at timestamp with time zone,
   last_problem text, -- Why the last look-up returned no package; null if it did
 ) with (fillfactor=80); -- Shipments whose packages pull-parcels looks up, and when
 create table sync.pauses (
   client text not null default ''::text, -- Client key; empty: every client
   job text not null, -- Job name, or push-outbox
-  since timestamp with time zone not null default now(), -- When the job was paused
-  by text not null, -- Who paused it
+  since timestamp with time zone not null default now(),
+  by text not null,
 ); -- Jobs that an operator has paused
 create table sync.proven_kinds (
-  client text not null, -- Client key
-  kind text not null, -- Kind
-  method text not null, -- HTTP method
-  path text not null, -- Path below the base URL
-  proven_at timestamp with time zone not null default clock_timestamp(), -- When it was recorded
+  client text not null,
+  kind text not null,
+  method text not null,
+  path text not null,
+  proven_at timestamp with time zone not null default clock_timestamp(),
 ); -- Kinds that the service has carried out before, with method and path. A 403 of such a kind does not mean a wrong path
 create table sync.push_database (
-  only_row boolean not null default true, -- Always true: there is one row
+  only_row boolean not null default true,
   mark text not null, -- Identity of the database (sync.database_mark) that pushes are sent from
   accepted_as text not null, -- first (the first one), failover (accepted by the workers themselves), moved, restored or copy (nothing is sent from a copy)
-  accepted_at timestamp with time zone not null default now(), -- When it was accepted
-  accepted_by text not null, -- Worker or person who accepted it
+  accepted_at timestamp with time zone not null default now(),
+  accepted_by text not null,
   changed_at timestamp with time zone, -- When a worker first found that this database is not the accepted one; null if it is
 ); -- The database that pushes are sent from; one row
 create table sync.push_holds (
-  client text not null, -- Client key
+  client text not null,
   kind text not null default ''::text, -- Kind; empty for the whole client
   code text, -- Null while the first failure is judged, else breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked
-  reason text, -- The last failure, as text
-  error_code text, -- Stable code of that failure
-  http_status integer, -- HTTP status of that failure; null without an answer
-  operation text, -- Operation that failed; null if it concerns all
+  reason text, -- The last failure, as text; the codes are of it
+  error_code text,
+  http_status integer,
+  operation text,
   since timestamp with time zone not null default now(), -- When the first of these failures came
   until timestamp with time zone not null, -- When the hold ends, or when the service is asked whether it is over
   failures integer not null default 0, -- Distinct rows (for a client: questions) that failed since one was successful
   send_window integer, -- Rows that all workers together may send at the same time after the hold; null: no limit, or (client) not before an answer
 ) with (fillfactor=50); -- Health of clients and of their kinds, for all workers: held, limited to some rows at a time, or with failed rows
 create table sync.push_workers (
-  worker text not null, -- Worker
+  worker text not null,
   seen_at timestamp with time zone not null default now(), -- Last sign of life, written every 30 seconds while rows may be sent
   confirmed_mark text, -- After a failover: identity of the database in which the worker found everything that it had sent
 ) with (fillfactor=50); -- Workers that push, and what each of them confirms after a failover
 create table sync.quarantine (
-  id bigint not null generated always as identity, -- Number of the row
-  client text not null, -- Client key
-  stream text not null, -- Stream name
+  id bigint not null generated always as identity,
+  client text not null,
+  stream text not null,
   resource_key text not null, -- The id if it can be read, else a hash of the document
-  resource_id bigint, -- The id, if it can be read
-  order_id bigint, -- Id of the order that it links to, if it can be read
-  shipment_id bigint, -- Id of the shipment that it links to, if it can be read
-  external_order_number text, -- Order number in it, if it can be read
-  member_path text not null, -- Member that could not be decoded
-  reason text not null, -- Why it could not be decoded
+  resource_id bigint,
+  order_id bigint,
+  shipment_id bigint,
+  external_order_number text,
+  member_path text not null,
+  reason text not null,
   document text not null, -- The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)
-  run_worker text not null, -- Worker that last received it
-  run_job text, -- Job of the run that last received it
-  run_lease_key bigint, -- Lease key of that run, as in sync.runs
+  run_worker text not null,
+  run_job text,
+  run_lease_key bigint,
   read_no bigint not null default 0, -- Number of its reading, so that a replay cannot undo a newer reading
-  times integer not null default 1, -- Number of times that it was received
-  first_seen_at timestamp with time zone not null default now(), -- When it was first received
-  last_seen_at timestamp with time zone not null default now(), -- When it was last received
+  times integer not null default 1,
+  first_seen_at timestamp with time zone not null default now(),
+  last_seen_at timestamp with time zone not null default now(),
 ); -- Resources that could not be decoded or stored, kept whole. A later good version releases them
 create table sync.receivers (
   name text not null, -- Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL; ALERT_WEBHOOK_URL: the receiver of problems
-  kind text not null, -- What it gets: event or alert
+  kind text not null,
   types text[], -- Types of its events; null: all
   clients text[], -- Clients of its events; null: all
   started_at timestamp with time zone not null default now(), -- When a worker first had it; it gets later changes only
@@ -792,94 +796,97 @@ create table sync.receivers (
   failures integer not null default 0, -- Number of posts in vain since it went away
   away_since timestamp with time zone, -- Since when it does not answer, answers 5xx or asks to wait; null: it answers
   next_at timestamp with time zone, -- When one delivery tries whether it is back; null: it is not away
-  last_error text, -- How the last post in vain failed
+  last_error text,
 ) with (fillfactor=50); -- Receivers of deliveries, as workers were configured with them. Who adds or finishes deliveries locks the row of their receiver
 create table sync.request_budgets (
-  identity text not null, -- Fingerprint of the account
+  identity text not null,
   next_at timestamp with time zone not null, -- Begin of the next slot that is not granted. It may lie ahead
   taken_at timestamp with time zone not null, -- When requests were last granted. It tells if the clock went back
 ) with (fillfactor=50); -- Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. One row for each account
 create table sync.rereads (
-  client text not null, -- Client key
-  stream text not null, -- Stream name
-  id bigint not null, -- Id of the resource
+  client text not null,
+  stream text not null,
+  id bigint not null,
   tries integer not null default 0, -- Number of reads so far that did not help
-  next_try_at timestamp with time zone not null, -- Time of the next read
-  last_reason text, -- Why it is read again
+  next_try_at timestamp with time zone not null,
+  last_reason text,
 ) with (fillfactor=70); -- Resources that wait to be read by id, with growing pauses
 create table sync.rescan_pages (
-  rescan_id bigint not null, -- Rescan
-  no bigint not null generated always as identity, -- Number of the page, in the order of storing
-  ids bigint[] not null, -- Ids of one page
+  rescan_id bigint not null,
+  no bigint not null generated always as identity,
+  ids bigint[] not null,
 ); -- Ids that a reconciliation under way has seen
 create table sync.rescanned_changes (
-  first_seq bigint not null, -- First seq of a transaction
-  last_seq bigint not null, -- Last seq of the transaction
+  first_seq bigint not null,
+  last_seq bigint not null,
 ); -- Changes that a reconciliation, backfill, refetch or replay found. Business events are made of recent ones only
 create table sync.rescans (
-  id bigint not null generated always as identity, -- Number of the rescan
-  client text not null, -- Client key
-  stream text not null, -- Stream name
+  id bigint not null generated always as identity,
+  client text not null,
+  stream text not null,
   kind text not null, -- reconcile (compares and heals the tables) or backfill (reads a span of days again)
   from_day date, -- First day of a backfill, in the client's zone; null for no bound
   to_day date, -- Last day of a backfill; null for no bound
   background boolean not null default false, -- True if workers continue it; false if only its command does
-  requested_at timestamp with time zone not null default now(), -- When it was requested
-  started_at timestamp with time zone, -- When it began
-  finished_at timestamp with time zone, -- When it ended; null while it is open
-  outcome text, -- done or failed; null while it is open
-  error text, -- Error with which it failed
+  requested_at timestamp with time zone not null default now(),
+  started_at timestamp with time zone,
+  finished_at timestamp with time zone,
+  outcome text,
+  error text,
   windows jsonb, -- Date windows that it walks one after the other, {after, before}, both exclusive
-  read_no bigint, -- Number drawn before its first request
+  read_no bigint,
   step integer not null default 0, -- Number of windows that were walked to their end
-  query text, -- Query of the last page that held rows
-  meaning text not null default 'unknown'::text, -- What page[cursor] was seen to contain
-  last_id bigint, -- Id of the last row of that page
+  query text,
+  meaning text not null default 'unknown'::text,
+  last_id bigint,
   full_list boolean not null default true, -- False if the service did not show a list to its end; then nothing follows from a missing row
-  pages integer not null default 0, -- Pages read
-  fetched integer not null default 0, -- Resources read
+  pages integer not null default 0,
+  fetched integer not null default 0,
   expected integer, -- Rows stored in its windows when it began, to measure progress
   missing integer not null default 0, -- Resources that were not in the tables
   stale integer not null default 0, -- Resources that differed from the tables
   extra integer not null default 0, -- Rows of the tables that the service does not have
 ) with (fillfactor=70); -- Reconciliations and backfills. One that was interrupted continues from its last committed page
 create table sync.runs (
-  id bigint not null generated always as identity, -- Run number
-  client text not null, -- Client key
-  job text not null, -- Job name
-  trigger text not null, -- schedule or manual
-  worker text not null, -- Worker that ran it
-  lease_key bigint not null, -- Key of the lease that the run wrote under
+  id bigint not null generated always as identity,
+  client text not null,
+  job text not null,
+  trigger text not null,
+  worker text not null,
+  lease_key bigint not null,
   status text not null, -- running, done, failed, stopped (asked to), abandoned (its worker was lost)
-  started_at timestamp with time zone not null, -- Start
-  finished_at timestamp with time zone, -- End; null only while running
-  pages integer not null default 0, -- Pages read and committed
+  started_at timestamp with time zone not null,
+  finished_at timestamp with time zone,
+  pages integer not null default 0,
   fetched integer not null default 0, -- Resources read, without their items
-  created integer not null default 0, -- Rows inserted
-  updated integer not null default 0, -- Rows updated
-  removed integer not null default 0, -- Rows deleted
-  unchanged integer not null default 0, -- Resources without a change
+  created integer not null default 0,
+  updated integer not null default 0,
+  removed integer not null default 0,
+  unchanged integer not null default 0,
   stale integer not null default 0, -- Readings that were not applied because a newer one was stored
-  quarantined integer not null default 0, -- Resources newly put into quarantine
-  error_code text, -- Stable code of the failure
-  http_status integer, -- HTTP status of the failure; null without an answer
+  quarantined integer not null default 0,
+  error_code text,
+  http_status integer,
   operation text, -- Operation that failed; null if the failure concerns no single one
-  error text, -- The error, as text
-  warnings text[] not null default '{}'::text[], -- Warnings of the run
+  error text,
+  warnings text[] not null default '{}'::text[],
 ) with (fillfactor=70); -- Runs that wrote something or failed. Other runs are only counted in sync.jobs
+create table sync.schema_parts (
+  part text not null,
+); -- Columns, constraints, indexes, functions and triggers that migrations made. Doctor compares them
 create table sync.service_products (
-  client text not null, -- Client key
-  sku text not null, -- Article, or a pattern as of LIKE
-  is_pattern boolean not null, -- True if sku is a pattern
+  client text not null,
+  sku text not null,
+  is_pattern boolean not null,
 ); -- Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it
 create table sync.settings_reads (
-  client text not null, -- Client key
-  tried_at timestamp with time zone not null, -- When they were last asked for
-  read_at timestamp with time zone, -- When they were last read successfully; null before the first time
+  client text not null,
+  tried_at timestamp with time zone not null,
+  read_at timestamp with time zone,
 ) with (fillfactor=50); -- When the configuration lists of each client were last read
 create table sync.watched_articles (
-  client text not null, -- Client key
-  sku text not null, -- Article
+  client text not null,
+  sku text not null,
 ); -- Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it
 
 alter table fulfilment.carrier_links add constraint carrier_links_pkey PRIMARY KEY (client, shipping_method);
@@ -1038,6 +1045,7 @@ alter table sync.runs add constraint runs_check1 CHECK (((status = 'failed'::tex
 alter table sync.runs add constraint runs_pkey PRIMARY KEY (id);
 alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text, 'abandoned'::text])));
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
+alter table sync.schema_parts add constraint schema_parts_pkey PRIMARY KEY (part);
 alter table sync.service_products add constraint service_products_pkey PRIMARY KEY (client, sku);
 alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
 alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY KEY (client, sku);
@@ -1082,7 +1090,7 @@ CREATE INDEX outbox_leased ON fulfilment.outbox USING btree (lease_until) WHERE 
 CREATE INDEX outbox_stuck ON fulfilment.outbox USING btree (id) WHERE (status = ANY (ARRAY['dead'::text, 'unknown'::text]));
 CREATE INDEX outbox_targets_by_order ON sync.outbox_targets USING btree (target_id);
 CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'unknown'::text);
-CREATE INDEX outbox_waits_by_product ON sync.outbox_waits USING btree (waits_for);
+CREATE INDEX outbox_waits_by_first ON sync.outbox_waits USING btree (waits_for);
 CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);
 CREATE INDEX parcel_reads_by_request ON sync.parcel_reads USING btree (requested_at);
 CREATE INDEX parcel_reads_due ON sync.parcel_reads USING btree (client, due_at) WHERE (due_at IS NOT NULL);
@@ -1548,7 +1556,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN ('pushes are paused since '::text || sync.format_time(p.since))
             WHEN ((o.status = 'pending'::text) AND (h.reason IS NOT NULL)) THEN h.reason
             WHEN ((o.status = 'pending'::text) AND (o.not_before > now())) THEN ('it is not to be sent before '::text || sync.format_time(o.not_before))
-            WHEN ((o.status = 'pending'::text) AND (w.id IS NOT NULL)) THEN format('row %s (product.save of %s) comes first and is %s%s'::text, w.id, w.reference, w.status, COALESCE((': '::text || w.last_error), ''::text))
+            WHEN ((o.status = 'pending'::text) AND (w.id IS NOT NULL)) THEN format('row %s (%s of %s) comes first and is %s%s'::text, w.id, w.kind, w.reference, w.status, COALESCE((': '::text || w.last_error), ''::text))
             ELSE o.last_error
         END AS because
    FROM (((((((fulfilment.outbox o
@@ -1557,7 +1565,9 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             l.status,
             l.last_error
            FROM fulfilment.outbox l
-          WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (((l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]))) OR ((l.id > o.id) AND (o.status = 'pending'::text) AND (l.status = ANY (ARRAY['sending'::text, 'unknown'::text])))) AND (sync.needs_attachments(o.kind) OR (NOT sync.is_failed_attachment(l.kind, l.status, l.next_attempt_at))))
+          WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (((l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]))) OR ((l.id > o.id) AND (o.status = 'pending'::text) AND (l.status = ANY (ARRAY['sending'::text, 'unknown'::text])))) AND (NOT (((l.status = 'dead'::text) OR ((l.status = 'unknown'::text) AND (l.next_attempt_at IS NULL))) AND (EXISTS ( SELECT
+                   FROM sync.outbox_kinds n
+                  WHERE ((n.kind = l.kind) AND (o.kind = ANY (n.overtaken_by))))))))
           ORDER BY l.id
          LIMIT 1) b ON (true))
      LEFT JOIN LATERAL ( SELECT min(q.since) AS since
@@ -1569,6 +1579,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
           ORDER BY p_1.kind
          LIMIT 1) h ON (true))
      LEFT JOIN LATERAL ( SELECT l.id,
+            l.kind,
             l.reference,
             l.status,
             l.last_error
@@ -2221,59 +2232,6 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION fulfilment.outbox_check(kind text, payload jsonb, client text DEFAULT 'default'::text)
- RETURNS TABLE(path text, problem text)
- LANGUAGE plpgsql
- STABLE SECURITY DEFINER
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  max_problems constant integer := 100;
-  max_bytes constant bigint := 16777216;
-  found_schema jsonb := (select k.schema from sync.outbox_kinds k where k.kind = outbox_check.kind);
-  bytes bigint;
-begin
-  begin
-    bytes := octet_length(payload::text);
-  exception when program_limit_exceeded then
-    -- A few bytes such as 1e100000 are a text of many digits.
-    bytes := 1073741824;
-  end;
-  if found_schema is null then
-    return query select 'kind', format('there is no kind %s; known are %s', coalesce(left(outbox_check.kind, 100), 'null'),
-      (select string_agg(k.kind, ', ' order by k.kind) from sync.outbox_kinds k));
-  elsif payload is null then
-    return query select 'payload', 'is missing';
-  elsif bytes > max_bytes then
-    return query select 'payload', format('has %s bytes or more; at most %s (16 MB) are taken', bytes, max_bytes);
-  else
-    return query
-      select case when f.nth > max_problems then 'payload' else f.path end,
-        case when f.nth > max_problems then 'has more problems than these'
-          -- A path that is refused is not in the schema, so the problem can only be that.
-          else coalesce(found_schema -> 'x-refused' ->> regexp_replace(f.path, '[[][0-9]+[]]', '', 'g'), f.problem) end
-      from (
-        select a.path, a.problem, row_number() over (order by a.part, a.nth) as nth
-        from (
-          select 0 as part, 'client' as path, format('no worker was ever set up with client %s; known are %s',
-            left(outbox_check.client, 100), left(string_agg(c.client, ', ' order by c.client), 1000)) as problem, 1 as nth
-          from sync.clients c
-          having count(*) > 0 and bool_and(c.client is distinct from outbox_check.client)
-          union all
-          select 1 as part, p.path, p.problem, p.nth
-          from sync.find_payload_problems(found_schema, payload, 'payload', outbox_check.client)
-            with ordinality p (path, problem, nth)
-          union all
-          select 2, w.path, w.problem, w.nth
-          from sync.find_warehouse_problems(payload, outbox_check.client) with ordinality w (path, problem, nth)
-          where found_schema #> '{properties,fulfillFrom}' is not null
-        ) a
-      ) f
-      order by f.nth limit max_problems + 1;
-  end if;
-end
-$function$
-;
 CREATE OR REPLACE FUNCTION fulfilment.outbox_replace(id bigint, payload jsonb)
  RETURNS fulfilment.outbox
  LANGUAGE plpgsql
@@ -2561,130 +2519,6 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.find_payload_problems(rule jsonb, given jsonb, place text, of_client text)
- RETURNS TABLE(path text, problem text)
- LANGUAGE plpgsql
- STABLE
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-declare
-  max_entries constant integer := 5000;
-  max_problems constant integer := 100;
-  given_type text := jsonb_typeof(given);
-  member_of text := case when place = 'payload' then '' else place || '.' end;
-  branches jsonb[];
-  types text[];
-  branch jsonb;
-  part record;
-  found_now bigint;
-  found_before bigint := 0;
-begin
-  if rule ? 'x-list' and given_type = 'string' then
-    return query
-      select place, format('there is no code %s (known codes: %s)', left(given #>> '{}', 100),
-        left(string_agg(distinct nullif(o.code, ''), ', '), 1000))
-      from fulfilment.setting_options o
-      where o.client = of_client and o.list = rule ->> 'x-list' and o.removed_at is null
-      having count(*) > 0 and bool_and(o.code is distinct from given #>> '{}')
-        and (not rule ? 'pattern' or bool_and(coalesce(o.code ~ (rule ->> 'pattern'), false)));
-  end if;
-  if rule ? 'x-rate' and (case
-      when given_type = 'number' then given::numeric not between 0 and 1
-      when given_type = 'string' and given #>> '{}' ~ '^-?[0-9]{1,18}([.][0-9]{1,30})?$'
-        then (given #>> '{}')::numeric not between 0 and 1
-      else false end) then
-    return query select place, 'must be a rate from 0 to 1, such as 0.21 for 21 %';
-    return;
-  end if;
-  if rule ? 'anyOf' then
-    if given_type = 'null' and (rule -> 'anyOf') @> '[{"type": "null"}]' then
-      return;
-    end if;
-    branches := array(select b from jsonb_array_elements(rule -> 'anyOf') b where b ->> 'type' is distinct from 'null');
-    if cardinality(branches) = 1 then
-      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place, of_client) f;
-      return;
-    end if;
-    foreach branch in array branches loop
-      if not exists (select from sync.find_payload_problems(branch, given, place, of_client)) then
-        return;
-      end if;
-    end loop;
-    return query select place, 'has none of the permitted forms';
-    return;
-  end if;
-
-  types := case jsonb_typeof(rule -> 'type')
-    when 'array' then array(select jsonb_array_elements_text(rule -> 'type'))
-    when 'string' then array[rule ->> 'type'] end;
-  if types is not null and given_type <> all(types) and not (
-    given_type = 'number' and 'integer' = any(types) and given::numeric = trunc(given::numeric)) then
-    return query select place, 'must be ' || string_agg(case t when 'integer' then 'a whole number'
-      when 'object' then 'an object' when 'array' then 'an array' else 'a ' || t end, ' or ')
-      from unnest(types) t where t <> 'null' or cardinality(types) = 1;
-    return;
-  end if;
-  if rule ? 'const' and given <> rule -> 'const' then
-    return query select place, 'must be ' || (rule -> 'const')::text;
-  end if;
-  if rule ? 'enum' and not exists (select from jsonb_array_elements(rule -> 'enum') e where e = given) then
-    return query select place, 'must be one of ' || string_agg(e::text, ', ') from jsonb_array_elements(rule -> 'enum') e;
-  end if;
-
-  if given_type = 'string' then
-    if length(given #>> '{}') < (rule ->> 'minLength')::integer then
-      return query select place, 'must have at least ' || (rule ->> 'minLength') || ' characters';
-    elsif length(given #>> '{}') > (rule ->> 'maxLength')::integer then
-      return query select place, 'must have at most ' || (rule ->> 'maxLength') || ' characters';
-    end if;
-  elsif given_type = 'number' then
-    if given::numeric < (rule ->> 'minimum')::numeric then
-      return query select place, 'must be at least ' || (rule ->> 'minimum');
-    elsif given::numeric > (rule ->> 'maximum')::numeric then
-      return query select place, 'must be at most ' || (rule ->> 'maximum');
-    end if;
-  elsif given_type = 'object' then
-    if rule -> 'additionalProperties' = 'false' then
-      return query select member_of || left(k, 100), 'is not a known member and must be removed'
-        from jsonb_object_keys(given) k where not coalesce(rule -> 'properties', '{}') ? k limit max_problems;
-    end if;
-    return query select member_of || r, 'is missing'
-      from jsonb_array_elements_text(rule -> 'required') r where not given ? r;
-    return query select member_of || p.key, format('give either %s (code) or %s', p.key, p.value ->> 'x-or')
-      from jsonb_each(rule -> 'properties') p
-      where p.value ? 'x-or'
-        and num_nonnulls(nullif(given -> p.key, 'null'), nullif(given -> (p.value ->> 'x-or'), 'null')) <> 1;
-    for part in
-      select p.key, p.value from jsonb_each(rule -> 'properties') p where given ? p.key order by p.key
-    loop
-      return query select f.path, f.problem
-        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key, of_client) f;
-    end loop;
-  elsif given_type = 'array' then
-    if jsonb_array_length(given) < (rule ->> 'minItems')::integer then
-      return query select place, 'must have at least ' || (rule ->> 'minItems') || ' entries';
-    end if;
-    if rule ? 'items' then
-      for part in
-        select e.value, e.nth
-        from jsonb_path_query(given, '$[0 to $last]', jsonb_build_object('last', max_entries - 1))
-          with ordinality as e (value, nth)
-      loop
-        return query select f.path, f.problem
-          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']', of_client) f;
-        get diagnostics found_now = row_count;
-        found_before := found_before + found_now;
-        exit when found_before >= max_problems;
-      end loop;
-      if jsonb_array_length(given) > max_entries then
-        return query select place, 'has ' || jsonb_array_length(given) || ' entries; only the first ' || max_entries ||
-          ' were checked';
-      end if;
-    end if;
-  end if;
-end
-$function$
-;
 CREATE OR REPLACE FUNCTION sync.find_refusal(of_client text, of_job text, of_identity text)
  RETURNS TABLE(refusal text, base_url text, paused_since timestamp with time zone, is_paused_for_all boolean)
  LANGUAGE sql
@@ -2699,38 +2533,6 @@ AS $function$
   where c.client = of_client;
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.find_warehouse_problems(payload jsonb, of_client text)
- RETURNS TABLE(path text, problem text)
- LANGUAGE sql
- STABLE
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-  with method as (
-    select min(o.id) as id, coalesce(payload ->> 'shippingMethod', payload ->> 'shippingMethodId') as name
-    from fulfilment.setting_options o
-    where o.client = of_client and o.list = 'mainShippingMethods' and o.removed_at is null
-      and case when payload ? 'shippingMethod' then o.code = payload ->> 'shippingMethod'
-               else o.id::text = payload ->> 'shippingMethodId' end
-    having count(*) = 1
-  ), offered as (
-    select m.name, array_agg(distinct w.warehouse) as warehouses
-    from method m
-    join fulfilment.main_shipping_method_warehouses w
-      on w.client = of_client and w.main_shipping_method_id = m.id and w.removed_at is null
-    group by m.name
-  )
-  select n.path, format('shipping method %s is not offered in %s (offered in: %s)', left(o.name, 100), left(n.warehouse, 100),
-    left(array_to_string(o.warehouses, ', '), 1000))
-  from offered o
-  cross join lateral (
-    select 'fulfillFrom' as path, payload ->> 'fulfillFrom' as warehouse
-    union all
-    select 'items[' || e.nth - 1 || '].fulfillFrom', e.value ->> 'fulfillFrom'
-    from jsonb_path_query(payload, 'lax $.items[0 to 4999]') with ordinality as e (value, nth)
-  ) n
-  where n.warehouse <> all(o.warehouses) and n.warehouse <> ''
-$function$
-;
 CREATE OR REPLACE FUNCTION sync.format_time(at timestamp with time zone)
  RETURNS text
  LANGUAGE sql
@@ -2741,14 +2543,6 @@ BEGIN ATOMIC
              WHEN isfinite(at) THEN to_char((at AT TIME ZONE 'UTC'::text), 'YYYY-MM-DD"T"HH24:MI:SS"Z"'::text)
              ELSE (at)::text
          END AS at;
-END
-;
-CREATE OR REPLACE FUNCTION sync.is_failed_attachment(kind text, status text, next_attempt_at timestamp with time zone)
- RETURNS boolean
- LANGUAGE sql
- IMMUTABLE
-BEGIN ATOMIC
- SELECT ((kind = 'order_attachment.create'::text) AND ((status = 'dead'::text) OR ((status = 'unknown'::text) AND (next_attempt_at IS NULL))));
 END
 ;
 CREATE OR REPLACE FUNCTION sync.keep_ordered_quantity()
@@ -2769,14 +2563,6 @@ CREATE OR REPLACE FUNCTION sync.list_stored_times(first_seen_at timestamp with t
 AS $function$
   values ('stored', first_seen_at), ('changed', nullif(changed_at, first_seen_at)), ('unlisted', unlisted_since)
 $function$
-;
-CREATE OR REPLACE FUNCTION sync.needs_attachments(kind text)
- RETURNS boolean
- LANGUAGE sql
- IMMUTABLE
-BEGIN ATOMIC
- SELECT (kind <> ALL (ARRAY['order_attachment.create'::text, 'return_label.create'::text, 'order_item.cancel'::text, 'order.cancel'::text]));
-END
 ;
 CREATE OR REPLACE FUNCTION sync.note_outcome()
  RETURNS trigger
@@ -2959,7 +2745,7 @@ AS $function$
     http_status = excluded.http_status, operation = excluded.operation;
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.release_product_waiters()
+CREATE OR REPLACE FUNCTION sync.release_waiters()
  RETURNS trigger
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2967,6 +2753,9 @@ AS $function$
 declare
   freed bigint[];
 begin
+  if not exists (select from sync.outbox_waits v where v.waits_for = new.id) then
+    return null;
+  end if;
   -- Rows that somebody has locked are looked at again by themselves, soon.
   with free as materialized (
     select o.id from fulfilment.outbox o
@@ -3112,7 +2901,9 @@ CREATE OR REPLACE FUNCTION sync.store_document()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  perform sync.store_documents(array[new.id]);
+  if exists (select from sync.outbox_kinds k where k.kind = new.kind and k.document is not null) then
+    perform sync.store_documents(array[new.id]);
+  end if;
   return null;
 end
 $function$
@@ -3133,15 +2924,16 @@ AS $function$
     case d.result ->> 'isPaperlessReturnShippingMethod' when 'true' then true when 'false' then false end,
     d.result, d.finished_at
   from (
-    select o.id, o.client, o.reference, o.finished_at, w.with_order,
-      case when w.with_order then 'order_attachment' else split_part(o.kind, '.', 1) end as document_kind,
-      case when w.with_order then o.payload #> '{attachments,0}' else o.payload end as payload,
+    select o.id, o.client, o.reference, o.finished_at, w.with_order, k.document ->> 'kind' as document_kind,
+      o.payload #> w.path as payload,
       case when w.with_order then jsonb_strip_nulls(jsonb_build_object(
         'orderId', o.result -> 'orderId', 'orderAttachmentId', o.result -> 'orderAttachmentId')) else o.result end as result,
       sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
     from fulfilment.outbox o
-    cross join lateral (select o.kind in ('order.create', 'order.replace') as with_order) w
-    where o.id = any(outbox_ids)
+    join sync.outbox_kinds k on k.kind = o.kind and k.document is not null
+    cross join lateral (
+      select array(select jsonb_array_elements_text(k.document -> 'path')) as path, k.document -> 'path' <> '[]' as with_order) w
+    where o.id = any(outbox_ids) and o.payload #> w.path is not null
   ) d
   left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
   order by d.id
@@ -3165,11 +2957,11 @@ CREATE TRIGGER inbounds_first AFTER INSERT ON fulfilment.inbounds REFERENCING NE
 CREATE TRIGGER order_items_changed AFTER UPDATE ON fulfilment.order_items REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
 CREATE TRIGGER order_items_first AFTER INSERT ON fulfilment.order_items REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
 CREATE TRIGGER order_items_ordered BEFORE INSERT OR UPDATE OF quantity ON fulfilment.order_items FOR EACH ROW EXECUTE FUNCTION sync.keep_ordered_quantity();
-CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb) AND ((new.kind = ANY (ARRAY['return_label.create'::text, 'order_attachment.create'::text])) OR ((new.kind = ANY (ARRAY['order.create'::text, 'order.replace'::text])) AND ((new.payload #> '{attachments,0}'::text[]) IS NOT NULL))))) EXECUTE FUNCTION sync.store_document();
+CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb))) EXECUTE FUNCTION sync.store_document();
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload, not_before ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
-CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.release_product_waiters();
 CREATE TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.note_outcome();
+CREATE TRIGGER outbox_waiters AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.release_waiters();
 CREATE TRIGGER service_products_added AFTER INSERT ON fulfilment.service_products REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
 CREATE TRIGGER service_products_changed AFTER UPDATE ON fulfilment.service_products REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
 CREATE TRIGGER service_products_emptied AFTER TRUNCATE ON fulfilment.service_products FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');

@@ -19,9 +19,8 @@ export async function timeClaims(
     identity,
     kinds: {
       names: ['order.create', 'order.update', 'order.cancel'],
-      waits: [],
       stamped: ['order.create'],
-      lingering: { names: ['order.update', 'order.cancel'], ms: 60_000 },
+      lingerMs: 60_000,
     },
     maxRows: 8,
     maxBytes: 8 * 1024 * 1024,

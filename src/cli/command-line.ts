@@ -172,7 +172,7 @@ export async function withDatabase<T>(
   work: (db: Database) => Promise<T>,
 ): Promise<T> {
   const config = readConfig({ database: true, clients: false });
-  const { db, close } = connectDatabase(toAddress(config), silentLogger, name, 1);
+  const { db, close } = connectDatabase(toAddress(config), silentLogger, { name, max: 1 });
   try {
     await assertSchemaFits(db);
     return await work(db);

@@ -13,6 +13,7 @@ export type DatabaseChange = 'none' | 'timeline' | 'table' | 'database' | 'serve
 export function compareMarks(accepted: string, found: string): DatabaseChange {
   const [former, present] = [accepted.split('/'), found.split('/')];
   const differs = (index: number) => former[index] !== present[index];
+
   if (differs(0)) return 'server';
   if (differs(1)) return 'database';
   if (differs(2)) return 'table';
@@ -24,7 +25,8 @@ export function compareMarks(accepted: string, found: string): DatabaseChange {
 export const changeInWords: Readonly<Record<DatabaseChange, string>> = {
   none: 'it is the database that rows were sent from before',
   timeline:
-    'a standby was promoted, or the server was recovered to a point in time, and rows that were sent may be lost',
+    'a standby was promoted, or the server was recovered to a point in time, ' +
+    'and rows that were sent may be lost',
   table: 'fulfilment.outbox was created again, as when a backup is restored into the same database',
   database:
     'it is another database of the same server, as when a backup is restored under another name',

@@ -28,12 +28,24 @@ export function judgeStatus(status: number, retryAfterMs?: number): Answer {
   if (status >= 200 && status < 300) return { kind: 'taken' };
   const isRefusal = status >= 400 && status < 500 && !busyStatuses.has(status);
   const redirected = status >= 300 && status < 400 ? '; redirects are not followed' : '';
+
   return {
     kind: isRefusal ? 'refused' : 'away',
     code: `http_${status}`,
     error: `the receiver answered ${status}${redirected}`,
     ...(isRefusal || retryAfterMs === undefined ? {} : { retryAfterMs }),
   };
+}
+
+/** An attempt to post a delivery. */
+export interface DeliveryAttempt {
+  readonly answer: Answer;
+  /** Number of attempts so far, with this one. */
+  readonly tries: number;
+  /** Age of the delivery. */
+  readonly ageMs: number;
+  /** A number in [0, 1), for the jitter of pauses. */
+  readonly random: number;
 }
 
 /** When a delivery is given up: if it is older than this, and was tried this often. */
@@ -49,10 +61,8 @@ export type DeliveryEnd =
 
 /** Judges a delivery after an attempt. Its lane waits for it; no other does. */
 export function judgeDelivery(
-  answer: Answer,
-  { tries, ageMs }: { readonly tries: number; readonly ageMs: number },
+  { answer, tries, ageMs, random }: DeliveryAttempt,
   { maxAgeMs, minTries }: GiveUp,
-  random: number,
   pause: Pause = pauses.delivery,
 ): DeliveryEnd {
   if (answer.kind === 'taken') return { status: 'delivered' };
@@ -84,19 +94,20 @@ export interface ReceiverEnd extends ReceiverState {
  */
 export function judgeReceiver(
   state: ReceiverState,
-  answer: Answer,
-  tries: number,
-  random: number,
+  { answer, tries, random }: DeliveryAttempt,
   pause: Pause = pauses.receiver,
 ): ReceiverEnd {
   if (answer.kind !== 'away') {
     const places = state.isAway ? 1 : Math.min(maxPlaces, state.places * 2);
     return { isAway: false, failures: 0, places, delayMs: 0 };
   }
+
   const isAsked = answer.code === 'http_429' || answer.retryAfterMs !== undefined;
   if (!state.isAway && tries > 1 && !isAsked) return { ...state, delayMs: 0 };
+
   const failures = state.failures + 1;
   const waitMs = Math.min(longestWaitMs, answer.retryAfterMs ?? 0);
+
   return {
     isAway: true,
     failures,
@@ -131,10 +142,10 @@ export function chooseDue(
       Number(one.turn <= lastTurn) - Number(other.turn <= lastTurn) ||
       (one.turn < other.turn ? -1 : 1),
   );
-  const [fresh, again] = [
-    inTurn.filter(({ isNew }) => isNew),
-    inTurn.filter(({ isNew }) => !isNew),
-  ];
+
+  const fresh = inTurn.filter(({ isNew }) => isNew);
+  const again = inTurn.filter(({ isNew }) => !isNew);
+
   const forAgain = Math.min(again.length, Math.max(Math.floor(places / 4), places - fresh.length));
   return [...fresh.slice(0, places - forAgain), ...again.slice(0, forAgain)];
 }

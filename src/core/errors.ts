@@ -9,6 +9,7 @@ import { quote } from './quote.ts';
 /** An error with a stable `code`. Logs, sync.runs and scripts may rely on the code. */
 export class CodedError extends Error {
   readonly code: ErrorCode;
+
   constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = new.target.name;
@@ -48,6 +49,7 @@ export class WarehouseError extends CodedError {
   readonly retryAfterMs: number | undefined;
   readonly jsonBody: boolean;
   readonly explained: boolean;
+
   constructor(code: ErrorCode, message: string, details: WarehouseErrorDetails) {
     super(code, message, details.cause === undefined ? undefined : { cause: details.cause });
     this.outcome = details.outcome;
@@ -146,10 +148,8 @@ export const isUncoded = (error: unknown): error is Error =>
  */
 export class LeaseLostError extends CodedError {
   constructor(client: string, name: string) {
-    super(
-      'lease_lost',
-      `Another worker took over the lease of ${name} for client ${client}; this run writes nothing more`,
-    );
+    const lost = `Another worker took over the lease of ${name} for client ${client}`;
+    super('lease_lost', `${lost}; this run writes nothing more`);
   }
 }
 
@@ -187,21 +187,25 @@ export function toStopError({ reason }: AbortSignal): Error {
  */
 export function describeError(error: unknown): string {
   const parts: string[] = [];
+
   for (let current: unknown = error; current !== undefined && parts.length < 6; ) {
     if (!(current instanceof Error)) {
       parts.push(quote(String(current)));
       break;
     }
+
     const code = 'code' in current && typeof current.code === 'string' ? current.code : '';
     const text = current.message === '' ? code || current.name : describeOneError(current, code);
     if (!parts.includes(text)) parts.push(text);
     current = current.cause;
   }
+
   return parts.join(': ').slice(0, 2_000);
 }
 
 /** SQLSTATE classes whose messages repeat values: data exceptions and violated constraints. */
 const valueQuotingState = /^2[23][0-9A-Z]{3}$/;
+
 /**
  * Names of errors whose messages never hold data of a row. Other errors, such as a TypeError, may
  * show a value.
@@ -216,13 +220,14 @@ const plainErrorNames = new Set([
 
 function describeOneError(error: Error, code: string): string {
   if (error instanceof CodedError) return error.message;
+
   const isPlain =
     plainErrorNames.has(error.name) || /^(E[A-Z]+$|EAI_|ERR_TLS|ERR_SSL|UND_ERR_)/.test(code);
-  const name = error.name === 'Error' || error.name === 'error' ? code : error.name;
   // The name of a database error is `error`. Other errors, such as a SyntaxError, may show the text
   // they failed on.
   const isOpen = error.name === 'error' || isPlain;
-  return isOpen && !valueQuotingState.test(code)
-    ? error.message
-    : `${name}: ${quote(error.message)}`;
+  if (isOpen && !valueQuotingState.test(code)) return error.message;
+
+  const name = error.name === 'Error' || error.name === 'error' ? code : error.name;
+  return `${name}: ${quote(error.message)}`;
 }

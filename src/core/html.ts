@@ -8,6 +8,7 @@ import { toVisible } from './quote.ts';
 /** Markup that is safe to send, because `html` made it. */
 export class Html {
   readonly text: string;
+
   constructor(text: string) {
     this.text = text;
   }
@@ -58,11 +59,12 @@ export function renderTable(
   headings: readonly string[],
   rows: readonly (readonly Child[])[],
 ): Html {
+  const renderCell = (cell: Child, index: number) =>
+    html`<td data-label="${headings[index]}"><div>${cell}</div></td>`;
+
   const head = headings.map((heading) => html`<th scope="col">${heading}</th>`);
-  const body = rows.map(
-    (cells) =>
-      html`<tr>${cells.map((cell, index) => html`<td data-label="${headings[index]}"><div>${cell}</div></td>`)}</tr>\n`,
-  );
+  const body = rows.map((cells) => html`<tr>${cells.map(renderCell)}</tr>\n`);
+
   return html`<table>${caption}<thead><tr>${head}</tr></thead><tbody>
 ${body}</tbody></table>`;
 }

@@ -61,10 +61,14 @@ export class ShapeError extends SyntaxError {
  */
 export function parseExact(text: string, maxValues = maxAnswerValues): Json {
   if (!scanJson(text, maxValues)) return JSON.parse(text) as Json;
-  return JSON.parse(text, ((_key: string, value: Json, context: { source?: string }) =>
-    typeof value === 'number' && context.source !== undefined && String(value) !== context.source
-      ? JSON.rawJSON(context.source)
-      : value) as (this: unknown, key: string, value: unknown) => unknown) as Json;
+  return JSON.parse(text, keepDigits as Parameters<typeof JSON.parse>[1]) as Json;
+}
+
+/** A reviver of `JSON.parse`. Keeps a number as it was written, if a double would lose digits. */
+function keepDigits(_key: string, value: Json, { source }: { source?: string }): Json {
+  if (typeof value !== 'number' || source === undefined || String(value) === source) return value;
+
+  return JSON.rawJSON(source);
 }
 
 /**
@@ -77,8 +81,10 @@ function scanJson(text: string, maxValues: number): boolean {
   let depth = 0;
   let values = 0;
   let losesDigits = false;
+
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
+
     if (code === quote) index = findStringEnd(text, index);
     else if (code === openBracket || code === openBrace) {
       if (++depth > maxDepth) throw new ShapeError('nests too deep');
@@ -90,8 +96,10 @@ function scanJson(text: string, maxValues: number): boolean {
       losesDigits ||= lossyNumber.test(text.slice(index, end));
       index = end - 1;
     }
+
     if (values > maxValues) throw new ShapeError(`holds more than ${maxValues} values`);
   }
+
   return losesDigits;
 }
 
@@ -158,6 +166,7 @@ export function toStorableJson(value: unknown): string {
   // A replacer makes this several times slower. Only a text with one of these characters needs it.
   const text = JSON.stringify(value);
   if (text === undefined || findUnstorableReason(text) === null) return text;
+
   return JSON.stringify(value, (_name, member: unknown) =>
     typeof member === 'string' ? member.replaceAll('\0', '\u2400').toWellFormed() : member,
   );
@@ -169,11 +178,13 @@ export function toStorableJson(value: unknown): string {
  */
 export function findUnstorableReason(text: string): string | null {
   if (!text.includes('\\u')) return null;
+
   // JSON.stringify writes NUL, lone surrogates and a few other characters as \u escapes. This loop
   // uses no regular expression: one that also matches the backslashes before takes a minute for
   // some 10,000 backslashes.
   for (let at = text.indexOf('\\u'); at >= 0; at = text.indexOf('\\u', at + 2)) {
     if (countBackslashesBefore(text, at) % 2 === 1) continue;
+
     const digits = text.slice(at + 2, at + 6).toLowerCase();
     if (digits === '0000') return 'holds a NUL character, which Postgres cannot store';
     if (/^d[89a-f]/.test(digits))

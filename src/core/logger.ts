@@ -33,7 +33,9 @@ export function errorFields(error: unknown): { code: string; error: string; stac
     error instanceof Error && 'code' in error && typeof error.code === 'string'
       ? error.code
       : 'unexpected';
+
   const fields = { code, error: describeError(error) };
+
   return code === 'unexpected' && error instanceof Error
     ? { ...fields, stack: readFrames(error) }
     : fields;
@@ -67,6 +69,7 @@ interface LoggedWarning {
  */
 export function throttleWarnings(log: Logger, nowMs: () => number = () => performance.now()) {
   const loggedWarnings = new Map<string, LoggedWarning>();
+
   return (fields: {
     readonly event: string;
     readonly code: string;
@@ -79,10 +82,12 @@ export function throttleWarnings(log: Logger, nowMs: () => number = () => perfor
     const { event, task, client, kind, code } = fields;
     const key = JSON.stringify([event, task, client, kind, code]);
     const last = loggedWarnings.get(key);
+
     if (last !== undefined && nowMs() - last.atMs < intervalMs) {
       last.held++;
       return;
     }
+
     loggedWarnings.set(key, { atMs: nowMs(), held: 0 });
     log.warn(last === undefined || last.held === 0 ? fields : { ...fields, heldBack: last.held });
   };

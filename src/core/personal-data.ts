@@ -9,16 +9,19 @@ const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/
 
 /** Members that hold other members. */
 const containers = words(`
-  data attributes relationships items deliveryAddress billingAddress order orderItem orderItems orderType product
-  preferredShippingMethod return returnItem returnMerchandiseAuthorization returnMerchandiseAuthorizationItem
-  returnMerchandiseAuthorizationItems returnReason shipment shipmentItem shipmentItems shippingMethod`);
+  data attributes relationships items
+  deliveryAddress billingAddress order orderItem orderItems orderType product
+  preferredShippingMethod shipment shipmentItem shipmentItems shippingMethod
+  return returnItem returnReason returnMerchandiseAuthorization
+  returnMerchandiseAuthorizationItem returnMerchandiseAuthorizationItems`);
 
 /** Members whose values are codes, states or numbers of the ERP, the service or a carrier. */
 const codes = words(`
-  action channelIdentifier colloNr condition contentType countryCode currency currentTrackTraceExceptionLevel
-  currentTrackTraceStatus externalOrderNumber externalReference fulfillFrom locale lotNumber mimeType orderType
-  packageNumber printStrategy processedIn reason reasonCode restockIn returnPackageNumber serialNumbers shipmentMethod
-  shippingMethod sku status type warehouseCode`);
+  action channelIdentifier colloNr condition contentType countryCode currency
+  currentTrackTraceExceptionLevel currentTrackTraceStatus externalOrderNumber externalReference
+  fulfillFrom locale lotNumber mimeType orderType packageNumber printStrategy processedIn reason
+  reasonCode restockIn returnPackageNumber serialNumbers shipmentMethod shippingMethod sku status
+  type warehouseCode`);
 
 const amounts = words('numberOfColli price quantity vat');
 
@@ -26,8 +29,8 @@ const switches = words(`
   allowPartialDelivery isPaperlessReturnShippingMethod modified onHold paperless redeliver`);
 
 const times = words(`
-  createdOn currentTrackTraceStatusDateTime expirationDate modifiedOn orderedOn preferredShippingDate processedOn
-  readyToPickOn readyToShipOn restockOn shippedOn shippingDate`);
+  createdOn currentTrackTraceStatusDateTime expirationDate modifiedOn orderedOn
+  preferredShippingDate processedOn readyToPickOn readyToShipOn restockOn shippedOn shippingDate`);
 
 /** Codes are short. A longer text under one of these names is no code. */
 const maxCodeLength = 100;
@@ -54,6 +57,7 @@ function maskMember(name: string, value: Json): [string, Json][] {
 }
 
 const isId = (name: string) => /^id$|Ids?$/.test(name);
+
 const isKnown = (name: string) =>
   isId(name) ||
   [containers, codes, amounts, switches, times].some((known) => known.has(name)) ||
@@ -61,6 +65,7 @@ const isKnown = (name: string) =>
 
 function isHarmless(name: string, value: Json): boolean {
   if (Array.isArray(value) || isObject(value) || value === null) return false;
+
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   if (isId(name)) return /^\d{1,16}$/.test(text);
   if (amounts.has(name)) return /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text);

@@ -6,13 +6,16 @@ export function repeat(
   work: () => Promise<void>,
 ): { readonly close: () => Promise<void> } {
   let working: Promise<void> | undefined;
+
   const tick = () => {
     working ??= work().finally(() => {
       working = undefined;
     });
   };
+
   tick();
   const timer = setInterval(tick, everyMs);
+
   return {
     /** Ends the repetition. Waits for the work under way. */
     close: async () => {

@@ -6,13 +6,16 @@ export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
 
 const dateForm = /^(\d{4})-(\d{2})-(\d{2})$/;
+
 /**
  * The two forms of ISO 8601: with separators, and without any. Minutes and seconds may be absent.
  */
 const extendedForm =
-  /^(\d{4}-\d{2}-\d{2})[T ](\d{2})(?::([0-5]\d)(?::([0-5]\d|60)(?:[.,](\d{1,12}))?)?)?(Z|[+\u2212-]\d{2}(?::?[0-5]\d)?)?$/i;
-const basicForm =
-  /^(\d{8})T(\d{2})(?:([0-5]\d)(?:([0-5]\d|60)(?:[.,](\d{1,12}))?)?)?(Z|[+\u2212-]\d{2}(?::?[0-5]\d)?)?$/i;
+  /^(\d{4}-\d{2}-\d{2})[T ](\d{2})(?::([0-5]\d)(?::([0-5]\d|60)(?:[.,](\d{1,12}))?)?)?(\D.*)?$/i;
+const basicForm = /^(\d{8})T(\d{2})(?:([0-5]\d)(?:([0-5]\d|60)(?:[.,](\d{1,12}))?)?)?(\D.*)?$/i;
+
+/** What may follow the time in both forms. */
+const zoneDesignator = /^(Z|[+\u2212-]\d{2}(:?[0-5]\d)?)$/i;
 
 /**
  * The offset of each zone and local day or hour; null if it has no single offset. The map is
@@ -43,6 +46,7 @@ export function readDate(text: string): string {
 export function readDateTime(text: string, zone: string): string {
   const { date, hour, rest, offset: given } = readParts(text);
   const local = `${date}T${hour}:${rest}`;
+
   if (given !== null) {
     // This only validates date, hour and offset. The text itself is returned, so that no digit is
     // lost.
@@ -50,9 +54,11 @@ export function readDateTime(text: string, zone: string): string {
     if (!isUtc) Temporal.Instant.from(`${local}${given}`);
     return `${local}${given}`;
   }
+
   const dayOffset = hour < '24' ? findDayOffset(zone, date) : null;
   const offset = dayOffset ?? findHourOffset(zone, `${date}T${hour}`);
   if (offset !== null) return `${local}${offset}`;
+
   const zoned = Temporal.PlainDateTime.from(local).toZonedDateTime(zone, {
     disambiguation: 'compatible',
   });
@@ -75,11 +81,16 @@ function readParts(text: string): DateTimeParts {
   const match = extendedForm.exec(text) ?? basicForm.exec(text);
   const [, day = '', hour = '', minute = '00', second = '00', fraction = '', designator] =
     match ?? [];
-  if (match === null || day.startsWith('0000'))
+
+  const isZoneValid = designator === undefined || zoneDesignator.test(designator);
+  if (match === null || day.startsWith('0000') || !isZoneValid)
     throw new RangeError('is not an ISO 8601 date-time');
+
   const date = day.length === 8 ? `${day.slice(0, 4)}-${day.slice(4, 6)}-${day.slice(6)}` : day;
   // A leap second counts as the second before it, as clocks of computers have none.
-  const rest = `${minute}:${second === '60' ? '59' : second}.${fraction.slice(0, 6).padEnd(6, '0')}`;
+  const wholeSecond = second === '60' ? '59' : second;
+  const rest = `${minute}:${wholeSecond}.${fraction.slice(0, 6).padEnd(6, '0')}`;
+
   const offset = designator === undefined ? null : toOffset(designator);
   return hour === '24' ? toNextDay({ date, hour, rest, offset }) : { date, hour, rest, offset };
 }
@@ -104,14 +115,17 @@ function toNextDay({ date, rest, offset }: DateTimeParts): DateTimeParts {
  * but takes longer.
  */
 function isCalendarDay(date: string): boolean {
-  const [year, month, day] = [
-    Number(date.slice(0, 4)),
-    Number(date.slice(5, 7)),
-    Number(date.slice(8)),
-  ];
-  if (month < 1 || month > 12 || day < 1) return false;
+  const year = Number(date.slice(0, 4));
+  const month = Number(date.slice(5, 7));
+  const day = Number(date.slice(8));
+  return month >= 1 && month <= 12 && day >= 1 && day <= countDays(year, month);
+}
+
+function countDays(year: number, month: number): number {
+  if (month !== 2) return [4, 6, 9, 11].includes(month) ? 30 : 31;
+
   const isLeapYear = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
-  return day <= (month === 2 ? (isLeapYear ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31);
+  return isLeapYear ? 29 : 28;
 }
 
 /**
@@ -122,8 +136,10 @@ function findDayOffset(zone: string, date: string): string | null {
   const key = `${zone} ${date}`;
   const known = offsets.get(key);
   if (known !== undefined) return known;
+
   const offset = isCalendarDay(date) ? computeDayOffset(zone, date) : null;
   keepOffset(key, offset);
+
   return offset;
 }
 
@@ -131,10 +147,12 @@ function computeDayOffset(zone: string, date: string): string | null {
   const day = Temporal.PlainDate.from(date);
   const start = day.toZonedDateTime(zone);
   const end = day.add({ days: 1 }).toZonedDateTime(zone);
+
   // The day before the start counts too: its last hour may occur twice and reach into this day.
   const change = start.subtract({ hours: 24 }).getTimeZoneTransition('next');
   const isStable =
     change === null || change.epochNanoseconds > end.add({ hours: 24 }).epochNanoseconds;
+
   return isStable ? start.offset : null;
 }
 
@@ -146,14 +164,17 @@ function findHourOffset(zone: string, localHour: string): string | null {
   const key = `${zone} ${localHour}`;
   const known = offsets.get(key);
   if (known !== undefined) return known;
+
   const [first, last] = [`${localHour}:00:00`, `${localHour}:59:59.999999`].map((text) => {
     const plain = Temporal.PlainDateTime.from(text, { overflow: 'reject' });
     const earlier = plain.toZonedDateTime(zone, { disambiguation: 'earlier' });
     const later = plain.toZonedDateTime(zone, { disambiguation: 'later' });
     return earlier.epochNanoseconds === later.epochNanoseconds ? earlier.offset : null;
   });
+
   const offset = first !== undefined && first === last ? first : null;
   keepOffset(key, offset);
+
   return offset;
 }
 
@@ -219,13 +240,12 @@ export const toOrdinaryTime = (epochMs: number): Date =>
 /** Formats a span for people: `4s`, `12m`, `3h`, `2d`. Returns a dash for null. */
 export function formatSpan(seconds: number | null): string {
   if (seconds === null) return '-';
-  const [divisor, unit] =
-    seconds < 100
-      ? [1, 's']
-      : seconds < 6_000
-        ? [60, 'm']
-        : seconds < 172_800
-          ? [3_600, 'h']
-          : [86_400, 'd'];
-  return `${Math.max(0, Math.round(seconds / divisor))}${unit}`;
+
+  const write = (length: number, unit: string) =>
+    `${Math.max(0, Math.round(seconds / length))}${unit}`;
+
+  if (seconds < 100) return write(1, 's');
+  if (seconds < 6_000) return write(60, 'm');
+  if (seconds < 172_800) return write(3_600, 'h');
+  return write(86_400, 'd');
 }

@@ -18,17 +18,14 @@ type TlsFault =
 const faultCodes: readonly (readonly [TlsFault, RegExp])[] = [
   ['expired', /^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/],
   ['name', /^ERR_TLS_CERT_ALTNAME_INVALID$/],
-  [
-    'authority',
-    /^(CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|HOSTNAME_MISMATCH)/,
-  ],
+  ['authority', /^(CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH)/],
+  ['authority', /^(INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED)/],
   ['no_tls', /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST)$/],
-  [
-    'client_certificate',
-    /_ALERT_(CERTIFICATE_|BAD_CERTIFICATE|UNSUPPORTED_CERTIFICATE|UNKNOWN_CA|HANDSHAKE_FAILURE|ACCESS_DENIED)/,
-  ],
+  ['client_certificate', /_ALERT_(CERTIFICATE_|BAD_CERTIFICATE|UNSUPPORTED_CERTIFICATE)/],
+  ['client_certificate', /_ALERT_(UNKNOWN_CA|HANDSHAKE_FAILURE|ACCESS_DENIED)/],
   ['other', /^ERR_(SSL|TLS|OSSL)_/],
 ];
+
 /**
  * Words of pg and of Postgres by fault. They have no code of their own, and Postgres may speak
  * another language.
@@ -62,30 +59,36 @@ const describeFault: Readonly<Record<TlsFault, (name: string) => string>> = {
 
 const extraAuthority = 'name the file with the certificate of its authority in NODE_EXTRA_CA_CERTS';
 const expired = (setting: string) =>
-  `renew the certificate of the server that ${setting} leads to, and check the clock of this machine`;
+  `renew the certificate of the server that ${setting} leads to, ` +
+  'and check the clock of this machine';
+const otherName = (setting: string) =>
+  `use a host name of the certificate in ${setting}, or a certificate with the name of ${setting}`;
 const other = (setting: string) =>
   `check that ${setting} leads to the right server, and its versions of TLS`;
 
 const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> = {
   postgres: {
     expired: expired('DATABASE_URL'),
-    name: 'use a host name of the certificate in DATABASE_URL, or a certificate with the name of DATABASE_URL',
+    name: otherName('DATABASE_URL'),
     authority: 'name the file with the certificate of its authority as sslrootcert in DATABASE_URL',
     no_tls:
-      'set ssl = on in postgresql.conf; or sslmode=disable in DATABASE_URL if you trust the network between',
+      'set ssl = on in postgresql.conf; ' +
+      'or sslmode=disable in DATABASE_URL if you trust the network between',
     needs_tls: 'add sslmode=verify-full to DATABASE_URL, or correct pg_hba.conf',
     client_certificate:
-      'set sslcert and sslkey in DATABASE_URL to a certificate that ssl_ca_file of Postgres has signed',
+      'set sslcert and sslkey in DATABASE_URL ' +
+      'to a certificate that ssl_ca_file of Postgres has signed',
     wrong_user:
       'use a certificate of that user as sslcert in DATABASE_URL, or map the name in pg_ident.conf',
     other: other('DATABASE_URL'),
   },
   redis: {
     expired: expired('REDIS_URL'),
-    name: 'use a host name of the certificate in REDIS_URL, or a certificate with the name of REDIS_URL',
+    name: otherName('REDIS_URL'),
     authority: extraAuthority,
     no_tls:
-      'let REDIS_URL lead to the tls-port of Redis; or begin it with redis:// if you trust the network between',
+      'let REDIS_URL lead to the tls-port of Redis; ' +
+      'or begin it with redis:// if you trust the network between',
     needs_tls: 'begin REDIS_URL with rediss://',
     client_certificate:
       'set tls-auth-clients no in redis.conf: REDIS_URL has a password instead of a certificate',
@@ -97,10 +100,12 @@ const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> 
     name: 'use a host name of the certificate in the base URL (WAREHOUSE_BASE_URL)',
     authority: extraAuthority,
     no_tls:
-      'correct the port of the base URL (WAREHOUSE_BASE_URL), or begin it with http:// if that is meant',
+      'correct the port of the base URL (WAREHOUSE_BASE_URL), ' +
+      'or begin it with http:// if that is meant',
     needs_tls: 'begin the base URL (WAREHOUSE_BASE_URL) with https://',
     client_certificate:
-      'put a proxy that has a client certificate before the service, and name it in WAREHOUSE_BASE_URL',
+      'put a proxy that has a client certificate before the service, ' +
+      'and name it in WAREHOUSE_BASE_URL',
     wrong_user: other('WAREHOUSE_BASE_URL'),
     other: other('WAREHOUSE_BASE_URL'),
   },
@@ -113,10 +118,13 @@ const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> 
 export class TlsError extends CodedError {
   readonly found: string;
   readonly remedy: string;
+
   constructor(server: TlsServer, fault: TlsFault, detail: string) {
-    const found = `TLS: ${describeFault[fault](names[server])}${detail === '' ? '' : ` (${detail})`}`;
+    const inBrackets = detail === '' ? '' : ` (${detail})`;
+    const found = `TLS: ${describeFault[fault](names[server])}${inBrackets}`;
     const remedy = remedies[server][fault];
     super('tls_failed', `${found}; ${remedy}`);
+
     this.found = found;
     this.remedy = remedy;
   }
@@ -128,31 +136,37 @@ export class TlsError extends CodedError {
  * @returns null if TLS did not cause the error
  */
 export function findTlsError(error: unknown, server: TlsServer): TlsError | null {
-  for (
-    let current = error, depth = 0;
-    current instanceof Error && depth < 6;
-    current = current.cause, depth++
-  ) {
+  let current = error;
+  for (let depth = 0; current instanceof Error && depth < 6; depth++) {
     if (current instanceof TlsError) return current;
     if (current instanceof AggregateError) return findTlsError(current.errors[0], server);
-    const code = readCode(current);
-    // A wrapper repeats the code of its cause, which says more.
-    if (code !== '' && readCode(current.cause) === code) continue;
-    const fault = faultCodes.find(([, codes]) => codes.test(code));
-    if (fault !== undefined)
-      return new TlsError(server, fault[0], describeDetail(current, fault[0], code));
-    const said =
-      server === 'postgres'
-        ? faultWords.find(([, words]) => words.test(messageOf(current)))
-        : undefined;
-    if (said !== undefined) return new TlsError(server, said[0], messageOf(current));
+
+    const found = readTlsError(current, server);
+    if (found !== null) return found;
+
+    current = current.cause;
   }
+
   return null;
+}
+
+/** Returns the TLS error that one error means, without its causes; null if it means none. */
+function readTlsError(error: Error, server: TlsServer): TlsError | null {
+  const code = readCode(error);
+  // A wrapper repeats the code of its cause, which says more.
+  if (code !== '' && readCode(error.cause) === code) return null;
+
+  const [byCode] = faultCodes.find(([, codes]) => codes.test(code)) ?? [];
+  if (byCode !== undefined)
+    return new TlsError(server, byCode, describeDetail(error, byCode, code));
+
+  if (server !== 'postgres') return null;
+  const [byWords] = faultWords.find(([, words]) => words.test(error.message)) ?? [];
+  return byWords === undefined ? null : new TlsError(server, byWords, error.message);
 }
 
 const readCode = (error: unknown) =>
   error instanceof Error && 'code' in error ? String(error.code) : '';
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : '');
 
 /**
  * Returns the names of the certificate if it has another name, else OpenSSL's reason or the code.

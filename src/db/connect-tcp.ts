@@ -12,6 +12,7 @@ import { connect, isIP, Socket } from 'node:net';
  * Time after which the next address is tried beside those that have not answered yet (RFC 8305).
  */
 const headStartMs = 250;
+
 /** Maximum number of addresses of a host that are tried. */
 const maxAddresses = 16;
 
@@ -34,6 +35,7 @@ export async function connectTcp({ host, port, timeoutMs }: TcpTarget): Promise<
   const words = `no address of ${host} answered within ${timeoutMs} ms`;
   const late = Object.assign(new Error(words), { code: 'ETIMEDOUT', syscall: 'connect' });
   const timer = setTimeout(() => timeout.abort(late), timeoutMs);
+
   try {
     const addresses = await Promise.race([listAddresses(host), whenAborted(timeout.signal)]);
     return await raceAddresses(addresses, port, timeout.signal);
@@ -48,10 +50,13 @@ export async function connectTcp({ host, port, timeoutMs }: TcpTarget): Promise<
  */
 export async function findAddress(target: TcpTarget): Promise<LookupAddress> {
   const [first, ...others] = await listAddresses(target.host);
+
   if (first !== undefined && others.length === 0) return first;
+
   const socket = await connectTcp(target);
   const { remoteAddress: address = target.host, remoteFamily } = socket;
   socket.destroy();
+
   return { address, family: remoteFamily === 'IPv6' ? 6 : 4 };
 }
 
@@ -69,9 +74,11 @@ export class AddressedSocket extends Socket {
 
   override connect(...given: unknown[]): this {
     const begin = super.connect.bind(this) as (...target: unknown[]) => this;
+
     const [port, host] = given;
     if (typeof port !== 'number' || typeof host !== 'string' || isIP(host) !== 0)
       return begin(...given);
+
     findAddress({ host, port, timeoutMs: this.#timeoutMs }).then(
       ({ address }) => this.destroyed || begin(port, address),
       (error: Error) => this.destroy(error),
@@ -81,14 +88,16 @@ export class AddressedSocket extends Socket {
 }
 
 async function listAddresses(host: string): Promise<readonly LookupAddress[]> {
-  const plain = host.replace(/^\[(.*)\]$/, '$1');
-  const family = isIP(plain);
-  if (family !== 0) return [{ address: plain, family }];
+  const withoutBrackets = host.replace(/^\[(.*)\]$/, '$1');
+  const family = isIP(withoutBrackets);
+  if (family !== 0) return [{ address: withoutBrackets, family }];
+
   const found = await new Promise<LookupAddress[]>((resolve, reject) =>
     dns.lookup(host, { all: true }, (error, addresses) =>
       error === null ? resolve(addresses) : reject(error),
     ),
   );
+
   return alternateFamilies(found).slice(0, maxAddresses);
 }
 
@@ -100,6 +109,7 @@ function alternateFamilies(addresses: readonly LookupAddress[]): LookupAddress[]
   const alike = addresses.filter(({ family }) => family === first?.family);
   const others = addresses.filter(({ family }) => family !== first?.family);
   const longest = Math.max(alike.length, others.length);
+
   return Array.from({ length: longest }, (_, index) => [alike[index], others[index]])
     .flat()
     .filter((address) => address !== undefined);
@@ -122,17 +132,21 @@ function raceAddresses(
   const open = new Set<Socket>();
   const errors: Error[] = [];
   let timer: NodeJS.Timeout | undefined;
+
   const end = () => {
     clearTimeout(timer);
     waiting.length = 0;
     for (const socket of open) socket.destroy();
   };
+
   const tryNext = () => {
     clearTimeout(timer);
     const next = waiting.shift();
     if (next === undefined) return;
+
     const socket = connect({ host: next.address, port, family: next.family });
     open.add(socket);
+
     // A socket that lost the race, or that is used by now, has listeners of its own for errors.
     const fail = (error: Error) => {
       open.delete(socket);
@@ -146,9 +160,12 @@ function raceAddresses(
       open.delete(socket);
       resolve(socket);
     });
+
     if (waiting.length > 0) timer = setTimeout(tryNext, headStartMs);
   };
+
   signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   tryNext();
+
   return promise.finally(end);
 }

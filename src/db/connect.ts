@@ -4,7 +4,13 @@ import { hostname } from 'node:os';
 import type { Config } from '../../config/env.ts';
 import { errorFields, type Logger, throttleWarnings } from '../core/logger.ts';
 import { Listener } from './listener.ts';
-import { type Database, makePoolConfig, openDatabase, type PoolOptions } from './pool.ts';
+import {
+  type Database,
+  makePoolConfig,
+  openDatabase,
+  type PoolOptions,
+  type PoolUse,
+} from './pool.ts';
 import { ServerPool } from './server-client.ts';
 
 const databasePoolSize = 4;
@@ -37,6 +43,9 @@ export interface OpenDatabase {
   readonly close: () => Promise<void>;
 }
 
+/** What connections are for. By default, their name is `main`, and there are at most four. */
+type ConnectionUse = Partial<Omit<PoolUse, 'writes' | 'pooled'>>;
+
 /**
  * Opens the ERP database. A connection that breaks while idle is logged and replaced; the process
  * continues.
@@ -44,14 +53,13 @@ export interface OpenDatabase {
 export function connectDatabase(
   address: DatabaseAddress,
   log: Logger,
-  name = 'main',
-  max = databasePoolSize,
-  queryTimeoutMs = 60_000,
-  more: Pick<Parameters<typeof makePoolConfig>[1], 'prepares' | 'writes' | 'lockTimeoutMs'> = {},
+  use: ConnectionUse & Pick<PoolUse, 'writes'> = {},
 ): OpenDatabase {
   const [url, pooled] = typeof address === 'string' ? [address, false] : [address.pooled, true];
-  const options = makePoolConfig(url, { name, max, queryTimeoutMs, pooled, ...more });
+
+  const options = makePoolConfig(url, { name: 'main', max: databasePoolSize, ...use, pooled });
   const pool = openPool(options, log);
+
   return { db: openDatabase(pool, options), close: () => pool.end() };
 }
 
@@ -59,18 +67,12 @@ export function connectDatabase(
  * Opens the ERP database for work that must write. A new connection that takes no writes is closed
  * at once, because the pool would otherwise keep it. During a failover, a connection may be
  * read-only.
- * @param prepares true if Postgres plans each statement once per connection, for work that repeats
- *   few statements
  */
 export const connectForWriting = (
   address: DatabaseAddress,
   log: Logger,
-  name?: string,
-  max?: number,
-  queryTimeoutMs?: number,
-  prepares = false,
-): OpenDatabase =>
-  connectDatabase(address, log, name, max, queryTimeoutMs, { prepares, writes: true });
+  use: ConnectionUse = {},
+): OpenDatabase => connectDatabase(address, log, { ...use, writes: true });
 
 /** Opens a pool whose broken connections are logged and replaced. */
 export function openPool(options: PoolOptions, log: Logger): ServerPool {
@@ -78,12 +80,14 @@ export function openPool(options: PoolOptions, log: Logger): ServerPool {
   const warn = throttleWarnings(log);
   const logLostConnection = (error: Error) =>
     warn({ event: 'database_connection_lost', ...errorFields(error) });
+
   pool.on('error', logLostConnection);
   // The pool listens only to idle connections. A connection that breaks while in use fails its
   // query, which is handled there, but the event would end the process if nothing listened to it.
   pool.on('connect', (client) => {
     client.on('error', logLostConnection);
   });
+
   return pool;
 }
 

@@ -31,6 +31,8 @@ const maxStatements = 300;
  * one.
  */
 const processName = randomUUID().slice(0, 8);
+
+/** Names of prepared statements by their text. */
 const names = new Map<string, string>();
 
 /**
@@ -125,6 +127,7 @@ class ServerConnection implements DatabaseConnection {
     const { command, rowCount, rows } = await this.#client.query(
       name === undefined ? { text, values } : { name, text, values },
     );
+
     const writes = ['INSERT', 'UPDATE', 'DELETE', 'MERGE'].includes(command);
     return { rows: rows ?? [], ...(writes && { numAffectedRows: BigInt(rowCount ?? 0) }) };
   }

@@ -11,6 +11,7 @@ const transientCodes: readonly RegExp[] = [
   // Conflicts with other sessions: serialization failure, deadlock, lock timeout.
   /^(40001|40P01|55P03)$/,
 ];
+
 /**
  * First words of replies of Redis that end by themselves: it is full, loads its data, is a replica,
  * cannot write to its disk, or has no primary.
@@ -24,8 +25,10 @@ const transientReplies = new Set(['OOM', 'LOADING', 'READONLY', 'MISCONF', 'MAST
 export function isUnreachable(error: unknown, hasRedis = false): boolean {
   if (error instanceof AggregateError)
     return error.errors.every((one) => isUnreachable(one, hasRedis));
-  if (transientCodes.some((passing) => passing.test(readSqlState(error)))) return true;
+
+  if (transientCodes.some((codes) => codes.test(readSqlState(error)))) return true;
   if (!hasRedis || !(error instanceof Error)) return false;
+
   if (error.name === 'ReplyError')
     return transientReplies.has(error.message.split(' ', 1)[0] ?? '');
   return error.name === 'ConnectionClosedError' || isUncoded(error);

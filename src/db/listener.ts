@@ -51,8 +51,10 @@ export class Listener {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
+
     const client = this.#client;
     this.#client = undefined;
+
     // If the network drops all packets, the connection never reports its end.
     await Promise.race([client?.end(), wait(closeTimeoutMs, undefined, { ref: false })]);
   }
@@ -67,16 +69,20 @@ export class Listener {
       connectionTimeoutMillis: 10_000,
       query_timeout: answerTimeoutMs,
     });
+
     this.#client = client;
     client.on('error', (error) => this.#reconnect(client, error));
     client.on('end', () => this.#reconnect(client, new Error('the connection ended')));
     client.on('notification', ({ payload = '' }) => onNotify(payload));
+
     try {
       await client.connect();
       await prepareSession(client, pinnedSettings, false);
       await client.query(`listen ${client.escapeIdentifier(channel)}`);
       this.#failures = 0;
+
       if (this.#client !== client) return;
+
       this.#schedulePing(client);
       onNotify('');
     } catch (error) {
@@ -105,9 +111,11 @@ export class Listener {
     if (this.#closed || this.#client !== client) return;
     this.#client = undefined;
     clearTimeout(this.#timer);
+
     this.#options.onError(error);
     // Ending a broken connection may fail. That failure does not matter.
     client.end().catch(() => undefined);
+
     this.#failures++;
     this.#timer = setTimeout(
       () => void this.#connect(),

@@ -4,8 +4,9 @@
  */
 
 import { setTimeout as pause } from 'node:timers/promises';
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import { pauses } from '../core/backoff.ts';
+import { recordSchemaParts } from './drift.ts';
 import { type MigrationFile, readKnownMigrations, SchemaError } from './migration-files.ts';
 import { assertPostgresFits, findMissingMigrations } from './schema-fit.ts';
 import { pinnedSettings } from './session-settings.ts';
@@ -26,22 +27,25 @@ async function withMigrationLock<T, R>(
     const trx = await db.startTransaction().execute();
     try {
       await sql`set local idle_in_transaction_session_timeout = 0`.execute(trx);
-      const locked = await sql`lock table sync.migration_lock in exclusive mode nowait`
-        .execute(trx)
-        .then(
-          () => true,
-          (error: unknown) => {
-            if (!isLockTimeout(error)) throw error;
-            return false;
-          },
-        );
-      if (locked) return await work();
+      if (await tryLockMigrations(trx)) return await work();
     } finally {
       await trx.rollback().execute();
     }
+
     if (!told) tell('Another process is migrating this database; waiting for it …');
     told = true;
     await pause(pauses.otherMigration.firstMs);
+  }
+}
+
+/** Locks until the transaction ends. Returns false if another process migrates. */
+async function tryLockMigrations<T>(trx: Transaction<T>): Promise<boolean> {
+  try {
+    await sql`lock table sync.migration_lock in exclusive mode nowait`.execute(trx);
+    return true;
+  } catch (error) {
+    if (!isLockTimeout(error)) throw error;
+    return false;
   }
 }
 
@@ -72,26 +76,34 @@ function reportIndexProgress<T>(
   tell: (line: string) => void,
 ): { stop: () => Promise<void> } {
   const ended = new AbortController();
-  const watching = (async () => {
+
+  const report = async () => {
     for (;;) {
       await pause(reportEveryMs, undefined, { signal: ended.signal });
-      const { rows } = await sql<{ line: string }>`
-        select format('%s: %s%s', p.index_relid::regclass, p.phase,
-          case when p.blocks_total > 0 then format(' (%s %%)',
-            100 * p.blocks_done / p.blocks_total) end) as line
-        from pg_stat_progress_create_index p
-        where p.datname = current_database()`.execute(db);
-      for (const { line } of rows) tell(line);
+      for (const line of await readIndexProgress(db)) tell(line);
     }
-  })().catch((error: unknown) => {
+  };
+  const reporting = report().catch((error: unknown) => {
     if (!ended.signal.aborted) tell(`cannot read the progress: ${String(error)}`);
   });
+
   return {
     stop: async () => {
       ended.abort();
-      await watching;
+      await reporting;
     },
   };
+}
+
+/** Describes each index that is being built. */
+async function readIndexProgress<T>(db: Kysely<T>): Promise<string[]> {
+  const { rows } = await sql<{ line: string }>`
+    select format('%s: %s%s', p.index_relid::regclass, p.phase,
+      case when p.blocks_total > 0 then format(' (%s %%)',
+        100 * p.blocks_done / p.blocks_total) end) as line
+    from pg_stat_progress_create_index p
+    where p.datname = current_database()`.execute(db);
+  return rows.map(({ line }) => line);
 }
 
 /** A receiver of progress, one line per call. */
@@ -102,6 +114,7 @@ export type ProgressReporter = (line: string) => void;
  * waits behind it.
  */
 const lockTimeout = '1s';
+
 const maxAttempts = 600;
 
 /**
@@ -127,20 +140,24 @@ export async function migrate<T>(
   const { tell = () => {}, files = await readKnownMigrations() } = how;
   await assertPostgresFits(db);
   await createTables(db);
+
   return withMigrationLock(db, tell, async () => {
     const missing = await findMissingMigrations(db, files);
+
     for (const file of missing) {
-      const startedAt = performance.now();
-      await (file.online
-        ? applyOnline(db, file, version, tell)
-        : applyInTransaction(db, file, version, tell));
-      tell(`${file.name}: done in ${Math.round((performance.now() - startedAt) / 100) / 10} s`);
+      const apply = file.online ? applyOnline : applyInTransaction;
+      const startedAtMs = performance.now();
+      await apply(db, file, version, tell);
+
+      const tenths = Math.round((performance.now() - startedAtMs) / 100);
+      tell(`${file.name}: done in ${tenths / 10} s`);
     }
+
     return missing.map(({ name }) => name);
   });
 }
 
-/** Creates the record of migrations, and the table that a migration locks. */
+/** Creates the records of migrations and of what they made, and the table that they lock. */
 async function createTables<T>(db: Kysely<T>): Promise<void> {
   for (let attempt = 1; ; attempt++)
     try {
@@ -151,14 +168,18 @@ async function createTables<T>(db: Kysely<T>): Promise<void> {
           applied_by text not null,
           applied_at timestamptz not null default now()
         )`.execute(db);
+      await sql`create table if not exists sync.schema_parts (part text primary key)`.execute(db);
+
       // The comment comes with the table: later it would wait for the lock of another migration.
       await sql`
         do $$ begin
           if to_regclass('sync.migration_lock') is null then
             create table sync.migration_lock ();
-            comment on table sync.migration_lock is 'Has no columns. A migration locks it, so that no two run at once';
+            comment on table sync.migration_lock is
+              'Has no columns. A migration locks it, so that no two run at once';
           end if;
         end $$`.execute(db);
+
       return;
     } catch (error) {
       // IF NOT EXISTS still fails if two sessions create at the same moment. The next attempt finds
@@ -191,23 +212,27 @@ async function applyInTransaction<T>(
   tell: ProgressReporter,
 ) {
   tell(`${name} …`);
+
   for (let attempt = 1; ; attempt++)
     try {
       await db.transaction().execute(async (trx) => {
         await sql`select set_config('lock_timeout', ${lockTimeout}, true)`.execute(trx);
-        await sql.raw(text).execute(trx);
+        await recordSchemaParts(trx, () => sql.raw(text).execute(trx));
         await recordMigration(trx, name, version);
       });
       return;
     } catch (error) {
       if (!isLockTimeout(error)) throw error;
+
       const blockers = await findBlockers(db);
-      const inUse = `${name}: a table that it changes is in use${blockers === '' ? '' : ` by ${blockers}`}`;
+      const users = blockers === '' ? '' : ` by ${blockers}`;
+      const inUse = `${name}: a table that it changes is in use${users}`;
       if (attempt === maxAttempts)
         throw new SchemaError(
           'tables_in_use',
           `${inUse}; this migration was not applied. End those sessions and run migrate again`,
         );
+
       if (attempt % 5 === 1) tell(`${inUse}; trying again`);
       await pause(pauses.tableInUse.firstMs);
     }
@@ -225,11 +250,14 @@ async function applyOnline<T>(
 ) {
   tell(`${name}: builds indexes online; it waits for transactions that began earlier …`);
   const progress = reportIndexProgress(db, (line) => tell(`${name}: ${line}`));
+
   try {
     await db.connection().execute(async (connection) => {
       await sql`set lock_timeout = 0`.execute(connection);
+
       try {
-        for (const statement of splitStatements(text)) await sql.raw(statement).execute(connection);
+        for (const statement of splitStatements(text))
+          await recordSchemaParts(connection, () => sql.raw(statement).execute(connection));
         await recordMigration(connection, name, version);
       } finally {
         await sql.raw(`set lock_timeout = ${pinnedSettings.lock_timeout}`).execute(connection);

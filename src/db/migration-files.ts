@@ -29,15 +29,16 @@ export interface MigrationFile {
  */
 export async function readMigrations(folder: URL): Promise<MigrationFile[]> {
   const files = (await readdir(folder)).filter((file) => file.endsWith('.sql')).sort();
-  return Promise.all(
-    files.map(async (file) => {
-      const name = fileForm.exec(file)?.[1];
-      if (name === undefined)
-        throw new SchemaError('migration_malformed', `${file}: is not named NNNN_name.sql`);
-      const text = await readFile(new URL(file, folder), 'utf8');
-      return { name, text, online: onlineForm.test(text) };
-    }),
-  );
+  return Promise.all(files.map((file) => readMigration(folder, file)));
+}
+
+async function readMigration(folder: URL, file: string): Promise<MigrationFile> {
+  const name = fileForm.exec(file)?.[1];
+  if (name === undefined)
+    throw new SchemaError('migration_malformed', `${file}: is not named NNNN_name.sql`);
+
+  const text = await readFile(new URL(file, folder), 'utf8');
+  return { name, text, online: onlineForm.test(text) };
 }
 
 let known: Promise<readonly MigrationFile[]> | undefined;

@@ -26,29 +26,39 @@ export async function findSessions(databaseUrl: string): Promise<Sessions> {
   const clients: pg.Client[] = [1, 2].map(
     () => new ServerClient({ ...options, application_name: 'fulfilment-sync sessions' }),
   );
+
   try {
     for (const client of clients) await client.connect();
-    const seen = clients.map(() => new Set<number>());
-    // A pooler may have several idle sessions. It gives out the one that was used last, or each in
-    // turn: therefore the order changes.
-    for (let round = 0; round < rounds; round++)
-      for (const [index, client] of round % 2 === 0
-        ? [...clients.entries()]
-        : [...clients.entries()].toReversed()) {
-        const { rows } = await client.query<{ pid: number }>(
-          'select pg_catalog.pg_backend_pid() as pid',
-        );
-        seen[index]?.add(rows[0]?.pid ?? 0);
-      }
-    // A connection with a session of its own always has the same process.
-    const all = new Set(seen.flatMap((pids) => [...pids]));
-    if (all.size < clients.length || seen.some(({ size }) => size > 1)) return 'shared';
-    // A pooler tells a process id of its own at the login.
-    const told = clients.map((client) => (client as pg.Client & { processID: number }).processID);
-    return seen.every((pids, index) => pids.has(told[index] ?? 0)) ? 'direct' : 'pooled';
+    return await compareProcesses(clients);
   } finally {
     await Promise.all(clients.map((client) => client.end()));
   }
+}
+
+/** Judges connections by the processes that serve their statements. */
+async function compareProcesses(clients: readonly pg.Client[]): Promise<Sessions> {
+  const connections = clients.map((client) => ({ client, pids: new Set<number>() }));
+
+  // A pooler may have several idle sessions. It gives out the one that was used last, or each in
+  // turn: therefore the order changes.
+  for (let round = 0; round < rounds; round++)
+    for (const { client, pids } of round % 2 === 0 ? connections : connections.toReversed())
+      pids.add(await readProcess(client));
+
+  // A connection with a session of its own always has the same process.
+  const all = new Set(connections.flatMap(({ pids }) => [...pids]));
+  if (all.size < clients.length || connections.some(({ pids }) => pids.size > 1)) return 'shared';
+
+  // A pooler tells a process id of its own at the login.
+  const isDirect = connections.every(({ client, pids }) =>
+    pids.has((client as pg.Client & { processID: number }).processID),
+  );
+  return isDirect ? 'direct' : 'pooled';
+}
+
+async function readProcess(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ pid: number }>('select pg_catalog.pg_backend_pid() as pid');
+  return rows[0]?.pid ?? 0;
 }
 
 /**
@@ -70,15 +80,17 @@ export async function assertOwnSessions(databaseUrl: string): Promise<void> {
  * @throws CodedError `databases_differ`
  */
 export async function assertSameDatabase(db: Database, direct: Database): Promise<void> {
-  const readIdentity = async (asked: Database) =>
-    (
-      await asked
-        .selectNoFrom(sql<string>`sync.database_mark()`.as('identity'))
-        .executeTakeFirstOrThrow()
-    ).identity;
-  if ((await readIdentity(db)) === (await readIdentity(direct))) return;
+  if ((await readMark(db)) === (await readMark(direct))) return;
+
   throw new CodedError(
     'databases_differ',
     'DATABASE_URL and DATABASE_DIRECT_URL lead to different databases',
   );
+}
+
+async function readMark(db: Database): Promise<string> {
+  const { mark } = await db
+    .selectNoFrom(sql<string>`sync.database_mark()`.as('mark'))
+    .executeTakeFirstOrThrow();
+  return mark;
 }

@@ -40,6 +40,7 @@ export const keepAliveInitialDelayMillis = 10_000;
 
 /** The database, as all our SQL uses it. Its row types are generated from the migrated schema. */
 export type Database = Kysely<DB>;
+
 /** A transaction of the ERP database. */
 export type DatabaseTransaction = Transaction<DB>;
 
@@ -58,6 +59,7 @@ const typeParsers: pg.CustomTypesConfig = {
     if (oid === pg.types.builtins.INT8) return Number;
     if (oid === pg.types.builtins.DATE) return (text: string) => text;
     if (oid === pg.types.builtins.TIMESTAMPTZ && format !== 'binary') return readTime;
+
     return format === 'binary'
       ? pg.types.getTypeParser(oid, 'binary')
       : pg.types.getTypeParser(oid, 'text');
@@ -71,6 +73,7 @@ const parseTime = pg.types.getTypeParser(pg.types.builtins.TIMESTAMPTZ, 'text');
  */
 function readTime(text: string): Date | null {
   const read: unknown = parseTime(text);
+
   if (read === null) return null;
   const ms = Number(read);
   if (!Number.isNaN(ms)) return toOrdinaryTime(ms);
@@ -89,7 +92,7 @@ const statementTimeoutMs = (queryTimeoutMs: number) =>
 export interface PoolOptions extends pg.PoolConfig, StatementOptions {}
 
 /** What a pool is for. */
-interface PoolUse {
+export interface PoolUse {
   /** Part of `application_name`. */
   readonly name: string;
   /** Maximum number of connections. */
@@ -97,7 +100,10 @@ interface PoolUse {
   readonly queryTimeoutMs?: number;
   /** Maximum milliseconds that a statement waits for a lock. */
   readonly lockTimeoutMs?: number;
-  /** True if sessions prepare each statement. */
+  /**
+   * True if sessions prepare each statement, so that Postgres plans it once per connection. This is
+   * for work that repeats few statements.
+   */
   readonly prepares?: boolean;
   /**
    * True if a connection that takes no writes is refused. During a failover, a connection may be
@@ -130,6 +136,7 @@ export function makePoolConfig(
     // execution.
     jit: 'off',
     lock_timeout: String(lockTimeoutMs),
+
     statement_timeout: String(statementTimeoutMs(queryTimeoutMs)),
     ...(prepares ? keyedPlanSettings : {}),
   };

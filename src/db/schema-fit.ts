@@ -13,11 +13,13 @@ export async function assertSchemaFits<T>(
   const known = files ?? (await readKnownMigrations());
   const missing = await readMissingMigrations(db, known);
   if (missing.length === 0) return;
+
   if (missing.length === known.length)
     throw new SchemaError(
       'schema_missing',
       'The database has no schema yet; run: fulfilment-sync migrate',
     );
+
   const list = missing.map(({ name }) => name).join(', ');
   throw new SchemaError(
     'schema_behind',
@@ -34,9 +36,9 @@ export async function readMissingMigrations<T>(
   files: readonly MigrationFile[],
 ): Promise<readonly MigrationFile[]> {
   await assertPostgresFits(db);
-  const { rows } = await sql<{
-    found: boolean;
-  }>`select to_regclass('sync.migrations') is not null as found`.execute(db);
+
+  const { rows } = await sql<{ found: boolean }>`
+    select to_regclass('sync.migrations') is not null as found`.execute(db);
   return rows[0]?.found ? findMissingMigrations(db, files) : files;
 }
 
@@ -56,16 +58,20 @@ export async function findMissingMigrations<T>(
   db: Kysely<T>,
   files: readonly MigrationFile[],
 ): Promise<readonly MigrationFile[]> {
-  const { rows } = await sql<{
-    name: string;
-  }>`select name from sync.migrations order by name`.execute(db);
+  const { rows } = await sql<{ name: string }>`
+    select name
+    from sync.migrations
+    order by name`.execute(db);
+
   const known = new Set(files.map(({ name }) => name));
   const unknown = rows.find(({ name }) => !known.has(name));
   if (unknown !== undefined)
     throw new SchemaError(
       'code_too_old',
-      `The database has the migration ${unknown.name}, which this program does not know: upgrade fulfilment-sync`,
+      `The database has the migration ${unknown.name}, ` +
+        'which this program does not know: upgrade fulfilment-sync',
     );
+
   const applied = new Set(rows.map(({ name }) => name));
   return files.filter(({ name }) => !applied.has(name));
 }
@@ -85,14 +91,18 @@ export async function assertPostgresFits<T>(db: Kysely<T>): Promise<void> {
     select current_setting('server_version_num')::int as number,
       current_setting('server_version') as text,
       current_setting('server_encoding') as encoding`.execute(db);
+
   const { number = 0, text = '', encoding = '' } = rows[0] ?? {};
   if (number < oldestPostgres)
     throw new SchemaError(
       'postgres_too_old',
       `DATABASE_URL: Postgres ${text} is too old; use 14 or newer`,
     );
-  if (encoding !== 'UTF8') {
-    const found = `DATABASE_URL: the encoding of the database is ${encoding}, which cannot store every name`;
-    throw new SchemaError('database_encoding', `${found}; ${encodingRemedy}`);
-  }
+
+  if (encoding !== 'UTF8')
+    throw new SchemaError(
+      'database_encoding',
+      `DATABASE_URL: the encoding of the database is ${encoding}, ` +
+        `which cannot store every name; ${encodingRemedy}`,
+    );
 }

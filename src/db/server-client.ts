@@ -73,6 +73,7 @@ export class ServerClient extends pg.Client {
 
     const result = query(...given);
     if (!(result instanceof Promise)) return result as never;
+
     return result.catch((error: unknown) => {
       throw this.#toCodedError(error, startedAtMs);
     }) as never;

@@ -90,12 +90,15 @@ export async function prepareSession(
   settings: SessionSettings,
   writes: boolean,
 ): Promise<void> {
-  const text = `select ${formatSetUp('$1', false)}, pg_catalog.current_setting('transaction_read_only') as "readOnly"`;
+  const text = `select ${formatSetUp('$1', false)},
+    pg_catalog.current_setting('transaction_read_only') as "readOnly"`;
+
   const { rows } = await client
     .query<{ readOnly: string }>(text, [JSON.stringify(settings)])
     .catch((error: unknown) => {
       throw toRefusal(error);
     });
+
   if (writes && rows[0]?.readOnly === 'on')
     throw new CodedError(
       'database_read_only',
@@ -108,8 +111,10 @@ export async function prepareSession(
  * Returns statements that begin and set up a transaction. The settings end with it, so other
  * programs never have them.
  */
-export const formatTransactionBegin = (settings: SessionSettings): string =>
-  `begin isolation level read committed; select ${formatSetUp(pg.escapeLiteral(JSON.stringify(settings)), true)}`;
+export function formatTransactionBegin(settings: SessionSettings): string {
+  const literal = pg.escapeLiteral(JSON.stringify(settings));
+  return `begin isolation level read committed; select ${formatSetUp(literal, true)}`;
+}
 
 /**
  * Returns the error of a role that may not set a setting: only `session_replication_role` needs a
@@ -117,8 +122,10 @@ export const formatTransactionBegin = (settings: SessionSettings): string =>
  */
 export function toRefusal(error: unknown): unknown {
   if (!(error instanceof pg.DatabaseError && error.code === '42501')) return error;
+
   const message =
-    'the server, database or role sets session_replication_role, with which triggers and foreign keys do not work; ' +
-    'as a superuser: alter database … reset session_replication_role (alter role …, or postgresql.conf)';
+    'the server, database or role sets session_replication_role, ' +
+    'with which triggers and foreign keys do not work; as a superuser: ' +
+    'alter database … reset session_replication_role (alter role …, or postgresql.conf)';
   return new CodedError('database_setting', message, { cause: error });
 }

@@ -1,4 +1,4 @@
-import parts from './generated/schema-parts.json' with { type: 'json' };
+import relations from './generated/columns.json' with { type: 'json' };
 
 /** The type of a column, as Postgres names it. */
 export interface ColumnType {
@@ -6,16 +6,14 @@ export interface ColumnType {
   readonly nullable: boolean;
 }
 
-const columnPart = /^column fulfilment\.(\w+)\.(\w+) (.+?)( not null)?$/;
-
-const tables = new Map<string, Map<string, ColumnType>>();
-for (const part of parts) {
-  const [, table, column, type, notNull] = columnPart.exec(part) ?? [];
-  if (table === undefined || column === undefined || type === undefined) continue;
-  const columns = tables.get(table) ?? new Map<string, ColumnType>();
-  tables.set(table, columns.set(column, { type, nullable: notNull === undefined }));
-}
+const types: Readonly<Record<string, Readonly<Record<string, string>>>> = relations;
+const notNull = ' not null';
 
 /** Returns the columns of a table or a view of schema fulfilment, as the migrations make them. */
-export const readColumns = (table: string): ReadonlyMap<string, ColumnType> =>
-  tables.get(table) ?? new Map();
+export const readColumns = (relation: string): ReadonlyMap<string, ColumnType> =>
+  new Map(
+    Object.entries(types[relation] ?? {}).map(([column, type]) => [
+      column,
+      { type: type.replace(notNull, ''), nullable: !type.endsWith(notNull) },
+    ]),
+  );

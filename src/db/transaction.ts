@@ -8,6 +8,7 @@ import type { Database } from './pool.ts';
  * timeout.
  */
 const repeatableStates = new Set(['40P01', '40001', '55P03']);
+
 const maxAttempts = 5;
 
 /**
@@ -33,12 +34,9 @@ export async function repeatAfterConflict<T>(
     try {
       return await work();
     } catch (error) {
-      if (
-        attempt >= maxAttempts ||
-        !repeatableStates.has(readSqlState(error)) ||
-        (!waitForLocks && isLockTimeout(error))
-      )
-        throw error;
+      const isConflict = repeatableStates.has(readSqlState(error));
+      const mayRepeat = waitForLocks || !isLockTimeout(error);
+      if (attempt >= maxAttempts || !isConflict || !mayRepeat) throw error;
     }
   }
 }
@@ -128,6 +126,7 @@ export async function selectLocked<T>(
   const select = async () => (await statement.execute(trx)).rows[0];
   const row = await select();
   if (row !== undefined) return row;
+
   await createLock(trx, name);
   return (await select()) as T;
 }
@@ -135,6 +134,7 @@ export async function selectLocked<T>(
 /** Locks a name until the transaction ends. Returns false if another transaction holds it. */
 export async function tryLockName(trx: Transaction<DB>, name: string): Promise<boolean> {
   await createLock(trx, name);
+
   const locked = trx
     .selectFrom('sync.locks')
     .select('name')
@@ -156,7 +156,9 @@ export async function tryRunExclusively(
   return db.transaction().execute(async (trx) => {
     // The work happens outside this database. The lock must last until the work ends.
     await sql`set local idle_in_transaction_session_timeout = '60s'`.execute(trx);
+
     if (!(await tryLockName(trx, name))) return false;
+
     await work();
     return true;
   });

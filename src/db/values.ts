@@ -22,7 +22,9 @@ export function toPauseSpan(
     growth === 'linear'
       ? sql`(${number})`
       : sql`power(${growth}::float8, least(${number} - 1, 100))`;
-  return sql`least(${longestMs}::float8, ${firstMs}::float8 * ${factor}) * interval '1 millisecond'`;
+
+  return sql`
+    least(${longestMs}::float8, ${firstMs}::float8 * ${factor}) * interval '1 millisecond'`;
 }
 
 /**

@@ -40,38 +40,38 @@ const agedBatchSize = 100;
 async function eraseAged(context: RunContext, client: string, days: number): Promise<void> {
   const { db, run } = context;
   const { totals } = context.state;
+  const step: AgedStep = { client, by: run.worker, days, limit: agedBatchSize };
+  const within: Within = (work) => {
+    if (context.signal.aborted) throw toStopError(context.signal);
+    return underLease(db, run.lease, work);
+  };
+
   const counts: Record<string, number> = {};
   const add = (name: string, count: number) => {
     totals.updated += count;
     if (count > 0) counts[name] = (counts[name] ?? 0) + count;
-    return count;
   };
-  const within = <T>(work: (trx: DatabaseTransaction) => Promise<T>) => {
-    if (context.signal.aborted) throw toStopError(context.signal);
-    return underLease(db, run.lease, work);
-  };
-  const step: AgedStep = { client, by: run.worker, days, limit: agedBatchSize };
+
   try {
     const orders = await eraseAgedOrders(step, within);
     add('orders', orders.erased);
     warnOfKeptOrders(context, orders);
-    const addAll = async <Position>(
-      name: string,
-      first: Position,
-      mask: (trx: DatabaseTransaction, after: Position) => Promise<MaskedPart<Position>>,
-    ) => {
-      for (let after: Position | null = first; after !== null; ) {
-        const from: Position = after;
-        const part = await within((trx) => mask(trx, from));
-        add(name, part.rows);
-        after = part.next;
-      }
-    };
-    await addAll('outbox rows', firstRow, (trx, after) => maskAgedRows(trx, step, after));
-    await addAll('documents', 0, (trx, afterId) => maskAgedDocuments(trx, step, afterId));
-    for (const table of returnTables)
-      await addAll('returns', 0, (trx, afterId) => maskAgedReturns(table, trx, step, afterId));
+
+    const rows = maskParts(within, firstRow, (trx, after) => maskAgedRows(trx, step, after));
+    for await (const count of rows) add('outbox rows', count);
+
+    const documents = maskParts(within, 0, (trx, afterId) => maskAgedDocuments(trx, step, afterId));
+    for await (const count of documents) add('documents', count);
+
+    for (const table of returnTables) {
+      const returns = maskParts(within, 0, (trx, afterId) =>
+        maskAgedReturns(table, trx, step, afterId),
+      );
+      for await (const count of returns) add('returns', count);
+    }
+
     add('quarantined resources', await within((trx) => maskAgedQuarantine(trx, client, days)));
+
     const texts = await within((trx) => removeQuotedWords(trx, client, days));
     for (const [table, count] of Object.entries(texts)) add(table, count);
   } finally {
@@ -89,6 +89,20 @@ async function eraseAged(context: RunContext, client: string, days: number): Pro
 
 /** Runs work in one transaction of the run. */
 type Within = <T>(work: (trx: DatabaseTransaction) => Promise<T>) => Promise<T>;
+
+/** Masks one part after the other, each in a transaction. Yields the number of rows of each. */
+async function* maskParts<Position>(
+  within: Within,
+  first: Position,
+  mask: (trx: DatabaseTransaction, after: Position) => Promise<MaskedPart<Position>>,
+): AsyncGenerator<number> {
+  for (let after: Position | null = first; after !== null; ) {
+    const from: Position = after;
+    const part = await within((trx) => mask(trx, from));
+    yield part.rows;
+    after = part.next;
+  }
+}
 
 /** The number of orders that were erased, and of old orders that keep their data. */
 interface OrderCounts {
@@ -108,23 +122,27 @@ function warnOfKeptOrders(context: RunContext, { blocked, incomplete }: OrderCou
   if (incomplete > 0)
     warn(
       context,
-      `${incomplete} old orders keep their personal data: pieces of them are to come; articles that are never ` +
-        'shipped belong in fulfilment.service_products',
+      `${incomplete} old orders keep their personal data: pieces of them are to come; ` +
+        'articles that are never shipped belong in fulfilment.service_products',
     );
 }
 
 /** Erases finished orders. Looks at all orders of the client, one part after the other. */
 async function eraseAgedOrders(step: AgedStep, within: Within): Promise<OrderCounts> {
   const counts: OrderCounts = { erased: 0, blocked: 0, incomplete: 0 };
+
   for (let afterId: number | null = 0; afterId !== null; ) {
     const from: number = afterId;
     const part = await within((trx) => findAgedOrders(trx, { ...step, limit: searchSize }, from));
     counts.blocked += part.blocked;
     counts.incomplete += part.incomplete;
+
     for (let start = 0; start < part.orders.length; start += agedBatchSize)
       await eraseBatch(step, within, part.orders.slice(start, start + agedBatchSize), counts);
+
     afterId = part.lastId;
   }
+
   return counts;
 }
 
@@ -167,6 +185,7 @@ export async function prune(context: RunContext): Promise<void> {
   const { RETENTION_DAYS: retentionDays, PERSONAL_DATA_DAYS: personalDataDays } = config;
   const { totals } = context.state;
   const counts: string[] = [];
+
   for (const { name, prune } of pruneTargets) {
     let removed = 0;
     for (let last = batchSize; last === batchSize; ) {
@@ -174,6 +193,7 @@ export async function prune(context: RunContext): Promise<void> {
       last = await underLease(db, run.lease, (trx) => prune(trx, retentionDays, batchSize));
       removed += last;
     }
+
     totals.removed += removed;
     if (removed > 0) counts.push(`${name} ${removed}`);
     // These resources never reached the tables, so an operator should know.
@@ -183,6 +203,7 @@ export async function prune(context: RunContext): Promise<void> {
         `removed ${removed} resources from quarantine that were not met for ${retentionDays} days`,
       );
   }
+
   if (counts.length > 0)
     await recordAudit(db, {
       by: run.worker,
@@ -190,6 +211,7 @@ export async function prune(context: RunContext): Promise<void> {
       client: null,
       detail: counts.join(', '),
     });
+
   if (personalDataDays === undefined) return;
   for (const one of [client, ...(await findClientsWithoutPrune(db, client))])
     await eraseAged(context, one, personalDataDays);

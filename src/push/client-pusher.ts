@@ -297,11 +297,7 @@ function toKindRules(kinds: readonly AnyKind[], timeoutMs: number): KindRules {
         unknown.lookUp.whenAbsent === 'resend' &&
         !unknown.lookUp.byTarget,
     ),
-    lingering: {
-      names: findNames(({ unknown }) => unknown.do === 'resend'),
-      ms: minAbsenceAgeMs(timeoutMs),
-    },
-    waits: kinds.flatMap(({ name, waitsFor }) => (waitsFor ? [{ kind: name, for: waitsFor }] : [])),
+    lingerMs: minAbsenceAgeMs(timeoutMs),
   };
 }
 

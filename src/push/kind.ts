@@ -1,7 +1,10 @@
-/** The declaration of outbox kinds. The whole payload is checked before any request is sent. */
+/**
+ * The declaration of outbox kinds. A kind is made for the operations in use, whose switches change
+ * what its schema requires. The whole payload is checked before any request is sent.
+ */
 
-import { z } from 'zod';
-import type { OperationName, Operations, TakenMember } from '../../config/operations.ts';
+import type { z } from 'zod';
+import type { OperationName, Operations } from '../../config/operations.ts';
 import { CodedError, WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
 import { shorten } from '../core/quote.ts';
@@ -276,10 +279,10 @@ type UnknownOutcome<P> =
 
 /**
  * A rule that rows of another kind must be done first. Each entry of a list in the payload names
- * such a row by its reference. A trigger releases rows that wait for `product.save`. Other waiting
- * rows are checked again after 20 seconds, and then every 2 minutes.
+ * such a row by its reference. When that row is done, a trigger releases those that wait for it;
+ * they are also checked again after 20 seconds, and then every 2 minutes.
  */
-interface Prerequisite {
+export interface Prerequisite {
   readonly kind: string;
   /** Value of the column `family` of fulfilment.outbox. */
   readonly family: string;
@@ -295,21 +298,10 @@ interface Prerequisite {
  */
 export interface OutboxKind<P> {
   readonly name: string;
+  /** Its metadata may have reasons why it lacks certain members (`refusing`). */
   readonly schema: z.ZodType<P>;
-  /**
-   * Reasons, for people, why the schema does not have certain members; by path, without places in
-   * lists.
-   */
-  readonly refused?: Readonly<Record<string, string>>;
   /** The operation that asks for the change. */
   readonly operation: OperationName;
-  /** Returns members of the kind's JSON Schema that SQL reads. */
-  readonly notes?: (operations: Operations) => JsonObject;
-  /**
-   * Returns the members that the switches make optional; by default those that the operation's
-   * entry names.
-   */
-  readonly optional?: (operations: Operations) => readonly string[];
   /** True if a 404 of that operation can only mean that the service has no such path. */
   readonly notFoundMeansRoute: boolean;
   /** The way to settle rows whose outcome is unknown. */
@@ -332,12 +324,19 @@ export interface OutboxKind<P> {
   readonly followUps?: (payload: JsonObject) => readonly FollowUp[];
   readonly waitsFor?: Prerequisite;
   /**
-   * Returns the parts of the kind that differ if the service takes these further members in an
-   * update.
+   * Kinds that may be sent although an earlier row of this kind in their lane has failed (is dead,
+   * or unknown and for a person to decide). All others wait for it.
    */
-  readonly withTaken?: (
-    taken: readonly TakenMember[],
-  ) => Partial<Pick<OutboxKind<P>, 'schema' | 'refused' | 'check'>>;
+  readonly overtakenBy?: readonly string[];
+  /** The document that a row of this kind makes, which is kept in `fulfilment.documents`. */
+  readonly document?: KindDocument;
+}
+
+/** A document that a row makes. */
+export interface KindDocument {
+  readonly kind: 'return_label' | 'order_attachment';
+  /** Place of the document in the payload; empty if the row is about nothing else. */
+  readonly path: readonly string[];
 }
 
 /** A kind whose payload type does not matter, as lists of kinds hold it. */
@@ -349,40 +348,4 @@ export type AnyKind = OutboxKind<unknown>;
  */
 export function defineKind<P>(kind: OutboxKind<P>): AnyKind {
   return kind as unknown as AnyKind;
-}
-
-/**
- * Returns the kind as `WAREHOUSE_OPERATIONS_FILE` makes it. Members that the file makes optional
- * may be absent. An operator decides about unknown rows, unless the file says that the operation is
- * repeatable. An update refuses the members that the file does not name in `takes`.
- */
-export function applyOperations(kind: AnyKind, operations: Operations): AnyKind {
-  const { repeatable, takes = [], optional: named = [] } = operations[kind.operation];
-  const isRepeatable = kind.unknown.do === 'ask operator' && repeatable === true;
-  const taking = { ...kind, ...(takes.length > 0 ? kind.withTaken?.(takes) : {}) };
-  const schema = makeOptional(taking.schema, kind.optional?.(operations) ?? named);
-  return { ...taking, schema, ...(isRepeatable ? { unknown: { do: 'resend' } } : {}) };
-}
-
-/**
- * Returns a schema in which these members may be absent or null, such as `items.sku` of each entry
- * of `items`.
- */
-const makeOptional = <P>(schema: z.ZodType<P>, members: readonly string[]): z.ZodType<P> =>
-  members.reduce<z.ZodType>(
-    (changed, member) => relax(changed, member.split('.')),
-    schema,
-  ) as z.ZodType<P>;
-
-function relax(schema: z.ZodType, path: readonly string[]): z.ZodType {
-  if (schema instanceof z.ZodOptional) return relax(schema.unwrap() as z.ZodType, path).optional();
-  if (schema instanceof z.ZodNullable) return relax(schema.unwrap() as z.ZodType, path).nullable();
-  if (schema instanceof z.ZodArray)
-    return schema.clone({ ...schema.def, element: relax(schema.element as z.ZodType, path) });
-  const [name = '', ...rest] = path;
-  const member =
-    schema instanceof z.ZodObject ? (schema.shape[name] as z.ZodType | undefined) : undefined;
-  if (!(schema instanceof z.ZodObject) || member === undefined)
-    throw new TypeError(`no payload has a member ${name}`);
-  return schema.extend({ [name]: rest.length === 0 ? member.nullish() : relax(member, rest) });
 }

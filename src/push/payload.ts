@@ -123,7 +123,7 @@ function prepareValue(given: Json): Json {
 function readMembers(kind: AnyKind, value: Json): { problems: string[]; read: unknown } {
   const result = checkInPieces(kind.schema, value);
   if ('data' in result) return { problems: [], read: result.data };
-  const problems = describeIssues(result.issues, kind.refused);
+  const problems = describeIssues(result.issues, readRefusals(kind.schema));
   return { problems: problems.map(({ path, problem }) => `${path}: ${problem}`), read: undefined };
 }
 
@@ -225,11 +225,14 @@ export async function findDocumentProblems(
  * Returns the JSON Schema of a kind's payload, as `fulfilment.outbox_schema(kind)` shows it.
  * `x-refused` has the reasons why certain members are refused.
  */
-export function toPayloadSchema(kind: AnyKind): JsonObject {
-  const schema = z.toJSONSchema(kind.schema, { io: 'input', unrepresentable: 'any' });
-  const refused = kind.refused === undefined ? {} : { 'x-refused': kind.refused };
-  return { title: kind.name, ...(schema as { [member: string]: Json }), ...refused };
+export function toPayloadSchema({ name, schema }: AnyKind): JsonObject {
+  const members = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  return { title: name, ...(members as JsonObject) };
 }
+
+/** Returns the reasons why a schema does not have certain members, as `refusing` gave it. */
+const readRefusals = (schema: z.ZodType) =>
+  schema.meta()?.['x-refused'] as Readonly<Record<string, string>> | undefined;
 
 /** Members that are sent unchanged. */
 const passedThrough: ReadonlySet<string> = new Set(['pickUpPoint', 'metadata']);

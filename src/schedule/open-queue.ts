@@ -98,7 +98,7 @@ async function openRedisBackend(
 }
 
 async function readName(databaseUrl: string, log: Logger): Promise<string> {
-  const { db, close } = connectDatabase(databaseUrl, log, 'queue', 1);
+  const { db, close } = connectDatabase(databaseUrl, log, { name: 'queue', max: 1 });
   try {
     return await readInstallationName(db);
   } finally {

@@ -69,7 +69,10 @@ function readNextLink(links: Json | undefined, requested: URL): string | null | 
  */
 function namePageSize(operation: OperationName, error: unknown): unknown {
   if (!(error instanceof WarehouseError) || error.code !== 'body_too_large') return error;
-  const remedy = `page[size] was not sent; set "pageSize": true for ${operation} in WAREHOUSE_OPERATIONS_FILE to send 100`;
+
+  const remedy =
+    `page[size] was not sent; set "pageSize": true for ${operation} ` +
+    'in WAREHOUSE_OPERATIONS_FILE to send 100';
   return new WarehouseError(error.code, `${error.message}; ${remedy}`, {
     outcome: error.outcome,
     operation,
@@ -94,9 +97,11 @@ export class Warehouse {
     shared?: { readonly http: WarehouseHttp; readonly tokens: TokenSource },
   ) {
     this.#http = shared?.http ?? new WarehouseHttp({ ...options, baseUrl: client.baseUrl });
+
     this.#tokens =
       shared?.tokens ??
       new TokenSource(this.#http, { username: client.username, password: client.password });
+
     this.#retries = shared === undefined;
     this.#client = client;
     this.#options = options;
@@ -151,6 +156,7 @@ export class Warehouse {
     ).catch((error: unknown) => {
       throw this.takesPageSize(operation) ? error : namePageSize(operation, error);
     });
+
     const document = decodeDocument(operation, answer.body, 'list');
     return { ...document, next: readNextLink(document.links, answer.url), dateMs: answer.dateMs };
   }
@@ -213,13 +219,16 @@ export class Warehouse {
   async write(request: WriteRequest, { signal, beforeSend }: WriteOptions): Promise<HttpAnswer> {
     const { body, ...rest } = request;
     const token = await this.#tokens.get(signal);
+
     const { headers, ...content } = toJsonContent(body);
+
     const authorized = {
       ...rest,
       ...content,
       headers: { ...headers, authorization: `bearer ${token}` },
       signal,
     };
+
     try {
       return await this.#recordAcceptance(
         request.operation,
@@ -227,7 +236,7 @@ export class Warehouse {
         this.#http.send(authorized, beforeSend),
       );
     } catch (error) {
-      if (!(error instanceof WarehouseError) || error.status !== 401) throw error;
+      if (!isUnauthorized(error)) throw error;
       throw this.#tokens.reject(token, request.operation)
         ? error
         : makeTokenRefusedError(request.operation, error);
@@ -259,33 +268,45 @@ export class Warehouse {
    * callers share.
    */
   async #authorized(request: HttpRequest, options: ReadOptions): Promise<HttpAnswer> {
-    const ask = async (token: string) => {
-      const headers = { ...request.headers, authorization: `bearer ${token}` };
-      const { beforeSend, keep } = options;
-      const authorized = { ...request, headers, ...(keep === undefined ? {} : { keep }) };
-      const answer = this.#retries
-        ? this.#http.read(authorized, beforeSend)
-        : this.#http.send(authorized, beforeSend);
-      return this.#recordAcceptance(request.operation, token, answer);
-    };
     const token = await this.#tokens.get(options.signal);
     try {
-      return await ask(token);
+      return await this.#readWith(token, request, options);
     } catch (error) {
-      if (!(error instanceof WarehouseError) || error.status !== 401) throw error;
+      if (!isUnauthorized(error)) throw error;
       if (!this.#tokens.reject(token, request.operation))
         throw makeTokenRefusedError(request.operation, error);
-      const another = await this.#tokens.get(options.signal);
-      try {
-        return await ask(another);
-      } catch (again) {
-        if (!(again instanceof WarehouseError) || again.status !== 401) throw again;
-        this.#tokens.reject(another, request.operation);
-        throw makeTokenRefusedError(request.operation, again);
-      }
+    }
+
+    const another = await this.#tokens.get(options.signal);
+    try {
+      return await this.#readWith(another, request, options);
+    } catch (error) {
+      if (!isUnauthorized(error)) throw error;
+      this.#tokens.reject(another, request.operation);
+      throw makeTokenRefusedError(request.operation, error);
     }
   }
+
+  #readWith(
+    token: string,
+    request: HttpRequest,
+    { beforeSend, keep }: ReadOptions,
+  ): Promise<HttpAnswer> {
+    const authorized = {
+      ...request,
+      headers: { ...request.headers, authorization: `bearer ${token}` },
+      ...(keep === undefined ? {} : { keep }),
+    };
+    const answer = this.#retries
+      ? this.#http.read(authorized, beforeSend)
+      : this.#http.send(authorized, beforeSend);
+
+    return this.#recordAcceptance(request.operation, token, answer);
+  }
 }
+
+const isUnauthorized = (error: unknown): error is WarehouseError =>
+  error instanceof WarehouseError && error.status === 401;
 
 /** Returns true if the service itself, and not a proxy, says that a resource does not exist. */
 const isAbsence = (error: unknown) =>

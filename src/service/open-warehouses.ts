@@ -7,13 +7,14 @@ import type { Config } from '../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../config/files.ts';
 import { type Logger, silentLogger } from '../core/logger.ts';
 import { connectForWriting, type OpenDatabase, toAddress } from '../db/connect.ts';
+import type { Database } from '../db/pool.ts';
 import { readSqlState } from '../db/transaction.ts';
 import { Warehouse } from './client.ts';
-import { takeRequests } from './sql/request-budgets.ts';
+import { type RequestLimit, takeRequests } from './sql/request-budgets.ts';
 import { openDispatcher } from './transport/dispatcher.ts';
 import type { Exchange } from './transport/http.ts';
 import { RawClient } from './transport/raw-client.ts';
-import { makeLocalQuotas, RequestBudget } from './transport/request-budget.ts';
+import { makeLocalQuotas, RequestBudget, type TakeQuota } from './transport/request-budget.ts';
 
 /**
  * Timeout of taking a share, in milliseconds. If the database does not answer in time, waiting
@@ -28,33 +29,56 @@ const takeTimeoutMs = 5_000;
  */
 function openRequestBudgets(config: Config, log: Logger) {
   const { REQUESTS_PER_SECOND: perSecond } = config;
-  let database: OpenDatabase | undefined;
   const budgets = new Map<string, RequestBudget>();
-  const create = (identity: string, limit: number) => {
-    const local = makeLocalQuotas(limit);
-    const take = async (wanted: number) => {
-      if (config.DATABASE_URL === undefined) return local(wanted);
-      database ??= connectForWriting(toAddress(config), log, 'budgets', 1, takeTimeoutMs);
-      try {
-        return await takeRequests(database.db, { identity, perSecond: limit }, wanted);
-      } catch (error) {
-        // The database was not migrated. A worker does not start then.
-        if (readSqlState(error) === '42P01') return local(wanted);
-        throw error;
-      }
-    };
-    const budget = new RequestBudget(limit, take);
+
+  let database: OpenDatabase | undefined;
+  const connect = () => {
+    database ??= connectForWriting(toAddress(config), log, {
+      name: 'budgets',
+      max: 1,
+      queryTimeoutMs: takeTimeoutMs,
+    });
+    return database.db;
+  };
+
+  const makeQuotas = (limit: RequestLimit) =>
+    config.DATABASE_URL === undefined
+      ? makeLocalQuotas(limit.perSecond)
+      : makeSharedQuotas(limit, connect);
+
+  /** Returns the budget of an account; undefined if REQUESTS_PER_SECOND is not set. */
+  const open = (identity: string) => {
+    if (perSecond === undefined) return undefined;
+
+    const known = budgets.get(identity);
+    if (known !== undefined) return known;
+
+    const budget = new RequestBudget(perSecond, makeQuotas({ identity, perSecond }));
     budgets.set(identity, budget);
     return budget;
   };
-  /** Returns the budget of an account; undefined if REQUESTS_PER_SECOND is not set. */
-  const open = (identity: string) =>
-    perSecond === undefined ? undefined : (budgets.get(identity) ?? create(identity, perSecond));
+
   const close = async () => {
     for (const budget of budgets.values()) budget.close();
     await database?.close();
   };
+
   return { open, close };
+}
+
+/** Makes a budget that all processes of the database share, once it is migrated. */
+function makeSharedQuotas(limit: RequestLimit, connect: () => Database): TakeQuota {
+  const takeLocally = makeLocalQuotas(limit.perSecond);
+
+  return async (wanted) => {
+    try {
+      return await takeRequests(connect(), limit, wanted);
+    } catch (error) {
+      // The database was not migrated. A worker does not start then.
+      if (readSqlState(error) === '42P01') return takeLocally(wanted);
+      throw error;
+    }
+  };
 }
 
 /**
@@ -76,16 +100,15 @@ export function openWarehouses(
   { onExchange, log = silentLogger }: WarehousesOptions = {},
 ) {
   const { options, budgets, close } = openTransport(config, log);
+
   const open = (client: WarehouseClient) => {
     const observer = onExchange && {
       onExchange: (exchange: Exchange) => onExchange(client.key, exchange),
     };
-    return new Warehouse(client, {
-      ...options,
-      budget: budgets.open(toIdentity(client)),
-      ...observer,
-    });
+    const budget = budgets.open(toIdentity(client));
+    return new Warehouse(client, { ...options, budget, ...observer });
   };
+
   const warehouses: ReadonlyMap<string, Warehouse> = new Map(
     config.clients.map((one) => [one.key, open(one)]),
   );

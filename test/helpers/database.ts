@@ -217,8 +217,8 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
 }
 
 function openForRuns(url: string): NonNullable<OpenDatabase['runs']> {
-  const main = connectDatabase(url, silentLogger, keptName);
-  const leases = connectForWriting(url, silentLogger, keptName, 1);
+  const main = connectDatabase(url, silentLogger, { name: keptName });
+  const leases = connectForWriting(url, silentLogger, { name: keptName, max: 1 });
   const keeper = new LeaseKeeper(leases.db, () => undefined);
   return { db: main.db, keeper, close: () => Promise.all([main.close(), leases.close()]) };
 }

@@ -75,7 +75,12 @@ export function usePosting(database: TestDatabase, sandbox: SandboxControl) {
     const lines: string[] = [];
     const dispatcher = openDispatcher(makeConfig(database, sandbox), 10_000);
     const log = createLogger('info', { write: (line) => void lines.push(line) });
-    const { db, close } = connectForWriting(database.url, log, 'deliveries', 4, 60_000, true);
+    const { db, close } = connectForWriting(database.url, log, {
+      name: 'deliveries',
+      max: 4,
+      queryTimeoutMs: 60_000,
+      prepares: true,
+    });
     const deliverer = new Deliverer({ db, receivers, dispatcher, timeoutMs: 5_000, log });
     await deliverer.start();
     const maker = startEventMaker(db, log);

@@ -175,7 +175,7 @@ test('plans that were made while the outbox was empty do not search a later back
   const { executed, end } = await watchPlans(database);
   // One session, so that each statement of the second push was planned in the first.
   const open = (name: string) =>
-    connectForWriting(database.url, silentLogger, name, 1, undefined, true);
+    connectForWriting(database.url, silentLogger, { name, max: 1, prepares: true });
   connect({ main: open('push'), claims: open('claims') });
   try {
     await place('FIRST');
@@ -216,7 +216,11 @@ test('a settlement touches each line of its orders a few times only', async () =
   });
   const [families, lines] = [64, 20];
   const { executed, end } = await watchPlans(database);
-  const { db, close } = connectForWriting(database.url, silentLogger, 'test', 1, undefined, true);
+  const { db, close } = connectForWriting(database.url, silentLogger, {
+    name: 'test',
+    max: 1,
+    prepares: true,
+  });
   try {
     for (const [readNo, text] of ['new', 'changed'].entries())
       await db.transaction().execute((trx) =>
@@ -236,7 +240,11 @@ test('a settlement touches each line of its orders a few times only', async () =
 });
 
 test('a session of pushes prepares each statement once, and finds rows by indexes only', async () => {
-  const { db, close } = connectForWriting(database.url, silentLogger, 'test', 1, undefined, true);
+  const { db, close } = connectForWriting(database.url, silentLogger, {
+    name: 'test',
+    max: 1,
+    prepares: true,
+  });
   const prepared = () =>
     sql<{ calls: number }>`
       select generic_plans + custom_plans as calls
@@ -258,7 +266,11 @@ test('a session of pushes prepares each statement once, and finds rows by indexe
 test('100,000 waiting deliveries, 20,000 of them in one lane, are searched by no claim and no new event', async () => {
   const { executed, end } = await watchPlans(database);
   // One session, whose statements are planned while the table is empty. Nothing is ever analyzed.
-  const { db, close } = connectForWriting(database.url, silentLogger, 'test', 1, undefined, true);
+  const { db, close } = connectForWriting(database.url, silentLogger, {
+    name: 'test',
+    max: 1,
+    prepares: true,
+  });
   await registerReceivers(db, [{ name: 'all', kind: 'event', types: null, clients: null }]);
   const turns: string[] = [];
   let lastTurn = '';

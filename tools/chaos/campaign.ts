@@ -88,7 +88,10 @@ export async function play(
       problems.push(error instanceof Error ? error.message : String(error));
       return null;
     });
-  const { db, close } = connectDatabase(stage.parts.database.superUrl, silentLogger, 'chaos', 2);
+  const { db, close } = connectDatabase(stage.parts.database.superUrl, silentLogger, {
+    name: 'chaos',
+    max: 2,
+  });
   try {
     await watchTables(stage);
     await stage.startWorkers();

@@ -155,7 +155,7 @@ async function main(minutes: number): Promise<void> {
     writeFileSync(join(folder, 'soak.json'), `${JSON.stringify(result)}\n`);
     writeFileSync(join(folder, 'soak.svg'), drawSoak(result));
     process.stdout.write(`Samples and chart: ${folder}\n`);
-    const { db, close } = connectDatabase(url, silentLogger, 'soak', 12);
+    const { db, close } = connectDatabase(url, silentLogger, { name: 'soak', max: 12 });
     try {
       await waitFor(
         'the tables to equal the sandbox',

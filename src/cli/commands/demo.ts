@@ -81,7 +81,7 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
     print(`Migrated: ${applied.join(', ')}`);
     if (stop.aborted) return 0;
     const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
-    database = connectDatabase(url, log, 'demo', 2);
+    database = connectDatabase(url, log, { name: 'demo', max: 2 });
     // The worker starts with a history, so that its first look finds rows of every kind.
     await advance(sandbox, cycleDays);
     await nameArticles(database.db, 'fulfilment.stock_watch', 'default', watchedSkus);
@@ -111,7 +111,7 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
  * with real ones
  */
 async function assertEmpty(url: string, log: Logger): Promise<void> {
-  const { db, close } = connectDatabase(url, log, 'demo', 1);
+  const { db, close } = connectDatabase(url, log, { name: 'demo', max: 1 });
   const known = await readKnownMigrations();
   const missing = await readMissingMigrations(db, known).finally(close);
   if (missing.length < known.length)

@@ -10,7 +10,7 @@ import {
   checkConfiguration,
   checkDatabase,
   checkFiles,
-  checkPayloadSchemas,
+  checkKinds,
   checkPushes,
   checkQueue,
   checkSessions,
@@ -34,7 +34,10 @@ async function doctorCommand(
   envFile: string | undefined,
 ): Promise<number> {
   const config = readConfig({ database: true, clients: true });
-  const { db, close } = connectDatabase(toAddress(config), silentLogger, 'doctor', 2);
+  const { db, close } = connectDatabase(toAddress(config), silentLogger, {
+    name: 'doctor',
+    max: 2,
+  });
   try {
     const database = await checkDatabase(db);
     const isUsable = database.every(({ state }) => state !== 'fail');
@@ -68,7 +71,7 @@ async function doctorCommand(
 }
 
 const checkUsableDatabase = async (db: Database, config: Config): Promise<Finding[]> => [
-  await checkPayloadSchemas(db, config.operations),
+  await checkKinds(db, config.operations),
   ...(await checkPushes(db)),
   ...(await checkSessions(config)),
 ];

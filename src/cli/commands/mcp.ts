@@ -27,13 +27,11 @@ async function mcpCommand({
   readonly allowActions?: boolean;
 }): Promise<number> {
   const config = readConfig({ database: true, clients: true });
-  const { db, close } = connectDatabase(
-    toAddress(config),
-    silentLogger,
-    'mcp',
-    poolSize,
+  const { db, close } = connectDatabase(toAddress(config), silentLogger, {
+    name: 'mcp',
+    max: poolSize,
     queryTimeoutMs,
-  );
+  });
   try {
     await assertSchemaFits(db);
     // Other commands do not load the library.

@@ -13,7 +13,7 @@ import { migrate, type ProgressReporter } from '../../db/migrate.ts';
 import { type MigrationFile, readKnownMigrations } from '../../db/migration-files.ts';
 import { readMissingMigrations } from '../../db/schema-fit.ts';
 import { openLogger } from '../../operate/logging/create-logger.ts';
-import { listPayloadSchemas } from '../../push/kinds/registry.ts';
+import { listStoredKinds } from '../../push/kinds/registry.ts';
 import { storeOutboxKinds } from '../../push/sql/kinds.ts';
 import { migrateQueue } from '../../schedule/backend.ts';
 import { openQueuePool } from '../../schedule/open-queue.ts';
@@ -37,11 +37,15 @@ export async function migrateDatabase(
   operations: Operations = builtIn,
 ): Promise<string[]> {
   // One connection holds the lock, one migrates, and one reads the progress.
-  const { db, close } = connectDatabase(databaseUrl, log, 'migrate', 3, migrationTimeoutMs);
+  const { db, close } = connectDatabase(databaseUrl, log, {
+    name: 'migrate',
+    max: 3,
+    queryTimeoutMs: migrationTimeoutMs,
+  });
   const pool = openQueuePool(databaseUrl, log);
   try {
     const applied = await migrate(db, version, { tell });
-    await storeOutboxKinds(db, listPayloadSchemas(operations));
+    await storeOutboxKinds(db, listStoredKinds(operations));
     await migrateQueue(pool);
     return applied;
   } finally {
@@ -95,7 +99,8 @@ export function formatMigrations(files: readonly MigrationFile[]): string {
   });
   return [
     `-- What migrate of version ${version} would run. Nothing was changed. Run migrate, not this text: migrate also records`,
-    '-- each migration in sync.migrations, stores the rules of payloads, and creates or upgrades the schema of the queue (bullmq).',
+    '-- each migration in sync.migrations and what it made in sync.schema_parts, stores the rules of payloads, and',
+    '-- creates or upgrades the schema of the queue (bullmq).',
     '',
     ...parts,
   ].join('\n');
@@ -106,7 +111,7 @@ async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = await openLogger(config);
   if (options.sql) {
-    const { db, close } = connectDatabase(toDirectUrl(config), log, 'migrate', 1);
+    const { db, close } = connectDatabase(toDirectUrl(config), log, { name: 'migrate', max: 1 });
     const missing = await readMissingMigrations(db, await readKnownMigrations()).finally(close);
     print(formatMigrations(missing).trimEnd());
     return 0;

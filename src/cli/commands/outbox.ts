@@ -5,8 +5,8 @@ import { readSqlState } from '../../db/transaction.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { adviseOperator, toShownPayload } from '../../push/advise-operator.ts';
 import { findPayloadProblems, readStoredCodes } from '../../push/check-payload.ts';
-import { applyOperations, type CodeFinder } from '../../push/kind.ts';
-import { followUpRules, outboxKinds } from '../../push/kinds/registry.ts';
+import type { CodeFinder } from '../../push/kind.ts';
+import { followUpRules, makeKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { maskResult } from '../../push/mask.ts';
 import { anyCode } from '../../push/setting-codes.ts';
 import {
@@ -201,12 +201,11 @@ async function outboxCheckCommand(
   { client, reference, json }: OutboxOptions,
 ): Promise<number> {
   const { operations, DATABASE_URL } = readConfig({ database: false, clients: false });
-  const declared = outboxKinds.find((known) => known.name === name);
-  if (declared === undefined)
+  const kind = makeKinds(operations).find((known) => known.name === name);
+  if (kind === undefined)
     throw new UsageError(
       `There is no kind ${name}; known are ${outboxKinds.map((known) => known.name).join(', ')}`,
     );
-  const kind = applyOperations(declared, operations);
   const text = readInput(file ?? '-');
   const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
   const context = { codes, operations, signal: new AbortController().signal };

@@ -216,7 +216,10 @@ async function verifyClients(
 function makeLagReader(config: Config, client: WarehouseClient): CheckContext['readListLag'] {
   if (config.DATABASE_URL === undefined) return null;
   return async () => {
-    const { db, close } = connectDatabase(toAddress(config), silentLogger, 'verify', 1);
+    const { db, close } = connectDatabase(toAddress(config), silentLogger, {
+      name: 'verify',
+      max: 1,
+    });
     try {
       return await readListLagOf(db, toIdentity(client));
     } finally {

@@ -145,7 +145,10 @@ async function runWorker({
   await using opened = new AsyncDisposableStack();
   let daemon: Daemon | null = null;
   const address = toAddress(config);
-  const pages = connectDatabase(address, log, 'admin', adminPoolSize, adminQueryMs, {
+  const pages = connectDatabase(address, log, {
+    name: 'admin',
+    max: adminPoolSize,
+    queryTimeoutMs: adminQueryMs,
     lockTimeoutMs,
   });
   const { db } = closeLater(opened, pages);
@@ -197,7 +200,12 @@ async function openApi(
   const more = { writes: true, lockTimeoutMs };
   const { db } = closeLater(
     opened,
-    connectDatabase(toAddress(config), log, 'api', maxTurns, apiQueryMs, more),
+    connectDatabase(toAddress(config), log, {
+      name: 'api',
+      max: maxTurns,
+      queryTimeoutMs: apiQueryMs,
+      ...more,
+    }),
   );
   const api = closeLater(opened, await startApi({ config, db, log, isReady }));
   log.info({ event: 'api_listening', host: config.API_HOST, port: api.port });

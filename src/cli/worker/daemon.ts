@@ -21,6 +21,8 @@ import { startEventMaker } from '../../operate/deliveries/event-maker.ts';
 import type { WorkMetrics } from '../../operate/metrics/work-metrics.ts';
 import { alertReceiver } from '../../operate/sql/receivers.ts';
 import { rollUpFigures } from '../../operate/sql/roll-up.ts';
+import { listStoredKinds } from '../../push/kinds/registry.ts';
+import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
 import { noteDatabase } from '../../push/sql/push-database.ts';
 import { sweepOutcomes } from '../../push/sql/settle-rows.ts';
 import type { QueueBackend, QueueName, TaskQueue } from '../../schedule/backend.ts';
@@ -93,6 +95,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   await schedules.prepare();
   // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
   const pushing = closeLater(opened, startPushing(deps, options));
+  runInBackground(logKindDifferences(deps), log);
   for (const running of workers) runInBackground(running.run(), log);
   const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
   const diskFullSince = () => runs.diskFullSince;
@@ -255,6 +258,17 @@ function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: Runn
   };
 }
 
+/** Warns if claims and triggers know kinds of rows differently from this worker. */
+async function logKindDifferences({ config, db, log }: RunnerDeps): Promise<void> {
+  const differences = await findKindDifferences(db, listStoredKinds(config.operations));
+  if (differences.length === 0) return;
+
+  const error =
+    `the database knows these kinds of rows differently: ${nameKindDifferences(differences)};` +
+    ' run migrate with the same WAREHOUSE_OPERATIONS_FILE as the workers';
+  log.warn({ event: 'kinds_differ', error });
+}
+
 /**
  * Asks the service of each client once for its status, so that the first lines of the log show a
  * wrong base URL.
@@ -313,13 +327,11 @@ function openAlerter(config: Config, log: Logger, diskFullSince: () => Date | nu
     HTTP_TIMEOUT_MS: timeoutMs,
   } = config;
   if (url === undefined) return { close: async () => undefined };
-  const { db, close } = connectForWriting(
-    toAddress(config),
-    log,
-    'alerts',
-    alertPoolSize,
-    alertQueryMs,
-  );
+  const { db, close } = connectForWriting(toAddress(config), log, {
+    name: 'alerts',
+    max: alertPoolSize,
+    queryTimeoutMs: alertQueryMs,
+  });
   const dispatcher = openDispatcher(config, maxAnswerBytes);
   const webhook = { url, secret, dispatcher, timeoutMs };
   const alerter = new Alerter({ config, db, log, webhook, diskFullSince });
@@ -370,14 +382,12 @@ async function openDeliveries(config: Config, log: Logger): Promise<Part> {
   await using opened = new AsyncDisposableStack();
   const { db } = closeLater(
     opened,
-    connectForWriting(
-      toAddress(config),
-      log,
-      'deliveries',
-      deliveryPoolSize,
-      deliveryQueryMs,
-      true,
-    ),
+    connectForWriting(toAddress(config), log, {
+      name: 'deliveries',
+      max: deliveryPoolSize,
+      queryTimeoutMs: deliveryQueryMs,
+      prepares: true,
+    }),
   );
   const dispatcher = openDispatcher(config, maxAnswerBytes);
   opened.defer(() => dispatcher.destroy());

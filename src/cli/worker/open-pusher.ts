@@ -8,8 +8,7 @@ import { changeInWords } from '../../core/database-mark.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { connectForWriting, type OpenDatabase } from '../../db/connect.ts';
 import type { PushEvents } from '../../push/client-pusher.ts';
-import { applyOperations } from '../../push/kind.ts';
-import { outboxKinds } from '../../push/kinds/registry.ts';
+import { makeKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { Pusher } from '../../push/pusher.ts';
 import { type PushDeps, RecentSends } from '../../push/send-row.ts';
 import { SettingCodes } from '../../push/setting-codes.ts';
@@ -45,8 +44,12 @@ export interface PushConnections {
 
 /** Opens the connections of a pusher. */
 export const openPushConnections = (databaseUrl: string, log: Logger): PushConnections => ({
-  main: connectForWriting(databaseUrl, log, 'push', pushPoolSize, undefined, true),
-  claims: connectForWriting(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs),
+  main: connectForWriting(databaseUrl, log, { name: 'push', max: pushPoolSize, prepares: true }),
+  claims: connectForWriting(databaseUrl, log, {
+    name: 'claims',
+    max: 1,
+    queryTimeoutMs: heartbeatTimeoutMs,
+  }),
 });
 
 /**
@@ -58,8 +61,8 @@ export function openPusher(
   { main, claims }: PushConnections = openPushConnections(options.databaseUrl, options.log),
 ) {
   const { config, worker, log } = options;
-  const settledKinds = outboxKinds.map((kind) => applyOperations(kind, config.operations));
-  const kinds = new Map(settledKinds.map((kind) => [kind.name, kind]));
+  const made = makeKinds(config.operations);
+  const kinds = new Map(made.map((kind) => [kind.name, kind]));
   const sent = new RecentSends(config.PUSH_CONCURRENCY * config.clients.length);
   const shared = {
     db: main.db,
@@ -74,7 +77,7 @@ export function openPusher(
     db: main.db,
     claimsDb: claims.db,
     worker,
-    kinds: settledKinds,
+    kinds: made,
     sent,
     events: createPushLog(log, options.onSettled),
     clients: createClientDeps(shared, options),

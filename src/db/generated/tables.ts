@@ -51,11 +51,11 @@ export interface FulfilmentBackorders {
    */
   missing: number | null;
   /**
-   * Order
+   * Order (orders.id)
    */
   order_id: number | null;
   /**
-   * Line of the order
+   * Line of the order (order_items.id)
    */
   order_item_id: number | null;
   /**
@@ -249,7 +249,7 @@ export interface FulfilmentInboundEvents {
    */
   id: Generated<number>;
   /**
-   * Inbound
+   * Inbound (inbounds.id)
    */
   inbound_id: number;
   /**
@@ -280,7 +280,7 @@ export interface FulfilmentInboundItems {
    */
   client: string;
   /**
-   * Use before
+   * Day before which it is to be used
    */
   expiration_date: string | null;
   /**
@@ -288,11 +288,11 @@ export interface FulfilmentInboundItems {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * Inbound item id at the service
+   * Id at the service
    */
   id: number;
   /**
-   * Inbound it is a line of
+   * Inbound (inbounds.id)
    */
   inbound_id: number | null;
   /**
@@ -304,7 +304,7 @@ export interface FulfilmentInboundItems {
    */
   lot_number: string | null;
   /**
-   * Product id at the service
+   * Id of the article at the service
    */
   product_id: number | null;
   /**
@@ -312,7 +312,7 @@ export interface FulfilmentInboundItems {
    */
   quantity: number | null;
   /**
-   * The resource as received
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
@@ -343,7 +343,7 @@ export interface FulfilmentInboundPackingSlipEvents {
    */
   id: Generated<number>;
   /**
-   * Inbound packing slip
+   * Inbound packing slip (inbound_packing_slips.id)
    */
   inbound_packing_slip_id: number;
   /**
@@ -374,11 +374,11 @@ export interface FulfilmentInboundPackingSlipItems {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * Inbound packing slip item id at the service
+   * Id at the service
    */
   id: number;
   /**
-   * Slip it is a line of
+   * Inbound packing slip (inbound_packing_slips.id)
    */
   inbound_packing_slip_id: number | null;
   /**
@@ -386,7 +386,7 @@ export interface FulfilmentInboundPackingSlipItems {
    */
   quantity: number | null;
   /**
-   * The resource as received
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
@@ -413,7 +413,7 @@ export interface FulfilmentInboundPackingSlips {
    */
   client: string;
   /**
-   * comments
+   * Remarks that were sent with the announcement
    */
   comments: string | null;
   /**
@@ -433,7 +433,7 @@ export interface FulfilmentInboundPackingSlips {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * Inbound packing slip id at the service
+   * Id at the service
    */
   id: number;
   /**
@@ -445,11 +445,11 @@ export interface FulfilmentInboundPackingSlips {
    */
   metadata: Json | null;
   /**
-   * The resource as received, without its included
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
-   * Number of the reading this content is from
+   * Number of the reading that the row comes from; a larger number is a later reading
    */
   read_no: number;
   /**
@@ -457,7 +457,7 @@ export interface FulfilmentInboundPackingSlips {
    */
   received_on: Timestamp | null;
   /**
-   * reference
+   * Your number of the delivery
    */
   reference: string | null;
   /**
@@ -476,7 +476,7 @@ export interface FulfilmentInbounds {
    */
   changed_at: Generated<Timestamp>;
   /**
-   * checkingOn
+   * When it became CHECKING, read in the client's zone
    */
   checking_on: Timestamp | null;
   /**
@@ -484,11 +484,11 @@ export interface FulfilmentInbounds {
    */
   client: string;
   /**
-   * completedOn; before 1970 it means none
+   * When it became COMPLETED, read in the client's zone; before 1970 it means none
    */
   completed_on: Timestamp | null;
   /**
-   * createdOn
+   * When the inbound was created, read in the client's zone
    */
   created_on: Timestamp | null;
   /**
@@ -496,7 +496,7 @@ export interface FulfilmentInbounds {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * Inbound id at the service
+   * Id at the service
    */
   id: number;
   /**
@@ -504,11 +504,11 @@ export interface FulfilmentInbounds {
    */
   inbound_packing_slip_id: number | null;
   /**
-   * The resource as received, without its included
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
-   * Number of the reading this content is from
+   * Number of the reading that the row comes from; a larger number is a later reading
    */
   read_no: number;
   /**
@@ -570,7 +570,7 @@ export interface FulfilmentOpenInboundExpectations {
    */
   inbound_id: number | null;
   /**
-   * Inbound packing slip
+   * Inbound packing slip (inbound_packing_slips.id)
    */
   inbound_packing_slip_id: number | null;
   /**
@@ -613,7 +613,7 @@ export interface FulfilmentOrderAddresses {
    */
   changed_at: Generated<Timestamp>;
   /**
-   * city
+   * Town
    */
   city: string | null;
   /**
@@ -625,7 +625,7 @@ export interface FulfilmentOrderAddresses {
    */
   country_code: string | null;
   /**
-   * firstName
+   * Given name of the consumer
    */
   first_name: string | null;
   /**
@@ -633,11 +633,11 @@ export interface FulfilmentOrderAddresses {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * houseNumber
+   * House number as sent; street1 may hold it instead
    */
   house_number: string | null;
   /**
-   * houseNumberExtension
+   * Extension of the house number
    */
   house_number_extension: string | null;
   /**
@@ -645,23 +645,23 @@ export interface FulfilmentOrderAddresses {
    */
   id: number | null;
   /**
-   * lastName
+   * Family name of the consumer
    */
   last_name: string | null;
   /**
-   * Order it belongs to
+   * Order (orders.id)
    */
   order_id: number;
   /**
-   * postcode
+   * Postcode as entered; the area only after an erasure
    */
   postcode: string | null;
   /**
-   * prefix
+   * Part of the name; the interface does not say where it stands
    */
   prefix: string | null;
   /**
-   * The resource as received
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
@@ -680,7 +680,7 @@ export interface FulfilmentOrderItems {
    */
   changed_at: Generated<Timestamp>;
   /**
-   * channelIdentifier
+   * Channel of the line; only the service sets it
    */
   channel_identifier: string | null;
   /**
@@ -696,7 +696,7 @@ export interface FulfilmentOrderItems {
    */
   fulfill_from: string | null;
   /**
-   * Order item id at the service
+   * Id at the service
    */
   id: number;
   /**
@@ -704,11 +704,11 @@ export interface FulfilmentOrderItems {
    */
   metadata: Json | null;
   /**
-   * name
+   * Name of the article on the order
    */
   name: string | null;
   /**
-   * Order it is a line of
+   * Order (orders.id)
    */
   order_id: number | null;
   /**
@@ -716,11 +716,11 @@ export interface FulfilmentOrderItems {
    */
   ordered_quantity: number | null;
   /**
-   * price, with the digits received
+   * Price of one piece, with the digits received
    */
   price: Numeric | null;
   /**
-   * Product id at the service
+   * Id of the article at the service
    */
   product_id: number | null;
   /**
@@ -728,7 +728,7 @@ export interface FulfilmentOrderItems {
    */
   quantity: number | null;
   /**
-   * The resource as received
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
@@ -755,11 +755,11 @@ export interface FulfilmentOrderLineEvents {
    */
   id: Generated<number>;
   /**
-   * Order
+   * Order (orders.id)
    */
   order_id: number | null;
   /**
-   * Line of the order
+   * Line of the order (order_items.id)
    */
   order_item_id: number;
   /**
@@ -822,11 +822,11 @@ export interface FulfilmentOrderLines {
    */
   name: string | null;
   /**
-   * Order
+   * Order (orders.id)
    */
   order_id: number | null;
   /**
-   * Line of the order
+   * Line of the order (order_items.id)
    */
   order_item_id: number | null;
   /**
@@ -862,7 +862,7 @@ export interface FulfilmentOrderLines {
    */
   to_come: number | null;
   /**
-   * Since when the service no longer knows the order
+   * Since when the service no longer knows it; null while it does
    */
   unlisted_since: Timestamp | null;
   /**
@@ -897,7 +897,7 @@ export interface FulfilmentOrderOverview {
    */
   last_shipped_on: Timestamp | null;
   /**
-   * Order
+   * Order (orders.id)
    */
   order_id: number | null;
   /**
@@ -905,7 +905,7 @@ export interface FulfilmentOrderOverview {
    */
   order_type: string | null;
   /**
-   * Its name
+   * Name of the order type
    */
   order_type_name: string | null;
   /**
@@ -949,7 +949,7 @@ export interface FulfilmentOrderOverview {
    */
   shipping_method: string | null;
   /**
-   * Its name
+   * Name of the shipping method
    */
   shipping_method_name: string | null;
   /**
@@ -969,7 +969,7 @@ export interface FulfilmentOrderOverview {
    */
   tracking_state: string | null;
   /**
-   * Since when the service no longer knows the order
+   * Since when the service no longer knows it; null while it does
    */
   unlisted_since: Timestamp | null;
 }
@@ -988,7 +988,7 @@ export interface FulfilmentOrders {
    */
   changed_at: Generated<Timestamp>;
   /**
-   * channelIdentifier
+   * Channel of the order; only the service sets it
    */
   channel_identifier: string | null;
   /**
@@ -996,7 +996,7 @@ export interface FulfilmentOrders {
    */
   client: string;
   /**
-   * consumerReference
+   * Reference of the consumer, as sent
    */
   consumer_reference: string | null;
   /**
@@ -1024,7 +1024,7 @@ export interface FulfilmentOrders {
    */
   fulfill_from: string | null;
   /**
-   * Order id at the service
+   * Id at the service
    */
   id: number;
   /**
@@ -1036,7 +1036,7 @@ export interface FulfilmentOrders {
    */
   metadata: Json | null;
   /**
-   * onHold
+   * True until the order is released
    */
   on_hold: boolean | null;
   /**
@@ -1044,7 +1044,7 @@ export interface FulfilmentOrders {
    */
   order_type_id: number | null;
   /**
-   * orderedOn
+   * Day of the order
    */
   ordered_on: string | null;
   /**
@@ -1068,19 +1068,19 @@ export interface FulfilmentOrders {
    */
   preferred_shipping_method_id: number | null;
   /**
-   * promotionCode
+   * Promotion, as sent (personal data, if it was made for a person)
    */
   promotion_code: string | null;
   /**
-   * The resource as received, without its included
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
-   * Number of the reading this content is from
+   * Number of the reading that the row comes from; a larger number is a later reading
    */
   read_no: number;
   /**
-   * reference
+   * Reference as sent; unlike external_order_number, nothing is found by it
    */
   reference: string | null;
   /**
@@ -1088,7 +1088,7 @@ export interface FulfilmentOrders {
    */
   unlisted_since: Timestamp | null;
   /**
-   * vatNumber
+   * VAT number of the consumer, as sent (personal data)
    */
   vat_number: string | null;
 }
@@ -1258,7 +1258,7 @@ export interface FulfilmentOutboxOpen {
    */
   status: string | null;
   /**
-   * Row that comes first: of the same lane, or the product.save of one of its skus; null if there is none
+   * Row that comes first: of the same lane, or of another kind, such as the product.save of one of its skus; null: none
    */
   waits_for: number | null;
 }
@@ -1293,15 +1293,15 @@ export interface FulfilmentParcelOverview {
    */
   number_of_colli: number | null;
   /**
-   * Order
+   * Order (orders.id)
    */
   order_id: number | null;
   /**
-   * Package; empty if it has no number
+   * Number of the package; empty if it has none
    */
   package_number: string | null;
   /**
-   * Shipment
+   * Shipment (shipments.id)
    */
   shipment_id: number | null;
   /**
@@ -1309,11 +1309,11 @@ export interface FulfilmentParcelOverview {
    */
   shipped_on: Timestamp | null;
   /**
-   * Code of the main or nested shipping method of the shipment
+   * Code of the shipping method, main or nested
    */
   shipping_method: string | null;
   /**
-   * Its name
+   * Name of the shipping method
    */
   shipping_method_name: string | null;
   /**
@@ -1349,7 +1349,7 @@ export interface FulfilmentParcelOverview {
    */
   unlisted_since: Timestamp | null;
   /**
-   * Warehouse it comes from
+   * Warehouse that fulfils it
    */
   warehouse_code: string | null;
 }
@@ -1364,7 +1364,7 @@ export interface FulfilmentParcels {
    */
   client: string;
   /**
-   * colloNr; null unless the service gives it
+   * Number of the package (colloNr); null unless the service gives it
    */
   collo_number: string | null;
   /**
@@ -1380,11 +1380,11 @@ export interface FulfilmentParcels {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * numberOfColli: packages of the shipment
+   * Packages of the whole shipment
    */
   number_of_colli: number | null;
   /**
-   * packageNumber; empty if there is none
+   * Number of the package; empty if it has none
    */
   package_number: Generated<string>;
   /**
@@ -1396,15 +1396,15 @@ export interface FulfilmentParcels {
    */
   read_at: Timestamp | null;
   /**
-   * Number of the reading that the row comes from
+   * Number of the reading that the row comes from; a larger number is a later reading
    */
   read_no: number;
   /**
-   * returnPackageNumber
+   * Number of the package for a return
    */
   return_package_number: string | null;
   /**
-   * Shipment that the package belongs to
+   * Shipment (shipments.id)
    */
   shipment_id: number;
   /**
@@ -1412,19 +1412,19 @@ export interface FulfilmentParcels {
    */
   shipment_items: Json | null;
   /**
-   * shippingDate, read in the client's zone
+   * When it was shipped, read in the client's zone
    */
   shipping_date: Timestamp | null;
   /**
-   * trackAndTraceBarCode
+   * Bar code of the carrier
    */
   track_and_trace_bar_code: string | null;
   /**
-   * trackAndTraceCode; it may be a URL
+   * Code of the carrier; it may be a URL
    */
   track_and_trace_code: string | null;
   /**
-   * trackingNumber
+   * A number for tracking; the interface does not say whose
    */
   tracking_number: string | null;
   /**
@@ -1451,15 +1451,15 @@ export interface FulfilmentReceivedGoods {
    */
   created_on: Timestamp | null;
   /**
-   * Day for which the slip announced the goods
+   * Day it is announced for
    */
   expected_on: string | null;
   /**
-   * Use before
+   * Day before which it is to be used
    */
   expiration_date: string | null;
   /**
-   * Inbound
+   * Inbound (inbounds.id)
    */
   inbound_id: number | null;
   /**
@@ -1523,7 +1523,7 @@ export interface FulfilmentReceivedGoods {
    */
   status: string | null;
   /**
-   * Since when the service no longer knows the inbound
+   * Since when the service no longer knows it; null while it does
    */
   unlisted_since: Timestamp | null;
 }
@@ -1542,7 +1542,7 @@ export interface FulfilmentReturnItems {
    */
   comment: string | null;
   /**
-   * condition; the interface shows only the value RETURN
+   * Condition in which it arrived; the interface shows only the value RETURN
    */
   condition: string | null;
   /**
@@ -1554,7 +1554,7 @@ export interface FulfilmentReturnItems {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * Return item id at the service
+   * Id at the service
    */
   id: number;
   /**
@@ -1574,7 +1574,7 @@ export interface FulfilmentReturnItems {
    */
   processed_on: string | null;
   /**
-   * Product id at the service
+   * Id of the article at the service
    */
   product_id: number | null;
   /**
@@ -1582,11 +1582,11 @@ export interface FulfilmentReturnItems {
    */
   quantity: number | null;
   /**
-   * The resource as received
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
-   * Number of the reading this content is from
+   * Number of the reading that the row comes from; a larger number is a later reading
    */
   read_no: number;
   /**
@@ -1637,7 +1637,7 @@ export interface FulfilmentReturnMerchandiseAuthorizationItems {
    */
   client: string;
   /**
-   * externalReference
+   * Your number of the line
    */
   external_reference: string | null;
   /**
@@ -1649,11 +1649,11 @@ export interface FulfilmentReturnMerchandiseAuthorizationItems {
    */
   id: number;
   /**
-   * metadata
+   * Members that were sent with the line
    */
   metadata: Json | null;
   /**
-   * Product id at the service
+   * Id of the article at the service
    */
   product_id: number | null;
   /**
@@ -1661,11 +1661,11 @@ export interface FulfilmentReturnMerchandiseAuthorizationItems {
    */
   quantity: number | null;
   /**
-   * The resource as received
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
-   * reasonCode
+   * Code of the return reason
    */
   reason_code: string | null;
   /**
@@ -1704,15 +1704,15 @@ export interface FulfilmentReturnMerchandiseAuthorizations {
    */
   client: string;
   /**
-   * comments
+   * Remarks that were sent with the announcement
    */
   comments: string | null;
   /**
-   * createdOn
+   * Day it was announced
    */
   created_on: string | null;
   /**
-   * externalReference: the outbox row's reference
+   * Your number of the return: reference of its outbox row
    */
   external_reference: string | null;
   /**
@@ -1724,19 +1724,19 @@ export interface FulfilmentReturnMerchandiseAuthorizations {
    */
   id: number;
   /**
-   * metadata
+   * Members that were sent with the announcement
    */
   metadata: Json | null;
   /**
-   * modifiedOn
+   * Day the service last changed it
    */
   modified_on: string | null;
   /**
-   * The resource as received
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
-   * Number of the reading this content is from
+   * Number of the reading that the row comes from; a larger number is a later reading
    */
   read_no: number;
   /**
@@ -1748,7 +1748,7 @@ export interface FulfilmentReturnMerchandiseAuthorizations {
    */
   status: string | null;
   /**
-   * Since when the service no longer knows it, deleted ones too; null while it does
+   * Since when the service no longer knows it; null while it does
    */
   unlisted_since: Timestamp | null;
 }
@@ -1791,11 +1791,11 @@ export interface FulfilmentReturnOverview {
    */
   lot_number: string | null;
   /**
-   * Order
+   * Order (orders.id)
    */
   order_id: number | null;
   /**
-   * Line of the order
+   * Line of the order (order_items.id)
    */
   order_item_id: number | null;
   /**
@@ -1803,7 +1803,7 @@ export interface FulfilmentReturnOverview {
    */
   price: Numeric | null;
   /**
-   * Warehouse that processed them
+   * Warehouse that processed it
    */
   processed_in: string | null;
   /**
@@ -1847,7 +1847,7 @@ export interface FulfilmentReturnOverview {
    */
   sku: string | null;
   /**
-   * Since when the service no longer knows the return item
+   * Since when the service no longer knows it; null while it does
    */
   unlisted_since: Timestamp | null;
   /**
@@ -1874,15 +1874,15 @@ export interface FulfilmentReturnsToRestock {
    */
   external_order_number: string | null;
   /**
-   * Order
+   * Order (orders.id)
    */
   order_id: number | null;
   /**
-   * Line of the order
+   * Line of the order (order_items.id)
    */
   order_item_id: number | null;
   /**
-   * Warehouse that processed them
+   * Warehouse that processed it
    */
   processed_in: string | null;
   /**
@@ -1963,7 +1963,7 @@ export interface FulfilmentSettingOptions {
    */
   client: string;
   /**
-   * code
+   * What outbox payloads name the entry by
    */
   code: string | null;
   /**
@@ -1979,7 +1979,7 @@ export interface FulfilmentSettingOptions {
    */
   list: string;
   /**
-   * name
+   * Name for people
    */
   name: string | null;
   /**
@@ -2006,7 +2006,7 @@ export interface FulfilmentShipmentEvents {
    */
   seen_at: Generated<Timestamp>;
   /**
-   * Shipment
+   * Shipment (shipments.id)
    */
   shipment_id: number;
   /**
@@ -2033,7 +2033,7 @@ export interface FulfilmentShipmentItems {
    */
   client: string;
   /**
-   * Use before
+   * Day before which it is to be used
    */
   expiration_date: string | null;
   /**
@@ -2041,7 +2041,7 @@ export interface FulfilmentShipmentItems {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * Shipment item id at the service
+   * Id at the service
    */
   id: number;
   /**
@@ -2053,7 +2053,7 @@ export interface FulfilmentShipmentItems {
    */
   order_item_id: number | null;
   /**
-   * Product id at the service
+   * Id of the article at the service
    */
   product_id: number | null;
   /**
@@ -2061,7 +2061,7 @@ export interface FulfilmentShipmentItems {
    */
   quantity: number | null;
   /**
-   * The resource as received
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
@@ -2069,7 +2069,7 @@ export interface FulfilmentShipmentItems {
    */
   serial_numbers: Generated<string[]>;
   /**
-   * Shipment it is a line of
+   * Shipment (shipments.id)
    */
   shipment_id: number | null;
   /**
@@ -2088,7 +2088,7 @@ export interface FulfilmentShipmentLines {
    */
   carrier_code: string | null;
   /**
-   * Its name
+   * Name of the nested shipping method
    */
   carrier_name: string | null;
   /**
@@ -2096,7 +2096,7 @@ export interface FulfilmentShipmentLines {
    */
   client: string | null;
   /**
-   * Use before
+   * Day before which it is to be used
    */
   expiration_date: string | null;
   /**
@@ -2108,11 +2108,11 @@ export interface FulfilmentShipmentLines {
    */
   lot_number: string | null;
   /**
-   * Order
+   * Order (orders.id)
    */
   order_id: number | null;
   /**
-   * Line of the order
+   * Line of the order (order_items.id)
    */
   order_item_id: number | null;
   /**
@@ -2120,7 +2120,7 @@ export interface FulfilmentShipmentLines {
    */
   order_type: string | null;
   /**
-   * Its name
+   * Name of the order type
    */
   order_type_name: string | null;
   /**
@@ -2140,7 +2140,7 @@ export interface FulfilmentShipmentLines {
    */
   serial_numbers: string[] | null;
   /**
-   * Shipment
+   * Shipment (shipments.id)
    */
   shipment_id: number | null;
   /**
@@ -2156,7 +2156,7 @@ export interface FulfilmentShipmentLines {
    */
   shipping_method: string | null;
   /**
-   * Its name
+   * Name of the shipping method
    */
   shipping_method_name: string | null;
   /**
@@ -2184,11 +2184,11 @@ export interface FulfilmentShipmentLines {
    */
   tracking_url: string | null;
   /**
-   * Since when the service no longer knows the shipment
+   * Since when the service no longer knows it; null while it does
    */
   unlisted_since: Timestamp | null;
   /**
-   * Warehouse it comes from
+   * Warehouse that fulfils it
    */
   warehouse_code: string | null;
 }
@@ -2199,7 +2199,7 @@ export interface FulfilmentShipmentOverview {
    */
   carrier_code: string | null;
   /**
-   * Its name
+   * Name of the nested shipping method
    */
   carrier_name: string | null;
   /**
@@ -2219,11 +2219,11 @@ export interface FulfilmentShipmentOverview {
    */
   first_seen_at: Timestamp | null;
   /**
-   * Shipment id at the service
+   * Id at the service
    */
   id: number | null;
   /**
-   * Order it belongs to
+   * Order (orders.id)
    */
   order_id: number | null;
   /**
@@ -2235,31 +2235,31 @@ export interface FulfilmentShipmentOverview {
    */
   order_type_id: number | null;
   /**
-   * Its name
+   * Name of the order type
    */
   order_type_name: string | null;
   /**
-   * The resource as received, without its included
+   * The resource as received, without the resources that came with it
    */
   raw: Json | null;
   /**
-   * Number of the reading this content is from
+   * Number of the reading that the row comes from; a larger number is a later reading
    */
   read_no: number | null;
   /**
-   * readyToPickOn, read in the client's zone
+   * When it became READY_TO_PICK, read in the client's zone
    */
   ready_to_pick_on: Timestamp | null;
   /**
-   * readyToShipOn, read in the client's zone
+   * When it became READY_TO_SHIP, read in the client's zone
    */
   ready_to_ship_on: Timestamp | null;
   /**
-   * returnLabel as received
+   * Return label as received; the interface does not show what it holds
    */
   return_label: string | null;
   /**
-   * shippedOn, read in the client's zone; before 1970 it means none
+   * When the carrier took it, read in the client's zone; before 1970 it means none
    */
   shipped_on: Timestamp | null;
   /**
@@ -2271,7 +2271,7 @@ export interface FulfilmentShipmentOverview {
    */
   shipping_method_id: number | null;
   /**
-   * Its name
+   * Name of the shipping method
    */
   shipping_method_name: string | null;
   /**
@@ -2302,11 +2302,11 @@ export interface FulfilmentShipments {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * Shipment id at the service
+   * Id at the service
    */
   id: number;
   /**
-   * Order it belongs to
+   * Order (orders.id)
    */
   order_id: number | null;
   /**
@@ -2314,27 +2314,27 @@ export interface FulfilmentShipments {
    */
   order_type_id: number | null;
   /**
-   * The resource as received, without its included
+   * The resource as received, without the resources that came with it
    */
   raw: Json;
   /**
-   * Number of the reading this content is from
+   * Number of the reading that the row comes from; a larger number is a later reading
    */
   read_no: number;
   /**
-   * readyToPickOn, read in the client's zone
+   * When it became READY_TO_PICK, read in the client's zone
    */
   ready_to_pick_on: Timestamp | null;
   /**
-   * readyToShipOn, read in the client's zone
+   * When it became READY_TO_SHIP, read in the client's zone
    */
   ready_to_ship_on: Timestamp | null;
   /**
-   * returnLabel as received
+   * Return label as received; the interface does not show what it holds
    */
   return_label: string | null;
   /**
-   * shippedOn, read in the client's zone; before 1970 it means none
+   * When the carrier took it, read in the client's zone; before 1970 it means none
    */
   shipped_on: Timestamp | null;
   /**
@@ -2438,7 +2438,7 @@ export interface FulfilmentTrackTraceEvents {
    */
   id: Generated<number>;
   /**
-   * packageNumber; empty if the item has none
+   * Number of the package; empty if it has none
    */
   package_number: Generated<string>;
   /**
@@ -2450,7 +2450,7 @@ export interface FulfilmentTrackTraceEvents {
    */
   seen_at: Generated<Timestamp>;
   /**
-   * Shipment that the package belongs to
+   * Shipment (shipments.id)
    */
   shipment_id: number;
 }
@@ -2477,7 +2477,7 @@ export interface FulfilmentTrackTraces {
    */
   current_track_trace_status_date_time: Timestamp | null;
   /**
-   * externalOrderNumber as received
+   * Your order number as the list has it
    */
   external_order_number: string | null;
   /**
@@ -2489,7 +2489,7 @@ export interface FulfilmentTrackTraces {
    */
   missing_since: Timestamp | null;
   /**
-   * packageNumber; empty if the item has none
+   * Number of the package; empty if it has none
    */
   package_number: Generated<string>;
   /**
@@ -2497,11 +2497,11 @@ export interface FulfilmentTrackTraces {
    */
   raw: Json;
   /**
-   * Shipment that the package belongs to
+   * Shipment (shipments.id)
    */
   shipment_id: number;
   /**
-   * shipmentMethod as received
+   * Name of the shipping method as the list has it
    */
   shipment_method: string | null;
   /**
@@ -2511,25 +2511,13 @@ export interface FulfilmentTrackTraces {
 }
 
 export interface SyncAbsences {
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * Id of the row
-   */
   id: number;
   /**
    * poll or reconcile: each compares with its own lists
    */
   pass: string;
-  /**
-   * When a walk first lacked the row
-   */
   since: Generated<Timestamp>;
-  /**
-   * Stream name
-   */
   stream: string;
   /**
    * Number of complete walks in a row that lacked the row
@@ -2538,24 +2526,12 @@ export interface SyncAbsences {
 }
 
 export interface SyncAdminSecrets {
-  /**
-   * When a worker created it
-   */
   created_at: Generated<Timestamp>;
-  /**
-   * What the secret signs
-   */
   purpose: string;
-  /**
-   * 32 random bytes
-   */
   secret: Buffer;
 }
 
 export interface SyncAdminSessions {
-  /**
-   * Latest end of the session
-   */
   ends_at: Timestamp;
   /**
    * Random part of the signed cookie
@@ -2572,9 +2548,6 @@ export interface SyncAlertChecks {
    * Number of the last check. A check that is not the last one stores nothing
    */
   check_no: Generated<number>;
-  /**
-   * Time before which no other check begins
-   */
   next_at: Timestamp;
   /**
    * Client whose jobs and streams are checked by workers that have it; empty: what every worker can check
@@ -2587,13 +2560,7 @@ export interface SyncAlerts {
    * When the post of its beginning was queued; null: it has not lasted long enough
    */
   began_at: Timestamp | null;
-  /**
-   * Client; null: every client
-   */
   client: string | null;
-  /**
-   * Stable name of the kind of problem
-   */
   code: string;
   /**
    * Distinguishes problems of the same code and subject, such as the kind of outbox rows
@@ -2607,21 +2574,9 @@ export interface SyncAlerts {
    * First check that no longer found the problem; null: the last check found it
    */
   missing_since: Timestamp | null;
-  /**
-   * What to do about it; null: nothing
-   */
   remedy: string | null;
-  /**
-   * The check that finds the problem (sync.alert_checks.scope)
-   */
   scope: string;
-  /**
-   * Last check that found the problem
-   */
   seen_at: Generated<Timestamp>;
-  /**
-   * bad or warn, when it was last seen
-   */
   severity: string;
   /**
    * First check that found the problem
@@ -2631,9 +2586,6 @@ export interface SyncAlerts {
    * The client, and the job, stream or part of the outbox that is concerned
    */
   subject: string;
-  /**
-   * The problem as text, when it was last seen
-   */
   text: string;
 }
 
@@ -2642,25 +2594,13 @@ export interface SyncApiKeys {
    * SHA-256 of the body, as hexadecimal digits
    */
   body_hash: string;
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * When the rows were inserted
-   */
   created_at: Generated<Timestamp>;
   /**
    * Rows of fulfilment.outbox, in the order of the body
    */
   ids: ArrayType<number>;
-  /**
-   * Idempotency key
-   */
   key: string;
-  /**
-   * Name of the token
-   */
   token: string;
 }
 
@@ -2669,9 +2609,6 @@ export interface SyncAudit {
    * paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal
    */
   action: string;
-  /**
-   * Time of the action
-   */
   at: Generated<Timestamp>;
   /**
    * Worker, user of the command, or page with the address that asked for it
@@ -2681,67 +2618,31 @@ export interface SyncAudit {
    * Client key; null if the action is not about one client
    */
   client: string | null;
-  /**
-   * Details, as text
-   */
   detail: string;
-  /**
-   * Number of the row
-   */
   id: Generated<number>;
 }
 
 export interface SyncCarrierLinks {
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * Code of the shipping method
-   */
   shipping_method: string;
-  /**
-   * Address for tracking, with placeholders
-   */
   url: string;
 }
 
 export interface SyncClients {
-  /**
-   * When the account was accepted
-   */
   accepted_at: Generated<Timestamp>;
-  /**
-   * Accepted base URL
-   */
   base_url: string;
-  /**
-   * Client key
-   */
   client: string;
   /**
    * Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not
    */
   hold_code: string | null;
-  /**
-   * Stable code of that failure
-   */
   hold_error_code: string | null;
-  /**
-   * HTTP status of that failure; null without an answer
-   */
   hold_http_status: number | null;
-  /**
-   * Operation that failed; null if it concerns all
-   */
   hold_operation: string | null;
   /**
-   * The failure that the hold follows from, as text
+   * The failure that the hold follows from, as text; the codes are of it
    */
   hold_reason: string | null;
-  /**
-   * When the hold began
-   */
   hold_since: Timestamp | null;
   /**
    * Number of failed probes
@@ -2755,13 +2656,7 @@ export interface SyncClients {
    * Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing
    */
   identity: string;
-  /**
-   * When a worker or command last came with that other account
-   */
   offered_at: Timestamp | null;
-  /**
-   * Base URL of that other account
-   */
   offered_base_url: string | null;
   /**
    * Fingerprint of another account that a worker or command was set up with
@@ -2771,9 +2666,6 @@ export interface SyncClients {
    * Since when the queue has not answered the worker that looks after it
    */
   queue_away_since: Timestamp | null;
-  /**
-   * How the queue failed
-   */
   queue_error: string | null;
   /**
    * When a worker that pushes for the client was last seen, to half a minute
@@ -2782,32 +2674,17 @@ export interface SyncClients {
 }
 
 export interface SyncConfirmations {
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * Ids of the rows
-   */
   ids: ArrayType<number>;
   /**
    * Makes the key unique: replicas find rows by it
    */
   no: Generated<number>;
-  /**
-   * Number of the reading
-   */
   read_no: number;
-  /**
-   * Stream name
-   */
   stream: string;
 }
 
 export interface SyncCursors {
-  /**
-   * Client key
-   */
   client: string;
   /**
    * When the walk first reached its end; null while the first load is under way
@@ -2825,21 +2702,12 @@ export interface SyncCursors {
    * What page[cursor] was seen to contain: id, offset, opaque, or unknown
    */
   meaning: Generated<string>;
-  /**
-   * Walk of that stream
-   */
   pass: string;
   /**
    * Query of the last page that held rows; the next walk begins with it
    */
   query: string | null;
-  /**
-   * Stream name
-   */
   stream: string;
-  /**
-   * Last change of this row
-   */
   updated_at: Generated<Timestamp>;
   /**
    * Largest date seen in a completed walk
@@ -2856,33 +2724,18 @@ export interface SyncDeliveries {
    * Client key; empty: every client
    */
   client: string;
-  /**
-   * When it was made
-   */
   created_at: Generated<Timestamp>;
-  /**
-   * When it was delivered or given up
-   */
   finished_at: Timestamp | null;
   /**
    * Transaction time of the change, or when the problem began or ended
    */
   happened_at: Timestamp;
-  /**
-   * Order in which they were made
-   */
   id: Generated<number>;
   /**
    * Order, or what else it is about. Only the first waiting delivery of a lane has a next_at
    */
   lane: string;
-  /**
-   * How the last attempt failed, in words
-   */
   last_error: string | null;
-  /**
-   * Code of how the last attempt failed
-   */
   last_error_code: string | null;
   /**
    * webhook-id of every attempt. Random: after a restore, no receiver takes a new delivery for an old one
@@ -2896,13 +2749,7 @@ export interface SyncDeliveries {
    * shipment.shipped without packages waits for them until then
    */
   not_before: Timestamp | null;
-  /**
-   * Order number, or reference of an inbound, when it was made
-   */
   number: string | null;
-  /**
-   * Receiver (sync.receivers.name)
-   */
   receiver: string;
   /**
    * Id of the row it is about: an outbox row, shipment, return item or inbound
@@ -2916,62 +2763,32 @@ export interface SyncDeliveries {
    * waiting, delivered, or dead: given up; events retry sends it again
    */
   status: Generated<string>;
-  /**
-   * Number of attempts
-   */
   tries: Generated<number>;
   /**
    * Clients take turns. The client key; empty for all clients that were not known here, because a role can invent any number
    */
   turn: string;
-  /**
-   * Type, such as shipment.shipped or problem.began
-   */
   type: string;
 }
 
 export interface SyncErasures {
-  /**
-   * Client key
-   */
   client: string;
   /**
    * orders; outbox for an order.create whose order was not read yet; or the table of a return that belongs to no stored order
    */
   entity: string;
-  /**
-   * When it was erased
-   */
   erased_at: Generated<Timestamp>;
-  /**
-   * Who erased it: a worker, or the user of the command
-   */
   erased_by: string;
-  /**
-   * Your order number when it was erased
-   */
   external_order_number: string | null;
-  /**
-   * Id of the row of that table
-   */
   id: number;
 }
 
 export interface SyncEventCheckpoint {
-  /**
-   * Always true: there is one row
-   */
   only_row: Generated<boolean>;
-  /**
-   * Last seq that events were made from
-   */
   seq: number;
 }
 
 export interface SyncFeedMark {
-  /**
-   * Always true: there is one row
-   */
   only_row: Generated<boolean>;
   /**
    * Changes up to this seq are no longer kept
@@ -3018,21 +2835,9 @@ export interface SyncFigures {
 }
 
 export interface SyncFindings {
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * missing, stale or extra
-   */
   finding: string;
-  /**
-   * When it was found
-   */
   found_at: Generated<Timestamp>;
-  /**
-   * Id of the row
-   */
   id: number;
   /**
    * Age of the row's newest date when it was found, by the service's clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll
@@ -3042,16 +2847,10 @@ export interface SyncFindings {
    * Makes the key unique: replicas find rows by it
    */
   no: Generated<number>;
-  /**
-   * Stream name
-   */
   stream: string;
 }
 
 export interface SyncFreshness {
-  /**
-   * Client key
-   */
   client: string;
   /**
    * When the last poll that read everything began, by the service's clock
@@ -3065,9 +2864,6 @@ export interface SyncFreshness {
    * Newest date or time on any resource received
    */
   newest_source_at: Timestamp | null;
-  /**
-   * Stream name
-   */
   stream: string;
   /**
    * Resources that a poll usually reads (moving average)
@@ -3076,21 +2872,12 @@ export interface SyncFreshness {
 }
 
 export interface SyncGaps {
-  /**
-   * Client key
-   */
   client: string;
   /**
    * End of the last complete poll before the span, by the service's clock
    */
   from_at: Timestamp;
-  /**
-   * When it was noticed
-   */
   noticed_at: Generated<Timestamp>;
-  /**
-   * Stream name
-   */
   stream: string;
   /**
    * End of the span: later changes were still listed
@@ -3099,37 +2886,22 @@ export interface SyncGaps {
 }
 
 export interface SyncGates {
-  /**
-   * Client that last passed the gate
-   */
   client: string;
   /**
    * When that call ended; null while it runs, or if its worker was lost
    */
   finished_at: Timestamp | null;
-  /**
-   * Name of the gate: track-trace
-   */
   gate: string;
   /**
    * Fingerprint of base URL and user name: two client keys with the same account share a gate
    */
   identity: string;
-  /**
-   * When the gate opens again
-   */
   next_at: Timestamp;
   /**
    * Number of times that a worker was lost between passing the gate and the end of the call
    */
   spent: Generated<number>;
-  /**
-   * Number of times that the gate was passed
-   */
   taken: Generated<number>;
-  /**
-   * When the gate was last passed
-   */
   taken_at: Timestamp;
 }
 
@@ -3138,24 +2910,12 @@ export interface SyncInstallation {
    * Random, and kept by a restore
    */
   id: Generated<string>;
-  /**
-   * Always true: there is one row
-   */
   only_row: Generated<boolean>;
 }
 
 export interface SyncJobs {
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * Failed runs since the last success
-   */
   consecutive_failures: Generated<number>;
-  /**
-   * When the next run is due, by sync.clock()
-   */
   due_at: Generated<Timestamp>;
   /**
    * True if the job failed again after a poll of another stream was done: the service answers, but not this job
@@ -3169,37 +2929,19 @@ export interface SyncJobs {
    * Interval while something moves; null if the schedule does not adapt
    */
   fast_ms: number | null;
-  /**
-   * Job name
-   */
   job: string;
   /**
    * When a run last wrote a row
    */
   last_change_at: Timestamp | null;
-  /**
-   * Rows the last run wrote
-   */
   last_changed: Generated<number>;
-  /**
-   * Stable code of that error
-   */
   last_code: string | null;
   /**
    * Error of the last run; null after a success
    */
   last_error: string | null;
-  /**
-   * Resources the last run read
-   */
   last_fetched: Generated<number>;
-  /**
-   * End of the last run
-   */
   last_finished_at: Timestamp | null;
-  /**
-   * HTTP status of that error; null without an answer
-   */
   last_http_status: number | null;
   /**
    * Operation that failed; null if the error concerns no single one
@@ -3209,29 +2951,14 @@ export interface SyncJobs {
    * done, failed, stopped or abandoned; null before the first run ends
    */
   last_outcome: string | null;
-  /**
-   * Pages the last run read
-   */
   last_pages: Generated<number>;
   /**
    * When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts
    */
   last_push_at: Timestamp | null;
-  /**
-   * When a run was last skipped or missed
-   */
   last_skip_at: Timestamp | null;
-  /**
-   * Reason of the last skipped or missed run
-   */
   last_skip_reason: string | null;
-  /**
-   * Start of the last run
-   */
   last_started_at: Timestamp | null;
-  /**
-   * End of the last run that succeeded
-   */
   last_success_at: Timestamp | null;
   /**
    * Runs that were skipped, or missed because no worker could start them in time
@@ -3249,24 +2976,12 @@ export interface SyncJobs {
    * Runs that wrote nothing and so have no row in sync.runs
    */
   uneventful_runs: Generated<number>;
-  /**
-   * Warnings of the last run
-   */
   warnings: Generated<string[]>;
 }
 
 export interface SyncLeases {
-  /**
-   * When the present or last holder acquired it
-   */
   acquired_at: Timestamp | null;
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * When another worker may take it over; null if it was released
-   */
   expires_at: Timestamp | null;
   /**
    * Worker that holds the lease; null if it was released
@@ -3276,97 +2991,52 @@ export interface SyncLeases {
    * Grows with every acquisition
    */
   key: Generated<number>;
-  /**
-   * Job name
-   */
   name: string;
 }
 
 export interface SyncListLags {
-  /**
-   * Client key
-   */
   client: string;
   /**
    * When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never
    */
   exceeded_at: Timestamp | null;
-  /**
-   * When it was measured
-   */
   longest_at: Timestamp;
-  /**
-   * The longest time so far, in milliseconds
-   */
   longest_ms: number;
 }
 
 export interface SyncLocks {
-  /**
-   * What is locked
-   */
   name: string;
 }
 
 export interface SyncMigrations {
-  /**
-   * When it was applied
-   */
   applied_at: Generated<Timestamp>;
   /**
    * Version that applied it
    */
   applied_by: string;
-  /**
-   * File name without .sql
-   */
   name: string;
 }
 
 export interface SyncOutboxAttempts {
-  /**
-   * When it was recorded
-   */
   at: Generated<Timestamp>;
   /**
    * Status that the row got
    */
   became: string;
-  /**
-   * Worker, or database user
-   */
   by: string;
-  /**
-   * Claim it belongs to
-   */
   claim_no: number | null;
   /**
    * Milliseconds from the claim to the outcome
    */
   duration_ms: number | null;
-  /**
-   * The error, as text
-   */
   error: string | null;
-  /**
-   * Stable code of the failure
-   */
   error_code: string | null;
-  /**
-   * HTTP status of the failure; null without an answer
-   */
   http_status: number | null;
-  /**
-   * Order of the history
-   */
   id: Generated<number>;
   /**
    * Operation that failed; null if none was asked for
    */
   operation: string | null;
-  /**
-   * Row of fulfilment.outbox
-   */
   outbox_id: number;
   /**
    * sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator
@@ -3376,13 +3046,29 @@ export interface SyncOutboxAttempts {
 
 export interface SyncOutboxKinds {
   /**
+   * Document that a row makes: kind as in fulfilment.documents, and path in the payload; empty: the row is about nothing else
+   */
+  document: Json | null;
+  /**
    * Kind
    */
   kind: string;
   /**
+   * True if a row with unknown outcome is sent again: its first attempt may still take effect, so rows behind it wait
+   */
+  lingers: boolean;
+  /**
+   * Kinds that are sent although an earlier row of this kind in their lane is dead, or unknown and for a person to decide
+   */
+  overtaken_by: string[];
+  /**
    * JSON Schema of its payload
    */
   schema: Json;
+  /**
+   * Rows of another kind (kind, family) that must be done first: member is their reference, in each entry of list in the payload
+   */
+  waits_for: Json | null;
 }
 
 export interface SyncOutboxOutcomes {
@@ -3390,24 +3076,12 @@ export interface SyncOutboxOutcomes {
    * status, and which of attempts, last_error, result and finished_at changed with it
    */
   changed_columns: string[];
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * Order of the outcomes
-   */
   id: Generated<number>;
-  /**
-   * Row of fulfilment.outbox
-   */
   outbox_id: number;
 }
 
 export interface SyncOutboxTargets {
-  /**
-   * The row
-   */
   outbox_id: number;
   /**
    * Names of the members that the order had before the first request; no values
@@ -3421,19 +3095,16 @@ export interface SyncOutboxTargets {
 
 export interface SyncOutboxWaits {
   /**
-   * The order.create row
+   * The row that waits
    */
   outbox_id: number;
   /**
-   * The product.save row
+   * The row that comes first
    */
   waits_for: number;
 }
 
 export interface SyncParcelReads {
-  /**
-   * Client key
-   */
   client: string;
   /**
    * When the next look-up is due, by sync.clock(); null: none is planned
@@ -3443,29 +3114,14 @@ export interface SyncParcelReads {
    * Why the last look-up returned no package; null if it did
    */
   last_problem: string | null;
-  /**
-   * When the last look-up was made
-   */
   last_read_at: Timestamp | null;
-  /**
-   * Number of look-ups so far
-   */
   reads: Generated<number>;
-  /**
-   * When the look-up was last requested
-   */
   requested_at: Generated<Timestamp>;
   /**
    * Number of requests so far; a look-up plans the next one only if no request came meanwhile
    */
   requests: Generated<number>;
-  /**
-   * Shipment
-   */
   shipment_id: number;
-  /**
-   * When the shipment was shipped, by the service's clock
-   */
   shipped_on: Timestamp | null;
   /**
    * Number of look-ups without an answer since the last one that had one
@@ -3474,9 +3130,6 @@ export interface SyncParcelReads {
 }
 
 export interface SyncPauses {
-  /**
-   * Who paused it
-   */
   by: string;
   /**
    * Client key; empty: every client
@@ -3486,32 +3139,14 @@ export interface SyncPauses {
    * Job name, or push-outbox
    */
   job: string;
-  /**
-   * When the job was paused
-   */
   since: Generated<Timestamp>;
 }
 
 export interface SyncProvenKinds {
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * Kind
-   */
   kind: string;
-  /**
-   * HTTP method
-   */
   method: string;
-  /**
-   * Path below the base URL
-   */
   path: string;
-  /**
-   * When it was recorded
-   */
   proven_at: Generated<Timestamp>;
 }
 
@@ -3520,13 +3155,7 @@ export interface SyncPushDatabase {
    * first (the first one), failover (accepted by the workers themselves), moved, restored or copy (nothing is sent from a copy)
    */
   accepted_as: string;
-  /**
-   * When it was accepted
-   */
   accepted_at: Generated<Timestamp>;
-  /**
-   * Worker or person who accepted it
-   */
   accepted_by: string;
   /**
    * When a worker first found that this database is not the accepted one; null if it is
@@ -3536,43 +3165,28 @@ export interface SyncPushDatabase {
    * Identity of the database (sync.database_mark) that pushes are sent from
    */
   mark: string;
-  /**
-   * Always true: there is one row
-   */
   only_row: Generated<boolean>;
 }
 
 export interface SyncPushHolds {
-  /**
-   * Client key
-   */
   client: string;
   /**
    * Null while the first failure is judged, else breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked
    */
   code: string | null;
-  /**
-   * Stable code of that failure
-   */
   error_code: string | null;
   /**
    * Distinct rows (for a client: questions) that failed since one was successful
    */
   failures: Generated<number>;
-  /**
-   * HTTP status of that failure; null without an answer
-   */
   http_status: number | null;
   /**
    * Kind; empty for the whole client
    */
   kind: Generated<string>;
-  /**
-   * Operation that failed; null if it concerns all
-   */
   operation: string | null;
   /**
-   * The last failure, as text
+   * The last failure, as text; the codes are of it
    */
   reason: string | null;
   /**
@@ -3598,84 +3212,36 @@ export interface SyncPushWorkers {
    * Last sign of life, written every 30 seconds while rows may be sent
    */
   seen_at: Generated<Timestamp>;
-  /**
-   * Worker
-   */
   worker: string;
 }
 
 export interface SyncQuarantine {
-  /**
-   * Client key
-   */
   client: string;
   /**
    * The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)
    */
   document: string;
-  /**
-   * Order number in it, if it can be read
-   */
   external_order_number: string | null;
-  /**
-   * When it was first received
-   */
   first_seen_at: Generated<Timestamp>;
-  /**
-   * Number of the row
-   */
   id: Generated<number>;
-  /**
-   * When it was last received
-   */
   last_seen_at: Generated<Timestamp>;
-  /**
-   * Member that could not be decoded
-   */
   member_path: string;
-  /**
-   * Id of the order that it links to, if it can be read
-   */
   order_id: number | null;
   /**
    * Number of its reading, so that a replay cannot undo a newer reading
    */
   read_no: Generated<number>;
-  /**
-   * Why it could not be decoded
-   */
   reason: string;
-  /**
-   * The id, if it can be read
-   */
   resource_id: number | null;
   /**
    * The id if it can be read, else a hash of the document
    */
   resource_key: string;
-  /**
-   * Job of the run that last received it
-   */
   run_job: string | null;
-  /**
-   * Lease key of that run, as in sync.runs
-   */
   run_lease_key: number | null;
-  /**
-   * Worker that last received it
-   */
   run_worker: string;
-  /**
-   * Id of the shipment that it links to, if it can be read
-   */
   shipment_id: number | null;
-  /**
-   * Stream name
-   */
   stream: string;
-  /**
-   * Number of times that it was received
-   */
   times: Generated<number>;
 }
 
@@ -3692,13 +3258,7 @@ export interface SyncReceivers {
    * Number of posts in vain since it went away
    */
   failures: Generated<number>;
-  /**
-   * What it gets: event or alert
-   */
   kind: string;
-  /**
-   * How the last post in vain failed
-   */
   last_error: string | null;
   /**
    * When events were last not made for it: the feed no longer had all changes, or it had been away for 7 days
@@ -3731,9 +3291,6 @@ export interface SyncReceivers {
 }
 
 export interface SyncRequestBudgets {
-  /**
-   * Fingerprint of the account
-   */
   identity: string;
   /**
    * Begin of the next slot that is not granted. It may lie ahead
@@ -3746,25 +3303,10 @@ export interface SyncRequestBudgets {
 }
 
 export interface SyncRereads {
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * Id of the resource
-   */
   id: number;
-  /**
-   * Why it is read again
-   */
   last_reason: string | null;
-  /**
-   * Time of the next read
-   */
   next_try_at: Timestamp;
-  /**
-   * Stream name
-   */
   stream: string;
   /**
    * Number of reads so far that did not help
@@ -3773,28 +3315,13 @@ export interface SyncRereads {
 }
 
 export interface SyncRescannedChanges {
-  /**
-   * First seq of a transaction
-   */
   first_seq: number;
-  /**
-   * Last seq of the transaction
-   */
   last_seq: number;
 }
 
 export interface SyncRescanPages {
-  /**
-   * Ids of one page
-   */
   ids: ArrayType<number>;
-  /**
-   * Number of the page, in the order of storing
-   */
   no: Generated<number>;
-  /**
-   * Rescan
-   */
   rescan_id: number;
 }
 
@@ -3803,13 +3330,7 @@ export interface SyncRescans {
    * True if workers continue it; false if only its command does
    */
   background: Generated<boolean>;
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * Error with which it failed
-   */
   error: string | null;
   /**
    * Rows stored in its windows when it began, to measure progress
@@ -3819,13 +3340,7 @@ export interface SyncRescans {
    * Rows of the tables that the service does not have
    */
   extra: Generated<number>;
-  /**
-   * Resources read
-   */
   fetched: Generated<number>;
-  /**
-   * When it ended; null while it is open
-   */
   finished_at: Timestamp | null;
   /**
    * First day of a backfill, in the client's zone; null for no bound
@@ -3835,61 +3350,31 @@ export interface SyncRescans {
    * False if the service did not show a list to its end; then nothing follows from a missing row
    */
   full_list: Generated<boolean>;
-  /**
-   * Number of the rescan
-   */
   id: Generated<number>;
   /**
    * reconcile (compares and heals the tables) or backfill (reads a span of days again)
    */
   kind: string;
-  /**
-   * Id of the last row of that page
-   */
   last_id: number | null;
-  /**
-   * What page[cursor] was seen to contain
-   */
   meaning: Generated<string>;
   /**
    * Resources that were not in the tables
    */
   missing: Generated<number>;
-  /**
-   * done or failed; null while it is open
-   */
   outcome: string | null;
-  /**
-   * Pages read
-   */
   pages: Generated<number>;
-  /**
-   * Query of the last page that held rows
-   */
   query: string | null;
-  /**
-   * Number drawn before its first request
-   */
   read_no: number | null;
-  /**
-   * When it was requested
-   */
   requested_at: Generated<Timestamp>;
   /**
    * Resources that differed from the tables
    */
   stale: Generated<number>;
-  /**
-   * When it began
-   */
   started_at: Timestamp | null;
   /**
    * Number of windows that were walked to their end
    */
   step: Generated<number>;
-  /**
-   * Stream name
-   */
   stream: string;
   /**
    * Last day of a backfill; null for no bound
@@ -3902,123 +3387,55 @@ export interface SyncRescans {
 }
 
 export interface SyncRuns {
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * Rows inserted
-   */
   created: Generated<number>;
-  /**
-   * The error, as text
-   */
   error: string | null;
-  /**
-   * Stable code of the failure
-   */
   error_code: string | null;
   /**
    * Resources read, without their items
    */
   fetched: Generated<number>;
-  /**
-   * End; null only while running
-   */
   finished_at: Timestamp | null;
-  /**
-   * HTTP status of the failure; null without an answer
-   */
   http_status: number | null;
-  /**
-   * Run number
-   */
   id: Generated<number>;
-  /**
-   * Job name
-   */
   job: string;
-  /**
-   * Key of the lease that the run wrote under
-   */
   lease_key: number;
   /**
    * Operation that failed; null if the failure concerns no single one
    */
   operation: string | null;
-  /**
-   * Pages read and committed
-   */
   pages: Generated<number>;
-  /**
-   * Resources newly put into quarantine
-   */
   quarantined: Generated<number>;
-  /**
-   * Rows deleted
-   */
   removed: Generated<number>;
   /**
    * Readings that were not applied because a newer one was stored
    */
   stale: Generated<number>;
-  /**
-   * Start
-   */
   started_at: Timestamp;
   /**
    * running, done, failed, stopped (asked to), abandoned (its worker was lost)
    */
   status: string;
-  /**
-   * schedule or manual
-   */
   trigger: string;
-  /**
-   * Resources without a change
-   */
   unchanged: Generated<number>;
-  /**
-   * Rows updated
-   */
   updated: Generated<number>;
-  /**
-   * Warnings of the run
-   */
   warnings: Generated<string[]>;
-  /**
-   * Worker that ran it
-   */
   worker: string;
 }
 
+export interface SyncSchemaParts {
+  part: string;
+}
+
 export interface SyncServiceProducts {
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * True if sku is a pattern
-   */
   is_pattern: boolean;
-  /**
-   * Article, or a pattern as of LIKE
-   */
   sku: string;
 }
 
 export interface SyncSettingsReads {
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * When they were last read successfully; null before the first time
-   */
   read_at: Timestamp | null;
-  /**
-   * When they were last asked for
-   */
   tried_at: Timestamp;
 }
 
@@ -4047,13 +3464,7 @@ export interface SyncTrackedParcels {
 }
 
 export interface SyncWatchedArticles {
-  /**
-   * Client key
-   */
   client: string;
-  /**
-   * Article
-   */
   sku: string;
 }
 
@@ -4147,6 +3558,7 @@ export interface DB {
   "sync.rescanned_changes": SyncRescannedChanges;
   "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
+  "sync.schema_parts": SyncSchemaParts;
   "sync.service_products": SyncServiceProducts;
   "sync.settings_reads": SyncSettingsReads;
   "sync.tracked_parcels": SyncTrackedParcels;

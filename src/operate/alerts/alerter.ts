@@ -8,6 +8,7 @@ import { repeat } from '../../core/repeat.ts';
 import type { Database } from '../../db/pool.ts';
 import { postWebhook, type WebhookOptions } from '../deliveries/post-webhook.ts';
 import { findOwnProblems } from '../health/causes.ts';
+import type { Problem } from '../health/problem.ts';
 import { findProblems } from '../health/problems.ts';
 import { readCurrentState, toClockSkewMs } from '../health/state.ts';
 import { readDatabaseClock } from '../sql/job-status.ts';
@@ -28,6 +29,7 @@ const usualTimes = {
  * until there is room.
  */
 const bounds = { alerts: 500, perClient: 50, posts: 1_000 };
+
 /** What the alerter works with. The `config` decides which problems this worker can see. */
 interface AlerterOptions {
   readonly db: Database;
@@ -95,15 +97,14 @@ export class Alerter {
     // Taking a check locks a row for each client, so it is not tried with every tick.
     if (performance.now() < this.#nextCheckMs) return;
     this.#nextCheckMs = performance.now() + checkMs / 2;
-    const checks = await takeAlertChecks(
-      db,
-      ['', ...config.clients.map(({ key }) => key)],
-      checkMs,
-    );
+
+    const scopes = ['', ...config.clients.map(({ key }) => key)];
+    const checks = await takeAlertChecks(db, scopes, checkMs);
     if (checks.length === 0) return;
+
     const problems = findProblems(await readCurrentState(db, config), config);
-    const changes = await storeAlertChecks(db, checks, bounds, (scopes, open, now, room) =>
-      decideAlerts(toFoundAlerts(problems, scopes), open, now, holdMs, room),
+    const changes = await storeAlertChecks(db, checks, bounds, (valid, open, now, capacity) =>
+      decideAlerts(toFoundAlerts(problems, valid), open, { now, holdMs, capacity }),
     );
     if (changes.posts.length > 0) log.info({ event: 'alerts_queued', rows: changes.posts.length });
   }
@@ -113,29 +114,16 @@ export class Alerter {
    * tried again.
    */
   async #postOwn(): Promise<void> {
-    const { db, webhook, diskFullSince } = this.#options;
-    const askedAtMs = Date.now();
-    const full = diskFullSince();
-    // A database that is full may not even answer.
-    const clock = await readDatabaseClock(db).catch((error: unknown) => {
-      if (full === null) throw error;
-      return null;
+    const { webhook } = this.#options;
+    const found = toAlerts(await this.#findOwnProblems());
+    const { kept, posts } = decideAlerts(found, this.#own, {
+      now: new Date(),
+      holdMs: this.#times.holdMs,
+      capacity: { ...bounds, alerts: bounds.perClient },
     });
-    const problems = findOwnProblems(
-      clock === null ? 0 : toClockSkewMs(askedAtMs, clock),
-      full,
-      clock ?? new Date(),
-    );
-    const room = { ...bounds, alerts: bounds.perClient };
-    const { kept, posts } = decideAlerts(
-      toAlerts(problems),
-      this.#own,
-      new Date(),
-      this.#times.holdMs,
-      room,
-    );
     this.#own = kept;
     this.#ownPosts = [...this.#ownPosts, ...posts].slice(-bounds.perClient);
+
     for (const { alertId, body } of this.#ownPosts) {
       const id = `alert_${alertId}_${body.type}`;
       const answer = await postWebhook(webhook, id, JSON.stringify(body), this.#stopping.signal);
@@ -145,5 +133,19 @@ export class Alerter {
       }
       this.#ownPosts = this.#ownPosts.slice(1);
     }
+  }
+
+  async #findOwnProblems(): Promise<Problem[]> {
+    const { db, diskFullSince } = this.#options;
+    const askedAtMs = Date.now();
+    const full = diskFullSince();
+    // A database that is full may not even answer.
+    const clock = await readDatabaseClock(db).catch((error: unknown) => {
+      if (full === null) throw error;
+      return null;
+    });
+
+    const skewMs = clock === null ? 0 : toClockSkewMs(askedAtMs, clock);
+    return findOwnProblems(skewMs, full, clock ?? new Date());
   }
 }

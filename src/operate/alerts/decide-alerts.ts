@@ -8,11 +8,19 @@ import type { AlertChanges, StoredAlert } from '../sql/open-alerts.ts';
 const maxTextLength = 500;
 
 /** Numbers of alerts and of posts that may still be added. */
-interface AlertRoom {
+interface AlertCapacity {
   readonly alerts: number;
   readonly posts: number;
   /** Maximum number of open alerts of one scope and client. */
   readonly perClient: number;
+}
+
+/** The terms of a decision. */
+interface AlertTerms {
+  readonly now: Date;
+  /** Time that a problem must last before it is posted, and be gone before its end is posted. */
+  readonly holdMs: number;
+  readonly capacity: AlertCapacity;
 }
 
 /** A problem as it is found by a check, before it is known whether it is open already. */
@@ -22,87 +30,99 @@ type FoundAlert = Omit<StoredAlert, 'id' | 'since' | 'beganAt' | 'missingSince'>
  * Decides which problems begin, continue and end. A problem is posted after it was found for
  * `holdMs`, again when a warning becomes a problem that needs a person, and its end after it was
  * missing for `holdMs`. A problem that goes away earlier is forgotten without a post. If there is
- * no room, new problems and posts wait for a later check; one alert, which always has room, counts
+ * no capacity, new problems and posts wait for a later check; one alert, which always fits, counts
  * such problems.
  */
 export function decideAlerts(
   found: readonly FoundAlert[],
   open: readonly StoredAlert[],
-  now: Date,
-  holdMs: number,
-  room: AlertRoom,
+  { now, holdMs, capacity }: AlertTerms,
 ): AlertChanges & { readonly posts: readonly AlertPost[] } {
   const known = new Map(open.map((alert) => [toKey(alert), alert]));
-  const present = new Map(keepFitting(found, open, room).map((alert) => [toKey(alert), alert]));
-  const isOver = (since: Date) => now.getTime() - since.getTime() >= holdMs;
+  const present = new Map(keepFitting(found, open, capacity).map((alert) => [toKey(alert), alert]));
+  const hasLasted = (since: Date) => now.getTime() - since.getTime() >= holdMs;
   const kept: StoredAlert[] = [];
   const removed: string[] = [];
   const posts: AlertPost[] = [];
+
   for (const [key, alert] of present) {
     const stored = known.get(key);
     if (stored === undefined) {
       kept.push({ ...alert, id: randomUUID(), since: now, beganAt: null, missingSince: null });
       continue;
     }
-    const begins = stored.beganAt === null && isOver(stored.since);
-    const worsens =
-      stored.beganAt !== null && stored.severity === 'warn' && alert.severity === 'bad';
-    const hasRoom = posts.length < room.posts;
-    const severity = worsens && !hasRoom ? stored.severity : alert.severity;
-    const beganAt = begins && hasRoom ? now : stored.beganAt;
+
+    const type = findPostType(stored, alert, hasLasted(stored.since));
+    const canPost = posts.length < capacity.posts;
+    // What cannot be posted now stays as it was, so that a later check posts it.
+    const beganAt = type === 'problem.began' && canPost ? now : stored.beganAt;
+    const severity = type === 'problem.worsened' && !canPost ? stored.severity : alert.severity;
     const next = { ...stored, ...alert, severity, beganAt, missingSince: null };
     kept.push(next);
-    const event = begins ? 'problem.began' : worsens ? 'problem.worsened' : null;
-    if (event !== null && hasRoom)
-      posts.push({ alertId: next.id, body: toPostBody(event, next, now) });
+    if (type !== null && canPost)
+      posts.push({ alertId: next.id, body: toPostBody(type, next, now) });
   }
+
   for (const alert of open.filter((one) => !present.has(toKey(one)))) {
     const missingSince = alert.missingSince ?? now;
     if (alert.beganAt === null) removed.push(alert.id);
-    else if (!isOver(missingSince) || posts.length >= room.posts)
+    else if (!hasLasted(missingSince) || posts.length >= capacity.posts)
       kept.push({ ...alert, missingSince });
     else {
       removed.push(alert.id);
       posts.push({ alertId: alert.id, body: toPostBody('problem.ended', alert, now) });
     }
   }
+
   return { kept, removed, posts };
 }
 
-/** The code of the alert that counts the problems of a scope that have no room. */
+/** Finds what is posted of a problem that is still there; null if nothing is. */
+function findPostType(stored: StoredAlert, alert: FoundAlert, hasLasted: boolean) {
+  if (stored.beganAt === null) return hasLasted ? 'problem.began' : null;
+  const worsens = stored.severity === 'warn' && alert.severity === 'bad';
+  return worsens ? 'problem.worsened' : null;
+}
+
+/** The code of the alert that counts the problems of a scope that do not fit. */
 const overflowCode = 'alerts_full';
 
 /**
- * Returns the problems that are open or have room, and one for each scope that counts the others. A
- * client with many problems takes no room from another.
+ * Returns the problems that are open or fit, and one for each scope that counts the others. A
+ * client with many problems takes no capacity from another.
  */
 function keepFitting(
   found: readonly FoundAlert[],
   open: readonly StoredAlert[],
-  room: AlertRoom,
+  capacity: AlertCapacity,
 ): FoundAlert[] {
   const known = new Set(open.map(toKey));
-  const toPlace = ({ scope, client }: FoundAlert) => JSON.stringify([scope, client]);
-  const used = new Map(
-    [...Map.groupBy(open, toPlace)].map(([place, alerts]) => [place, alerts.length]),
+  const toOwner = ({ scope, client }: FoundAlert) => JSON.stringify([scope, client]);
+  const counts = new Map(
+    [...Map.groupBy(open, toOwner)].map(([owner, alerts]) => [owner, alerts.length]),
   );
-  const left = new Map<string, number>();
-  let free = room.alerts;
+  const overflow = new Map<string, number>();
+  let free = capacity.alerts;
+
   const fitting = found.filter((alert) => {
     if (known.has(toKey(alert))) return true;
-    const inPlace = used.get(toPlace(alert)) ?? 0;
-    if (free <= 0 || inPlace >= room.perClient) {
-      left.set(alert.scope, (left.get(alert.scope) ?? 0) + 1);
+
+    const ofOwner = counts.get(toOwner(alert)) ?? 0;
+    if (free <= 0 || ofOwner >= capacity.perClient) {
+      overflow.set(alert.scope, (overflow.get(alert.scope) ?? 0) + 1);
       return false;
     }
+
     free--;
-    used.set(toPlace(alert), inPlace + 1);
+    counts.set(toOwner(alert), ofOwner + 1);
     return true;
   });
-  return [...fitting, ...[...left].map(([scope, count]) => toOverflowAlert(scope, count))];
+
+  return [...fitting, ...[...overflow].map(([scope, count]) => toOverflowAlert(scope, count))];
 }
 
 function toOverflowAlert(scope: string, count: number): FoundAlert {
+  const problems = count === 1 ? '1 more problem has' : `${count} more problems have`;
   return {
     scope,
     code: overflowCode,
@@ -110,7 +130,7 @@ function toOverflowAlert(scope: string, count: number): FoundAlert {
     subject: scope === '' ? 'every client alerts' : `${scope} alerts`,
     detail: '',
     severity: 'bad',
-    text: `${count === 1 ? '1 more problem has' : `${count} more problems have`} no alert: too many are open`,
+    text: `${problems} no alert: too many are open`,
     remedy: 'see all of them: fulfilment-sync status',
   };
 }
@@ -149,17 +169,18 @@ export function toAlerts(problems: readonly Problem[]): FoundAlert[] {
   const found = new Map<string, FoundAlert>();
   for (const problem of problems) {
     const { code, severity, client, subject, detail = '', text, remedy } = problem;
-    const scope = isSeenByEverybody(problem) ? '' : (client ?? '');
     if (severity === 'note') continue;
+
+    const scope = isSeenByEverybody(problem) ? '' : (client ?? '');
     const words = { text: clean(text), remedy: remedy && clean(remedy) };
     const alert = { scope, code, client, subject, detail, severity, ...words };
+
     const key = toKey(alert);
     const earlier = found.get(key);
-    found.set(
-      key,
-      earlier === undefined ? alert : { ...earlier, text: clean(`${earlier.text}; ${alert.text}`) },
-    );
+    if (earlier === undefined) found.set(key, alert);
+    else found.set(key, { ...earlier, text: clean(`${earlier.text}; ${alert.text}`) });
   }
+
   return [...found.values()];
 }
 
@@ -193,17 +214,24 @@ export interface AlertPost {
 
 function toPostBody(type: PostBody['type'], alert: StoredAlert, now: Date): PostBody {
   const { id, code, severity, client, subject, text, remedy, since } = alert;
-  const lasted = formatSpan((now.getTime() - since.getTime()) / 1_000);
-  const line =
-    type !== 'problem.ended'
-      ? `${severity === 'bad' ? 'Problem' : 'Warning'}: ${subject}: ${text}${remedy === null ? '' : `; ${remedy}`}`
-      : `Ended after ${lasted}: ${subject}: ${text}`;
   return {
     type,
     timestamp: now.toISOString(),
     data: { id, code, severity, client, subject, text, remedy, since: since.toISOString() },
-    text: `fulfilment-sync: ${escapeForChat(line)}`,
+    text: `fulfilment-sync: ${escapeForChat(describePost(type, alert, now))}`,
   };
+}
+
+/** Describes what is posted in one line. */
+function describePost(type: PostBody['type'], alert: StoredAlert, now: Date): string {
+  const { severity, subject, text, remedy, since } = alert;
+  if (type === 'problem.ended') {
+    const lasted = formatSpan((now.getTime() - since.getTime()) / 1_000);
+    return `Ended after ${lasted}: ${subject}: ${text}`;
+  }
+
+  const word = severity === 'bad' ? 'Problem' : 'Warning';
+  return `${word}: ${subject}: ${text}${remedy === null ? '' : `; ${remedy}`}`;
 }
 
 /** Escapes the characters that begin a link or a mention in Slack. */

@@ -88,12 +88,11 @@ export class Deliverer {
 
   async #register(): Promise<boolean> {
     const { db, receivers, log } = this.#options;
-    const registered = receivers.map(({ name, kind, types, clients }) => ({
-      name,
-      kind,
-      types,
-      clients,
-    }));
+    // The database gets neither addresses nor secrets.
+    const registered = receivers.map(({ name, kind, types, clients }) => {
+      return { name, kind, types, clients };
+    });
+
     try {
       const forgotten = await registerReceivers(db, registered);
       for (const receiver of forgotten) log.warn({ event: 'receiver_forgotten', task: receiver });
@@ -144,11 +143,12 @@ export class Deliverer {
   /** Waits for the next tick. Records now and then that a worker has the receivers. */
   async #tick(): Promise<void> {
     const { db, receivers } = this.#options;
-    await wait(this.#times.tickMs, undefined, { signal: this.#stopping.signal }).catch(
-      () => undefined,
-    );
+    const { signal } = this.#stopping;
+    await wait(this.#times.tickMs, undefined, { signal }).catch(() => undefined);
+
     if (performance.now() < this.#nextTouchMs) return;
     this.#nextTouchMs = performance.now() + touchMs;
+
     const names = receivers.map(({ name }) => name);
     await touchReceivers(db, names).catch((error: unknown) =>
       this.#warn({ event: 'deliveries_failed', task: 'touch', ...errorFields(error) }),
@@ -198,6 +198,7 @@ export class Deliverer {
   ): Promise<Answer | null> {
     const { db, dispatcher, timeoutMs } = this.#options;
     const { name, url, secret, personalData } = receiver;
+
     let text = body;
     try {
       text ??= await readEventBody(db, id, personalData);
@@ -208,13 +209,10 @@ export class Deliverer {
         return { kind: 'refused', code, error: words };
       this.#warn({ event: 'deliveries_failed', task: name, code, error: words });
     }
+
     if (text === null) return null;
-    return postWebhook(
-      { url, secret, dispatcher, timeoutMs },
-      messageId,
-      text,
-      this.#stopping.signal,
-    );
+    const webhook = { url, secret, dispatcher, timeoutMs };
+    return postWebhook(webhook, messageId, text, this.#stopping.signal);
   }
 
   async #settle(
@@ -225,11 +223,13 @@ export class Deliverer {
     const { db, log } = this.#options;
     const { pause } = this.#times;
     const { tries, ageMs, type } = delivery;
-    const end = judgeDelivery(answer, { tries, ageMs }, this.#times, Math.random(), pause);
+    const attempt = { answer, tries, ageMs, random: Math.random() };
+    const end = judgeDelivery(attempt, this.#times, pause);
     const failure = answer.kind === 'taken' ? null : answer;
     await settleAttempt(db, { receiver: name, delivery, end, failure }, (state) =>
-      judgeReceiver(state, answer, tries, Math.random(), pause),
+      judgeReceiver(state, attempt, pause),
     );
+
     if (failure === null) return;
     const { code, error } = failure;
     const fields = { task: name, kind: type, code, error };

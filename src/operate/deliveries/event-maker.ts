@@ -16,6 +16,7 @@ export function startEventMaker(
 ): { readonly close: () => Promise<void> } {
   const warn = throttleWarnings(log);
   let isClosing = false;
+
   const makeAll = async () => {
     while (!isClosing) {
       const made = await makeEvents(db);
@@ -23,9 +24,11 @@ export function startEventMaker(
       else if (!made.more) return;
     }
   };
+
   const maker = repeat(tickMs, () =>
     makeAll().catch((error: unknown) => warn({ event: 'events_failed', ...errorFields(error) })),
   );
+
   return {
     close: async () => {
       isClosing = true;

@@ -70,10 +70,12 @@ const pollHorizonMs = 30 * dayMs;
 export function isOldFact(fact: EventFact, startedAt: Date): boolean {
   const { changedAt, happenedAt, newestAt, isRescan, isCreated } = fact;
   if (changedAt < startedAt) return true;
+
   if (isRescan) {
     const earliestMs = Math.max(startedAt.getTime(), changedAt.getTime() - rescanHorizonMs);
     return happenedAt === null || happenedAt.getTime() < earliestMs;
   }
+
   if (!isCreated || happenedAt === null || newestAt === null) return false;
   return happenedAt.getTime() > 0 && happenedAt.getTime() < newestAt.getTime() - pollHorizonMs;
 }
@@ -95,6 +97,7 @@ function isNews(
 ) {
   if (onceOnly.has(fact.type)) return stored(fact.type) === undefined;
   if (fact.type !== 'shipment.tracking_changed') return true;
+
   if (stored('shipment.tracking_changed')?.untried) return false;
   const getsShipped = receiver.types === null || receiver.types.includes('shipment.shipped');
   return getsShipped ? stored('shipment.shipped')?.tried === true : fact.hasParcels;
@@ -112,7 +115,9 @@ function toLane(
   isWaiting: (lane: string) => boolean,
 ): string {
   if (orderId === null && source !== '') return `${client} ${source}`;
+
   const byNumber = number === null ? null : toNumberLane(client, number);
+
   if (byNumber !== null && (orderId === null || isWaiting(byNumber))) return byNumber;
   return `${client} order ${orderId}`;
 }
@@ -134,47 +139,44 @@ export function planEvents(
     stored.map((one) => [toKey(one.receiver, one.client, one.type, one.sourceId), one]),
   );
   const planned: NewDelivery[] = [];
-  const begun = new Set<string>();
+  const begunLanes = new Set<string>();
+
   for (const fact of facts)
     for (const receiver of receivers.filter((one) => !one.isGone && isWanted(fact, one))) {
       const { name } = receiver;
       const { type, client, sourceId } = fact;
-      const find = (of: EventType) => known.get(toKey(name, client, of, sourceId));
-      if (isOldFact(fact, receiver.startedAt) || !isNews(fact, receiver, find)) continue;
+      const findStored = (of: EventType) => known.get(toKey(name, client, of, sourceId));
+      if (isOldFact(fact, receiver.startedAt) || !isNews(fact, receiver, findStored)) continue;
+
       const isLaneWaiting = (lane: string) =>
-        begun.has(JSON.stringify([name, lane])) || isWaiting(name, lane);
+        begunLanes.has(JSON.stringify([name, lane])) || isWaiting(name, lane);
       const lane = toLane(fact, isLaneWaiting);
-      begun.add(JSON.stringify([name, lane]));
-      if (sourceId !== null) {
-        const tried = find(type)?.tried ?? false;
-        known.set(toKey(name, client, type, sourceId), {
-          receiver: name,
-          client,
-          type,
-          sourceId,
-          tried,
-          untried: true,
-        });
-      }
       planned.push(toDelivery(fact, name, lane));
+
+      // Later facts see this delivery as one that waits.
+      begunLanes.add(JSON.stringify([name, lane]));
+      if (sourceId !== null) {
+        const tried = findStored(type)?.tried ?? false;
+        const added = { receiver: name, client, type, sourceId, tried, untried: true };
+        known.set(toKey(name, client, type, sourceId), added);
+      }
     }
+
   return planned;
 }
 
 function toDelivery(fact: EventFact, receiver: string, lane: string): NewDelivery {
   const { type, client, isKnownClient, sourceId, sourceKey, number, changedAt, hasParcels } = fact;
   return {
-    ...{
-      receiver,
-      lane,
-      type,
-      client,
-      turn: isKnownClient ? client : '',
-      sourceId,
-      sourceKey,
-      number,
-      body: null,
-    },
+    receiver,
+    lane,
+    type,
+    client,
+    turn: isKnownClient ? client : '',
+    sourceId,
+    sourceKey,
+    number,
+    body: null,
     happenedAt: changedAt,
     delayMs: type === 'shipment.shipped' && !hasParcels ? parcelWaitMs : 0,
   };

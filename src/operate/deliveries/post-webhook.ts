@@ -29,11 +29,13 @@ export async function postWebhook(
   stop: AbortSignal,
 ): Promise<Answer> {
   const deadline = AbortSignal.timeout(timeoutMs);
+
   try {
     const url = new URL(address);
     const now = new Date();
     const signature =
       secret === undefined ? {} : { 'webhook-signature': new Webhook(secret).sign(id, now, body) };
+
     const answer = await dispatcher.request({
       origin: url.origin,
       path: url.pathname + url.search,
@@ -50,6 +52,7 @@ export async function postWebhook(
       signal: AbortSignal.any([stop, deadline]),
     });
     // The status says everything. An answer that is too long or breaks off changes nothing.
+
     await answer.body.dump({ limit: maxAnswerBytes }).catch(() => undefined);
     return judgeStatus(answer.statusCode, readRetryAfterMs(answer.headers['retry-after']));
   } catch (failure) {

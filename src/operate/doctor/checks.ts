@@ -1,7 +1,6 @@
 /** The checks of `doctor`: everything that a worker needs. They change nothing. */
 
 import { setTimeout as wait } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
 import { isLoopback } from '../../../config/admin.ts';
 import {
   type Config,
@@ -26,8 +25,8 @@ import { findSessions } from '../../db/own-sessions.ts';
 import type { Database } from '../../db/pool.ts';
 import { assertSchemaFits, encodingRemedy } from '../../db/schema-fit.ts';
 import { isDiskFull } from '../../db/transaction.ts';
-import { listPayloadSchemas, outboxKinds } from '../../push/kinds/registry.ts';
-import { readOutboxKinds } from '../../push/sql/kinds.ts';
+import { listStoredKinds, outboxKinds } from '../../push/kinds/registry.ts';
+import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
 import { findRedisProblem } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
@@ -42,6 +41,7 @@ import {
   readMissingRoles,
   readServerFacts,
   readUnusableSchemas,
+  type ServerFacts,
   type WatchedArticles,
 } from '../sql/database-facts.ts';
 
@@ -55,52 +55,60 @@ export interface Finding {
   readonly remedy: string | null;
 }
 
-const ok = (check: string, found: string): Finding => ({ check, state: 'ok', found, remedy: null });
-const warn = (check: string, found: string, remedy: string): Finding => ({
-  check,
-  state: 'warn',
-  found,
-  remedy,
-});
-const fail = (check: string, found: string, remedy: string): Finding => ({
-  check,
-  state: 'fail',
-  found,
-  remedy,
-});
+function ok(check: string, found: string): Finding {
+  return { check, state: 'ok', found, remedy: null };
+}
+
+function warn(check: string, found: string, remedy: string): Finding {
+  return { check, state: 'warn', found, remedy };
+}
+
+function fail(check: string, found: string, remedy: string): Finding {
+  return { check, state: 'fail', found, remedy };
+}
+
 const hasFailed = (findings: readonly Finding[]) => findings.some(({ state }) => state === 'fail');
 
 /**
- * Returns the findings of `look`. If `look` fails, its error becomes the finding, with `remedy`, or
- * with the remedy of an error of TLS.
+ * Returns the findings of `work`. If `work` fails, its error becomes the finding, with the remedy
+ * of the error, or with `remedy` if the error has none.
  */
 async function runCheck(
   check: string,
   remedy: string,
-  look: () => Promise<Finding | Finding[]>,
+  work: () => Promise<Finding | Finding[]>,
 ): Promise<Finding[]> {
   try {
-    return [await look()].flat();
+    return [await work()].flat();
   } catch (error) {
-    if (error instanceof TlsError) return [fail(check, error.found, error.remedy)];
-    // Its message says what to do.
-    if (hasCode(error, 'database_setting'))
-      return [fail(check, describeError(error), 'reset it, then try again')];
-    const isUp =
-      error instanceof WarehouseError && (error.status === 429 || (error.status ?? 0) >= 500);
-    const better = isDiskFull(error)
-      ? 'free space on the disk of Postgres, or enlarge it'
-      : isUp &&
-        'the service is reached, but does not serve: wait, or ask its operator; 429: set REQUESTS_PER_SECOND';
-    return [fail(check, describeError(error), better || remedy)];
+    const found = error instanceof TlsError ? error.found : describeError(error);
+    return [fail(check, found, findRemedy(error) ?? remedy)];
   }
 }
 
-const describeSkew = (skewMs: number, other: string) =>
-  `this machine is ${Math.abs(Math.round(skewMs / 1_000))} s ${skewMs > 0 ? 'behind' : 'ahead of'} ${other}`;
+/** Finds what to do about an error whose cause is known. */
+function findRemedy(error: unknown): string | null {
+  if (error instanceof TlsError) return error.remedy;
+  // Its message names the setting.
+  if (hasCode(error, 'database_setting')) return 'reset it, then try again';
+  if (isDiskFull(error)) return 'free space on the disk of Postgres, or enlarge it';
+
+  const status = error instanceof WarehouseError ? (error.status ?? 0) : 0;
+  if (status !== 429 && status < 500) return null;
+  return (
+    'the service is reached, but does not serve: wait, or ask its operator; ' +
+    '429: set REQUESTS_PER_SECOND'
+  );
+}
+
+function describeSkew(skewMs: number, other: string): string {
+  const seconds = Math.abs(Math.round(skewMs / 1_000));
+  return `this machine is ${seconds} s ${skewMs > 0 ? 'behind' : 'ahead of'} ${other}`;
+}
 
 /** Largest accepted difference to the service's clock. Watermarks follow that clock. */
 const maxSkewMs = 60_000;
+/** Maximum milliseconds that the checks of the service take. */
 const maxWaitMs = 20_000;
 /**
  * Time over which the rate of a clock that differs is measured. The Date header has whole seconds.
@@ -124,10 +132,12 @@ export async function checkClients(
   const { warehouses, close } = openWarehouses(config);
   // The operator is waiting for the result, so nothing is retried.
   const signal = AbortSignal.timeout(maxWaitMs);
+
   try {
     const checked = config.clients.map(async (client) => {
       const warehouse = warehouses.get(client.key)?.withoutRetries();
       if (warehouse === undefined) return [];
+
       const row = known.find((one) => one.client === client.key);
       return [...checkIdentity(client, row), ...(await checkService(client, warehouse, signal))];
     });
@@ -139,9 +149,12 @@ export async function checkClients(
 
 function checkIdentity(client: WarehouseClient, row: KnownClient | undefined): Finding[] {
   if (row === undefined || row.identity === toIdentity(client)) return [];
-  const found = `the client is parked: its rows come from ${row.baseUrl}, or from another account there`;
-  const remedy = `restore the former base URL and user name, or: fulfilment-sync client accept-identity ${client.key}`;
-  return [fail(`${client.key}: account`, found, remedy)];
+
+  const found = `its rows come from ${row.baseUrl}, or from another account there`;
+  const remedy =
+    'restore the former base URL and user name, or: ' +
+    `fulfilment-sync client accept-identity ${client.key}`;
+  return [fail(`${client.key}: account`, `the client is parked: ${found}`, remedy)];
 }
 
 async function checkService(
@@ -153,12 +166,16 @@ async function checkService(
     baseUrl.protocol === 'https:'
       ? 'that it does not ask for a client certificate, which is not sent'
       : 'if its port speaks TLS, the base URL must begin with https://';
-  const address = `check the base URL ${baseUrl.href}, the network, a proxy (HTTPS_PROXY, HTTP_PROXY), and TLS: ${tls}`;
-  const up = await runCheck(`${key}: service`, address, async () => {
+  const remedy =
+    `check the base URL ${baseUrl.href}, the network, ` +
+    `a proxy (HTTPS_PROXY, HTTP_PROXY), and TLS: ${tls}`;
+
+  const up = await runCheck(`${key}: service`, remedy, async () => {
     await warehouse.checkStatus(signal);
     const clock = await checkClock(`${key}: clock`, () => readSkew(warehouse, signal));
     return [ok(`${key}: service`, `${baseUrl.href} is up`), clock];
   });
+
   return hasFailed(up) ? up : [...up, ...(await checkAccess(key, warehouse, signal))];
 }
 
@@ -180,18 +197,17 @@ async function checkClock(check: string, read: () => Promise<number | null>): Pr
     return warn(check, found, 'tell the operator of the service');
   }
   if (Math.abs(skewMs) <= maxSkewMs) return ok(check, 'the service and this machine agree');
+
   const startedMs = performance.now();
   await wait(rateMs);
   const laterMs = (await read()) ?? skewMs;
   const rate = 1 + (laterMs - skewMs) / (performance.now() - startedMs);
   if (rate >= virtualRate)
     return ok(check, `${Math.round(rate)} times as fast as this machine's: it is a sandbox`);
-  const found = describeSkew(skewMs, 'the service');
-  return warn(
-    check,
-    found,
-    'synchronise the clock of this machine (NTP); if it is right, tell the operator of the service',
-  );
+
+  const remedy =
+    'synchronise the clock of this machine (NTP); if it is right, tell the operator of the service';
+  return warn(check, describeSkew(skewMs, 'the service'), remedy);
 }
 
 async function checkAccess(
@@ -199,33 +215,40 @@ async function checkAccess(
   warehouse: Warehouse,
   signal: AbortSignal,
 ): Promise<Finding[]> {
-  const [access, lists] = [`${key}: access`, `${key}: service lists`];
+  const access = `${key}: access`;
+  const lists = `${key}: service lists`;
+
   try {
-    const { options } = decodeServiceLists(
-      await warehouse.ask({ operation: 'common.settings.get' }, { signal }),
-    );
-    const filled = new Set(options.map(({ list }) => list as string));
-    const empty = neededLists.filter((list) => !filled.has(list));
+    const answer = await warehouse.ask({ operation: 'common.settings.get' }, { signal });
+    const { options } = decodeServiceLists(answer);
     const accepted = ok(access, 'the service accepts the user name and password');
-    if (empty.length === 0) return [accepted, ok(lists, `${options.length} entries`)];
-    const remedy =
-      'ask the operator of the service to set them up, unless the client has no use for them, such as no returns';
-    return [
-      accepted,
-      warn(lists, `the service returned no entries for ${empty.join(', ')}`, remedy),
-    ];
+    return [accepted, checkServiceLists(lists, options)];
   } catch (error) {
     if (hasCode(error, 'credentials_refused')) {
       const remedy = 'correct them, or ask the operator of the service for new ones';
       return [fail(access, 'the service refuses the user name and password', remedy)];
     }
+
     if (error instanceof WarehouseError && ['nok', 'undecodable'].includes(error.code)) {
       const remedy = 'ask the operator of the service: settings/get does not answer as documented';
       return [fail(lists, error.message, remedy)];
     }
+
     const remedy = 'the service is up but does not answer this request; try again in a moment';
     return [fail(access, describeError(error), remedy)];
   }
+}
+
+/** Names the service lists that payloads need and that have no entries. */
+function checkServiceLists(check: string, options: readonly { readonly list: string }[]): Finding {
+  const filled = new Set(options.map(({ list }) => list));
+  const empty = neededLists.filter((list) => !filled.has(list));
+  if (empty.length === 0) return ok(check, `${options.length} entries`);
+
+  const remedy =
+    'ask the operator of the service to set them up, ' +
+    'unless the client has no use for them, such as no returns';
+  return warn(check, `the service returned no entries for ${empty.join(', ')}`, remedy);
 }
 
 /**
@@ -236,10 +259,12 @@ export function checkConfiguration(
   config: Config,
   watched: readonly WatchedArticles[] | null,
 ): Finding[] {
+  const stockProblems = findStockProblems(watched ?? [], config.schedules['pull-stock']);
+
   return [
     ...checkVariables(),
-    ...findStockProblems(watched ?? [], config.schedules['pull-stock']).map(
-      ({ subject, text, remedy }) => warn('stock', `${subject}: ${text}`, remedy ?? ''),
+    ...stockProblems.map(({ subject, text, remedy }) =>
+      warn('stock', `${subject}: ${text}`, remedy ?? ''),
     ),
     checkOperations(config),
     ...checkTransport(config),
@@ -267,6 +292,7 @@ export function checkFiles(envFile: string | undefined): Finding[] {
   const open = findOpenFiles(envFile);
   if (open.length === 0)
     return [ok('files', 'no file of the configuration is open to all users of this machine')];
+
   return open.map(({ name, path, access }) => {
     const found = `every user of this machine may ${wordsForAccess[access]} ${path} (${name})`;
     const remedy = access === 'write' ? `chmod o-w ${path}, and its folder` : `chmod o-rwx ${path}`;
@@ -279,21 +305,23 @@ export function checkFiles(envFile: string | undefined): Finding[] {
  * switches that are set.
  */
 function checkOperations({ operations, schedules, pushSweepMs }: Config): Finding {
-  const set = listSetSwitches(operations);
-  const switched = set.length === 0 ? '' : `; switches: ${set.join(', ')}`;
-  const usesStockList =
-    schedules['pull-stock'].kind !== 'off' && (operations['oldest.stock.bulk'].enabled ?? true);
-  const used: OperationName[] = [
-    ...(pushSweepMs === null ? [] : outboxKinds.map(({ operation }) => operation)),
-    ...(schedules['track-trace'].kind === 'off' ? [] : ['v2.shipment.trackTrace' as const]),
-    ...(schedules['pull-parcels'].kind === 'off' ? [] : ['v2.shipment.search' as const]),
-    ...(usesStockList ? ['oldest.stock.bulk' as const] : []),
-  ];
-  const assumed = [...new Set(used)].filter((name) => !operations[name].documented);
+  const isOn = (job: 'track-trace' | 'pull-parcels' | 'pull-stock') =>
+    schedules[job].kind !== 'off';
+  const used = new Set<OperationName>();
+  if (pushSweepMs !== null) for (const { operation } of outboxKinds) used.add(operation);
+  if (isOn('track-trace')) used.add('v2.shipment.trackTrace');
+  if (isOn('pull-parcels')) used.add('v2.shipment.search');
+  if (isOn('pull-stock') && (operations['oldest.stock.bulk'].enabled ?? true))
+    used.add('oldest.stock.bulk');
+
+  const assumed = [...used].filter((name) => !operations[name].documented);
   const found =
     assumed.length === 0
       ? 'all operations in use are documented'
       : `not shown in the interface description: ${assumed.join(', ')} (docs/assumptions.md)`;
+
+  const switches = listSetSwitches(operations);
+  const switched = switches.length === 0 ? '' : `; switches: ${switches.join(', ')}`;
   return ok('operations', `${found}${switched}`);
 }
 
@@ -302,18 +330,54 @@ const encryptedModes = ['require', 'verify-ca', 'verify-full', 'no-verify'];
 
 /** Checks whether anything leaves this machine in clear text, and names the proxies in use. */
 export function checkTransport(config: Config): Finding[] {
-  const parse = (url: string | undefined) => (url === undefined ? null : parseConnectionUrl(url));
-  const { DATABASE_URL, DATABASE_DIRECT_URL, REDIS_URL, ALERT_WEBHOOK_URL } = config;
-  const [redis, alerts] = [REDIS_URL, ALERT_WEBHOOK_URL].map(parse);
-  const databases = Object.entries({ DATABASE_URL, DATABASE_DIRECT_URL }).flatMap(
-    ([name, given]) => {
-      const url = parse(given);
-      return url === null ? [] : [{ name, url, sslmode: url.searchParams.get('sslmode') ?? '' }];
-    },
+  const databases = listDatabases(config);
+  const unencrypted = listUnencrypted(config, databases);
+  const encryption =
+    unencrypted.length === 0
+      ? ok('encryption', 'nothing leaves this machine in clear text')
+      : warn(
+          'encryption',
+          `sent in clear text to other machines: ${unencrypted.join(', ')}`,
+          'use https://, sslmode=verify-full and rediss://, unless you trust the network between',
+        );
+
+  const unchecked = databases.filter(({ sslmode }) => sslmode === 'no-verify');
+  const certificates = unchecked.map(({ name }) =>
+    warn(
+      'certificates',
+      `TLS: sslmode=no-verify in ${name} checks no certificate, ` +
+        'so anybody between could read and write',
+      'use sslmode=verify-full, and name the certificate of the authority as sslrootcert',
+    ),
   );
-  const isClear = (url: URL | null | undefined, protocol: string) =>
+
+  return [encryption, ...certificates, ...checkProxies(config)];
+}
+
+/** A URL of Postgres, by the name of its variable. */
+interface NamedDatabase {
+  readonly name: string;
+  readonly url: URL;
+  readonly sslmode: string;
+}
+
+const parseUrl = (url: string | undefined) => (url === undefined ? null : parseConnectionUrl(url));
+
+function listDatabases({ DATABASE_URL, DATABASE_DIRECT_URL }: Config): NamedDatabase[] {
+  return Object.entries({ DATABASE_URL, DATABASE_DIRECT_URL }).flatMap(([name, given]) => {
+    const url = parseUrl(given);
+    return url === null ? [] : [{ name, url, sslmode: url.searchParams.get('sslmode') ?? '' }];
+  });
+}
+
+/** Lists what is sent to other machines in clear text. */
+function listUnencrypted(config: Config, databases: readonly NamedDatabase[]): string[] {
+  const redis = parseUrl(config.REDIS_URL);
+  const alerts = parseUrl(config.ALERT_WEBHOOK_URL);
+  const isClear = (url: URL | null, protocol: string) =>
     url?.protocol === protocol && !isLocal(url);
-  const unencrypted = [
+
+  return [
     ...config.clients
       .filter(({ baseUrl }) => isClear(baseUrl, 'http:'))
       .map(({ key }) => `the service of ${key} (http://)`),
@@ -326,23 +390,6 @@ export function checkTransport(config: Config): Finding[] {
       .filter(({ url }) => isClear(new URL(url), 'http:'))
       .map(({ name }) => `events of ${name} (http://)`),
   ];
-  const findings =
-    unencrypted.length === 0
-      ? [ok('encryption', 'nothing leaves this machine in clear text')]
-      : [
-          warn(
-            'encryption',
-            `sent in clear text to other machines: ${unencrypted.join(', ')}`,
-            'use https://, sslmode=verify-full and rediss://, unless you trust the network between',
-          ),
-        ];
-  for (const { name } of databases.filter(({ sslmode }) => sslmode === 'no-verify')) {
-    const found = `TLS: sslmode=no-verify in ${name} checks no certificate, so anybody between could read and write`;
-    const remedy =
-      'use sslmode=verify-full, and name the certificate of the authority as sslrootcert';
-    findings.push(warn('certificates', found, remedy));
-  }
-  return [...findings, ...checkProxies(config)];
 }
 
 /**
@@ -351,18 +398,19 @@ export function checkTransport(config: Config): Finding[] {
  */
 function checkProxies(config: Config): Finding[] {
   if (config.HTTP_PROXY === undefined && config.HTTPS_PROXY === undefined) return [];
-  const targets: (readonly [string, URL])[] = [
-    ...config.clients.map(({ key, baseUrl }) => [`the service of ${key}`, baseUrl] as const),
-    ...config.subscribers.map(({ name, url }) => [`events of ${name}`, new URL(url)] as const),
-    ...(config.ALERT_WEBHOOK_URL === undefined
-      ? []
-      : [['alerts', new URL(config.ALERT_WEBHOOK_URL)] as const]),
-  ];
-  const ways = targets.map(([what, url]) => {
+
+  const describeRoute = (target: string, url: URL) => {
     const proxy = findProxy(config, url);
-    return `${what} ${proxy === null ? 'direct' : `by ${proxy}`}`;
-  });
-  return [ok('proxy', `requests go to ${ways.join(', to ')}`)];
+    return `${target} ${proxy === null ? 'direct' : `by ${proxy}`}`;
+  };
+  const routes = [
+    ...config.clients.map(({ key, baseUrl }) => describeRoute(`the service of ${key}`, baseUrl)),
+    ...config.subscribers.map(({ name, url }) => describeRoute(`events of ${name}`, new URL(url))),
+  ];
+  if (config.ALERT_WEBHOOK_URL !== undefined)
+    routes.push(describeRoute('alerts', new URL(config.ALERT_WEBHOOK_URL)));
+
+  return [ok('proxy', `requests go to ${routes.join(', to ')}`)];
 }
 
 /** Returns true for a socket, and for an address that only this machine can reach. */
@@ -383,11 +431,8 @@ const checkEvents = ({ subscribers }: Config): Finding[] =>
   subscribers.map(({ name, url, secret }) => {
     const found = `events of ${name} are posted to ${new URL(url).origin}`;
     if (secret !== undefined) return ok('events', `${found}, signed`);
-    return warn(
-      'events',
-      `${found}, but not signed`,
-      'set EVENT_WEBHOOK_SECRET, or secret in EVENT_SUBSCRIBERS_FILE',
-    );
+    const remedy = 'set EVENT_WEBHOOK_SECRET, or secret in EVENT_SUBSCRIBERS_FILE';
+    return warn('events', `${found}, but not signed`, remedy);
   });
 
 /**
@@ -402,7 +447,8 @@ const workerConnections = 16;
 const maxNamed = 3;
 
 const connectionRemedy =
-  'check DATABASE_URL: host, port, database, user and password, and that pg_hba.conf of Postgres allows this machine';
+  'check DATABASE_URL: host, port, database, user and password, ' +
+  'and that pg_hba.conf of Postgres allows this machine';
 
 /**
  * Checks that the ERP database can be reached, has the schema of this version, and grants what
@@ -412,64 +458,75 @@ export async function checkDatabase(db: Database): Promise<Finding[]> {
   const server = await runCheck('database', connectionRemedy, () => checkServer(db));
   // Without a connection nothing else can be checked.
   if (hasFailed(server)) return server;
-  const unusable = await readUnusableSchemas(db);
-  if (unusable.length > 0) {
-    const [found, grant] = [
-      unusable.join(', '),
-      `grant usage on schema ${unusable.join(', ')} to <role>`,
-    ];
-    const remedy = `use the role that ran migrate, or: ${grant}`;
-    return [...server, fail('grants', `this role may not use schema ${found}`, remedy)];
+
+  const unusable = (await readUnusableSchemas(db)).join(', ');
+  if (unusable !== '') {
+    const remedy = `use the role that ran migrate, or: grant usage on schema ${unusable} to <role>`;
+    return [...server, fail('grants', `this role may not use schema ${unusable}`, remedy)];
   }
+
   const schema = await runCheck('schema', 'run: fulfilment-sync migrate', () => checkSchema(db));
   if (hasFailed(schema)) return [...server, ...schema];
-  return [
-    ...server,
-    ...schema,
-    ...(await runCheck('grants', 'see docs/erp.md', () => checkGrants(db))),
-  ];
-}
 
-const readOnlyRemedy =
-  'point DATABASE_URL to the primary, not to a replica; there, default_transaction_read_only must be off';
+  const grants = await runCheck('grants', 'see docs/erp.md', () => checkGrants(db));
+  return [...server, ...schema, ...grants];
+}
 
 async function checkServer(db: Database): Promise<Finding[]> {
   const askedAtMs = Date.now();
   const facts = await readServerFacts(db);
   const skewMs = facts.nowMs - (askedAtMs + Date.now()) / 2;
-  const size = `${Math.round(facts.databaseBytes / 1024 / 1024).toLocaleString('en')} MB`;
-  const free = facts.maxConnections - facts.connections;
-  const connections = `${free} of ${facts.maxConnections} are free`;
-  const apart = describeSkew(skewMs, 'the database');
-  const needed = `${connections}; a worker may open ${workerConnections}`;
-  const notified = describeNotifyQueue(facts.notifyQueue);
+
   return [
-    facts.readOnly
-      ? fail('database', 'it is read-only', readOnlyRemedy)
-      : ok('database', `Postgres ${facts.version}, ${size}`),
+    checkWritable(facts),
     facts.encoding === 'UTF8'
       ? ok('encoding', 'UTF8')
       : fail('encoding', `${facts.encoding} cannot store every name`, encodingRemedy),
-    checkDurability(facts.unsafeSettings),
+    checkDurability(facts),
     Math.abs(skewMs) > maxDatabaseSkewMs
-      ? warn('clock', apart, 'synchronise both clocks (NTP)')
+      ? warn('clock', describeSkew(skewMs, 'the database'), 'synchronise both clocks (NTP)')
       : ok('clock', 'this machine and the database agree'),
-    free < workerConnections
-      ? warn('connections', needed, 'raise max_connections, or run fewer workers')
-      : ok('connections', connections),
-    notified === null
-      ? ok('notifications', 'the NOTIFY queue has room')
-      : warn('notifications', notified.text, notified.remedy),
+    checkConnections(facts),
+    checkNotifications(facts),
   ];
 }
 
+function checkWritable({ readOnly, version: serverVersion, databaseBytes }: ServerFacts): Finding {
+  if (readOnly) {
+    const remedy =
+      'point DATABASE_URL to the primary, not to a replica; ' +
+      'there, default_transaction_read_only must be off';
+    return fail('database', 'it is read-only', remedy);
+  }
+
+  const megabytes = Math.round(databaseBytes / 1024 / 1024).toLocaleString('en');
+  return ok('database', `Postgres ${serverVersion}, ${megabytes} MB`);
+}
+
 /** Names the settings of the server that our sessions cannot change, and that may cost data. */
-function checkDurability(unsafe: readonly string[]): Finding {
-  if (unsafe.length === 0) return ok('durability', 'a commit survives a crash of Postgres');
-  const found = `a crash or a broken disk may damage data: ${unsafe.join(', ')}`;
+function checkDurability({ unsafeSettings }: ServerFacts): Finding {
+  if (unsafeSettings.length === 0) return ok('durability', 'a commit survives a crash of Postgres');
+
+  const found = `a crash or a broken disk may damage data: ${unsafeSettings.join(', ')}`;
   const remedy =
-    'reset these settings of Postgres; full_page_writes = off is right only on a file system such as ZFS';
+    'reset these settings of Postgres; ' +
+    'full_page_writes = off is right only on a file system such as ZFS';
   return warn('durability', found, remedy);
+}
+
+function checkConnections({ maxConnections, connections }: ServerFacts): Finding {
+  const free = maxConnections - connections;
+  const found = `${free} of ${maxConnections} are free`;
+  if (free >= workerConnections) return ok('connections', found);
+
+  const needed = `${found}; a worker may open ${workerConnections}`;
+  return warn('connections', needed, 'raise max_connections, or run fewer workers');
+}
+
+function checkNotifications({ notifyQueue }: ServerFacts): Finding {
+  const problem = describeNotifyQueue(notifyQueue);
+  if (problem === null) return ok('notifications', 'the NOTIFY queue has room');
+  return warn('notifications', problem.text, problem.remedy);
 }
 
 async function checkSchema(db: Database): Promise<Finding> {
@@ -481,10 +538,12 @@ async function checkSchema(db: Database): Promise<Finding> {
       error.code === 'code_too_old' ? 'upgrade this program' : 'run: fulfilment-sync migrate';
     return fail('schema', error.message, remedy);
   }
+
   const { missing, unexpected } = await readSchemaDrift(db);
   if (missing.length > 0) {
     const remedy =
-      'somebody changed it by hand: restore these from test/schema.sql of this version, or from a backup';
+      'somebody changed it by hand: restore these from test/schema.sql of this version, ' +
+      'or from a backup';
     return fail('schema', `missing: ${listSome(missing, '; ')}`, remedy);
   }
   if (unexpected.length > 0) {
@@ -492,20 +551,25 @@ async function checkSchema(db: Database): Promise<Finding> {
       'move your tables and columns to another schema: migrations do not take care of them';
     return warn('schema', `not part of this version: ${listSome(unexpected, '; ')}`, remedy);
   }
+
   return ok('schema', `matches version ${version}`);
 }
 
-const listSome = (parts: readonly string[], comma: string) =>
-  [
-    ...parts.slice(0, maxNamed),
-    ...(parts.length > maxNamed ? [`and ${parts.length - maxNamed} more`] : []),
-  ].join(comma);
+/** Lists the first parts, and counts the others. */
+function listSome(parts: readonly string[], separator: string): string {
+  const named = parts.slice(0, maxNamed);
+  if (parts.length > maxNamed) named.push(`and ${parts.length - maxNamed} more`);
+  return named.join(separator);
+}
 
 async function checkGrants(db: Database): Promise<Finding[]> {
-  const [missing, roles] = [await readMissingGrants(db), await readMissingRoles(db)];
+  const missing = await readMissingGrants(db);
+  const roles = await readMissingRoles(db);
   const grantAll =
-    'use the role that ran migrate, or grant all on schemas fulfilment, sync and bullmq to this role';
+    'use the role that ran migrate, ' +
+    'or grant all on schemas fulfilment, sync and bullmq to this role';
   const createRoles = 'run the statements in docs/erp.md under Roles as a superuser';
+
   return [
     missing.length === 0
       ? ok('grants', 'this role has all rights that workers need')
@@ -526,50 +590,36 @@ export function checkSessions(config: Config): Promise<Finding[]> {
     const sessions = await findSessions(toDirectUrl(config));
     const name = direct === undefined ? 'DATABASE_URL' : 'DATABASE_DIRECT_URL';
     if (sessions === 'shared') {
+      const found = `${name} leads to a connection pooler that shares sessions (transaction mode)`;
       const remedy =
         'set DATABASE_DIRECT_URL to the URL of Postgres itself, or of a pool in session mode';
-      return fail(
-        'sessions',
-        `${name} leads to a connection pooler that shares sessions (transaction mode)`,
-        remedy,
-      );
+      return fail('sessions', found, remedy);
     }
-    const own =
-      sessions === 'direct'
-        ? `${name} leads to Postgres itself`
-        : `${name} leads to a pooler in session mode`;
+
+    const own = `${name} leads ${sessionsInWords[sessions]}`;
     if (direct === undefined) return ok('sessions', own);
-    const first = {
-      direct: 'to Postgres itself',
-      pooled: 'to a pooler in session mode',
-      shared: 'to a pooler in transaction mode',
-    }[await findSessions(url)];
-    return ok(
-      'sessions',
-      `DATABASE_URL leads ${first}; ${own}, for LISTEN, leases, pushes and the queue`,
-    );
+
+    const first = sessionsInWords[await findSessions(url)];
+    const found = `DATABASE_URL leads ${first}; ${own}, for LISTEN, leases, pushes and the queue`;
+    return ok('sessions', found);
   });
 }
 
-/**
- * Compares the payload schemas that `migrate` stored, and that `fulfilment.outbox_check` uses, with
- * those of this process. They differ if the file of operations has changed since, or if `migrate`
- * did not have it.
- */
-export async function checkPayloadSchemas(db: Database, operations: Operations): Promise<Finding> {
-  const stored = await readOutboxKinds(db);
-  const differing = listPayloadSchemas(operations)
-    .filter(
-      ({ kind, schema }) =>
-        !isDeepStrictEqual(stored.get(kind), JSON.parse(JSON.stringify(schema))),
-    )
-    .map(({ kind }) => kind);
-  if (differing.length === 0)
-    return ok('payloads', 'SQL checks payloads by the rules of this process');
-  const found = `fulfilment.outbox_check has other rules than this process for ${differing.join(', ')}`;
+const sessionsInWords = {
+  direct: 'to Postgres itself',
+  pooled: 'to a pooler in session mode',
+  shared: 'to a pooler in transaction mode',
+};
+
+/** Compares what `migrate` stored of the kinds of rows with what this process knows. */
+export async function checkKinds(db: Database, operations: Operations): Promise<Finding> {
+  const differences = await findKindDifferences(db, listStoredKinds(operations));
+  if (differences.length === 0)
+    return ok('kinds', 'the database knows the kinds of rows as this process does');
+
   return warn(
-    'payloads',
-    found,
+    'kinds',
+    `the database knows these kinds of rows differently: ${nameKindDifferences(differences)}`,
     'run: fulfilment-sync migrate, with the same WAREHOUSE_OPERATIONS_FILE as the workers',
   );
 }
@@ -580,19 +630,21 @@ export function checkPushes(db: Database): Promise<Finding[]> {
     const database = await readPushDatabase(db);
     if (database === null)
       return ok('pushes', 'no worker has run yet; the first one sends from this database');
+
     const { change, acceptedAs, acceptedAt } = database;
-    const since = acceptedAt.toISOString();
     if (change !== 'none') {
       const remedy =
-        'say what it is: fulfilment-sync database accept --as moved, restored or copy (docs/operations.md)';
+        'say what it is: fulfilment-sync database accept --as moved, restored or copy ' +
+        '(docs/operations.md)';
       return fail('pushes', `nothing is sent (database_changed): ${changeInWords[change]}`, remedy);
     }
-    if (acceptedAs === 'copy')
-      return ok(
-        'pushes',
-        `this database was accepted as a copy at ${since}: nothing is sent from it`,
-      );
-    return ok('pushes', `rows are sent from this database since ${since}`);
+
+    const since = acceptedAt.toISOString();
+    const found =
+      acceptedAs === 'copy'
+        ? `this database was accepted as a copy at ${since}: nothing is sent from it`
+        : `rows are sent from this database since ${since}`;
+    return ok('pushes', found);
   });
 }
 
@@ -605,14 +657,19 @@ export async function checkQueue(config: Config, log: Logger): Promise<Finding[]
       await close();
       return ok('queue', 'in Postgres (REDIS_URL is not set)');
     });
-  const remedy =
-    'check REDIS_URL: host, port and password, and that Redis runs; or unset it to have the queue in Postgres';
-  return runCheck('queue', remedy, async () => {
+
+  const unreachable =
+    'check REDIS_URL: host, port and password, and that Redis runs; ' +
+    'or unset it to have the queue in Postgres';
+  return runCheck('queue', unreachable, async () => {
     const info = await readRedisInfo(url);
     const problem = findRedisProblem(info);
-    const change =
-      problem?.code === 'redis_too_old' ? 'upgrade Redis' : 'change this setting of Redis';
-    if (problem !== null) return fail('queue', problem.message, change);
+    if (problem !== null) {
+      const isOld = problem.code === 'redis_too_old';
+      const remedy = isOld ? 'upgrade Redis' : 'change this setting of Redis';
+      return fail('queue', problem.message, remedy);
+    }
+
     const redisVersion = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '';
     const keeps = /^aof_enabled:1/m.test(info)
       ? 'kept on disk'

@@ -41,6 +41,7 @@ export function createLogger(
       },
     },
   };
+
   return pino(options, destination);
 }
 
@@ -131,6 +132,7 @@ export function pickLogFields(fields: Record<string, unknown>): Record<string, u
   const entries = Object.entries(fields).filter(([name]) => known.has(name));
   const unknown = Object.keys(fields).filter((name) => !known.has(name));
   const leftOut = unknown.length === 0 ? {} : { leftOut: unknown };
+
   return {
     ...Object.fromEntries(entries.map(([name, value]) => [name, toLoggableValue(value)])),
     ...leftOut,

@@ -58,7 +58,8 @@ const streamGauges: readonly (readonly [
   ],
   [
     'reconcile_lateness_p99_seconds',
-    'Lateness of the changes that reconciliations healed, 99th percentile; streams that are read by day',
+    'Lateness of the changes that reconciliations healed, 99th percentile; ' +
+      'streams that are read by day',
     (row) => (row.readByDay ? row.lateSecondsP99 : null),
   ],
 ];
@@ -107,7 +108,8 @@ const otherGauges: readonly (readonly [name: string, labels: string, help: strin
   [
     'database_changed',
     '',
-    '1 while no row is sent: the database was restored, copied or moved, or a failover lost commits',
+    '1 while no row is sent: the database was restored, copied or moved, ' +
+      'or a failover lost commits',
   ],
   ['client_served_timestamp_seconds', 'client', 'When a worker last pushed for the client'],
   ['client_held', 'client code', '1 while scheduled runs of a client are held, by code'],
@@ -156,6 +158,7 @@ class StateMetrics {
     this.#set('database_up', {}, 1);
     this.#set('lookback_days', {}, lookbackDays);
     this.#set('notify_queue_ratio', {}, snapshot.notifyQueue);
+
     const now = snapshot.now.getTime();
     for (const row of snapshot.streams) this.#setStream(row, now);
     // Only scheduled jobs: the state of any other job never changes, so an alert about it would
@@ -165,22 +168,13 @@ class StateMetrics {
       for (const [name, , value] of jobGauges) this.#set(name, labels, value(row));
       this.#set('job_late_seconds', labels, 0);
     }
+
     for (const { client, job, since } of stale)
       this.#set('job_late_seconds', { client, job }, (now - since.getTime()) / 1_000);
+
     this.#setOutbox(snapshot);
     this.#setClients(snapshot, now);
-    for (const { client, job, since } of snapshot.pauses)
-      for (const one of client === null ? configuredClients : [client]) {
-        // If a job is paused both for the client and for every client, the longer pause counts.
-        const others = snapshot.pauses.filter(
-          (pause) => pause.job === job && (pause.client ?? one) === one,
-        );
-        const first = others.reduce(
-          (earliest, pause) => Math.min(earliest, pause.since.getTime()),
-          since.getTime(),
-        );
-        this.#set('paused_seconds', { client: one, job }, (now - first) / 1_000);
-      }
+    this.#setPauses(snapshot, now, configuredClients);
   }
 
   /** Counts the problems. What follows from one is not counted. */
@@ -243,11 +237,17 @@ class StateMetrics {
     }
   }
 
+  #setPauses({ pauses }: Snapshot, now: number, configuredClients: readonly string[]): void {
+    // If a job is paused both for a client and for every client, the longer pause counts: the
+    // oldest is set last.
+    for (const { client, job, since } of pauses.toSorted((one, other) => +other.since - +one.since))
+      for (const paused of client === null ? configuredClients : [client])
+        this.#set('paused_seconds', { client: paused, job }, (now - since.getTime()) / 1_000);
+  }
+
   #gauge(name: string, help: string, labelNames: string[]): void {
-    this.#gauges.set(
-      name,
-      new Gauge({ name: `fulfilment_${name}`, help, labelNames, registers: [this.registry] }),
-    );
+    const registers = [this.registry];
+    this.#gauges.set(name, new Gauge({ name: `fulfilment_${name}`, help, labelNames, registers }));
   }
 
   #set(name: string, labels: Record<string, string>, value: number | null): void {
@@ -294,6 +294,7 @@ export class Metrics {
       withReadTimeout(readState()).catch(() => null),
       this.#countJobs(),
     ]);
+
     // Values are set and taken without a wait between, so another reader cannot interfere.
     const clients = config.clients.map(({ key }) => key);
     if (current === null) this.#state.setUnknown();
@@ -301,8 +302,10 @@ export class Metrics {
       this.#state.set(current, clients, config.LOOKBACK_DAYS);
       this.#state.setProblems(findProblems(current, config));
     }
+
     this.#state.setSweepAge((sinceLastSweepMs() ?? performance.now() - this.#startedAtMs) / 1_000);
     for (const [name, counts] of queues) this.#state.setQueue(name, counts);
+
     return format(this.#registry);
   }
 
@@ -320,6 +323,7 @@ export class Metrics {
         }
       }),
     );
+
     return counted.flat();
   }
 }

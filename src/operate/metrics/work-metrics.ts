@@ -39,7 +39,8 @@ export class WorkMetrics {
   readonly #kinds: ReadonlySet<string>;
   readonly #requests = this.#histogram(
     'fulfilment_request_duration_seconds',
-    'Requests to the service; status: HTTP status or its class, or the error code if there was no answer',
+    'Requests to the service; status: HTTP status or its class, ' +
+      'or the error code if there was no answer',
     ['operation', 'status'],
     requestBuckets,
   );
@@ -94,6 +95,7 @@ export class WorkMetrics {
       register: this.registry,
       eventLoopMonitoringPrecision: eventLoopSampleMs,
     });
+
     new Gauge({
       name: 'fulfilment_worker_info',
       help: '1, with the version of this worker',
@@ -112,6 +114,7 @@ export class WorkMetrics {
     const outcome = report.status === 'skipped' ? `skipped_${report.reason}` : report.status;
     this.#runs.inc({ client, job, outcome });
     if (report.status === 'skipped') return;
+
     const { totals } = report;
     this.#runDuration.observe({ job }, durationMs / 1_000);
     this.#pages.inc({ client, job }, totals.pages);

@@ -34,40 +34,54 @@ export async function acceptIdentity(
       // (isAcceptedUntilCommit).
       .forUpdate()
       .executeTakeFirst();
-    const result = { formerBaseUrl: former?.base_url ?? null, waitingRows: 0, deadRows: 0 };
-    if (former?.identity === identity) return { ...result, accepted: false };
+    const formerBaseUrl = former?.base_url ?? null;
+    if (former?.identity === identity)
+      return { accepted: false, formerBaseUrl, waitingRows: 0, deadRows: 0 };
+
     // Runs lock their lease before anything else. The same order here avoids deadlocks.
     await abandonRuns(trx, client);
     await storeIdentity(trx, { client, identity, baseUrl });
-    const changes = keepCursors ? [] : await forgetService(trx, client);
-    if (keepCursors && former !== undefined) await copyGates(trx, former.identity, identity);
     await trx.deleteFrom('sync.push_holds').where('client', '=', client).execute();
-    if (!keepCursors)
-      await trx.deleteFrom('sync.proven_kinds').where('client', '=', client).execute();
+
+    if (keepCursors && former !== undefined) await copyGates(trx, former.identity, identity);
+    const changes = keepCursors ? [] : await forgetService(trx, client);
     const deadRows = keepCursors
       ? 0
-      : await markUnsettledDead(trx, client, former?.base_url ?? 'the former service', by);
-    const { count: waitingRows } = await trx
-      .selectFrom('fulfilment.outbox')
-      .select(sql<number>`count(*)::int`.as('count'))
-      .where('client', '=', client)
-      .where('status', '=', 'pending')
-      .executeTakeFirstOrThrow();
-    await trx
-      .updateTable('sync.jobs')
-      .set({ due_at: sql<Date>`sync.clock()` })
-      .where('client', '=', client)
-      .where((eb) => eb.or([eb('stream', 'is not', null), eb('job', 'in', rereadJobs)]))
-      .where(sql<boolean>`isfinite(due_at)`)
-      .where('due_at', '>', sql<Date>`sync.clock()`)
-      .execute();
-    const kept = keepCursors ? 'cursors kept' : 'everything is read anew';
-    const detail = `${former?.base_url ?? 'none'} -> ${baseUrl}, ${kept}`;
-    await recordAudit(trx, { by, action: 'identity_accepted', client, detail });
+      : await markUnsettledDead(trx, client, formerBaseUrl ?? 'the former service', by);
+    const waitingRows = await countPendingRows(trx, client);
+
+    await makeReadsDue(trx, client);
     await notifyPushers(trx);
     await appendChanges(trx, client, changes);
-    return { ...result, waitingRows, deadRows, accepted: true };
+
+    const kept = keepCursors ? 'cursors kept' : 'everything is read anew';
+    const detail = `${formerBaseUrl ?? 'none'} -> ${baseUrl}, ${kept}`;
+    await recordAudit(trx, { by, action: 'identity_accepted', client, detail });
+
+    return { accepted: true, formerBaseUrl, waitingRows, deadRows };
   });
+}
+
+async function countPendingRows(trx: Transaction<DB>, client: string): Promise<number> {
+  const { count } = await trx
+    .selectFrom('fulfilment.outbox')
+    .select(sql<number>`count(*)::int`.as('count'))
+    .where('client', '=', client)
+    .where('status', '=', 'pending')
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+/** Makes the scheduled jobs of a client due that read data of its account. */
+async function makeReadsDue(trx: Transaction<DB>, client: string): Promise<void> {
+  await trx
+    .updateTable('sync.jobs')
+    .set({ due_at: sql<Date>`sync.clock()` })
+    .where('client', '=', client)
+    .where((eb) => eb.or([eb('stream', 'is not', null), eb('job', 'in', rereadJobs)]))
+    .where(sql<boolean>`isfinite(due_at)`)
+    .where('due_at', '>', sql<Date>`sync.clock()`)
+    .execute();
 }
 
 /** Stores the accepted identity. Ends the offer of another account and the client hold. */
@@ -87,6 +101,7 @@ async function storeIdentity(
     hold_times: 0,
   };
   const accepted = { identity, base_url: baseUrl, accepted_at: sql<Date>`now()` };
+
   await trx
     .insertInto('sync.clients')
     .values({ client, identity, base_url: baseUrl })
@@ -108,6 +123,7 @@ async function abandonRuns(trx: Transaction<DB>, client: string): Promise<void> 
     .where('expires_at', 'is not', null)
     .returning(['client', 'name as job'])
     .execute();
+
   await recordAbandonedRuns(trx, cut);
 }
 
@@ -124,8 +140,9 @@ async function markUnsettledDead(
   by: string,
 ): Promise<number> {
   const because =
-    `the outcome at ${formerBaseUrl} is not known, because another account was accepted before it was clear:` +
-    ' use outbox retry or outbox done';
+    `the outcome at ${formerBaseUrl} is not known, because another account was accepted before ` +
+    'it was clear: use outbox retry or outbox done';
+
   await trx
     .updateTable('fulfilment.outbox')
     .set((eb) => ({
@@ -140,6 +157,7 @@ async function markUnsettledDead(
     .where('sent_at', 'is', null)
     .where('written_at', 'is', null)
     .execute();
+
   const { rows } = await sql`
     with marked as (
       update fulfilment.outbox
@@ -154,6 +172,7 @@ async function markUnsettledDead(
     select id, 'taken over', ${by}, 'dead', ${because}
     from marked
     returning 1`.execute(trx);
+
   return rows.length;
 }
 
@@ -167,8 +186,8 @@ async function copyGates(trx: Transaction<DB>, former: string, identity: string)
     select gate, ${identity}, client, next_at, taken_at, finished_at
     from sync.gates
     where identity = ${former}
-    on conflict (gate, identity) do update set next_at = greatest(g.next_at,
-      excluded.next_at)`.execute(trx);
+    on conflict (gate, identity) do update
+    set next_at = greatest(g.next_at, excluded.next_at)`.execute(trx);
 }
 
 const forgottenTables = [
@@ -182,6 +201,7 @@ const forgottenTables = [
   'sync.settings_reads',
   'sync.rescans',
   'sync.quarantine',
+  'sync.proven_kinds',
   // Ids of the former service may be those of other orders at the new one.
   'sync.erasures',
 ] as const;
@@ -194,6 +214,7 @@ const forgottenTables = [
 async function forgetService(trx: Transaction<DB>, client: string): Promise<Change[]> {
   for (const table of forgottenTables)
     await trx.deleteFrom(table).where('client', '=', client).execute();
+
   // Pushes find ids by codes of the service lists, and return authorizations by references. Those
   // of the former service are not valid at the new one.
   const returns = await trx
@@ -203,6 +224,7 @@ async function forgetService(trx: Transaction<DB>, client: string): Promise<Chan
     .where('unlisted_since', 'is', null)
     .returning('id')
     .execute();
+
   const options = await trx
     .updateTable('fulfilment.setting_options')
     .set({ removed_at: sql<Date>`now()` })
@@ -210,6 +232,7 @@ async function forgetService(trx: Transaction<DB>, client: string): Promise<Chan
     .where('removed_at', 'is', null)
     .returning(['id', sql<string>`list || ':' || id`.as('key')])
     .execute();
+
   const methods = await trx
     .updateTable('fulfilment.main_shipping_method_warehouses')
     .set({ removed_at: sql<Date>`now()` })
@@ -219,6 +242,7 @@ async function forgetService(trx: Transaction<DB>, client: string): Promise<Chan
       sql<string>`concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse)`.as('key'),
     )
     .execute();
+
   return [
     ...returns.map(({ id }) => ({
       entity: 'return_merchandise_authorizations',

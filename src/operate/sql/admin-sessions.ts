@@ -64,6 +64,7 @@ export async function readAdminSecret(db: Kysely<DB>, purpose: string): Promise<
     from sync.admin_secrets
     where purpose = ${purpose}
     limit 1`.execute(db);
+
   const [row] = rows;
   // Another worker created it between the two halves of the statement.
   return row?.secret ?? readAdminSecret(db, purpose);

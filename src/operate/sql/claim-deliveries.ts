@@ -87,7 +87,8 @@ async function findDue(
   const order = newest
     ? sql`d.receiver desc, d.turn desc, d.next_at desc, d.id desc`
     : sql`d.receiver, d.turn, d.next_at, d.id`;
-  const select = (isNew: boolean, tries: RawBuilder<unknown>) => sql`
+
+  const selectDue = (isNew: boolean, tries: RawBuilder<unknown>) => sql`
     select d.id, t.turn, ${isNew}::boolean as "isNew", d.place
     from t
     cross join lateral (
@@ -101,13 +102,17 @@ async function findDue(
         limit ${most}
       ) d
     ) d`;
-  const next = (after: RawBuilder<unknown>, tries: RawBuilder<unknown>) => sql`(
+
+  const selectNextTurn = (after: RawBuilder<unknown>, tries: RawBuilder<unknown>) => sql`(
       select d.turn
       from sync.deliveries d
       where d.receiver = ${receiver} and d.turn > ${after} and d.next_at is not null and ${tries}
       order by d.receiver, d.turn
       limit 1)`;
-  const [fresh, again] = [sql`d.tries = 0`, sql`d.tries > 0`];
+
+  const fresh = sql`d.tries = 0`;
+  const tried = sql`d.tries > 0`;
+
   // Each step finds the next turn in the index: the number of deliveries in a turn does not matter.
   const { rows } = await sql<DueDelivery>`
     with recursive t (turn) as (
@@ -115,13 +120,16 @@ async function findDue(
       union all
       select n.turn
       from t
-      cross join lateral (select least(${next(sql`t.turn`, fresh)}, ${next(sql`t.turn`, again)})
-        as turn) n
+      cross join lateral (
+        select least(${selectNextTurn(sql`t.turn`, fresh)}, ${selectNextTurn(sql`t.turn`, tried)})
+          as turn
+      ) n
       where n.turn is not null
     )
-    ${select(true, fresh)}
+    ${selectDue(true, fresh)}
     union all
-    ${select(false, again)}`.execute(db);
+    ${selectDue(false, tried)}`.execute(db);
+
   return rows;
 }
 
@@ -147,13 +155,14 @@ async function markClaimed(
       for update skip locked
     )
     update sync.deliveries d
-    set tries = d.tries + 1, next_at = statement_timestamp() + make_interval(secs => ${leaseMs / 1_000})
+    set tries = d.tries + 1,
+      next_at = statement_timestamp() + make_interval(secs => ${leaseMs / 1_000})
     from free f
     where d.id = f.id
     returning d.id::text as id, d.message_id::text as "messageId", d.type, d.client, d.turn, d.lane,
-      d.tries,
-      (extract(epoch from clock_timestamp() - d.created_at) * 1000)::float8 as "ageMs",
-        d.body::text as body`.execute(db);
+      d.tries, d.body::text as body,
+      (extract(epoch from clock_timestamp() - d.created_at) * 1000)::float8 as "ageMs"`.execute(db);
+
   return rows.toSorted((one, other) => Number(one.id) - Number(other.id));
 }
 
@@ -184,8 +193,10 @@ export async function settleAttempt(
       for update`.execute(trx);
     const [state] = rows;
     if (state === undefined) return;
+
     await endDelivery(trx, attempt);
     if (end.status !== 'waiting') await promoteHeads(trx, [{ receiver, lane: delivery.lane }]);
+
     const next = judge(state);
     if (next.isAway || state.isAway || next.places !== state.places)
       await storeState(trx, attempt, next);
@@ -197,11 +208,12 @@ async function endDelivery(
   { delivery, end, failure }: Attempt,
 ): Promise<void> {
   const delayMs = end.status === 'waiting' ? end.delayMs : null;
+
   // If another worker has taken it over, only its success counts.
   await sql`
     update sync.deliveries
-    set status = ${end.status}, finished_at = case when ${delayMs}::float8 is null
-      then clock_timestamp() end,
+    set status = ${end.status},
+      finished_at = case when ${delayMs}::float8 is null then clock_timestamp() end,
       next_at = clock_timestamp() + make_interval(secs => ${delayMs}::float8 / 1000),
       last_error_code = ${failure?.code ?? null}, last_error = ${failure?.error ?? null}
     where id = ${delivery.id} and status = 'waiting'
@@ -214,6 +226,7 @@ async function storeState(
   next: ReceiverEnd,
 ): Promise<void> {
   const { isAway, failures, places, delayMs } = next;
+
   await sql`
     update sync.receivers
     set failures = ${failures}, places = ${places},

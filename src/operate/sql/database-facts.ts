@@ -29,18 +29,19 @@ export async function readServerFacts(db: Kysely<DB>): Promise<ServerFacts> {
         select format('%s = %s', s.name, s.setting)
         from pg_settings s
         where (s.name, s.setting) in (('fsync', 'off'), ('full_page_writes', 'off'),
-          ('zero_damaged_pages', 'on'),
-          ('ignore_checksum_failure', 'on'))
+          ('zero_damaged_pages', 'on'), ('ignore_checksum_failure', 'on'))
         order by s.name) as "unsafeSettings",
       current_setting('server_version') as version, current_setting('server_encoding') as encoding,
       extract(epoch from clock_timestamp())::float8 * 1000 as "nowMs",
       (pg_is_in_recovery() or current_setting('default_transaction_read_only')::boolean)
         as "readOnly",
-      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+      current_setting('max_connections')::int
+        - current_setting('superuser_reserved_connections')::int
         - coalesce(current_setting('reserved_connections', true)::int, 0) as "maxConnections",
       (select sum(numbackends)::int from pg_stat_database) as connections,
       pg_database_size(current_database())::float8 as "databaseBytes",
       pg_notification_queue_usage() as "notifyQueue"`.execute(db);
+
   return rows[0] as ServerFacts;
 }
 
@@ -80,6 +81,7 @@ export async function readMissingGrants(db: Kysely<DB>): Promise<string[]> {
     where n.nspname = 'sync' and c.relkind = 'S' and c.relname = 'read_no'
       and not has_sequence_privilege(c.oid, 'USAGE')
     order by 1`.execute(db);
+
   return rows.map(({ missing }) => missing);
 }
 
@@ -95,6 +97,7 @@ export async function readMissingRoles(db: Kysely<DB>): Promise<string[]> {
     where p.oid is null or not has_schema_privilege(p.oid, 'fulfilment', 'USAGE')
       or not has_table_privilege(p.oid, 'fulfilment.orders', 'SELECT')
     order by r.role`.execute(db);
+
   return rows.map(({ role }) => role);
 }
 
@@ -110,9 +113,9 @@ export type WatchedArticles = Awaited<ReturnType<typeof countWatchedArticles>>[n
  * @param configured clients that count as known, even if no worker has had them
  */
 export async function countWatchedArticles(db: Kysely<DB>, configured: readonly string[]) {
-  const known = sql<
-    string | null
-  >`case when c.client is not null or w.client = ${anyText(configured)} then w.client end`;
+  const isKnown = sql`c.client is not null or w.client = ${anyText(configured)}`;
+  const known = sql<string | null>`case when ${isKnown} then w.client end`;
+
   return db
     .selectFrom('sync.watched_articles as w')
     .leftJoin('sync.clients as c', 'c.client', 'w.client')

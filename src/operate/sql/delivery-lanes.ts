@@ -27,8 +27,9 @@ const toKey = ({ receiver, lane }: Lane) => JSON.stringify([receiver, lane]);
 /** SQL: lanes as a set named l. */
 const laneSet = (lanes: readonly Lane[]) => {
   const distinct = [...new Map(lanes.map((one) => [toKey(one), one])).values()];
-  return sql`unnest(${distinct.map(({ receiver }) => receiver)}::text[], ${distinct.map(({ lane }) => lane)}::text[])
-    as l (receiver, lane)`;
+  const receivers = distinct.map(({ receiver }) => receiver);
+  const names = distinct.map(({ lane }) => lane);
+  return sql`unnest(${receivers}::text[], ${names}::text[]) as l (receiver, lane)`;
 };
 
 /**
@@ -45,6 +46,7 @@ export async function findWaitingLanes(
     where exists (
       select from sync.deliveries d
       where d.receiver = l.receiver and d.lane = l.lane and d.status = 'waiting')`.execute(trx);
+
   const waiting = new Set(rows.map(toKey));
   return (lane) => waiting.has(toKey(lane));
 }
@@ -60,6 +62,7 @@ export async function insertDeliveries(
   isWaiting: (lane: Lane) => boolean,
 ): Promise<void> {
   if (deliveries.length === 0) return;
+
   const begun = new Set<string>();
   const rows = deliveries.map(({ body, ...delivery }) => {
     const key = toKey(delivery);
@@ -67,18 +70,20 @@ export async function insertDeliveries(
     begun.add(key);
     return { ...delivery, body: body ?? undefined, isHead };
   });
+
   await sql`
     insert into sync.deliveries
       (receiver, type, client, turn, lane, source_id, source_key, number, body, happened_at,
         not_before, next_at)
     select n.receiver, n.type, n.client, n.turn, n.lane, n."sourceId", n."sourceKey", n.number,
       n.body, n."happenedAt",
-      case when n."delayMs" > 0 then s.starts_at end, case when n."isHead" then s.starts_at end
+      case when n."delayMs" > 0 then s.starts_at end,
+      case when n."isHead" then s.starts_at end
     from json_array_elements(${JSON.stringify(rows)}::json) with ordinality as e (value, place)
     cross join lateral json_to_record(e.value) as n (
       receiver text, type text, client text, turn text, lane text, "sourceId" bigint,
-        "sourceKey" text, number text,
-      body jsonb, "happenedAt" timestamptz, "delayMs" float8, "isHead" boolean)
+      "sourceKey" text, number text, body jsonb, "happenedAt" timestamptz, "delayMs" float8,
+      "isHead" boolean)
     cross join lateral (select now() + make_interval(secs => n."delayMs" / 1000) as starts_at) s
     order by e.place`.execute(trx);
 }
@@ -89,6 +94,7 @@ export async function insertDeliveries(
  */
 export async function promoteHeads(trx: Transaction<DB>, lanes: readonly Lane[]): Promise<void> {
   if (lanes.length === 0) return;
+
   await sql`
     update sync.deliveries d
     set next_at = greatest(clock_timestamp(), d.not_before)

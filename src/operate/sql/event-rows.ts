@@ -20,8 +20,8 @@ export async function readEventBody(
 const selectBody = (id: string, personalData: boolean) =>
   sql<{ body: string }>`
     select json_build_object(
-        'type', e.type, 'timestamp', to_char(e.happened_at at time zone 'UTC',
-          'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+        'type', e.type,
+        'timestamp', to_char(e.happened_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
         'data', json_build_object('client', e.client, 'id', coalesce(r.id, e.source_id),
           'number', coalesce(r.number, e.number), 'row', r.row))::text as body
     from sync.deliveries e
@@ -35,12 +35,14 @@ const selectBody = (id: string, personalData: boolean) =>
 function selectRow(personalData: boolean): RawBuilder<unknown> {
   const row = (alias: string, table: string) =>
     sql`to_jsonb(${sql.ref(alias)}) - ${findHidden(table, personalData)}::text[]`;
+
   const address = personalData
     ? sql`jsonb_build_object('addresses', (
           select coalesce(jsonb_agg(${row('a', 'order_addresses')} order by a.role), '[]')
           from fulfilment.order_addresses a
           where a.client = o.client and a.order_id = o.id))`
     : sql`'{}'::jsonb`;
+
   return sql`
       select o.id, o.external_order_number as number,
         ${row('o', 'orders')} || ${address} || jsonb_build_object('items', (
@@ -53,12 +55,12 @@ function selectRow(personalData: boolean): RawBuilder<unknown> {
           then (x.result ->> 'orderId')::bigint end
       where e.type = 'order.accepted' and x.id = e.source_id
       union all
-      select x.id, x.reference, jsonb_build_object('id', x.id, 'kind', x.kind, 'reference',
-        x.reference,
-          'status', x.status, 'attempts', x.attempts, 'created_at', x.created_at, 'finished_at',
-            x.finished_at)
-          || case when ${personalData}::boolean then jsonb_build_object('last_error', x.last_error)
-            else '{}' end
+      select x.id, x.reference,
+        jsonb_build_object('id', x.id, 'kind', x.kind, 'reference', x.reference,
+          'status', x.status, 'attempts', x.attempts, 'created_at', x.created_at,
+          'finished_at', x.finished_at)
+        || case when ${personalData}::boolean then jsonb_build_object('last_error', x.last_error)
+          else '{}' end
       from fulfilment.outbox x
       where e.type = 'order.rejected' and x.id = e.source_id
       union all

@@ -12,6 +12,11 @@ export type JobStatus = Awaited<ReturnType<typeof readJobStatus>>[number];
 
 /** Reads the state of every job that was ever registered, by client. */
 export async function readJobStatus(db: Database) {
+  const pausedSince = sql<Date | null>`(
+    select min(p.since)
+    from sync.pauses p
+    where p.client in ('', j.client) and p.job = j.job)`;
+
   return db
     .selectFrom('sync.jobs as j')
     .leftJoin('sync.leases as l', (join) =>
@@ -40,9 +45,7 @@ export async function readJobStatus(db: Database) {
       'j.skips',
       'j.last_skip_at as lastSkipAt',
       'j.last_skip_reason as lastSkipReason',
-      sql<Date | null>`(select min(p.since) from sync.pauses p where p.client in ('', j.client) and p.job = j.job)`.as(
-        'pausedSince',
-      ),
+      pausedSince.as('pausedSince'),
       eb
         .selectFrom('sync.quarantine as q')
         .select((count) => count.fn.countAll<number>().as('count'))

@@ -85,9 +85,11 @@ async function takeChanges(
     for update skip locked`.execute(trx);
   const after = places[0]?.after;
   if (after === undefined) return null;
+
   const { rows } = await sql<{ last: number | null; changes: number }>`
     select max(seq) as last, count(*)::int as changes
     from fulfilment.changes_since(${after}, ${maxChanges})`.execute(trx);
+
   const { last = null, changes = 0 } = rows[0] ?? {};
   return last === null ? null : { after, last, changes };
 }
@@ -117,18 +119,18 @@ const newestOf = (stream: string) => sql`(
           and f.stream = ${stream})`;
 
 /** SQL: the names of a package and of its shipment in the feed. */
-const shipmentIdOf = sql`case when b.entity in ('parcels', 'track_traces') then split_part(b.key, ':', 1)::bigint end`;
+const shipmentIdOf = sql`case when b.entity in ('parcels', 'track_traces')
+        then split_part(b.key, ':', 1)::bigint end`;
 const packageOf = sql`substr(b.key, position(':' in b.key) + 1)`;
 
 /** SQL: the order of a change `b` that the service took, or whose row was given up. */
 const findOrderFact = sql`
       select case o.status when 'done' then 'order.accepted' else 'order.rejected' end as type,
-        o.id as source_id,
-        null as source_key, o.reference as number,
+        o.id as source_id, null as source_key, o.reference as number,
         case when o.result ->> 'orderId' ~ '^\\d{1,18}$' then (o.result ->> 'orderId')::bigint
           end as order_id,
         true as is_of_order, b.changed_at as happened_at, null::timestamptz as newest_at,
-          true as has_parcels
+        true as has_parcels
       from fulfilment.outbox o
       where b.entity = 'outbox' and o.id = b.id and o.kind in ('order.create', 'order.replace')
         and o.status in ('done', 'dead')`;
@@ -140,8 +142,8 @@ const findOrderFact = sql`
 const findShipmentFacts = sql`
       select distinct t.type, s.id, null, r.external_order_number, s.order_id, true,
         case when t.type = 'shipment.shipped' then sync.real_time(s.shipped_on)
-          when t.type = 'shipment.created'
-            or b.operation = 'created' then sync.real_time(s.ready_to_pick_on)
+          when t.type = 'shipment.created' or b.operation = 'created'
+            then sync.real_time(s.ready_to_pick_on)
           else b.changed_at end,
         ${newestOf('shipments')}, exists (
           select from fulfilment.parcels p where p.client = s.client and p.shipment_id = s.id)
@@ -201,18 +203,19 @@ const findPackageFacts = sql`
       left join fulfilment.orders r on r.client = s.client and r.id = s.order_id
       where b.entity = 'parcels' and p.client = b.client and p.shipment_id = ${shipmentIdOf}
         and p.package_number = ${packageOf} and p.unlisted_since is null
-          and (b.operation = 'created'
-        or 'unlisted_since' = any(b.changed_columns)
-        or b.changed_columns && array['track_and_trace_code', 'track_and_trace_bar_code',
-          'tracking_number']
-          and coalesce(p.track_and_trace_code, p.track_and_trace_bar_code,
-            p.tracking_number) is not null)
+        and (b.operation = 'created'
+          or 'unlisted_since' = any(b.changed_columns)
+          or b.changed_columns && array['track_and_trace_code', 'track_and_trace_bar_code',
+              'tracking_number']
+            and coalesce(p.track_and_trace_code, p.track_and_trace_bar_code, p.tracking_number)
+              is not null)
       union all
       select 'parcel.tracking_ended', t.shipment_id, coalesce(p.package_number, t.package_number),
         coalesce(r.external_order_number, t.external_order_number), s.order_id, true, b.changed_at,
-          null, true
+        null, true
       from fulfilment.track_traces t
-      -- An entry without a number is about all packages of the shipment that have no entry of their own.
+      -- An entry without a number is about all packages of the shipment that have no entry of
+      -- their own.
       left join fulfilment.parcels p on t.package_number = '' and p.client = t.client
         and p.shipment_id = t.shipment_id and p.unlisted_since is null and not exists (
           select from fulfilment.track_traces n
@@ -233,17 +236,22 @@ async function readFacts(trx: Transaction<DB>, span: FeedSpan): Promise<EventFac
         else b.entity || ' ' || coalesce(b.id::text, b.key) end as source,
       f.source_id as "sourceId", f.source_key as "sourceKey", f.number,
       coalesce(f.order_id, (
-        select max(o.id) from fulfilment.orders o where o.client = b.client
-          and o.external_order_number = f.number
-          and f.is_of_order)) as "orderId",
+        select max(o.id)
+        from fulfilment.orders o
+        where o.client = b.client and o.external_order_number = f.number and f.is_of_order))
+        as "orderId",
       b.changed_at as "changedAt", f.happened_at as "happenedAt", f.newest_at as "newestAt",
       b.is_rescan as "isRescan", b.operation = 'created' as "isCreated",
-        f.has_parcels as "hasParcels"
+      f.has_parcels as "hasParcels"
     from (${selectChanges(span)}) b
     cross join lateral (
-      ${findOrderFact} union all ${findShipmentFacts} union all ${findOtherFacts} union all ${findPackageFacts}
+      ${findOrderFact}
+      union all ${findShipmentFacts}
+      union all ${findOtherFacts}
+      union all ${findPackageFacts}
     ) f
     order by b.seq, case f.type when 'shipment.created' then 0 else 1 end`.execute(trx);
+
   return rows;
 }
 
@@ -272,6 +280,7 @@ async function addEvents(
 ): Promise<void> {
   const receivers = await readReceivers(trx);
   const names = receivers.map(({ name }) => name);
+  const goneNames = receivers.filter(({ isGone }) => isGone).map(({ name }) => name);
   await lockReceivers(trx, names);
   await releaseShipped(trx, span);
 
@@ -288,12 +297,11 @@ async function addEvents(
   );
 
   await insertDeliveries(trx, planned, await findWaitingLanes(trx, planned));
+
   await sql`
     update sync.receivers
     set missed_at = now()
-    where name = any(${receivers.filter(({ isGone }) => isGone).map(({ name }) => name)}::text[])`.execute(
-    trx,
-  );
+    where name = any(${goneNames}::text[])`.execute(trx);
 }
 
 async function readReceivers(trx: Transaction<DB>): Promise<EventReceiver[]> {
@@ -312,22 +320,24 @@ async function findStored(
   facts: readonly EventFact[],
 ): Promise<StoredDelivery[]> {
   const ofSources = facts.filter(({ sourceId }) => sourceId !== null);
+
   const { rows } = await sql<StoredDelivery>`
     select d.receiver, d.client, d.type, d.source_id as "sourceId",
       bool_or(d.tries > 0 or d.status <> 'waiting') as tried,
-        bool_or(d.status = 'waiting' and d.tries = 0) as untried
+      bool_or(d.status = 'waiting' and d.tries = 0) as untried
     from (
       select distinct s.client, s.id, t.type
       from unnest(${ofSources.map(({ client }) => client)}::text[],
         ${ofSources.map(({ sourceId }) => sourceId)}::bigint[],
-          ${ofSources.map(({ type }) => type)}::text[])
+        ${ofSources.map(({ type }) => type)}::text[])
         as s (client, id, of_type)
       join (values ('return.processed', 'return.processed'),
         ('shipment.tracking_changed', 'shipment.tracking_changed'),
         ('shipment.tracking_changed', 'shipment.shipped')) as t (of_type, type)
-          on t.of_type = s.of_type
+        on t.of_type = s.of_type
     ) s
     join sync.deliveries d on d.client = s.client and d.type = s.type and d.source_id = s.id
     group by d.receiver, d.client, d.type, d.source_id`.execute(trx);
+
   return rows;
 }

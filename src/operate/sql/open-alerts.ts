@@ -60,6 +60,7 @@ export async function takeAlertChecks(
   intervalMs: number,
 ): Promise<AlertCheck[]> {
   const nextAt = sql<Date>`clock_timestamp() + make_interval(secs => ${intervalMs / 1_000})`;
+
   return db
     .insertInto('sync.alert_checks')
     .values([...scopes].sort().map((scope) => ({ scope, next_at: nextAt })))
@@ -87,37 +88,45 @@ export async function storeAlertChecks(
     scopes: readonly string[],
     open: readonly StoredAlert[],
     now: Date,
-    room: typeof bounds,
+    capacity: typeof bounds,
   ) => AlertChanges,
 ): Promise<AlertChanges> {
   return db.transaction().execute(async (trx) => {
-    const locked = await trx
-      .selectFrom('sync.alert_checks')
-      .select(['scope', 'check_no as number'])
-      .where(
-        'scope',
-        'in',
-        checks.map(({ scope }) => scope),
-      )
-      .orderBy('scope')
-      .forUpdate()
-      .execute();
-    const numbers = new Map(locked.map(({ scope, number }) => [scope, number]));
-    const valid = checks
-      .filter(({ scope, number }) => numbers.get(scope) === number)
-      .map(({ scope }) => scope);
+    const valid = await lockValidScopes(trx, checks);
     if (valid.length === 0) return { kept: [], removed: [], posts: [] };
+
     const open = await readOpenAlerts(trx, valid);
     const used = await countAlerts(trx);
-    const room = {
+    const capacity = {
       ...bounds,
       alerts: bounds.alerts - used.alerts,
       posts: bounds.posts - used.posts,
     };
-    const changes = decide(valid, open, used.now, room);
+
+    const changes = decide(valid, open, used.now, capacity);
     await writeChanges(trx, changes);
     return changes;
   });
+}
+
+/** Locks checks. Returns the scopes of those that no other worker has taken meanwhile. */
+async function lockValidScopes(
+  trx: Transaction<DB>,
+  checks: readonly AlertCheck[],
+): Promise<string[]> {
+  const scopes = checks.map(({ scope }) => scope);
+  const locked = await trx
+    .selectFrom('sync.alert_checks')
+    .select(['scope', 'check_no as number'])
+    .where('scope', 'in', scopes)
+    .orderBy('scope')
+    .forUpdate()
+    .execute();
+  const numbers = new Map(locked.map(({ scope, number }) => [scope, number]));
+
+  return checks
+    .filter(({ scope, number }) => numbers.get(scope) === number)
+    .map(({ scope }) => scope);
 }
 
 async function readOpenAlerts(
@@ -142,6 +151,7 @@ async function readOpenAlerts(
     .where('scope', 'in', [...scopes])
     .orderBy('since')
     .execute();
+
   return rows.map(({ severity, ...row }) => ({
     ...row,
     severity: severity === 'bad' ? 'bad' : 'warn',
@@ -158,6 +168,7 @@ async function countAlerts(
       (select count(*)::int from sync.deliveries where receiver = ${alertReceiver}
         and status = 'waiting') as posts,
       clock_timestamp() as now`.execute(trx);
+
   const [row] = rows;
   if (row === undefined) throw new Error('A select without a condition returned no row');
   return row;
@@ -172,6 +183,7 @@ async function writeChanges(
       .deleteFrom('sync.alerts')
       .where('id', 'in', [...removed])
       .execute();
+
   if (kept.length > 0)
     await trx
       .insertInto('sync.alerts')
@@ -196,6 +208,7 @@ async function writeChanges(
         })),
       )
       .execute();
+
   await addPosts(trx, posts);
 }
 
@@ -203,21 +216,20 @@ async function writeChanges(
 async function addPosts(trx: Transaction<DB>, posts: readonly NewPost[]): Promise<void> {
   if (posts.length === 0) return;
   await lockReceivers(trx, [alertReceiver]);
-  const deliveries = posts.map(({ alertId, body }) => {
-    const client = body.data.client ?? '';
-    const source = { sourceId: null, sourceKey: null, number: null };
-    const happenedAt = new Date(body.timestamp);
-    return {
-      ...{
-        receiver: alertReceiver,
-        lane: `alert ${alertId}`,
-        type: body.type,
-        client,
-        turn: '',
-        ...source,
-      },
-      ...{ body, happenedAt, delayMs: 0 },
-    };
-  });
+
+  const deliveries = posts.map(({ alertId, body }) => ({
+    receiver: alertReceiver,
+    lane: `alert ${alertId}`,
+    type: body.type,
+    client: body.data.client ?? '',
+    turn: '',
+    sourceId: null,
+    sourceKey: null,
+    number: null,
+    body,
+    happenedAt: new Date(body.timestamp),
+    delayMs: 0,
+  }));
+
   await insertDeliveries(trx, deliveries, await findWaitingLanes(trx, deliveries));
 }

@@ -35,10 +35,12 @@ export async function findOrders(
 ): Promise<FoundOrder[]> {
   const email = byEmail && text.includes('@') ? text : null;
   // Ids of the service are safe integers. A longer number is none.
+
   const id = /^\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : null;
   // Each form is found by the index. Stored orders are found in any case, other numbers and codes
   // in these.
   const forms = anyText([...new Set([text, text.toUpperCase(), text.toLowerCase()])]);
+
   const { rows } = await sql<FoundOrder>`
     with found as (
       (select o.client, o.reference as number, 'order number' as by
@@ -86,5 +88,6 @@ export async function findOrders(
     group by f.client, f.number
     order by f.client, f.number
     limit ${limit}`.execute(db);
+
   return rows;
 }

@@ -50,5 +50,6 @@ export async function readOrderTimeline(
     from fulfilment.order_history(${number}, ${client})
     order by at desc, source, id, what
     limit ${limit}`.execute(db);
+
   return rows;
 }

@@ -58,5 +58,6 @@ export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
     left join sync.clients k on k.client = c.client
     group by k.client
     order by k.client nulls last`.execute(db);
+
   return rows;
 }

@@ -6,8 +6,8 @@ import { type ColumnType, readColumns } from '../../db/table-columns.ts';
 import { anyClient } from '../../db/values.ts';
 
 /** Columns that programs do not need: the resource as received, and what only workers use. */
-const leftColumns: readonly string[] = ['raw', 'read_no', 'ordered_quantity', 'missing_since'];
-const left = sql`${leftColumns}::text[]`;
+const hiddenColumns: readonly string[] = ['raw', 'read_no', 'ordered_quantity', 'missing_since'];
+const hidden = sql`${hiddenColumns}::text[]`;
 
 /** A table of the feed that programs read row by row. */
 interface Entity {
@@ -22,7 +22,7 @@ const byShipmentAndPackage: Entity = { key: ['shipment_id', 'package_number'] };
 
 /** SQL: the rows of a table that belong to the row `t`, as a JSON array. */
 const listRows = (table: string, parent: string, order = sql`c.id`) => sql`(
-        select coalesce(jsonb_agg(to_jsonb(c) - ${left} order by ${order}), '[]')
+        select coalesce(jsonb_agg(to_jsonb(c) - ${hidden} order by ${order}), '[]')
         from ${sql.table(`fulfilment.${table}`)} c
         where c.client = t.client and ${sql.ref(`c.${parent}`)} = t.id)`;
 
@@ -43,7 +43,7 @@ const orderParts = sql`(
 
 /** SQL: the names of a shipment's codes, its items and its parcels. */
 const shipmentParts = sql`(
-      select to_jsonb(v) - ${left}
+      select to_jsonb(v) - ${hidden}
       from fulfilment.shipment_overview v
       where v.client = t.client and v.id = t.id
     ) || jsonb_build_object(
@@ -87,7 +87,7 @@ const findType = (entity: EntityName, column: string) => readColumns(entity).get
 
 /** Returns the columns of an entity that programs read. */
 export const listEntityColumns = (entity: EntityName): ReadonlyMap<string, ColumnType> =>
-  new Map([...readColumns(entity)].filter(([column]) => !leftColumns.includes(column)));
+  new Map([...readColumns(entity)].filter(([column]) => !hiddenColumns.includes(column)));
 
 /**
  * Reads the row that an entry of the feed names.
@@ -110,6 +110,7 @@ export async function readEntity(
     const value = sql`${values[index]}::${sql.raw(types[index] ?? 'text')}`;
     return sql`${sql.ref(`t.${column}`)} = ${value}`;
   });
+
   const [found] = await readDocuments(db, client, entity, sql.join(conditions, sql` and `));
   return found ?? null;
 }
@@ -133,12 +134,15 @@ async function readDocuments(
 ): Promise<string[]> {
   const { key, more }: Entity = entities[entity];
   const first = sql.ref(`t.${key[0]}`);
+  const parts = more === undefined ? sql`` : sql` || ${more}`;
+
   const { rows } = await sql<{ document: string }>`
-    select (to_jsonb(t) - ${left}${more === undefined ? sql`` : sql` || ${more}`})::text as document
+    select (to_jsonb(t) - ${hidden}${parts})::text as document
     from ${sql.table(`fulfilment.${entity}`)} t
     where t.client = ${anyClient(client)} and ${condition}
     order by ${first} desc
     limit ${maxDocuments}`.execute(db);
+
   return rows.map(({ document }) => document);
 }
 
@@ -196,10 +200,12 @@ export async function readClientChanges(
     from (select max(seq) as "lastSeq", count(*)::integer as searched from searched) s
     left join own o on true
     order by o.seq`.execute(db);
+
   const [{ lastSeq, searched } = { lastSeq: null, searched: 0 }] = rows;
   const changes = rows.flatMap(({ lastSeq: _last, searched: _searched, seq, ...entry }) =>
     seq === null ? [] : [{ seq, ...entry }],
   );
+
   const isCut = changes.length === limit;
   const next = (isCut ? changes.at(-1)?.seq : lastSeq) ?? after;
   return { changes, next, has_more: isCut || searched === entriesSearched };

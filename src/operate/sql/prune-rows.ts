@@ -33,6 +33,7 @@ function makePruneTarget(
         where ctid = any(array(
           select t.ctid from ${sql.table(name)} t where ${condition(days)}
           limit ${limit} for update skip locked))`.execute(trx);
+
       return Number(numAffectedRows ?? 0);
     },
   };
@@ -46,6 +47,7 @@ const feedTarget: PruneTarget = {
   name: 'fulfilment.changes',
   prune: async (trx, days, limit) => {
     await lockName(trx, 'prune feed');
+
     const { rows } = await sql<{ pruned: number }>`
       with first as materialized (
         select seq, changed_at
@@ -66,6 +68,7 @@ const feedTarget: PruneTarget = {
       )
       select count(*)::int as pruned
       from gone`.execute(trx);
+
     return rows[0]?.pruned ?? 0;
   },
 };

@@ -42,5 +42,6 @@ export async function readFigures(
     where f.client = ${anyClient(client)} and f.minutes = ${minutes} and f.at >= ${from}
     group by f.measure, f.part, 3
     order by f.measure, f.part, 3`.execute(db);
+
   return rows;
 }

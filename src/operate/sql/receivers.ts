@@ -36,6 +36,7 @@ export function registerReceivers(
 ): Promise<string[]> {
   return inTransaction(db, async (trx) => {
     await startCheckpoint(trx, false);
+
     await sql`
       insert into sync.receivers as r (name, kind, types, clients)
       select n.name, n.kind, n.types, n.clients
@@ -44,14 +45,15 @@ export function registerReceivers(
       order by n.name
       on conflict (name) do update
       set types = excluded.types, clients = excluded.clients, seen_at = now()`.execute(trx);
-    await dropUnwanted(
-      trx,
-      receivers.map(({ name }) => name),
-    );
+
+    const names = receivers.map(({ name }) => name);
+    await dropUnwanted(trx, names);
+
     const { rows } = await sql<{ name: string }>`
       delete from sync.receivers
       where seen_at < now() - ${forgetAfter}
       returning name`.execute(trx);
+
     return rows.map(({ name }) => name);
   });
 }
@@ -65,6 +67,7 @@ async function dropUnwanted(trx: Transaction<DB>, names: readonly string[]): Pro
       and d.status = 'waiting'
       and (d.type <> all(r.types) or d.client <> all(r.clients))
     returning d.receiver, d.lane`.execute(trx);
+
   await promoteHeads(trx, rows);
 }
 

@@ -45,15 +45,19 @@ interface Window {
  */
 export async function rollUpFigures(db: Database, intervalMs: number) {
   if (!(await isDue(db, intervalMs))) return null;
+
   return inTransaction(db, async (trx) => {
     if (!(await tryLockName(trx, lock))) return null;
     const window = await readWindow(trx, intervalMs);
     if (window === null) return null;
+
     await countEvents(trx, window);
+
     if (window.endsSpan) {
       if (!window.isBehind) await sampleAges(trx);
       await sumHours(trx, window);
     }
+
     await recordMark(trx, window);
     return { isBehind: window.isBehind };
   });
@@ -82,13 +86,17 @@ async function readWindow(trx: Transaction<DB>, intervalMs: number): Promise<Win
     )
     select s.start::text as since, least(s.now, s.start + ${longestWindow})::text as until,
       coalesce((
-        select m.attempt_id from sync.figure_marks m where m.at <= s.start
-          order by m.at desc limit 1
+        select m.attempt_id
+        from sync.figure_marks m
+        where m.at <= s.start
+        order by m.at desc
+        limit 1
       ), 0) as "attemptId",
       s.start + ${longestWindow} < s.now as "isBehind",
-      ${toSpan(sql`least(s.now, s.start + ${longestWindow})`, '5 minutes')} > ${toSpan(sql`s.at`, '5 minutes')}
-        as "endsSpan"
+      ${toSpan(sql`least(s.now, s.start + ${longestWindow})`, '5 minutes')}
+        > ${toSpan(sql`s.at`, '5 minutes')} as "endsSpan"
     from spans s`.execute(trx);
+
   return rows[0] ?? null;
 }
 
@@ -110,8 +118,7 @@ async function countEvents(
   await sql`
     with events as (
       select r.client, ${toSpan(sql`r.finished_at`, '5 minutes')} as at, 'rows' as measure,
-        j.stream as part,
-        sum(r.created + r.updated + r.removed)::float8 as value
+        j.stream as part, sum(r.created + r.updated + r.removed)::float8 as value
       from sync.runs r
       join sync.jobs j on j.client = r.client and j.job = r.job and j.stream is not null
       where r.finished_at >= ${since}::timestamptz and r.finished_at < ${until}::timestamptz

@@ -35,10 +35,10 @@ const uncommonStatuses = new Set(['failed', 'abandoned', 'stopped']);
 
 const uncommonOnly = sql`and r.status in ('failed', 'abandoned', 'stopped')`;
 
-const columns = sql`r.id, r.client, r.job, r.trigger, r.status, r.worker, r.started_at as "startedAt",
-  r.finished_at as "finishedAt", r.pages, r.fetched, r.created, r.updated, r.removed, r.quarantined,
-    r.error,
-    r.warnings`;
+const columns = sql`
+    r.id, r.client, r.job, r.trigger, r.status, r.worker, r.started_at as "startedAt",
+    r.finished_at as "finishedAt", r.pages, r.fetched, r.created, r.updated, r.removed,
+    r.quarantined, r.error, r.warnings`;
 
 /**
  * Lists the runs that match the filter, newest first. With a client or a job, the query uses the
@@ -51,26 +51,34 @@ export async function listRuns(
   limit: number,
 ): Promise<ListedRun[]> {
   const { client = null, job = null, status = null, before = null } = filter;
-  const fitsNumberAndStatus = sql`(${before}::bigint is null or r.id < ${before})
-    and (${status}::text is null or r.status = ${status})`;
-  const isForAllJobs = client === null && job === null;
-  const isOfJob = sql`(${client}::text is null or r.client = ${client}) and (${job}::text is null or r.job = ${job})`;
   const isUncommon = status !== null && uncommonStatuses.has(status);
-  const source =
-    isForAllJobs || isUncommon
-      ? sql`sync.runs r where ${fitsNumberAndStatus} and ${isOfJob} ${isUncommon ? uncommonOnly : sql``}`
-      : sql`(select distinct j.client, j.job from sync.jobs j
-             where (${client}::text is null or j.client = ${client})
-               and (${job}::text is null or j.job = ${job})) k
-            cross join lateral (
-              select * from sync.runs r where r.client = k.client and r.job = k.job
-                and ${fitsNumberAndStatus}
-                order by r.id desc limit ${limit}
-            ) r`;
-  const { rows } =
-    await sql<ListedRun>`select ${columns} from ${source} order by r.id desc limit ${limit}`.execute(
-      db,
-    );
+  const fitsNumberAndStatus = sql`(${before}::bigint is null or r.id < ${before})
+      and (${status}::text is null or r.status = ${status})`;
+
+  const allRuns = sql`sync.runs r
+    where ${fitsNumberAndStatus}
+      and (${client}::text is null or r.client = ${client})
+      and (${job}::text is null or r.job = ${job}) ${isUncommon ? uncommonOnly : sql``}`;
+  const runsOfJobs = sql`(
+      select distinct j.client, j.job
+      from sync.jobs j
+      where (${client}::text is null or j.client = ${client})
+        and (${job}::text is null or j.job = ${job})
+    ) k
+    cross join lateral (
+      select *
+      from sync.runs r
+      where r.client = k.client and r.job = k.job and ${fitsNumberAndStatus}
+      order by r.id desc
+      limit ${limit}
+    ) r`;
+  const isForAllJobs = client === null && job === null;
+
+  const { rows } = await sql<ListedRun>`
+    select ${columns}
+    from ${isForAllJobs || isUncommon ? allRuns : runsOfJobs}
+    order by r.id desc
+    limit ${limit}`.execute(db);
   return rows;
 }
 
@@ -85,10 +93,13 @@ export interface RecentRuns {
 export async function readRecentRuns(db: Kysely<DB>, limit: number): Promise<RecentRuns[]> {
   const { rows } = await sql<RecentRuns>`
     select j.client, j.stream,
-      (select coalesce(json_agg(r.rows order by r.id), '[]') from (
-         select r.id, r.created + r.updated + r.removed as rows from sync.runs r
+      (select coalesce(json_agg(r.rows order by r.id), '[]')
+       from (
+         select r.id, r.created + r.updated + r.removed as rows
+         from sync.runs r
          where r.client = j.client and r.job = j.job and r.created + r.updated + r.removed > 0
-         order by r.id desc limit ${limit}) r) as rows
+         order by r.id desc
+         limit ${limit}) r) as rows
     from sync.jobs j
     where j.stream is not null
     order by j.client, j.job`.execute(db);

@@ -39,12 +39,15 @@ export async function countRows(
     'fulfilment.changes',
     'sync.quarantine',
   ];
+
   const parts = counted.map(
     (table) => sql`select ${table} as name, count(*) as rows from ${sql.table(table)}`,
   );
+
   const { rows } = await sql<{ name: string; rows: number }>`
     select name, rows
     from (${sql.join(parts, sql` union all `)}) as counted`.execute(db);
+
   return Object.fromEntries(
     rows.map(({ name, rows: count }) => [name.slice(name.indexOf('.') + 1), count]),
   );

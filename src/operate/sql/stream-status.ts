@@ -86,20 +86,28 @@ export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
       where j.stream is not null and (j.last_started_at is not null or isfinite(j.due_at))
     )
     select s.client, s.stream, s.job, s.last_started_at as "lastAttemptAt",
-      s.last_success_at as "lastSuccessAt",
-      s.last_change_at as "lastChangeAt", f.newest_source_at as "newestSourceAt",
-      (select r.fetched from sync.runs r where r.client = s.client and r.job = s.job
-        and r.status = 'running'
-       order by r.id desc limit 1) as "fetchedSoFar",
+      s.last_success_at as "lastSuccessAt", s.last_change_at as "lastChangeAt",
+      f.newest_source_at as "newestSourceAt",
+      (select r.fetched
+       from sync.runs r
+       where r.client = s.client and r.job = s.job and r.status = 'running'
+       order by r.id desc
+       limit 1) as "fetchedSoFar",
       s.last_success_at is null or exists (
-        select from sync.cursors c where c.client = s.client and c.stream = s.stream
-          and c.completed_at is null) as "firstLoad",
-      exists (select from sync.cursors c where c.client = s.client and c.stream = s.stream
-        and c.watermark is not null) as "readByDay",
+        select
+        from sync.cursors c
+        where c.client = s.client and c.stream = s.stream and c.completed_at is null)
+        as "firstLoad",
+      exists (
+        select
+        from sync.cursors c
+        where c.client = s.client and c.stream = s.stream and c.watermark is not null)
+        as "readByDay",
       s.last_fetched as "lastFetched", f.usual_fetched as "usualFetched",
       u.today as "changedLastDay", u.usual as "usualPerDay",
       p.finished_at as "reconciledAt", p.missing, p.stale, p.extra,
-      (select percentile_cont(0.99) within group (order by late_seconds) from sync.findings d
+      (select percentile_cont(0.99) within group (order by late_seconds)
+       from sync.findings d
        where d.client = s.client and d.stream = s.stream
          and d.found_at > now() - interval '30 days') as "lateSecondsP99",
       (select coalesce(json_agg(json_build_object('from', g.from_at, 'to', g.to_at)
@@ -112,10 +120,9 @@ export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
          limit ${maxListed}) g) as gaps,
       (select count(*) from sync.gaps g where g.client = s.client and g.stream = s.stream)
         as "gapCount",
-      (select coalesce(json_agg(json_build_object('id', o.id, 'kind', o.kind, 'background',
-        o.background,
-         'fetched', o.fetched, 'from', o.from_day, 'to', o.to_day, 'expected', o.expected)
-           order by o.id), '[]')
+      (select coalesce(json_agg(json_build_object('id', o.id, 'kind', o.kind,
+         'background', o.background, 'fetched', o.fetched, 'from', o.from_day, 'to', o.to_day,
+         'expected', o.expected) order by o.id), '[]')
        from (
          select *
          from sync.rescans o
@@ -139,11 +146,14 @@ export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
           and r.started_at > now() - interval '15 days') runs
     ) u on true
     left join lateral (
-      select r.finished_at, r.missing, r.stale, r.extra from sync.rescans r
+      select r.finished_at, r.missing, r.stale, r.extra
+      from sync.rescans r
       where r.client = s.client and r.stream = s.stream and r.kind = 'reconcile'
         and r.outcome = 'done'
-      order by r.id desc limit 1
+      order by r.id desc
+      limit 1
     ) p on true
     order by s.client, s.stream`.execute(db);
+
   return rows;
 }

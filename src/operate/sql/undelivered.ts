@@ -27,18 +27,19 @@ export interface Undelivered {
 export async function listUndelivered(db: Kysely<DB>, maxRows: number): Promise<Undelivered[]> {
   const select = (status: 'dead' | 'waiting') => sql`(
       select id::int8 as id, receiver, type, client, number, happened_at as "happenedAt", tries,
-        status,
-        next_at as "nextAt", last_error_code as "lastErrorCode", last_error as "lastError"
+        status, next_at as "nextAt", last_error_code as "lastErrorCode", last_error as "lastError"
       from sync.deliveries
       where status = ${sql.lit(status)}
       order by id
       limit ${maxRows})`;
+
   const { rows } = await sql<Undelivered>`
     select d.*
     from ${select('dead')} d
     union all
     select w.*
     from ${select('waiting')} w`.execute(db);
+
   return rows.slice(0, maxRows);
 }
 
@@ -50,13 +51,10 @@ export async function listUndelivered(db: Kysely<DB>, maxRows: number): Promise<
  */
 export function retryDeliveries(db: Database, ids: readonly number[] | null): Promise<number> {
   return inTransaction(db, async (trx) => {
-    const { rows: names } = await sql<{ name: string }>`select name from sync.receivers`.execute(
-      trx,
-    );
-    await lockReceivers(
-      trx,
-      names.map(({ name }) => name),
-    );
+    const receivers = await trx.selectFrom('sync.receivers').select('name').execute();
+    const names = receivers.map(({ name }) => name);
+    await lockReceivers(trx, names);
+
     const { rows } = await sql<Lane>`
       update sync.deliveries
       set status = 'waiting', finished_at = null, not_before = null,
@@ -66,6 +64,7 @@ export function retryDeliveries(db: Database, ids: readonly number[] | null): Pr
         and case when ${ids}::bigint[] is null then status = 'dead'
           else id = any(${ids}::bigint[]) end
       returning receiver, lane`.execute(trx);
+
     await promoteHeads(trx, rows);
     return rows.length;
   });
@@ -103,16 +102,18 @@ export async function readDeliveryBacklog(db: Kysely<DB>): Promise<DeliveryBackl
       select f.created_at, f.last_error
       from sync.deliveries f
       where f.receiver = r.name and f.next_at is not null and f.tries > 0
-        and f.last_error is not null
-        and (f.tries >= 3 or r.failures >= 3)
+        and f.last_error is not null and (f.tries >= 3 or r.failures >= 3)
       order by f.id
       limit 1
     ) f on true
     cross join lateral (
       select count(*)::int as waiting
       from (
-        select from sync.deliveries e where e.receiver = r.name
-          and e.status = 'waiting' limit ${maxCounted}) e
+        select
+        from sync.deliveries e
+        where e.receiver = r.name and e.status = 'waiting'
+        limit ${maxCounted}
+      ) e
     ) w
     cross join lateral (
       select count(*)::int as dead, (array_agg(d.last_error order by d.id desc))[1] as last_error
@@ -128,5 +129,6 @@ export async function readDeliveryBacklog(db: Kysely<DB>): Promise<DeliveryBackl
     left join lateral (select r.missed_at where r.missed_at > now() - interval '7 days') m on true
     where f.created_at is not null or d.dead > 0 or m.missed_at is not null
     order by r.name`.execute(db);
+
   return rows;
 }

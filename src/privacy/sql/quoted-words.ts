@@ -6,7 +6,7 @@ import { anyClient } from '../../db/values.ts';
  * Columns with errors and warnings of runs, jobs and holds, and the time of the text. They may
  * quote the service.
  */
-const texts: readonly {
+export const quotingColumns: readonly {
   readonly table: string;
   readonly column: string;
   readonly at: string;
@@ -39,7 +39,7 @@ export async function removeQuotedWords(
   days: number | null,
 ): Promise<Readonly<Record<string, number>>> {
   const counts: Record<string, number> = {};
-  for (const { table, column, at, isList } of texts) {
+  for (const { table, column, at, isList } of quotingColumns) {
     const ref = sql.ref(`t.${column}`);
     const replaced = isList
       ? sql`array(

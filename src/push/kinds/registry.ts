@@ -3,10 +3,11 @@
  * in a separate file.
  */
 
-import type { Operations } from '../../../config/operations.ts';
-import { type Json, parseObject } from '../../core/json.ts';
-import { type AnyKind, applyOperations, type FollowUp } from '../kind.ts';
+import { operations as builtIn, type Operations } from '../../../config/operations.ts';
+import { parseObject } from '../../core/json.ts';
+import type { AnyKind, FollowUp } from '../kind.ts';
 import { maxPayloadValues, toPayloadSchema } from '../payload.ts';
+import type { StoredKind } from '../sql/kinds.ts';
 import { inboundPackingSlipCreate } from './inbound/inbound-packing-slip-create.ts';
 import { orderAttachmentCreate } from './order/order-attachment-create.ts';
 import { orderCancel } from './order/order-cancel.ts';
@@ -23,37 +24,39 @@ import { returnLabelCreate } from './return/return-label-create.ts';
 import { returnReplace } from './return/return-replace.ts';
 
 /**
- * All kinds of outbox rows. Pushing is not a run with a lease: every worker pushes the rows that it
- * can claim.
+ * Makes all kinds of outbox rows for the operations in use. Pushing is not a run with a lease:
+ * every worker pushes the rows that it can claim.
  */
-export const outboxKinds: readonly AnyKind[] = [
-  orderCreate,
-  orderUpdate,
+export const makeKinds = (operations: Operations): readonly AnyKind[] => [
+  orderCreate(operations),
+  orderUpdate(operations),
   orderRename,
-  orderReplace,
+  orderReplace(operations),
   orderCancel,
   orderRelease,
   orderItemCancel,
-  orderAttachmentCreate,
-  returnCreate,
-  returnReplace,
+  orderAttachmentCreate(operations),
+  returnCreate(operations),
+  returnReplace(operations),
   returnDelete,
-  inboundPackingSlipCreate,
-  productSave,
-  returnLabelCreate,
+  inboundPackingSlipCreate(operations),
+  productSave(operations),
+  returnLabelCreate(operations),
 ];
 
-/** Returns the JSON Schemas of all payloads, as the switches of the operations make them. */
-export const listPayloadSchemas = (
-  operations: Operations,
-): { readonly kind: string; readonly schema: Json }[] =>
-  outboxKinds.map((kind) => {
-    const schema = {
-      ...toPayloadSchema(applyOperations(kind, operations)),
-      ...kind.notes?.(operations),
-    };
-    return { kind: kind.name, schema };
-  });
+/** The kinds without switches, where only what no switch changes matters, such as the names. */
+export const outboxKinds = makeKinds(builtIn);
+
+/** Returns what `migrate` stores of the kinds, so that SQL knows it. */
+export const listStoredKinds = (operations: Operations): StoredKind[] =>
+  makeKinds(operations).map((kind) => ({
+    kind: kind.name,
+    schema: toPayloadSchema(kind),
+    lingers: kind.unknown.do === 'resend',
+    overtakenBy: kind.overtakenBy ?? [],
+    waitsFor: kind.waitsFor ?? null,
+    document: kind.document ?? null,
+  }));
 
 const kindsWithFollowUps = outboxKinds.filter(({ followUps }) => followUps !== undefined);
 

@@ -8,17 +8,19 @@ import { z } from 'zod';
 /** Marks members with personal data. They are masked wherever a payload is shown. */
 export const personal = { 'x-personal': true } as const;
 
-/**
- * Marks members whose value is a code of a list of the service. `fulfilment.outbox_check` compares
- * them with it.
- */
-export const codeOf = (list: string) => ({
-  'x-list': list,
-  description: `code of the service list ${list}`,
+/** Describes members whose value is a code of a list of the service. */
+export const codeOf = (list: string) => ({ description: `code of the service list ${list}` });
+
+/** Describes members that have the id of an entry of a list of the service, instead of its code. */
+export const idOf = (list: string, byCode: string) => ({
+  description: `id of the service list ${list}, instead of ${byCode}`,
 });
 
-/** Marks a code of a list that must be given, unless another member has the id of the entry. */
-export const codeOrId = (list: string, byId: string) => ({ ...codeOf(list), 'x-or': byId });
+/**
+ * Gives a payload the reasons, for people, why it does not have certain members; by path, without
+ * places in lists.
+ */
+export const refusing = (refused: Readonly<Record<string, string>>) => ({ 'x-refused': refused });
 
 /** Schema of a payload without members. */
 export const noMembers = z.strictObject({});
@@ -28,10 +30,21 @@ export const optionalText = z.string().nullish();
 /** An optional text with personal data. */
 export const personalText = z.string().nullish().meta(personal);
 /**
- * A required member that `WAREHOUSE_OPERATIONS_FILE` can make optional
- * (config/optional-members.ts).
+ * Returns the schema of a member that is required, unless `WAREHOUSE_OPERATIONS_FILE` makes it
+ * optional. Then it may be absent or null.
+ * @param path such as `items.sku` for a member of each entry of `items`
  */
-export const assumedRequired = <T>(schema: z.ZodType<T>): z.ZodType<T | null | undefined> => schema;
+export type RequireMember = <T>(
+  path: string,
+  schema: z.ZodType<T>,
+) => z.ZodType<T | null | undefined>;
+
+/** Returns how members are required if these may be absent (config/optional-members.ts). */
+export const requireUnless =
+  (optional: readonly string[] = []): RequireMember =>
+  (path, schema) =>
+    optional.includes(path) ? schema.nullish() : schema;
+
 export const requiredText = z.string().min(1, 'must not be empty');
 export const idNumber = z.int('must be a whole number').min(1, 'must be at least 1');
 export const quantity = z
@@ -50,13 +63,13 @@ export const decimal = z.union(
 const noRate = 'must be a rate from 0 to 1, such as 0.21 for 21 %';
 /** Digits above 1 that a JavaScript number rounds to 1. */
 const aboveOne = /^1\.0*[1-9]/;
-/** A rate. `fulfilment.outbox_check` checks members that are marked with `x-rate`. */
+/** A rate from 0 to 1. */
 export const rate = decimal
   .refine(
     (value) => Number(value) >= 0 && Number(value) <= 1 && !aboveOne.test(String(value)),
     noRate,
   )
-  .meta({ 'x-rate': true, description: 'rate: 0.21 is 21 %' });
+  .meta({ description: 'rate: 0.21 is 21 %' });
 /** An object with members that the ERP chooses. */
 export const anyMembers = z.record(z.string(), z.unknown()).nullish().meta(personal);
 /**

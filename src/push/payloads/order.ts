@@ -1,9 +1,8 @@
 import { z } from 'zod';
+import type { Operations } from '../../../config/operations.ts';
 import {
   anyMembers,
-  assumedRequired,
   codeOf,
-  codeOrId,
   day,
   decimal,
   documentContent,
@@ -12,8 +11,11 @@ import {
   personal,
   personalText,
   quantity,
+  type RequireMember,
   rate,
+  refusing,
   requiredText,
+  requireUnless,
   textsNamed,
 } from './members.ts';
 
@@ -22,7 +24,7 @@ import {
  * this form.
  */
 export const localeForm = /^[a-z]{2}-[A-Z]{2}$/;
-const locale = z
+export const locale = z
   .string()
   .regex(localeForm, 'must be a language and a region, such as nl-NL')
   .meta(codeOf('languages'));
@@ -35,115 +37,174 @@ const countryCode = z
   .string()
   .regex(countryForm, 'must be a country code of two letters, such as NL');
 
-/** Schema of an address. Those of an order and of a change have the same members. */
-export const address = z.strictObject({
-  firstName: personalText,
-  prefix: personalText,
-  lastName: assumedRequired(requiredText.meta(personal)),
-  street1: assumedRequired(requiredText.meta(personal)),
-  houseNumber: personalText,
-  houseNumberExtension: personalText,
-  postcode: personalText,
-  city: personalText,
-  countryCode: assumedRequired(countryCode),
-});
-/** Schema of the address that the goods go to. */
-export const deliveryAddress = address.extend({
-  countryCode: assumedRequired(countryCode.meta(codeOf('countries'))),
-});
-
-const item = z.strictObject({
-  sku: assumedRequired(requiredText),
-  quantity: assumedRequired(quantity),
-  price: decimal.nullish(),
-  vat: rate.nullish(),
-  name: optionalText,
-  fulfillFrom: optionalText,
-  channelIdentifier: optionalText,
-  metadata: textsNamed('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
-});
-
-const email = z
+/** Members that an order and a change of it share. */
+export const email = z
   .string()
   .nullish()
   .meta({ ...personal, description: 'null or none: the service uses its no-reply address' });
-const allowPartialDelivery = z
+export const allowPartialDelivery = z
   .boolean()
   .nullish()
   .meta({ description: 'null: the default of the order type' });
-const orderNumber = z
+export const orderNumber = z
   .string()
   .min(1, 'must have 1 to 50 characters')
   .max(50, 'must have 1 to 50 characters');
-const orderMetadata = textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5');
+export const orderMetadata = textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5');
 
-/** An attachment: sent with its order, or alone as the payload of order_attachment.create. */
-export const attachment = z.strictObject({
-  filename: assumedRequired(requiredText.meta(personal)),
-  content: documentContent,
-  contentType: z.literal('application/pdf', 'must be application/pdf').nullish(),
-  printStrategy: z.literal('REQUIRED', 'must be REQUIRED').nullish(),
-});
+/** Returns how the members of a new order, and of its parts, are required. */
+const requireOrderMembers = (operations: Operations) =>
+  requireUnless(operations['v3.orders.create'].optional);
 
-/**
- * Payload of order.create (docs/interface.md, 7.1 Fields and 7.6 Create). Null is the same as
- * absent.
- */
-export const orderPayload = z.strictObject({
-  externalOrderNumber: orderNumber,
-  orderType: requiredText.nullish().meta(codeOrId('orderTypes', 'orderTypeId')),
+/** Returns the schema of an address, which is the member `name` of an order or of a change. */
+function makeAddress(name: string, require: RequireMember, country: z.ZodType<string>) {
+  return z.strictObject({
+    firstName: personalText,
+    prefix: personalText,
+    lastName: require(`${name}.lastName`, requiredText.meta(personal)),
+    street1: require(`${name}.street1`, requiredText.meta(personal)),
+    houseNumber: personalText,
+    houseNumberExtension: personalText,
+    postcode: personalText,
+    city: personalText,
+    countryCode: require(`${name}.countryCode`, country),
+  });
+}
+
+/** Returns the schemas of the addresses of an order: where the goods go, and who pays. */
+export function makeAddresses(operations: Operations) {
+  const require = requireOrderMembers(operations);
+
+  return {
+    deliveryAddress: makeAddress('deliveryAddress', require, countryCode.meta(codeOf('countries'))),
+    billingAddress: makeAddress('billingAddress', require, countryCode),
+  };
+}
+
+/** Returns the schema of an attachment, which is sent with its order, or alone. */
+export function makeAttachment(operations: Operations) {
+  const require = requireUnless(operations['v3.orderAttachments.create'].optional);
+
+  return z.strictObject({
+    filename: require('filename', requiredText.meta(personal)),
+    content: documentContent,
+    contentType: z.literal('application/pdf', 'must be application/pdf').nullish(),
+    printStrategy: z.literal('REQUIRED', 'must be REQUIRED').nullish(),
+  });
+}
+export type OrderAttachment = z.infer<ReturnType<typeof makeAttachment>>;
+
+/** Returns the schema of a line of an order. */
+function makeOrderLine(require: RequireMember) {
+  return z.strictObject({
+    sku: require('items.sku', requiredText),
+    quantity: require('items.quantity', quantity),
+    price: decimal.nullish(),
+    vat: rate.nullish(),
+    name: optionalText,
+    fulfillFrom: optionalText,
+    channelIdentifier: optionalText,
+    metadata: textsNamed('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
+  });
+}
+
+/** What an order names by a code or an id, besides its addresses. */
+export const orderLinks = {
+  orderType: requiredText.nullish().meta(codeOf('orderTypes')),
   orderTypeId: idNumber.nullish(),
   shippingMethod: requiredText.nullish().meta(codeOf('mainShippingMethods')),
   shippingMethodId: idNumber.nullish(),
-  locale: assumedRequired(locale),
-  email,
-  phoneNumber: personalText,
-  vatNumber: personalText,
-  reference: optionalText,
-  consumerReference: personalText,
-  promotionCode: optionalText,
-  orderedOn: day.nullish(),
-  fulfillFrom: optionalText,
-  preferredShippingDate: day.nullish(),
-  allowPartialDelivery,
-  onHold: z.boolean().nullish(),
-  metadata: orderMetadata,
-  items: z.array(item).min(1, 'must have at least one entry'),
-  deliveryAddress,
-  billingAddress: address.nullish(),
-  pickUpPoint: anyMembers,
-  attachments: z.array(attachment).nullish(),
-});
-export type OrderPayload = z.infer<typeof orderPayload>;
-export type OrderAttachment = z.infer<typeof attachment>;
-
-/** Payload of order.update. A member that is absent is kept. */
-export const orderChange = z.strictObject({
-  reference: optionalText,
-  consumerReference: personalText,
-  promotionCode: optionalText,
-  locale: locale.optional(),
-  email,
-  phoneNumber: personalText,
-  vatNumber: personalText,
-  fulfillFrom: optionalText,
-  preferredShippingDate: day.nullish(),
-  allowPartialDelivery,
-  onHold: z.boolean().optional(),
-  metadata: orderMetadata,
-});
-
-/** Payload of order.rename. */
-export const orderRename = z.strictObject({
-  externalOrderNumber: orderNumber.meta({
-    description: 'the new number; the reference of the row is the present one',
-  }),
-});
+};
 
 /**
- * Payload of order_item.cancel. The interface cancels what is left of an item, not a part of it.
+ * Returns the schema of a new order (docs/interface.md, 7.1 Fields and 7.6 Create). Null is the
+ * same as absent.
  */
-export const cancelledItem = z.strictObject({
-  orderItemId: idNumber.nullish(),
-  sku: requiredText.nullish(),
-});
+export function makeOrderPayload(operations: Operations) {
+  const require = requireOrderMembers(operations);
+  const { deliveryAddress, billingAddress } = makeAddresses(operations);
+  const members = {
+    externalOrderNumber: orderNumber,
+    ...orderLinks,
+    locale: require('locale', locale),
+    email,
+    phoneNumber: personalText,
+    vatNumber: personalText,
+    reference: optionalText,
+    consumerReference: personalText,
+    promotionCode: optionalText,
+    orderedOn: day.nullish(),
+    fulfillFrom: optionalText,
+    preferredShippingDate: day.nullish(),
+    allowPartialDelivery,
+    onHold: z.boolean().nullish(),
+    metadata: orderMetadata,
+    items: z.array(makeOrderLine(require)).min(1, 'must have at least one entry'),
+    deliveryAddress,
+    billingAddress: billingAddress.nullish(),
+    pickUpPoint: anyMembers,
+    attachments: z.array(makeAttachment(operations)).nullish(),
+  };
+
+  return z.strictObject(members).meta({
+    ...refusing({
+      channelIdentifier: 'is read-only at the service and cannot be sent',
+      ...olderMembers,
+    }),
+    // The view order_overview reads it.
+    'x-house-number-countries': [...listHouseNumberCountries(operations)],
+  });
+}
+export type OrderPayload = z.infer<ReturnType<typeof makeOrderPayload>>;
+
+/**
+ * Countries that need a house number and a postcode, unless switches name others. "Most other
+ * countries" need a postcode, too (docs/interface.md, 15.3 Add order: rules), but it does not say
+ * which.
+ */
+const defaultCountries: readonly string[] = ['NL', 'BE', 'DE'];
+
+/** Returns the countries whose delivery addresses need a house number, which the street may have. */
+export const listHouseNumberCountries = (operations: Operations): readonly string[] =>
+  operations['v3.orders.create'].houseNumberCountries ?? defaultCountries;
+
+/** Returns the countries whose delivery addresses need a postcode. */
+export const listPostcodeCountries = (operations: Operations): readonly string[] =>
+  operations['v3.orders.create'].postcodeCountries ?? defaultCountries;
+
+const namesOfAddresses = ['ExtraName', 'Region', 'ExtraAddress'].flatMap((part) =>
+  ['deliveryAddress', 'billingAddress'].flatMap((name) => [
+    `${name}${part}`,
+    `${name}.${part.charAt(0).toLowerCase()}${part.slice(1)}`,
+  ]),
+);
+
+const refuseOlder = (remedy: string, ...names: readonly string[]) =>
+  Object.fromEntries(
+    names.map((name) => [
+      name,
+      `exists only in the older order operation, which this program does not call; ${remedy}`,
+    ]),
+  );
+
+/**
+ * Members of the older order operation that v3 lacks (docs/interface.md, 15.2 Add order: fields),
+ * with what to do instead.
+ */
+const olderMembers = {
+  ...refuseOlder('in v3 it is read-only', 'currency'),
+  ...refuseOlder(
+    'name the warehouse by its code, in fulfillFrom',
+    'warehouseId',
+    'items.warehouseId',
+  ),
+  ...refuseOlder('give the language and region in locale', 'languageId'),
+  ...refuseOlder(
+    'it is deprecated there',
+    'paymentMethodId',
+    'bankAccountNumber',
+    'bankAccountHolderName',
+    'bankAccountCityName',
+  ),
+  ...refuseOlder('an address of v3 has no such member', ...namesOfAddresses),
+};

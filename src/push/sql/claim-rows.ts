@@ -8,7 +8,7 @@ import type { DB } from '../../db/generated/tables.ts';
 import type { ClientAccount } from '../../service/sql/clients.ts';
 import { type CurrentHealth, holds } from '../../service/sql/holds.ts';
 import { claimSpan } from './held-claims.ts';
-import { unfinishedStatuses } from './lanes.ts';
+import { letsPass, unfinishedStatuses } from './lanes.ts';
 
 /** Minimum number of due rows of a kind that are searched for rows that are first in their lane. */
 const minSearched = 32;
@@ -53,21 +53,7 @@ export interface ClaimedRow {
   readonly knownCount: number;
 }
 
-/**
- * A rule that rows of `kind` wait for rows of the kind `for.kind`. The `list` of their payload
- * names these rows: the `member` of each entry is a reference.
- */
-interface WaitRule {
-  readonly kind: string;
-  readonly for: {
-    readonly kind: string;
-    readonly family: string;
-    readonly list: string;
-    readonly member: string;
-  };
-}
-
-/** What a worker knows about the kinds of rows. */
+/** What a worker knows about the kinds of rows, besides what `sync.outbox_kinds` says. */
 export interface KindRules {
   /** The kinds that the worker can send. */
   readonly names: readonly string[];
@@ -77,12 +63,10 @@ export interface KindRules {
    */
   readonly stamped: readonly string[];
   /**
-   * Kinds that are sent again after an attempt with unknown outcome. The first attempt may take
-   * effect for `ms` milliseconds more. It must not undo the rows behind it in the lane.
+   * Milliseconds for which an attempt may still take effect whose answer was lost. An attempt of a
+   * lingering kind must not undo the rows behind it in the lane.
    */
-  readonly lingering: { readonly names: readonly string[]; readonly ms: number };
-  /** Kinds whose rows wait for rows of another kind. */
-  readonly waits: readonly WaitRule[];
+  readonly lingerMs: number;
 }
 
 export interface ClaimOptions {
@@ -126,10 +110,11 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
   const { client, identity, kinds, maxRows, maxBytes, takesLarge } = options;
   const claimedAtMs = performance.now();
   const searched = Math.max(minSearched, maxRows);
-  const lingerSpan = sql`make_interval(secs => ${kinds.lingering.ms / 1_000})`;
+  const lingerSpan = sql`make_interval(secs => ${kinds.lingerMs / 1_000})`;
+  const lingers = (kind: RawBuilder<string>) =>
+    sql`exists (select from sync.outbox_kinds k where k.kind = ${kind} and k.lingers)`;
   const inLane = sql`b.client = ${client} and b.family = l.family and b.reference = l.reference`;
-  const isNeeded = sql`(sync.needs_attachments(l.kind)
-            or not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at))`;
+  const isNeeded = sql`not ${letsPass('b', sql.ref('l.kind'))}`;
   // Rows that are sent now, without those of lost workers: a claim that is renewed lasts at least 7
   // s longer.
   const sendingNow = sql`o.client = ${client} and o.status = 'sending'
@@ -199,6 +184,22 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
       ) l
       where l.status = 'pending'
     ),
+    -- The rules by which rows wait for rows of another kind. Usually no such row is open: that is found out once, not
+    -- for each row.
+    wait_rules as materialized (
+      select k.kind, r.kind as other_kind, r.family, r.list, r.member
+      from sync.outbox_kinds k
+      cross join lateral jsonb_to_record(k.waits_for)
+        as r (kind text, family text, list text, member text)
+      where exists (
+          select from fulfilment.outbox p
+          where p.client = ${client} and p.family = r.family and p.kind = r.kind
+            and p.status = 'pending')
+        or exists (
+          select from fulfilment.outbox p
+          where p.client = ${client} and p.family = r.family and p.kind = r.kind
+            and p.status in ('sending', 'unknown'))
+    ),
     -- When each row may be sent. Null: now.
     judged as materialized (
       select l.*, w.waits_for, case
@@ -219,15 +220,15 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
             then interval '2 minutes' else interval '20 seconds' end
         -- The payload from before a replacement may still take effect.
         when l.replaced_at > l.written_at and l.written_at > statement_timestamp() - ${lingerSpan}
-            and l.kind = any(${kinds.lingering.names}::text[])
+            and ${lingers(sql.ref('l.kind'))}
           then l.written_at + ${lingerSpan}
         -- An earlier row of the lane, of a kind that is sent again, may still take effect.
         else (
           select max(b.written_at) + ${lingerSpan} from fulfilment.outbox b
           where ${inLane} and b.id < l.id and b.written_at > statement_timestamp() - ${lingerSpan}
-            and b.kind = any(${kinds.lingering.names}::text[])) end as wait_until
+            and ${lingers(sql.ref('b.kind'))}) end as wait_until
       from locked l
-      left join lateral (${selectAwaited(client, kinds.waits)}) w on true
+      left join lateral (${selectAwaited(client)}) w on true
     ),
     postponed as (
       update fulfilment.outbox o
@@ -313,32 +314,27 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
   return { rows: claimed, postponed, more };
 }
 
-/** SQL: an open row that row `l` waits for by one of these rules. */
-function selectAwaited(client: string, rules: readonly WaitRule[]): RawBuilder<unknown> {
-  if (rules.length === 0) return sql`select null::bigint as waits_for where false`;
-  const selects = rules.map(({ kind, for: other }) => {
-    const open = sql`p.client = ${client} and p.family = ${other.family} and p.kind = ${other.kind}`;
-    return sql`
+/**
+ * SQL: an open row of another kind that row `l` waits for. An entity that is saved again and again
+ * must not block a row for ever: what was inserted more than a minute after it does not.
+ */
+const selectAwaited = (client: string) => sql`
         select p.id as waits_for
-        from fulfilment.outbox o
+        from wait_rules r
+        join fulfilment.outbox o on o.id = l.id
         cross join lateral jsonb_array_elements(
-          case when jsonb_typeof(o.payload -> ${other.list}) = 'array'
-            then o.payload -> ${other.list} else '[]' end) i
-        join fulfilment.outbox p
-          on ${open} and p.reference = i ->> ${other.member}
-            and p.status in ('pending', 'sending', 'unknown')
-        where o.id = l.id and l.kind = ${kind}
-          -- Usually no such row is open. That is found out once, not for each row.
-          and (select exists (select from fulfilment.outbox p where ${open}
-            and p.status = 'pending')
-            or exists (select from fulfilment.outbox p where ${open}
-              and p.status in ('sending', 'unknown')))
-          -- An entity that is saved again and again must not block the row for ever.
-          and (p.id < o.id or p.created_at < o.created_at + interval '1 minute')`;
-  });
-  return sql`${sql.join(selects, sql` union all `)}
+          case when jsonb_typeof(o.payload -> r.list) = 'array' then o.payload -> r.list
+            else '[]' end) i
+        cross join lateral (
+          select p.id
+          from fulfilment.outbox p
+          where p.client = ${client} and p.family = r.family and p.kind = r.other_kind
+            and p.reference = i ->> r.member and p.status in ('pending', 'sending', 'unknown')
+            and (p.id < o.id or p.created_at < o.created_at + interval '1 minute')
+          limit 1
+        ) p
+        where r.kind = l.kind
         limit 1`;
-}
 
 /**
  * SQL: what the tables hold for the reference of a claimed row `c`. `count` beside `max` keeps

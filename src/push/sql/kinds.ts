@@ -1,29 +1,75 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type Kysely, sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import type { DB } from '../../db/generated/tables.ts';
+import type { KindDocument, Prerequisite } from '../kind.ts';
 
-/** A kind with the JSON Schema of its payload. */
-export interface KindSchema {
+/** What the database has to know of a kind. */
+export interface StoredKind {
   readonly kind: string;
+  /** JSON Schema of its payload, which `fulfilment.outbox_schema(kind)` returns. */
   readonly schema: Json;
+  /** True if a row with unknown outcome is sent again: its first attempt may still take effect. */
+  readonly lingers: boolean;
+  readonly overtakenBy: readonly string[];
+  readonly waitsFor: Prerequisite | null;
+  readonly document: KindDocument | null;
 }
 
-/** Stores the payload schemas that `fulfilment.outbox_schema(kind)` returns. */
+/** Stores what the database has to know of the kinds. */
 export async function storeOutboxKinds(
   db: Kysely<DB>,
-  kinds: readonly KindSchema[],
+  kinds: readonly StoredKind[],
 ): Promise<void> {
   await sql`
-    insert into sync.outbox_kinds as k (kind, schema)
-    select i.kind, i.schema
-    from json_to_recordset(${JSON.stringify(kinds)}::json) as i (kind text, schema jsonb)
+    insert into sync.outbox_kinds as k (kind, schema, lingers, overtaken_by, waits_for, document)
+    select i.kind, i.schema, i.lingers, i."overtakenBy", nullif(i."waitsFor", 'null'),
+      nullif(i.document, 'null')
+    from json_to_recordset(${JSON.stringify(kinds)}::json) as i (kind text, schema jsonb,
+      lingers boolean, "overtakenBy" text[], "waitsFor" jsonb, document jsonb)
     order by i.kind
-    on conflict (kind) do update set schema = excluded.schema
-    where k.schema is distinct from excluded.schema`.execute(db);
+    on conflict (kind) do update set schema = excluded.schema, lingers = excluded.lingers,
+      overtaken_by = excluded.overtaken_by, waits_for = excluded.waits_for,
+      document = excluded.document
+    where k is distinct from excluded`.execute(db);
 }
 
-/** Returns the stored payload schemas by kind. */
-export async function readOutboxKinds(db: Kysely<DB>): Promise<ReadonlyMap<string, Json>> {
-  const rows = await db.selectFrom('sync.outbox_kinds').select(['kind', 'schema']).execute();
-  return new Map(rows.map(({ kind, schema }) => [kind, schema as Json]));
+/** What the database knows of a kind, if it is not what this process knows. */
+export interface KindDifference {
+  readonly kind: string;
+  /** The parts that differ, such as `schema`; empty if the database does not have the kind. */
+  readonly parts: readonly string[];
 }
+
+/**
+ * Compares what `migrate` stored of the kinds with what this process knows. They differ if the file
+ * of operations has changed since, or if another version of this program has migrated.
+ */
+export async function findKindDifferences(
+  db: Kysely<DB>,
+  kinds: readonly StoredKind[],
+): Promise<KindDifference[]> {
+  const rows = await db
+    .selectFrom('sync.outbox_kinds')
+    .select(['kind', 'schema', 'lingers', 'document'])
+    .select(['overtaken_by as overtakenBy', 'waits_for as waitsFor'])
+    .execute();
+  const stored = new Map<string, object>(rows.map((row) => [row.kind, row]));
+
+  return kinds.flatMap((own) => {
+    const found = stored.get(own.kind);
+    if (found === undefined) return [{ kind: own.kind, parts: [] }];
+
+    const given = JSON.parse(JSON.stringify(own)) as Record<string, Json>;
+    const parts = Object.entries(found)
+      .filter(([part, value]) => !isDeepStrictEqual(value, given[part]))
+      .map(([part]) => part);
+    return parts.length === 0 ? [] : [{ kind: own.kind, parts }];
+  });
+}
+
+/** Names differences for people, such as `order.create (schema)`. */
+export const nameKindDifferences = (differences: readonly KindDifference[]): string =>
+  differences
+    .map(({ kind, parts }) => `${kind} (${parts.length === 0 ? 'missing' : parts.join(', ')})`)
+    .join(', ');

@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 
 /**
@@ -6,6 +6,21 @@ import type { DB } from '../../db/generated/tables.ts';
  * outbox_lanes.
  */
 export const unfinishedStatuses = sql`('pending', 'sending', 'unknown', 'dead')`;
+
+/**
+ * SQL: true if a row of the outbox has failed, and its kind lets others pass then.
+ * @param row alias of the row
+ * @param behind SQL of the kind of the row that would pass; by default any
+ */
+export function letsPass(row: string, behind?: RawBuilder<string>): RawBuilder<boolean> {
+  const passing =
+    behind === undefined ? sql`k.overtaken_by <> '{}'` : sql`${behind} = any(k.overtaken_by)`;
+  const column = (name: string) => sql.ref(`${row}.${name}`);
+
+  return sql`((${column('status')} = 'dead'
+      or ${column('status')} = 'unknown' and ${column('next_attempt_at')} is null)
+    and exists (select from sync.outbox_kinds k where k.kind = ${column('kind')} and ${passing}))`;
+}
 
 /** A lane: its rows are sent one after the other. */
 export interface Lane {
@@ -25,7 +40,7 @@ export interface ReleasedLanes {
 const noLanes: ReleasedLanes = { released: 0, locked: [] };
 
 /**
- * Makes due the first row of each lane that is no failed attachment. Skips locked rows. Call it in
+ * Makes due the first row of each lane, without failed rows that let others pass. Skips locked rows. Call it in
  * the transaction that frees the lanes, and again after its commit: a claim that ran meanwhile has
  * postponed the row, because it still saw the row before it.
  */
@@ -44,7 +59,7 @@ export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Prom
         from fulfilment.outbox b
         where b.client = l.client and b.family = l.family and b.reference = l.reference
           and b.status in ${unfinishedStatuses}
-          and not sync.is_failed_attachment(b.kind, b.status, b.next_attempt_at)
+          and not ${letsPass('b')}
         order by b.id
         limit 1
       ) h

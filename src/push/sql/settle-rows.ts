@@ -5,7 +5,7 @@ import { notifyPushers } from '../../db/listener.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import type { RefusedAs } from '../push-outcome.ts';
-import { type Lane, releaseLanes } from './lanes.ts';
+import { type Lane, letsPass, releaseLanes } from './lanes.ts';
 
 /** The outcome of an attempt or look-up, as it is written to the row. */
 export interface Settlement {
@@ -176,7 +176,7 @@ async function writeSettlements(
              or (s.present_status = 'pending' and s.step = 'sent' and s.status = 'done'))
         and not (s.present_status = 'unknown' and s.step = 'sent' and s.status = 'unknown')
       returning o.id, o.client, o.family, o.reference, o.status,
-        o.status = 'done' or sync.is_failed_attachment(o.kind, o.status, o.next_attempt_at) as frees
+        o.status = 'done' or ${letsPass('o')} as frees
     ), noted as (
       insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became,
         error_code, http_status, operation, error)
@@ -262,8 +262,7 @@ export async function enterNotedOutcomes(trx: Transaction<DB>): Promise<Lane[]> 
       where b.id = n.outbox_id
       limit 1
     ) o
-    where o.status in ('done', 'cancelled')
-      or sync.is_failed_attachment(o.kind, o.status, o.next_attempt_at)`.execute(trx);
+    where o.status in ('done', 'cancelled') or ${letsPass('o')}`.execute(trx);
   return rows;
 }
 

@@ -184,7 +184,11 @@ export function openLeaseKeeper(
   databaseUrl: string,
   log: Logger,
 ): OpenDatabase & { readonly keeper: LeaseKeeper } {
-  const { db, close } = connectForWriting(databaseUrl, log, 'leases', 1, heartbeatTimeoutMs);
+  const { db, close } = connectForWriting(databaseUrl, log, {
+    name: 'leases',
+    max: 1,
+    queryTimeoutMs: heartbeatTimeoutMs,
+  });
   const keeper = new LeaseKeeper(db, (error) =>
     log.warn({ event: 'heartbeat_failed', ...errorFields(error) }),
   );

@@ -12,8 +12,7 @@ import type { Logger } from '../../core/logger.ts';
 import type { Database } from '../../db/pool.ts';
 import { readSqlState } from '../../db/transaction.ts';
 import { findPayloadProblems, readStoredCodes } from '../../push/check-payload.ts';
-import { applyOperations } from '../../push/kind.ts';
-import { followUpRules, outboxKinds } from '../../push/kinds/registry.ts';
+import { followUpRules, makeKinds } from '../../push/kinds/registry.ts';
 import { maxPayloadValues } from '../../push/payload.ts';
 import {
   actOnOutbox,
@@ -128,10 +127,10 @@ export async function changeRow(
 async function findRefusal({ db, config }: AdminDeps, id: number, text: string, isSure: boolean) {
   const row = await readOutbox(db, id);
   if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
-  const declared = outboxKinds.find(({ name }) => name === row.kind);
+  const kind = makeKinds(config.operations).find(({ name }) => name === row.kind);
   const isObject = parseObject(text, maxPayloadValues) !== null;
   const isChangeable = row.status === 'dead' || row.status === 'pending';
-  if (isObject && (isSure || declared === undefined || !isChangeable)) return null;
+  if (isObject && (isSure || kind === undefined || !isChangeable)) return null;
   const { codes } = await readStoredCodes(db, row.client);
   const context = {
     codes,
@@ -139,14 +138,7 @@ async function findRefusal({ db, config }: AdminDeps, id: number, text: string, 
     signal: AbortSignal.timeout(requestTimeoutMs),
   };
   const found =
-    declared === undefined
-      ? []
-      : await findPayloadProblems(
-          applyOperations(declared, config.operations),
-          text,
-          row.reference,
-          context,
-        );
+    kind === undefined ? [] : await findPayloadProblems(kind, text, row.reference, context);
   const problems = isObject ? found : ['The payload must be a JSON object', ...found];
   return problems.length === 0 ? null : { row, draft: { text, problems, mayStore: isObject } };
 }

@@ -4,8 +4,8 @@ import type { FastifyInstance } from 'fastify';
 import type { z } from 'zod';
 import type { ApiToken } from '../../../config/files.ts';
 import { findValueProblems, readStoredCodes } from '../../push/check-payload.ts';
-import { applyOperations, type CodeFinder, limitProblems, maxProblems } from '../../push/kind.ts';
-import { outboxKinds } from '../../push/kinds/registry.ts';
+import { type CodeFinder, limitProblems, maxProblems } from '../../push/kind.ts';
+import { makeKinds } from '../../push/kinds/registry.ts';
 import {
   insertRows,
   type NewRow,
@@ -129,7 +129,7 @@ interface KeptCodes {
 
 /** Creates the check of rows: that of `outbox check`, for each row. */
 function createCheck({ db, config: { operations } }: ApiDeps): FindProblems {
-  const kinds = new Map(outboxKinds.map((kind) => [kind.name, applyOperations(kind, operations)]));
+  const kinds = new Map(makeKinds(operations).map((kind) => [kind.name, kind]));
   const kept = new Map<string, KeptCodes>();
   const checkAll = async (rows: readonly NewRow[], codes: CodeFinder) => {
     const context = { codes, operations, signal: AbortSignal.timeout(checkMs) };

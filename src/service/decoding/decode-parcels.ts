@@ -8,6 +8,7 @@ import {
   ownId,
   text,
   time,
+  toDigits,
   type ValueOf,
 } from './fields.ts';
 import { type DecodingProblem, toId } from './jsonapi.ts';
@@ -20,21 +21,16 @@ const code: Field<number | null> = {
   read: (value, zone) => {
     const digits = typeof value === 'string' ? value.trim() : value;
     if (digits === '') return null;
-    return count.read(
-      typeof digits === 'string' && /^-?\d{1,10}$/.test(digits) ? Number(digits) : value,
-      zone,
-    );
+
+    const isNumber = typeof digits === 'string' && /^-?\d{1,10}$/.test(digits);
+    return count.read(isNumber ? Number(digits) : value, zone);
   },
 };
 
 /** A text that may come as a number. */
 const nameOrNumber: Field<string | null> = {
   ...text,
-  read: (value, zone) =>
-    text.read(
-      JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value,
-      zone,
-    ),
+  read: (value, zone) => text.read(toDigits(value), zone),
 };
 
 /** The number of a package; empty if there is none. */
@@ -81,18 +77,16 @@ export interface TrackTraceList {
  * @throws WarehouseError `undecodable` if the result is not a list; then nothing of it is used
  */
 export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
-  const { items, undecodable } = decodeItems(
-    'v2.shipment.trackTrace',
-    result,
-    trackTraceFields,
-    zone,
-  );
+  const operation = 'v2.shipment.trackTrace';
+  const { items, undecodable } = decodeItems(operation, result, trackTraceFields, zone);
+
+  const readShipmentId = (raw: Json) => (isObject(raw) ? toId(raw.shipmentId) : null);
   return {
     items,
-    undecodable: undecodable.map((problem) => {
-      const { raw } = problem;
-      return { ...problem, shipmentId: isObject(raw) ? toId(raw.shipmentId) : null };
-    }),
+    undecodable: undecodable.map((problem) => ({
+      ...problem,
+      shipmentId: readShipmentId(problem.raw),
+    })),
   };
 }
 
@@ -111,17 +105,19 @@ const numberOfColli: Field<number | null> = {
  */
 const shipmentItems: Field<Json> = {
   sql: 'jsonb',
-  read: (value) =>
-    !Array.isArray(value)
-      ? null
-      : value
-          .filter(isObject)
-          .map(({ shipmentItemId = null, quantity = null, sku = null, lotNumber = null }) => ({
-            shipmentItemId,
-            quantity,
-            sku,
-            lotNumber,
-          })),
+  read: (value) => {
+    if (!Array.isArray(value)) return null;
+
+    const lines = value.filter(isObject);
+    return lines.map(
+      ({ shipmentItemId = null, quantity = null, sku = null, lotNumber = null }) => ({
+        shipmentItemId,
+        quantity,
+        sku,
+        lotNumber,
+      }),
+    );
+  },
 };
 
 const parcelFields = {
@@ -158,13 +154,8 @@ export interface ParcelList {
  * @throws WarehouseError `undecodable` if the result is not a list
  */
 export function decodeParcels(result: Json, zone: string): ParcelList {
-  const { items: parcels, undecodable } = decodeItems(
-    'v2.shipment.search',
-    result,
-    parcelFields,
-    zone,
-  );
-  return { parcels, undecodable };
+  const { items, undecodable } = decodeItems('v2.shipment.search', result, parcelFields, zone);
+  return { parcels: items, undecodable };
 }
 
 /** Decodes the items of a list one by one. */
@@ -173,6 +164,7 @@ function decodeItems<Of extends Fields>(operation: string, result: Json, fields:
   const list = result ?? [];
   if (!Array.isArray(list))
     throw makeUndecodableError(`${operation}: the result is not a list`, operation);
+
   const items: Item<Of>[] = [];
   const undecodable: (DecodingProblem & { readonly raw: Json })[] = [];
   for (const raw of list) {
@@ -180,5 +172,6 @@ function decodeItems<Of extends Fields>(operation: string, result: Json, fields:
     if ('problem' in decoded) undecodable.push({ ...decoded.problem, raw });
     else items.push({ ...decoded.value, raw });
   }
+
   return { items, undecodable };
 }

@@ -51,6 +51,7 @@ export interface DecodedLists {
  */
 export function decodeServiceLists(result: Json): DecodedLists {
   if (!isObject(result)) throw makeListsError('result', 'is not an object');
+
   // Any list may be absent, because a client may have no use for it. Then its stored entries stay.
   const absentLists = settingLists.filter((list) => (result[list] ?? null) === null);
   const options = settingLists.flatMap((list) =>
@@ -60,33 +61,41 @@ export function decodeServiceLists(result: Json): DecodedLists {
       raw,
     })),
   );
-  const main = readEntries('mainShippingMethods', result.mainShippingMethods, optionFields);
-  const warehouses = main.flatMap(({ value: { id }, raw }, index) =>
-    readEntries(
-      `mainShippingMethods.${index}.shippingMethods`,
-      isObject(raw) ? raw.shippingMethods : null,
-      methodFields,
-    ).flatMap(({ value: { id: shippingMethodId, warehouse } }) =>
-      warehouse === null ? [] : [{ mainShippingMethodId: id, shippingMethodId, warehouse }],
-    ),
-  );
+  const warehouses = readMethodWarehouses(result.mainShippingMethods);
+
   if (absentLists.length === settingLists.length)
     throw makeSettingsError('the answer has none of the lists');
+
   return { options, warehouses, absentLists };
+}
+
+/** Reads the methods inside the main shipping methods. Leaves out those without a warehouse. */
+function readMethodWarehouses(list: Json | undefined): MethodWarehouse[] {
+  const mainMethods = readEntries('mainShippingMethods', list, optionFields);
+
+  return mainMethods.flatMap(({ value: { id: mainShippingMethodId }, raw }, index) => {
+    const path = `mainShippingMethods.${index}.shippingMethods`;
+    const methods = readEntries(path, isObject(raw) ? raw.shippingMethods : null, methodFields);
+
+    return methods.flatMap(({ value: { id: shippingMethodId, warehouse } }) =>
+      warehouse === null ? [] : [{ mainShippingMethodId, shippingMethodId, warehouse }],
+    );
+  });
 }
 
 /** Decodes the entries of a list, each with what was received. */
 function readEntries<Of extends Fields>(path: string, list: Json | undefined, fields: Of) {
   if (list === null || list === undefined) return [];
   if (!Array.isArray(list)) throw makeListsError(path, 'is not a list');
+
   return list.map(
     (raw, index): { value: { readonly [Member in keyof Of]: ValueOf<Of[Member]> }; raw: Json } => {
       const decoded = decodeMembers(fields, raw);
       if ('value' in decoded) return { value: decoded.value, raw };
-      throw makeListsError(
-        [path, index, decoded.problem.path].filter((part) => part !== '').join('.'),
-        decoded.problem.reason,
-      );
+
+      const { path: inner, reason } = decoded.problem;
+      const place = [path, index, inner].filter((part) => part !== '').join('.');
+      throw makeListsError(place, reason);
     },
   );
 }

@@ -3,6 +3,7 @@ import { makeUndecodableError, WarehouseError } from '../../core/errors.ts';
 import { type Json, toWholeNumber } from '../../core/json.ts';
 
 const operation = 'oldest.stock.bulk';
+
 /**
  * Maximum number of articles of one answer: these take about 20 MB, and about a second to decode
  * and match.
@@ -46,15 +47,18 @@ export function decodeStockList(result: Json): StockList {
   const list = result ?? [];
   if (!Array.isArray(list))
     throw makeUndecodableError(`${operation}: the result is not a list`, operation);
+
   if (list.length > maxArticles)
     throw new WarehouseError(
       'body_too_large',
       `${operation}: the answer has ${list.length} articles; at most ${maxArticles} are read`,
       { outcome: 'unknown', operation },
     );
+
   const articles = list.flatMap((entry): ListedStock[] => {
     const { data } = articleSchema.safeParse(entry);
     return data === undefined ? [] : [{ sku: data.sku, stock: decodeStock(data.stock) }];
   });
+
   return { articles, nameless: list.length - articles.length };
 }

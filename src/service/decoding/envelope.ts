@@ -27,7 +27,9 @@ export function decodeEnvelope(operation: string, body: string): Json {
     const what = cause instanceof ShapeError ? cause.message : 'is not an envelope';
     throw makeUndecodableError(`${operation}: the answer ${what}`, operation);
   }
+
   if (envelope.messageCode === 'OK') return envelope.result ?? null;
+
   const words = envelope.message == null ? 'without a message' : quote(envelope.message);
   throw new WarehouseError('nok', `${operation}: NOK: ${words}`, { outcome: 'refused', operation });
 }

@@ -49,11 +49,14 @@ function describeType(value: unknown): string {
   if (value === undefined || value === null) return 'no value';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'string') return 'a text';
-  return JSON.isRawJSON(value) || typeof value === 'number'
-    ? 'a number'
-    : isObject(value)
-      ? 'an object'
-      : 'a boolean';
+  if (JSON.isRawJSON(value) || typeof value === 'number') return 'a number';
+  return isObject(value) ? 'an object' : 'a boolean';
+}
+
+/** Returns the digits of a number as text; other values unchanged. */
+export function toDigits(value: unknown): unknown {
+  if (JSON.isRawJSON(value)) return value.rawJSON;
+  return typeof value === 'number' ? String(value) : value;
 }
 
 /** Makes a field whose `read` returns undefined for a value that does not fit. */
@@ -65,8 +68,10 @@ const define = <Value>(
   sql,
   read: (value, zone) => {
     if (value === null || value === undefined) return null;
+
     const found = read(value, zone);
     if (found !== undefined) return found;
+
     throw new RangeError(`must be ${expected}, not ${describeType(value)}`);
   },
 });
@@ -74,18 +79,22 @@ const define = <Value>(
 export const text = define('text', 'a text', (value) =>
   typeof value === 'string' ? value : undefined,
 );
+
 export const flag = define('boolean', 'true or false', (value) =>
   typeof value === 'boolean' ? value : undefined,
 );
+
 /** A whole number that fits into Postgres' integer. */
 export const count = define('integer', 'a whole number below 2147483648', (value) => {
   const number = typeof value === 'number' ? value : toWholeNumber(value);
   if (!Number.isInteger(number)) return undefined;
   return Number(number) >= -(2 ** 31) && Number(number) < 2 ** 31 ? Number(number) : undefined;
 });
+
 export const date = define('date', 'a text', (value) =>
   typeof value === 'string' ? readDate(value) : undefined,
 );
+
 /**
  * A time. Without a zone designator it is read in the client's zone (docs/interface.md, 2.1 Paths
  * and formats).
@@ -93,24 +102,21 @@ export const date = define('date', 'a text', (value) =>
 export const time = define('timestamptz', 'a text', (value, zone) =>
   typeof value === 'string' ? readDateTime(value, zone) : undefined,
 );
+
 /** An object whose members the client chooses, kept unchanged. */
 export const json = define('jsonb', 'an object', (value) => (isObject(value) ? value : undefined));
 
 const decimalForm = /^-?\d+(\.\d+)?([eE][+-]?\d{1,2})?$/;
+
 /**
  * A decimal with its original digits. It may come as a number or as a string (docs/interface.md,
  * 8.1 Fields). Exponents of three or more digits are refused, because Postgres cannot store all of
  * them.
  */
 export const decimal = define('numeric', 'a decimal number', (value) => {
-  const digits = JSON.isRawJSON(value)
-    ? value.rawJSON
-    : typeof value === 'number'
-      ? String(value)
-      : value;
-  return typeof digits === 'string' && digits.length <= 100 && decimalForm.test(digits)
-    ? digits
-    : undefined;
+  const digits = toDigits(value);
+  const isDecimal = typeof digits === 'string' && digits.length <= 100 && decimalForm.test(digits);
+  return isDecimal ? digits : undefined;
 });
 
 /** A list of texts; empty if there is none. */
@@ -120,9 +126,11 @@ export const texts: Field<readonly string[]> = {
     if (value === null || value === undefined) return [];
     if (!Array.isArray(value))
       throw new RangeError(`must be a list of texts, not ${describeType(value)}`);
+
     const wrong = value.findIndex((entry) => typeof entry !== 'string');
     if (wrong >= 0)
       throw new PlacedError(String(wrong), `must be a text, not ${describeType(value[wrong])}`);
+
     return value;
   },
 };
@@ -141,8 +149,10 @@ export const ownId: Field<number> = {
 
 function readLink(link: unknown, path: string): number {
   if (!isObject(link)) throw new PlacedError(path, `must be an object, not ${describeType(link)}`);
+
   const id = toId(link.id);
   if (id === null) throw new PlacedError(`${path}.id`, noId);
+
   if (typeof link.type !== 'string')
     throw new PlacedError(`${path}.type`, `must be a text, not ${describeType(link.type)}`);
   return id;
@@ -169,9 +179,11 @@ export const oneOrUnnamed: Field<number | null> = {
   sql: 'bigint',
   read: (relationship) => {
     const data = readData(relationship);
-    if (data === null || (isObject(data) && (data.id === null || data.id === undefined)))
-      return null;
-    return readLink({ type: '', ...(isObject(data) ? data : {}) }, 'data');
+    if (data === null) return null;
+
+    const members = isObject(data) ? data : {};
+    if (isObject(data) && (data.id ?? null) === null) return null;
+    return readLink({ type: '', ...members }, 'data');
   },
 };
 
@@ -186,6 +198,7 @@ export const many: Field<readonly number[] | null> = {
     if (data === null) return null;
     if (!Array.isArray(data))
       throw new PlacedError('data', `must be a list, not ${describeType(data)}`);
+
     return data.map((link, index) => readLink(link, `data.${index}`));
   },
 };
@@ -223,20 +236,26 @@ type SnakeCase<
       First extends Lowercase<First> ? `${Done}${First}` : `${Done}_${Lowercase<First>}`
     >
   : Done;
+
+/** The column of a relationship: `shipping_method_id`. The ids of several have no column. */
+type LinkColumn<Member extends string, Value> = Value extends number | null
+  ? `${SnakeCase<Member>}_id`
+  : `${SnakeCase<Member>}_ids`;
+
 export type ValueOf<Of> = Of extends Field<infer Value> ? Value : never;
 
 /** The row of a resource: its id, its columns, and the resource as received. */
 export type RowOf<Of> =
   Of extends ResourceFields<infer Attributes, infer Relationships>
     ? { readonly id: number; readonly raw: Json } & {
-        readonly [Member in keyof Attributes & string as SnakeCase<Member>]: ValueOf<
+        readonly [Member in keyof Attributes as SnakeCase<Member & string>]: ValueOf<
           Attributes[Member]
         >;
       } & {
-        readonly [Member in keyof Relationships &
-          string as `${SnakeCase<Member>}_${ValueOf<Relationships[Member]> extends number | null ? 'id' : 'ids'}`]: ValueOf<
-          Relationships[Member]
-        >;
+        readonly [Member in keyof Relationships as LinkColumn<
+          Member & string,
+          ValueOf<Relationships[Member]>
+        >]: ValueOf<Relationships[Member]>;
       }
     : never;
 
@@ -252,20 +271,22 @@ export function defineFields<Attributes extends Fields, Relationships extends Fi
     relationships,
   }: { readonly attributes: Attributes; readonly relationships: Relationships },
 ): ResourceFields<Attributes, Relationships> {
-  const list = (
-    from: FieldColumn['from'],
-    fields: Fields,
-    ending: (field: Field<unknown>) => string,
-  ) =>
-    Object.entries(fields).map(([member, field]) => {
-      const column = `${toColumn(member)}${ending(field)}`;
-      return { from, member, path: `${from}.${member}`, column, field };
-    });
   const columns = [
-    ...list('attributes', attributes, () => ''),
-    ...list('relationships', relationships, ({ sql }) => (sql === null ? '_ids' : '_id')),
+    ...listColumns('attributes', attributes, () => ''),
+    ...listColumns('relationships', relationships, ({ sql }) => (sql === null ? '_ids' : '_id')),
   ];
   return { type, attributes, relationships, columns };
+}
+
+function listColumns(
+  from: FieldColumn['from'],
+  fields: Fields,
+  toEnding: (field: Field<unknown>) => string,
+): FieldColumn[] {
+  return Object.entries(fields).map(([member, field]) => {
+    const column = `${toColumn(member)}${toEnding(field)}`;
+    return { from, member, path: `${from}.${member}`, column, field };
+  });
 }
 
 /**
@@ -282,19 +303,25 @@ export function decodeRow<Of extends ResourceFields>(
   try {
     if (!isObject(resource))
       throw new RangeError(`must be an object, not ${describeType(resource)}`);
+
     path = 'id';
     const row: Record<string, unknown> = { id: ownId.read(resource.id, zone), raw: resource };
+
     path = 'type';
     if (resource.type !== fields.type) throw new RangeError(`must be ${fields.type}`);
+
     path = 'attributes';
     const attributes = readObject(resource.attributes);
+
     path = 'relationships';
     const relationships =
       fields.columns.at(-1)?.from === path ? readObject(resource.relationships ?? {}) : {};
+
     for (const { from, member, path: memberPath, column, field } of fields.columns) {
       path = memberPath;
       row[column] = field.read((from === 'attributes' ? attributes : relationships)[member], zone);
     }
+
     return { row: row as RowOf<Of> };
   } catch (error) {
     return { problem: toProblem(error, path) };
@@ -329,12 +356,14 @@ export function decodeMembers<Of extends Fields>(
   let path = '';
   try {
     const members = readObject(value);
-    const read: Record<string, unknown> = {};
+    const values: Record<string, unknown> = {};
+
     for (const [member, field] of Object.entries(fields)) {
       path = member;
-      read[member] = field.read(members[member], zone);
+      values[member] = field.read(members[member], zone);
     }
-    return { value: read as { [Member in keyof Of]: ValueOf<Of[Member]> } };
+
+    return { value: values as { [Member in keyof Of]: ValueOf<Of[Member]> } };
   } catch (error) {
     return { problem: toProblem(error, path) };
   }

@@ -40,8 +40,8 @@ const idForm = /^[1-9]\d{0,15}$/;
  * null for others.
  */
 export function toId(value: unknown): number | null {
-  const id =
-    typeof value === 'string' ? (idForm.test(value) ? Number(value) : null) : toWholeNumber(value);
+  const isDigits = typeof value === 'string' && idForm.test(value);
+  const id = isDigits ? Number(value) : toWholeNumber(value);
   return typeof id === 'number' && Number.isSafeInteger(id) && id >= 1 ? id : null;
 }
 
@@ -65,21 +65,22 @@ export function decodeDocument(
     document = parseExact(body);
   } catch (cause) {
     if (!(cause instanceof SyntaxError)) throw cause;
-    throw makeDocumentError(
-      operation,
-      cause instanceof ShapeError ? cause.message : 'is not valid JSON',
-    );
+    const problem = cause instanceof ShapeError ? cause.message : 'is not valid JSON';
+    throw makeDocumentError(operation, problem);
   }
+
   if (!isObject(document)) throw makeDocumentError(operation, 'is not an object');
+
   const { data, included, links } = document;
-  if (shape === 'list' ? !Array.isArray(data) : !isObject(data)) {
-    throw makeDocumentError(operation, `has no data ${shape === 'list' ? 'array' : 'object'}`);
-  }
-  if (included !== undefined && included !== null && !Array.isArray(included)) {
+  if (shape === 'list' && !Array.isArray(data))
+    throw makeDocumentError(operation, 'has no data array');
+  if (shape === 'single' && !isObject(data))
+    throw makeDocumentError(operation, 'has no data object');
+  if (included !== undefined && included !== null && !Array.isArray(included))
     throw makeDocumentError(operation, 'has a member included that is not an array');
-  }
   if (Array.isArray(data) && data.length > maxResources)
     throw makeDocumentError(operation, `holds more than ${maxResources} resources`);
+
   return {
     data: Array.isArray(data) ? data : [data as Json],
     included: included ?? [],
@@ -113,14 +114,17 @@ export type IncludedIndex = ReadonlyMap<string, Resource>;
 export function indexIncluded(included: readonly Json[]): IncludedIndex {
   const index = new Map<string, Resource>();
   const ambiguous = new Set<string>();
+
   for (const resource of included) {
     const id = readId(resource);
     if (!isObject(resource) || typeof resource.type !== 'string' || id === null) continue;
+
     const key = toKey(resource.type, id);
     const known = index.get(key);
     if (known !== undefined && !isDeepStrictEqual(known, resource)) ambiguous.add(key);
     index.set(key, resource);
   }
+
   for (const key of ambiguous) index.delete(key);
   return index;
 }
@@ -149,12 +153,14 @@ export function findChildren(
   onTop: IncludedIndex,
 ): Children {
   const inside = Array.isArray(parent.included) ? parent.included : [];
+
   if (ids === null) {
     const resources = inside.filter(
       (resource): resource is Resource => isObject(resource) && resource.type === type,
     );
     return { resources, complete: false };
   }
+
   const insideIndex = indexIncluded(inside);
   const found = ids.map((id) => insideIndex.get(toKey(type, id)) ?? onTop.get(toKey(type, id)));
   const resources = found.filter((resource) => resource !== undefined);
@@ -167,6 +173,7 @@ export function findChildren(
  */
 export function addIncluded(resource: Json, onTop: IncludedIndex): Json {
   if (!isObject(resource) || onTop.size === 0 || !isObject(resource.relationships)) return resource;
+
   const links = Object.values(resource.relationships).flatMap((relation) =>
     isObject(relation) ? relation.data : [],
   );
@@ -176,6 +183,7 @@ export function addIncluded(resource: Json, onTop: IncludedIndex): Json {
     const found = type !== null && id !== null ? onTop.get(toKey(type, id)) : undefined;
     return found === undefined ? [] : [found];
   });
+
   const inside = Array.isArray(resource.included) ? resource.included : [];
   return named.length === 0 ? resource : { ...resource, included: [...inside, ...named] };
 }

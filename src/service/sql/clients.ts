@@ -133,9 +133,8 @@ export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
       'queue_away_since as queueAwaySince',
       'queue_error as queueError',
       'served_at as servedAt',
-      sql<
-        string | null
-      >`case when offered_at > now() - interval '1 minute' then offered_base_url end`.as(
+      sql<string | null>`
+        case when offered_at > now() - interval '1 minute' then offered_base_url end`.as(
         'offeredBaseUrl',
       ),
     ])
@@ -155,6 +154,7 @@ export async function endHoldWaits(db: Kysely<DB>, clients: readonly string[]): 
     .where('client', '=', anyText(clients))
     .where('hold_code', '=', 'credentials_refused')
     .execute();
+
   await db
     .updateTable('sync.push_holds')
     .set({ until: sql<Date>`clock_timestamp()` })

@@ -32,8 +32,8 @@ export const isHeld = (health: CurrentHealth): boolean =>
   awaitsAnswer(health) || health.untilInMs > 0;
 
 /** SQL: true if a row `h` of sync.push_holds keeps all its outbox rows from being sent. */
-export const holds = sql`(
-  h.kind = '' and h.send_window is null or h.until > statement_timestamp())`;
+export const holds = sql`
+  (h.kind = '' and h.send_window is null or h.until > statement_timestamp())`;
 
 /** Returns true if no rows may be sent at present, or only as many as a send window allows. */
 export const isRestricted = (health: StoredHealth): boolean =>
@@ -88,6 +88,7 @@ export function noteEvidence(
         .where('kind', '=', kind)
         .forUpdate()
         .executeTakeFirst()) ?? null;
+
     const { health, holdMs } = judgeHealth(former, evidence, {
       isHeld: former !== null && isHeld(former),
       isAnswer,
@@ -126,6 +127,7 @@ async function storeHealth(
   const until = sql<Date>`clock_timestamp() + make_interval(secs => ${(holdMs ?? 0) / 1_000})`;
   // A later answer of the service can extend the hold that it asked for, never shorten it.
   const later = code === 'retry_after' ? sql<Date>`greatest(until, ${until})` : until;
+
   // Refused credentials have another cause than an outage, and so has an outage after rows were
   // done.
   const isOther =

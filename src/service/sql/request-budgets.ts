@@ -22,6 +22,7 @@ export async function takeRequests(
   for (;;) {
     const quota = await takeStoredRequests(db, limit, wanted);
     if (quota !== undefined) return quota;
+
     const now = sql<Date>`clock_timestamp()`;
     await db
       .insertInto('sync.request_budgets')

@@ -52,20 +52,24 @@ export class AnswerBudget {
    */
   async reserve(bytes: number, signal: AbortSignal): Promise<AnswerPart> {
     if (signal.aborted) throw toStopError(signal);
+
     const turn = Promise.withResolvers<void>();
     const waiter = { bytes: Math.min(bytes, this.maxBytes), grant: turn.resolve };
     const onAbort = () => {
       if (this.#waiting.delete(waiter)) turn.reject(toStopError(signal));
       this.#serve();
     };
+
     signal.addEventListener('abort', onAbort, { once: true });
     this.#waiting.add(waiter);
     this.#serve();
+
     try {
       await turn.promise;
     } finally {
       signal.removeEventListener('abort', onAbort);
     }
+
     let held = waiter.bytes;
     const shrink = (left: number) => {
       const before = held;

@@ -14,6 +14,7 @@ interface GrantedToken {
 
 /** Maximum length of a token. Servers refuse longer headers. */
 const maxTokenCharacters = 16_384;
+
 /**
  * Maximum length of a text that an error shows. A longer one may be the token in the wrong member.
  */
@@ -99,11 +100,13 @@ export class TokenSource {
   reject(token: string, operation: OperationName): boolean {
     const current = this.#current;
     if (current?.token !== token) return true;
+
     const nowMs = performance.now();
     const refusal = this.#refusals.get(operation) ?? { times: 0, renewAtMs: 0 };
     const isFresh =
       !current.isAccepted && nowMs < current.issuedAtMs + toKeepMs(this.#fruitless - 1);
     if ((isFresh && this.#fruitless > 0) || nowMs < refusal.renewAtMs) return false;
+
     this.#fruitless = current.isAccepted ? 0 : this.#fruitless + 1;
     this.#refusals.set(operation, {
       times: refusal.times + 1,
@@ -120,6 +123,7 @@ export class TokenSource {
   async #renew(): Promise<string> {
     const { signal } = new AbortController();
     const askedAtMs = performance.now();
+
     const body = new URLSearchParams({ grant_type: 'password', ...this.#credentials }).toString();
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
     const answer = await this.#http
@@ -127,6 +131,7 @@ export class TokenSource {
       .catch((error: unknown) => {
         throw isRefusal(error) ? makeCredentialsRefusedError(error) : error;
       });
+
     const { token, seconds } = decodeToken(answer.body);
     const lifeMs = seconds * 1_000;
     const renewAtMs = askedAtMs + Math.max(lifeMs * 0.9, lifeMs - renewalMarginMs);
@@ -144,6 +149,7 @@ async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal): Prom
   const rejectAborted = () => abort.reject(toStopError(signal));
   if (signal.aborted) rejectAborted();
   signal.addEventListener('abort', rejectAborted, { once: true });
+
   try {
     return await Promise.race([work, abort.promise]);
   } finally {
@@ -161,6 +167,7 @@ function decodeToken(body: string): GrantedToken {
   if (answer === undefined) throw makeTokenError('the answer is not readable JSON');
   if (!isObject(answer))
     throw makeTokenError(`the answer is ${describeValue(answer)}, not an object`);
+
   const { access_token: token, token_type: type, expires_in: life } = answer;
 
   const tokenProblem = findTokenProblem(token);
@@ -176,6 +183,7 @@ function decodeToken(body: string): GrantedToken {
     throw makeTokenError(
       `expires_in is ${describe(life)}; it must be a whole number of seconds above 0`,
     );
+
   return { token: String(token), seconds };
 }
 
@@ -211,6 +219,7 @@ function describeValue(value: Json | undefined, token = ''): string {
   const isShown = typeof value === 'boolean' || typeof value === 'number' || JSON.isRawJSON(value);
   if (isShown) return quote(JSON.stringify(value).slice(0, maxShownCharacters));
   if (typeof value !== 'string' || token === '') return describeKind(value);
+
   const mayShow = value === '' || (value.length <= maxShownCharacters && !token.includes(value));
   return mayShow ? quote(value) : `a text of ${value.length} characters`;
 }

@@ -5,6 +5,7 @@ import { connectTcp, findAddress } from '../../db/connect-tcp.ts';
 import { NotConnectedError } from './http-error.ts';
 
 const connectTimeoutMs = 10_000;
+
 /** Idle time after which the system sends a keep-alive probe to the other side. */
 const keepAliveMs = 60_000;
 
@@ -24,8 +25,10 @@ export function openDispatcher(
     // One request at a time on a connection: an answer that hangs must not delay others.
     pipelining: 1,
   };
+
   if (HTTP_PROXY === undefined && HTTPS_PROXY === undefined)
     return new Agent({ ...options, connect: createConnector(timeout) });
+
   const tls = { timeout, rejectUnauthorized: true };
   return new EnvHttpProxyAgent({
     ...options,
@@ -47,10 +50,12 @@ export function openDispatcher(
  */
 function createConnector(timeoutMs: number): buildConnector.connector {
   const upgrade = buildConnector({ timeout: timeoutMs, rejectUnauthorized: true });
+
   const open = async (options: buildConnector.Options, callback: buildConnector.Callback) => {
     const isTls = options.protocol === 'https:';
     const port = Number(options.port) || (isTls ? 443 : 80);
     const deadlineMs = performance.now() + timeoutMs;
+
     const socket = await connectTcp({ host: options.hostname, port, timeoutMs });
     if (!isTls) return callback(null, socket.setNoDelay(true).setKeepAlive(true, keepAliveMs));
 
@@ -64,6 +69,7 @@ function createConnector(timeoutMs: number): buildConnector.connector {
       else callback(new NotConnectedError(error), null);
     });
   };
+
   return (options, callback) => {
     open(options, callback).catch((error: Error) => callback(new NotConnectedError(error), null));
   };
@@ -75,6 +81,7 @@ function createProxyLookup(
   timeoutMs: number,
 ): LookupFunction {
   const urls = proxies.flatMap((proxy) => (proxy === undefined ? [] : new URL(proxy)));
+
   return (host, { all }, callback) => {
     const { port = '', protocol = 'http:' } = urls.find(({ hostname }) => hostname === host) ?? {};
     const target = { host, port: Number(port) || (protocol === 'https:' ? 443 : 80), timeoutMs };

@@ -12,6 +12,7 @@ const notConnected =
   /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_|UND_ERR_CONNECT_TIMEOUT)/;
 const badCertificate = /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/;
 const maxRetryAfterMs = dayMs;
+
 /** 4xx statuses that do not concern the request itself. */
 const unrelatedStatuses = new Set([401, 408, 425, 429]);
 
@@ -36,14 +37,17 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const makeError = (ours: ErrorCode, outcome: Outcome, text: string) =>
     new WarehouseError(ours, `${operation}: ${text}`, { outcome, operation, cause });
+
   if (isBeforeSending(cause)) {
     const tlsError = findTlsError(cause, 'service');
     if (tlsError === null)
       return makeError('connect_failed', 'not_executed', 'no connection to the service');
+
     // Without the cause: its words would repeat the message.
     const message = `${operation}: no connection to the service: ${tlsError.message}`;
     return new WarehouseError('connect_failed', message, { outcome: 'not_executed', operation });
   }
+
   // A request that was stopped is handled earlier. Here, the cause is a proxy that did not open a
   // tunnel.
   if (code === 'UND_ERR_ABORTED')
@@ -52,11 +56,12 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
       'not_executed',
       'the proxy did not open a connection to the service (HTTPS_PROXY)',
     );
+
   if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE')
     return makeError('body_too_large', 'unknown', 'the answer is too large');
-  if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT' || isTimeout(cause)) {
+  if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT' || isTimeout(cause))
     return makeError('timeout', 'unknown', 'the service did not answer in time');
-  }
+
   return makeError(
     'connection_lost',
     'unknown',
@@ -69,8 +74,8 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
  * be known beforehand.
  */
 export function makeEncodingError(operation: string, encoding: string): WarehouseError {
-  const message = `${operation}: the answer is encoded as ${quote(encoding)}, which was not asked for`;
-  return makeUndecodableError(message, operation);
+  const found = `${operation}: the answer is encoded as ${quote(encoding)}`;
+  return makeUndecodableError(`${found}, which was not asked for`, operation);
 }
 
 function isBeforeSending(cause: unknown): boolean {
@@ -78,6 +83,7 @@ function isBeforeSending(cause: unknown): boolean {
     return cause.errors.length > 0 && cause.errors.every(isBeforeSending);
   if (cause instanceof NotConnectedError) return true;
   if (!(cause instanceof Error)) return false;
+
   const { code = '', syscall = '' } = cause as Error & { code?: unknown; syscall?: unknown };
   return (
     syscall === 'connect' ||
@@ -108,10 +114,9 @@ export interface StatusAnswer {
 export function toStatusError(operation: string, answer: StatusAnswer): WarehouseError {
   const { status } = answer;
   const jsonBody = /\bjson\b/i.test(answer.contentType) && parseBody(answer.body) !== undefined;
-  const refusal =
-    jsonBody && status >= 400 && status < 500 && !unrelatedStatuses.has(status)
-      ? readNokMessage(answer.body)
-      : null;
+
+  const mayRefuse = jsonBody && status >= 400 && status < 500 && !unrelatedStatuses.has(status);
+  const refusal = mayRefuse ? readNokMessage(answer.body) : null;
   if (refusal !== null)
     return new WarehouseError('nok', `${operation}: NOK: ${refusal}`, {
       outcome: 'refused',
@@ -119,25 +124,28 @@ export function toStatusError(operation: string, answer: StatusAnswer): Warehous
       operation,
       jsonBody,
     });
+
   const problems = jsonBody ? readJsonApiErrors(answer.body) : [];
-  const titles = quoteErrorTitles(problems);
   const retryAfterMs = readRetryAfterMs(answer.retryAfter, answer.dateMs);
-  const redirected = status >= 300 && status < 400;
-  const what = redirected
-    ? `redirected (${status}); redirects are not followed`
-    : `answered ${status}`;
-  return new WarehouseError(
-    redirected ? 'redirected' : status === 401 ? 'unauthorized' : 'http_status',
-    `${operation}: ${what}${titles}`,
-    {
-      outcome: toOutcome(status, jsonBody, retryAfterMs),
-      status,
-      operation,
-      jsonBody,
-      explained: problems.length > 0,
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    },
-  );
+  const code = toErrorCode(status);
+  const what =
+    code === 'redirected'
+      ? `redirected (${status}); redirects are not followed`
+      : `answered ${status}`;
+
+  return new WarehouseError(code, `${operation}: ${what}${quoteErrorTitles(problems)}`, {
+    outcome: toOutcome(status, jsonBody, retryAfterMs),
+    status,
+    operation,
+    jsonBody,
+    explained: problems.length > 0,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  });
+}
+
+function toErrorCode(status: number): ErrorCode {
+  if (status >= 300 && status < 400) return 'redirected';
+  return status === 401 ? 'unauthorized' : 'http_status';
 }
 
 function toOutcome(status: number, jsonBody: boolean, retryAfterMs: number | undefined): Outcome {

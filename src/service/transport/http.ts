@@ -88,6 +88,7 @@ const isDone = (status: number) => status >= 200 && status < 300;
  * take less than 2 s.
  */
 const maxReads = 4;
+
 /**
  * If the Retry-After is longer than this, the read fails at once, with the Retry-After in its
  * error.
@@ -120,8 +121,10 @@ export class WarehouseHttp {
         return await this.send(request, beforeSend);
       } catch (error) {
         if (!(error instanceof WarehouseError)) throw error;
+
         const delayMs = readRetryDelayMs(error, attempt, Math.random());
         if (delayMs === null) throw error;
+
         await wait(delayMs, undefined, { signal: request.signal }).catch(() =>
           throwStopped(request.signal),
         );
@@ -139,6 +142,7 @@ export class WarehouseHttp {
     await this.#options.budget?.take(request.signal);
     if (request.signal.aborted) throwStopped(request.signal);
     await beforeSend?.();
+
     const startedAtMs = performance.now();
     const report = (status: string) =>
       this.#options.onExchange?.({
@@ -146,13 +150,10 @@ export class WarehouseHttp {
         status,
         durationMs: performance.now() - startedAtMs,
       });
-    const { method, path } = this.#options.operations[request.operation];
+
+    const { method, path: template } = this.#options.operations[request.operation];
     try {
-      const answer = await this.#exchange(request.operation, {
-        ...request,
-        method,
-        template: path,
-      });
+      const answer = await this.#exchange(request.operation, { ...request, method, template });
       if (!isDone(answer.status)) throw toStatusError(request.operation, answer);
       report(String(answer.status));
       return answer;
@@ -179,6 +180,7 @@ export class WarehouseHttp {
     const url = buildUrl(baseUrl, template, { operation, ...request });
     const deadline = new Deadline(timeoutMs * 2);
     const signal = AbortSignal.any([request.signal, deadline.signal]);
+
     try {
       const { statusCode, headers, body } = await dispatcher.request({
         origin: url.origin,
@@ -190,12 +192,14 @@ export class WarehouseHttp {
         bodyTimeout: timeoutMs,
         signal,
       });
+
       const encoding = String(headers['content-encoding'] ?? '');
       if (isDone(statusCode) && compression.test(encoding)) {
         // We end the body on purpose, so its error is expected.
         body.on('error', () => undefined).destroy();
         throw makeEncodingError(operation, encoding);
       }
+
       const length = Number(readFirst(headers['content-length']) ?? Number.NaN);
       const text = await readText(body, Number.isNaN(length) ? null : length, {
         isStrict: isDone(statusCode),
@@ -203,6 +207,7 @@ export class WarehouseHttp {
         deadline,
         keep: isDone(statusCode) ? request.keep : undefined,
       });
+
       return {
         url,
         status: statusCode,
@@ -215,19 +220,19 @@ export class WarehouseHttp {
     } catch (error) {
       if (error instanceof WarehouseError) throw error;
       if (request.signal.aborted) throwStopped(request.signal);
-      if (
-        error instanceof TypeError &&
-        'code' in error &&
-        error.code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
-      ) {
+      if (isNotUtf8(error))
         throw makeUndecodableError(`${operation}: the answer is not UTF-8`, operation);
-      }
       throw toTransportError(operation, deadline.signal.aborted ? deadline.signal.reason : error);
     } finally {
       deadline.pause();
     }
   }
 }
+
+const isNotUtf8 = (error: unknown) =>
+  error instanceof TypeError &&
+  'code' in error &&
+  error.code === 'ERR_ENCODING_INVALID_ENCODED_DATA';
 
 /** The longest time of an exchange. It does not pass while the exchange waits for memory. */
 class Deadline {
@@ -279,9 +284,11 @@ async function readText(
   let bytes = 0;
   let part: AnswerPart | undefined;
   let reserved = freeAnswerBytes;
+
   try {
     for await (const chunk of body) {
       bytes += chunk.length;
+
       if (Math.max(bytes, length ?? 0) > reserved) {
         deadline.pause();
         // Gives back its part before it asks for a larger one.
@@ -290,13 +297,16 @@ async function readText(
         part = await answerBudget.reserve(reserved, signal);
         deadline.start();
       }
+
       parts.push(decoder.decode(chunk, { stream: true }));
     }
     parts.push(decoder.decode());
     const text = parts.join('');
+
     part?.shrink(bytes);
     if (keep === undefined) part?.release();
     else keep(part?.release ?? (() => undefined));
+
     return text;
   } catch (error) {
     part?.release();
@@ -314,15 +324,19 @@ function buildUrl(
     const value = request.path?.[name];
     if (value === undefined)
       throw new TypeError(`${request.operation} needs the path value ${name}`);
+
     // The URL parser would treat `.` and `..` as steps in the path, even if they are encoded.
-    if (String(value) === '.' || String(value) === '..')
-      throw new WarehouseError(
-        'bad_path_value',
-        `${request.operation}: ${name} must not be ${value}`,
-        { outcome: 'refused', operation: request.operation },
-      );
+    if (String(value) === '.' || String(value) === '..') {
+      const problem = `${request.operation}: ${name} must not be ${value}`;
+      throw new WarehouseError('bad_path_value', problem, {
+        outcome: 'refused',
+        operation: request.operation,
+      });
+    }
+
     return encodeValue(value);
   });
+
   const url = new URL(baseUrl);
   url.pathname = `${baseUrl.pathname.replace(/(?<!\/)\/+$/, '')}/${filled.replace(/^\/+/, '')}`;
   url.search = request.query ?? '';

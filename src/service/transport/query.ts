@@ -69,21 +69,24 @@ const maxLinkCharacters = 8_192;
 export function readNextQuery(links: Json | undefined, requested: URL): string | null {
   if (links === undefined || links === null) return null;
   if (!isObject(links)) throw makeLinkError('links is not an object');
+
   const next = isObject(links.next) ? links.next.href : links.next;
   if (next === undefined || next === null || next === '') return null;
   if (typeof next !== 'string') throw makeLinkError('links.next is not an address');
+
   // Checked first: to parse it costs time, and the query is stored.
   if (next.length > maxLinkCharacters) throw makeLongLinkError(next.length);
   if (!URL.canParse(next, requested.href)) throw makeLinkError('links.next is not an address');
+
   const target = new URL(next, requested.href);
-  if (toHostName(target) !== toHostName(requested) || !/^https?:$/.test(target.protocol)) {
+  if (toHostName(target) !== toHostName(requested) || !/^https?:$/.test(target.protocol))
     throw new WarehouseError(
       'link_elsewhere',
-      `links.next leads to ${quote(target.origin)}, but this client's service is ${requested.origin}; ` +
-        'the link was not followed',
+      `links.next leads to ${quote(target.origin)}, ` +
+        `but this client's service is ${requested.origin}; the link was not followed`,
       { outcome: 'refused' },
     );
-  }
+
   if (target.search.length > maxLinkCharacters) throw makeLongLinkError(target.search.length);
   return target.search.replace(/^\?/, '');
 }

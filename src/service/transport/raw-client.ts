@@ -48,6 +48,7 @@ export class RawClient {
       ...(body === undefined ? {} : { 'content-type': type }),
       ...(open ? {} : { authorization: `bearer ${await this.#tokens.get(request.signal)}` }),
     };
+
     const answer = await this.#http.ask({
       ...request,
       headers,

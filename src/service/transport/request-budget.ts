@@ -8,6 +8,7 @@ export type TakeQuota = (wanted: number) => Promise<RequestQuota>;
  * The most that one share holds, as a part of a second's requests: other processes come between.
  */
 const shareOfSecond = 4;
+
 /** The next share is taken this many milliseconds before the last one is used up. */
 const aheadMs = 100;
 
@@ -52,15 +53,18 @@ export class RequestBudget {
   async take(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw toStopError(signal);
     if (this.#isClosed) throw new StoppedError();
+
     const turn = Promise.withResolvers<void>();
     const waiter = { resolve: turn.resolve, reject: turn.reject };
     const onAbort = () => {
       this.#waiting.delete(waiter);
       turn.reject(toStopError(signal));
     };
+
     signal.addEventListener('abort', onAbort, { once: true });
     this.#waiting.add(waiter);
     this.#serve();
+
     try {
       await turn.promise;
     } finally {
@@ -83,26 +87,35 @@ export class RequestBudget {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const nowMs = performance.now();
+
+    this.#usePermits(nowMs);
+    if (this.#waiting.size === 0) return;
+
+    const takeAtMs = (this.#permits.at(-1)?.fromMs ?? nowMs) - aheadMs;
+    const needsMore = this.#waiting.size > this.#permits.length;
+    if (needsMore && takeAtMs <= nowMs && !this.#isTaking) void this.#takeMore(nowMs);
+
+    const wakeAtMs = Math.min(
+      this.#permits[0]?.fromMs ?? Number.POSITIVE_INFINITY,
+      needsMore && !this.#isTaking ? takeAtMs : Number.POSITIVE_INFINITY,
+    );
+    if (Number.isFinite(wakeAtMs))
+      this.#timer = setTimeout(() => this.#serve(), Math.max(1, Math.ceil(wakeAtMs - nowMs)));
+  }
+
+  /** Lets waiting requests begin, each by a permit whose time has come. */
+  #usePermits(nowMs: number): void {
     this.#permits = this.#permits.filter(({ untilMs }) => nowMs < untilMs);
+
     for (const waiter of this.#waiting) {
       const [permit] = this.#permits;
-      if (permit === undefined || permit.fromMs > nowMs) break;
+      if (permit === undefined || permit.fromMs > nowMs) return;
+
       this.#permits.shift();
       this.#waiting.delete(waiter);
       this.#count(nowMs).begun += 1;
       waiter.resolve();
     }
-    if (this.#waiting.size === 0) return;
-    const takeAtMs = (this.#permits.at(-1)?.fromMs ?? nowMs) - aheadMs;
-    const needsMore = this.#waiting.size > this.#permits.length;
-    if (needsMore && takeAtMs <= nowMs && !this.#isTaking) void this.#takeMore(nowMs);
-    const moments = [this.#permits[0]?.fromMs, needsMore && !this.#isTaking ? takeAtMs : undefined];
-    const wakeAtMs = moments.reduce<number>(
-      (first, moment) => Math.min(first, moment ?? first),
-      Number.POSITIVE_INFINITY,
-    );
-    if (Number.isFinite(wakeAtMs))
-      this.#timer = setTimeout(() => this.#serve(), Math.max(1, Math.ceil(wakeAtMs - nowMs)));
   }
 
   /**
@@ -112,6 +125,7 @@ export class RequestBudget {
    */
   async #takeMore(askedAtMs: number): Promise<void> {
     this.#isTaking = true;
+
     const { begun, before } = this.#count(askedAtMs);
     const missing = this.#waiting.size - this.#permits.length;
     const expected = Math.ceil(Math.max(begun, before) / shareOfSecond);
@@ -119,13 +133,16 @@ export class RequestBudget {
       Math.ceil(this.#perSecond / shareOfSecond),
       Math.max(missing, expected),
     );
+
     try {
       const { requests, startsInMs, endsInMs } = await this.#takeQuota(wanted);
       const answeredAtMs = performance.now();
+
       for (let index = 0; index < requests; index++) {
         const fromMs = answeredAtMs + startsInMs + (index * 1_000) / this.#perSecond;
         this.#permits.push({ fromMs, untilMs: askedAtMs + endsInMs });
       }
+
       this.#isTaking = false;
       this.#serve();
     } catch (error) {

@@ -62,9 +62,9 @@ test('a correct set-up is ok in every check, as text and as JSON', async () => {
   expect(cli.output).toContain(
     '; switches: optional of v3.orders.create, pageSize of v3.inbounds.list',
   );
-  // SQL does not know of the switch before `migrate` has run with that file.
+  // The database does not know of the switch before `migrate` has run with that file.
   expect(cli.output).toMatch(
-    /^warn {2}payloads +fulfilment.outbox_check has other rules .* for .*order\.create.*\n.*migrate, with/m,
+    /^warn {2}kinds +.* differently: order\.create \(schema\), .*\n.*migrate, with/m,
   );
   // The servers of tests do not wait for the disk, which is a warning.
   expect(cli.output).toMatch(/^\d+ ok, (1 warning|2 warnings), 0 problems$/m);

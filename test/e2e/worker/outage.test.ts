@@ -60,7 +60,7 @@ describe.each([
         },
         ordersPerDay: 200,
       });
-      const { db, close } = connectDatabase(postgres.url, silentLogger, 'test', 1);
+      const { db, close } = connectDatabase(postgres.url, silentLogger, { name: 'test', max: 1 });
       const areTablesEqual = async () =>
         (
           await compareWithSandbox(db, fleet.sandbox.url, ['orders', 'shipments']).catch(() => [

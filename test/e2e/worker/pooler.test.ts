@@ -98,7 +98,11 @@ describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
 
   test('in transaction mode, a statement that hangs is ended by the server', async () => {
     const pooler = await openPooler('transaction');
-    const { db, close } = connectDatabase({ pooled: pooler.url }, silentLogger, 'test', 1, 2_000);
+    const { db, close } = connectDatabase({ pooled: pooler.url }, silentLogger, {
+      name: 'test',
+      max: 1,
+      queryTimeoutMs: 2_000,
+    });
     closers.push(close);
     const asked = sql`select pg_sleep(60)`.execute(db);
     await expect(asked).rejects.toMatchObject({ code: '57014' });

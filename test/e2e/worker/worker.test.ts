@@ -2,6 +2,7 @@ import { connect, createServer } from 'node:net';
 import getPort from 'get-port';
 import { describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { expireLeases } from '../../helpers/leases.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
@@ -184,6 +185,17 @@ const isFinished = async () =>
       `select 1 from sync.jobs where job = 'pull-shipments' and last_outcome = 'done'`,
     )
   ).length === 1;
+
+test('a worker whose file of operations migrate did not have names the kinds that differ', async () => {
+  const sandbox = await processes.sandbox();
+  const worker = processes.cli(['worker'], {
+    ...workerEnv(database.url, sandbox, seldom),
+    WAREHOUSE_OPERATIONS_FILE: writeSwitches({ 'v2.returnLabel.get': { repeatable: true } }),
+  });
+  expect(JSON.parse(await worker.line('kinds_differ'))).toMatchObject({
+    error: expect.stringContaining('differently: return_label.create (lingers); run migrate'),
+  });
+});
 
 describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => {
   const skipped = kind === 'redis' && !redis.available;

@@ -1,7 +1,7 @@
 import { sql, type Transaction } from 'kysely';
 import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
-import { readSchemaParts } from '../../../src/db/drift.ts';
+import { readSchemaDrift } from '../../../src/db/drift.ts';
 import type { DB } from '../../../src/db/generated/tables.ts';
 import { readInstallationName } from '../../../src/db/installation-name.ts';
 import { findBlockers } from '../../../src/db/migrate.ts';
@@ -182,7 +182,7 @@ async function readReports(db: Database): Promise<void> {
   await adminSessions.isSessionOpen(db, 'a');
   await adminSessions.markSessionUsed(db, 'a');
   await adminSessions.endSession(db, 'a');
-  await readSchemaParts(db);
+  await readSchemaDrift(db);
   await findBlockers(db);
   await assertSchemaFits(db);
   await assertCodeFits(db);

@@ -188,7 +188,7 @@ test('a database that is not UTF8 is refused by migrate, worker and doctor befor
   );
   const url = new URL(database.url);
   url.pathname = name;
-  const { db, close } = connectDatabase(url.href, silentLogger, 'test', 1);
+  const { db, close } = connectDatabase(url.href, silentLogger, { name: 'test', max: 1 });
   try {
     const refusal = {
       code: 'database_encoding',

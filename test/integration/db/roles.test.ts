@@ -125,7 +125,6 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
     const open = [
       'changes_since',
       'outbox_schema',
-      'outbox_check',
       'order_history',
       'order_state',
       ...(role === 'fulfilment_writer'

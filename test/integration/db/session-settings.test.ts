@@ -33,7 +33,7 @@ const alter = (change: string) =>
 
 /** Reads the settings of a session, of those that this version of Postgres knows. */
 async function read(address: DatabaseAddress, { prepares = false } = {}) {
-  const { db, close } = connectDatabase(address, silentLogger, 'test', 1, undefined, { prepares });
+  const { db, close } = connectDatabase(address, silentLogger, { name: 'test', max: 1, prepares });
   closers.push(close);
   const ask = async (on: typeof db) =>
     (await sql.raw<{ settings: unknown }>(readSettings).execute(on)).rows[0]?.settings;
@@ -99,7 +99,7 @@ test('a listener outlives the idle timeout of the database', async () => {
 describe('what a session cannot change', () => {
   test('is named by doctor', async () => {
     await alter('set zero_damaged_pages = on');
-    const { db, close } = connectDatabase(database.url, silentLogger, 'test', 1);
+    const { db, close } = connectDatabase(database.url, silentLogger, { name: 'test', max: 1 });
     closers.push(close);
     expect(await checkDatabase(db)).toContainEqual(
       expect.objectContaining({
@@ -119,7 +119,7 @@ describe('what a session cannot change', () => {
     const url = new URL(database.url);
     Object.assign(url, { username: 'no_superuser', password: 'test' });
     for (const address of [url.href, { pooled: url.href }]) {
-      const { db, close } = connectDatabase(address, silentLogger, 'test', 1);
+      const { db, close } = connectDatabase(address, silentLogger, { name: 'test', max: 1 });
       closers.push(close);
       await expect(sql`select 1`.execute(db)).rejects.toMatchObject({
         code: 'database_setting',

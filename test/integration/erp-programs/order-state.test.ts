@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
-import { listPayloadSchemas } from '../../../src/push/kinds/registry.ts';
+import { listStoredKinds } from '../../../src/push/kinds/registry.ts';
 import { storeOutboxKinds } from '../../../src/push/sql/kinds.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -81,9 +81,9 @@ test('an order whose house number the service may not find waits for a check of 
   const switches = {
     'v3.orders.create': { ...operations['v3.orders.create'], houseNumberCountries: ['BE'] },
   };
-  await storeOutboxKinds(database.db, listPayloadSchemas({ ...operations, ...switches }));
+  await storeOutboxKinds(database.db, listStoredKinds({ ...operations, ...switches }));
   expect(await readState('SO-1')).toMatchObject({ state: 'accepted' });
-  await storeOutboxKinds(database.db, listPayloadSchemas(operations));
+  await storeOutboxKinds(database.db, listStoredKinds(operations));
 });
 
 test('cancelled, held, renamed and unlisted orders have states of their own', async () => {

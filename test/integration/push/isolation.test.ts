@@ -194,8 +194,13 @@ test('an order whose rows take too long to write does not stop the others; it is
   for (let index = 1; index <= 6; index++)
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
   // A statement of this pool is cancelled after 1.6 seconds.
-  const main = connectForWriting(database.url, silentLogger, 'push', 6, 2_000, true);
-  const claims = connectForWriting(database.url, silentLogger, 'claims', 1);
+  const main = connectForWriting(database.url, silentLogger, {
+    name: 'push',
+    max: 6,
+    queryTimeoutMs: 2_000,
+    prepares: true,
+  });
+  const claims = connectForWriting(database.url, silentLogger, { name: 'claims', max: 1 });
   outbox.connect({ main, claims });
   await outbox.push();
   const done = await outbox.rows("status = 'done'");

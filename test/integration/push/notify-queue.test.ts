@@ -49,7 +49,7 @@ test('a full NOTIFY queue stops no write, and doctor and an alert say so', async
   const owner = new pg.Client(postgres.url);
   await owner.connect();
   const config = readConfig({ database: true, clients: false }, { DATABASE_URL: postgres.url });
-  const { db, close } = connectDatabase(postgres.url, silentLogger, 'test', 4);
+  const { db, close } = connectDatabase(postgres.url, silentLogger, { name: 'test', max: 4 });
   const stranger = await holdUpQueue(owner);
   try {
     await fillQueue(owner);

@@ -210,8 +210,7 @@ const claim = async (maxRows: number, db: Kysely<DB> = database.db) =>
     kinds: {
       names: outboxKinds.map(({ name }) => name),
       stamped: [],
-      waits: [],
-      lingering: { names: [], ms: 60_000 },
+      lingerMs: 60_000,
     },
     maxRows,
     maxBytes: 8 * 1024 * 1024,

@@ -128,7 +128,7 @@ async function ask(address: string, env: Record<string, string> = {}): Promise<s
 
 async function askDatabase(port: number): Promise<string> {
   const url = Object.assign(new URL(database.url), { hostname: 'slow.test', port });
-  const { db, close } = connectDatabase(url.href, silentLogger, 'test', 1);
+  const { db, close } = connectDatabase(url.href, silentLogger, { name: 'test', max: 1 });
   closers.unshift(close);
   return (await sql<{ said: string }>`select 'postgres' as said`.execute(db)).rows[0]?.said ?? '';
 }

@@ -32,7 +32,11 @@ function cutSilently(proxy: TcpProxy): void {
 }
 
 test('the server ends a statement that takes too long', async () => {
-  const { db, close } = connectDatabase(database.url, silentLogger, 'slow', 1, 1_000);
+  const { db, close } = connectDatabase(database.url, silentLogger, {
+    name: 'slow',
+    max: 1,
+    queryTimeoutMs: 1_000,
+  });
   closers.unshift(close);
   await expect(sql`select pg_sleep(600)`.execute(db)).rejects.toMatchObject({ code: '57014' });
   const findAsleep = () =>
@@ -50,7 +54,11 @@ describe('half-open connections', () => {
   test('to Postgres: a query ends in time, and the next one has a new connection', async () => {
     const proxy = await startProxy(database.url);
     // One connection, as for heartbeats and claims, so that no other connection can answer.
-    const { db, close } = connectDatabase(proxy.url.href, silentLogger, 'test', 1, 500);
+    const { db, close } = connectDatabase(proxy.url.href, silentLogger, {
+      name: 'test',
+      max: 1,
+      queryTimeoutMs: 500,
+    });
     closers.unshift(close);
     const ask = () => sql<{ one: number }>`select 1 as one`.execute(db);
     await ask();
@@ -68,7 +76,11 @@ describe('half-open connections', () => {
   test('a database without SSL is not reported as a lost connection, because waiting cannot help', async () => {
     const url = new URL(database.url);
     url.searchParams.set('sslmode', 'require');
-    const { db, close } = connectDatabase(url.href, silentLogger, 'test', 1, 500);
+    const { db, close } = connectDatabase(url.href, silentLogger, {
+      name: 'test',
+      max: 1,
+      queryTimeoutMs: 500,
+    });
     closers.unshift(close);
     const query = sql`select 1`.execute(db);
     await expect(query).rejects.toMatchObject({
@@ -140,7 +152,7 @@ describe('half-open connections', () => {
 
 test('a connection for writing is refused if the database accepts no writes', async () => {
   const [row] = await database.query<{ name: string }>('select current_database() as name');
-  const { db, close } = connectForWriting(database.url, silentLogger, 'test', 1);
+  const { db, close } = connectForWriting(database.url, silentLogger, { name: 'test', max: 1 });
   closers.unshift(close);
   const ask = () => sql`select 1`.execute(db);
   await database.query(`alter database ${row?.name} set default_transaction_read_only = on`);

@@ -39,7 +39,7 @@ test('only an answer about the receiver keeps its Retry-After', () => {
 
 describe('a delivery', () => {
   const judge = (answer: Answer, tries: number, ageMs = 0) =>
-    judgeDelivery(answer, { tries, ageMs }, giveUp, 1);
+    judgeDelivery({ answer, tries, ageMs, random: 1 }, giveUp);
 
   test('waits longer after each failure, up to a quarter of an hour', () => {
     expect([1, 2, 3, 11, 30].map((tries) => judge(refused, tries))).toEqual(
@@ -58,7 +58,7 @@ describe('a delivery', () => {
 describe('a receiver', () => {
   const here: ReceiverState = { isAway: false, failures: 0, places: 8 };
   const judge = (state: ReceiverState, answer: Answer, tries = 1) =>
-    judgeReceiver(state, answer, tries, 1);
+    judgeReceiver(state, { answer, tries, ageMs: 0, random: 1 });
 
   test('is there when it refuses a delivery', () => {
     expect(judge(here, refused)).toMatchObject({ isAway: false, places: 8 });

@@ -22,7 +22,12 @@ const check = (
   open: readonly StoredAlert[],
   seconds: number,
   room = plenty,
-) => decideAlerts(found, open, new Date(start + seconds * 1_000), 30_000, room);
+) =>
+  decideAlerts(found, open, {
+    now: new Date(start + seconds * 1_000),
+    holdMs: 30_000,
+    capacity: room,
+  });
 const listTypes = ({ posts }: AlertChanges) => posts.map(({ body }) => (body as PostBody).type);
 
 describe('a problem', () => {

@@ -56,7 +56,10 @@ async function loseLaterRows(
   // By now, a worker has sent every row that it had claimed before the restore, or will never send
   // it.
   await wait(4_000);
-  const { db, close } = connectDatabase(stage.parts.database.superUrl, silentLogger, 'operator', 1);
+  const { db, close } = connectDatabase(stage.parts.database.superUrl, silentLogger, {
+    name: 'operator',
+    max: 1,
+  });
   try {
     const isHeld = await waitFor('the workers to notice', async () => {
       const found = await readPushDatabase(db).catch(() => null);

@@ -3,8 +3,8 @@
  * day and lines, because its reference is not unique.
  */
 
-import type { z } from 'zod';
-import type { Operation } from '../../../../config/operations.ts';
+import { z } from 'zod';
+import type { Operation, Operations } from '../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../core/errors.ts';
 import {
   inboundPackingSlips,
@@ -30,12 +30,35 @@ import {
   toNoAnswer,
 } from '../../kind.ts';
 import { pickGiven } from '../../payload.ts';
-import { slipPayload } from '../../payloads/goods.ts';
+import {
+  day,
+  personalText,
+  quantity,
+  requiredText,
+  requireUnless,
+  textsNamed,
+} from '../../payloads/members.ts';
 import { findUnclaimedIds } from '../../sql/look-ups.ts';
 
-type SlipPayload = z.infer<typeof slipPayload>;
-
 const operation = 'v3.inboundPackingSlips.create';
+
+function makeSlipPayload(operations: Operations) {
+  const require = requireUnless(operations[operation].optional);
+  const item = z.strictObject({
+    sku: require('items.sku', requiredText),
+    quantity: require('items.quantity', quantity),
+  });
+
+  return z.strictObject({
+    expectedIn: require('expectedIn', requiredText.meta({ description: 'warehouse code' })),
+    expectedOn: require('expectedOn', day),
+    comments: personalText,
+    metadata: textsNamed('serviceLevel', 'purchases', 'reference'),
+    items: require('items', z.array(item).min(1, 'must have at least one entry')),
+  });
+}
+type SlipPayload = z.infer<ReturnType<typeof makeSlipPayload>>;
+
 /** A list of open slips with more pages than this counts as unreadable. */
 const maxPages = 200;
 
@@ -43,25 +66,26 @@ const maxPages = 200;
  * Announces goods to a warehouse (docs/interface.md, 14.4 Operations). The row's reference becomes
  * the slip's.
  */
-export const inboundPackingSlipCreate = defineKind<SlipPayload>({
-  name: 'inbound_packing_slip.create',
-  schema: slipPayload,
-  operation,
-  notFoundMeansRoute: true,
-  unknown: {
-    do: 'look up',
-    lookUp: {
-      stream: inboundPackingSlips,
-      find: findSlips,
-      differs: ({ items }, resource) =>
-        describeLineDifference(items ?? [], readIncluded(resource, slipItem)),
-      resultOf: toResult,
-      whenAbsent: 'ask operator',
-      doubtsRefusal: false,
+export const inboundPackingSlipCreate = (operations: Operations) =>
+  defineKind<SlipPayload>({
+    name: 'inbound_packing_slip.create',
+    schema: makeSlipPayload(operations),
+    operation,
+    notFoundMeansRoute: true,
+    unknown: {
+      do: 'look up',
+      lookUp: {
+        stream: inboundPackingSlips,
+        find: findSlips,
+        differs: ({ items }, resource) =>
+          describeLineDifference(items ?? [], readIncluded(resource, slipItem)),
+        resultOf: toResult,
+        whenAbsent: 'ask operator',
+        doubtsRefusal: false,
+      },
     },
-  },
-  push: createSlip,
-});
+    push: createSlip,
+  });
 
 /** Returns the body that announces goods. `place` is the position of `included`. */
 export function toSlipDocument(

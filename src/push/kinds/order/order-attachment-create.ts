@@ -1,8 +1,9 @@
+import type { Operations } from '../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../core/errors.ts';
 import { decodeDocument, readId } from '../../../service/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
 import { findDocumentProblems } from '../../payload.ts';
-import { attachment, type OrderAttachment } from '../../payloads/order.ts';
+import { makeAttachment, type OrderAttachment } from '../../payloads/order.ts';
 import { findOrder } from './find-order.ts';
 import { toAttachmentAttributes } from './order-payload.ts';
 
@@ -12,15 +13,27 @@ const operation = 'v3.orderAttachments.create';
  * Adds a pdf to an order. The warehouse prints it during picking (docs/interface.md, 9.2
  * Operations). The service has no operation to look up attachments.
  */
-export const orderAttachmentCreate = defineKind<OrderAttachment>({
-  name: 'order_attachment.create',
-  schema: attachment,
-  operation,
-  notFoundMeansRoute: true,
-  unknown: { do: 'ask operator' },
-  check: ({ content }, _reference, { signal }) => findDocumentProblems('content', content, signal),
-  push: createAttachment,
-});
+export const orderAttachmentCreate = (operations: Operations) =>
+  defineKind<OrderAttachment>({
+    name: 'order_attachment.create',
+    schema: makeAttachment(operations),
+    operation,
+    notFoundMeansRoute: true,
+    unknown: { do: 'ask operator' },
+    // The others wait: a document must not be missing when the order is released (order.release, or
+    // order.update with onHold), it names the order by its number (order.rename), and it belongs to
+    // the order (order.create).
+    overtakenBy: [
+      'order_attachment.create',
+      'return_label.create',
+      'order.cancel',
+      'order_item.cancel',
+    ],
+    document: { kind: 'order_attachment', path: [] },
+    check: ({ content }, _reference, { signal }) =>
+      findDocumentProblems('content', content, signal),
+    push: createAttachment,
+  });
 
 async function createAttachment(
   payload: OrderAttachment,

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { makeUndecodableError } from '../../../core/errors.ts';
 import type { Json } from '../../../core/json.ts';
 import { orderItem, orders } from '../../../pull/streams/orders.ts';
@@ -7,21 +7,27 @@ import { decodeDocument, type Resource, readId } from '../../../service/decoding
 import { isEmpty } from '../../answers.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../kind.ts';
 import { isGiven } from '../../payload.ts';
-import { cancelledItem } from '../../payloads/order.ts';
+import { idNumber, refusing, requiredText } from '../../payloads/members.ts';
 import { findOrder, readLines, readMeta, readOrderById } from './find-order.ts';
 
-type CancelledItem = z.infer<typeof cancelledItem>;
+/** The interface cancels what is left of an item, not a part of it. */
+const schema = z
+  .strictObject({ orderItemId: idNumber.nullish(), sku: requiredText.nullish() })
+  .meta(
+    refusing({
+      quantity:
+        'the interface cancels all that is left of an item, not a part of it;' +
+        ' to change the quantity, use order.replace',
+    }),
+  );
+type CancelledItem = z.infer<typeof schema>;
 
 /**
  * Cancels the quantity of one order item that was not shipped (docs/interface.md, 8.2 Operations).
  */
 export const orderItemCancel = defineKind<CancelledItem>({
   name: 'order_item.cancel',
-  schema: cancelledItem,
-  refused: {
-    quantity:
-      'the interface cancels all that is left of an item, not a part of it; to change the quantity, use order.replace',
-  },
+  schema,
   operation: 'v3.orderItems.cancel',
   notFoundMeansRoute: true,
   unknown: { do: 'resend' },

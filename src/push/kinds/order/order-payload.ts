@@ -18,6 +18,8 @@ import {
 import { asNumber, findDocumentProblems, pickGiven } from '../../payload.ts';
 import {
   countryForm,
+  listHouseNumberCountries,
+  listPostcodeCountries,
   localeForm,
   type OrderAttachment,
   type OrderPayload,
@@ -55,10 +57,7 @@ async function findOrderProblems(
   for (const member of [orderTypeMember, methodMember])
     for (const problem of await findCodeProblems(payload, member, context)) problems.push(problem);
   for (const problem of await findListProblems(payload, context)) problems.push(problem);
-  for (const problem of findAddressProblems(
-    payload.deliveryAddress,
-    context.operations['v3.orders.create'],
-  ))
+  for (const problem of findAddressProblems(payload.deliveryAddress, context.operations))
     problems.push(problem);
   return [...problems, ...(await findAttachmentProblems(attachments, context.signal))];
 }
@@ -256,31 +255,24 @@ export function toAttachmentAttributes(
   return { externalOrderNumber, ...pickGiven({ filename }), ...fixed };
 }
 
-/**
- * Countries that need a house number and a postcode, unless switches name others. "Most other
- * countries" need a postcode, too (docs/interface.md, 15.3 Add order: rules), but it does not say
- * which.
- */
-const defaultCountries: readonly string[] = ['NL', 'BE', 'DE'];
-type AddressRules = Pick<Operation, 'postcodeCountries' | 'houseNumberCountries'>;
-
 /** Matches a street that ends with a house number. The service takes the number from there. */
 const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$/i;
 
 /** Returns the problems of the delivery address. Nothing is shipped to the other addresses. */
-export function findAddressProblems(lines: Json | undefined, rules: AddressRules): string[] {
-  const { postcodeCountries = defaultCountries, houseNumberCountries = defaultCountries } = rules;
+export function findAddressProblems(lines: Json | undefined, operations: Operations): string[] {
   if (!isObject(lines)) return [];
   const { countryCode, houseNumber, street1, postcode } = lines;
   if (typeof countryCode !== 'string') return [];
+
   const problems: string[] = [];
   const isNumbered = !isEmpty(houseNumber) || (typeof street1 === 'string' && /\d/.test(street1));
-  if (houseNumberCountries.includes(countryCode) && !isNumbered)
+  if (listHouseNumberCountries(operations).includes(countryCode) && !isNumbered)
     problems.push(
       `deliveryAddress.houseNumber: is required for ${countryCode}, unless street1 has it`,
     );
-  if (postcodeCountries.includes(countryCode) && isEmpty(postcode))
+  if (listPostcodeCountries(operations).includes(countryCode) && isEmpty(postcode))
     problems.push(`deliveryAddress.postcode: is required for ${countryCode}`);
+
   return problems;
 }
 
@@ -294,60 +286,15 @@ const isEmpty = (value: Json | undefined) =>
  */
 export function describeAddressDoubt(
   { countryCode, houseNumber, street1 }: OrderPayload['deliveryAddress'],
-  { houseNumberCountries = defaultCountries }: AddressRules,
+  operations: Operations,
 ): string | null {
-  const isNeeded = houseNumberCountries.includes(countryCode ?? '');
+  const isNeeded = listHouseNumberCountries(operations).includes(countryCode ?? '');
   if (!isNeeded || !isEmpty(houseNumber) || endsWithNumber.test(street1 ?? '')) return null;
   return 'deliveryAddress.houseNumber is missing and street1 does not end with a number; check the address at the service';
 }
 
-/**
- * Members of the older order operation that v3 lacks (docs/interface.md, 15.2 Add order: fields),
- * with what to do instead.
- */
-const olderMembers = {
-  'in v3 it is read-only': ['currency'],
-  'name the warehouse by its code, in fulfillFrom': ['warehouseId', 'items.warehouseId'],
-  'give the language and region in locale': ['languageId'],
-  'it is deprecated there': [
-    'paymentMethodId',
-    'bankAccountNumber',
-    'bankAccountHolderName',
-    'bankAccountCityName',
-  ],
-  'an address of v3 has no such member': ['deliveryAddress', 'billingAddress'].flatMap((name) =>
-    ['ExtraName', 'Region', 'ExtraAddress'].flatMap((part) => [
-      `${name}${part}`,
-      `${name}.${part.charAt(0).toLowerCase()}${part.slice(1)}`,
-    ]),
-  ),
-};
-const olderRefusals = Object.entries(olderMembers).flatMap(([remedy, names]) =>
-  names.map((name) => [
-    name,
-    `exists only in the older order operation, which this program does not call; ${remedy}`,
-  ]),
-);
-
 /** What every kind that creates an order has. */
 export const creationRules = {
-  refused: {
-    channelIdentifier: 'is read-only at the service and cannot be sent',
-    ...(Object.fromEntries(olderRefusals) as Record<string, string>),
-  },
-  // An attachment that goes with the order has the members of one that is sent alone.
-  optional: (operations: Operations) => [
-    ...(operations['v3.orders.create'].optional ?? []),
-    ...(operations['v3.orderAttachments.create'].optional ?? []).map(
-      (member) => `attachments.${member}`,
-    ),
-  ],
-  // The view order_overview reads it.
-  notes: (operations: Operations) => ({
-    'x-house-number-countries': [
-      ...(operations['v3.orders.create'].houseNumberCountries ?? defaultCountries),
-    ],
-  }),
   notFoundMeansRoute: true,
   check: findOrderProblems,
   // The first attachment is sent with the order, the others become follow-ups.
@@ -355,9 +302,10 @@ export const creationRules = {
     Array.isArray(attachments)
       ? attachments.slice(1).map((payload) => ({ kind: 'order_attachment.create', payload }))
       : [],
+  document: { kind: 'order_attachment', path: ['attachments', '0'] },
   // The products of the order must exist first (docs/interface.md, 16.3 Rules).
   waitsFor: { kind: 'product.save', family: 'product', list: 'items', member: 'sku' },
-};
+} as const;
 
 /** Sends a new order. */
 export async function sendOrder(
@@ -390,7 +338,7 @@ export function toCreateResult(
   { deliveryAddress, attachments }: OrderPayload,
   operations: Operations,
 ): PushResult['result'] {
-  const note = describeAddressDoubt(deliveryAddress, operations['v3.orders.create']);
+  const note = describeAddressDoubt(deliveryAddress, operations);
   const attachmentId = attachments?.length ? readAttachmentId(resource) : null;
 
   return {

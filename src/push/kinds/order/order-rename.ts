@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { orders } from '../../../pull/streams/orders.ts';
 import { readId } from '../../../service/decoding/jsonapi.ts';
 import {
@@ -10,7 +10,7 @@ import {
   type PushResult,
   toNoAnswer,
 } from '../../kind.ts';
-import { orderRename as renamedOrder } from '../../payloads/order.ts';
+import { orderNumber } from '../../payloads/order.ts';
 import { findTargetIds, findUserOfNumber, readSentTarget } from '../../sql/renames.ts';
 import {
   type AnsweredOrder,
@@ -24,7 +24,12 @@ import {
 import { describeLoss, describeLostMembers, findLoss, listMembers } from './order-loss.ts';
 import { changeNumber } from './order-state.ts';
 
-type OrderRename = z.infer<typeof renamedOrder>;
+const schema = z.strictObject({
+  externalOrderNumber: orderNumber.meta({
+    description: 'the new number; the reference of the row is the present one',
+  }),
+});
+type OrderRename = z.infer<typeof schema>;
 
 /**
  * Changes the number of an order (docs/interface.md, 7.1 Fields and 7.7 Update). The reference of
@@ -33,7 +38,7 @@ type OrderRename = z.infer<typeof renamedOrder>;
  */
 export const orderRename = defineKind<OrderRename>({
   name: 'order.rename',
-  schema: renamedOrder,
+  schema,
   operation: 'v3.orders.update',
   notFoundMeansRoute: true,
   push: renameOrder,

@@ -1,3 +1,4 @@
+import type { Operations } from '../../../../config/operations.ts';
 import { rewordRefusal, WarehouseError } from '../../../core/errors.ts';
 import { orders } from '../../../pull/streams/orders.ts';
 import { readId } from '../../../service/decoding/jsonapi.ts';
@@ -12,7 +13,7 @@ import {
   type PushResult,
   toNoAnswer,
 } from '../../kind.ts';
-import { type OrderPayload, orderPayload } from '../../payloads/order.ts';
+import { makeOrderPayload, type OrderPayload } from '../../payloads/order.ts';
 import { readSentTarget } from '../../sql/renames.ts';
 import {
   type FoundOrder,
@@ -32,25 +33,26 @@ import { changeNumber } from './order-state.ts';
  * decided by reading the present order by its id, so that a row whose worker was lost, or whose
  * answer was lost, continues with the right step. There are never two orders to ship.
  */
-export const orderReplace = defineKind<OrderPayload>({
-  ...creationRules,
-  name: 'order.replace',
-  schema: orderPayload,
-  operation: 'v3.orders.update',
-  push: replaceOrder,
-  unknown: {
-    do: 'look up',
-    lookUp: {
-      stream: orders,
-      find: findReplacements,
-      differs: ({ items }, resource) => describeLineDifference(items, readLines(resource)),
-      resultOf: toCreateResult,
-      whenAbsent: 'resend',
-      doubtsRefusal: true,
-      byTarget: true,
+export const orderReplace = (operations: Operations) =>
+  defineKind<OrderPayload>({
+    ...creationRules,
+    name: 'order.replace',
+    schema: makeOrderPayload(operations),
+    operation: 'v3.orders.update',
+    push: replaceOrder,
+    unknown: {
+      do: 'look up',
+      lookUp: {
+        stream: orders,
+        find: findReplacements,
+        differs: ({ items }, resource) => describeLineDifference(items, readLines(resource)),
+        resultOf: toCreateResult,
+        whenAbsent: 'resend',
+        doubtsRefusal: true,
+        byTarget: true,
+      },
     },
-  },
-});
+  });
 
 /**
  * Returns the number that the present order gets. It has at most 50 characters, and is the same at

@@ -1,5 +1,5 @@
-import type { z } from 'zod';
-import type { TakenMember } from '../../../../config/operations.ts';
+import { z } from 'zod';
+import type { Operations, TakenMember } from '../../../../config/operations.ts';
 import { type OrderRow, orders } from '../../../pull/streams/orders.ts';
 import {
   type CheckContext,
@@ -9,8 +9,24 @@ import {
   type PushContext,
   type PushResult,
 } from '../../kind.ts';
-import { codeOf, idNumber, requiredText } from '../../payloads/members.ts';
-import { address, deliveryAddress, orderChange, orderPayload } from '../../payloads/order.ts';
+import {
+  anyMembers,
+  codeOf,
+  day,
+  idNumber,
+  optionalText,
+  personalText,
+  refusing,
+  requiredText,
+} from '../../payloads/members.ts';
+import {
+  allowPartialDelivery,
+  email,
+  locale,
+  makeAddresses,
+  orderLinks,
+  orderMetadata,
+} from '../../payloads/order.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 import { findOrder } from './find-order.ts';
 import {
@@ -24,47 +40,47 @@ import {
 } from './order-payload.ts';
 import { buildWantedState, sendUpdate } from './order-state.ts';
 
-const itemsReason =
-  'cannot be changed by an update; order_item.cancel cancels a line, and order.replace changes lines and keeps the number';
+/** Members of every change. One that is absent is kept. */
+const alwaysTaken = {
+  reference: optionalText,
+  consumerReference: personalText,
+  promotionCode: optionalText,
+  locale: locale.optional(),
+  email,
+  phoneNumber: personalText,
+  vatNumber: personalText,
+  fulfillFrom: optionalText,
+  preferredShippingDate: day.nullish(),
+  allowPartialDelivery,
+  onHold: z.boolean().optional(),
+  metadata: orderMetadata,
+};
 
 /**
- * The members that are sent only if `WAREHOUSE_OPERATIONS_FILE` says that the service takes them
- * (docs/assumptions.md). Names and forms are those of order.create.
+ * Returns the members that are sent only if `WAREHOUSE_OPERATIONS_FILE` says that the service takes
+ * them (docs/assumptions.md). Names and forms are those of order.create.
  */
-const takenShape = {
-  deliveryAddress: deliveryAddress.optional(),
-  billingAddress: address.optional(),
-  pickUpPoint: orderPayload.shape.pickUpPoint,
-  shippingMethod: orderPayload.shape.shippingMethod,
-  shippingMethodId: orderPayload.shape.shippingMethodId,
-  orderType: requiredText.optional().meta(codeOf('orderTypes')),
-  orderTypeId: idNumber.optional(),
-} satisfies Record<TakenMember, z.ZodType> & Record<string, z.ZodType>;
-/** All members of a change that the service may take. */
-export type TakenChange = z.infer<z.ZodObject<typeof takenShape>>;
-type OrderChange = z.infer<typeof orderChange> & TakenChange;
+function makeTakenMembers(operations: Operations) {
+  const { deliveryAddress, billingAddress } = makeAddresses(operations);
 
-/** Returns the name that `takes` has for a member. A code and its id are taken together. */
-const toTakenMember = (name: string) => name.replace(/Id$/, '') as TakenMember;
-
-/** Returns the shape of the members that the service takes. */
-const selectTakenShape = (taken: readonly TakenMember[]) =>
-  Object.fromEntries(
-    Object.entries(takenShape).filter(([name]) => taken.includes(toTakenMember(name))),
-  );
-
-/** Returns, for each member that the service is not known to take, the reason and the ways out. */
-function describeUntaken(taken: readonly TakenMember[]): Record<string, string> {
-  const untaken = Object.keys(takenShape).filter((name) => !taken.includes(toTakenMember(name)));
-  return Object.fromEntries(
-    untaken.map((name) => [
-      name,
-      `the interface does not show that the service takes it in an update. If it does, add "${toTakenMember(name)}" to` +
-        ' "takes" of v3.orders.update in WAREHOUSE_OPERATIONS_FILE. Otherwise use order.replace, which cancels the order' +
-        ' and creates it anew with the same number',
-    ]),
-  );
+  return {
+    deliveryAddress: deliveryAddress.optional(),
+    billingAddress: billingAddress.optional(),
+    pickUpPoint: anyMembers,
+    shippingMethod: orderLinks.shippingMethod,
+    shippingMethodId: orderLinks.shippingMethodId,
+    orderType: requiredText.optional().meta(codeOf('orderTypes')),
+    orderTypeId: idNumber.optional(),
+  } satisfies Record<TakenMember, z.ZodType> & Record<string, z.ZodType>;
 }
+
+/** All members of a change that the service may take. */
+export type TakenChange = z.infer<z.ZodObject<ReturnType<typeof makeTakenMembers>>>;
+type OrderChange = z.infer<z.ZodObject<typeof alwaysTaken>> & TakenChange;
+
+const itemsReason =
+  'cannot be changed by an update; order_item.cancel cancels a line, and order.replace changes lines' +
+  ' and keeps the number';
 
 /** Reasons for members that no update takes. */
 const neverTaken = {
@@ -77,43 +93,63 @@ const neverTaken = {
   preferredShippingMethod: 'is not a known member; the shipping method is called shippingMethod',
 };
 
+/** Returns the name that `takes` has for a member. A code and its id are taken together. */
+const toTakenMember = (name: string) => name.replace(/Id$/, '') as TakenMember;
+
+/** Returns the reason for a member that the service is not known to take, and the ways out. */
+const describeUntaken = (name: string) =>
+  'the interface does not show that the service takes it in an update. If it does, add' +
+  ` "${toTakenMember(name)}" to "takes" of v3.orders.update in WAREHOUSE_OPERATIONS_FILE.` +
+  ' Otherwise use order.replace, which cancels the order and creates it anew with the same number';
+
+/** Returns the schema of a change, with the members that the service takes. */
+function makeOrderChange(operations: Operations) {
+  const taken = listTaken(operations);
+  const members = Object.entries(makeTakenMembers(operations));
+  const isTaken = (name: string) => taken.includes(toTakenMember(name));
+  const untaken = members.filter(([name]) => !isTaken(name));
+
+  return z
+    .strictObject({
+      ...alwaysTaken,
+      ...Object.fromEntries(members.filter(([name]) => isTaken(name))),
+    })
+    .meta(
+      refusing({
+        ...neverTaken,
+        ...Object.fromEntries(untaken.map(([name]) => [name, describeUntaken(name)])),
+      }),
+    ) as unknown as z.ZodType<OrderChange>;
+}
+
+const listTaken = (operations: Operations): readonly TakenMember[] =>
+  operations['v3.orders.update'].takes ?? [];
+
 /**
  * Changes an order (docs/interface.md, 7.7 Update). Reads the order, applies the change and sends
  * the whole state back, because the service may erase omitted fields.
  */
-export const orderUpdate = defineKind<OrderChange>({
-  name: 'order.update',
-  schema: orderChange,
-  refused: { ...neverTaken, ...describeUntaken([]) },
-  operation: 'v3.orders.update',
-  notFoundMeansRoute: true,
-  unknown: { do: 'resend' },
-  // Addresses need the same members as in a new order.
-  optional: (operations) => {
-    const { takes = [] } = operations['v3.orders.update'];
-    const { optional = [] } = operations['v3.orders.create'];
-    return optional.filter((name) => takes.some((member) => name.startsWith(`${member}.`)));
-  },
-  check: (change, _reference, context) => findChangeProblems(change, context),
-  push: updateOrder,
-  withTaken: (taken) => ({
-    schema: orderChange.extend(selectTakenShape(taken)),
-    refused: { ...neverTaken, ...describeUntaken(taken) },
-    check: async (change, _reference, context) => [
-      ...(await findChangeProblems(change, context)),
-      ...(await findTakenProblems(change, taken, context)),
-    ],
-  }),
-});
+export const orderUpdate = (operations: Operations) =>
+  defineKind<OrderChange>({
+    name: 'order.update',
+    schema: makeOrderChange(operations),
+    operation: 'v3.orders.update',
+    notFoundMeansRoute: true,
+    unknown: { do: 'resend' },
+    check: (change, _reference, context) => findChangeProblems(change, context),
+    push: updateOrder,
+  });
 
 async function findChangeProblems(
   change: JsonObject,
   context: CheckContext,
 ): Promise<readonly string[]> {
-  const isEmpty = Object.keys(change).length === 0;
-  return isEmpty
-    ? ['payload: must name at least one member to change']
-    : findListProblems(change, context);
+  if (Object.keys(change).length === 0) return ['payload: must name at least one member to change'];
+
+  return [
+    ...(await findListProblems(change, context)),
+    ...(await findTakenProblems(change, context)),
+  ];
 }
 
 /**
@@ -144,11 +180,10 @@ async function updateOrder(change: OrderChange, context: PushContext): Promise<P
   const taken = await buildTakenChange(change, context);
   const named = [...listNamedMembers(change), ...(note === null ? [] : ['preferredShippingDate'])];
   const changed = await sendUpdate(context, found, { attributes, ...taken }, named);
-  const rules = context.operations['v3.orders.create'];
   const doubt =
     change.deliveryAddress === undefined
       ? null
-      : describeAddressDoubt(change.deliveryAddress, rules);
+      : describeAddressDoubt(change.deliveryAddress, context.operations);
   const notes = [note, doubt].filter((text) => text !== null);
   return {
     result: { orderId: order.id, ...(notes.length === 0 ? {} : { note: notes.join('; ') }) },
@@ -180,18 +215,16 @@ function listNamedMembers({ metadata, ...change }: OrderChange): string[] {
 const optionalType: CodedMember = { ...orderTypeMember, required: false };
 
 /** Returns the problems of the taken members that the schema cannot find. */
-async function findTakenProblems(
-  change: JsonObject,
-  taken: readonly TakenMember[],
-  context: CheckContext,
-): Promise<string[]> {
+async function findTakenProblems(change: JsonObject, context: CheckContext): Promise<string[]> {
+  const taken = listTaken(context.operations);
+
   return [
     ...(taken.includes('orderType') ? await findCodeProblems(change, optionalType, context) : []),
     ...(taken.includes('shippingMethod')
       ? await findCodeProblems(change, methodMember, context)
       : []),
     ...(taken.includes('deliveryAddress')
-      ? findAddressProblems(change.deliveryAddress, context.operations['v3.orders.create'])
+      ? findAddressProblems(change.deliveryAddress, context.operations)
       : []),
   ];
 }

@@ -3,32 +3,50 @@
  * nothing.
  */
 
-import type { z } from 'zod';
+import { z } from 'zod';
+import type { Operations } from '../../../../config/operations.ts';
 import { hasCode, rewordRefusal, WarehouseError } from '../../../core/errors.ts';
 import { isObject } from '../../../core/json.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { saysNothing } from '../../answers.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
 import { asNumber } from '../../payload.ts';
-import { product as savedProduct } from '../../payloads/goods.ts';
+import {
+  base64Text,
+  decimal,
+  optionalText,
+  requiredText,
+  requireUnless,
+} from '../../payloads/members.ts';
 import { mayBeNoRoute } from '../../push-outcome.ts';
 
-type Product = z.infer<typeof savedProduct>;
+/** The same payload is added, or changes a product. */
+function makeProduct(operations: Operations) {
+  const require = requireUnless(operations['oldest.product.add'].optional);
+
+  return z.strictObject({
+    name: require('name', requiredText),
+    weight: decimal.nullish(),
+    description: optionalText,
+    encodedImage: base64Text.nullish(),
+    barcode: z.string().nullish().meta({ description: 'only used to search' }),
+  });
+}
+type Product = z.infer<ReturnType<typeof makeProduct>>;
 
 /**
  * Adds a product, or changes the one whose sku is the row's reference (docs/interface.md, 16.3
  * Rules).
  */
-export const productSave = defineKind<Product>({
-  name: 'product.save',
-  schema: savedProduct,
-  operation: 'oldest.product.edit',
-  // The same payload is added or changed.
-  optional: (operations) => operations['oldest.product.add'].optional ?? [],
-  notFoundMeansRoute: true,
-  unknown: { do: 'resend' },
-  push: saveProduct,
-});
+export const productSave = (operations: Operations) =>
+  defineKind<Product>({
+    name: 'product.save',
+    schema: makeProduct(operations),
+    operation: 'oldest.product.edit',
+    notFoundMeansRoute: true,
+    unknown: { do: 'resend' },
+    push: saveProduct,
+  });
 
 async function saveProduct(product: Product, context: PushContext): Promise<PushResult> {
   if (await hasProduct(product, context))

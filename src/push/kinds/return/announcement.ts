@@ -3,7 +3,8 @@
  * reference that no other one has.
  */
 
-import type { Operation } from '../../../../config/operations.ts';
+import { z } from 'zod';
+import type { Operation, Operations } from '../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../core/errors.ts';
 import { isObject } from '../../../core/json.ts';
 import {
@@ -31,7 +32,17 @@ import {
   type PushResult,
 } from '../../kind.ts';
 import { pickGiven } from '../../payload.ts';
-import type { ReturnPayload } from '../../payloads/return.ts';
+import {
+  anyMembers,
+  codeOf,
+  idNumber,
+  idOf,
+  optionalText,
+  personalText,
+  quantity,
+  requiredText,
+  requireUnless,
+} from '../../payloads/members.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 
 const reasonMember: CodedMember = {
@@ -45,6 +56,30 @@ const reasonMember: CodedMember = {
 export const creation = 'v3.returnMerchandiseAuthorizations.create';
 export const replacement = 'v3.returnMerchandiseAuthorizations.replace';
 const itemType = 'returnMerchandiseAuthorizationItem';
+
+/** Returns the schema of an announcement. Each operation has its own switches. */
+export function makeReturnPayload(
+  operation: typeof creation | typeof replacement,
+  operations: Operations,
+) {
+  const require = requireUnless(operations[operation].optional);
+  const item = z.strictObject({
+    shipmentItemId: idNumber,
+    quantity: require('items.quantity', quantity),
+    reason: requiredText.nullish().meta(codeOf('returnReasons')),
+    reasonId: idNumber.nullish().meta(idOf('returnReasons', 'reason')),
+    externalReference: optionalText,
+    metadata: anyMembers,
+  });
+
+  return z.strictObject({
+    shipmentId: idNumber,
+    comments: personalText,
+    metadata: anyMembers,
+    items: require('items', z.array(item).min(1, 'must have at least one entry')),
+  });
+}
+export type ReturnPayload = z.infer<ReturnType<typeof makeReturnPayload>>;
 
 /**
  * Announces a return or replaces an announcement. Links each line to the shipment item that comes

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { makeUndecodableError, WarehouseError } from '../../../core/errors.ts';
 import { parseExact } from '../../../core/json.ts';
 import { hasAuthorization } from '../../../pull/sql/authorization-rows.ts';
@@ -6,18 +6,19 @@ import { authorizations } from '../../../pull/streams/authorizations.ts';
 import { readId } from '../../../service/decoding/jsonapi.ts';
 import { saysNothing } from '../../answers.ts';
 import { defineKind, NotFoundError } from '../../kind.ts';
-import { deletedReturn } from '../../payloads/return.ts';
+import { idNumber } from '../../payloads/members.ts';
 import { findAnnouncedId } from './announcement.ts';
 
 const operation = 'v3.returnMerchandiseAuthorizations.delete';
+const schema = z.strictObject({ returnMerchandiseAuthorizationId: idNumber.nullish() });
 
 /**
  * Removes an announced return with its items (docs/interface.md, 11.4 Operations). If the service
  * does not have it, but our tables do or an earlier attempt may have removed it, the row is done.
  */
-export const returnDelete = defineKind<z.infer<typeof deletedReturn>>({
+export const returnDelete = defineKind<z.infer<typeof schema>>({
   name: 'return.delete',
-  schema: deletedReturn,
+  schema,
   operation,
   notFoundMeansRoute: false,
   unknown: { do: 'resend' },

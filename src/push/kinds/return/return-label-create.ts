@@ -1,15 +1,22 @@
-import type { z } from 'zod';
+import { z } from 'zod';
+import type { Operations } from '../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../core/errors.ts';
 import { isObject } from '../../../core/json.ts';
 import { shipments } from '../../../pull/streams/shipments.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { encodeQuery } from '../../../service/transport/query.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../kind.ts';
-import { labelRequest } from '../../payloads/return.ts';
+import { codeOf, idNumber, idOf, requiredText } from '../../payloads/members.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 
 const operation = 'v2.returnLabel.get';
-type Label = z.infer<typeof labelRequest>;
+const schema = z.strictObject({
+  shipmentId: idNumber,
+  shippingMethod: requiredText.nullish().meta(codeOf('returnShippingMethods')),
+  shippingMethodId: idNumber.nullish().meta(idOf('returnShippingMethods', 'shippingMethod')),
+  paperless: z.boolean().nullish(),
+});
+type LabelRequest = z.infer<typeof schema>;
 
 const methodMember: CodedMember = {
   list: 'returnShippingMethods',
@@ -23,17 +30,19 @@ const methodMember: CodedMember = {
  * may create, and bill, another label (docs/assumptions.md). Therefore an operator decides, unless
  * the operation is declared repeatable.
  */
-export const returnLabelCreate = defineKind<Label>({
-  name: 'return_label.create',
-  schema: labelRequest,
-  operation,
-  notFoundMeansRoute: false,
-  unknown: { do: 'ask operator' },
-  check: (payload, _reference, context) => findCodeProblems(payload, methodMember, context),
-  push: createLabel,
-});
+export const returnLabelCreate = (operations: Operations) =>
+  defineKind<LabelRequest>({
+    name: 'return_label.create',
+    schema,
+    operation,
+    notFoundMeansRoute: false,
+    unknown: { do: operations[operation].repeatable === true ? 'resend' : 'ask operator' },
+    document: { kind: 'return_label', path: [] },
+    check: (payload, _reference, context) => findCodeProblems(payload, methodMember, context),
+    push: createLabel,
+  });
 
-async function createLabel(payload: Label, context: PushContext): Promise<PushResult> {
+async function createLabel(payload: LabelRequest, context: PushContext): Promise<PushResult> {
   const { shipmentId, paperless } = payload;
   const shippingMethodId = await findNamedId(payload, methodMember, context);
   const query = encodeQuery({

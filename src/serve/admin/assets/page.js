@@ -1,6 +1,6 @@
 // Replaces the parts of the page that the server reports as changed, and keeps the focus of the keyboard
 // and what is open.
-const events = new EventSource(new URL('../../../app/admin/events', document.currentScript.src));
+const events = new EventSource(new URL('../events', document.currentScript.src));
 
 events.onmessage = ({ data }) => {
   for (const [id, markup] of Object.entries(JSON.parse(data))) {

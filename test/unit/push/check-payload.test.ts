@@ -1,0 +1,126 @@
+import { describe, expect, test } from 'vitest';
+import { operations } from '../../../config/operations.ts';
+import { findPayloadProblems } from '../../../src/push/check-payload.ts';
+import { outboxKinds } from '../../../src/push/kinds/registry.ts';
+import { anyCode } from '../../../src/push/setting-codes.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+
+/** Checks a payload as `outbox check` does without the lists of a client. */
+async function check(name: string, payload: unknown): Promise<readonly string[]> {
+  const kind = outboxKinds.find((known) => known.name === name);
+  if (kind === undefined) throw new Error(`no kind ${name}`);
+
+  const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
+  const context = { operations, codes: anyCode, signal: new AbortController().signal };
+  return findPayloadProblems(kind, text, undefined, context);
+}
+
+const order = (changes: Record<string, unknown>) => orderPayload('SO-1', changes);
+const line = (changes: Record<string, unknown>) =>
+  order({ items: [{ sku: 'A', quantity: 1, ...changes }] });
+const label = (changes: Record<string, unknown>) => ({
+  shipmentId: 1,
+  shippingMethod: 'A',
+  ...changes,
+});
+
+describe('the check of a payload', () => {
+  test.each<[string, unknown]>([
+    [
+      'order.create',
+      order({ email: null, metadata: null, billingAddress: null, allowPartialDelivery: true }),
+    ],
+    [
+      'order.create',
+      order({ pickUpPoint: { any: { thing: [1, null] } }, metadata: { extra1: 'x' } }),
+    ],
+    ['order.create', line({ price: '9.95', vat: 0.21, quantity: 2.0 })],
+    ['order.create', line({ price: 21, vat: '1.00' })],
+    ['return_label.create', label({ paperless: null })],
+    ['order_item.cancel', { sku: 'A', orderItemId: null }],
+  ])('finds no problem in a valid %s', async (kind, payload) => {
+    expect(await check(kind, payload)).toEqual([]);
+  });
+
+  test.each<[string, unknown, string[]]>([
+    ['order.cancel', { a: 1 }, ['«a»: is not a known member and must be removed']],
+    ['order.cancel', '[]', ['payload: must be an object']],
+    ['order.cancel', 'null', ['payload: must be an object']],
+    [
+      'order.create',
+      order({ onHold: 'no', email: 7 }),
+      ['email: must be a string', 'onHold: must be a boolean'],
+    ],
+    ['order.create', order({ items: [] }), ['items: must have at least one entry']],
+    [
+      'order.create',
+      order({ orderTypeId: 7 }),
+      ['orderType: give either orderType (code) or orderTypeId'],
+    ],
+    [
+      'order.create',
+      line({ price: true }),
+      ['items[0].price: must be a number or a decimal text such as "9.95"'],
+    ],
+    [
+      'order_item.cancel',
+      { sku: 'A', quantity: 1 },
+      [
+        'quantity: the interface cancels all that is left of an item, not a part of it;' +
+          ' to change the quantity, use order.replace',
+      ],
+    ],
+    [
+      'order.update',
+      { shippingMethodId: 3 },
+      [expect.stringContaining('"shippingMethod" to "takes" of v3.orders.update') as string],
+    ],
+    ['return_label.create', label({ paperless: 1 }), ['paperless: must be a boolean']],
+  ])('names the problems of %s %j', async (kind, payload, problems) => {
+    expect(await check(kind, payload)).toEqual(problems);
+  });
+});
+
+describe('a hostile payload is refused in few words:', () => {
+  const deep = (depth: number) => `${'{"a":['.repeat(depth)}1${']}'.repeat(depth)}`;
+  const repeat = (entry: string, times: number) => `[${Array(times).fill(entry).join(',')}]`;
+  const withItems = (items: string) => JSON.stringify(order({ items: '?' })).replace('"?"', items);
+
+  test.each<[string, () => string, string, number]>([
+    [
+      '16 MB',
+      () => JSON.stringify({ a: 'x'.repeat(17_000_000) }),
+      'payload: has 17000008 bytes',
+      1,
+    ],
+    [
+      'deep nesting',
+      () => JSON.stringify(order({ pickUpPoint: '?' })).replace('"?"', deep(2_000)),
+      'payload: ',
+      1,
+    ],
+    ['many wrong lines', () => withItems(repeat('1', 5_000)), 'items[0]: must be an object', 101],
+    ['too many lines', () => withItems(repeat('1', 100_000)), 'payload: ', 1],
+    [
+      'many unknown members',
+      () => `{${Array.from({ length: 4_000 }, (_, n) => `"k${n}":1`)}}`,
+      '«k0»: is not a known member',
+      101,
+    ],
+    ['a long name', () => JSON.stringify({ ['x'.repeat(1_000_000)]: 1 }), 'externalOrderNumber', 8],
+    [
+      'huge numbers',
+      () => withItems(repeat('{"sku":"A","quantity":1e100000}', 99)),
+      'items[98].quantity: must be',
+      99,
+    ],
+  ])('%s', async (_name, make, first, count) => {
+    const problems = await check('order.create', make());
+    expect(problems.length).toBeLessThanOrEqual(count);
+    expect(
+      problems.find((text) => text.startsWith(first)),
+      problems[0],
+    ).toBeDefined();
+    for (const text of problems) expect(text.length).toBeLessThan(2_500);
+  });
+});
