@@ -1,17 +1,14 @@
 /**
  * Simulates how old the rows of shipments are, and how many polls a day costs: `npm run --silent
  * bench:freshness`. Three days of the sandbox's default day, in virtual time, with orders open all
- * the time; due times by `sync.slow_down`. A second case keeps only the changes between 06:00 and
+ * the time; due times by `planNext`. A second case keeps only the changes between 06:00 and
  * 18:00 UTC, as in a warehouse that closes. A poll without news costs two requests.
  */
-import pg from 'pg';
-import { migrateDatabase } from '../src/cli/commands/migrate.ts';
-import { startEmbeddedPostgres } from '../src/cli/demo/embedded-postgres.ts';
-import { silentLogger } from '../src/core/logger.ts';
 import { dayMs, hourMs } from '../src/core/time.ts';
 import { defaultOrdersPerDay } from '../src/sandbox/options.ts';
 import { simulateUntil } from '../src/sandbox/robot/robot.ts';
 import { World } from '../src/sandbox/world.ts';
+import { planNext } from '../src/schedule/plan-next.ts';
 import { printLine, quantile } from './stand/measure.ts';
 
 const startMs = Date.parse('2026-05-04T00:00:00Z');
@@ -48,17 +45,14 @@ function listChanges(): number[] {
  * Simulates polls. `findPauseMs` returns the time to the next poll, `idleMs` after the last change
  * that polls saw.
  */
-async function simulate(
-  changes: readonly number[],
-  findPauseMs: (idleMs: number) => Promise<number>,
-) {
+function simulate(changes: readonly number[], findPauseMs: (idleMs: number) => number) {
   const [fromMs, toMs] = [startMs + warmUpDays * dayMs, startMs + (warmUpDays + days) * dayMs];
   const polls: number[] = [];
   let seen = 0;
   for (let atMs = fromMs - dayMs; atMs < toMs; ) {
     while ((changes[seen] ?? toMs) <= atMs) seen++;
     if (atMs >= fromMs) polls.push(atMs);
-    atMs += await findPauseMs(atMs - (changes[seen - 1] ?? atMs));
+    atMs += findPauseMs(atMs - (changes[seen - 1] ?? atMs));
   }
   const ages = polls.flatMap((atMs, index) =>
     Array.from({ length: ((polls[index + 1] ?? toMs) - atMs) / 1_000 }, (_, second) => second),
@@ -66,31 +60,25 @@ async function simulate(
   return `age of rows p50 ${quantile(ages, 0.5)} s, p99 ${quantile(ages, 0.99)} s; requests a day ${Math.round((requestsPerPoll * polls.length) / days)}`;
 }
 
-const postgres = await startEmbeddedPostgres();
-await migrateDatabase(postgres.url, silentLogger);
-const session = new pg.Client(postgres.url);
-await session.connect();
-const slowDown = async (idleMs: number, fastMs: number, slowMs: number): Promise<number> => {
-  const { rows } = await session.query<{ ms: number }>(
-    `select $2 + extract(epoch from sync.slow_down(at, at - make_interval(secs => $1 / 1000), $2, $3) - at)::float8 * 1000 as ms
-    from sync.clock() at`,
-    [idleMs, fastMs, slowMs],
-  );
-  return rows[0]?.ms ?? Number.NaN;
+/** Returns the pause after a poll, if nothing has moved for `idleMs`. */
+const slowDown = (idleMs: number, everyMs: number, slowMs: number): number => {
+  const times = { at: new Date(0), dueAt: new Date(everyMs), movedAt: new Date(-idleMs) };
+  const schedule = { kind: 'every', everyMs, slowMs } as const;
+  const key = { client: 'default', job: 'pull-shipments' };
+  const next = planNext(schedule, key, { kind: 'done', ...times });
+  return next?.getTime() ?? Number.NaN;
 };
 const changes = listChanges();
 const isOpenHour = (atMs: number) => atMs % dayMs >= 6 * hourMs && atMs % dayMs < 18 * hourMs;
 const cases = { 'default day': changes, 'closed at night': changes.filter(isOpenHour) };
 printLine(`${Math.round(changes.length / (warmUpDays + days))} changes a day`);
 for (const [name, some] of Object.entries(cases)) {
-  printLine(`${name}, 2m: ${await simulate(some, async () => 120_000)}`);
+  printLine(`${name}, 2m: ${simulate(some, () => 120_000)}`);
   for (const [fastMs, slowMs] of [
     [30_000, 240_000],
     [60_000, 240_000],
   ] as const)
     printLine(
-      `${name}, ${fastMs / 1_000}s-${slowMs / 1_000}s: ${await simulate(some, (idleMs) => slowDown(idleMs, fastMs, slowMs))}`,
+      `${name}, ${fastMs / 1_000}s-${slowMs / 1_000}s: ${simulate(some, (idleMs) => slowDown(idleMs, fastMs, slowMs))}`,
     );
 }
-await session.end();
-await postgres.stop();

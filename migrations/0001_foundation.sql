@@ -314,7 +314,8 @@ create table sync.jobs (
   client text not null,
   job text not null,
   stream text,
-  due_at timestamptz not null default now(),
+  next_at timestamptz not null default now(),
+  soon_at timestamptz,
   last_started_at timestamptz,
   last_finished_at timestamptz,
   last_success_at timestamptz,
@@ -335,15 +336,15 @@ create table sync.jobs (
   last_skip_at timestamptz,
   last_skip_reason text,
   warnings text[] not null default '{}',
-  fast_ms float8,
-  slow_ms float8,
   last_push_at timestamptz,
   primary key (client, job),
-  check ((fast_ms is null) = (slow_ms is null)),
   check ((last_error is null) = (last_code is null))
 ) with (fillfactor = 50);
 comment on table sync.jobs is 'One row per client and job: when it is due, and how its last run ended';
 comment on column sync.jobs.stream is 'Stream that the job polls; null for jobs that poll none';
+comment on column sync.jobs.next_at is 'When the next run is due, by sync.clock()';
+comment on column sync.jobs.soon_at is
+  'When the next run is due if something moves before; null if the schedule does not adapt';
 comment on column sync.jobs.last_change_at is 'When a run last wrote a row';
 comment on column sync.jobs.last_outcome is 'done, failed, stopped or abandoned; null before the first run ends';
 comment on column sync.jobs.last_error is 'Error of the last run; null after a success';
@@ -353,8 +354,6 @@ comment on column sync.jobs.failed_alone is
   'True if the job failed again after a poll of another stream was done: the service answers, but not this job';
 comment on column sync.jobs.uneventful_runs is 'Runs that wrote nothing and so have no row in sync.runs';
 comment on column sync.jobs.skips is 'Runs that were skipped, or missed because no worker could start them in time';
-comment on column sync.jobs.fast_ms is 'Interval while something moves; null if the schedule does not adapt';
-comment on column sync.jobs.slow_ms is 'Interval when nothing has moved for long; null if the schedule does not adapt';
 comment on column sync.jobs.last_push_at is
   'When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts';
 

@@ -626,7 +626,8 @@ create table sync.jobs (
   client text not null,
   job text not null,
   stream text, -- Stream that the job polls; null for jobs that poll none
-  due_at timestamp with time zone not null default now(),
+  next_at timestamp with time zone not null default now(), -- When the next run is due, by sync.clock()
+  soon_at timestamp with time zone, -- When the next run is due if something moves before; null if the schedule does not adapt
   last_started_at timestamp with time zone,
   last_finished_at timestamp with time zone,
   last_success_at timestamp with time zone,
@@ -647,8 +648,6 @@ create table sync.jobs (
   last_skip_at timestamp with time zone,
   last_skip_reason text,
   warnings text[] not null default '{}'::text[],
-  fast_ms double precision, -- Interval while something moves; null if the schedule does not adapt
-  slow_ms double precision, -- Interval when nothing has moved for long; null if the schedule does not adapt
   last_push_at timestamp with time zone, -- When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts
 ) with (fillfactor=50); -- One row per client and job: when it is due, and how its last run ended
 create table sync.leases (
@@ -993,8 +992,7 @@ alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from
 alter table sync.gates add constraint gates_pkey PRIMARY KEY (gate, identity);
 alter table sync.installation add constraint installation_only_row_check CHECK (only_row);
 alter table sync.installation add constraint installation_pkey PRIMARY KEY (only_row);
-alter table sync.jobs add constraint jobs_check CHECK (((fast_ms IS NULL) = (slow_ms IS NULL)));
-alter table sync.jobs add constraint jobs_check1 CHECK (((last_error IS NULL) = (last_code IS NULL)));
+alter table sync.jobs add constraint jobs_check CHECK (((last_error IS NULL) = (last_code IS NULL)));
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
 alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
@@ -2397,112 +2395,6 @@ BEGIN ATOMIC
     FROM regexp_split_to_table(encode_for_url.value, ''::text) WITH ORDINALITY t(c, n);
 END
 ;
-CREATE OR REPLACE FUNCTION sync.end_run(of_client text, of_job text, of_lease_key bigint, run_end jsonb, totals jsonb)
- RETURNS boolean
- LANGUAGE plpgsql
-AS $function$
-declare
-  e record;
-  t record;
-  changed integer;
-  eventful boolean;
-begin
-  update sync.leases l
-  set holder = null, expires_at = null
-  where l.client = of_client and l.name = of_job and l.key = of_lease_key and l.expires_at is not null;
-  if not found then return false; end if;
-  select * into e from jsonb_to_record(run_end) as r (
-    status text, trigger text, worker text, started_at timestamptz, due timestamptz, reason text,
-    error_code text, http_status integer, operation text, error text, retry_after_ms float8, retry_ms float8, max_retry_ms float8,
-    hold_code text, hold_ms float8, max_hold_ms float8, is_local boolean, was_held boolean, is_probe boolean,
-    stream text, poll_began_at timestamptz, newest_source timestamptz, average_share float8,
-    gap_from timestamptz, gap_to timestamptz, rescan_jobs text[]);
-  select * into t from jsonb_to_record(totals) as r (pages integer, fetched integer, created integer, updated integer,
-    removed integer, stale integer, quarantined integer, warnings text[]);
-  changed := t.created + t.updated + t.removed;
-  if e.status = 'skipped' then
-    update sync.jobs j
-    set skips = j.skips + 1, last_skip_at = now(), last_skip_reason = e.reason, due_at = coalesce(e.due, j.due_at)
-    where j.client = of_client and j.job = of_job;
-  else
-    eventful := changed + t.quarantined + t.stale > 0 or e.status = 'failed';
-    if eventful then
-      perform sync.record_run(of_client, of_job, of_lease_key, e.trigger, e.worker, e.started_at, e.status, totals,
-        e.error_code, e.error, e.http_status, e.operation);
-    end if;
-    update sync.jobs j
-    set last_finished_at = now(), last_outcome = e.status, last_error = e.error,
-      last_code = e.error_code, last_http_status = e.http_status, last_operation = e.operation,
-      last_success_at = case when e.status = 'done' then now() else j.last_success_at end,
-      consecutive_failures = case e.status when 'done' then 0 when 'failed' then j.consecutive_failures + 1
-        else j.consecutive_failures end,
-      failing_since = case e.status when 'done' then null when 'failed' then coalesce(j.failing_since, now())
-        else j.failing_since end,
-      failed_alone = e.status <> 'done' and (j.failed_alone or e.status = 'failed' and exists (
-        select from sync.jobs o
-        where o.client = j.client and o.job <> j.job and o.stream is not null
-          and o.last_success_at > j.failing_since)),
-      last_change_at = case when changed > 0 then now() else j.last_change_at end,
-      last_pages = t.pages, last_fetched = t.fetched, last_changed = changed,
-      uneventful_runs = j.uneventful_runs + case when eventful then 0 else 1 end, warnings = t.warnings,
-      due_at = case
-        when e.status = 'stopped' and e.trigger = 'schedule' and e.due is null then sync.clock()
-        when e.status = 'failed' then greatest(
-          -- Tried again with growing pauses, if a schedule started it and the next due time is far away.
-          least(coalesce(e.due, j.due_at), case when e.due is null and e.trigger = 'schedule' then sync.clock()
-            + make_interval(secs => least(e.max_retry_ms, e.retry_ms * power(2, least(j.consecutive_failures, 30))) / 1000)
-            end),
-          sync.clock() + make_interval(secs => e.retry_after_ms / 1000))
-        -- A job that somebody made due meanwhile stays so.
-        when e.due is null and j.slow_ms is not null and j.due_at > sync.clock() then sync.slow_down(j.due_at,
-          greatest(case when changed > 0 then now() else j.last_change_at end, j.last_push_at), j.fast_ms, j.slow_ms)
-        else greatest(coalesce(e.due, j.due_at), sync.clock()) end
-    where j.client = of_client and j.job = of_job;
-  end if;
-  if e.status = 'done' and e.stream is not null then
-    if e.gap_from is not null then
-      insert into sync.gaps as g (client, stream, from_at, to_at) values (of_client, e.stream, e.gap_from, e.gap_to)
-      on conflict (client, stream, from_at) do update set to_at = greatest(g.to_at, excluded.to_at);
-    end if;
-    -- Neither the first load counts for the usual number, as it reads everything, nor an empty poll: the warning about
-    -- empty polls would end by itself.
-    insert into sync.freshness as f (client, stream, complete_at, newest_source_at)
-    values (of_client, e.stream, e.poll_began_at, e.newest_source)
-    on conflict (client, stream) do update
-    set complete_at = greatest(f.complete_at, excluded.complete_at),
-      newest_source_at = greatest(f.newest_source_at, excluded.newest_source_at),
-      usual_fetched = case when t.fetched = 0 then f.usual_fetched
-        else coalesce(f.usual_fetched * (1 - e.average_share) + t.fetched * e.average_share, t.fetched) end;
-  end if;
-  if e.is_local then null;
-  elsif e.status = 'failed' and e.hold_code is not null then
-    update sync.clients c
-    set hold_code = e.hold_code, hold_reason = e.error, hold_error_code = e.error_code,
-      hold_http_status = e.http_status, hold_operation = e.operation, hold_since = coalesce(c.hold_since, clock_timestamp()),
-      hold_times = c.hold_times + 1, hold_until = clock_timestamp() + make_interval(
-        secs => least(e.max_hold_ms, e.hold_ms * power(2, least(c.hold_times, 10))) / 1000)
-    -- Only the probe makes a hold longer.
-    where c.client = of_client and (e.is_probe or c.hold_code is null);
-  elsif e.was_held and (e.status = 'done' or (e.status = 'failed' and e.is_probe)) then
-    -- A probe that failed for another reason still got an answer of the service.
-    update sync.clients c
-    set hold_code = null, hold_reason = null, hold_error_code = null, hold_http_status = null, hold_operation = null,
-      hold_since = null, hold_until = null, hold_times = 0
-    where c.client = of_client and c.hold_code is not null and c.hold_since <= e.started_at;
-  elsif e.is_probe then
-    -- Nothing was asked: the next run becomes the probe.
-    update sync.clients c set hold_until = clock_timestamp() where c.client = of_client and c.hold_code is not null;
-  end if;
-  delete from sync.confirmations c
-  where c.client = of_client and not exists (
-    select from sync.leases l
-    left join sync.jobs j on j.client = l.client and j.job = l.name
-    where l.client = c.client and l.expires_at is not null and l.name <> of_job
-      and (j.stream = c.stream or l.name = any(e.rescan_jobs)));
-  return true;
-end
-$function$
-;
 CREATE OR REPLACE FUNCTION sync.enter_document()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2517,20 +2409,6 @@ begin
   end if;
   return null;
 end
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.find_refusal(of_client text, of_job text, of_identity text)
- RETURNS TABLE(refusal text, base_url text, paused_since timestamp with time zone, is_paused_for_all boolean)
- LANGUAGE sql
- STABLE
-AS $function$
-  select case when c.identity <> of_identity then 'identity' when p.since is not null then 'paused' end,
-    c.base_url, p.since, p.is_for_all
-  from sync.clients c
-  cross join (
-    select min(p.since) as since, bool_or(p.client = '') as is_for_all
-    from sync.pauses p where p.client in ('', of_client) and p.job = of_job) p
-  where c.client = of_client;
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.format_time(at timestamp with time zone)
@@ -2693,7 +2571,7 @@ AS $function$
   from unnest(clients, jobs) as l (client, job)
   where r.client = l.client and r.job = l.job and r.status = 'running';
   update sync.jobs j
-  set due_at = sync.clock(), last_finished_at = now(), last_outcome = 'abandoned'
+  set next_at = sync.clock(), last_finished_at = now(), last_outcome = 'abandoned'
   from unnest(clients, jobs) as l (client, job)
   where j.client = l.client and j.job = l.job;
 $function$
@@ -2724,25 +2602,6 @@ begin
     || format('order by %s', written_key);
   return null;
 end
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.record_run(of_client text, of_job text, of_lease_key bigint, of_trigger text, of_worker text, began_at timestamp with time zone, of_status text, totals jsonb, of_error_code text DEFAULT NULL::text, of_error text DEFAULT NULL::text, of_http_status integer DEFAULT NULL::integer, of_operation text DEFAULT NULL::text)
- RETURNS void
- LANGUAGE sql
-AS $function$
-  insert into sync.runs as r (client, job, trigger, worker, lease_key, started_at, pages, fetched, created, updated,
-    removed, unchanged, stale, quarantined, warnings, status, finished_at, error_code, error, http_status, operation)
-  select of_client, of_job, of_trigger, of_worker, of_lease_key, began_at, t.pages, t.fetched, t.created, t.updated,
-    t.removed, t.unchanged, t.stale, t.quarantined, t.warnings, of_status,
-    case when of_status <> 'running' then now() end, of_error_code, of_error, of_http_status, of_operation
-  from jsonb_to_record(totals) as t (pages integer, fetched integer, created integer, updated integer, removed integer,
-    unchanged integer, stale integer, quarantined integer, warnings text[])
-  on conflict (client, job, lease_key) do update
-  set pages = excluded.pages, fetched = excluded.fetched, created = excluded.created, updated = excluded.updated,
-    removed = excluded.removed, unchanged = excluded.unchanged, stale = excluded.stale,
-    quarantined = excluded.quarantined, warnings = excluded.warnings, status = excluded.status,
-    finished_at = excluded.finished_at, error_code = excluded.error_code, error = excluded.error,
-    http_status = excluded.http_status, operation = excluded.operation;
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.release_waiters()
@@ -2785,112 +2644,15 @@ begin
   with lost as (
     update sync.leases l
     set holder = null, expires_at = null
-    where l.expires_at <= clock_timestamp() and case
-      when of_client is not null then l.client = of_client and l.name = of_job
-      else (l.client, l.name) in (
-        select f.client, f.name from sync.leases f where f.expires_at <= clock_timestamp() for update skip locked) end
+    where (l.client, l.name) in (
+      select f.client, f.name from sync.leases f
+      where f.expires_at <= clock_timestamp() and (of_client is null or f.client = of_client and f.name = of_job)
+      for update skip locked)
     returning l.client, l.name)
   select array_agg(l.client), array_agg(l.name) into clients, jobs from lost l;
   if clients is null then return; end if;
   perform sync.record_abandoned(clients, jobs);
   return query select * from unnest(clients, jobs);
-end
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.slow_down(due timestamp with time zone, moved_at timestamp with time zone, fast_ms double precision, slow_ms double precision)
- RETURNS timestamp with time zone
- LANGUAGE sql
- STABLE
-AS $function$
-  select due + make_interval(secs => fast_ms / 1000 * (floor(greatest(fast_ms,
-    least(slow_ms, extract(epoch from sync.clock() - moved_at)::float8 * 1000 / 100)) / fast_ms) - 1));
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.start_run(of_client text, of_job text, of_stream text, of_identity text, of_holder text, checked_migration text, is_manual boolean, is_local boolean, lease_span interval, moves_due boolean, every_ms double precision, slowest_ms double precision, phase_ms double precision, gap_ms double precision, planned_due timestamp with time zone, planned_missed integer, OUT refusal text, OUT base_url text, OUT paused_since timestamp with time zone, OUT is_paused_for_all boolean, OUT hold_reason text, OUT hold_until timestamp with time zone, OUT due timestamp with time zone, OUT is_due boolean, OUT lease_key bigint, OUT started_at timestamp with time zone, OUT after_abandoned boolean, OUT missed integer, OUT was_held boolean, OUT is_probe boolean, OUT complete_at timestamp with time zone, OUT usual_fetched double precision, OUT cursors json, OUT is_waiting boolean)
- RETURNS record
- LANGUAGE plpgsql
-AS $function$
-declare
-  lease_ends timestamptz;
-  begins_at timestamptz := sync.clock();
-begin
-  after_abandoned := false; is_probe := false; missed := 0;
-  if (select max(m.name) from sync.migrations m) is distinct from checked_migration then refusal := 'schema'; return; end if;
-  -- A change of the account waits for this run, or this run for it. What follows sees the change.
-  perform from sync.clients c where c.client = of_client for key share;
-  select j.due_at, c.hold_code is not null, l.expires_at into due, was_held, lease_ends
-  from sync.clients c
-  join sync.jobs j on j.client = c.client and j.job = of_job
-  left join sync.leases l on l.client = c.client and l.name = of_job
-  where c.client = of_client;
-  if not found then refusal := 'unregistered'; return; end if;
-  if lease_ends <= clock_timestamp() then
-    after_abandoned := exists (select from sync.revive_abandoned(of_client, of_job));
-    due := (select j.due_at from sync.jobs j where j.client = of_client and j.job = of_job);
-    lease_ends := (select l.expires_at from sync.leases l where l.client = of_client and l.name = of_job);
-  end if;
-  is_due := due <= begins_at or after_abandoned;
-  select r.refusal, r.base_url, r.paused_since, r.is_paused_for_all
-  into refusal, base_url, paused_since, is_paused_for_all from sync.find_refusal(of_client, of_job, of_identity) r;
-  if refusal is not null then return; end if;
-  if lease_ends is not null then refusal := 'overlap'; return; end if;
-  if not is_manual and not is_due then refusal := 'not_due'; return; end if;
-  insert into sync.leases as l (client, name, holder, acquired_at, expires_at)
-  values (of_client, of_job, of_holder, clock_timestamp(), clock_timestamp() + lease_span)
-  on conflict (client, name) do update
-  set key = l.key + 1, holder = excluded.holder, acquired_at = excluded.acquired_at, expires_at = excluded.expires_at
-  where l.expires_at is null
-  returning l.key into lease_key;
-  if not found then refusal := 'overlap'; return; end if;
-  if was_held and not is_manual and not is_local then
-    update sync.clients c set hold_until = clock_timestamp() + interval '60 seconds'
-    where c.client = of_client and c.hold_code is not null and c.hold_until <= clock_timestamp();
-    is_probe := found;
-    if not is_probe then
-      select c.hold_reason, c.hold_until into hold_reason, hold_until
-      from sync.clients c where c.client = of_client and c.hold_code is not null;
-      if found then refusal := 'held'; end if;
-    end if;
-  end if;
-  if refusal is null then
-    if not is_manual and isfinite(due) then
-      missed := case when every_ms is null then coalesce(planned_missed, 0)
-        else least(10000, floor(extract(epoch from begins_at - due) * 1000 / every_ms)) end;
-    end if;
-    update sync.jobs j
-    set last_started_at = now(), skips = j.skips + missed,
-      last_skip_at = case when missed > 0 then now() else j.last_skip_at end,
-      last_skip_reason = case when missed = 0 then j.last_skip_reason
-        when j.last_finished_at > j.due_at then missed || ' missed: the run before was under way'
-        else missed || ' missed: paused, parked, held, or no worker was there' end,
-      due_at = case when not moves_due then j.due_at when every_ms is null then coalesce(planned_due, 'infinity')
-        else to_timestamp((phase_ms + every_ms * ceil(
-          (extract(epoch from begins_at)::float8 * 1000 + gap_ms - phase_ms) / every_ms)) / 1000) end,
-      fast_ms = case when moves_due and slowest_ms is not null then every_ms end,
-      slow_ms = case when moves_due then slowest_ms end
-    -- Another run may have begun and ended while this statement waited for the lease.
-    where j.client = of_client and j.job = of_job and (is_manual or j.due_at = due);
-    if not found then refusal := 'not_due'; end if;
-  end if;
-  if refusal is not null then
-    update sync.leases l set holder = null, expires_at = null where l.client = of_client and l.name = of_job;
-    return;
-  end if;
-  started_at := now();
-  if of_stream is null then return; end if;
-  select f.complete_at, f.usual_fetched into complete_at, usual_fetched
-  from sync.freshness f where f.client = of_client and f.stream = of_stream;
-  select coalesce(json_agg(json_build_object(
-    'pass', c.pass, 'query', c.query, 'meaning', c.meaning, 'lastId', c.last_id, 'largestSeen', c.largest_seen,
-    'watermark', c.watermark, 'completed', c.completed_at is not null,
-    'stale', c.updated_at < now() - interval '1 day')), '[]') into cursors
-  from sync.cursors c where c.client = of_client and c.stream = of_stream;
-  -- The poll of returns also reads the announcements of returns that have arrived.
-  is_waiting := exists (
-      select from sync.rereads r
-      where r.client = of_client and (r.stream = of_stream
-        or of_stream = 'return-items' and r.stream = 'return-merchandise-authorizations'))
-    or exists (select from sync.quarantine q where q.client = of_client and q.stream = of_stream);
 end
 $function$
 ;

@@ -32,7 +32,7 @@ export async function measureStatements(): Promise<void> {
     await client.query('truncate sync.jobs, sync.clients, sync.leases');
     await registerClients(db, clients);
     await client.query(
-      `insert into sync.jobs (client, job, due_at)
+      `insert into sync.jobs (client, job, next_at)
        select k, j, now() + random() * interval '5 minutes' from unnest($1::text[]) k, unnest($2::text[]) j`,
       [clients.map(({ client: key }) => key), jobNames],
     );

@@ -13,7 +13,7 @@ import {
   toScheduleVariable,
 } from '../../config/jobs.ts';
 import { parseSchedule } from '../../config/schedules.ts';
-import { findNextDue } from '../../src/schedule/sql/due-times.ts';
+import { planNext } from '../../src/schedule/plan-next.ts';
 import { startRedis } from '../../test/helpers/processes/redis-server.ts';
 import type { TestRedis } from '../../test/helpers/processes/test-servers.ts';
 import { type FleetMeter, type FleetProcesses, readFleetMeter } from './fleet-meter.ts';
@@ -46,11 +46,11 @@ const recorder = `
   create function public.bench_record() returns trigger language plpgsql as $$
   begin
     insert into public.bench_starts (late_ms)
-    values (extract(epoch from new.last_started_at - old.due_at) * 1000);
+    values (extract(epoch from new.last_started_at - old.next_at) * 1000);
     return null;
   end $$;
   create trigger bench_record after update of last_started_at on sync.jobs for each row
-    when (new.last_started_at is distinct from old.last_started_at and new.stream is not null and isfinite(old.due_at))
+    when (new.last_started_at is distinct from old.last_started_at and new.stream is not null and isfinite(old.next_at))
     execute function public.bench_record()`;
 
 /**
@@ -134,12 +134,13 @@ async function fillJobs(
       const client = `shop-${index + 1}`;
       // From now, a due time within the first tenth of the interval would be skipped.
       const from = new Date(now.getTime() - everyMs / 10);
-      const due = findNextDue({ kind: 'every', everyMs }, from, { client, job }) ?? now;
+      const due =
+        planNext({ kind: 'every', everyMs }, { client, job }, { kind: 'begin', at: from }) ?? now;
       return { client, job, stream, due, last: new Date(due.getTime() - everyMs) };
     });
   });
   await stand.query(
-    `insert into sync.jobs (client, job, stream, due_at, last_started_at, last_finished_at, last_success_at, last_outcome)
+    `insert into sync.jobs (client, job, stream, next_at, last_started_at, last_finished_at, last_success_at, last_outcome)
      select client, job, stream, due, last, last, last, 'done'
      from jsonb_to_recordset($1) as j (client text, job text, stream text, due timestamptz, last timestamptz)`,
     [JSON.stringify(jobs)],
@@ -172,7 +173,7 @@ function writeSettings(
 /** Makes all polls due at once, and measures how fast the workers run them. */
 async function measureBurst(stand: Stand, fleet: FleetProcesses) {
   const [{ at } = { at: null }] = await stand.query<{ at: Date }>(
-    `with due as (update sync.jobs set due_at = sync.clock() where stream is not null)
+    `with due as (update sync.jobs set next_at = sync.clock() where stream is not null)
      select clock_timestamp() as at`,
   );
   const before = await readFleetMeter(stand, fleet);

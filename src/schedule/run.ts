@@ -20,19 +20,13 @@ import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
 import { toClientHold } from '../service/health/client-hold.ts';
 import type { OfferedAccount } from '../service/sql/clients.ts';
-import { findDueNotBefore } from './sql/due-times.ts';
+import type { CompletedPoll, RunEnd, Totals } from './decide-end.ts';
+import type { Trigger } from './decide-start.ts';
+import { planNext } from './plan-next.ts';
+import { endRun } from './sql/end-run.ts';
 import type { LeaseKeeper } from './sql/leases.ts';
-import {
-  type CompletedPoll,
-  endRun,
-  type Run,
-  type RunEnd,
-  type SkippedStart,
-  type StoredStream,
-  startRun,
-  type Totals,
-  type Trigger,
-} from './sql/ledger.ts';
+import type { Run, StoredStream } from './sql/ledger.ts';
+import { type SkippedStart, startRun } from './sql/start-runs.ts';
 
 /** Times of the service that a run has seen, in milliseconds since 1970. */
 export interface ServiceClock {
@@ -261,7 +255,7 @@ export async function makeRun(
     dueNotBefore: (earliest, gapMs) =>
       schedule === undefined
         ? null
-        : findDueNotBefore(schedule, earliest, gapMs, { client: client.client, job }),
+        : planNext(schedule, { client: client.client, job }, { kind: 'own-pace', earliest, gapMs }),
     state: newRunState(),
   };
   const { totals } = context.state;

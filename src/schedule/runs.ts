@@ -5,10 +5,10 @@ import { errorFields, type Logger } from '../core/logger.ts';
 import { SchemaError } from '../db/migration-files.ts';
 import { isDiskFull } from '../db/transaction.ts';
 import type { Processor, QueueName } from './backend.ts';
+import type { Trigger } from './decide-start.ts';
 import type { Jobs } from './job.ts';
+import type { JobKey } from './plan-next.ts';
 import { makeRun, type RunClient, type RunDeps, type RunReport, type Work } from './run.ts';
-import type { JobKey } from './sql/due-times.ts';
-import type { Trigger } from './sql/ledger.ts';
 
 /** The parts that a run of this process needs. */
 export interface RunnerDeps extends RunDeps {

@@ -9,6 +9,7 @@ import { notifyPushers } from '../db/listener.ts';
 import { tryRunExclusively } from '../db/transaction.ts';
 import { endHoldWaits, noteQueue, registerClients } from '../service/sql/clients.ts';
 import type { QueueName, TaskQueue } from './backend.ts';
+import { type JobKey, planNext } from './plan-next.ts';
 import type { RunClient } from './run.ts';
 import { type RunnerDeps, toClientIdentity } from './runs.ts';
 import {
@@ -29,7 +30,6 @@ import {
   reviveAbandoned,
   type WantedJob,
 } from './sql/due-jobs.ts';
-import { findNextDue, type JobKey } from './sql/due-times.ts';
 
 /** Interval in which every worker looks for work that the queue has lost. */
 export const sweepMs = 3_000;
@@ -99,7 +99,7 @@ export class Schedules {
     const schedule = this.#deps.config.schedules[job];
     const { queue, stream, ownPace = false } = this.#deps.jobs[job];
     const planned = { ...jobKey, stream: stream?.name ?? null };
-    const next = findNextDue(schedule, now, jobKey);
+    const next = planNext(schedule, jobKey, { kind: 'begin', at: now });
     if (next === null) return { ...planned, due: 'never' };
     // The gate of a job with its own pace may open later than the schedule says. A restart must not
     // make it try before.

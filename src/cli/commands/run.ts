@@ -11,7 +11,7 @@ import type { Database } from '../../db/pool.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
 import type { RunReport } from '../../schedule/run.ts';
 import { runJob, toClientIdentity } from '../../schedule/runs.ts';
-import { findRefusal } from '../../schedule/sql/ledger.ts';
+import { findRefusal } from '../../schedule/sql/start-runs.ts';
 import { registerClients } from '../../service/sql/clients.ts';
 import {
   addCommand,

@@ -2916,7 +2916,6 @@ export interface SyncInstallation {
 export interface SyncJobs {
   client: string;
   consecutive_failures: Generated<number>;
-  due_at: Generated<Timestamp>;
   /**
    * True if the job failed again after a poll of another stream was done: the service answers, but not this job
    */
@@ -2925,10 +2924,6 @@ export interface SyncJobs {
    * End of the first of these failed runs; null after a success
    */
   failing_since: Timestamp | null;
-  /**
-   * Interval while something moves; null if the schedule does not adapt
-   */
-  fast_ms: number | null;
   job: string;
   /**
    * When a run last wrote a row
@@ -2961,13 +2956,17 @@ export interface SyncJobs {
   last_started_at: Timestamp | null;
   last_success_at: Timestamp | null;
   /**
+   * When the next run is due, by sync.clock()
+   */
+  next_at: Generated<Timestamp>;
+  /**
    * Runs that were skipped, or missed because no worker could start them in time
    */
   skips: Generated<number>;
   /**
-   * Interval when nothing has moved for long; null if the schedule does not adapt
+   * When the next run is due if something moves before; null if the schedule does not adapt
    */
-  slow_ms: number | null;
+  soon_at: Timestamp | null;
   /**
    * Stream that the job polls; null for jobs that poll none
    */

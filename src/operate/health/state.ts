@@ -8,7 +8,7 @@ import type { Database } from '../../db/pool.ts';
 import { readParcelBacklog } from '../../pull/sql/parcel-reads.ts';
 import { readListLags } from '../../push/sql/look-ups.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
-import { findNextDue, type JobKey } from '../../schedule/sql/due-times.ts';
+import { type JobKey, planNext } from '../../schedule/plan-next.ts';
 import { readGates } from '../../schedule/sql/gates.ts';
 import { readPauses } from '../../schedule/sql/pauses.ts';
 import { readClients } from '../../service/sql/clients.ts';
@@ -187,10 +187,10 @@ function findLateSince(configured: Schedule, lastSuccessAt: Date, key: JobKey): 
     configured.kind === 'every'
       ? { kind: 'every', everyMs: configured.slowMs ?? configured.everyMs }
       : configured;
-  const due = findNextDue(schedule, lastSuccessAt, key);
+  const due = planNext(schedule, key, { kind: 'begin', at: lastSuccessAt });
   if (due === null) return null;
 
-  const after = findNextDue(schedule, due, key) ?? due;
+  const after = planNext(schedule, key, { kind: 'begin', at: due }) ?? due;
   const graceMs = Math.min(maxGraceMs, Math.max(minGraceMs, 2 * (after.getTime() - due.getTime())));
   return new Date(due.getTime() + graceMs);
 }

@@ -76,11 +76,11 @@ async function countPendingRows(trx: Transaction<DB>, client: string): Promise<n
 async function makeReadsDue(trx: Transaction<DB>, client: string): Promise<void> {
   await trx
     .updateTable('sync.jobs')
-    .set({ due_at: sql<Date>`sync.clock()` })
+    .set({ next_at: sql<Date>`sync.clock()` })
     .where('client', '=', client)
     .where((eb) => eb.or([eb('stream', 'is not', null), eb('job', 'in', rereadJobs)]))
-    .where(sql<boolean>`isfinite(due_at)`)
-    .where('due_at', '>', sql<Date>`sync.clock()`)
+    .where(sql<boolean>`isfinite(next_at)`)
+    .where('next_at', '>', sql<Date>`sync.clock()`)
     .execute();
 }
 

@@ -27,7 +27,7 @@ export async function readJobStatus(db: Database) {
       'j.job',
       'j.stream',
       sql<boolean>`coalesce(l.expires_at > now(), false)`.as('running'),
-      sql<Date | null>`case when isfinite(j.due_at) then j.due_at end`.as('dueAt'),
+      sql<Date | null>`case when isfinite(j.next_at) then j.next_at end`.as('dueAt'),
       'j.last_started_at as lastStartedAt',
       'j.last_success_at as lastSuccessAt',
       sql<number | null>`extract(epoch from now() - j.last_success_at)::float8`.as('lagSeconds'),

@@ -164,7 +164,7 @@ async function sampleAges(trx: Transaction<DB>): Promise<void> {
       union all
       select j.client, 'stream_age', j.stream, extract(epoch from now() - j.last_success_at)::float8
       from sync.jobs j
-      where j.stream is not null and j.last_success_at is not null and isfinite(j.due_at)
+      where j.stream is not null and j.last_success_at is not null and isfinite(j.next_at)
     )
     insert into sync.figures (client, minutes, at, measure, part, value)
     select coalesce(a.client, ''), 5, ${toSpan(sql`now()`, '5 minutes')}, a.measure, a.part,

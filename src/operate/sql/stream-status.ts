@@ -83,7 +83,7 @@ export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
       select *
       from sync.jobs j
       -- Leaves out streams that are switched off and were never polled.
-      where j.stream is not null and (j.last_started_at is not null or isfinite(j.due_at))
+      where j.stream is not null and (j.last_started_at is not null or isfinite(j.next_at))
     )
     select s.client, s.stream, s.job, s.last_started_at as "lastAttemptAt",
       s.last_success_at as "lastSuccessAt", s.last_change_at as "lastChangeAt",

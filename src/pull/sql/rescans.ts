@@ -130,7 +130,7 @@ export async function wakeJob(db: Kysely<DB>, client: string, job: string): Prom
     .insertInto('sync.jobs')
     .values({ client, job })
     .onConflict((conflict) =>
-      conflict.columns(['client', 'job']).doUpdateSet({ due_at: sql<Date>`now()` }),
+      conflict.columns(['client', 'job']).doUpdateSet({ next_at: sql<Date>`now()` }),
     )
     .execute();
 }

@@ -297,16 +297,15 @@ export async function bringPollsForward(
 ): Promise<void> {
   await sql`
     update sync.jobs
-    set due_at = case when stream = any(${streams}::text[]) then least(due_at, sync.clock())
-      else least(due_at,
-        greatest(sync.clock(), last_started_at + make_interval(secs => fast_ms / 1000))) end,
-      last_push_at = case when slow_ms is not null then now() end
+    set next_at = case when stream = any(${streams}::text[]) then least(next_at, sync.clock())
+      else least(next_at, greatest(sync.clock(), soon_at)) end,
+      last_push_at = case when soon_at is not null then now() end
     where (client, job) in (
       select j.client, j.job
       from sync.jobs j
-      where j.client = ${client} and isfinite(j.due_at) and (
-        (j.stream = any(${streams}::text[]) and j.due_at > sync.clock())
-        or (j.slow_ms is not null and (j.last_push_at is null
+      where j.client = ${client} and isfinite(j.next_at) and (
+        (j.stream = any(${streams}::text[]) and j.next_at > sync.clock())
+        or (j.soon_at is not null and (j.last_push_at is null
           or j.last_push_at < now() - interval '1 minute')))
       for update skip locked)`.execute(trx);
 }

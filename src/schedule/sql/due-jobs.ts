@@ -2,8 +2,9 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import type { ClientAccount } from '../../service/sql/clients.ts';
+import type { JobKey } from '../plan-next.ts';
 import { recordAudit } from './audit.ts';
-import type { JobKey } from './due-times.ts';
+import { isHeld } from './client-holds.ts';
 
 /** A job that is due, or will be. */
 export interface DueJob extends JobKey {
@@ -36,8 +37,8 @@ export async function findDueJobs(
   { jobs, clients, withinMs = 0, local = [] }: DueFilter,
 ): Promise<DueJob[]> {
   const { rows } = await sql<DueJob>`
-    select j.client, j.job, extract(epoch from j.due_at - sync.clock())::float8 * 1000 as "inMs",
-      floor(extract(epoch from j.due_at) * 1000)::float8 as "dueMs"
+    select j.client, j.job, extract(epoch from j.next_at - sync.clock())::float8 * 1000 as "inMs",
+      floor(extract(epoch from j.next_at) * 1000)::float8 as "dueMs"
     from sync.jobs j
     join unnest(${clients.map(({ client }) => client)}::text[],
       ${clients.map(({ identity }) => identity)}::text[])
@@ -45,21 +46,27 @@ export async function findDueJobs(
     join sync.clients c on c.client = j.client and c.identity = own.identity
     left join sync.leases l on l.client = j.client and l.name = j.job
     where j.job = any(${jobs}::text[])
-      and j.due_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
+      and j.next_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
       and (l.expires_at is null or l.expires_at <= now())
-      and (c.hold_code is null or c.hold_until <= now() or j.job = any(${local}::text[]))
+      and (not ${isHeld} or j.job = any(${local}::text[]))
       and not exists (select from sync.pauses p where p.client in ('', j.client) and p.job = j.job)
-    order by j.due_at`.execute(db);
+    order by j.next_at`.execute(db);
   return rows;
 }
 
 /**
  * Makes the jobs of lost workers due again. A worker is lost if its lease has expired. Its runs are
  * recorded as abandoned; what they committed stays.
+ * @param only the only job to look at; null: all
  * @returns the jobs of lost workers
  */
-export async function reviveAbandoned(db: Kysely<DB>): Promise<JobKey[]> {
-  const { rows } = await sql<JobKey>`select client, job from sync.revive_abandoned()`.execute(db);
+export async function reviveAbandoned(
+  db: Kysely<DB>,
+  only: JobKey | null = null,
+): Promise<JobKey[]> {
+  const { rows } = await sql<JobKey>`
+    select client, job
+    from sync.revive_abandoned(${only?.client ?? null}, ${only?.job ?? null})`.execute(db);
   return rows;
 }
 
@@ -111,17 +118,24 @@ export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): 
           ${latest}::timestamptz[])
         as w (client, job, stream, due, latest)
     ), added as (
-      insert into sync.jobs (client, job, stream, due_at)
+      insert into sync.jobs (client, job, stream, next_at)
       select w.client, w.job, w.stream, w.due
       from wanted w
       where not exists (select from sync.jobs j where j.client = w.client and j.job = w.job)
       order by w.client, w.job
       on conflict do nothing
+    ), leases as (
+      insert into sync.leases (client, name, key)
+      select w.client, w.job, 0
+      from wanted w
+      where not exists (select from sync.leases l where l.client = w.client and l.name = w.job)
+      order by w.client, w.job
+      on conflict do nothing
     )
     update sync.jobs j
-    set due_at = case when isfinite(j.due_at) then w.latest else w.due end
+    set next_at = case when isfinite(j.next_at) then w.latest else w.due end
     from wanted w
-    where j.client = w.client and j.job = w.job and j.due_at > w.latest`.execute(db);
+    where j.client = w.client and j.job = w.job and j.next_at > w.latest`.execute(db);
 }
 
 /**
@@ -136,7 +150,7 @@ export async function requestRun(
   return db.transaction().execute(async (trx) => {
     const { numUpdatedRows } = await trx
       .updateTable('sync.jobs')
-      .set({ due_at: sql<Date>`least(due_at, sync.clock())` })
+      .set({ next_at: sql<Date>`least(next_at, sync.clock())` })
       .where('client', '=', client)
       .where('job', '=', job)
       .executeTakeFirst();
@@ -155,13 +169,13 @@ export async function makeParcelJobsDue(db: Kysely<DB>, clients: readonly string
   // A page must not wait for a row that is locked: the job then begins at its due time.
   await sql`
     update sync.jobs
-    set due_at = sync.clock()
+    set next_at = sync.clock()
     where (client, job) in (
       select j.client, j.job
       from sync.jobs j
-      where j.client = any(${clients}::text[]) and j.job = 'pull-parcels' and isfinite(j.due_at)
-        and j.due_at > sync.clock() and j.last_outcome is distinct from 'failed'
-        and (j.last_finished_at is null or j.due_at < j.last_finished_at + interval '23 hours')
+      where j.client = any(${clients}::text[]) and j.job = 'pull-parcels' and isfinite(j.next_at)
+        and j.next_at > sync.clock() and j.last_outcome is distinct from 'failed'
+        and (j.last_finished_at is null or j.next_at < j.last_finished_at + interval '23 hours')
         and exists (
           select from sync.parcel_reads r
           where r.client = j.client and r.due_at <= sync.clock())

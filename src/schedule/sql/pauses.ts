@@ -23,10 +23,6 @@ export async function readPauses(db: Kysely<DB>): Promise<Pause[]> {
     .execute();
 }
 
-/** Returns the command that ends a pause. */
-export const resumeHint = ({ job, client }: Pick<Pause, 'job' | 'client'>) =>
-  `fulfilment-sync resume ${job}${client === null ? '' : ` --client ${client}`}`;
-
 /**
  * Pauses a job: no run of it begins. A run that is under way ends normally.
  * @param client null pauses the job for all clients

@@ -5,7 +5,7 @@ import type { Database } from '../../db/pool.ts';
 import type { openStateReaders } from '../../operate/health/overview.ts';
 import type { Metrics } from '../../operate/metrics/metrics.ts';
 import type { QueueName, TaskQueue } from '../../schedule/backend.ts';
-import type { JobKey } from '../../schedule/sql/due-times.ts';
+import type { JobKey } from '../../schedule/plan-next.ts';
 
 /** A request that cannot be carried out. The message says why, and is shown to the operator. */
 export class AdminError extends CodedError {

@@ -30,7 +30,7 @@ async function store(): Promise<void> {
         (${words}, ${words}, '{}', 'dead', null, now(), ${words});
     insert into sync.outbox_attempts (outbox_id, step, by, became, duration_ms, error)
       values (1, 'sent', ${words}, 'dead', 7, ${words});
-    insert into sync.jobs (client, job, stream, due_at, last_started_at, last_error, last_code, warnings)
+    insert into sync.jobs (client, job, stream, next_at, last_started_at, last_error, last_code, warnings)
       values ('default', 'pull-orders', 'orders', now(), now(), ${words}, 'undecodable', array[${words}]);
     insert into sync.pauses (client, job, by) values ('', 'pull-orders', ${words});
     insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker)

@@ -66,7 +66,7 @@ test('a running worker parks a client whose base URL changes, until it is accept
     client: 'default',
   });
   await waitFor('a pull that would have been due for ten seconds', async () => {
-    const overdue = `select 1 from sync.jobs where job = 'pull-shipments' and due_at < now() - interval '10 seconds'`;
+    const overdue = `select 1 from sync.jobs where job = 'pull-shipments' and next_at < now() - interval '10 seconds'`;
     return (await database.query(overdue)).length === 1;
   });
   const shipments = () => database.count('fulfilment.shipments');

@@ -69,7 +69,7 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
         for (const column of ['last_started_at', 'last_success_at'] as const) {
           const [{ at } = { at: null }] = await database.query<{ at: Date }>('select now() as at');
           await waitFor(`everything to run again: ${column}`, async () => {
-            const late = `select 1 from sync.jobs where ${column} < $1 and isfinite(due_at)`;
+            const late = `select 1 from sync.jobs where ${column} < $1 and isfinite(next_at)`;
             return (await database.query(late, [at])).length === 0;
           });
         }
@@ -170,7 +170,7 @@ test('workers stopped at random: no two runs of a job of a client write at the s
   const waitForPolls = async (what: string, whose: 'every' | 'any') => {
     const at = await now();
     const late =
-      'select from sync.jobs where isfinite(due_at) and not coalesce(last_success_at > $1, false)';
+      'select from sync.jobs where isfinite(next_at) and not coalesce(last_success_at > $1, false)';
     const polled = 'select from sync.jobs where last_success_at > $1';
     await waitFor(what, async () =>
       whose === 'every'
@@ -303,7 +303,7 @@ test('18 clients stay fresh while one is slow, one is refused, one is down and o
   try {
     await fleet.sandbox.faults({ operation: '*', client: 'shop-19', effect: { delayMs: 30_000 } });
     fleet.startWorker();
-    const others = `client not in ('shop-19', 'shop-20', 'shop-21', 'shop-22') and stream is not null and isfinite(due_at)`;
+    const others = `client not in ('shop-19', 'shop-20', 'shop-21', 'shop-22') and stream is not null and isfinite(next_at)`;
     const succeeded = `sync.jobs where ${others} and last_success_at is not null`;
     await waitFor('the first round', async () => (await database.count(succeeded)) === 90);
     // While the slow client waits for its answers, each job of the others runs twice more.
@@ -384,7 +384,7 @@ test.skipIf(!isLong)(
         const rows = await database.query<{ age: number }>(
           `select extract(epoch from now() - coalesce(last_success_at, created_at))::float8 as age
          from (select j.*, (select min(acquired_at) from sync.leases) as created_at from sync.jobs j) j
-         where isfinite(due_at) and client <> all($1)`,
+         where isfinite(next_at) and client <> all($1)`,
           [slow],
         );
         ages.push(...rows.map(({ age }) => age));

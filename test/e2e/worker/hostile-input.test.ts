@@ -138,7 +138,7 @@ const makeDue = () =>
       update fulfilment.outbox set next_attempt_at = now()
       where client = 'hostile' and status in ('pending', 'unknown') and next_attempt_at > now()
     )
-    update sync.jobs set due_at = least(due_at, sync.clock()) where client = 'hostile' and stream is not null and isfinite(due_at)`);
+    update sync.jobs set next_at = least(next_at, sync.clock()) where client = 'hostile' and stream is not null and isfinite(next_at)`);
 
 test('hostile answers, rows and requests: the worker answers, stays small and serves the others', async () => {
   const { fair, proxy, worker, port, env } = await startWorker();

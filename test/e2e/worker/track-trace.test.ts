@@ -32,7 +32,7 @@ async function setAhead(seconds: number): Promise<void> {
  */
 async function readSecondsToNext(): Promise<number | null> {
   const [row] = await database.query<{ seconds: number; busy: boolean }>(`
-    select extract(epoch from min(due_at) - sync.clock())::float8 as seconds,
+    select extract(epoch from min(next_at) - sync.clock())::float8 as seconds,
       exists (select from sync.leases where name = 'track-trace' and expires_at is not null) as busy
     from sync.jobs where job = 'track-trace'`);
   return row === undefined || row.busy || row.seconds <= 0 ? null : row.seconds;

@@ -97,10 +97,12 @@ import { bringPollsForward, insertFollowUps } from '../../../src/push/sql/settle
 import { newTotals } from '../../../src/schedule/run.ts';
 import { readAudit, recordAudit } from '../../../src/schedule/sql/audit.ts';
 import * as dueJobs from '../../../src/schedule/sql/due-jobs.ts';
+import { endRun } from '../../../src/schedule/sql/end-run.ts';
 import { passGate, readGates } from '../../../src/schedule/sql/gates.ts';
 import { renewLeases } from '../../../src/schedule/sql/leases.ts';
-import { endRun, findRefusal, recordProgress, startRun } from '../../../src/schedule/sql/ledger.ts';
+import { recordProgress } from '../../../src/schedule/sql/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/schedule/sql/pauses.ts';
+import { findRefusal, startRun } from '../../../src/schedule/sql/start-runs.ts';
 import { endHoldWaits, readClients } from '../../../src/service/sql/clients.ts';
 import * as holds from '../../../src/service/sql/holds.ts';
 import { takeRequests } from '../../../src/service/sql/request-budgets.ts';

@@ -195,7 +195,7 @@ const causes: Readonly<Record<string, () => Promise<unknown>>> = {
   slots_taken: async () => {
     await poll('pull-shipments', 'pull-orders', 'pull-inbounds');
     await database.query(
-      `update sync.jobs set last_success_at = now() - interval '1 hour', due_at = now()`,
+      `update sync.jobs set last_success_at = now() - interval '1 hour', next_at = now()`,
     );
     await database.query('update sync.clients set served_at = now()');
   },

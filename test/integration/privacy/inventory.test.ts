@@ -25,7 +25,7 @@ const harmlessNames = new Set(
   status trigger type became tracking_state slip_status package_statuses track_trace_statuses
   current_track_trace_exception_level current_track_trace_status last_outcome mime_type
   code carrier_code error_code hold_code hold_error_code last_code last_error_code problem_code
-  hold_operation last_operation operation reason_code warehouse_code
+  hold_operation last_operation reason_code warehouse_code
   carrier_name order_type order_type_name return_reason return_reason_name shipment_method
   shipping_method shipping_method_name channel_identifier
   expected_in fulfill_from processed_in received_in restock_in warehouse

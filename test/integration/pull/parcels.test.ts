@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { findNextReadSeconds } from '../../../src/pull/parcels.ts';
+import type { Trigger } from '../../../src/schedule/decide-start.ts';
 import { ServiceClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
@@ -14,8 +15,8 @@ const pull = usePuller(database, sandbox);
 const operation = 'v2.shipment.search';
 const path = '/v2/shipment/search';
 const daySeconds = 86_400;
-const pullParcels = async (env: Record<string, string> = {}) =>
-  done(await pull('pull-parcels', { env }));
+const pullParcels = async (env: Record<string, string> = {}, trigger: Trigger = 'manual') =>
+  done(await pull('pull-parcels', { env, trigger }));
 const answerWith = (result: unknown, count = 1) =>
   sandbox.faults({ operation, count, effect: { set: [{ path: ['result'], value: result }] } });
 const item = (id: unknown, more: Record<string, unknown> = {}) => ({
@@ -240,22 +241,22 @@ test('the job is due as soon as a shipment is SHIPPED, unless it is off or parke
   const isDue = async () =>
     (
       await database.query(
-        `select due_at <= sync.clock() as due from sync.jobs where job = 'pull-parcels'`,
+        `select next_at <= sync.clock() as due from sync.jobs where job = 'pull-parcels'`,
       )
     )[0]?.due;
   await pullParcels();
   await database.query(
-    `update sync.jobs set due_at = 'infinity', last_finished_at = null where job = 'pull-parcels'`,
+    `update sync.jobs set next_at = 'infinity', last_finished_at = null where job = 'pull-parcels'`,
   );
   await storeShipped(2);
   expect(await isDue()).toBe(false);
   await database.query(
-    `update sync.jobs set due_at = now() + interval '9 minutes' where job = 'pull-parcels'`,
+    `update sync.jobs set next_at = now() + interval '9 minutes' where job = 'pull-parcels'`,
   );
   await storeShipped(2);
   expect(await isDue()).toBe(true);
   await sandbox.faults({ operation, effect: { status: 404, html: true } });
-  await pullParcels();
+  await pullParcels({}, 'schedule');
   await storeShipped(2);
   expect(await isDue()).toBe(false);
 });
@@ -263,7 +264,7 @@ test('the job is due as soon as a shipment is SHIPPED, unless it is off or parke
 test('a page does not wait for the job whose row another transaction has locked', async () => {
   await pullParcels();
   await database.query(
-    `update sync.jobs set due_at = now() + interval '9 minutes' where job = 'pull-parcels'`,
+    `update sync.jobs set next_at = now() + interval '9 minutes' where job = 'pull-parcels'`,
   );
   await database.db.transaction().execute(async (trx) => {
     await sql`select from sync.jobs where job = 'pull-parcels' for update`.execute(trx);
@@ -274,13 +275,13 @@ test('a page does not wait for the job whose row another transaction has locked'
 test('a service without the look-up parks the job for a day and says so', async () => {
   await storeShipped(3);
   await sandbox.faults({ operation, effect: { status: 404, html: true } });
-  const { warnings } = await pullParcels({ SCHEDULE_PULL_PARCELS: '10m' });
+  const { warnings } = await pullParcels({}, 'schedule');
   expect(warnings).toEqual([
     expect.stringMatching(/^the job is parked for a day.*v2\.shipment\.search.*404.*PARCELS=off$/),
   ]);
   expect(await sandbox.requestsTo(path)).toHaveLength(1);
   const [job] = await database.query<{ hours: number }>(
-    `select round(extract(epoch from due_at - now()) / 3600) as hours from sync.jobs where job = 'pull-parcels'`,
+    `select round(extract(epoch from next_at - now()) / 3600) as hours from sync.jobs where job = 'pull-parcels'`,
   );
   expect(Number(job?.hours)).toBe(24);
   await sandbox.clearFaults();

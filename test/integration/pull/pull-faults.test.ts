@@ -95,10 +95,10 @@ describe('a run that meets', () => {
   test('a request to wait for an hour is due again after 15 minutes', async () => {
     await sandbox.seed(1);
     await sandbox.faults({ operation: list, effect: { status: 429, retryAfter: '3600' } });
-    expect(code(await pull('pull-shipments'))).toBe('http_status');
+    expect(code(await pull('pull-shipments', { trigger: 'schedule' }))).toBe('http_status');
     expect(
       await database.query(
-        `select due_at > now() + interval '14 minutes' and due_at < now() + interval '16 minutes' as later from sync.jobs`,
+        `select next_at > now() + interval '14 minutes' and next_at < now() + interval '16 minutes' as later from sync.jobs`,
       ),
     ).toEqual([{ later: true }]);
   });

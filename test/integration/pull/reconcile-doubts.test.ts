@@ -33,7 +33,7 @@ const readReconciliations = (stream = 'orders') =>
     [stream],
   );
 const reconcileOnSchedule = async () => {
-  await database.query(`update sync.jobs set due_at = now() where job = 'reconcile'`);
+  await database.query(`update sync.jobs set next_at = now() where job = 'reconcile'`);
   return pull('reconcile', { trigger: 'schedule' });
 };
 

@@ -276,6 +276,6 @@ test('workers run a backfill that was requested in the background', async () => 
   expect(await findBackgroundBackfills(database.db, 'default')).toEqual([]);
   expect(await compareWithSandbox(database.db, sandbox.url, ['return-items'])).toEqual([]);
   expect(
-    await database.query('select due_at::text from sync.jobs where job = $1', ['backfill']),
-  ).toEqual([{ due_at: 'infinity' }]);
+    await database.query('select next_at::text from sync.jobs where job = $1', ['backfill']),
+  ).toEqual([{ next_at: 'infinity' }]);
 });

@@ -97,11 +97,12 @@ async function token(): Promise<string> {
 }
 
 test('the list is requested once an hour; a run before that is skipped, counted, and due later', async () => {
-  done(await pull('track-trace'));
-  const refused = await pull('track-trace');
+  done(await pull('track-trace', { trigger: 'schedule' }));
+  await database.query('update sync.jobs set next_at = now()');
+  const refused = await pull('track-trace', { trigger: 'schedule' });
   expect(refused).toMatchObject({ status: 'skipped', reason: 'not_yet' });
   const [job] = await database.query<{ minutes: number; skips: number; last_skip_reason: string }>(`
-    select extract(epoch from due_at - now()) / 60 as minutes, skips, last_skip_reason from sync.jobs where job = 'track-trace'`);
+    select extract(epoch from next_at - now()) / 60 as minutes, skips, last_skip_reason from sync.jobs where job = 'track-trace'`);
   expect(job).toMatchObject({
     skips: 1,
     last_skip_reason: 'track-trace may be requested only once an hour',
@@ -156,13 +157,13 @@ test('if the service cannot be reached, the job is due again after a minute', as
       await process.ended;
       // The token is still valid, so the run passes the gate before it finds that the service is
       // down.
-      return runJob(deps, 'track-trace', client, 'manual', never);
+      return runJob(deps, 'track-trace', client, 'schedule', never);
     },
   );
   expect(report).toMatchObject({ status: 'failed', error: { code: 'connect_failed' } });
   const [gate] = await database.query(`
     select g.next_at < now() + interval '61 seconds' as soon, g.next_at > now() + interval '50 seconds' as later,
-      j.due_at = g.next_at as due from sync.gates g, sync.jobs j where j.job = 'track-trace'`);
+      j.next_at = g.next_at as due from sync.gates g, sync.jobs j where j.job = 'track-trace'`);
   expect(gate).toEqual({ soon: true, later: true, due: true });
 });
 

@@ -61,7 +61,7 @@ describe('a poll and a push of one order at the same time', () => {
     await createOrder();
     await pull('pull-orders');
     await database.query(
-      "update sync.jobs set due_at = now() + interval '10 minutes' where job = 'pull-orders'",
+      "update sync.jobs set next_at = now() + interval '10 minutes' where job = 'pull-orders'",
     );
     await outbox.insert('order.update', 'SO-1', { reference: 'new' });
     await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { delayMs: 1_500 } });
@@ -78,7 +78,7 @@ describe('a poll and a push of one order at the same time', () => {
     expect(await readStoredReference()).toBe('old');
     expect(await countRereads()).toBe(1);
     const [job] = await database.query(
-      "select due_at <= clock_timestamp() as due from sync.jobs where job = 'pull-orders'",
+      "select next_at <= clock_timestamp() as due from sync.jobs where job = 'pull-orders'",
     );
     expect(job).toEqual({ due: true });
     await pull('pull-orders');

@@ -5,15 +5,10 @@ import { noCursor } from '../../../src/pull/sql/stream-transaction.ts';
 import { bringPollsForward } from '../../../src/push/sql/settle-rows.ts';
 import { newTotals } from '../../../src/schedule/run.ts';
 import { findDueJobs, requestRun, reviveAbandoned } from '../../../src/schedule/sql/due-jobs.ts';
+import { endRun } from '../../../src/schedule/sql/end-run.ts';
 import { type Lease, LeaseKeeper, underLease } from '../../../src/schedule/sql/leases.ts';
-import {
-  type Cursor,
-  endRun,
-  type Run,
-  type RunRequest,
-  recordProgress,
-  startRun,
-} from '../../../src/schedule/sql/ledger.ts';
+import { type Cursor, type Run, recordProgress } from '../../../src/schedule/sql/ledger.ts';
+import { type RunRequest, startRun } from '../../../src/schedule/sql/start-runs.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -170,6 +165,10 @@ describe('runs', () => {
     if (result.kind !== 'started') throw new Error(`skipped: ${result.reason}`);
     return result.run;
   };
+  const startDue = async () => {
+    await database.query('update sync.jobs set next_at = now()');
+    return start();
+  };
   const readJob = async () => (await database.query('select * from sync.jobs'))[0];
   const findDue = () => findDueJobs(database.db, { jobs: ['pull-shipments'], clients: [account] });
 
@@ -194,7 +193,7 @@ describe('runs', () => {
     expect(await readJob()).toMatchObject({ uneventful_runs: 1, last_outcome: 'done' });
     expect(await database.query('select * from sync.runs')).toEqual([]);
     const totals = { ...newTotals(), created: 3, pages: 1 };
-    const run = await start('manual');
+    const run = await startDue();
     await underLease(database.db, run.lease, (trx) => recordProgress({ trx, run }, totals));
     expect(await database.query('select status, created from sync.runs')).toEqual([
       { status: 'running', created: 3 },
@@ -220,7 +219,9 @@ describe('runs', () => {
       ...{ last_http_status: 504, last_operation: 'v3.orders.list' },
     });
     expect(
-      await database.query(`select due_at > now() + interval '80 seconds' as later from sync.jobs`),
+      await database.query(
+        `select next_at > now() + interval '80 seconds' as later from sync.jobs`,
+      ),
     ).toEqual([{ later: true }]);
   });
 
@@ -231,19 +232,19 @@ describe('runs', () => {
     };
     /** Makes a run, and returns the seconds until the next one is due. */
     const run = async (created = 0, schedule = adaptive.schedule) => {
-      const started = await startRun(database.db, { ...adaptive, schedule, trigger: 'manual' });
-      if (started.kind !== 'started') throw new Error(started.reason);
-      await endRun(
-        database.db,
-        started.run,
-        { ...newTotals(), created },
-        { status: 'done', dueAt: null, poll: null },
-      );
+      const started = await startDue(schedule);
+      await endRun(database.db, started, { ...newTotals(), created }, { status: 'done' });
       return readDueSeconds();
+    };
+    const startDue = async (schedule = adaptive.schedule) => {
+      await database.query('update sync.jobs set next_at = now()');
+      const started = await startRun(database.db, { ...adaptive, schedule });
+      if (started.kind !== 'started') throw new Error(started.reason);
+      return started.run;
     };
     const readDueSeconds = async () =>
       Number(
-        (await database.query(`select extract(epoch from due_at - now()) as s from sync.jobs`))[0]
+        (await database.query(`select extract(epoch from next_at - now()) as s from sync.jobs`))[0]
           ?.s,
       );
     const notePush = () =>
@@ -278,7 +279,7 @@ describe('runs', () => {
       expect(await readJob()).toEqual(before);
       await run(0, { kind: 'on-request' });
       await notePush();
-      expect(await database.query(`select isfinite(due_at) as scheduled from sync.jobs`)).toEqual([
+      expect(await database.query(`select isfinite(next_at) as scheduled from sync.jobs`)).toEqual([
         { scheduled: false },
       ]);
     });
@@ -293,10 +294,9 @@ describe('runs', () => {
     });
 
     test('a run that somebody asked for meanwhile is not put off', async () => {
-      const started = await startRun(database.db, { ...adaptive, trigger: 'manual' });
-      if (started.kind !== 'started') throw new Error(started.reason);
+      const started = await startDue();
       await requestRun(database.db, { client: 'default', job: 'pull-shipments' }, 'me');
-      await endDone(started.run);
+      await endDone(started);
       expect(await readDueSeconds()).toBeLessThanOrEqual(0);
     });
   });
@@ -329,9 +329,8 @@ describe('runs', () => {
       return (await database.query(held)).length > 0;
     });
     const next = start('manual');
-    await database.waitForBlocked('the next run to wait for it');
-    const over = `select 1 where clock_timestamp() > (select xact_start + interval '200 ms' from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock' limit 1)`;
+    const over = `select 1 where clock_timestamp() > (select xact_start + interval '400 ms' from pg_stat_activity
+      where datname = current_database() and state = 'idle in transaction' limit 1)`;
     await waitFor('the lease to run out', async () => (await database.query(over)).length > 0);
     committed.resolve();
     await page;
@@ -385,7 +384,7 @@ describe('runs', () => {
       `insert into sync.migrations (name, applied_by) values ('9999_later', 'x')`,
     );
     await expect(start()).rejects.toMatchObject({ code: 'code_too_old' });
-    expect(await database.query('select * from sync.leases')).toEqual([]);
+    expect(await database.query('select 1 from sync.leases where holder is not null')).toEqual([]);
   });
 
   test('a run that begins a minute late or less has missed none, and is due again in its phase', async () => {
@@ -393,7 +392,7 @@ describe('runs', () => {
     const read = async () =>
       (
         await database.query<{ at: Date; ms: number }>(
-          `select due_at as at, (extract(epoch from due_at) * 1000)::bigint % ${everyMs} as ms from sync.jobs`,
+          `select next_at as at, (extract(epoch from next_at) * 1000)::bigint % ${everyMs} as ms from sync.jobs`,
         )
       )[0];
     const phaseMs = (await read())?.ms;
@@ -402,7 +401,7 @@ describe('runs', () => {
       [61_000, 1],
       [305_000, 5],
     ] as const) {
-      await database.query(`update sync.jobs set due_at = now() - interval '${lateMs} ms'`);
+      await database.query(`update sync.jobs set next_at = now() - interval '${lateMs} ms'`);
       const result = await startRun(database.db, request);
       expect(result).toMatchObject({ run: { missed } });
       if (result.kind === 'started') await endDone(result.run);

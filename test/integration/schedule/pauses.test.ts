@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ensureJobs, findDueJobs } from '../../../src/schedule/sql/due-jobs.ts';
-import { startRun } from '../../../src/schedule/sql/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/schedule/sql/pauses.ts';
+import { startRun } from '../../../src/schedule/sql/start-runs.ts';
 import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';

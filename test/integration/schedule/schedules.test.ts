@@ -5,12 +5,13 @@ import { openQueueBackend } from '../../../src/schedule/open-queue.ts';
 import { Runs } from '../../../src/schedule/runs.ts';
 import { Schedules } from '../../../src/schedule/schedules.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { makeConfig, runInProcess } from '../../helpers/puller.ts';
+import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0)) await close();
@@ -24,7 +25,7 @@ const prepare = (env: Record<string, string>) =>
 const readMinutesUntilDue = async (job: string) =>
   (
     await database.query<{ minutes: number }>(
-      `select extract(epoch from due_at - now())::float8 / 60 as minutes from sync.jobs where job = $1`,
+      `select extract(epoch from next_at - now())::float8 / 60 as minutes from sync.jobs where job = $1`,
       [job],
     )
   )[0]?.minutes;
@@ -49,13 +50,24 @@ test('a job on request is due only when somebody requests it', async () => {
 test('a shorter schedule takes effect at the next start; a plain restart changes nothing', async () => {
   const day = { SCHEDULE_PULL_SHIPMENTS: '1d', SCHEDULE_TRACK_TRACE: '1d' };
   await prepare(day);
-  await database.query(`update sync.jobs set due_at = now() + interval '20 hours'`);
+  await database.query(`update sync.jobs set next_at = now() + interval '20 hours'`);
   await prepare({ SCHEDULE_PULL_SHIPMENTS: '10m', SCHEDULE_TRACK_TRACE: '1h' });
   expect(await readMinutesUntilDue('pull-shipments')).toBeLessThan(11.1);
   expect(await readMinutesUntilDue('track-trace')).toBeLessThan(61.1);
-  const before = await database.query('select job, due_at from sync.jobs order by job');
+  const before = await database.query('select job, next_at from sync.jobs order by job');
   await prepare({ SCHEDULE_PULL_SHIPMENTS: '10m', SCHEDULE_TRACK_TRACE: '1h' });
-  expect(await database.query('select job, due_at from sync.jobs order by job')).toEqual(before);
+  expect(await database.query('select job, next_at from sync.jobs order by job')).toEqual(before);
+});
+
+test('a command changes no schedule, whatever the settings of its shell are', async () => {
+  await prepare({ SCHEDULE_REFRESH_SETTINGS: '1d' });
+  await database.query(`update sync.jobs set next_at = now() + interval '3 hours'`);
+  const before = await database.query('select job, next_at, soon_at from sync.jobs order by job');
+  done(await pull('refresh-settings', { env: { SCHEDULE_REFRESH_SETTINGS: '30m' } }));
+  done(await pull('pull-shipments', { env: { SCHEDULE_PULL_SHIPMENTS: '1h' } }));
+  expect(await database.query('select job, next_at, soon_at from sync.jobs order by job')).toEqual(
+    before,
+  );
 });
 
 test('a restarted worker tries refused credentials at once', async () => {
@@ -125,7 +137,7 @@ test('a worker that starts makes pull-parcels due at once if look-ups wait for i
   const readDue = async () =>
     (
       await database.query<{ due: boolean }>(
-        `select due_at <= sync.clock() as due from sync.jobs where job = 'pull-parcels'`,
+        `select next_at <= sync.clock() as due from sync.jobs where job = 'pull-parcels'`,
       )
     ).map(({ due }) => due);
   await prepare({});
@@ -150,7 +162,7 @@ test.each(['reconcile', 'prune', 'pull-shipments'] as const)(
       async (deps) => {
         const schedules = new Schedules(deps, queues);
         await schedules.prepare();
-        await database.query(`update sync.jobs set due_at = now() + interval '20 seconds'`);
+        await database.query(`update sync.jobs set next_at = now() + interval '20 seconds'`);
         await schedules.fire(job);
       },
     );
@@ -187,7 +199,7 @@ test('overdue runs begin without the queue, and never twice at the same time', a
     const schedules = new Schedules(deps, new Map());
     await schedules.prepare();
     await database.query(
-      `update sync.jobs set due_at = now() - interval '6 seconds' where job like 'pull-%'`,
+      `update sync.jobs set next_at = now() - interval '6 seconds' where job like 'pull-%'`,
     );
     const runs = new Runs(
       deps,

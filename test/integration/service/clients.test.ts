@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { toIdentity } from '../../../config/files.ts';
 import { acceptIdentity } from '../../../src/operate/sql/accept-identity.ts';
 import { runJob } from '../../../src/schedule/runs.ts';
-import { startRun } from '../../../src/schedule/sql/ledger.ts';
+import { startRun } from '../../../src/schedule/sql/start-runs.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
@@ -147,7 +147,7 @@ describe('a hold of a client', () => {
     env: Record<string, string> = {},
   ) =>
     runInProcess(makeConfig(database, sandbox, env), database, async (deps, client) => {
-      await database.query('update sync.jobs set due_at = now()');
+      await database.query('update sync.jobs set next_at = now()');
       return runJob(deps, job, client, 'schedule', new AbortController().signal);
     });
   const readHold = async () =>

@@ -29,7 +29,7 @@ async function fill(): Promise<void> {
     insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, finished_at, last_error)
       values ('order.create', 'SO-1', '{"email": "jan@example.com"}', 'dead', null, now(), 'answered 422: «say "Jan"»');
     insert into sync.outbox_attempts (outbox_id, step, by, became, duration_ms, error) values (1, 'sent', 'w', 'dead', 7, 'x');
-    insert into sync.jobs (client, job, stream, due_at, last_started_at, last_success_at, warnings)
+    insert into sync.jobs (client, job, stream, next_at, last_started_at, last_success_at, warnings)
       values ('default', 'pull-orders', 'orders', now(), now(), now() - interval '3 hours', '{careful}'),
         ('default', 'pull-shipments', 'shipments', now(), null, null, '{}');
     insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error, created)

@@ -269,7 +269,7 @@ test('no page turns the text of a row into markup', async () => {
     [nasty],
   );
   await database.query(
-    `insert into sync.jobs (client, job, due_at, last_error, last_code, warnings) values ('default', 'pull-orders', now(), $1, 'undecodable', array[$1])`,
+    `insert into sync.jobs (client, job, next_at, last_error, last_code, warnings) values ('default', 'pull-orders', now(), $1, 'undecodable', array[$1])`,
     [nasty],
   );
   await database.query(
@@ -307,7 +307,7 @@ describe('/schedules', () => {
   const client = 'default';
   const setUp = () =>
     ensureJobs(database.db, [{ client, job: 'pull-orders', stream: 'orders', due: 'never' }]);
-  const jobs = () => database.query('select due_at <= now() as due from sync.jobs');
+  const jobs = () => database.query('select next_at <= now() as due from sync.jobs');
 
   test('pauses a job, resumes it, and requests a run', async () => {
     await registerClients(database.db, [{ client, identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);

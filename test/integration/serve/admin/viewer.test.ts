@@ -40,7 +40,7 @@ async function prepare(): Promise<void> {
     [JSON.stringify(orderPayload('SO-1'))],
   );
   await database.query(
-    "insert into sync.jobs (client, job, due_at) values ('default', 'pull-orders', now())",
+    "insert into sync.jobs (client, job, next_at) values ('default', 'pull-orders', now())",
   );
 }
 const readAudit = () => database.query<{ by: string }>('select by from sync.audit order by id');

@@ -1,0 +1,169 @@
+/** Whether a run may begin. No clock and no database: all facts are passed in. */
+
+import type { Schedule } from '../../config/schedules.ts';
+import { countMissed, type JobKey, planNext, planSoon } from './plan-next.ts';
+
+export type Trigger = 'schedule' | 'manual';
+
+/** What a run is to be started for. */
+export interface StartRequest extends JobKey {
+  readonly trigger: Trigger;
+  /**
+   * The schedule of the job; undefined if this process has none for it: another process may have
+   * one.
+   */
+  readonly schedule?: Schedule | undefined;
+  /**
+   * True if the job sends nothing to the service: a client hold does not keep it from beginning.
+   */
+  readonly isLocal?: boolean;
+}
+
+/** What is stored about a job when a run of it is to start. */
+export interface StartFacts {
+  /** Due time of the job; null if nothing makes it due. */
+  readonly dueAt: Date | null;
+  /** True if the last run ended after the present due time. */
+  readonly wasBusy: boolean;
+  /** True if a run is under way. */
+  readonly isLeased: boolean;
+  readonly account: AccountFacts;
+  readonly pause: PauseFacts | null;
+  readonly hold: HoldFacts | null;
+}
+
+/** The accepted account of a client. */
+export interface AccountFacts {
+  readonly baseUrl: string;
+  /** False if this process is set up with another account. */
+  readonly isAccepted: boolean;
+}
+
+/** Why an operator wants no run of a job. */
+export interface PauseFacts {
+  readonly since: Date;
+  readonly isForAll: boolean;
+}
+
+/** Why scheduled runs of a client wait. */
+export interface HoldFacts {
+  readonly reason: string;
+  readonly until: Date;
+  /** True if one run, the probe, is to try now. */
+  readonly isOver: boolean;
+}
+
+/** Why no run of a job may begin, whatever its due time. */
+export interface Refusal {
+  readonly reason: 'identity' | 'paused';
+  /** The reason in words, with what to do. */
+  readonly because: string;
+}
+
+export type StartDecision =
+  | {
+      readonly kind: 'start';
+      /** When the job is due next; undefined: its due time stays. Null: never by itself. */
+      readonly nextAt: Date | null | undefined;
+      /** When it is due if something moves before; null if the schedule does not adapt. */
+      readonly soonAt: Date | null;
+      /** Number of turns that this run replaces, and why they were missed. */
+      readonly missed: number;
+      readonly missedBecause: string | null;
+      /** True if the client was on hold, and if this run is the probe that tries first. */
+      readonly wasHeld: boolean;
+      readonly isProbe: boolean;
+    }
+  | {
+      readonly kind: 'skipped';
+      readonly reason: Refusal['reason'] | 'overlap' | 'not_due' | 'held';
+      readonly because: string;
+      readonly dueAt: Date | null;
+      /** True if operators should see that a run did not begin. */
+      readonly isCounted: boolean;
+    };
+
+/**
+ * Decides whether a run begins. A scheduled run begins only if it is due, so that a job that is
+ * started twice runs once. A run that somebody asked for begins at any time, and never changes when
+ * the job is due: the schedule belongs to the workers.
+ * @param now the time by the database's clock
+ */
+export function decideStart(request: StartRequest, facts: StartFacts, now: Date): StartDecision {
+  const { dueAt, isLeased, hold } = facts;
+  const isManual = request.trigger === 'manual';
+  const isDue = dueAt !== null && dueAt <= now;
+  const skip = (reason: 'overlap' | 'not_due' | 'held', because: string, isCounted = isManual) =>
+    ({ kind: 'skipped', reason, because, dueAt, isCounted }) as const;
+
+  const refusal = findRefusal(request, facts.account, facts.pause);
+  if (refusal !== null) return { kind: 'skipped', ...refusal, dueAt, isCounted: isManual };
+  if (isLeased) return skip('overlap', 'a run is under way', isManual || isDue);
+  if (isManual) return { ...startAnyTime, wasHeld: hold !== null };
+  if (!isDue) return skip('not_due', 'it is not due');
+
+  const isHeld = hold !== null && request.isLocal !== true;
+  if (isHeld && !hold.isOver) return { ...skip('held', hold.reason), dueAt: hold.until };
+  return {
+    kind: 'start',
+    ...planTurn(request, facts, now),
+    wasHeld: hold !== null,
+    isProbe: isHeld,
+  };
+}
+
+const startAnyTime = {
+  kind: 'start',
+  nextAt: undefined,
+  soonAt: null,
+  missed: 0,
+  missedBecause: null,
+  isProbe: false,
+} as const;
+
+/** Plans the next turn of a scheduled run that begins, and counts those that it replaces. */
+function planTurn(request: StartRequest, { dueAt, wasBusy }: StartFacts, now: Date) {
+  const { schedule } = request;
+  if (schedule === undefined || schedule.kind === 'off' || dueAt === null) return startAnyTime;
+
+  const missed = countMissed(schedule, dueAt, now);
+  const cause = wasBusy
+    ? 'the run before was under way'
+    : 'paused, parked, held, or no worker was there';
+  return {
+    nextAt: planNext(schedule, request, { kind: 'begin', at: now }),
+    soonAt: planSoon(schedule, now),
+    missed,
+    missedBecause: missed === 0 ? null : `${missed} missed: ${cause}`,
+  };
+}
+
+/** Returns why a job of a client may not begin at all; null if it may. */
+export function findRefusal(
+  { client, job }: JobKey,
+  { isAccepted, baseUrl }: AccountFacts,
+  pause: PauseFacts | null,
+): Refusal | null {
+  if (!isAccepted)
+    return {
+      reason: 'identity',
+      because:
+        `the client is parked: its rows come from another account, at ${baseUrl}; if the new ` +
+        `account is right, accept it: fulfilment-sync client accept-identity ${client}`,
+    };
+  if (pause === null) return null;
+  const hint = resumeHint({ job, client: pause.isForAll ? null : client });
+  return {
+    reason: 'paused',
+    because: `paused since ${pause.since.toISOString()}; resume with: ${hint}`,
+  };
+}
+
+/** Returns the command that ends a pause. */
+export const resumeHint = ({
+  job,
+  client,
+}: {
+  readonly job: string;
+  readonly client: string | null;
+}) => `fulfilment-sync resume ${job}${client === null ? '' : ` --client ${client}`}`;

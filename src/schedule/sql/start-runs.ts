@@ -1,0 +1,365 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+import { readKnownMigrations } from '../../db/migration-files.ts';
+import type { Database } from '../../db/pool.ts';
+import { assertSchemaFits } from '../../db/schema-fit.ts';
+import { inTransaction, repeatAfterConflict } from '../../db/transaction.ts';
+import {
+  type ClientAccount,
+  type OfferedAccount,
+  registerClients,
+} from '../../service/sql/clients.ts';
+import {
+  decideStart,
+  type HoldFacts,
+  findRefusal as judgeRefusal,
+  type PauseFacts,
+  type Refusal,
+  type StartDecision,
+  type StartRequest,
+} from '../decide-start.ts';
+import type { JobKey } from '../plan-next.ts';
+import { readClientHold, returnProbe, takeProbe } from './client-holds.ts';
+import { ensureJobs, reviveAbandoned } from './due-jobs.ts';
+import { endFacts } from './end-run.ts';
+import { leaseSpan } from './leases.ts';
+import type { Cursor, CursorPass, Run, StoredJob, StoredStream } from './ledger.ts';
+
+/** What a run is started for. */
+export interface RunRequest extends OfferedAccount, StartRequest {
+  /** The stream that the job polls; null if it polls none. */
+  readonly stream: string | null;
+  readonly worker: string;
+}
+
+/** Why a run did not begin. */
+export interface SkippedStart {
+  readonly kind: 'skipped';
+  readonly reason: Extract<StartDecision, { kind: 'skipped' }>['reason'] | 'not_yet';
+  /** The reason in words, for operators. */
+  readonly because: string;
+  readonly dueAt: Date | null;
+}
+
+export type StartResult = { readonly kind: 'started'; readonly run: Run } | SkippedStart;
+
+/** A run that a decision lets begin, and what the decision was made from. */
+export interface Start {
+  readonly request: RunRequest;
+  readonly row: StartRow;
+  readonly decision: Extract<StartDecision, { kind: 'start' }>;
+  readonly afterAbandoned: boolean;
+}
+
+/** The facts about a job, as one statement reads them. */
+export interface StartRow extends StoredJob, ClientAccount, JobKey {
+  /** The time of due times. */
+  readonly now: Date;
+  readonly wasBusy: boolean;
+  readonly isLeased: boolean;
+  /** True if the worker of the run under way was lost. */
+  readonly isExpired: boolean;
+  readonly isAccepted: boolean;
+  readonly baseUrl: string;
+  readonly pause: Written<PauseFacts> | null;
+  readonly hold: Written<HoldFacts> | null;
+  readonly newestMigration: string;
+}
+
+/** Facts that come as JSON, with their times as text. */
+type Written<T> = { readonly [K in keyof T]: T[K] extends Date ? string : T[K] };
+
+/** Maximum number of attempts to start a run, and the pause between them, in milliseconds. */
+const maxAttempts = 100;
+const retryMs = 100;
+
+/**
+ * Starts a run: acquires the lease and moves the due time. A scheduled run starts only if it is
+ * due, so that a job that is started twice runs once. If the worker of the last run was lost, the
+ * job is due at once. Nothing is locked while the decision is made: the run begins only if what the
+ * decision was made from has not changed, else it is decided again.
+ * @throws SchemaError if the schema does not fit this program
+ */
+export async function startRun(db: Database, request: RunRequest): Promise<StartResult> {
+  let afterAbandoned = false;
+  for (let attempt = 1; ; attempt++) {
+    const row = await readRegistered(db, request);
+    if (row.isExpired) afterAbandoned ||= (await reviveAbandoned(db, request)).length > 0;
+    const facts = row.isExpired ? await readRegistered(db, request) : row;
+
+    const decision = judgeStart(request, facts);
+    const isLast = attempt === maxAttempts || request.trigger === 'schedule';
+    if (decision.kind === 'start') {
+      const [run] = await beginRuns(db, [{ request, row: facts, decision, afterAbandoned }]);
+      if (run !== undefined) return { kind: 'started', run };
+    } else if (isLast || !facts.isExpired) return skip(db, request, decision);
+    if (isLast) return skip(db, request, lockedDecision(facts));
+
+    await wait(retryMs);
+  }
+}
+
+/** The decision about a run whose rows others keep locked. */
+const lockedDecision = ({ dueAt }: StartRow) =>
+  ({ kind: 'skipped', reason: 'overlap', because, dueAt, isCounted: false }) as const;
+const because = 'another process starts or ends a run of it';
+
+/** Decides about the start of a run, from the facts that were read. */
+export function judgeStart(request: StartRequest, row: StartRow): StartDecision {
+  const { pause, hold, baseUrl, isAccepted } = row;
+  const facts = {
+    ...{ dueAt: row.dueAt, wasBusy: row.wasBusy, isLeased: row.isLeased },
+    account: { baseUrl, isAccepted },
+    pause: toPause(pause),
+    hold: hold && { ...hold, until: new Date(hold.until) },
+  };
+  return decideStart(request, facts, row.now);
+}
+
+/**
+ * Reads the facts about one job. Inserts the rows without which no run can start.
+ * @throws SchemaError if the schema does not fit this program
+ */
+async function readRegistered(db: Database, request: RunRequest): Promise<StartRow> {
+  const { client, job, identity, stream, schedule } = request;
+  const wanted = sql`(select ${client}::text, ${job}::text, ${identity}::text)`;
+  const [found] = await readStartFacts(db, wanted);
+  if (found !== undefined) return found;
+
+  await registerClients(db, [request]);
+  // The first worker with a schedule makes the job due.
+  const due = schedule?.kind === 'every' || schedule?.kind === 'cron' ? null : 'never';
+  await ensureJobs(db, [{ client, job, stream, due }]);
+
+  const [registered] = await readStartFacts(db, wanted);
+  if (registered === undefined) throw new Error(`${client} ${job} was registered, but has no row`);
+  return registered;
+}
+
+/**
+ * Reads all that decides whether runs begin, in one statement. The job that is overdue longest
+ * comes first.
+ * @param wanted SQL: a list of jobs: client, job, and the account that this process has
+ * @param where SQL: a condition for the rows `j`, `l` and `c` of sync.jobs, leases and clients
+ * @throws SchemaError if the schema does not fit this program
+ */
+export async function readStartFacts(
+  db: Database,
+  wanted: RawBuilder<unknown>,
+  where: RawBuilder<unknown> = sql`true`,
+): Promise<StartRow[]> {
+  const { rows } = await sql<StartRow>`
+    select j.client, j.job, w.identity, sync.clock() as now, ${endFacts},
+      coalesce(j.last_finished_at > j.next_at, false) as "wasBusy",
+      l.expires_at is not null as "isLeased",
+      coalesce(l.expires_at <= clock_timestamp(), false) as "isExpired",
+      c.identity = w.identity as "isAccepted", c.base_url as "baseUrl",
+      ${readPause(sql`j.job`)} as pause, ${readClientHold} as hold,
+      (select max(m.name) from sync.migrations m) as "newestMigration"
+    from ${wanted} as w (client, job, identity)
+    join sync.clients c on c.client = w.client
+    join sync.jobs j on j.client = w.client and j.job = w.job
+    join sync.leases l on l.client = w.client and l.name = w.job
+    where ${where}
+    order by j.next_at`.execute(db);
+
+  const newest = (await readKnownMigrations()).at(-1)?.name;
+  if (rows[0] !== undefined && rows[0].newestMigration !== newest) await assertSchemaFits(db);
+  return rows;
+}
+
+/** What the statement that begins runs returns for each of them. */
+interface BegunRow extends StoredJob, JobKey {
+  readonly key: number;
+  readonly startedAt: Date;
+  readonly completeAt: Date | null;
+  readonly usualFetched: number | null;
+  readonly cursors: readonly (Cursor & { readonly pass: CursorPass })[] | null;
+  readonly isWaiting: boolean;
+}
+
+/**
+ * Begins runs, in one statement. Leaves out those whose facts have changed since they were read, or
+ * whose rows are locked.
+ */
+export async function beginRuns(db: Database, starts: readonly Start[]): Promise<Run[]> {
+  if (starts.length === 0) return [];
+  const begunAtMs = performance.now();
+  const rows = starts.some(({ decision }) => decision.isProbe)
+    ? await inTransaction(db, async (trx) => beginProbes(trx, starts))
+    : await repeatAfterConflict(() => writeStarts(db, starts));
+
+  return rows.flatMap((row) => {
+    const start = starts.find(
+      ({ request: { client, job } }) => client === row.client && job === row.job,
+    );
+    return start === undefined ? [] : [toRun(start, row, begunAtMs)];
+  });
+}
+
+/** Begins runs of which some are probes. A probe that does not begin is left to another run. */
+async function beginProbes(
+  trx: Parameters<typeof takeProbe>[0],
+  starts: readonly Start[],
+): Promise<BegunRow[]> {
+  const taken: Start[] = [];
+  for (const start of starts)
+    if (!start.decision.isProbe || (await takeProbe(trx, start.request.client))) taken.push(start);
+
+  const begun = await writeStarts(trx, taken);
+  const clients = new Set(begun.map(({ client }) => client));
+  for (const { decision, request } of taken)
+    if (decision.isProbe && !clients.has(request.client)) await returnProbe(trx, request.client);
+  return begun;
+}
+
+async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<BegunRow[]> {
+  const given = starts.map(({ request, row, decision }) => ({
+    ...{ client: request.client, job: request.job, stream: request.stream },
+    ...{ identity: request.identity, version: row.version, worker: request.worker },
+    ...{ moves: decision.nextAt !== undefined, next_at: decision.nextAt ?? 'infinity' },
+    ...{ soon_at: decision.soonAt, missed: decision.missed, because: decision.missedBecause },
+  }));
+  const { rows } = await sql<BegunRow>`
+    with given as (
+      select *
+      from json_to_recordset(${JSON.stringify(given)}::json) as g (client text, job text,
+        stream text, identity text, version text, worker text, moves boolean, next_at timestamptz,
+        soon_at timestamptz, missed integer, because text)
+    ), free as materialized (
+      select g.*
+      from given g
+      join sync.clients c on c.client = g.client and c.identity = g.identity
+      join sync.leases l on l.client = g.client and l.name = g.job and l.expires_at is null
+      join sync.jobs j on j.client = g.client and j.job = g.job and j.xmin = g.version::xid
+      -- A change of the account waits for this run, or this run for it.
+      for key share of c skip locked
+      for update of l, j skip locked
+    ), leased as (
+      update sync.leases l
+      set key = l.key + 1, holder = f.worker, acquired_at = clock_timestamp(),
+        expires_at = clock_timestamp() + ${leaseSpan}
+      from free f
+      where l.client = f.client and l.name = f.job
+      returning l.client, l.name as job, l.key
+    ), begun as (
+      update sync.jobs j
+      set last_started_at = now(), skips = j.skips + f.missed,
+        last_skip_at = case when f.missed > 0 then now() else j.last_skip_at end,
+        last_skip_reason = coalesce(f.because, j.last_skip_reason),
+        next_at = case when f.moves then f.next_at else j.next_at end,
+        soon_at = case when f.moves then f.soon_at else j.soon_at end
+      from free f
+      where j.client = f.client and j.job = f.job
+      returning j.client, j.job, ${endFacts}
+    )
+    select b.*, l.key, now() as "startedAt", f.complete_at as "completeAt",
+      f.usual_fetched as "usualFetched", ${readCursors(sql`g.client`, sql`g.stream`)} as cursors,
+      ${hasWaitingReads(sql`g.client`, sql`g.stream`)} as "isWaiting"
+    from begun b
+    join leased l on l.client = b.client and l.job = b.job
+    join given g on g.client = b.client and g.job = b.job
+    left join sync.freshness f on f.client = g.client and f.stream = g.stream`.execute(db);
+  return rows;
+}
+
+/** SQL: the cursors of a stream, as JSON; null for a job that polls none. */
+const readCursors = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`
+  case when ${stream} is not null then (
+    select coalesce(json_agg(json_build_object('pass', k.pass, 'query', k.query,
+      'meaning', k.meaning, 'lastId', k.last_id, 'largestSeen', k.largest_seen,
+      'watermark', k.watermark, 'completed', k.completed_at is not null,
+      'stale', k.updated_at < now() - interval '1 day')), '[]')
+    from sync.cursors k
+    where k.client = ${client} and k.stream = ${stream}) end`;
+
+/**
+ * SQL: true if a resource of a stream waits to be reread, or is in quarantine. The poll of returns
+ * also reads the announcements of returns that have arrived.
+ */
+const hasWaitingReads = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`(
+  exists (
+    select from sync.rereads r
+    where r.client = ${client} and (r.stream = ${stream} or ${stream} = 'return-items'
+      and r.stream = 'return-merchandise-authorizations'))
+  or exists (select from sync.quarantine q where q.client = ${client} and q.stream = ${stream}))`;
+
+function toRun(
+  { request, row, decision, afterAbandoned }: Start,
+  begun: BegunRow,
+  sinceMs: number,
+) {
+  const { client, job, worker, trigger, schedule, isLocal = false } = request;
+  const { wasHeld, isProbe, missed } = decision;
+  const { version, dueAt, failures, lastChangeAt, lastPushAt, startedAt } = begun;
+  const run: Run = {
+    lease: { client, name: job, key: begun.key },
+    ...{ worker, trigger, schedule, isLocal, wasHeld, isProbe, afterAbandoned, missed, startedAt },
+    now: () => new Date(row.now.getTime() + performance.now() - sinceMs),
+    job: { version, dueAt, failures, lastChangeAt, lastPushAt },
+    stored: toStoredStream(begun),
+  };
+  return run;
+}
+
+function toStoredStream({
+  cursors,
+  completeAt,
+  usualFetched,
+  isWaiting,
+}: BegunRow): StoredStream | null {
+  if (cursors === null) return null;
+  const byPass = new Map(cursors.map(({ pass, ...cursor }) => [pass, cursor]));
+  return { completeAt, usualFetched, cursors: byPass, isWaiting };
+}
+
+/**
+ * Returns why a run did not begin. Counts it, if somebody asked for it or if the run before was
+ * still under way.
+ */
+async function skip(
+  db: Database,
+  request: RunRequest,
+  decision: Extract<StartDecision, { kind: 'skipped' }>,
+): Promise<SkippedStart> {
+  const { client, job } = request;
+  const { kind, reason, because, dueAt, isCounted } = decision;
+  if (reason === 'identity') await registerClients(db, [request]);
+  if (isCounted)
+    await db
+      .updateTable('sync.jobs')
+      .set((eb) => ({
+        skips: eb('skips', '+', 1),
+        last_skip_at: sql<Date>`now()`,
+        last_skip_reason: because,
+      }))
+      .where('client', '=', client)
+      .where('job', '=', job)
+      .execute();
+  return { kind, reason, because, dueAt };
+}
+
+/** SQL: the pause of a job of the row `c` of sync.clients, as JSON; null if it is not paused. */
+const readPause = (job: RawBuilder<unknown>) => sql`(
+  select json_build_object('since', min(s.since), 'isForAll', bool_or(s.client = ''))
+  from sync.pauses s
+  where s.client in ('', c.client) and s.job = ${job}
+  having count(*) > 0)`;
+
+/** Returns why a job of a client may not begin; null if it may. The job need not be registered. */
+export async function findRefusal(
+  db: Kysely<DB>,
+  { client, job, identity }: ClientAccount & JobKey,
+): Promise<Refusal | null> {
+  const { rows } = await sql<Pick<StartRow, 'isAccepted' | 'baseUrl' | 'pause'>>`
+    select c.identity = ${identity} as "isAccepted", c.base_url as "baseUrl",
+      ${readPause(sql`${job}`)} as pause
+    from sync.clients c
+    where c.client = ${client}`.execute(db);
+  const [row] = rows;
+  return row === undefined ? null : judgeRefusal({ client, job }, row, toPause(row.pause));
+}
+
+const toPause = (pause: StartRow['pause']): PauseFacts | null =>
+  pause && { ...pause, since: new Date(pause.since) };

@@ -1,0 +1,98 @@
+import { describe, expect, test } from 'vitest';
+import {
+  decideStart,
+  type StartFacts,
+  type StartRequest,
+} from '../../../src/schedule/decide-start.ts';
+
+const now = new Date('2026-03-29T12:00:00Z');
+const later = (ms: number) => new Date(now.getTime() + ms);
+const scheduled: StartRequest = {
+  ...{ client: 'default', job: 'pull-orders', trigger: 'schedule' },
+  schedule: { kind: 'every', everyMs: 60_000 },
+};
+const manual: StartRequest = { ...scheduled, trigger: 'manual' };
+const due: StartFacts = {
+  ...{ dueAt: now, wasBusy: false, isLeased: false, pause: null, hold: null },
+  account: { baseUrl: 'http://a.test/', isAccepted: true },
+};
+const decide = (request: StartRequest, facts: Partial<StartFacts>) =>
+  decideStart(request, { ...due, ...facts }, now);
+const hold = { reason: 'no answer', until: later(30_000), isOver: false };
+
+test('a scheduled run that is due begins, and moves the due time to the next turn', () => {
+  const decision = decide(scheduled, {});
+  expect(decision).toMatchObject({ kind: 'start', missed: 0, isProbe: false, soonAt: null });
+  const waitMs = decision.kind === 'start' ? Number(decision.nextAt) - now.getTime() : 0;
+  expect(waitMs).toBeGreaterThanOrEqual(6_000);
+  expect(waitMs).toBeLessThanOrEqual(66_000);
+});
+
+test.each([
+  ['before it is due', scheduled, { dueAt: later(1) }, 'not_due', false],
+  ['that is never due', scheduled, { dueAt: null }, 'not_due', false],
+  ['of a job that is under way', scheduled, { isLeased: true }, 'overlap', true],
+  ['by hand of a job that is under way', manual, { isLeased: true }, 'overlap', true],
+  ['of a paused job', scheduled, { pause: { since: now, isForAll: false } }, 'paused', false],
+  ['by hand of a paused job', manual, { pause: { since: now, isForAll: true } }, 'paused', true],
+  ['of a held client', scheduled, { hold }, 'held', false],
+  [
+    'with another account',
+    scheduled,
+    { account: { baseUrl: 'x', isAccepted: false } },
+    'identity',
+    false,
+  ],
+] as [string, StartRequest, Partial<StartFacts>, string, boolean][])(
+  'a run %s does not begin',
+  (_name, request, facts, reason, isCounted) => {
+    expect(decide(request, facts)).toMatchObject({ kind: 'skipped', reason, isCounted });
+  },
+);
+
+test('a parked client says so, also if its job is paused and a run is under way', () => {
+  const account = { baseUrl: 'x', isAccepted: false };
+  const pause = { since: now, isForAll: false };
+  expect(decide(manual, { account, pause, isLeased: true })).toMatchObject({ reason: 'identity' });
+});
+
+describe('a hold', () => {
+  test('that is over lets one scheduled run try first, and says so', () => {
+    expect(decide(scheduled, { hold: { ...hold, isOver: true } })).toMatchObject({
+      ...{ kind: 'start', wasHeld: true, isProbe: true },
+    });
+  });
+
+  test('says when it ends instead of when the job is due', () => {
+    expect(decide(scheduled, { hold })).toMatchObject({ dueAt: hold.until, because: 'no answer' });
+  });
+
+  test('keeps no run from beginning that somebody asked for, or that asks nothing', () => {
+    expect(decide(manual, { hold })).toMatchObject({ kind: 'start', isProbe: false });
+    expect(decide({ ...scheduled, isLocal: true }, { hold })).toMatchObject({ isProbe: false });
+  });
+});
+
+test('a run that somebody asked for begins at any time, and never moves the due time', () => {
+  expect(decide(manual, { dueAt: later(60_000) })).toMatchObject({ nextAt: undefined, missed: 0 });
+  expect(decide(manual, { dueAt: null })).toMatchObject({ kind: 'start', nextAt: undefined });
+});
+
+test.each([
+  [false, '5 missed: paused, parked, held, or no worker was there'],
+  [true, '5 missed: the run before was under way'],
+])('a late run replaces the turns that were missed (busy: %s)', (wasBusy, missedBecause) => {
+  const facts = { dueAt: later(-305_000), wasBusy };
+  expect(decide(scheduled, facts)).toMatchObject({ missed: 5, missedBecause });
+});
+
+test('a schedule that adapts says when the job is due if something moves', () => {
+  const schedule = { kind: 'every', everyMs: 30_000, slowMs: 240_000 } as const;
+  expect(decide({ ...scheduled, schedule }, {})).toMatchObject({ soonAt: later(30_000) });
+});
+
+test('a job that is switched off or on request is due only on request', () => {
+  expect(decide({ ...scheduled, schedule: { kind: 'on-request' } }, {})).toMatchObject({
+    nextAt: null,
+  });
+});
