@@ -21,17 +21,31 @@ comment on column sync.cursors.largest_seen is 'Largest date seen in a walk that
 comment on column sync.cursors.watermark is 'Largest date seen in a completed walk';
 comment on column sync.cursors.completed_at is 'When the walk first reached its end; null while the first load is under way';
 
-create table sync.rereads (
+-- Everything that waits to be read again, whatever the reason. What was read, or is shown by a list, leaves the table.
+create table sync.waiting_reads (
   client text not null,
-  stream text not null,
+  resource text not null,
   id bigint not null,
-  tries integer not null default 0,
-  next_try_at timestamptz not null,
-  last_reason text,
-  primary key (client, stream, id)
+  reason text not null,
+  words text,
+  next_at timestamptz not null,
+  tries integer not null default 0 check (tries >= 0),
+  since timestamptz not null default now(),
+  primary key (client, resource, id)
 ) with (fillfactor = 70);
-comment on table sync.rereads is 'Resources that wait to be read by id, with growing pauses';
-comment on column sync.rereads.tries is 'Number of reads so far that did not help';
+create index waiting_reads_due on sync.waiting_reads (client, resource, next_at);
+comment on table sync.waiting_reads is
+  'Resources that wait to be read again, each with its reason and the time of the next read';
+comment on column sync.waiting_reads.resource is
+  'What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list
+  of a stream must show (poll of …, reconcile of …)';
+comment on column sync.waiting_reads.id is 'Id of the resource; for packages, that of the shipment';
+comment on column sync.waiting_reads.words is 'What the last read met; null if nothing is to be said';
+comment on column sync.waiting_reads.next_at is
+  'Time of the next read, by sync.clock(); infinity if no read is planned until something asks for it';
+comment on column sync.waiting_reads.tries is
+  'Number of reads in a row that did not help; of lists in a row that lacked the row';
+comment on column sync.waiting_reads.since is 'When it began to wait; for packages, when they were last asked for';
 
 create table sync.quarantine (
   id bigint generated always as identity primary key,
@@ -73,19 +87,6 @@ create table sync.confirmations (
 comment on table sync.confirmations is
   'Rows that a reading found unchanged while another reader of the stream was active; an older reading must not undo them';
 comment on column sync.confirmations.no is 'Makes the key unique: replicas find rows by it';
-
-create table sync.absences (
-  client text not null,
-  stream text not null,
-  pass text not null,
-  id bigint not null,
-  walks integer not null default 1,
-  since timestamptz not null default now(),
-  primary key (client, stream, pass, id)
-);
-comment on table sync.absences is 'Rows that complete lists lacked, of streams whose resources cannot be read by id';
-comment on column sync.absences.pass is 'poll or reconcile: each compares with its own lists';
-comment on column sync.absences.walks is 'Number of complete walks in a row that lacked the row';
 
 create table sync.freshness (
   client text not null,
@@ -192,28 +193,6 @@ create table sync.settings_reads (
   read_at timestamptz
 ) with (fillfactor = 50);
 comment on table sync.settings_reads is 'When the configuration lists of each client were last read';
-
-create table sync.parcel_reads (
-  client text not null,
-  shipment_id bigint not null,
-  shipped_on timestamptz,
-  requested_at timestamptz not null default now(),
-  due_at timestamptz,
-  requests bigint not null default 1 check (requests > 0),
-  reads integer not null default 0 check (reads >= 0),
-  unanswered integer not null default 0 check (unanswered >= 0),
-  last_read_at timestamptz,
-  last_problem text,
-  primary key (client, shipment_id)
-) with (fillfactor = 80);
-create index parcel_reads_due on sync.parcel_reads (client, due_at) where due_at is not null;
-create index parcel_reads_by_request on sync.parcel_reads (requested_at);
-comment on table sync.parcel_reads is 'Shipments whose packages pull-parcels looks up, and when';
-comment on column sync.parcel_reads.due_at is 'When the next look-up is due, by sync.clock(); null: none is planned';
-comment on column sync.parcel_reads.requests is
-  'Number of requests so far; a look-up plans the next one only if no request came meanwhile';
-comment on column sync.parcel_reads.unanswered is 'Number of look-ups without an answer since the last one that had one';
-comment on column sync.parcel_reads.last_problem is 'Why the last look-up returned no package; null if it did';
 
 create table sync.gates (
   gate text not null,

@@ -433,14 +433,6 @@ create table fulfilment.track_traces (
   unlisted_since timestamp with time zone, -- Since when the list no longer has the package; its last status is read for fulfilment.parcels
   missing_since timestamp with time zone, -- Since when a list that was not believed lacks the package; the next list decides. Null otherwise
 ) with (fillfactor=80); -- Status of packages that are on their way (v2 track-trace item); filled by the job track-trace
-create table sync.absences (
-  client text not null,
-  stream text not null,
-  pass text not null, -- poll or reconcile: each compares with its own lists
-  id bigint not null,
-  walks integer not null default 1, -- Number of complete walks in a row that lacked the row
-  since timestamp with time zone not null default now(),
-); -- Rows that complete lists lacked, of streams whose resources cannot be read by id
 create table sync.admin_secrets (
   purpose text not null,
   secret bytea not null,
@@ -712,18 +704,6 @@ create table sync.outbox_waits (
   outbox_id bigint not null, -- The row that waits
   waits_for bigint not null, -- The row that comes first
 ); -- Rows that wait for a row of another kind (sync.outbox_kinds.waits_for)
-create table sync.parcel_reads (
-  client text not null,
-  shipment_id bigint not null,
-  shipped_on timestamp with time zone,
-  requested_at timestamp with time zone not null default now(),
-  due_at timestamp with time zone, -- When the next look-up is due, by sync.clock(); null: none is planned
-  requests bigint not null default 1, -- Number of requests so far; a look-up plans the next one only if no request came meanwhile
-  reads integer not null default 0,
-  unanswered integer not null default 0, -- Number of look-ups without an answer since the last one that had one
-  last_read_at timestamp with time zone,
-  last_problem text, -- Why the last look-up returned no package; null if it did
-) with (fillfactor=80); -- Shipments whose packages pull-parcels looks up, and when
 create table sync.pauses (
   client text not null default ''::text, -- Client key; empty: every client
   job text not null, -- Job name, or push-outbox
@@ -802,14 +782,6 @@ create table sync.request_budgets (
   next_at timestamp with time zone not null, -- Begin of the next slot that is not granted. It may lie ahead
   taken_at timestamp with time zone not null, -- When requests were last granted. It tells if the clock went back
 ) with (fillfactor=50); -- Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. One row for each account
-create table sync.rereads (
-  client text not null,
-  stream text not null,
-  id bigint not null,
-  tries integer not null default 0, -- Number of reads so far that did not help
-  next_try_at timestamp with time zone not null,
-  last_reason text,
-) with (fillfactor=70); -- Resources that wait to be read by id, with growing pauses
 create table sync.rescan_pages (
   rescan_id bigint not null,
   no bigint not null generated always as identity,
@@ -883,6 +855,17 @@ create table sync.settings_reads (
   tried_at timestamp with time zone not null,
   read_at timestamp with time zone,
 ) with (fillfactor=50); -- When the configuration lists of each client were last read
+create table sync.waiting_reads (
+  client text not null,
+  resource text not null, -- What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list
+  of a stream must show (poll of …, reconcile of …)
+  id bigint not null, -- Id of the resource; for packages, that of the shipment
+  reason text not null,
+  words text, -- What the last read met; null if nothing is to be said
+  next_at timestamp with time zone not null, -- Time of the next read, by sync.clock(); infinity if no read is planned until something asks for it
+  tries integer not null default 0, -- Number of reads in a row that did not help; of lists in a row that lacked the row
+  since timestamp with time zone not null default now(), -- When it began to wait; for packages, when they were last asked for
+) with (fillfactor=70); -- Resources that wait to be read again, each with its reason and the time of the next read
 create table sync.watched_articles (
   client text not null,
   sku text not null,
@@ -952,7 +935,6 @@ alter table fulfilment.stock_watch add constraint stock_watch_pkey PRIMARY KEY (
 alter table fulfilment.stock_watch add constraint stock_watch_sku_check CHECK ((sku <> ''::text));
 alter table fulfilment.track_trace_events add constraint track_trace_events_pkey PRIMARY KEY (id);
 alter table fulfilment.track_traces add constraint track_traces_pkey PRIMARY KEY (client, shipment_id, package_number);
-alter table sync.absences add constraint absences_pkey PRIMARY KEY (client, stream, pass, id);
 alter table sync.admin_secrets add constraint admin_secrets_pkey PRIMARY KEY (purpose);
 alter table sync.admin_sessions add constraint admin_sessions_pkey PRIMARY KEY (id);
 alter table sync.alert_checks add constraint alert_checks_pkey PRIMARY KEY (scope);
@@ -1008,10 +990,6 @@ alter table sync.outbox_targets add constraint outbox_targets_outbox_id_fkey FOR
 alter table sync.outbox_targets add constraint outbox_targets_pkey PRIMARY KEY (outbox_id);
 alter table sync.outbox_waits add constraint outbox_waits_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
 alter table sync.outbox_waits add constraint outbox_waits_pkey PRIMARY KEY (outbox_id);
-alter table sync.parcel_reads add constraint parcel_reads_pkey PRIMARY KEY (client, shipment_id);
-alter table sync.parcel_reads add constraint parcel_reads_reads_check CHECK ((reads >= 0));
-alter table sync.parcel_reads add constraint parcel_reads_requests_check CHECK ((requests > 0));
-alter table sync.parcel_reads add constraint parcel_reads_unanswered_check CHECK ((unanswered >= 0));
 alter table sync.pauses add constraint pauses_pkey PRIMARY KEY (client, job);
 alter table sync.proven_kinds add constraint proven_kinds_pkey PRIMARY KEY (client, kind, method, path);
 alter table sync.push_database add constraint push_database_accepted_as_check CHECK ((accepted_as = ANY (ARRAY['first'::text, 'failover'::text, 'moved'::text, 'restored'::text, 'copy'::text])));
@@ -1028,7 +1006,6 @@ alter table sync.receivers add constraint receivers_kind_check CHECK ((kind = AN
 alter table sync.receivers add constraint receivers_pkey PRIMARY KEY (name);
 alter table sync.receivers add constraint receivers_places_check CHECK ((places > 0));
 alter table sync.request_budgets add constraint request_budgets_pkey PRIMARY KEY (identity);
-alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
 alter table sync.rescan_pages add constraint rescan_pages_pkey PRIMARY KEY (rescan_id, no);
 alter table sync.rescan_pages add constraint rescan_pages_rescan_id_fkey FOREIGN KEY (rescan_id) REFERENCES sync.rescans(id) ON DELETE CASCADE;
 alter table sync.rescanned_changes add constraint rescanned_changes_pkey PRIMARY KEY (first_seq);
@@ -1046,6 +1023,8 @@ alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (A
 alter table sync.schema_parts add constraint schema_parts_pkey PRIMARY KEY (part);
 alter table sync.service_products add constraint service_products_pkey PRIMARY KEY (client, sku);
 alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
+alter table sync.waiting_reads add constraint waiting_reads_pkey PRIMARY KEY (client, resource, id);
+alter table sync.waiting_reads add constraint waiting_reads_tries_check CHECK ((tries >= 0));
 alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY KEY (client, sku);
 
 CREATE INDEX api_keys_by_time ON sync.api_keys USING btree (created_at);
@@ -1090,8 +1069,6 @@ CREATE INDEX outbox_targets_by_order ON sync.outbox_targets USING btree (target_
 CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'unknown'::text);
 CREATE INDEX outbox_waits_by_first ON sync.outbox_waits USING btree (waits_for);
 CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);
-CREATE INDEX parcel_reads_by_request ON sync.parcel_reads USING btree (requested_at);
-CREATE INDEX parcel_reads_due ON sync.parcel_reads USING btree (client, due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX parcels_by_code ON fulfilment.parcels USING btree (track_and_trace_code) WHERE (track_and_trace_code IS NOT NULL);
 CREATE INDEX quarantine_by_time ON sync.quarantine USING btree (last_seen_at);
 CREATE INDEX rescans_by_end ON sync.rescans USING btree (finished_at) WHERE (finished_at IS NOT NULL);
@@ -1117,6 +1094,7 @@ CREATE INDEX stock_events_by_time ON fulfilment.stock_events USING btree (seen_a
 CREATE INDEX track_trace_events_by_package ON fulfilment.track_trace_events USING btree (client, shipment_id, package_number, id);
 CREATE INDEX track_trace_events_by_time ON fulfilment.track_trace_events USING btree (seen_at);
 CREATE INDEX track_traces_listed ON fulfilment.track_traces USING btree (client) WHERE (unlisted_since IS NULL);
+CREATE INDEX waiting_reads_due ON sync.waiting_reads USING btree (client, resource, next_at);
 CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_key);
 

@@ -12,8 +12,7 @@ import { findRefused } from './find-refused.ts';
 import type { PullContext } from './pull-context.ts';
 import { appendChanges, type Change } from './sql/feed.ts';
 import type { Family } from './sql/mirror-tables.ts';
-import { quarantineResources, releaseQuarantined } from './sql/quarantine.ts';
-import { removeRereads, requestRereads } from './sql/rereads.ts';
+import { type QuarantineEntry, quarantineResources, releaseQuarantined } from './sql/quarantine.ts';
 import {
   enterStream,
   type NumberedReading,
@@ -24,6 +23,7 @@ import {
 } from './sql/stream-transaction.ts';
 import { markUnlisted } from './sql/unlisted.ts';
 import { mayWriteAnything, type UpsertResult, upsertFamilies } from './sql/upsert.ts';
+import { addQuarantinedReads, removeReads, requestReads } from './sql/waiting-reads.ts';
 import { findChangedIds, type MirroredResource, type RefetchableResource } from './stream.ts';
 
 /** Resources read at one moment, as rows. */
@@ -129,18 +129,20 @@ async function commitPage<Result>(
   const { readNo } = reading;
   const share = checkShare(context, reading, page);
   const committed = await writeStream(db, run, stream.name, async (transaction) => {
-    const { othersAtWork, waits } = await enterStream(transaction);
+    const { hasOtherReaders, mayWait } = await enterStream(transaction);
     const written = await upsertFamilies(
       transaction,
       { readNo, compare },
       stream.tables,
       page.families,
     );
-    if (othersAtWork)
+    if (hasOtherReaders)
       await recordConfirmations(transaction, findReadNos(reading, page, written.unchanged));
     await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
-    await updateWaiting(transaction, stream, reading, { ...page, written }, waits);
+    await updateWaiting(transaction, stream, reading, { ...page, written }, mayWait);
     const quarantined = await quarantineResources(transaction, readNo, page.quarantined);
+    if (stream.get !== null)
+      await addQuarantinedReads(transaction, findQuarantinedIds(page.quarantined));
     const extra = (await writeExtra?.(transaction, { ...page, written })) ?? null;
     const others = extra?.changes ?? [];
     const { created, updated, removed, unchanged, stale } = written;
@@ -194,21 +196,21 @@ async function countIfUnchanged(
 
 /**
  * Updates what a reading means for resources that wait to be read by id, and for quarantined ones.
- * @param somethingWaits false if the stream has no rereads and no quarantine; then there is nothing
- *   to remove
+ * @param mayWait false if nothing of the stream waits and nothing is in quarantine; then there is
+ *   nothing to remove
  */
 async function updateWaiting(
   transaction: StreamTransaction,
   stream: MirroredResource,
   reading: Reading,
   page: CommittedPage,
-  somethingWaits: boolean,
+  mayWait: boolean,
 ): Promise<void> {
   const { families, mustReadById, written } = page;
   const changed = new Set(findChangedIds(stream, written.changes));
   const older = new Set(written.stale);
   const ids = families.map(({ parent }) => parent.id);
-  // A resource that must be read by id keeps its reread, its waiting time and its quarantine entry
+  // A resource that must be read by id keeps its place in the list, its waiting time and its quarantine entry
   // until that read.
   const seen = ids.filter((id) => !mustReadById.has(id) && !older.has(id));
   const settled = reading.pages > 0 ? seen : ids.filter((id) => changed.has(id));
@@ -216,15 +218,16 @@ async function updateWaiting(
     .filter(([id, when]) => when === 'always' || changed.has(id))
     .map(([id]) => id);
   const doubtful = stream.get === null ? [] : written.stale;
-  await requestRereads(transaction, doubtful, 'an older reading differed from the stored row');
-  if (somethingWaits)
-    await removeRereads(
+  await requestReads(transaction, doubtful, 'older_reading');
+  if (mayWait) {
+    await releaseQuarantined(transaction, findReadNos(reading, page, seen));
+    await removeReads(
       transaction,
       settled,
       settled.filter((id) => changed.has(id)),
     );
-  await requestRereads(transaction, unlinked, 'its lines came without a link to it');
-  if (somethingWaits) await releaseQuarantined(transaction, findReadNos(reading, page, seen));
+  }
+  await requestReads(transaction, unlinked, 'unlinked_lines');
 }
 
 /**
@@ -241,6 +244,10 @@ export async function unlist(
   const gone = (await stream.mayBeGone?.(transaction, ids)) ?? ids;
   return markUnlisted(transaction, stream.tables.parent.name, gone, readNo);
 }
+
+/** Returns the ids that can be read by id. */
+const findQuarantinedIds = (entries: readonly QuarantineEntry[]): number[] =>
+  entries.map(({ resourceId }) => resourceId).filter((id) => id !== null);
 
 /** Returns the given ids, each with the number of its reading. */
 function findReadNos(

@@ -44,7 +44,7 @@ interface AnsweredRead extends ParcelAnswer {
 
 /** Divides an answer into packages of the shipment and entries for the quarantine. */
 function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
-  const { shipmentId } = read;
+  const { id: shipmentId } = read;
   const byNumber = new Map<string, Parcel>();
   const entries = list.undecodable.map(({ path, reason, raw }) =>
     toEntry(shipmentId, path, reason, raw),
@@ -65,24 +65,24 @@ function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
     ...toUnanswered(read, ''),
     parcels,
     problem,
-    isUnanswered: false,
+    reason: 'aging',
     nextInSeconds: findNextReadSeconds(read),
   };
 }
 
 /** Returns the answer for a shipment whose look-up the service refused. */
 function toUnanswered(read: ParcelRead, problem: string): AnsweredRead {
-  const { shipmentId, readNo, requests } = read;
+  const { id: shipmentId, readNo, nextAt } = read;
   const nextInSeconds =
-    read.unanswered + 1 < maxUnanswered ? pauses.emptyParcelRead.firstMs / 1_000 : null;
+    read.tries + 1 < maxUnanswered ? pauses.emptyParcelRead.firstMs / 1_000 : null;
   return {
     read,
     shipmentId,
     readNo,
-    requests,
+    nextAt,
     parcels: [],
     problem,
-    isUnanswered: true,
+    reason: 'unanswered',
     nextInSeconds,
     entries: [],
   };
@@ -92,7 +92,7 @@ function toUnanswered(read: ParcelRead, problem: string): AnsweredRead {
 function toFailed(read: ParcelRead, problem: string): AnsweredRead {
   return {
     ...toUnanswered(read, problem),
-    isUnanswered: false,
+    reason: 'read_failed',
     nextInSeconds: pauses.failedParcelRead.firstMs / 1_000,
   };
 }
@@ -102,7 +102,7 @@ function toFailed(read: ParcelRead, problem: string): AnsweredRead {
  */
 function toRefusedByDatabase({ read, parcels, entries }: AnsweredRead): AnsweredRead {
   const problem = 'cannot be stored in Postgres';
-  const refused = parcels.map(({ raw }) => toEntry(read.shipmentId, '', problem, raw));
+  const refused = parcels.map(({ raw }) => toEntry(read.id, '', problem, raw));
   return { ...toUnanswered(read, problem), entries: [...entries, ...refused] };
 }
 
@@ -116,13 +116,13 @@ const toEntry = (
 /**
  * Returns the seconds until an answered shipment is looked up again, if track-trace does not know
  * it; null if it is not.
- * @param read without a known age, each look-up counts as the one at the next age
+ * @param read without a known age, the time for which it has waited counts
  */
 export function findNextReadSeconds({
   ageMs,
-  reads,
-}: Pick<ParcelRead, 'ageMs' | 'reads'>): number | null {
-  const age = ageMs ?? rereadAgesMs[Math.min(reads, rereadAgesMs.length) - 1] ?? 0;
+  waitedMs,
+}: Pick<ParcelRead, 'ageMs' | 'waitedMs'>): number | null {
+  const age = ageMs ?? waitedMs;
   const next = rereadAgesMs.find((one) => one > age);
   return next === undefined ? null : Math.ceil(Math.max(next - age, hourMs) / 1_000);
 }
@@ -224,7 +224,7 @@ async function lookUp(
     due.shippedOn === null ? null : serviceNow(context).getTime() - due.shippedOn.getTime();
   const read = { ...due, ageMs, readNo: await drawReadNo(db) };
   try {
-    const body = { id: due.shipmentId };
+    const body = { id: due.id };
     const result = await warehouse.ask({ operation: 'v2.shipment.search', body }, { signal });
     const answer = toAnswer(read, decodeParcels(result, zone));
     watch.proven ||= answer.parcels.length > 0;

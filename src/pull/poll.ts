@@ -4,35 +4,21 @@
  */
 
 import { StoppedError } from '../core/errors.ts';
+import { limitConcurrency } from '../core/limit-concurrency.ts';
 import { addDays, dayMs, isRealDay, toUtcDay } from '../core/time.ts';
 import { mayWait, readStored, throwFirst, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass } from '../schedule/sql/ledger.ts';
 import type { QueryParameters } from '../service/transport/query.ts';
 import { commitReading, unlist } from './commit-reading.ts';
 import type { PullContext } from './pull-context.ts';
-import { readByIds } from './read-by-ids.ts';
-import { findQuarantinedDue } from './sql/quarantine.ts';
-import {
-  findRequestedRereads,
-  findRereadsDue,
-  findStillOpen,
-  findUnlistedOpenRows,
-  type OpenKind,
-  type OpenRow,
-  postponeStillOpen,
-  rereadsPerRun,
-} from './sql/rereads.ts';
+import { readByIds, readsPerPoll } from './read-by-ids.ts';
+import { findStillOpen, findUnlistedOpenRows, type OpenKind } from './sql/open-rows.ts';
 import type { DayWindow } from './sql/rescans.ts';
 import { deleteCursors, noCursor, saveCursor, writeStream } from './sql/stream-transaction.ts';
+import { findDueReads, postponeReads } from './sql/waiting-reads.ts';
 import { type DateWindow, type Stream, toOpenKind } from './stream.ts';
-import {
-  isErrorOfOnePass,
-  readIds,
-  type StreamPage,
-  toDateFilter,
-  type WalkedPage,
-  walkList,
-} from './walk.ts';
+import { readIds, type WalkedPage } from './walk.ts';
+import { isErrorOfOnePass, type StreamPage, toDateFilter, walkList } from './walk-list.ts';
 
 /** An empty poll is a warning if a poll usually fetches at least this number of resources. */
 const minUsualFetched = 5;
@@ -85,7 +71,7 @@ async function runPasses(context: PullContext, stream: Stream): Promise<void> {
     walkWindow(context, stream, passes.window as DateWindow),
   );
   // If the first load fails, few rows are read by id, as in every later poll.
-  const limit = (added ?? window)?.isFirstLoad ? null : rereadsPerRun;
+  const limit = (added ?? window)?.isFirstLoad ? null : readsPerPoll;
   // Only a complete list of the open rows shows which ones are no longer open.
   const mayRead = passes.rereads !== undefined && (passes.open === undefined || open !== undefined);
   await attempt(mayRead, () => readWaiting(context, stream, open?.ids ?? new Set(), limit));
@@ -228,40 +214,25 @@ async function loadInParts(
   planned: ReadonlyMap<PartPass, Cursor>,
 ): Promise<Pick<WindowWalk, 'rows' | 'whole'>> {
   const parts = planned.size > 0 ? planned : await planParts(context, stream, window);
-  const waiting = [...parts].filter(([, { completed }]) => !completed);
-  const walks: DaysWalk[] = [];
+  const open = [...parts].filter(([, { completed }]) => !completed);
   const failed = new AbortController();
-  let failure: unknown;
-  // One page is committed at a time: each commit changes the counts of the run.
-  let commits: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(commit: () => Promise<T>): Promise<T> => {
-    const turn = commits.then(commit);
-    commits = turn.catch(() => undefined);
-    return turn;
-  };
   const within = { ...context, signal: AbortSignal.any([context.signal, failed.signal]) };
-  const readParts = async () => {
-    for (let part = waiting.shift(); part !== undefined; part = waiting.shift()) {
-      const [pass, cursor] = part;
-      const [, after = null, before = null] = pass.split(' ');
-      walks.push(
-        await walkDays(within, stream, window, {
-          pass,
-          stored: cursor,
-          days: { after, before },
-          inTurn,
-        }),
-      );
+  const inPool = limitConcurrency(partsAtOnce);
+  // One page is committed at a time: each commit changes the counts of the run.
+  const inTurn = limitConcurrency(1);
+
+  const readPart = async ([pass, stored]: readonly [PartPass, Cursor]) => {
+    const [, after = null, before = null] = pass.split(' ');
+    const part = { pass, stored, days: { after, before }, inTurn };
+    try {
+      return await inPool(() => walkDays(within, stream, window, part));
+    } catch (error) {
+      failed.abort(new StoppedError());
+      throw error;
     }
   };
-  const readers = Array.from({ length: partsAtOnce }, () =>
-    readParts().catch((error: unknown) => {
-      if (!failed.signal.aborted) failure = error;
-      failed.abort(new StoppedError());
-    }),
-  );
-  await Promise.all(readers);
-  if (failed.signal.aborted) throw failure;
+  const walks = await settleAll(open.map(readPart));
+
   const watermark = findLatest([
     ...[...parts.values()].map((part) => part.watermark),
     ...walks.map((w) => w.watermark),
@@ -279,6 +250,21 @@ async function loadInParts(
     rows: walks.reduce((sum, { rows }) => sum + rows, 0),
     whole: walks.every(({ whole }) => whole),
   };
+}
+
+/**
+ * Waits for all works. Returns their results.
+ * @throws the first error that is more than a stop, if any failed
+ */
+async function settleAll<T>(works: readonly Promise<T>[]): Promise<T[]> {
+  const results = await Promise.allSettled(works);
+  const errors = results.flatMap((result): unknown[] =>
+    result.status === 'rejected' ? [result.reason] : [],
+  );
+  if (errors.length > 0)
+    throw errors.find((error) => !(error instanceof StoppedError)) ?? errors[0];
+
+  return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
 }
 
 /**
@@ -476,18 +462,13 @@ async function readWaiting(
   const unlisted = kind === null ? [] : await findUnlistedOpenRows(db, client, kind, [...listed]);
   const listable = unlisted.filter(({ gone }) => !gone);
   const found = settle === undefined ? new Set() : await settle(context, stream, listable);
-  const settled = unlisted.filter(({ id }) => found.has(id));
+  const settled = unlisted.map(({ id }) => id).filter((id) => found.has(id));
   if (kind !== null) await postponeUnsettled(context, kind, settled);
   const unread = unlisted.map(({ id }) => id).filter((id) => !found.has(id));
-  const missing = (await rereads?.findMissing?.(context, limit)) ?? [];
-  const waits = mayWait(context);
-  const findRereads = () =>
-    kind !== null && rereads?.until === 'unlisted'
-      ? findRereadsDue(db, client, kind)
-      : findRequestedRereads(db, client, stream.name);
-  const requested = waits ? await findRereads() : [];
-  const quarantined = waits ? await findQuarantinedDue(db, client, stream.name) : [];
-  await readByIds(context, stream, interleave([requested, unread, missing, quarantined], limit), {
+  await rereads?.prepare?.(context, limit === null);
+  const due = mayWait(context) ? await findDueReads(db, client, stream.name, limit) : [];
+  const waiting = due.map(({ id }) => id);
+  await readByIds(context, stream, interleave([waiting, unread], limit), {
     writeExtra: async (transaction, { absent, readNo }) => ({
       changes:
         rereads?.absent === 'unlisted' ? await unlist(transaction, stream, absent, readNo) : [],
@@ -507,15 +488,13 @@ async function readWaiting(
 async function postponeUnsettled(
   { client, db, run }: PullContext,
   kind: OpenKind,
-  found: readonly OpenRow[],
+  found: readonly number[],
 ): Promise<void> {
   if (found.length === 0) return;
-  const ids = found.map(({ id }) => id);
-  const open = new Set(await findStillOpen(db, client, kind, ids));
-  const unsettled = found.filter(({ id }) => open.has(id));
+  const unsettled = await findStillOpen(db, client, kind, found);
   if (unsettled.length === 0) return;
   await writeStream(db, run, kind.stream, (transaction) =>
-    postponeStillOpen(transaction, unsettled),
+    postponeReads(transaction, unsettled, 'listed_still_open'),
   );
 }
 

@@ -5,10 +5,15 @@ import { encodeQuery } from '../service/transport/query.ts';
 import { type CommittedPage, commitReading, type ExtraWrites } from './commit-reading.ts';
 import { decodePage } from './decode.ts';
 import type { PullContext } from './pull-context.ts';
-import { couldNotBeRead, postponeRereads, removeRereads, unknownToService } from './sql/rereads.ts';
 import { drawReadNo, type RunTransaction } from './sql/stream-transaction.ts';
+import { postponeReads, removeReads } from './sql/waiting-reads.ts';
 import type { MirroredResource } from './stream.ts';
 
+/**
+ * Maximum number of reads by id per poll after the first load. It keeps a poll cheap, however many
+ * rows are missing.
+ */
+export const readsPerPoll = 50;
 /** Maximum number of reads that are committed together. */
 const batchSize = 50;
 /** A batch ends when its answers have more characters than this. */
@@ -65,7 +70,7 @@ export async function readByIds<Result>(
       stream,
       reading,
       async (transaction, committed) => {
-        await updateRereads(transaction, batch, committed, options.unsettled);
+        await updateWaitingReads(transaction, batch, committed, options.unsettled);
         return options.writeExtra(transaction, { ...committed, absent: batch.absent, readNo });
       },
     );
@@ -75,8 +80,8 @@ export async function readByIds<Result>(
   return results;
 }
 
-/** Removes the ids of a batch from the rereads, or postpones them. */
-async function updateRereads(
+/** Removes the ids of a batch from the list of waiting reads, or postpones them. */
+async function updateWaitingReads(
   transaction: RunTransaction,
   { found, absent, failed }: FetchedBatch,
   { families }: CommittedPage,
@@ -85,17 +90,14 @@ async function updateRereads(
   const decoded = families.map(({ parent }) => parent.id);
   const undecoded = found.filter((id) => !decoded.includes(id));
   const unsettled = new Set(await findUnsettled?.(transaction, decoded));
-  await removeRereads(
+  await removeReads(
     transaction,
     decoded.filter((id) => !unsettled.has(id)),
   );
-  await postponeRereads(
-    transaction,
-    [...undecoded, ...unsettled],
-    'undecodable or still open at the last read',
-  );
-  await postponeRereads(transaction, absent, unknownToService);
-  await postponeRereads(transaction, failed, couldNotBeRead);
+  await postponeReads(transaction, undecoded, 'quarantined');
+  await postponeReads(transaction, [...unsettled], 'still_open');
+  await postponeReads(transaction, absent, 'not_found');
+  await postponeReads(transaction, failed, 'read_failed');
 }
 
 /** The answers of one batch, before they are decoded. */
@@ -153,7 +155,7 @@ async function readBatch(
       if (!isErrorOfOneResource(error)) throw error;
       warn(
         context,
-        `${stream.name} by id: ${error.message}; it will be tried again (sync.rereads)`,
+        `${stream.name} by id: ${error.message}; it will be tried again (sync.waiting_reads)`,
       );
       batch.failed.push(id);
       if (error.outcome === 'refused') continue;

@@ -8,7 +8,7 @@ import { readReconciledTimes } from './sql/reconciliations.ts';
 import { findBackgroundBackfills, type Rescan } from './sql/rescans.ts';
 import type { Stream } from './stream.ts';
 import { rereadAuthorizations } from './streams/authorizations.ts';
-import { findOrdersOfShipments } from './streams/orders.ts';
+import { requestOrdersOfShipments } from './streams/orders.ts';
 
 /**
  * Reconciles every stream, and reads the return authorizations again, because no list has them. A
@@ -30,7 +30,7 @@ export async function reconcileAll(context: RunContext, streams: readonly Stream
       .map((one) => () => reconcileStream(withColumnComparison(context), one, 'worker')),
     () => rereadAuthorizations(withColumnComparison(context)),
     () => requestMissingParcels(context),
-    () => findOrdersOfShipments(toPullContext(context)),
+    () => requestOrdersOfShipments(toPullContext(context)),
   ]);
 }
 

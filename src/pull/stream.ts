@@ -30,7 +30,7 @@ import type {
   MirrorTable,
   MirrorTables,
 } from './sql/mirror-tables.ts';
-import type { OpenKind, OpenRow } from './sql/rereads.ts';
+import type { OpenKind, OpenRow } from './sql/open-rows.ts';
 import type { StreamTransaction } from './sql/stream-transaction.ts';
 
 /** How the resources of a stream become rows. */
@@ -169,18 +169,10 @@ interface Passes {
   ) => Promise<ReadonlySet<number>>;
   /** Reads by id what the lists did not show, and what waits for it. */
   readonly rereads?: {
-    /**
-     * How long a requested reread is repeated: until a read was answered, or until its row is
-     * unlisted.
-     */
-    readonly until: 'answered' | 'unlisted';
     /** What happens to a stored row that the service does not know by id. */
     readonly absent: 'unlisted' | 'kept';
-    /** Finds further ids to read; at most `limit`. */
-    readonly findMissing?: (
-      context: PullContext,
-      limit: number | null,
-    ) => Promise<readonly number[]>;
+    /** Runs before the reads that are due are taken. */
+    readonly prepare?: (context: PullContext, isFirstLoad: boolean) => Promise<void>;
   };
   /** Runs after the other passes. */
   readonly last?: (context: PullContext, results: PassResults) => Promise<void>;

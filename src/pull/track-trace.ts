@@ -21,9 +21,9 @@ import {
   quarantineResources,
   releaseOlderQuarantined,
 } from './sql/quarantine.ts';
-import { requestRereads } from './sql/rereads.ts';
 import { drawReadNo, writeStream } from './sql/stream-transaction.ts';
 import { storeTrackTraces, type TrackTraceResult } from './sql/track-trace-rows.ts';
+import { requestReads } from './sql/waiting-reads.ts';
 
 /**
  * Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values),
@@ -217,10 +217,10 @@ async function writeReading(
       rows.map(({ shipmentId }) => shipmentId),
     );
     await requestParcelReads(trx, client, result.leftShipments);
-    await requestRereads(
+    await requestReads(
       { ...transaction, stream: 'shipments' },
       result.unknownShipments,
-      'the track-trace list names it',
+      'tracked',
       false,
     );
     const quarantined = await quarantineResources(transaction, readNo, entries);

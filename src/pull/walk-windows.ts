@@ -11,12 +11,13 @@ import type { PullContext } from './pull-context.ts';
 import { type ReadBatch, readByIds } from './read-by-ids.ts';
 import { recordFindings } from './sql/findings.ts';
 import type { Family } from './sql/mirror-tables.ts';
-import { findRereads } from './sql/rereads.ts';
 import { type Rescan, type RescanStep, saveRescan, zeroCounts } from './sql/rescans.ts';
 import { drawReadNo, type RunTransaction } from './sql/stream-transaction.ts';
 import { findUnseenChildren, markChildrenUnlisted } from './sql/unlisted.ts';
+import { findWaiting } from './sql/waiting-reads.ts';
 import { type Stream, toAgeColumns } from './stream.ts';
-import { readIds, toDateFilter, walkList } from './walk.ts';
+import { readIds } from './walk.ts';
+import { toDateFilter, walkList } from './walk-list.ts';
 
 /**
  * Maximum number of lines per page that are read by id. The next reconciliation reads the others.
@@ -169,7 +170,7 @@ async function chooseForReadById(
   ids: readonly number[],
 ): Promise<readonly number[]> {
   if (!rescan.background) return ids;
-  const waiting = new Set(await findRereads(context.db, context.client, stream.name, ids));
+  const waiting = new Set(await findWaiting(context.db, context.client, stream.name, ids));
   const portion = Math.floor(serviceNow(context).getTime() / dayMs) % byIdPortions;
   return ids.filter((id) => waiting.has(id) || id % byIdPortions === portion);
 }

@@ -7,10 +7,10 @@ import type { Database, DatabaseTransaction } from '../db/pool.ts';
 import { inTransaction, isCancelled, isDataRefused, isLockTimeout } from '../db/transaction.ts';
 import { decodePage } from '../pull/decode.ts';
 import { appendChanges, type Change } from '../pull/sql/feed.ts';
-import { requestRereads } from '../pull/sql/rereads.ts';
 import { lockStream } from '../pull/sql/stream-transaction.ts';
 import { markUnlisted } from '../pull/sql/unlisted.ts';
 import { upsertFamilies } from '../pull/sql/upsert.ts';
+import { requestReads } from '../pull/sql/waiting-reads.ts';
 import { findChangedIds, type MirroredResource } from '../pull/stream.ts';
 import { readId } from '../service/decoding/jsonapi.ts';
 import { isAcceptedUntilCommit } from '../service/sql/clients.ts';
@@ -298,7 +298,7 @@ async function markAndReread(
   const rereads = outcomes.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
   for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {
     const ids = [...new Set(marks.map(({ id }) => id))];
-    await requestRereads({ trx, client, stream: stream.name }, ids, 'a push changed it');
+    await requestReads({ trx, client, stream: stream.name }, ids, 'pushed');
   }
   return changes;
 }
@@ -350,7 +350,7 @@ async function writeReadings(
   const written = await upsertFamilies(transaction, age, stream.tables, families);
   const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
   const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
-  await requestRereads(transaction, left, 'a push changed it');
+  await requestReads(transaction, left, 'pushed');
   if (left.length > 0) await bringPollsForward(trx, client, [stream.name]);
   await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
   return written.changes;

@@ -65,10 +65,10 @@ async function makeKnownClient(): Promise<void> {
     ${makeRows.join('')}
     insert into fulfilment.outbox (client, kind, reference, payload, status, attempts, next_attempt_at, finished_at, result)
       select 'big', 'order.create', 'B-' || n, '{}', 'done', 1, null, now(), '{}' from generate_series(1, 20000) n;
-    insert into sync.parcel_reads (client, shipment_id, shipped_on, due_at, reads)
-      select 'big', n, now(), now() + interval '1 hour', 1 from generate_series(1, 20000) n;
-    insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
-      select 'big', stream, n, 1, now(), 'x' from generate_series(1, 5000) n, unnest(array['orders', 'shipments']) stream;
+    insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
+      select 'big', 'parcels', n, 0, now() + interval '1 hour', 'aging' from generate_series(1, 20000) n
+      union all
+      select 'big', resource, n, 1, now(), 'read_failed' from generate_series(1, 5000) n, unnest(array['orders', 'shipments']) resource;
     insert into fulfilment.stock_watch (client, sku) select 'big', 'S-' || n from generate_series(1, 20000) n;
     insert into fulfilment.stock_levels (client, sku, stock, asked_at) select client, sku, 1, now() from fulfilment.stock_watch;
     set session_replication_role = origin;

@@ -2510,21 +2510,6 @@ export interface FulfilmentTrackTraces {
   unlisted_since: Timestamp | null;
 }
 
-export interface SyncAbsences {
-  client: string;
-  id: number;
-  /**
-   * poll or reconcile: each compares with its own lists
-   */
-  pass: string;
-  since: Generated<Timestamp>;
-  stream: string;
-  /**
-   * Number of complete walks in a row that lacked the row
-   */
-  walks: Generated<number>;
-}
-
 export interface SyncAdminSecrets {
   created_at: Generated<Timestamp>;
   purpose: string;
@@ -3103,31 +3088,6 @@ export interface SyncOutboxWaits {
   waits_for: number;
 }
 
-export interface SyncParcelReads {
-  client: string;
-  /**
-   * When the next look-up is due, by sync.clock(); null: none is planned
-   */
-  due_at: Timestamp | null;
-  /**
-   * Why the last look-up returned no package; null if it did
-   */
-  last_problem: string | null;
-  last_read_at: Timestamp | null;
-  reads: Generated<number>;
-  requested_at: Generated<Timestamp>;
-  /**
-   * Number of requests so far; a look-up plans the next one only if no request came meanwhile
-   */
-  requests: Generated<number>;
-  shipment_id: number;
-  shipped_on: Timestamp | null;
-  /**
-   * Number of look-ups without an answer since the last one that had one
-   */
-  unanswered: Generated<number>;
-}
-
 export interface SyncPauses {
   by: string;
   /**
@@ -3301,18 +3261,6 @@ export interface SyncRequestBudgets {
   taken_at: Timestamp;
 }
 
-export interface SyncRereads {
-  client: string;
-  id: number;
-  last_reason: string | null;
-  next_try_at: Timestamp;
-  stream: string;
-  /**
-   * Number of reads so far that did not help
-   */
-  tries: Generated<number>;
-}
-
 export interface SyncRescannedChanges {
   first_seq: number;
   last_seq: number;
@@ -3462,6 +3410,36 @@ export interface SyncTrackedParcels {
   unlisted_since: Timestamp | null;
 }
 
+export interface SyncWaitingReads {
+  client: string;
+  /**
+   * Id of the resource; for packages, that of the shipment
+   */
+  id: number;
+  /**
+   * Time of the next read, by sync.clock(); infinity if no read is planned until something asks for it
+   */
+  next_at: Timestamp;
+  reason: string;
+  /**
+   * What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list
+   *   of a stream must show (poll of …, reconcile of …)
+   */
+  resource: string;
+  /**
+   * When it began to wait; for packages, when they were last asked for
+   */
+  since: Generated<Timestamp>;
+  /**
+   * Number of reads in a row that did not help; of lists in a row that lacked the row
+   */
+  tries: Generated<number>;
+  /**
+   * What the last read met; null if nothing is to be said
+   */
+  words: string | null;
+}
+
 export interface SyncWatchedArticles {
   client: string;
   sku: string;
@@ -3511,7 +3489,6 @@ export interface DB {
   "fulfilment.stock_watch": FulfilmentStockWatch;
   "fulfilment.track_trace_events": FulfilmentTrackTraceEvents;
   "fulfilment.track_traces": FulfilmentTrackTraces;
-  "sync.absences": SyncAbsences;
   "sync.admin_secrets": SyncAdminSecrets;
   "sync.admin_sessions": SyncAdminSessions;
   "sync.alert_checks": SyncAlertChecks;
@@ -3543,7 +3520,6 @@ export interface DB {
   "sync.outbox_outcomes": SyncOutboxOutcomes;
   "sync.outbox_targets": SyncOutboxTargets;
   "sync.outbox_waits": SyncOutboxWaits;
-  "sync.parcel_reads": SyncParcelReads;
   "sync.pauses": SyncPauses;
   "sync.proven_kinds": SyncProvenKinds;
   "sync.push_database": SyncPushDatabase;
@@ -3552,7 +3528,6 @@ export interface DB {
   "sync.quarantine": SyncQuarantine;
   "sync.receivers": SyncReceivers;
   "sync.request_budgets": SyncRequestBudgets;
-  "sync.rereads": SyncRereads;
   "sync.rescan_pages": SyncRescanPages;
   "sync.rescanned_changes": SyncRescannedChanges;
   "sync.rescans": SyncRescans;
@@ -3561,5 +3536,6 @@ export interface DB {
   "sync.service_products": SyncServiceProducts;
   "sync.settings_reads": SyncSettingsReads;
   "sync.tracked_parcels": SyncTrackedParcels;
+  "sync.waiting_reads": SyncWaitingReads;
   "sync.watched_articles": SyncWatchedArticles;
 }

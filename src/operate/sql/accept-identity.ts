@@ -192,10 +192,8 @@ async function copyGates(trx: Transaction<DB>, former: string, identity: string)
 
 const forgottenTables = [
   'sync.cursors',
-  'sync.rereads',
-  'sync.absences',
+  'sync.waiting_reads',
   'sync.list_lags',
-  'sync.parcel_reads',
   'sync.freshness',
   'sync.gaps',
   'sync.settings_reads',

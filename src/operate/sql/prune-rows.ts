@@ -3,7 +3,6 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { lockName } from '../../db/transaction.ts';
-import { unknownToService } from '../../pull/sql/rereads.ts';
 
 /** A table whose old rows are deleted. */
 export interface PruneTarget {
@@ -99,10 +98,15 @@ export const pruneTargets: readonly PruneTarget[] = [
   makePruneTarget('sync.quarantine', (days) => sql`t.last_seen_at < ${toCutoff(days)}`),
   makePruneTarget('sync.deliveries', (days) => sql`t.finished_at < ${toCutoff(days)}`),
   makePruneTarget('sync.gaps', (days) => sql`t.noticed_at < ${toCutoff(days)}`),
-  // Rereads that found nothing, and that no run has tried again since.
+  // Reads that found nothing and that no run has tried again since, reads of what is no longer in
+  // quarantine, and look-ups of shipments that are too old to be requested again.
   makePruneTarget(
-    'sync.rereads',
-    (days) => sql`t.last_reason = ${unknownToService} and t.next_try_at < ${toCutoff(days)}`,
+    'sync.waiting_reads',
+    (days) => sql`t.reason = 'not_found' and t.next_at < ${toCutoff(days)}
+      or t.reason = 'quarantined' and not exists (
+        select from sync.quarantine q
+        where q.client = t.client and q.stream = t.resource and q.resource_key = t.id::text)
+      or t.resource = 'parcels' and t.since < least(${toCutoff(days)}, ${toCutoff(120)})`,
   ),
   // The last rescan of each stream and kind is kept: the next one reads it.
   makePruneTarget(
@@ -111,11 +115,6 @@ export const pruneTargets: readonly PruneTarget[] = [
       select from sync.rescans l
       where l.client = t.client and l.stream = t.stream and l.kind = t.kind and l.outcome = 'done'
         and l.id > t.id)`,
-  ),
-  // The look-ups of shipments that are too old to be requested again.
-  makePruneTarget(
-    'sync.parcel_reads',
-    (days) => sql`t.requested_at < least(${toCutoff(days)}, ${toCutoff(120)})`,
   ),
   // Of clients that no worker has any more: nobody finds the end of these problems.
   makePruneTarget('sync.alerts', (days) => sql`t.seen_at < ${toCutoff(days)}`),

@@ -2,7 +2,6 @@ import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import { shipmentId } from '../../pull/sql/mask-quarantine.ts';
-import { unknownToService } from '../../pull/sql/rereads.ts';
 import type { AgedStep } from './aged-data.ts';
 import type { OrderToErase } from './erased-numbers.ts';
 
@@ -162,9 +161,9 @@ const selectShipments = (client: string) => sql`
     bool_or(s.status is distinct from 'SHIPPED' and s.unlisted_since is null
       or ${isToBeRead(client, 'shipments', sql`s.id`)}
       or exists (
-        select from sync.parcel_reads d
-        where d.client = ${anyClient(client)} and d.shipment_id = s.id and d.due_at is not null
-          and ${isRecent('d.requested_at')})
+        select from sync.waiting_reads d
+        where d.client = ${anyClient(client)} and d.resource = 'parcels' and d.id = s.id
+          and d.next_at < 'infinity' and ${isRecent('d.since')})
       or exists (
         select from fulfilment.track_traces t
         where t.client = ${anyClient(client)} and t.shipment_id = s.id and t.unlisted_since is null
@@ -193,9 +192,9 @@ export const isAnnounced = (
 
 /** SQL: true if a resource is to be read again, and the service knows it. */
 const isToBeRead = (client: string, stream: string, id: RawBuilder<unknown>) => sql`exists (
-  select from sync.rereads w
-  where w.client = ${anyClient(client)} and w.stream = ${stream} and w.id = ${id}
-    and w.last_reason is distinct from ${unknownToService})`;
+  select from sync.waiting_reads w
+  where w.client = ${anyClient(client)} and w.resource = ${stream} and w.id = ${id}
+    and w.reason <> 'not_found')`;
 
 /**
  * SQL: the orders of resources in quarantine, by id or by number. They are read again until they

@@ -20,8 +20,7 @@ export const quotingColumns: readonly {
   { table: 'sync.rescans', column: 'error', at: 'finished_at' },
   { table: 'sync.push_holds', column: 'reason', at: 'since' },
   { table: 'sync.clients', column: 'hold_reason', at: 'hold_since' },
-  { table: 'sync.rereads', column: 'last_reason', at: 'next_try_at' },
-  { table: 'sync.parcel_reads', column: 'last_problem', at: 'last_read_at' },
+  { table: 'sync.waiting_reads', column: 'words', at: 'since' },
 ];
 
 /** Matches a quotation of src/core/quote.ts. One that was cut has no end. */

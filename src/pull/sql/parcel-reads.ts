@@ -1,19 +1,17 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { pauses } from '../../core/backoff.ts';
 import type { DB } from '../../db/generated/tables.ts';
-import { anyClient, anyId } from '../../db/values.ts';
+import { anyClient, anyId, toPauseSpan } from '../../db/values.ts';
 import { makeParcelJobsDue } from '../../schedule/sql/due-jobs.ts';
+import { findDueReads, type ParcelReadReason, type WaitingRead } from './waiting-reads.ts';
 
 /**
  * Number of days that a shipment is old at most when its first look-up is requested. The lists
  * reach back as far.
  */
 const maxAgeDays = 90;
-/**
- * Pause before packages are looked up that the track-trace list shows. Each reading of the list
- * prolongs it, so it only ends if the list is no longer read. When a package leaves the list, it is
- * due at once.
- */
-export const listedPauseDays = 3;
+/** Name under which the packages of shipments wait to be looked up. The id is the shipment's. */
+const parcels = 'parcels';
 
 /**
  * Requests look-ups of those shipments that are SHIPPED. They are due at once, and so is the job
@@ -26,16 +24,14 @@ export async function requestParcelReads(
 ): Promise<void> {
   if (shipmentIds.length === 0) return;
   await sql`
-    insert into sync.parcel_reads as r (client, shipment_id, shipped_on, due_at)
-    select s.client, s.id, sync.real_time(s.shipped_on), sync.clock()
+    insert into sync.waiting_reads as w (client, resource, id, reason, next_at, since)
+    select s.client, ${parcels}, s.id, 'shipped', sync.clock(), sync.clock()
     from fulfilment.shipments s
     where s.client = ${anyClient(client)} and s.id = ${anyId(shipmentIds)} and s.status = 'SHIPPED'
     order by s.id
-    on conflict (client, shipment_id) do update set
-      shipped_on = excluded.shipped_on, due_at = excluded.due_at, requested_at = now(),
-        requests = r.requests + 1,
-      unanswered = 0
-    `.execute(trx);
+    on conflict (client, resource, id) do update
+      set reason = excluded.reason, tries = 0, next_at = excluded.next_at,
+        since = excluded.since`.execute(trx);
   await makeParcelJobsDue(trx, [client]);
 }
 
@@ -63,8 +59,8 @@ export async function requestQuarantinedParcelReads(
 }
 
 /**
- * Requests look-ups of the SHIPPED shipments that have none, if they were shipped in the last 90
- * days. Looks at the next 2,000 shipments of the client after `after`, in ascending order of id.
+ * Requests look-ups of the SHIPPED shipments that wait for none and had none, if they were shipped
+ * in the last 90 days. Looks at the next 2,000 shipments of the client after `after`, in ascending order of id.
  * @param now the service's time
  * @returns the number of requested look-ups, and the last id that it looked at; null at the end
  */
@@ -84,14 +80,14 @@ export async function requestMissingParcelReads(
       order by s.id
       limit 2000
     ), added as (
-      insert into sync.parcel_reads (client, shipment_id, shipped_on, due_at)
-      select ${client}, p.id, p.shipped_on, sync.clock()
+      insert into sync.waiting_reads (client, resource, id, reason, next_at, since)
+      select ${client}, ${parcels}, p.id, 'shipped', sync.clock(), sync.clock()
       from page p
       where p.status = 'SHIPPED' and p.unlisted_since is null
         and p.shipped_on > ${now}::timestamptz - make_interval(days => ${maxAgeDays})
-        and (select r.reads from sync.parcel_reads r where r.client = ${client}
-          and r.shipment_id = p.id) is null
-      on conflict (client, shipment_id) do nothing
+        and (select max(k.read_at) from fulfilment.parcels k where k.client = ${client}
+          and k.shipment_id = p.id) is null
+      on conflict (client, resource, id) do nothing
       returning 1
     )
     select (select count(*)::int from added) as requested,
@@ -106,30 +102,29 @@ export async function postponeListedParcelReads(
   shipmentIds: readonly number[],
 ): Promise<void> {
   if (shipmentIds.length === 0) return;
+
   await sql`
-    update sync.parcel_reads r
-    set due_at = sync.clock() + make_interval(days => ${listedPauseDays})
+    update sync.waiting_reads w
+    set reason = 'listed', next_at = sync.clock() + ${listedSpan}
     from (
-      select shipment_id
-      from sync.parcel_reads
-      where client = ${anyClient(client)} and shipment_id = ${anyId(shipmentIds)} and reads > 0
-        and due_at > sync.clock() and due_at < sync.clock() + interval '2 days'
-      order by shipment_id
+      select id
+      from sync.waiting_reads
+      where client = ${anyClient(client)} and resource = ${parcels} and id = ${anyId(shipmentIds)}
+        and next_at > sync.clock() and next_at < sync.clock() + interval '2 days'
+      order by id
       for update
     ) l
-    where r.client = ${anyClient(client)} and r.shipment_id = l.shipment_id`.execute(trx);
+    where w.client = ${anyClient(client)} and w.resource = ${parcels}
+      and w.id = l.id`.execute(trx);
 }
 
+/** SQL: the pause before packages are looked up that the track-trace list shows. */
+const listedSpan = toPauseSpan(pauses.listedParcelRead, sql`1`);
+
 /** A shipment whose packages are due to be looked up. */
-export interface DueParcelRead {
-  readonly shipmentId: number;
+export interface DueParcelRead extends WaitingRead {
+  /** When it was shipped; null if that is not known. */
   readonly shippedOn: Date | null;
-  /** Number of requests so far, to notice one that comes during the look-up. */
-  readonly requests: number;
-  /** Number of look-ups so far. */
-  readonly reads: number;
-  /** Number of look-ups without an answer since the last one that had one. */
-  readonly unanswered: number;
 }
 
 /** Finds the look-ups that are due, the newest shipments first. */
@@ -138,20 +133,78 @@ export async function findDueParcelReads(
   client: string,
   limit: number,
 ): Promise<DueParcelRead[]> {
-  return db
-    .selectFrom('sync.parcel_reads')
-    .select([
-      'shipment_id as shipmentId',
-      'shipped_on as shippedOn',
-      'requests',
-      'reads',
-      'unanswered',
-    ])
-    .where('client', '=', anyClient(client))
-    .where('due_at', '<=', sql<Date>`sync.clock()`)
-    .orderBy('shipment_id', 'desc')
-    .limit(limit)
-    .execute();
+  const due = await findDueReads(db, client, parcels, limit, 'newest');
+  if (due.length === 0) return [];
+
+  const { rows } = await sql<{ id: number; shippedOn: Date | null }>`
+    select s.id, sync.real_time(s.shipped_on) as "shippedOn"
+    from fulfilment.shipments s
+    where s.client = ${anyClient(client)} and s.id = ${anyId(due.map(({ id }) => id))}`.execute(db);
+  const shippedOn = new Map(rows.map((row) => [row.id, row.shippedOn]));
+
+  return due.map((read) => ({ ...read, shippedOn: shippedOn.get(read.id) ?? null }));
+}
+
+/** What follows from the answer to a look-up. */
+export interface ParcelReadPlan {
+  readonly shipmentId: number;
+  /** When the look-up was due (`WaitingRead.nextAt`). */
+  readonly nextAt: string;
+  readonly reason: Exclude<ParcelReadReason, 'shipped' | 'listed'>;
+  /** Why there is no package, or why some could not be decoded; null otherwise. */
+  readonly problem: string | null;
+  /**
+   * Seconds to the next look-up if track-trace does not know the shipment, or if there is a
+   * problem; null: none.
+   */
+  readonly nextInSeconds: number | null;
+}
+
+/**
+ * Plans the next look-up of each shipment. While the track-trace list shows one of its packages,
+ * its status comes from there. When all have left the list, this look-up has read the last status,
+ * and no other is planned. A shipment that was asked for during the look-up is left alone. One that
+ * was asked about in vain too often stays without a time.
+ */
+export async function planParcelReads(
+  trx: Transaction<DB>,
+  client: string,
+  answered: readonly ParcelReadPlan[],
+): Promise<void> {
+  const plans = answered.map(({ shipmentId, nextAt, reason, problem, nextInSeconds }) => ({
+    ...{ shipmentId, nextAt, reason, problem, nextInSeconds },
+  }));
+  const ids = answered.map(({ shipmentId }) => shipmentId);
+
+  await sql`
+    with plans as (
+      select a.*, a.problem is null and l.listed as is_listed,
+        a.problem is null and not coalesce(l.listed, a."nextInSeconds" is not null) as is_done
+      from json_to_recordset(${JSON.stringify(plans)}::json) as a (
+        "shipmentId" bigint, "nextAt" timestamptz, reason text, problem text,
+        "nextInSeconds" float8)
+      left join (
+        select t.shipment_id, bool_or(t.unlisted_since is null) as listed
+        from fulfilment.track_traces t
+        where t.client = ${anyClient(client)} and t.shipment_id = ${anyId(ids)}
+        group by t.shipment_id
+      ) l on l.shipment_id = a."shipmentId"
+    ), done as (
+      delete from sync.waiting_reads w
+      using plans p
+      where w.client = ${anyClient(client)} and w.resource = ${parcels} and w.id = ${anyId(ids)}
+        and w.id = p."shipmentId" and w.next_at = p."nextAt" and p.is_done
+    )
+    update sync.waiting_reads w
+    set words = p.problem,
+      reason = case when p.is_listed then 'listed' else p.reason end,
+      tries = case p.reason when 'unanswered' then w.tries + 1 when 'read_failed' then w.tries
+        else 0 end,
+      next_at = case when p.is_listed then sync.clock() + ${listedSpan}
+        else coalesce(sync.clock() + make_interval(secs => p."nextInSeconds"), 'infinity') end
+    from plans p
+    where w.client = ${anyClient(client)} and w.resource = ${parcels} and w.id = ${anyId(ids)}
+      and w.id = p."shipmentId" and w.next_at = p."nextAt" and not p.is_done`.execute(trx);
 }
 
 /**
@@ -178,14 +231,18 @@ export type ParcelBacklog = Awaited<ReturnType<typeof readParcelBacklog>>[number
 /** Counts the look-ups that are due, for each client that has any. */
 export async function readParcelBacklog(db: Kysely<DB>) {
   return db
-    .selectFrom('sync.parcel_reads')
+    .selectFrom('sync.waiting_reads as w')
     .select((eb) => [
-      'client',
+      'w.client',
       eb.fn.countAll<number>().as('shipments'),
-      eb.fn.min('shipped_on').as('oldestShippedOn'),
+      sql<Date | null>`min((
+        select sync.real_time(s.shipped_on)
+        from fulfilment.shipments s
+        where s.client = w.client and s.id = w.id))`.as('oldestShippedOn'),
     ])
-    .where('due_at', '<=', sql<Date>`sync.clock()`)
-    .groupBy('client')
-    .orderBy('client')
+    .where('w.resource', '=', parcels)
+    .where('w.next_at', '<=', sql<Date>`sync.clock()`)
+    .groupBy('w.client')
+    .orderBy('w.client')
     .execute();
 }

@@ -7,7 +7,7 @@ import { anyClient } from '../../db/values.ts';
 import { findErasedShipments } from './erasures.ts';
 import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from './feed.ts';
 import { columnRefs } from './mirror-tables.ts';
-import { listedPauseDays } from './parcel-reads.ts';
+import { type ParcelReadPlan, planParcelReads } from './parcel-reads.ts';
 import {
   maskErasedPackages,
   overwrite,
@@ -20,22 +20,10 @@ import {
 } from './track-trace-rows.ts';
 
 /** The answer to one look-up. */
-export interface ParcelAnswer {
-  readonly shipmentId: number;
+export interface ParcelAnswer extends ParcelReadPlan {
   readonly readNo: number;
   /** Packages of the shipment, each number once. */
   readonly parcels: readonly ReadPackage[];
-  /** Why there is no package, or why some could not be decoded; null otherwise. */
-  readonly problem: string | null;
-  /** Number of requests when the look-up began. */
-  readonly requests: number;
-  /**
-   * Seconds to the next look-up if track-trace does not know the shipment, or if there is a
-   * problem; null: none.
-   */
-  readonly nextInSeconds: number | null;
-  /** True if the service answered that it has no package, or refused the look-up. */
-  readonly isUnanswered: boolean;
 }
 
 /** The result of storing packages. */
@@ -69,7 +57,7 @@ export async function storeParcels(
   );
   const written = await writeParcels(trx, client, rows);
   const unlisted = await unlistAbsent(trx, client, answers);
-  await planReads(trx, client, answers);
+  await planParcelReads(trx, client, answers);
   return toResult([...written, ...unlisted]);
 }
 
@@ -180,49 +168,6 @@ async function unlistAbsent(
       and not a.numbers ? t.package_number
     returning t.shipment_id || ':' || t.package_number as key`.execute(trx);
   return rows.map(({ key }) => ({ entity: 'parcels', id: null, key, operation: 'unlisted' }));
-}
-
-/**
- * Plans the next look-up of each shipment. While the track-trace list shows one of its packages,
- * its status comes from there. When all have left the list, this look-up has read the last status,
- * and no other is planned.
- */
-async function planReads(
-  trx: Transaction<DB>,
-  client: string,
-  answers: readonly ParcelAnswer[],
-): Promise<void> {
-  const plans = answers.map(({ shipmentId, requests, nextInSeconds, problem, isUnanswered }) => ({
-    shipmentId,
-    requests,
-    nextInSeconds,
-    problem,
-    isUnanswered,
-  }));
-  const ids = answers.map(({ shipmentId }) => shipmentId);
-  await sql`
-    with plans as (
-      select a.*, bool_or(t.unlisted_since is null) filter (where t.client is not null) as listed
-      from json_to_recordset(${JSON.stringify(plans)}::json) as a (
-        "shipmentId" bigint, requests bigint, "nextInSeconds" float8, problem text,
-          "isUnanswered" boolean)
-      left join fulfilment.track_traces t
-        on t.client = ${anyClient(client)} and t.shipment_id = any(${ids}::bigint[])
-          and t.shipment_id = a."shipmentId"
-      group by a."shipmentId", a.requests, a."nextInSeconds", a.problem, a."isUnanswered"
-    )
-    update sync.parcel_reads r
-    set reads = r.reads + 1, last_read_at = now(), last_problem = p.problem,
-      unanswered = case when p."isUnanswered" then r.unanswered + 1 when p.problem is null then 0
-        else r.unanswered end,
-      due_at = case when r.requests <> p.requests then r.due_at
-        when p.problem is null and p.listed
-          then sync.clock() + make_interval(days => ${listedPauseDays})
-        when p.problem is null and not p.listed then null
-        else sync.clock() + make_interval(secs => p."nextInSeconds") end
-    from plans p
-    where r.client = ${anyClient(client)} and r.shipment_id = any(${ids}::bigint[])
-      and r.shipment_id = p."shipmentId"`.execute(trx);
 }
 
 /**

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { pauses } from '../../core/backoff.ts';
 import type { DB } from '../../db/generated/tables.ts';
-import { anyClient, toPauseSpan } from '../../db/values.ts';
+import { anyClient } from '../../db/values.ts';
 import { maskErasedQuarantine } from './mask-quarantine.ts';
 import type { NumberedReading, RunTransaction, StreamTransaction } from './stream-transaction.ts';
 
@@ -121,26 +120,6 @@ export async function releaseOlderQuarantined(
 /** Releases one resource, by the id of its quarantine row. */
 export async function releaseQuarantineRow(trx: Transaction<DB>, id: number): Promise<void> {
   await trx.deleteFrom('sync.quarantine').where('id', '=', id).execute();
-}
-
-/**
- * Finds resources in quarantine that are due for a reread, the first time one minute after they
- * came there. The resource may have been damaged on the way, or repaired at the service since; a
- * reread finds that without waiting for a list.
- */
-export async function findQuarantinedDue(
-  db: Kysely<DB>,
-  client: string,
-  stream: string,
-): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    select q.resource_id as id
-    from sync.quarantine q
-    left join sync.rereads r on r.client = q.client and r.stream = q.stream and r.id = q.resource_id
-    where q.client = ${anyClient(client)} and q.stream = ${stream} and q.resource_id is not null
-      and coalesce(r.next_try_at, q.first_seen_at + ${toPauseSpan(pauses.reread, sql`1`)}) <= now()
-    order by r.next_try_at nulls first, q.resource_id`.execute(db);
-  return rows.map(({ id }) => id);
 }
 
 /** A row of the quarantine. */

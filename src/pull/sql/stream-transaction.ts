@@ -44,12 +44,9 @@ export interface NumberedReading {
 /** What a reader learns when it enters a stream. */
 export interface StreamEntry {
   /** True if another reader holds a lease: it may write an older reading later. */
-  readonly othersAtWork: boolean;
-  /**
-   * True if resources of the stream may wait to be reread or be in quarantine. A reading of them
-   * ends that.
-   */
-  readonly waits: boolean;
+  readonly hasOtherReaders: boolean;
+  /** True if a resource of the stream may wait to be read, or be in quarantine. */
+  readonly mayWait: boolean;
 }
 
 /** Locks the stream until the transaction ends, so that its readers commit one after the other. */
@@ -60,15 +57,16 @@ export async function enterStream({
   run: { lease },
 }: RunTransaction): Promise<StreamEntry> {
   const name = streamLock(client, stream);
-  const enter = sql<{ others: boolean; waiting: boolean }>`
+  const enter = sql<StreamEntry>`
     with ${lockingCte(name)}
-    select ${otherReadersExist(lease, stream)} as others,
-      ${rereadsOrQuarantineExist(client, stream)} as waiting
+    select ${otherReadersExist(lease, stream)} as "hasOtherReaders",
+      ${mayWaitFor(client, stream)} as "mayWait"
     from locked`;
-  const { others, waiting } = await selectLocked(trx, name, enter);
+  const { hasOtherReaders, mayWait } = await selectLocked(trx, name, enter);
+
   // The statement read all of this before it had the lock. Another reader may have changed it
   // meanwhile.
-  return { othersAtWork: others, waits: waiting || others };
+  return { hasOtherReaders, mayWait: mayWait || hasOtherReaders };
 }
 
 /** SQL: true if another reader of the stream holds a lease. */
@@ -78,11 +76,12 @@ export const otherReadersExist = ({ client, name }: Lease, stream: string) => sq
   where l.client = ${anyClient(client)} and l.expires_at is not null and l.name <> ${name}
     and (j.stream = ${stream} or l.name = any(${rescanJobs}::text[])))`;
 
-/** SQL: true if a resource of the stream waits to be reread or is in quarantine. */
-export const rereadsOrQuarantineExist = (client: string, stream: string) => sql`(
-  exists (select from sync.rereads where client = ${anyClient(client)} and stream = ${stream})
-  or exists (select from sync.quarantine where client = ${anyClient(client)}
-    and stream = ${stream}))`;
+/** SQL: true if a resource of the stream waits to be read, or is in quarantine. */
+export const mayWaitFor = (client: string, stream: string) => sql`(
+  exists (select from sync.waiting_reads
+    where client = ${anyClient(client)} and resource = ${stream})
+  or exists (select from sync.quarantine
+    where client = ${anyClient(client)} and stream = ${stream}))`;
 
 /**
  * Locks the stream until the transaction ends, so that no reader commits in the middle of a

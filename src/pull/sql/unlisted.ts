@@ -96,8 +96,9 @@ export interface AbsenceWalk {
 }
 
 /**
- * Records the rows that a complete walk lacked, in a stream without a read by id. Deletes the
- * absences of rows that this walk showed.
+ * Records the rows that a complete walk lacked, in a stream without a read by id: they wait for the
+ * next such walk. Removes those that this walk showed. Polls and reconciliations walk other lists,
+ * so each counts its own.
  * @param absent ids of the rows that the walk lacked
  * @returns ids of the rows that enough consecutive walks lacked
  */
@@ -106,6 +107,7 @@ export async function recordAbsences(
   { pass, rescanId = null }: AbsenceWalk,
   absent: readonly number[],
 ): Promise<number[]> {
+  const resource = `${pass} of ${stream}`;
   // A reconciliation does not read everything, so only the rows on its pages count as seen. A poll
   // lists all open rows, so every row that is not absent counts as seen.
   const seen =
@@ -113,19 +115,19 @@ export async function recordAbsences(
       ? sql<boolean>`not (id = any(${absent}::bigint[]))`
       : sql<boolean>`id in (select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
   await trx
-    .deleteFrom('sync.absences')
+    .deleteFrom('sync.waiting_reads')
     .where('client', '=', anyClient(client))
-    .where('stream', '=', stream)
-    .where('pass', '=', pass)
+    .where('resource', '=', resource)
     .where(seen)
     .execute();
   if (absent.length === 0) return [];
-  const { rows } = await sql<{ id: number; walks: number }>`
-    insert into sync.absences as a (client, stream, pass, id)
-    select ${client}, ${stream}, ${pass}, i.id
+
+  const { rows } = await sql<{ id: number; tries: number }>`
+    insert into sync.waiting_reads as w (client, resource, id, reason, tries, next_at)
+    select ${client}, ${resource}, i.id, 'not_listed', 1, 'infinity'
     from unnest(${absent}::bigint[]) as i (id)
     order by i.id
-    on conflict (client, stream, pass, id) do update set walks = a.walks + 1
-    returning id, walks`.execute(trx);
-  return rows.filter(({ walks }) => walks >= walksUntilUnlisted).map(({ id }) => id);
+    on conflict (client, resource, id) do update set tries = w.tries + 1
+    returning id, tries`.execute(trx);
+  return rows.filter(({ tries }) => tries >= walksUntilUnlisted).map(({ id }) => id);
 }

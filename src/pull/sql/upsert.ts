@@ -33,9 +33,9 @@ import {
 } from './mirror-tables.ts';
 import {
   isConfirmedSince,
+  mayWaitFor,
   type NumberedReading,
   otherReadersExist,
-  rereadsOrQuarantineExist,
   type StreamTransaction,
 } from './stream-transaction.ts';
 
@@ -302,7 +302,7 @@ function selectDiffering(
 
 /**
  * Returns whether a reading may write anything: a row is new or differs, another reader is at work,
- * or a resource of the stream waits for a reread or is in quarantine. If not, the reading need not
+ * or a resource of the stream waits to be read or is in quarantine. If not, the reading need not
  * lock the stream: every later reader of the stream has a later reading.
  */
 export async function mayWriteAnything(
@@ -314,7 +314,7 @@ export async function mayWriteAnything(
   families: readonly Family[],
 ): Promise<boolean> {
   const { rows } = await sql<{ news: boolean }>`
-    select ${otherReadersExist(lease, stream)} or ${rereadsOrQuarantineExist(lease.client, stream)}
+    select ${otherReadersExist(lease, stream)} or ${mayWaitFor(lease.client, stream)}
       or exists (${selectDiffering(lease.client, compare, tables, families)}) as news`.execute(db);
   return rows[0]?.news ?? true;
 }

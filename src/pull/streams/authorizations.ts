@@ -11,9 +11,9 @@ import {
 } from '../../service/decoding/fields.ts';
 import { unlist } from '../commit-reading.ts';
 import type { PullContext } from '../pull-context.ts';
-import { readByIds } from '../read-by-ids.ts';
+import { readByIds, readsPerPoll } from '../read-by-ids.ts';
 import { findOpenAuthorizations } from '../sql/authorization-rows.ts';
-import { findRequestedRereads, rereadsPerRun } from '../sql/rereads.ts';
+import { findDueReads } from '../sql/waiting-reads.ts';
 import { declareStream, type MirroredResource } from '../stream.ts';
 
 /** Items of an announced return (docs/interface.md, 11.2 Items). */
@@ -70,9 +70,9 @@ export const authorizations = declareStream<MirroredResource>({
  */
 export async function rereadAuthorizations(context: PullContext): Promise<void> {
   const { client, db } = context;
-  const requested = await findRequestedRereads(db, client, authorizations.name);
+  const requested = await findDueReads(db, client, authorizations.name, null);
   const open = await findOpenAuthorizations(db, client);
-  await readAuthorizations(context, [...new Set([...requested, ...open])]);
+  await readAuthorizations(context, [...new Set([...requested.map(({ id }) => id), ...open])]);
 }
 
 /**
@@ -80,8 +80,12 @@ export async function rereadAuthorizations(context: PullContext): Promise<void> 
  */
 export async function rereadArrivedAuthorizations(context: PullContext): Promise<void> {
   if (!mayWait(context)) return;
-  const requested = await findRequestedRereads(context.db, context.client, authorizations.name);
-  await readAuthorizations(context, requested.slice(0, rereadsPerRun));
+  const { db, client } = context;
+  const due = await findDueReads(db, client, authorizations.name, readsPerPoll);
+  await readAuthorizations(
+    context,
+    due.map(({ id }) => id),
+  );
 }
 
 async function readAuthorizations(context: PullContext, ids: readonly number[]): Promise<void> {

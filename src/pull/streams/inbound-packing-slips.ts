@@ -11,7 +11,7 @@ import {
 } from '../../service/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit-reading.ts';
 import type { PullContext } from '../pull-context.ts';
-import { sortUnlistedOpenRows } from '../sql/rereads.ts';
+import { sortUnlistedOpenRows } from '../sql/open-rows.ts';
 import { recordAbsences } from '../sql/unlisted.ts';
 import {
   declareStream,

@@ -57,7 +57,7 @@ export const inbounds = declareStream<Stream>({
     recentDays: null,
     sorted: true,
   },
-  passes: { new: true, open, rereads: { until: 'unlisted', absent: 'unlisted' } },
+  passes: { new: true, open, rereads: { absent: 'unlisted' } },
 });
 
 /**

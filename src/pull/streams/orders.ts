@@ -19,7 +19,7 @@ import {
   text,
 } from '../../service/decoding/fields.ts';
 import type { PullContext } from '../pull-context.ts';
-import { findMissingOrders, requestMissingOrders } from '../sql/rereads.ts';
+import { requestMissingOrders } from '../sql/missing-orders.ts';
 import { declareStream, type Stream } from '../stream.ts';
 
 /** Items of an order (docs/interface.md, 8.1 Fields). */
@@ -137,20 +137,19 @@ export const orders = declareStream<Stream>({
   },
   passes: {
     window: { pass: 'placed', attribute: 'orderedOn', column: 'ordered_on', firstRunDays: 400 },
-    rereads: { until: 'answered', absent: 'kept', findMissing },
+    rereads: { absent: 'kept', prepare: requestUnloaded },
   },
 });
 
-/** Finds the orders that shipments name, but that the window lacked. */
-async function findMissing(context: PullContext, limit: number | null): Promise<readonly number[]> {
+/** Requests the orders that shipments name, but that the first load lacked. */
+async function requestUnloaded(context: PullContext, isFirstLoad: boolean): Promise<void> {
   // The first load of orders may have begun after that of shipments.
-  if (limit === null) await findOrdersOfShipments(context);
-  return findMissingOrders(context.db, context.client);
+  if (isFirstLoad) await requestOrdersOfShipments(context);
 }
 
 /**
  * Requests reads of all orders that shipments name and that are not stored. It reads all shipments.
  */
-export async function findOrdersOfShipments({ db, client, run }: PullContext): Promise<void> {
+export async function requestOrdersOfShipments({ db, client, run }: PullContext): Promise<void> {
   await underLease(db, run.lease, (trx) => requestMissingOrders({ trx, client }, null));
 }

@@ -9,8 +9,8 @@ import {
   time,
 } from '../../service/decoding/fields.ts';
 import { findUnlinkedAuthorizations } from '../sql/authorization-rows.ts';
-import { requestRereads } from '../sql/rereads.ts';
 import type { StreamTransaction } from '../sql/stream-transaction.ts';
+import { requestReads } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream } from '../stream.ts';
 import { authorizations, rereadArrivedAuthorizations } from './authorizations.ts';
 
@@ -83,9 +83,5 @@ async function rereadUnlinked(
     ids.length === 0
       ? []
       : await findUnlinkedAuthorizations(transaction.trx, transaction.client, ids);
-  await requestRereads(
-    { ...transaction, stream: authorizations.name },
-    unlinked,
-    'a return item of it has arrived',
-  );
+  await requestReads({ ...transaction, stream: authorizations.name }, unlinked, 'returned');
 }

@@ -11,8 +11,9 @@ import {
 } from '../../service/decoding/fields.ts';
 import { walkWhole } from '../poll.ts';
 import type { PullContext } from '../pull-context.ts';
+import { findShipmentsWithOrder, requestMissingOrders } from '../sql/missing-orders.ts';
+import type { OpenRow } from '../sql/open-rows.ts';
 import { requestParcelReads } from '../sql/parcel-reads.ts';
-import { findShipmentsWithOrder, type OpenRow, requestMissingOrders } from '../sql/rereads.ts';
 import type { StreamTransaction } from '../sql/stream-transaction.ts';
 import { declareStream, type Stream } from '../stream.ts';
 
@@ -79,7 +80,7 @@ export const shipments = declareStream<Stream>({
     // Also shows those with a low id that became visible late.
     open: { statuses: openStatuses, closed: 'SHIPPED' },
     settle: readByOrders,
-    rereads: { until: 'answered', absent: 'unlisted' },
+    rereads: { absent: 'unlisted' },
   },
   afterChanges: requestWhatFollows,
   afterRefetch: ({ trx, client }, id) => requestParcelReads(trx, client, [id]),

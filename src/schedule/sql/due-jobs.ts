@@ -177,7 +177,7 @@ export async function makeParcelJobsDue(db: Kysely<DB>, clients: readonly string
         and j.next_at > sync.clock() and j.last_outcome is distinct from 'failed'
         and (j.last_finished_at is null or j.next_at < j.last_finished_at + interval '23 hours')
         and exists (
-          select from sync.parcel_reads r
-          where r.client = j.client and r.due_at <= sync.clock())
+          select from sync.waiting_reads r
+          where r.client = j.client and r.resource = 'parcels' and r.next_at <= sync.clock())
       for update skip locked)`.execute(db);
 }

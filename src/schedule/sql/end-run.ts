@@ -113,8 +113,8 @@ function toEndStatement(
     const options = { failure, from: sql`locked` };
     parts.push(sql`entered as (${toLedgerRow(run, totals, end.status, options)})`);
   }
-  if (end.status === 'done' && end.poll != null)
-    parts.push(...notePoll(client, end.poll, totals.fetched));
+  const polled =
+    end.status === 'done' && end.poll != null ? notePoll(client, end.poll, totals.fetched) : [];
 
   return sql<{ readonly ended: boolean }>`
     with locked as materialized (
@@ -124,7 +124,7 @@ function toEndStatement(
       where l.client = ${client} and l.name = ${job} and l.key = ${key}
         and l.expires_at is not null and j.xmin = ${version}::xid
       for update of l, j
-    ), ${sql.join(parts)}
+    ), ${sql.join([...parts, ...polled])}
     select count(*) > 0 as ended
     from locked`;
 }

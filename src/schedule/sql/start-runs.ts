@@ -280,9 +280,9 @@ const readCursors = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) =
  */
 const hasWaitingReads = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`(
   exists (
-    select from sync.rereads r
-    where r.client = ${client} and (r.stream = ${stream} or ${stream} = 'return-items'
-      and r.stream = 'return-merchandise-authorizations'))
+    select from sync.waiting_reads r
+    where r.client = ${client} and (r.resource = ${stream} or ${stream} = 'return-items'
+      and r.resource = 'return-merchandise-authorizations'))
   or exists (select from sync.quarantine q where q.client = ${client} and q.stream = ${stream}))`;
 
 function toRun(

@@ -112,7 +112,7 @@ test(
         select o.reference from fulfilment.outbox o
         where not exists (select from fulfilment.orders r where r.id = (o.result ->> 'orderId')::bigint)
           and not exists (
-            select from sync.rereads r where r.stream = 'orders' and r.id = (o.result ->> 'orderId')::bigint)`;
+            select from sync.waiting_reads r where r.resource = 'orders' and r.id = (o.result ->> 'orderId')::bigint)`;
       expect(await campaign.query(forgotten)).toEqual([]);
       await sandbox.clearFaults();
       expect((await runCommand(['run', 'pull-orders'], campaign.env)).code).toBe(0);

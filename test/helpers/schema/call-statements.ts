@@ -40,18 +40,19 @@ import { recordFindings } from '../../../src/pull/sql/findings.ts';
 import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
 import type { Family } from '../../../src/pull/sql/mirror-tables.ts';
 import {
+  findShipmentsWithOrder,
+  requestMissingOrders,
+} from '../../../src/pull/sql/missing-orders.ts';
+import { findStillOpen } from '../../../src/pull/sql/open-rows.ts';
+import {
+  findDueParcelReads,
+  planParcelReads,
+  postponeListedParcelReads,
   requestMissingParcelReads,
   requestParcelReads,
 } from '../../../src/pull/sql/parcel-reads.ts';
 import * as quarantine from '../../../src/pull/sql/quarantine.ts';
 import { findLastWalked, readReconciledTimes } from '../../../src/pull/sql/reconciliations.ts';
-import * as rereads from '../../../src/pull/sql/rereads.ts';
-import {
-  findMissingOrders,
-  findShipmentsWithOrder,
-  findStillOpen,
-  requestMissingOrders,
-} from '../../../src/pull/sql/rereads.ts';
 import { wakeJob } from '../../../src/pull/sql/rescans.ts';
 import { countRowsInWindows } from '../../../src/pull/sql/rows-in-windows.ts';
 import { readServiceLists, takeListsTurn } from '../../../src/pull/sql/service-lists.ts';
@@ -63,6 +64,7 @@ import {
   recordAbsences,
 } from '../../../src/pull/sql/unlisted.ts';
 import { upsertFamilies } from '../../../src/pull/sql/upsert.ts';
+import * as waitingReads from '../../../src/pull/sql/waiting-reads.ts';
 import { toAgeColumns } from '../../../src/pull/stream.ts';
 import { inbounds } from '../../../src/pull/streams/inbounds.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
@@ -293,13 +295,17 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await quarantine.listQuarantined(trx, {});
   await quarantine.readQuarantined(trx, 1);
   await quarantine.readNextQuarantined(trx, client, 'shipments', 0, 5);
-  await rereads.postponeRereads(scope, [1], 'x');
-  await rereads.postponeStillOpen(scope, [{ id: 1, tries: 0 }]);
-  await rereads.requestRereads(scope, [1], 'x');
-  await rereads.findRereadsDue(trx, client, kind);
-  await rereads.findRereads(trx, client, 'shipments', [1]);
-  await rereads.findRequestedRereads(trx, client, 'shipments');
-  await rereads.removeRereads(scope, [1]);
+  await waitingReads.postponeReads(scope, [1], 'still_open');
+  await waitingReads.requestReads(scope, [1], 'pushed');
+  await waitingReads.addQuarantinedReads(scope, [1]);
+  await waitingReads.findDueReads(trx, client, 'shipments', null);
+  await waitingReads.findDueReads(trx, client, 'shipments', 1, 'newest');
+  await waitingReads.findWaiting(trx, client, 'shipments', [1]);
+  await waitingReads.removeReads(scope, [1]);
+  await findDueParcelReads(trx, client, 1);
+  await postponeListedParcelReads(trx, client, [1]);
+  const plan = { reason: 'aging', problem: null, nextInSeconds: 1 } as const;
+  await planParcelReads(trx, client, [{ ...plan, shipmentId: 1, nextAt: 'infinity' }]);
   await recordFindings(scope, age, 'stale', [1], now);
   await findLastWalked(trx, client, 'shipments');
   await readReconciledTimes(trx, client);
@@ -310,7 +316,6 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await hasAuthorization(trx, client, 1);
   await requestMissingOrders({ trx, client }, [1]);
   await requestMissingOrders({ trx, client }, null);
-  await findMissingOrders(trx, client);
   await findShipmentsWithOrder({ trx, client }, [1]);
   await requestParcelReads(trx, client, [1]);
   await requestMissingParcelReads(trx, client, 0, now);

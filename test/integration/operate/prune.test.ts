@@ -80,15 +80,16 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
   await database.query(`
     insert into sync.gaps (client, stream, from_at, to_at, noticed_at) values ('default', 'orders', ${old}, ${old}, ${old})`);
   await database.query(`
-    insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
-    values ('default', 'shipments', 1, 1, ${old}, 'unknown to the service'), ('default', 'shipments', 2, 4, ${old}, 'could not be read'),
-      ('default', 'shipments', 3, 1, ${young}, 'unknown to the service')`);
+    insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
+    values ('default', 'shipments', 1, 1, ${old}, 'not_found'), ('default', 'shipments', 2, 4, ${old}, 'read_failed'),
+      ('default', 'shipments', 3, 1, ${young}, 'not_found'), ('default', 'orders', 1, 0, ${old}, 'quarantined'),
+      ('default', 'orders', 2, 0, ${old}, 'quarantined')`);
   await database.query(`
     insert into sync.rescans (client, stream, kind, finished_at, outcome)
     values ('default', 'orders', 'reconcile', ${old}, 'done'), ('default', 'orders', 'reconcile', ${old}, 'done'),
       ('default', 'orders', 'backfill', null, null)`);
   expect(done(await prune())).toMatchObject({
-    removed: 12,
+    removed: 13,
     warnings: ['removed 1 resources from quarantine that were not met for 30 days'],
   });
   expect(await countRows('sync.runs', `client = 'default' and job = 'a'`)).toBe(2);
@@ -99,14 +100,17 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
     { id: 2 },
     { id: 3 },
   ]);
-  expect(await database.query('select id from sync.rereads order by id')).toEqual([
-    { id: 2 },
-    { id: 3 },
-  ]);
+  expect(await database.query('select resource, id from sync.waiting_reads order by 1, 2')).toEqual(
+    [
+      { resource: 'orders', id: 2 },
+      { resource: 'shipments', id: 2 },
+      { resource: 'shipments', id: 3 },
+    ],
+  );
   expect(await database.query(`select detail from sync.audit where action = 'pruned'`)).toEqual([
     {
       detail:
-        'sync.runs 2, fulfilment.track_trace_events 1, fulfilment.shipment_events 1, fulfilment.inbound_events 1, fulfilment.inbound_packing_slip_events 1, fulfilment.order_line_events 1, fulfilment.stock_events 1, sync.quarantine 1, sync.gaps 1, sync.rereads 1, sync.rescans 1',
+        'sync.runs 2, fulfilment.track_trace_events 1, fulfilment.shipment_events 1, fulfilment.inbound_events 1, fulfilment.inbound_packing_slip_events 1, fulfilment.order_line_events 1, fulfilment.stock_events 1, sync.quarantine 1, sync.gaps 1, sync.waiting_reads 2, sync.rescans 1',
     },
   ]);
 });

@@ -102,7 +102,10 @@ async function runAllJobs({ shipmentId }: PlacedOrder): Promise<void> {
   for (const job of dailyJobs) {
     if (job === 'pull-parcels')
       await database.query(
-        `update sync.parcel_reads set due_at = case when shipment_id = ${shipmentId} then '-infinity'::timestamptz end`,
+        `insert into sync.waiting_reads as w (client, resource, id, reason, next_at)
+         select client, 'parcels', id, 'shipped', case when id = ${shipmentId} then '-infinity'::timestamptz else 'infinity' end
+         from fulfilment.shipments where status = 'SHIPPED'
+         on conflict (client, resource, id) do update set next_at = excluded.next_at`,
       );
     done(await pull(job));
   }

@@ -49,7 +49,7 @@ const harmlessColumns = new Set(
   fulfilment.parcels.shipment_items fulfilment.received_goods.reference
   fulfilment.service_product_candidates.reason fulfilment.setting_options.name
   fulfilment.setting_options.raw
-  sync.absences.pass sync.admin_secrets.purpose sync.admin_secrets.secret sync.admin_sessions.id
+  sync.admin_secrets.purpose sync.admin_secrets.secret sync.admin_sessions.id
   sync.alert_checks.scope sync.alerts.detail sync.alerts.remedy sync.alerts.scope
   sync.alerts.subject sync.alerts.text sync.api_keys.body_hash sync.api_keys.key
   sync.api_keys.token sync.audit.action sync.audit.detail sync.carrier_links.url
@@ -61,7 +61,8 @@ const harmlessColumns = new Set(
   sync.proven_kinds.path sync.push_database.accepted_as sync.push_database.mark
   sync.quarantine.member_path sync.quarantine.resource_key sync.receivers.last_error
   sync.receivers.name sync.receivers.types sync.rescans.meaning sync.rescans.query
-  sync.rescans.windows sync.schema_parts.part`),
+  sync.rescans.windows sync.schema_parts.part
+  sync.waiting_reads.reason sync.waiting_reads.resource`),
 );
 
 /** Types that cannot hold personal data without a column that says whose they are. */

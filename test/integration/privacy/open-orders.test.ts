@@ -76,11 +76,14 @@ const open: Readonly<Record<string, string>> = {
     insert into fulfilment.outbox (kind, reference, payload)
     values ('return.create', 'R-$', '{"shipmentId": $}')`,
   'its shipment is to be read again': `
-    insert into sync.rereads (client, stream, id, next_try_at) values ('default', 'shipments', $, now())`,
+    insert into sync.waiting_reads (client, resource, id, reason, next_at)
+    values ('default', 'shipments', $, 'pushed', now())`,
   'the order is to be read again': `
-    insert into sync.rereads (client, stream, id, next_try_at) values ('default', 'orders', $, now())`,
+    insert into sync.waiting_reads (client, resource, id, reason, next_at)
+    values ('default', 'orders', $, 'pushed', now())`,
   'its packages are to be looked up': `
-    insert into sync.parcel_reads (client, shipment_id, due_at) values ('default', $, now())`,
+    insert into sync.waiting_reads (client, resource, id, reason, next_at)
+    values ('default', 'parcels', $, 'shipped', now())`,
   'a shipment of it is in quarantine': `
     insert into sync.quarantine (client, stream, resource_key, resource_id, order_id, member_path, reason, document, run_worker)
     values ('default', 'shipments', '100$', 1000 + $, $, 'x', 'x', '{}', 'w')`,

@@ -42,7 +42,7 @@ test('the poll that brings a return also reads its announcement again, until tha
   const place = await sandbox.lastPlace();
   expect(done(await pull('pull-return-items'))).toMatchObject({ created: 1, updated: 0 });
   expect(await readLinks()).toEqual([{ linked: null }]);
-  await database.query("update sync.rereads set next_try_at = now() - interval '1 second'");
+  await database.query("update sync.waiting_reads set next_at = now() - interval '1 second'");
   expect(done(await pull('pull-return-items'))).toMatchObject({ updated: 1 });
   expect(await readLinks()).toEqual([{ linked: true }]);
   done(await pull('pull-return-items'));

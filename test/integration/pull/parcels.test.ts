@@ -38,8 +38,9 @@ const readParcels = () =>
     from fulfilment.parcels where unlisted_since is null order by 1, 2`);
 const readPlans = () =>
   database.query(`
-    select shipment_id as id, reads, round(extract(epoch from due_at - sync.clock()) / 86400)::int as days, last_problem as problem
-    from sync.parcel_reads order by 1`);
+    select id, case when isfinite(next_at)
+      then round(extract(epoch from next_at - sync.clock()) / 86400)::int end as days, words as problem
+    from sync.waiting_reads where resource = 'parcels' order by 1`);
 
 /** Seeds shipments that were just shipped, and stores them. Returns their ids. */
 async function storeShipped(count: number): Promise<number[]> {
@@ -109,7 +110,7 @@ test('a change, a lost listing and a new package reach the table, the feed and t
     item(id, { trackAndTraceCode: 'https://carrier.example/3S1', currentTrackTraceStatus: 10 }),
   ]);
   expect(await pullParcels()).toMatchObject({ fetched: 1, created: 1 });
-  expect(await readPlans()).toMatchObject([{ id, reads: 1, days: 1 }]);
+  expect(await readPlans()).toEqual([{ id, days: 1, problem: null }]);
   expect(await pullParcels()).toMatchObject({ fetched: 0, pages: 0 });
   const lines = () =>
     database.query(`select package_numbers, package_statuses, track_trace_statuses, tracking_url
@@ -234,7 +235,7 @@ test('a package that leaves the track-trace list is looked up, and not again', a
   await answerWith([item(id)]);
   await pullParcels();
   expect(await readParcels()).toEqual([{ id, number: '3S1', status: '50' }]);
-  expect(await readPlans()).toEqual([{ id, reads: 2, days: null, problem: null }]);
+  expect(await readPlans()).toEqual([]);
 });
 
 test('the job is due as soon as a shipment is SHIPPED, unless it is off or parked', async () => {
@@ -313,7 +314,7 @@ test('five refusals without an answer park the job; later, a refusal concerns it
     expect.stringMatching(/no complete list of packages for 1 shipments.*names no package/),
   ]);
   const plans = await readPlans();
-  expect(plans.filter(({ problem }) => problem !== null)).toMatchObject([{ reads: 1, days: 1 }]);
+  expect(plans.filter(({ problem }) => problem !== null)).toMatchObject([{ days: 1 }]);
   expect(await readParcels()).toHaveLength(7);
 });
 
@@ -381,7 +382,7 @@ test('a look-up that was asked before a newer list keeps the status of the list'
 
 test('reconcile requests the look-ups that are missing', async () => {
   await storeShipped(2);
-  await database.query('delete from sync.parcel_reads');
+  await database.query(`delete from sync.waiting_reads where resource = 'parcels'`);
   await pullParcels();
   expect(await readParcels()).toEqual([]);
   const { warnings } = done(await pull('reconcile'));
@@ -402,16 +403,16 @@ test('after 100 look-ups, a run begins no more than 4 in a second', async () => 
 });
 
 test('look-ups follow at certain ages, and end, also if the age is not known', () => {
-  const days = (ageDays: number | null, reads = 0) => {
+  const days = (ageDays: number | null, waitedDays = 0) => {
     const seconds = findNextReadSeconds({
       ageMs: ageDays === null ? null : ageDays * daySeconds * 1_000,
-      reads,
+      waitedMs: waitedDays * daySeconds * 1_000,
     });
     return seconds === null ? null : seconds / daySeconds;
   };
   expect([0, 1, 2.5, 3, 30, 31, 90].map((age) => days(age))).toEqual([1, 2, 0.5, 4, 1, null, null]);
   expect(days(0.999)).toBeCloseTo(1 / 24);
-  expect([0, 1, 2, 3, 4, 5, 6].map((reads) => days(null, reads))).toEqual([
+  expect([0, 1, 3, 7, 14, 31, 99].map((waited) => days(null, waited))).toEqual([
     1,
     2,
     4,

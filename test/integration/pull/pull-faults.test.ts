@@ -138,10 +138,10 @@ describe('reads by id', () => {
     const { warnings } = done(await pull('pull-shipments'));
     expect(warnings).toEqual([expect.stringContaining('shipments by id:')]);
     expect(await openRows()).toEqual([first]);
-    expect(await database.query('select id, tries from sync.rereads')).toEqual([
-      { id: first, tries: 1 },
-    ]);
-    await database.query('update sync.rereads set next_try_at = now()');
+    expect(
+      await database.query("select id, tries from sync.waiting_reads where resource = 'shipments'"),
+    ).toEqual([{ id: first, tries: 1 }]);
+    await database.query('update sync.waiting_reads set next_at = now()');
     done(await pull('pull-shipments'));
     expect(await openRows()).toEqual([]);
   });
@@ -166,7 +166,9 @@ describe('reads by id', () => {
     const place = await sandbox.lastPlace();
     expect(code(await pull('pull-shipments'))).toBe('credentials_refused');
     expect((await sandbox.requestsTo('/token', place)).length).toBeLessThanOrEqual(2);
-    expect(await database.query('select * from sync.rereads')).toEqual([]);
+    expect(
+      await database.query("select * from sync.waiting_reads where resource = 'shipments'"),
+    ).toEqual([]);
     expect(await openRows()).toEqual(ids);
   });
 });
@@ -270,12 +272,12 @@ describe('a resource that cannot be decoded', () => {
       },
     );
     expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 30 });
-    await database.query(
-      `update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`,
-    );
+    await database.query(`update sync.waiting_reads set next_at = next_at - interval '1 minute'`);
     done(await pull('pull-shipments'));
     expect(
-      await database.query('select count(*)::int as n, min(tries) as tries from sync.rereads'),
+      await database.query(
+        "select count(*)::int as n, min(tries) as tries from sync.waiting_reads where resource = 'shipments'",
+      ),
     ).toEqual([{ n: 30, tries: 1 }]);
   });
 
@@ -291,17 +293,19 @@ describe('a resource that cannot be decoded', () => {
     );
     done(await pull('pull-shipments'));
     expect(await count()).toBe(149);
-    await database.query(
-      `update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`,
-    );
+    await database.query(`update sync.waiting_reads set next_at = next_at - interval '1 minute'`);
     done(await pull('pull-shipments'));
-    expect(await database.query('select tries from sync.rereads')).toEqual([{ tries: 1 }]);
+    expect(
+      await database.query("select tries from sync.waiting_reads where resource = 'shipments'"),
+    ).toEqual([{ tries: 1 }]);
     done(await pull('pull-shipments'));
     expect(await count()).toBe(149);
-    await database.query('update sync.rereads set next_try_at = now()');
+    await database.query('update sync.waiting_reads set next_at = now()');
     await expectRecovery();
     expect(await database.query('select * from sync.quarantine')).toEqual([]);
-    expect(await database.query('select * from sync.rereads')).toEqual([]);
+    expect(
+      await database.query("select * from sync.waiting_reads where resource = 'shipments'"),
+    ).toEqual([]);
   });
 
   test('too many of them fail the run, keep the cursor and do not fill the quarantine', async () => {
@@ -342,7 +346,7 @@ test('a shipment without an order is not marked as unlisted after a 404', async 
   expect(
     await database.query('select 1 from fulfilment.shipments where unlisted_since is not null'),
   ).toEqual([]);
-  expect(await database.query('select last_reason from sync.rereads')).toContainEqual({
-    last_reason: 'unknown to the service',
+  expect(await database.query('select reason from sync.waiting_reads')).toContainEqual({
+    reason: 'not_found',
   });
 });

@@ -125,12 +125,12 @@ test('an order outside the date window is read by id; one that is not found is p
   done(await pull('pull-orders'));
   expect(await numbers()).toEqual([{ missing: 1, filled: 1 }]);
   expect(
-    await database.query(`select tries, last_reason from sync.rereads where stream = 'orders'`),
-  ).toEqual([{ tries: 1, last_reason: 'unknown to the service' }]);
+    await database.query(`select tries, reason from sync.waiting_reads where resource = 'orders'`),
+  ).toEqual([{ tries: 1, reason: 'named_by_shipment' }]);
   const place = await sandbox.lastPlace();
   done(await pull('pull-orders'));
   expect(await sandbox.count('v3.orders.get', place)).toBe(0);
-  await database.query('update sync.rereads set next_try_at = now()');
+  await database.query('update sync.waiting_reads set next_at = now()');
   await sandbox.clearFaults();
   done(await pull('pull-orders'));
   expect(await differences()).toEqual([]);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { requestRereads } from '../../../src/pull/sql/rereads.ts';
+import { requestReads } from '../../../src/pull/sql/waiting-reads.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
@@ -25,7 +25,7 @@ async function countPollRequests(
   return countRequestsSince(place);
 }
 /** Makes all postponed reads by id due. */
-const makeRereadsDue = () => database.query('update sync.rereads set next_try_at = now()');
+const makeReadsDue = () => database.query('update sync.waiting_reads set next_at = now()');
 const twoLists = { 'v3.shipments.list': 2 };
 
 test('an unlisted shipment is not read by every poll, and after 90 days only once a week', async () => {
@@ -40,7 +40,7 @@ test('an unlisted shipment is not read by every poll, and after 90 days only onc
     'v3.shipments.get': 40,
   });
   expect(await countPollRequests('pull-shipments')).toEqual(twoLists);
-  await makeRereadsDue();
+  await makeReadsDue();
   expect(await countPollRequests('pull-shipments')).toEqual({
     ...twoLists,
     'v3.shipments.get': 40,
@@ -48,15 +48,15 @@ test('an unlisted shipment is not read by every poll, and after 90 days only onc
   await database.query(
     `update fulfilment.shipments set unlisted_since = unlisted_since - interval '91 days' where id > 700000`,
   );
-  await makeRereadsDue();
+  await makeReadsDue();
   expect(await countPollRequests('pull-shipments')).toEqual(twoLists);
-  await database.query(`update sync.rereads set next_try_at = now() - interval '6 days'`);
+  await database.query(`update sync.waiting_reads set next_at = now() - interval '6 days'`);
   expect(await countPollRequests('pull-shipments')).toEqual({
     ...twoLists,
     'v3.shipments.get': 40,
   });
   // Rows that were not read for 90 days, for example because no worker ran, are read once.
-  await database.query('delete from sync.rereads');
+  await database.query('delete from sync.waiting_reads');
   expect(await countPollRequests('pull-shipments')).toEqual({
     ...twoLists,
     'v3.shipments.get': 40,
@@ -74,10 +74,10 @@ test('a resource in quarantine is read by id, even if many others wait', async (
   });
   done(await pull('pull-shipments'));
   await sandbox.clearFaults();
-  await database.query(`update sync.quarantine set first_seen_at = now() - interval '1 hour'`);
+  await database.query(`update sync.waiting_reads set next_at = now() - interval '1 hour'`);
   await database.query(
-    `insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
-     select 'default', 'shipments', 700000 + n, 0, now() - interval '1 day', 'asked for' from generate_series(1, 200) n`,
+    `insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
+     select 'default', 'shipments', 700000 + n, 0, now() - interval '1 day', 'pushed' from generate_series(1, 200) n`,
   );
   done(await pull('pull-shipments'));
   expect(await database.query('select resource_id from sync.quarantine')).toEqual([]);
@@ -102,20 +102,15 @@ test('an unreadable page does not stop the other passes; the poll fails with its
 
 test('a row that was postponed because it is still open is due at once if it is asked for', async () => {
   await database.query(
-    `insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
-     values ('default', 'shipments', 7, 9, now() + interval '1 day', 'found, and still open')`,
+    `insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
+     values ('default', 'shipments', 7, 9, now() + interval '1 day', 'listed_still_open')`,
   );
   await database.db
     .transaction()
     .execute((trx) =>
-      requestRereads(
-        { trx, client: 'default', stream: 'shipments' },
-        [7],
-        'a push changed it',
-        false,
-      ),
+      requestReads({ trx, client: 'default', stream: 'shipments' }, [7], 'pushed', false),
     );
   expect(
-    await database.query('select tries, next_try_at <= now() as due from sync.rereads'),
+    await database.query('select tries, next_at <= now() as due from sync.waiting_reads'),
   ).toEqual([{ tries: 0, due: true }]);
 });

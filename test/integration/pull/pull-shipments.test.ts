@@ -91,7 +91,7 @@ describe('a shipment that moves on after it was pulled', () => {
       (await sandbox.requests(place)).filter(({ operation }) => operation === 'v3.shipments.get'),
     ).toEqual([]);
     expect(
-      await database.query("select id, tries from sync.rereads where stream = 'shipments'"),
+      await database.query("select id, tries from sync.waiting_reads where resource = 'shipments'"),
     ).toEqual([{ id: stuck, tries: 1 }]);
   });
 });

@@ -213,7 +213,7 @@ test('an order whose rows take too long to write does not stop the others; it is
     'SO-6',
   ]);
   const slow = done[2]?.result?.orderId;
-  expect(await database.query('select stream, id from sync.rereads')).toEqual([
+  expect(await database.query('select resource as stream, id from sync.waiting_reads')).toEqual([
     { stream: 'orders', id: slow },
   ]);
   expect(await database.query('select id from fulfilment.orders')).toHaveLength(5);

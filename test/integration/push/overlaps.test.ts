@@ -18,7 +18,7 @@ const pull = usePuller(database, sandbox);
 
 const readStoredReference = async () =>
   (await database.query('select reference from fulfilment.orders'))[0]?.reference;
-const countRereads = async () => (await database.query('select id from sync.rereads')).length;
+const countRereads = async () => (await database.query('select id from sync.waiting_reads')).length;
 
 /** Pushes an order, so that the service and the tables have it. */
 async function createOrder(): Promise<void> {

@@ -53,12 +53,12 @@ describe('a lease', () => {
     await expireLeases();
     await acquire('b');
     const write = underLease(database.db, old.lease, async (trx) => {
-      await sql`insert into sync.rereads (client, stream, id, next_try_at) values ('default', 'x', 1, now())`.execute(
+      await sql`insert into sync.waiting_reads (client, resource, id, reason, next_at) values ('default', 'x', 1, 'pushed', now())`.execute(
         trx,
       );
     });
     await expect(write).rejects.toBeInstanceOf(LeaseLostError);
-    expect(await database.query('select * from sync.rereads')).toEqual([]);
+    expect(await database.query('select * from sync.waiting_reads')).toEqual([]);
     await expect(endDone(old)).rejects.toBeInstanceOf(LeaseLostError);
     expect(await begin('c')).toBeNull();
   });

@@ -144,7 +144,8 @@ test('a worker that starts makes pull-parcels due at once if look-ups wait for i
   expect(await readDue()).toEqual([false]);
   await database.query('delete from sync.jobs');
   await database.query(
-    `insert into sync.parcel_reads (client, shipment_id, due_at) values ('default', 1, sync.clock())`,
+    `insert into sync.waiting_reads (client, resource, id, reason, next_at)
+     values ('default', 'parcels', 1, 'shipped', sync.clock())`,
   );
   await prepare({ SCHEDULE_PULL_PARCELS: 'off' });
   expect(await readDue()).toEqual([false]);

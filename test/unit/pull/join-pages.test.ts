@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type StreamPage, streamPageJoiner } from '../../../src/pull/walk.ts';
+import { type StreamPage, streamPageJoiner } from '../../../src/pull/walk-list.ts';
 
 const family = (id: number, sku: string) => ({
   parent: { id, raw: { id, sku } },

@@ -1,12 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { maxPagesAhead, walkAhead } from '../../../src/pull/prefetch.ts';
 import {
-  maxPagesAhead,
   type WalkablePage,
   type WalkedPage,
   type WalkOptions,
   type WalkStart,
-  walkAhead,
+  walk,
 } from '../../../src/pull/walk.ts';
 
 interface Page extends WalkablePage {
@@ -38,14 +38,7 @@ const read = (
   { alone = 0, pageSize = 1 } = {},
 ) =>
   walkAhead(
-    {
-      firstQuery: 'p=1',
-      start,
-      fetch,
-      signal: new AbortController().signal,
-      pageSize,
-      sorted: true,
-    },
+    (signal) => walk({ firstQuery: 'p=1', start, fetch, signal, pageSize, sorted: true }),
     makeJoiner(alone),
     write,
   );

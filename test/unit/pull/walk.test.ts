@@ -70,13 +70,13 @@ async function walkAll(list: ReturnType<typeof makeList>, start = beginning) {
     pageSize: 3,
     sorted: true,
   };
-  await walk(options, async (step) => {
+  for await (const step of walk(options)) {
     seen.push(...step.page.data.map(({ id }) => id));
     steppedBack ||= step.steppedBack;
     full ||= step.full;
     if (step.lastId !== null)
       end = { query: step.query, meaning: step.meaning, lastId: step.lastId };
-  });
+  }
   return { seen, end, steppedBack, full };
 }
 
@@ -239,9 +239,9 @@ test('a walk of an unsorted list begins anew if its page lacks the last row seen
     pageSize: 3,
     sorted: false,
   };
-  await walk({ ...options, fetch: makeList(ids, 'offset').fetch }, async ({ page }) => {
+  const { fetch } = makeList(ids, 'offset');
+  for await (const { page } of walk({ ...options, fetch }))
     seen.push(...page.data.map(({ id }) => id));
-  });
   expect(seen).toEqual(ids);
 });
 
@@ -255,13 +255,12 @@ test('a link that cannot be followed ends the walk after its page', async () => 
     pageSize: 3,
     sorted: true,
   };
-  const work = walk(
-    { ...options, fetch: async () => makePage([1], elsewhere) },
-    async ({ page }) => {
+  const work = async () => {
+    const fetch = async () => makePage([1], elsewhere);
+    for await (const { page } of walk({ ...options, fetch }))
       seen.push(...page.data.map(({ id }) => id));
-    },
-  );
-  await expect(work).rejects.toBe(elsewhere);
+  };
+  await expect(work()).rejects.toBe(elsewhere);
   expect(seen).toEqual([1]);
 });
 
@@ -285,7 +284,7 @@ test('a walk steps back from an offset beyond a shrunken list, 200 rows at first
 });
 
 const neverEnding = (next: string) => async () => makePage([1], next);
-const run = (fetch: WalkOptions<WalkablePage>['fetch'], maxPages = 5) => {
+const run = async (fetch: WalkOptions<WalkablePage>['fetch'], maxPages = 5) => {
   const { signal } = new AbortController();
   const options = {
     firstQuery: 'a',
@@ -296,7 +295,7 @@ const run = (fetch: WalkOptions<WalkablePage>['fetch'], maxPages = 5) => {
     maxPages,
     sorted: true,
   };
-  return walk(options, async () => undefined);
+  for await (const { page } of walk(options)) expect(page.data).toHaveLength(1);
 };
 
 test('a link that leads back is an error, not a loop', async () => {

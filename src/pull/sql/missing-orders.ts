@@ -1,0 +1,51 @@
+/** Orders that shipments name. */
+
+import { sql } from 'kysely';
+import { anyClient, anyId } from '../../db/values.ts';
+import type { RunTransaction } from './stream-transaction.ts';
+
+/**
+ * Finds the shipments among these ids that have an order. The service returns only these by id
+ * (docs/interface.md, 10.4 Operations).
+ */
+export async function findShipmentsWithOrder(
+  { trx, client }: Pick<RunTransaction, 'trx' | 'client'>,
+  ids: readonly number[],
+): Promise<number[]> {
+  const rows = await trx
+    .selectFrom('fulfilment.shipments')
+    .select('id')
+    .where('client', '=', anyClient(client))
+    .where('id', '=', anyId(ids))
+    .where('order_id', 'is not', null)
+    .execute();
+  return rows.map(({ id }) => id);
+}
+
+/**
+ * Requests reads of the orders that shipments name and that are not stored.
+ * @param ids the shipments; null: all. Without the first load of orders, nothing is requested for
+ *   single shipments: its end requests reads for all of them.
+ */
+export async function requestMissingOrders(
+  { trx, client }: Pick<RunTransaction, 'trx' | 'client'>,
+  ids: readonly number[] | null,
+): Promise<void> {
+  if (ids?.length === 0) return;
+  const isLoaded = sql`exists (
+        select from sync.cursors c
+        where c.client = ${anyClient(client)} and c.stream = 'orders' and c.pass = 'placed'
+          and c.completed_at is not null)`;
+  await sql`
+    insert into sync.waiting_reads as w (client, resource, id, reason, next_at)
+    select distinct s.client, 'orders', s.order_id, 'named_by_shipment', sync.clock()
+    from fulfilment.shipments s
+    where s.client = ${anyClient(client)} and s.order_id is not null
+      and ${ids === null ? sql`true` : sql`s.id = any(${ids}::bigint[]) and ${isLoaded}`}
+      -- Looks up one key at a time: a join could read the orders of all clients.
+      and (select o.read_no from fulfilment.orders o where o.client = ${client}
+        and o.id = s.order_id) is null
+    -- One that was asked for otherwise, and that the service did not know, is repeated from now on.
+    on conflict (client, resource, id) do update set reason = excluded.reason
+      where w.reason = 'not_found'`.execute(trx);
+}
