@@ -258,31 +258,16 @@ create table sync.clients (
   offered_identity text,
   offered_base_url text,
   offered_at timestamptz,
-  hold_code text,
-  hold_reason text,
-  hold_error_code text,
-  hold_http_status integer,
-  hold_operation text,
-  hold_since timestamptz,
-  hold_until timestamptz,
-  hold_times integer not null default 0,
   queue_away_since timestamptz,
   queue_error text,
   check ((queue_away_since is null) = (queue_error is null)),
-  check ((offered_identity is null) = (offered_at is null) and (offered_identity is null) = (offered_base_url is null)),
-  check ((hold_code is null) = (hold_until is null) and (hold_code is null) = (hold_reason is null)
-    and (hold_code is null) = (hold_since is null) and (hold_code is null) = (hold_error_code is null))
+  check ((offered_identity is null) = (offered_at is null) and (offered_identity is null) = (offered_base_url is null))
 ) with (fillfactor = 50);
-comment on table sync.clients is 'The account that each client''s rows come from, and why reading from it is held';
+comment on table sync.clients is 'The account that each client''s rows come from';
 comment on column sync.clients.identity is
   'Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing';
 comment on column sync.clients.served_at is 'When a worker that pushes for the client was last seen, to half a minute';
 comment on column sync.clients.offered_identity is 'Fingerprint of another account that a worker or command was set up with';
-comment on column sync.clients.hold_code is
-  'Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not';
-comment on column sync.clients.hold_reason is 'The failure that the hold follows from, as text; the codes are of it';
-comment on column sync.clients.hold_until is 'When one run, the probe, tries again; the other runs follow if it succeeds';
-comment on column sync.clients.hold_times is 'Number of failed probes';
 comment on column sync.clients.queue_away_since is 'Since when the queue has not answered the worker that looks after it';
 
 create table sync.pauses (

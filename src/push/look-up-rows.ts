@@ -1,6 +1,7 @@
 import { describeError, readFailureCodes, WarehouseError } from '../core/errors.ts';
 import { drawReadNo } from '../pull/sql/stream-transaction.ts';
-import type { ClientHealth } from './client-health.ts';
+import type { ClientHealth } from '../service/health/client-health.ts';
+import { readLookUpEvidence, type ScopedEvidence } from '../service/health/evidence.ts';
 import {
   type AbsenceVerdict,
   judgeAbsence,
@@ -17,7 +18,6 @@ import {
   type PushResult,
 } from './kind.ts';
 import { giveTurn, readPayload } from './payload.ts';
-import { readLookUpEvidence, type ScopedEvidence } from './push-outcome.ts';
 import {
   evidenceOfSuccess,
   type PushDeps,

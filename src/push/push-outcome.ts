@@ -1,7 +1,11 @@
-import { longestWaitMs, pauses, toPauseMs } from '../core/backoff.ts';
-import { type Failure, toFailure, WarehouseError } from '../core/errors.ts';
+import { pauses, toPauseMs } from '../core/backoff.ts';
+import { toFailure, type WarehouseError } from '../core/errors.ts';
 import { hourMs } from '../core/time.ts';
-import type { Evidence } from '../service/health/push-health.ts';
+import {
+  isServiceAnswer,
+  readWaitEvidence,
+  type ScopedEvidence,
+} from '../service/health/evidence.ts';
 
 /** How often and how long a row is sent before it is given up (PUSH_MAX_ATTEMPTS, PUSH_MAX_AGE). */
 export interface PushPolicy {
@@ -14,21 +18,6 @@ export interface PushPolicy {
  * sent again (for kinds that may be carried out twice without harm), or a person decides.
  */
 export type UnknownRule = 'look up' | 'resend' | 'ask operator';
-
-/** Evidence from an attempt or a look-up about the client, or about all rows of the kind. */
-export type ScopedEvidence =
-  | { readonly of: 'client' | 'kind'; readonly evidence: Evidence }
-  /**
-   * The service did not answer. Ask status/get first: if the service is up, the evidence is against
-   * the row's kind.
-   */
-  | {
-      readonly of: 'client';
-      readonly evidence: 'ask';
-      readonly failure: Failure;
-      /** The sent row; null if no row was sent, as in a look-up. */
-      readonly row: { readonly isNew: boolean } | null;
-    };
 
 /**
  * What a refusal of the service says about an earlier attempt that may have been carried out.
@@ -244,22 +233,6 @@ export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
   return readAnswerEvidence(failed, isNew);
 }
 
-/**
- * Returns evidence that the service asked to wait or to send less, or nothing if it did not ask.
- */
-function readWaitEvidence(error: WarehouseError): ScopedEvidence[] {
-  const { status, outcome, retryAfterMs, message } = error;
-  if (retryAfterMs === undefined) {
-    const failure = toFailure(error, message);
-    return status === 429 ? [{ of: 'client', evidence: { seen: 'too fast', failure } }] : [];
-  }
-  if (outcome === 'refused') return [];
-
-  const failure = toFailure(error, `${message}; asked to wait`);
-  const ms = Math.min(retryAfterMs, longestWaitMs);
-  return [{ of: 'client', evidence: { seen: 'asked to wait', failure, ms } }];
-}
-
 function readAnswerEvidence({ error, sent }: FailedAttempt, isNew: boolean): ScopedEvidence[] {
   if (error.status === 401 || error.status === 425) return [];
   if (!isServiceAnswer(error))
@@ -267,28 +240,4 @@ function readAnswerEvidence({ error, sent }: FailedAttempt, isNew: boolean): Sco
       { of: 'client', evidence: 'ask', failure: toFailure(error, error.message), row: { isNew } },
     ];
   return sent ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
-}
-
-/** Returns the evidence of a failed look-up about the client's service. */
-export function readLookUpEvidence(error: WarehouseError): ScopedEvidence[] {
-  const { code, message } = error;
-  const failure = toFailure(error, message);
-  if (code === 'credentials_refused')
-    return [{ of: 'client', evidence: { seen: 'credentials refused', failure } }];
-  const wait = readWaitEvidence(error);
-  if (wait.length > 0) return wait;
-  return isServiceAnswer(error) ? [] : [{ of: 'client', evidence: 'ask', failure, row: null }];
-}
-
-/** Returns true if the service itself answered, which shows that it is up. */
-export function isServiceAnswer(error: unknown): boolean {
-  if (!(error instanceof WarehouseError)) return false;
-  if (error.code === 'nok' || error.code === 'credentials_refused') return true;
-  const { status, jsonBody } = error;
-  return (
-    status !== undefined &&
-    status < 500 &&
-    status >= 400 &&
-    (jsonBody || [401, 425, 429].includes(status))
-  );
 }

@@ -3,12 +3,13 @@
  * row is sent again only if it was not carried out, or if its kind allows a repetition.
  */
 
-import { awaitsAnswer } from '../service/sql/holds.ts';
+import { awaitsAnswer } from '../service/health/judge-health.ts';
+import { clientScope } from '../service/sql/service-health.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
 import type { AnyKind } from './kind.ts';
 import type { PushDeps } from './send-row.ts';
 import { LaneReleaser } from './settler.ts';
-import { type DueWork, readDueWork } from './sql/claim-rows.ts';
+import { type DueKinds, type DueWork, readDueWork } from './sql/claim-rows.ts';
 import type { PushDatabase } from './sql/push-database.ts';
 import { enterOutcomes } from './sql/settle-rows.ts';
 import { Upkeep, type UpkeepOptions } from './upkeep.ts';
@@ -43,7 +44,7 @@ export interface PusherOptions extends Pick<UpkeepOptions, 'db' | 'claimsDb' | '
 export class Pusher {
   readonly #options: PusherOptions;
   readonly #pushers: ReadonlyMap<string, ClientPusher>;
-  readonly #kindNames: { readonly names: readonly string[]; readonly lookedUp: readonly string[] };
+  readonly #kinds: DueKinds;
   readonly #hardStop = new AbortController();
   readonly #lanes: LaneReleaser;
   readonly #upkeep: Upkeep;
@@ -74,7 +75,8 @@ export class Pusher {
         new ClientPusher(deps, slots, signal, { ...events, onDue }),
       ]),
     );
-    this.#kindNames = {
+    this.#kinds = {
+      worker: options.worker,
       names: kinds.map(({ name }) => name),
       lookedUp: kinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name),
     };
@@ -206,7 +208,7 @@ export class Pusher {
   /** Looks at all clients, and begins what can begin. */
   async #look(): Promise<void> {
     const { db, clients } = this.#options;
-    const due = await readDueWork(db, clients, this.#kindNames);
+    const due = await readDueWork(db, clients, this.#kinds);
     await Promise.all(due.map((work) => this.#lookAt(work)));
   }
 
@@ -214,10 +216,11 @@ export class Pusher {
     const pusher = this.#pushers.get(client);
     if (pusher === undefined) return;
     const held = await pusher.see(health);
-    const whole = held.find(({ kind }) => kind === '');
+    const whole = held.filter(({ scope }) => scope === clientScope);
     for (const { untilInMs } of held) this.#lookWithin(untilInMs > 0 ? untilInMs : busyLookMs);
-    if (whole !== undefined) {
-      if (awaitsAnswer(whole) && whole.untilInMs <= 0) pusher.askWhetherOver(whole.code);
+    if (whole.length > 0) {
+      const asked = whole.find((hold) => awaitsAnswer(hold) && hold.untilInMs <= 0);
+      if (asked !== undefined) pusher.askWhetherOver(asked.code);
       return;
     }
     if (unknownInMs === 0) pusher.lookUp();

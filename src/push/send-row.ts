@@ -9,7 +9,8 @@ import {
 import { hourMs } from '../core/time.ts';
 import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
-import { isProven } from '../service/sql/holds.ts';
+import type { ScopedEvidence } from '../service/health/evidence.ts';
+import { isProven, recordProof } from '../service/sql/service-health.ts';
 import type { AbsenceVerdict } from './judge-absence.ts';
 import {
   type AnyKind,
@@ -28,7 +29,6 @@ import {
   mayBeNoRoute,
   type PushPolicy,
   readEvidence,
-  type ScopedEvidence,
   type Verdict,
 } from './push-outcome.ts';
 import type { SettingCodes } from './setting-codes.ts';
@@ -271,6 +271,20 @@ async function isKnownRoute(
   const isKnown = await isProven(deps.db, proof).catch(() => false);
   if (isKnown) deps.proven.add(kind.name);
   return isKnown;
+}
+
+/**
+ * Records for all workers that the method and path of a kind are right. Writes once for each kind
+ * and process.
+ */
+export async function proveKind(deps: PushDeps, name: string): Promise<void> {
+  const { db, client, kinds, operations, proven } = deps;
+  const kind = kinds.get(name);
+  if (kind === undefined || proven.has(name)) return;
+
+  const { documented, method, path } = operations[kind.operation];
+  if (!documented) await recordProof(db, { client, kind: name, method, path });
+  proven.add(name);
 }
 
 /**

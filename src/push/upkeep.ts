@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Database } from '../db/pool.ts';
 import { type ClientAccount, markServed } from '../service/sql/clients.ts';
-import { forgetOldHealth } from '../service/sql/holds.ts';
+import { forgetOldHealth } from '../service/sql/service-health.ts';
 import { operatorChoices, type UnknownRule } from './push-outcome.ts';
 import type { RecentSends } from './send-row.ts';
 import {

@@ -2,7 +2,7 @@
 
 import type { Schedule } from '../../config/schedules.ts';
 import type { Failure } from '../core/errors.ts';
-import type { ClientHold } from '../service/health/client-hold.ts';
+import type { Evidence } from '../service/health/judge-health.ts';
 import type { Trigger } from './decide-start.ts';
 import { type JobKey, planNext } from './plan-next.ts';
 
@@ -29,6 +29,8 @@ export type RunEnd = (
 ) & {
   /** When the next run is due, if the run itself decides that. */
   readonly dueAt?: Date | null;
+  /** What the run has seen of the service of its client. */
+  readonly evidence?: readonly Evidence[];
   /** The poll that the run has completed; it counts only if the run is done. */
   readonly poll?: CompletedPoll | null;
 };
@@ -38,8 +40,6 @@ interface FailedEnd {
   readonly status: 'failed';
   readonly failure: Failure;
   readonly retryAfterMs: number;
-  /** The hold that the failure places on the client; null if it places none. */
-  readonly hold: ClientHold | null;
 }
 
 /** A complete poll of a stream. */

@@ -18,7 +18,9 @@ import {
 } from '../core/errors.ts';
 import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
-import { toClientHold } from '../service/health/client-hold.ts';
+import { findOutage } from '../service/health/client-health.ts';
+import { readRunEvidence } from '../service/health/evidence.ts';
+import type { Evidence } from '../service/health/judge-health.ts';
 import type { OfferedAccount } from '../service/sql/clients.ts';
 import type { CompletedPoll, RunEnd, Totals } from './decide-end.ts';
 import type { Trigger } from './decide-start.ts';
@@ -263,7 +265,8 @@ export async function makeRun(
   try {
     const failure: unknown = await doWork(work, context).catch((error: unknown) => error);
     if (failure instanceof LeaseLostError) throw failure;
-    const end = toRunEnd(failure, context.state.end);
+    const evidence = isLocal ? [] : await findEvidence(failure, context);
+    const end = { ...toRunEnd(failure, context.state.end), evidence };
     await endRun(db, run, totals, end);
     if (end.status === 'skipped')
       return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.opensAt };
@@ -285,6 +288,41 @@ async function doWork(work: Work, context: RunContext): Promise<void> {
   await work.run(context);
 }
 
+/**
+ * Returns what a run has seen of the service of its client. If the service did not serve it, asks
+ * status/get: only if that fails, too, the client is held.
+ */
+async function findEvidence(failure: unknown, context: RunContext): Promise<Evidence[]> {
+  const { isProbe, wasHeld } = context.run;
+  if (failure === undefined) return wasHeld ? [{ seen: 'answered', isTrial: isProbe }] : [];
+  if (failure instanceof StoppedError || failure instanceof NotYetError) return [];
+
+  const found: Evidence[] = [];
+  for (const { evidence } of readRunEvidence(failure)) {
+    const seen = evidence === 'ask' ? await findOutageOf(failure, context) : evidence;
+    if (seen !== null) found.push({ ...seen, isTrial: isProbe });
+  }
+  // A probe that failed for another reason still got an answer of the service.
+  return found.length === 0 && isProbe ? [{ seen: 'answered', isTrial: true }] : found;
+}
+
+/** Operations that any request needs. */
+const sharedOperations: readonly (string | null)[] = ['common.status.get', 'common.token'];
+
+async function findOutageOf(
+  error: unknown,
+  { warehouse, signal }: RunContext,
+): Promise<Evidence | null> {
+  const failure = toFailure(error);
+  if (sharedOperations.includes(failure.operation)) return { seen: 'no answer', failure };
+
+  return findOutage(warehouse, signal).catch((reason: unknown) => {
+    // A run that must stop does not wait for the answer.
+    if (signal.aborted) return null;
+    throw reason;
+  });
+}
+
 function toRunEnd(failure: unknown, { dueAt, poll }: WorkEnd): RunEnd {
   if (failure === undefined) return { status: 'done', dueAt, poll };
   if (failure instanceof StoppedError) return { status: 'stopped', dueAt };
@@ -295,7 +333,6 @@ function toRunEnd(failure: unknown, { dueAt, poll }: WorkEnd): RunEnd {
     failure: toFailure(failure),
     retryAfterMs:
       failure instanceof WarehouseError ? Math.min(failure.retryAfterMs ?? 0, longestWaitMs) : 0,
-    hold: toClientHold(failure),
     dueAt,
   };
 }

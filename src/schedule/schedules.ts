@@ -7,7 +7,8 @@ import { type JobName, jobNames, pushJob } from '../../config/jobs.ts';
 import { describeError } from '../core/errors.ts';
 import { notifyPushers } from '../db/listener.ts';
 import { tryRunExclusively } from '../db/transaction.ts';
-import { endHoldWaits, noteQueue, registerClients } from '../service/sql/clients.ts';
+import { noteQueue, registerClients } from '../service/sql/clients.ts';
+import { endHoldWaits } from '../service/sql/service-health.ts';
 import type { QueueName, TaskQueue } from './backend.ts';
 import { type JobKey, planNext } from './plan-next.ts';
 import type { RunClient } from './run.ts';
@@ -192,9 +193,15 @@ export class Schedules {
   }
 
   #findDue(filter: Partial<DueFilter>): Promise<DueJob[]> {
-    const { db, jobs: known } = this.#deps;
+    const { db, jobs: known, worker } = this.#deps;
     const local = jobNames.filter((job) => known[job].isLocal);
-    return findDueJobs(db, { jobs: this.#enabled, clients: this.#clients, local, ...filter });
+    return findDueJobs(db, {
+      jobs: this.#enabled,
+      clients: this.#clients,
+      worker,
+      local,
+      ...filter,
+    });
   }
 
   /**

@@ -12,6 +12,8 @@ import { readCurrentState } from '../../operate/health/state.ts';
 import type { JobStatus } from '../../operate/sql/job-status.ts';
 import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../operate/sql/stream-status.ts';
+import { awaitsAnswer } from '../../service/health/judge-health.ts';
+import { clientScope, type StoredHealth } from '../../service/sql/service-health.ts';
 import {
   addCommand,
   asJson,
@@ -72,7 +74,7 @@ async function readStatus(
   const lookbackDays = config.LOOKBACK_DAYS;
   if (json) {
     const clients = rest.clients.map(({ identity: _identity, ...client }) => client);
-    const holds = rest.holds.map(({ cause, ...hold }) => ({ ...hold, reason: cause.words }));
+    const holds = rest.holds.map(toHoldJson);
     const shown = { ...rest, holds, clients };
     const text = toJson({ lookbackDays, problems, jobs, streams, outbox, gates, ...shown });
     return { text, problems };
@@ -98,6 +100,13 @@ async function readStatus(
   ];
   return { text: parts.filter((part) => part !== '').join('\n\n'), problems };
 }
+
+/** Returns a health as scripts know it: without a kind, it is that of the client. */
+const toHoldJson = ({ client, scope, code, cause, ...health }: StoredHealth) => ({
+  ...{ client, kind: scope === clientScope ? '' : scope, code, reason: cause.words },
+  ...{ since: health.since, failures: health.failures, untilInMs: health.untilInMs },
+  sendWindow: awaitsAnswer(health) ? null : health.sendWindow,
+});
 
 const noJobs =
   'No job is registered in this database yet; start a worker with: fulfilment-sync worker';

@@ -15,7 +15,8 @@ import { SettingCodes } from '../../push/setting-codes.ts';
 import type { UnsendableRow } from '../../push/sql/held-claims.ts';
 import type { PushDatabase } from '../../push/sql/push-database.ts';
 import type { Warehouse } from '../../service/client.ts';
-import type { HoldCode } from '../../service/health/push-health.ts';
+import type { HealthCode } from '../../service/health/judge-health.ts';
+import { clientScope } from '../../service/sql/service-health.ts';
 
 /** Number of connections for claiming and settling. */
 const pushPoolSize = 3;
@@ -130,9 +131,15 @@ function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']) {
   };
   return {
     onSettled,
-    onHold: (client: string, kind: string, code: HoldCode, ms: number) => {
-      const what = kind === '' ? {} : { kind: toKindLabel(kind) };
-      const error = `${kind === '' ? 'rows of this client' : 'rows of this kind'} are held; for the reason see: fulfilment-sync status`;
+    onHold: (
+      client: string,
+      scope: string,
+      { code, ms }: { readonly code: HealthCode; readonly ms: number },
+    ) => {
+      const isWhole = scope === clientScope;
+      const what = isWhole ? {} : { kind: toKindLabel(scope) };
+      const rows = isWhole ? 'rows of this client' : 'rows of this kind';
+      const error = `${rows} are held; for the reason see: fulfilment-sync status`;
       warn({ event: 'push_held', client, ...what, code, delayMs: Math.round(ms), error });
     },
     onError: (task: string, error: unknown) =>

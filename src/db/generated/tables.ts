@@ -2618,26 +2618,6 @@ export interface SyncClients {
   base_url: string;
   client: string;
   /**
-   * Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not
-   */
-  hold_code: string | null;
-  hold_error_code: string | null;
-  hold_http_status: number | null;
-  hold_operation: string | null;
-  /**
-   * The failure that the hold follows from, as text; the codes are of it
-   */
-  hold_reason: string | null;
-  hold_since: Timestamp | null;
-  /**
-   * Number of failed probes
-   */
-  hold_times: Generated<number>;
-  /**
-   * When one run, the probe, tries again; the other runs follow if it succeeds
-   */
-  hold_until: Timestamp | null;
-  /**
    * Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing
    */
   identity: string;
@@ -3127,41 +3107,6 @@ export interface SyncPushDatabase {
   only_row: Generated<boolean>;
 }
 
-export interface SyncPushHolds {
-  client: string;
-  /**
-   * Null while the first failure is judged, else breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked
-   */
-  code: string | null;
-  error_code: string | null;
-  /**
-   * Distinct rows (for a client: questions) that failed since one was successful
-   */
-  failures: Generated<number>;
-  http_status: number | null;
-  /**
-   * Kind; empty for the whole client
-   */
-  kind: Generated<string>;
-  operation: string | null;
-  /**
-   * The last failure, as text; the codes are of it
-   */
-  reason: string | null;
-  /**
-   * Rows that all workers together may send at the same time after the hold; null: no limit, or (client) not before an answer
-   */
-  send_window: number | null;
-  /**
-   * When the first of these failures came
-   */
-  since: Generated<Timestamp>;
-  /**
-   * When the hold ends, or when the service is asked whether it is over
-   */
-  until: Timestamp;
-}
-
 export interface SyncPushWorkers {
   /**
    * After a failover: identity of the database in which the worker found everything that it had sent
@@ -3374,6 +3319,49 @@ export interface SyncSchemaParts {
   part: string;
 }
 
+export interface SyncServiceHealth {
+  client: string;
+  /**
+   * no_answer, credentials_refused, asked_to_wait, too_fast, kind_failing or wrong_path
+   */
+  code: string;
+  error_code: string;
+  /**
+   * Distinct rows that failed since one was successful
+   */
+  failures: number;
+  http_status: number | null;
+  /**
+   * When the hold ends, or when the service is asked whether it is over
+   */
+  next_at: Timestamp;
+  operation: string | null;
+  /**
+   * The last failure, as text; the codes are of it
+   */
+  reason: string;
+  /**
+   * client, or the kind of the outbox or the job that it concerns
+   */
+  scope: string;
+  /**
+   * Rows that are sent at the same time; 0: none, until the service has answered a question; null: no limit
+   */
+  send_window: number | null;
+  /**
+   * When the first of these failures came
+   */
+  since: Timestamp;
+  /**
+   * When it says nothing any more: after the longest pause, so that an old backup holds nobody
+   */
+  void_at: Timestamp;
+  /**
+   * The only worker that it concerns; *: all of them
+   */
+  worker: string;
+}
+
 export interface SyncServiceProducts {
   client: string;
   is_pattern: boolean;
@@ -3523,7 +3511,6 @@ export interface DB {
   "sync.pauses": SyncPauses;
   "sync.proven_kinds": SyncProvenKinds;
   "sync.push_database": SyncPushDatabase;
-  "sync.push_holds": SyncPushHolds;
   "sync.push_workers": SyncPushWorkers;
   "sync.quarantine": SyncQuarantine;
   "sync.receivers": SyncReceivers;
@@ -3533,6 +3520,7 @@ export interface DB {
   "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
   "sync.schema_parts": SyncSchemaParts;
+  "sync.service_health": SyncServiceHealth;
   "sync.service_products": SyncServiceProducts;
   "sync.settings_reads": SyncSettingsReads;
   "sync.tracked_parcels": SyncTrackedParcels;

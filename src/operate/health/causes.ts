@@ -8,7 +8,7 @@ import { pauses } from '../../core/backoff.ts';
 import { type Failure, isOutage } from '../../core/errors.ts';
 import { formatSpan, minuteMs } from '../../core/time.ts';
 import type { KnownClient } from '../../service/sql/clients.ts';
-import { isHeld, type StoredHealth } from '../../service/sql/holds.ts';
+import { clientScope, isHeld, type StoredHealth } from '../../service/sql/service-health.ts';
 import type { JobStatus } from '../sql/job-status.ts';
 import {
   createProblem,
@@ -57,11 +57,9 @@ interface ClientState {
   readonly failing: readonly FailingJob[];
   /** Jobs that are late because they did not run. */
   readonly late: readonly LateJob[];
-  /** Hold of the runs of the client. */
-  readonly pullHold: PullHold | null;
-  /** Push hold of the whole client, and those of its kinds. */
-  readonly hold: StoredHealth | undefined;
-  readonly kinds: readonly StoredHealth[];
+  /** Health of the whole client, and of its kinds and jobs. */
+  readonly whole: readonly StoredHealth[];
+  readonly parts: readonly StoredHealth[];
   readonly waitingRows: number;
   /** When the service last answered a whole poll. */
   readonly answeredAtMs: number;
@@ -72,14 +70,6 @@ interface FailingJob extends JobStatus {
   /** How its last run failed. */
   readonly failure: Failure;
   readonly failingSince: Date;
-}
-
-/** Why the runs of a client are held. */
-interface PullHold {
-  readonly code: string;
-  readonly cause: Failure;
-  readonly since: Date;
-  readonly until: Date | null;
 }
 
 /** Finds the causes of a state. A cause that comes first explains more than a later one. */
@@ -134,22 +124,9 @@ function toClientState(
     ...{ client, known, waitingRows, answeredAtMs, now },
     failing: failing.filter((job) => isOurs(job) && isScheduled(client, job.job)),
     late: stale.filter((job) => isOurs(job) && job.because === 'not run'),
-    pullHold: readPullHold(known, now),
-    hold: ours.find(({ kind }) => kind === ''),
-    kinds: ours.filter(({ kind }) => kind !== ''),
+    whole: ours.filter(({ scope }) => scope === clientScope),
+    parts: ours.filter(({ scope }) => scope !== clientScope),
   };
-}
-
-function readPullHold(known: KnownClient, now: Date): PullHold | null {
-  const { holdCode, holdSince, holdUntil: until } = known;
-  if (holdCode === null) return null;
-  const cause = {
-    code: known.holdErrorCode ?? holdCode,
-    httpStatus: known.holdHttpStatus,
-    operation: known.holdOperation,
-    words: known.holdReason ?? '',
-  };
-  return { code: holdCode, cause, since: holdSince ?? now, until };
 }
 
 /** Finds the causes of one client. What one of them explains is no sign of a later one. */
@@ -310,12 +287,9 @@ function describeService(unserved: readonly ClientState[], whom: string, now: Da
 }
 
 function findRefusedCredentials(state: ClientState): Cause[] {
-  const { client, hold, pullHold, now } = state;
+  const { client, whole, now } = state;
   const isRefused = ({ code }: { readonly code: string }) => code === 'credentials_refused';
-  const holds = [
-    ...(pullHold !== null && isRefused(pullHold) ? [pullHold] : []),
-    ...(hold !== undefined && isRefused(hold) && isHeld(hold) ? [hold] : []),
-  ];
+  const holds = whole.filter((hold) => isRefused(hold) && isHeld(hold));
   if (holds.length === 0) return [];
 
   const failing = state.failing.filter(({ failure }) => isRefused(failure));
@@ -337,41 +311,25 @@ function findRefusedCredentials(state: ClientState): Cause[] {
  * It remains one when the service answers again, until everything that failed has run again.
  */
 function findAwayService(state: ClientState): Cause[] {
-  const { hold } = state;
-  const holds = findOutageHolds(state);
+  const holds = state.whole.filter(isOutageHold);
   const isConfirmed = holds.length > 0;
   const failing = state.failing.filter(
     ({ failure, failedAlone }) => isOutage(failure) && (isConfirmed || !failedAlone),
   );
-  const isRecovering =
-    hold !== undefined &&
-    !isSlowedDown(hold) &&
-    hold.code !== 'credentials_refused' &&
-    !isHeld(hold);
-  if (!isConfirmed && !isAwayForSeveral(failing) && !isRecovering) return [];
+  const recovering = state.whole.find((hold) => hold.code === 'no_answer' && !isHeld(hold));
+  if (!isConfirmed && !isAwayForSeveral(failing) && recovering === undefined) return [];
 
   const isOver =
     !isConfirmed &&
     failing.every(({ lastStartedAt }) => (lastStartedAt?.getTime() ?? 0) < state.answeredAtMs);
   return [
-    isOver
-      ? toReturnedService(state, failing, isRecovering ? hold : undefined)
-      : toAwayService(state, failing, holds),
+    isOver ? toReturnedService(state, failing, recovering) : toAwayService(state, failing, holds),
   ];
 }
 
-/** The holds that show that the service does not answer. */
-function findOutageHolds({ hold, pullHold }: ClientState): Pick<PullHold, 'cause' | 'since'>[] {
-  const isPushHeld =
-    hold !== undefined &&
-    isHeld(hold) &&
-    (hold.code === 'breaker_open' || (isSlowedDown(hold) && isOutage(hold.cause)));
-  const isPullHeld =
-    pullHold !== null &&
-    (pullHold.code === 'no_answer' ||
-      (pullHold.code === 'asked_to_wait' && isOutage(pullHold.cause)));
-  return [...(isPushHeld ? [hold] : []), ...(isPullHeld ? [pullHold] : [])];
-}
+/** Returns true if a hold shows that the service does not answer. */
+const isOutageHold = (hold: StoredHealth): boolean =>
+  isHeld(hold) && (hold.code === 'no_answer' || (isSlowedDown(hold) && isOutage(hold.cause)));
 
 /** Statuses that are more likely the fault of one operation than of the whole service. */
 const operationStatuses: readonly (number | null)[] = [500, 501];
@@ -405,15 +363,15 @@ function toReturnedService(
 function toAwayService(
   state: ClientState,
   failing: readonly FailingJob[],
-  holds: readonly Pick<PullHold, 'cause' | 'since'>[],
+  holds: readonly StoredHealth[],
 ): Cause {
   const { client, now } = state;
   const since = findEarliest([...holds.map((held) => held.since), findFirst(failing)], now);
   const cause = holds[0]?.cause ?? failing[0]?.failure;
   const text =
     `the service ${describeOutage(cause)} since ${formatClock(since, now)}` +
-    `${describeWaiting({ ...state, failing })} nothing is lost, and it is tried again at least` +
-    ` every ${formatMinutes(pauses.silentService.longestMs)}`;
+    `${describeWaiting({ ...state, failing })} nothing is lost, and it is tried again` +
+    ` every ${pauses.silentService.longestMs / 1_000} seconds`;
 
   const mustAct = holds.length > 0 || failing.length > 1;
   const soon = mustAct ? 'warn' : 'note';
@@ -435,29 +393,27 @@ function describeOutage(cause: Failure | undefined): string {
  * Returns true if a client is held, or was, because the service asked to wait or refuses what comes
  * too fast.
  */
-const isSlowedDown = (hold: StoredHealth | undefined) =>
-  hold?.code === 'too_fast' || hold?.code === 'retry_after';
+const isSlowedDown = ({ code }: StoredHealth) => code === 'too_fast' || code === 'asked_to_wait';
 
 /** Finds that the service lets us send or ask only slowly. The rate adapts by itself. */
 function findLimit(state: ClientState): Cause[] {
-  const { client, hold, pullHold, now } = state;
+  const { client, whole, now } = state;
   const failing = state.failing.filter(({ failure }) => failure.httpStatus === 429);
-  const pushLimit = hold !== undefined && isSlowedDown(hold) && !isOutage(hold.cause) ? hold : null;
-  const pullLimit =
-    pullHold?.code === 'asked_to_wait' && !isOutage(pullHold.cause) ? pullHold : null;
-  if (pushLimit === null && pullLimit === null && failing.length === 0) return [];
+  const limits = whole.filter((hold) => isSlowedDown(hold) && !isOutage(hold.cause));
+  if (limits.length === 0 && failing.length === 0) return [];
 
+  const wait = limits.find((hold) => hold.code === 'asked_to_wait' && isHeld(hold));
   const until =
-    pullLimit?.until == null ? '' : `; it asked to wait until ${formatClock(pullLimit.until, now)}`;
-  const polledSince = findEarliest([findFirst(failing), pullLimit?.since ?? null], now);
-  const since = findEarliest([polledSince, pushLimit?.since ?? null], now);
+    wait === undefined ? '' : `; it asked to wait until ${formatClock(wait.nextAt, now)}`;
+  const polledSince = findEarliest([findFirst(failing), wait?.since ?? null], now);
+  const since = findEarliest([polledSince, ...limits.map((hold) => hold.since)], now);
   const text =
     `the service limits the rate (429) since ${formatClock(since, now)}${until}` +
     `${describeWaiting({ ...state, failing })} nothing is lost, and no attempt counts`;
 
   // Pushes adapt their rate. Polls do not: jobs that are late because of the limit must not be
   // hidden under a note.
-  const delaysJobs = failing.length > 0 || (pullLimit !== null && state.late.length > 0);
+  const delaysJobs = failing.length > 0 || (wait !== undefined && state.late.length > 0);
   const soon = delaysJobs ? 'warn' : 'note';
   const severity = isLasting(polledSince, now) ? 'bad' : soon;
   const remedy =
@@ -468,11 +424,11 @@ function findLimit(state: ClientState): Cause[] {
   return [{ problem, failing, codes: delaysJobs ? waitingCodes : [] }];
 }
 
-/** A sign that one operation fails: a held kind of the outbox, or a failing job. */
+/** A sign that one operation fails: a held kind or job, or a failing job. */
 interface OperationSign {
   readonly failure: Failure;
   readonly since: Date;
-  readonly kind: StoredHealth | null;
+  readonly held: StoredHealth | null;
   readonly job: FailingJob | null;
 }
 
@@ -480,15 +436,18 @@ interface OperationSign {
  * Finds single operations that fail while the service answers others: in jobs, and in kinds of the
  * outbox.
  */
-function findFailingOperations({ client, kinds, failing, now }: ClientState): Cause[] {
+function findFailingOperations({ client, parts, failing, now }: ClientState): Cause[] {
   const signs: OperationSign[] = [
-    ...kinds.map((kind) => ({ failure: kind.cause, since: kind.since, kind, job: null })),
+    ...parts.map((held) => ({ failure: held.cause, since: held.since, held, job: null })),
     ...failing.map((job) => {
       const { failure, failingSince: since } = job;
-      return { failure, since, kind: null, job };
+      return { failure, since, held: null, job };
     }),
   ];
-  const groups = Map.groupBy(signs, ({ failure, kind }) => failure.operation ?? kind?.kind ?? null);
+  const groups = Map.groupBy(
+    signs,
+    ({ failure, held }) => failure.operation ?? held?.scope ?? null,
+  );
 
   return [...groups].flatMap(([operation, group]) =>
     // A failure that names no operation stays a problem of its job.
@@ -505,14 +464,14 @@ function toFailingOperation(
     signs.map((sign) => sign.since),
     now,
   );
-  const held = signs.flatMap(({ kind }) => kind ?? []);
+  const held = signs.flatMap((sign) => sign.held ?? []);
   const failing = signs.flatMap(({ job }) => job ?? []);
   const isRecovering =
-    failing.length === 0 && held.every((kind) => !isHeld(kind) && (kind.sendWindow ?? 0) > 1);
-  const isParked = held.some(({ code }) => code === 'kind_parked');
+    failing.length === 0 && held.every((one) => !isHeld(one) && (one.sendWindow ?? 0) > 1);
+  const isParked = held.some(({ code }) => code === 'wrong_path');
 
   const pace = isRecovering ? 'is sent a few rows at a time' : 'waits';
-  const waits = held.length === 0 ? '' : `; ${held.map(({ kind }) => kind).join(', ')} ${pace}`;
+  const waits = held.length === 0 ? '' : `; ${held.map(({ scope }) => scope).join(', ')} ${pace}`;
   const words = describeOperationFailure(signs[0]?.failure);
   const how = `${words}${waits}; all other requests continue`;
   const text = `fails since ${formatClock(since, now)}: ${how}`;
@@ -545,9 +504,9 @@ function describeOperationFailure(failure: Failure | undefined): string {
 const minLateJobs = 2;
 
 function findTakenSlots(state: ClientState): Cause[] {
-  const { client, pullHold, late, now } = state;
+  const { client, whole, late, now } = state;
   const [first] = late;
-  const isServing = isServed(state) && pullHold === null;
+  const isServing = isServed(state) && !whole.some(isHeld);
   if (first === undefined || late.length < minLateJobs || !isServing) return [];
 
   const text =

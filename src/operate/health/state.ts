@@ -12,7 +12,7 @@ import { type JobKey, planNext } from '../../schedule/plan-next.ts';
 import { readGates } from '../../schedule/sql/gates.ts';
 import { readPauses } from '../../schedule/sql/pauses.ts';
 import { readClients } from '../../service/sql/clients.ts';
-import { isRestricted, readHealth, type StoredHealth } from '../../service/sql/holds.ts';
+import { isRestricted, readHealth, type StoredHealth } from '../../service/sql/service-health.ts';
 import { countWatchedArticles, readNotifyQueue } from '../sql/database-facts.ts';
 import { type JobStatus, readDatabaseClock, readJobStatus } from '../sql/job-status.ts';
 import { readOutboxStatus } from '../sql/outbox-status.ts';
@@ -30,7 +30,7 @@ export const readSnapshot = (db: Database) =>
     jobs: readJobStatus(db),
     streams: readStreamStatus(db),
     outbox: readOutboxStatus(db),
-    /** Push holds, and clients and kinds that are sent only a few rows at a time. */
+    /** Health of clients, kinds and jobs that are held, or asked only a little. */
     holds: readHolds(db),
     clients: readClients(db),
     gates: readGates(db),

@@ -2,9 +2,9 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import type { ClientAccount } from '../../service/sql/clients.ts';
+import { isRunHeld } from '../../service/sql/service-health.ts';
 import type { JobKey } from '../plan-next.ts';
 import { recordAudit } from './audit.ts';
-import { isHeld } from './client-holds.ts';
 
 /** A job that is due, or will be. */
 export interface DueJob extends JobKey {
@@ -18,6 +18,7 @@ export interface DueJob extends JobKey {
 export interface DueFilter {
   readonly jobs: readonly string[];
   readonly clients: readonly ClientAccount[];
+  readonly worker: string;
   /**
    * Also finds jobs that become due within this time; if negative, only jobs that are overdue by
    * more than this.
@@ -34,7 +35,7 @@ export interface DueFilter {
  */
 export async function findDueJobs(
   db: Database,
-  { jobs, clients, withinMs = 0, local = [] }: DueFilter,
+  { jobs, clients, worker, withinMs = 0, local = [] }: DueFilter,
 ): Promise<DueJob[]> {
   const { rows } = await sql<DueJob>`
     select j.client, j.job, extract(epoch from j.next_at - sync.clock())::float8 * 1000 as "inMs",
@@ -48,7 +49,8 @@ export async function findDueJobs(
     where j.job = any(${jobs}::text[])
       and j.next_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
       and (l.expires_at is null or l.expires_at <= now())
-      and (not ${isHeld} or j.job = any(${local}::text[]))
+      and (j.job = any(${local}::text[])
+        or not ${isRunHeld(sql`j.client`, sql`j.job`, worker)})
       and not exists (select from sync.pauses p where p.client in ('', j.client) and p.job = j.job)
     order by j.next_at`.execute(db);
   return rows;

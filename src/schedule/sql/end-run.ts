@@ -3,6 +3,8 @@ import { LeaseLostError } from '../../core/errors.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction, repeatAfterConflict } from '../../db/transaction.ts';
+import type { Evidence } from '../../service/health/judge-health.ts';
+import { clientScope, noteEvidenceIn, returnTrial } from '../../service/sql/service-health.ts';
 import {
   type CompletedPoll,
   decideEnd,
@@ -10,7 +12,6 @@ import {
   type RunEnd,
   type Totals,
 } from '../decide-end.ts';
-import { changesHold, noteRunEvidence, type RunEvidence } from './client-holds.ts';
 import type { Lease } from './leases.ts';
 import { type Run, rescanJobs, type StoredJob, toLedgerRow } from './ledger.ts';
 
@@ -27,20 +28,18 @@ export const endFacts = sql`
 
 /**
  * Ends a run, whatever its end: ledger, state of the job, freshness of the stream and lease in one
- * statement. If the end says something about a client hold, both commit together.
+ * statement. If the run has seen something of the service, both commit together.
  * @throws LeaseLostError if the run no longer holds its lease
  */
 export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd): Promise<void> {
   const { client, name: job } = run.lease;
   const key = { client, job, trigger: run.trigger, schedule: run.schedule };
-  const evidence = toEvidence(run, end);
-
   // Others may write the row of the job while the run is under way, to make it due. Then the end is
   // decided again, with what they wrote.
   for (let facts: StoredJob | null = run.job; facts !== null; ) {
     const decision = decideEnd(key, { totals, end }, facts, run.now());
     const write = toEndStatement(run, { totals, end }, decision, facts.version);
-    if (await commitEnd(db, write, evidence)) return;
+    if (await commitEnd(db, write, run, end.evidence ?? [])) return;
     facts = await readEndFacts(db, run.lease);
   }
   throw new LeaseLostError(client, job);
@@ -50,27 +49,22 @@ export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd
 function commitEnd(
   db: Database,
   write: RawBuilder<{ readonly ended: boolean }>,
-  evidence: RunEvidence | null,
+  { lease: { client }, worker, isProbe }: Run,
+  evidence: readonly Evidence[],
 ): Promise<boolean> {
   const end = async (connection: Kysely<DB>) =>
     (await write.execute(connection)).rows[0]?.ended === true;
-  if (evidence === null || !changesHold(evidence)) return repeatAfterConflict(() => end(db));
+  if (evidence.length === 0 && !isProbe) return repeatAfterConflict(() => end(db));
 
   return inTransaction(db, async (trx) => {
     const hasEnded = await end(trx);
-    if (hasEnded) await noteRunEvidence(trx, evidence);
-    return hasEnded;
-  });
-}
+    if (!hasEnded) return false;
 
-function toEvidence(run: Run, end: RunEnd): RunEvidence | null {
-  if (run.isLocal) return null;
-  const { startedAt, wasHeld, isProbe } = run;
-  const failed = end.status === 'failed' ? end : null;
-  return {
-    ...{ client: run.lease.client, startedAt, wasHeld, isProbe, status: end.status },
-    ...{ hold: failed?.hold ?? null, cause: failed?.failure ?? null },
-  };
+    for (const one of evidence)
+      await noteEvidenceIn(trx, { client, scope: clientScope, worker }, one);
+    if (isProbe && evidence.length === 0) await returnTrial(trx, { client, worker });
+    return true;
+  });
 }
 
 /** Reads what the end of a run has to know; null if the run no longer holds its lease. */

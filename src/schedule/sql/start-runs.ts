@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { Database } from '../../db/pool.ts';
@@ -10,6 +10,7 @@ import {
   type OfferedAccount,
   registerClients,
 } from '../../service/sql/clients.ts';
+import { readRunHold, returnTrial, takeTrial } from '../../service/sql/service-health.ts';
 import {
   decideStart,
   type HoldFacts,
@@ -20,7 +21,6 @@ import {
   type StartRequest,
 } from '../decide-start.ts';
 import type { JobKey } from '../plan-next.ts';
-import { readClientHold, returnProbe, takeProbe } from './client-holds.ts';
 import { ensureJobs, reviveAbandoned } from './due-jobs.ts';
 import { endFacts } from './end-run.ts';
 import { leaseSpan } from './leases.ts';
@@ -122,9 +122,9 @@ export function judgeStart(request: StartRequest, row: StartRow): StartDecision 
  * @throws SchemaError if the schema does not fit this program
  */
 async function readRegistered(db: Database, request: RunRequest): Promise<StartRow> {
-  const { client, job, identity, stream, schedule } = request;
+  const { client, job, identity, stream, schedule, worker } = request;
   const wanted = sql`(select ${client}::text, ${job}::text, ${identity}::text)`;
-  const [found] = await readStartFacts(db, wanted);
+  const [found] = await readStartFacts(db, wanted, worker);
   if (found !== undefined) return found;
 
   await registerClients(db, [request]);
@@ -132,7 +132,7 @@ async function readRegistered(db: Database, request: RunRequest): Promise<StartR
   const due = schedule?.kind === 'every' || schedule?.kind === 'cron' ? null : 'never';
   await ensureJobs(db, [{ client, job, stream, due }]);
 
-  const [registered] = await readStartFacts(db, wanted);
+  const [registered] = await readStartFacts(db, wanted, worker);
   if (registered === undefined) throw new Error(`${client} ${job} was registered, but has no row`);
   return registered;
 }
@@ -141,12 +141,14 @@ async function readRegistered(db: Database, request: RunRequest): Promise<StartR
  * Reads all that decides whether runs begin, in one statement. The job that is overdue longest
  * comes first.
  * @param wanted SQL: a list of jobs: client, job, and the account that this process has
+ * @param worker the worker that is to make the runs
  * @param where SQL: a condition for the rows `j`, `l` and `c` of sync.jobs, leases and clients
  * @throws SchemaError if the schema does not fit this program
  */
 export async function readStartFacts(
   db: Database,
   wanted: RawBuilder<unknown>,
+  worker: string,
   where: RawBuilder<unknown> = sql`true`,
 ): Promise<StartRow[]> {
   const { rows } = await sql<StartRow>`
@@ -155,7 +157,8 @@ export async function readStartFacts(
       l.expires_at is not null as "isLeased",
       coalesce(l.expires_at <= clock_timestamp(), false) as "isExpired",
       c.identity = w.identity as "isAccepted", c.base_url as "baseUrl",
-      ${readPause(sql`j.job`)} as pause, ${readClientHold} as hold,
+      ${readPause(sql`j.job`)} as pause,
+      ${readRunHold(sql`j.client`, sql`j.job`, worker)} as hold,
       (select max(m.name) from sync.migrations m) as "newestMigration"
     from ${wanted} as w (client, job, identity)
     join sync.clients c on c.client = w.client
@@ -199,18 +202,15 @@ export async function beginRuns(db: Database, starts: readonly Start[]): Promise
 }
 
 /** Begins runs of which some are probes. A probe that does not begin is left to another run. */
-async function beginProbes(
-  trx: Parameters<typeof takeProbe>[0],
-  starts: readonly Start[],
-): Promise<BegunRow[]> {
+async function beginProbes(trx: Transaction<DB>, starts: readonly Start[]): Promise<BegunRow[]> {
   const taken: Start[] = [];
   for (const start of starts)
-    if (!start.decision.isProbe || (await takeProbe(trx, start.request.client))) taken.push(start);
+    if (!start.decision.isProbe || (await takeTrial(trx, start.request))) taken.push(start);
 
   const begun = await writeStarts(trx, taken);
   const clients = new Set(begun.map(({ client }) => client));
   for (const { decision, request } of taken)
-    if (decision.isProbe && !clients.has(request.client)) await returnProbe(trx, request.client);
+    if (decision.isProbe && !clients.has(request.client)) await returnTrial(trx, request);
   return begun;
 }
 

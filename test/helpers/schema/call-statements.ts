@@ -105,9 +105,9 @@ import { renewLeases } from '../../../src/schedule/sql/leases.ts';
 import { recordProgress } from '../../../src/schedule/sql/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/schedule/sql/pauses.ts';
 import { findRefusal, startRun } from '../../../src/schedule/sql/start-runs.ts';
-import { endHoldWaits, readClients } from '../../../src/service/sql/clients.ts';
-import * as holds from '../../../src/service/sql/holds.ts';
+import { readClients } from '../../../src/service/sql/clients.ts';
 import { takeRequests } from '../../../src/service/sql/request-budgets.ts';
+import * as health from '../../../src/service/sql/service-health.ts';
 
 const client = 'default';
 const kind = {
@@ -346,7 +346,7 @@ async function callUpsert(trx: Transaction<DB>): Promise<void> {
 }
 
 async function callRuns(trx: Transaction<DB>): Promise<void> {
-  await endHoldWaits(trx, [client]);
+  await health.endHoldWaits(trx, [client]);
   await recordConfirmations({ trx, client, stream: 'shipments' }, [{ id: 1, readNo: 1 }]);
   await recordAudit(trx, { by: 'x', action: 'pruned', client: null, detail: 'x' });
   const gate = { name: 'a gate', identity: 'x', client };
@@ -356,7 +356,11 @@ async function callRuns(trx: Transaction<DB>): Promise<void> {
 
 async function callSchedules(db: Database): Promise<void> {
   const job = { client, job: 'prune' };
-  await dueJobs.findDueJobs(db, { jobs: ['prune'], clients: [{ client, identity: 'x' }] });
+  await dueJobs.findDueJobs(db, {
+    jobs: ['prune'],
+    clients: [{ client, identity: 'x' }],
+    worker: 'x',
+  });
   await callRun(db);
   await dueJobs.readScheduleClock(db);
   await dueJobs.ensureJobs(db, [{ ...job, stream: null, due: now, latest: now }]);
@@ -389,19 +393,20 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await findUnclaimedIds(trx, { id, client }, [1], mirror);
   await insertFollowUps(trx, [{ client, kind: 'order.cancel', reference: 'X', payload: {} }]);
   await releaseLanes(trx, [lane]);
-  await holds.readHealth(trx);
-  await holds.takeQuestion(trx, client, 1);
-  await holds.recordProof(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
-  await holds.isProven(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
+  await health.readHealth(trx);
+  await health.takeTrial(trx, { client, worker: 'x' });
+  await health.returnTrial(trx, { client, worker: 'x' });
+  await health.recordProof(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
+  await health.isProven(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await delayGates(trx);
 }
 
 async function callOperator(db: Database, id: number): Promise<void> {
   const cause = { code: 'timeout', httpStatus: null, operation: null, words: 'x' };
   const failure = { seen: 'failure', failure: cause, isNew: true } as const;
-  for (let times = 0; times < 4; times++)
-    await holds.noteEvidence(db, { client, kind: 'order.create' }, failure);
-  await holds.noteEvidence(db, { client, kind: 'order.create' }, { seen: 'success' });
+  const place = { client, scope: 'order.create', worker: 'x' };
+  for (let times = 0; times < 4; times++) await health.noteEvidence(db, place, failure);
+  await health.noteEvidence(db, place, { seen: 'success' });
   await listOutbox(db, {}, 5);
   await readOutbox(db, id);
   await insertRows(db, client, [{ kind: 'order.cancel', reference: 'API', payload: {} }], null);

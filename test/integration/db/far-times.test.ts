@@ -9,6 +9,7 @@ import { workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { makeConfig } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -79,8 +80,8 @@ test.each(farTimes)(
     insert into sync.gates (client, gate, identity, next_at, taken_at) values ('default', 'track-trace', 'x', now(), now());
     update sync.jobs set last_started_at = now(), last_success_at = now(), failing_since = now(), last_error = 'x',
       last_code = 'timeout';
-    update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_error_code = 'timeout',
-      hold_since = now(), hold_until = now(), served_at = now(), queue_away_since = now(), queue_error = 'x'`);
+    update sync.clients set served_at = now(), queue_away_since = now(), queue_error = 'x'`);
+    await insertHealth(database, { code: 'no_answer', sendWindow: 0 });
     await setAllTimes(time);
 
     const { visitor } = await admin();

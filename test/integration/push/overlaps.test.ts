@@ -9,6 +9,7 @@ import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
@@ -212,6 +213,8 @@ const claim = async (maxRows: number, db: Kysely<DB> = database.db) =>
       stamped: [],
       lingerMs: 60_000,
     },
+    worker: 'w',
+    held: 0,
     maxRows,
     maxBytes: 8 * 1024 * 1024,
     takesLarge: true,
@@ -222,9 +225,9 @@ test('a claim reads no row of a kind that is held, no matter how many there are'
   await database.query(`
     insert into fulfilment.outbox (kind, reference, payload)
     select 'order.release', 'R-' || i, '{}' from generate_series(1, 20000) i`);
-  await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, error_code, until, send_window)
-    values ('default', 'order.release', 'kind_parked', 'x', 'http_status', now() + interval '15 minutes', 1)`);
+  await insertHealth(database, {
+    ...{ scope: 'order.release', code: 'wrong_path', untilInMs: 900_000 },
+  });
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await database.query('vacuum analyze fulfilment.outbox');
   const read = await database.db.connection().execute(async (db) => {

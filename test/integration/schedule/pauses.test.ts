@@ -28,6 +28,7 @@ const findDueClients = async () =>
     await findDueJobs(database.db, {
       jobs: ['pull-shipments'],
       clients: ['a', 'b'].map((client) => ({ client, identity: client })),
+      worker: 'w',
     })
   ).map(({ client }) => client);
 const readJob = async () =>

@@ -10,7 +10,7 @@ import type { JobStatus } from '../../../src/operate/sql/job-status.ts';
 import type { OutboxStatus } from '../../../src/operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../../src/operate/sql/stream-status.ts';
 import type { KnownClient } from '../../../src/service/sql/clients.ts';
-import type { StoredHealth } from '../../../src/service/sql/holds.ts';
+import type { StoredHealth } from '../../../src/service/sql/service-health.ts';
 
 const now = new Date('2026-05-04T12:00:00Z');
 const ago = (minutes: number) => new Date(now.getTime() - minutes * 60_000);
@@ -73,12 +73,13 @@ const makeFailing = (
 const makeHold = (changes: Partial<StoredHealth> = {}): StoredHealth => ({
   ...{
     client: 'shop',
-    kind: '',
-    code: 'breaker_open',
+    scope: 'client',
+    worker: '*',
+    code: 'no_answer',
     cause: makeAnswer('common.status.get', 503),
     failures: 3,
   },
-  ...{ sendWindow: null, since: ago(42), untilInMs: 30_000 },
+  ...{ sendWindow: 0, since: ago(42), untilInMs: 30_000, nextAt: ago(-0.5), voidAt: ago(-2) },
   ...changes,
 });
 const rows: OutboxStatus = {
@@ -149,7 +150,7 @@ test('a service that is away is one problem, and everything that waits for it fo
     { stale: [makeLate('pull-returns')] },
   );
   expect(describe(found)).toEqual([
-    'bad shop: the service has answered 503 since 11:18 UTC; 5 jobs and 12 rows wait, nothing is lost, and it is tried again at least every 2 minutes; ' +
+    'bad shop: the service has answered 503 since 11:18 UTC; 5 jobs and 12 rows wait, nothing is lost, and it is tried again every 5 seconds; ' +
       'ask the operator of the service when it will be back; nothing needs to be done here (shop pull-returns, shop pull-orders, shop pull-shipments, shop reconcile, shop pull-inbounds)',
   ]);
   expect(find({ jobs: failing })[0]).toMatchObject({
@@ -157,13 +158,11 @@ test('a service that is away is one problem, and everything that waits for it fo
     severity: 'warn',
     remedy: 'nothing to do unless it lasts',
   });
-  const held = makeClient({
-    holdCode: 'no_answer',
-    ...{ holdErrorCode: 'connect_failed', holdHttpStatus: null },
-    ...{ holdOperation: 'v3.orders.list', holdReason: 'words' },
-    holdSince: ago(3),
+  const unreached = makeHold({
+    cause: makeFailure('connect_failed', { operation: 'v3.orders.list' }),
+    since: ago(3),
   });
-  expect(find({ clients: [held] })[0]?.text).toContain(
+  expect(find({ holds: [unreached] })[0]?.text).toContain(
     'the service cannot be reached since 11:57 UTC; nothing is lost',
   );
 });
@@ -188,15 +187,9 @@ test('when the service answers again, what failed is a note: it runs again by it
 });
 
 test('refused credentials are one problem that needs a person', () => {
-  const client = makeClient({
-    holdCode: 'credentials_refused',
-    ...{ holdErrorCode: 'credentials_refused', holdHttpStatus: 401 },
-    ...{ holdOperation: null, holdReason: 'words', holdSince: ago(5) },
-  });
   const found = find({
-    clients: [client],
     jobs: [makeFailing('pull-orders', refused)],
-    holds: [makeHold({ code: 'credentials_refused', cause: refused, since: ago(3) })],
+    holds: [makeHold({ code: 'credentials_refused', cause: refused, since: ago(5) })],
   });
   expect(describe(found)).toEqual([
     'bad shop: the service has refused the user name and password since 11:55 UTC; 1 job waits, nothing is lost, and it is tried again every 15 minutes; ' +
@@ -233,7 +226,7 @@ test.each<[string, Partial<StoredHealth>, string]>([
   ],
   [
     'is not there',
-    { code: 'kind_parked', cause: makeAnswer('v3.orders.update', 404) },
+    { code: 'wrong_path', cause: makeAnswer('v3.orders.update', 404) },
     'bad shop v3.orders.update: ',
   ],
   [
@@ -244,7 +237,7 @@ test.each<[string, Partial<StoredHealth>, string]>([
   ['recovers', { since: ago(45), untilInMs: -1, sendWindow: 5 }, 'note shop v3.orders.update: '],
 ])('an operation that %s is one problem, and says what continues', (_what, changes, expected) => {
   const hold = makeHold({
-    kind: 'order.update',
+    scope: 'order.update',
     code: 'kind_failing',
     cause: makeAnswer('v3.orders.update', 500),
     sendWindow: 1,

@@ -24,7 +24,6 @@ const failed = {
   status: 'failed',
   failure: { code: 'timeout', httpStatus: null, operation: null, words: 'x' },
   retryAfterMs: 0,
-  hold: null,
 } as const;
 
 test.each([
