@@ -1,6 +1,7 @@
 /**
- * The bundle: what `bin`, the image and the end-to-end tests run. Loading 900 files one by one takes most of the time
- * that a command needs. Every part that a command imports when it first needs it becomes a file of its own.
+ * The bundle: what `bin`, the image and the end-to-end tests run. Loading 900 files one by one takes
+ * most of the time that a command needs. Every part that a command imports when it first needs it
+ * becomes a file of its own.
  */
 import { cpSync } from 'node:fs';
 import { defineConfig, type Plugin } from 'rolldown';
@@ -30,8 +31,8 @@ export default defineConfig({
   },
   platform: 'node',
   external,
-  // A warning here is a part that would fail at run time. Bull Board's `eval` is not: src/schedule/board.ts gives it the path
-  // that it would look for.
+  // A warning here is a part that would fail at run time. Bull Board's `eval` is not:
+  // src/schedule/board.ts gives it the path that it would look for.
   onLog: (level, log, write) => {
     if (log.code === 'EVAL' && /@bull-board\/api\//.test(log.message)) return;
     write(level === 'warn' ? 'error' : level, log);

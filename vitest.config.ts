@@ -1,7 +1,10 @@
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Files that take longest, longest first. Begun last, each would keep the whole run waiting for it alone. */
+/**
+ * Files that take longest, longest first. Begun last, each would keep the whole run waiting for it
+ * alone.
+ */
 const longest = [
   'chaos',
   'worker',
@@ -28,14 +31,16 @@ class LongestFirst extends BaseSequencer {
 
 export default defineConfig({
   test: {
-    // Most of the time is spent waiting for processes and leases: five at a time, also on a machine of two cores.
+    // Most of the time is spent waiting for processes and leases: five at a time, also on a machine
+    // of two cores.
     maxWorkers: 5,
     sequence: { sequencer: LongestFirst },
     // Tests make much garbage at once: fewer, larger collections cost less.
     execArgv: ['--max-semi-space-size=64'],
     projects: [
       { test: { name: 'architecture', include: ['test/architecture.test.ts'] } },
-      // No time limits but against what hangs: a busy machine may be many times slower than this one.
+      // No time limits but against what hangs: a busy machine may be many times slower than this
+      // one.
       {
         test: {
           name: 'unit',
@@ -44,7 +49,8 @@ export default defineConfig({
           isolate: false,
         },
       },
-      // What `npm test` runs against a Postgres and processes of its own, and what `npm run test:full` adds.
+      // What `npm test` runs against a Postgres and processes of its own, and what
+      // `npm run test:full` adds.
       servers('integration', ['test/integration/**/*.test.ts', 'test/e2e/*.test.ts']),
       servers('full', ['test/load/*.test.ts', 'test/e2e/*/*.test.ts']),
     ],

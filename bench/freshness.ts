@@ -57,7 +57,9 @@ function simulate(changes: readonly number[], findPauseMs: (idleMs: number) => n
   const ages = polls.flatMap((atMs, index) =>
     Array.from({ length: ((polls[index + 1] ?? toMs) - atMs) / 1_000 }, (_, second) => second),
   );
-  return `age of rows p50 ${quantile(ages, 0.5)} s, p99 ${quantile(ages, 0.99)} s; requests a day ${Math.round((requestsPerPoll * polls.length) / days)}`;
+  const requestsPerDay = Math.round((requestsPerPoll * polls.length) / days);
+  const spread = `p50 ${quantile(ages, 0.5)} s, p99 ${quantile(ages, 0.99)} s`;
+  return `age of rows ${spread}; requests a day ${requestsPerDay}`;
 }
 
 /** Returns the pause after a poll, if nothing has moved for `idleMs`. */
@@ -77,8 +79,8 @@ for (const [name, some] of Object.entries(cases)) {
   for (const [fastMs, slowMs] of [
     [30_000, 240_000],
     [60_000, 240_000],
-  ] as const)
-    printLine(
-      `${name}, ${fastMs / 1_000}s-${slowMs / 1_000}s: ${simulate(some, (idleMs) => slowDown(idleMs, fastMs, slowMs))}`,
-    );
+  ] as const) {
+    const result = simulate(some, (idleMs) => slowDown(idleMs, fastMs, slowMs));
+    printLine(`${name}, ${fastMs / 1_000}s-${slowMs / 1_000}s: ${result}`);
+  }
 }

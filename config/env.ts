@@ -335,7 +335,11 @@ export function replaceClients(
 export const removeVariables = (source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(source).filter(([name]) => !isKnownVariable(name)));
 
-const single = ['WAREHOUSE_BASE_URL', 'WAREHOUSE_USERNAME', 'WAREHOUSE_PASSWORD'] as const;
+const singleClientNames = [
+  'WAREHOUSE_BASE_URL',
+  'WAREHOUSE_USERNAME',
+  'WAREHOUSE_PASSWORD',
+] as const;
 
 /**
  * Reads the clients: those of WAREHOUSE_CLIENTS_FILE, or the single client of the variables.
@@ -348,7 +352,7 @@ function readClients(
   isNeeded: boolean,
   problems: string[],
 ): readonly WarehouseClient[] {
-  const given = single.filter((name) => env[name] !== undefined);
+  const given = singleClientNames.filter((name) => env[name] !== undefined);
   const file = env.WAREHOUSE_CLIENTS_FILE;
 
   if (file !== undefined) {
@@ -365,7 +369,7 @@ function readClients(
       'WAREHOUSE_BASE_URL: is required with username and password, or WAREHOUSE_CLIENTS_FILE',
     );
 
-  for (const name of given.length === 0 ? [] : single)
+  for (const name of given.length === 0 ? [] : singleClientNames)
     if (env[name] === undefined)
       problems.push(`${name}: is required together with ${given.join(', ')}`);
 

@@ -25,7 +25,7 @@ export function toIdentity({
   username,
 }: Pick<WarehouseClient, 'baseUrl' | 'username'>): string {
   return createHash('sha256')
-    .update(JSON.stringify([toAddress(baseUrl), username]))
+    .update(JSON.stringify([toCanonicalAddress(baseUrl), username]))
     .digest('hex');
 }
 
@@ -34,7 +34,7 @@ export function toIdentity({
  * without trailing dots and slashes, and one name for this machine. URL itself leaves out the
  * default port.
  */
-function toAddress({ protocol, hostname, port, pathname, search }: URL): string {
+function toCanonicalAddress({ protocol, hostname, port, pathname, search }: URL): string {
   const host = hostname.replace(/\.+$/, '');
   const name = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(host) ? 'localhost' : host;
   const path = pathname.toLowerCase().replace(/(?<!\/)\/+$/, '');

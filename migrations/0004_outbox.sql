@@ -435,7 +435,29 @@ select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt
     when o.status = 'pending' and w.id is not null then format('row %s (%s of %s) comes first and is %s%s', w.id,
       w.kind, w.reference, w.status, coalesce(': ' || w.last_error, ''))
     else o.last_error
-  end as because
+  end as because,
+  -- A subquery, so that only those who read the column pay for it.
+  array(
+    select r.id
+    from (
+      (select l.id
+       from fulfilment.outbox l
+       where l.client = o.client and l.family = o.family and l.reference = o.reference and l.status = 'pending'
+         and (l.id > o.id or l.id < o.id and o.status in ('sending', 'unknown'))
+         and not ((o.status = 'dead' or o.status = 'unknown' and o.next_attempt_at is null) and exists (
+           select from sync.outbox_kinds n where n.kind = o.kind and l.kind = any(n.overtaken_by)))
+       order by l.id
+       limit 100)
+      union
+      (select l.id
+       from sync.outbox_waits v
+       join fulfilment.outbox l on l.id = v.outbox_id
+       where v.waits_for = o.id and l.status = 'pending'
+       limit 100)
+    ) r
+    order by r.id
+    limit 100
+  ) as rows_behind
 from fulfilment.outbox o
 left join lateral (
   select l.id, l.kind, l.status, l.last_error from fulfilment.outbox l
@@ -474,6 +496,8 @@ comment on column fulfilment.outbox_open.next_attempt_at is 'When it is tried or
 comment on column fulfilment.outbox_open.waits_for is
   'Row that comes first: of the same lane, or of another kind, such as the product.save of one of its skus; null: none';
 comment on column fulfilment.outbox_open.because is 'Why the row is not done, as text';
+comment on column fulfilment.outbox_open.rows_behind is
+  'Ids of the rows that cannot be sent before it: of its lane, or orders that wait for its product; the first 100';
 
 create function fulfilment.outbox_replace(id bigint, payload jsonb) returns fulfilment.outbox
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

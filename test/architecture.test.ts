@@ -80,6 +80,25 @@ function checkProjectImport(file: string, room: (typeof rooms)[number], target: 
   return may ? [] : [`${file} imports ${target}, which is not below ${room}`];
 }
 
+const declaration =
+  /^export (?:async )?(?:const|let|function\*?|class|abstract class|interface|type|enum) (\w+)/gm;
+
+/**
+ * Returns the names that several files export, with these files. The sandbox counts by itself: it
+ * shares nothing with the others, and has the words of the service.
+ */
+function findSharedNames(sources: ReadonlyMap<string, string>): string[] {
+  const files = new Map<string, string[]>();
+  for (const [file, source] of sources)
+    for (const [, name = ''] of source.matchAll(declaration)) {
+      const key = `${file.startsWith('src/sandbox/') ? 'sandbox: ' : ''}${name}`;
+      files.set(key, [...(files.get(key) ?? []), file]);
+    }
+  return [...files].flatMap(([name, places]) =>
+    places.length > 1 ? [`${name} is exported by ${places.join(', ')}`] : [],
+  );
+}
+
 const listFiles = (folders: readonly string[]) =>
   folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
@@ -89,6 +108,11 @@ const listFiles = (folders: readonly string[]) =>
 const sourceFiles = listFiles(['config', 'jobs', 'src']);
 const allFiles = [...sourceFiles, ...listFiles(['test', 'tools', 'bench'])];
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
+
+test('an exported name has one meaning: no two files export the same', () => {
+  const written = sourceFiles.filter((file) => !file.includes('/generated/'));
+  expect(findSharedNames(new Map(written.map((file) => [file, read(file)])))).toEqual([]);
+});
 
 describe('the import rules', () => {
   test('hold in every file', () => {

@@ -1527,7 +1527,23 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             WHEN ((o.status = 'pending'::text) AND (o.not_before > now())) THEN ('it is not to be sent before '::text || sync.format_time(o.not_before))
             WHEN ((o.status = 'pending'::text) AND (w.id IS NOT NULL)) THEN format('row %s (%s of %s) comes first and is %s%s'::text, w.id, w.kind, w.reference, w.status, COALESCE((': '::text || w.last_error), ''::text))
             ELSE o.last_error
-        END AS because
+        END AS because,
+    ARRAY( SELECT r.id
+           FROM (( SELECT l.id
+                   FROM fulfilment.outbox l
+                  WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (l.status = 'pending'::text) AND ((l.id > o.id) OR ((l.id < o.id) AND (o.status = ANY (ARRAY['sending'::text, 'unknown'::text])))) AND (NOT (((o.status = 'dead'::text) OR ((o.status = 'unknown'::text) AND (o.next_attempt_at IS NULL))) AND (EXISTS ( SELECT
+                           FROM sync.outbox_kinds n
+                          WHERE ((n.kind = o.kind) AND (l.kind = ANY (n.overtaken_by))))))))
+                  ORDER BY l.id
+                 LIMIT 100)
+                UNION
+                ( SELECT l.id
+                   FROM (sync.outbox_waits v
+                     JOIN fulfilment.outbox l ON ((l.id = v.outbox_id)))
+                  WHERE ((v.waits_for = o.id) AND (l.status = 'pending'::text))
+                 LIMIT 100)) r
+          ORDER BY r.id
+         LIMIT 100) AS rows_behind
    FROM (((((((fulfilment.outbox o
      LEFT JOIN LATERAL ( SELECT l.id,
             l.kind,

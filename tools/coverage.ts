@@ -49,6 +49,7 @@ function findTests({ name }: Operation): readonly Test[] {
 }
 
 function render(): string {
+  const assumed = operations.filter(({ documented }) => !documented);
   const head = [
     '# Which tests cover which operation',
     '',
@@ -57,7 +58,8 @@ function render(): string {
     'against its schema, member by member. In addition, `access.test.ts` tries each operation without a token, with a wrong',
     'token, and as another client.',
     '',
-    `${operations.length} operations. The interface description does not show method and path of ${operations.filter(({ documented }) => !documented).length} of them (*assumed*).`,
+    `${operations.length} operations. The interface description does not show method and path of ` +
+      `${assumed.length} of them (*assumed*).`,
   ];
   const missing = [
     '',
@@ -72,11 +74,12 @@ function render(): string {
 function renderSection(operation: Operation): string[] {
   const found = findTests(operation);
   const files = [...new Set(found.map(({ file }) => relative(root, file)))].join(', ');
+  const mark = operation.documented ? '' : ' (*assumed*)';
   return [
     '',
     `## ${operation.name}`,
     '',
-    `\`${operation.method} ${operation.path}\`${operation.documented ? '' : ' (*assumed*)'}: ${operation.summary}. Tests in ${files}:`,
+    `\`${operation.method} ${operation.path}\`${mark}: ${operation.summary}. Tests in ${files}:`,
     '',
     ...found.map(({ name }) => `- ${escapeTitle(name.slice(operation.name.length + 3))}`),
   ];

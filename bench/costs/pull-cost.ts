@@ -68,8 +68,8 @@ async function measure(
   const sandbox = readCpuMs(stand.sandboxPid) - before.sandbox;
   const rate = await readLastRate(stand, ledger, 3);
   printLine(
-    `${name}: ${round(rate)} rows/s; per page: Postgres ${round(postgres / pages)} ms, worker ${round(workerMs / pages)} ms, ` +
-      `service ${round(sandbox / pages)} ms`,
+    `${name}: ${round(rate)} rows/s; per page: Postgres ${round(postgres / pages)} ms, ` +
+      `worker ${round(workerMs / pages)} ms, service ${round(sandbox / pages)} ms`,
   );
   const statements = await stand.query<{
     calls: number;
@@ -77,12 +77,14 @@ async function measure(
     exec: number;
     query: string;
   }>(
-    `select calls::int, total_plan_time as plan, total_exec_time as exec, regexp_replace(query, '\\s+', ' ', 'g') as query
+    `select calls::int, total_plan_time as plan, total_exec_time as exec,
+       regexp_replace(query, '\\s+', ' ', 'g') as query
      from pg_stat_statements order by total_plan_time + total_exec_time desc limit 24`,
   );
   for (const { calls, plan, exec, query } of statements)
     printLine(
-      `  ${round(calls / pages)} calls, ${round(plan / pages)} ms planned, ${round(exec / pages)} ms executed: ${query.slice(0, 110)}`,
+      `  ${round(calls / pages)} calls, ${round(plan / pages)} ms planned, ` +
+        `${round(exec / pages)} ms executed: ${query.slice(0, 110)}`,
     );
 }
 

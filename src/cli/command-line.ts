@@ -31,18 +31,26 @@ export class UsageError extends CodedError {
 /** Names of the streams, for help. Commands check the names themselves. */
 export const streamNames = Object.values(polledStreams);
 
-/**
- * Adds a command with its help. `examples` are lines that call it; `notes` are lines above them.
- */
+/** The help of a command. */
+interface CommandHelp {
+  readonly name: string;
+  readonly description: string;
+  /** Lines that call the command. */
+  readonly examples: string;
+  /** Lines above the examples. */
+  readonly notes?: string;
+}
+
+/** Adds a command with its help. */
 export function addCommand(
   parent: Command,
-  name: string,
-  description: string,
-  examples: string,
-  notes = '',
+  { name, description, examples, notes }: CommandHelp,
 ): Command {
   const lines = examples.split('\n');
-  const help = `\n${notes === '' ? '' : `${notes}\n\n`}Example${lines.length > 1 ? 's' : ''}:\n  ${lines.join('\n  ')}`;
+  const heading = lines.length > 1 ? 'Examples' : 'Example';
+  const above = notes === undefined ? '' : `${notes}\n\n`;
+  const help = `\n${above}${heading}:\n  ${lines.join('\n  ')}`;
+
   return parent.command(name).description(description).addHelpText('after', help);
 }
 
@@ -92,9 +100,8 @@ export function readInput(file: string): string {
   try {
     return readFileSync(file === '-' ? 0 : file, 'utf8');
   } catch (cause) {
-    throw new UsageError(
-      `${file === '-' ? 'Standard input' : file} cannot be read: ${describeError(cause)}`,
-    );
+    const name = file === '-' ? 'Standard input' : file;
+    throw new UsageError(`${name} cannot be read: ${describeError(cause)}`);
   }
 }
 
@@ -108,6 +115,7 @@ export function selectClients(
 ): readonly WarehouseClient[] {
   const selected = clients.filter(({ key }) => only === undefined || key === only);
   if (selected.length > 0) return selected;
+
   throw new UsageError(
     `There is no client ${only ?? ''}; known are ${clients.map(({ key }) => key).join(', ')}`,
   );
@@ -119,6 +127,7 @@ export function selectClients(
  */
 export async function confirm(question: string, refusal: string): Promise<void> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
+
   try {
     const answer = await terminal.question(toVisible(`${question} Continue? (yes/no) `));
     if (answer.trim().toLowerCase() !== 'yes') throw new UsageError(refusal);
@@ -173,6 +182,7 @@ export async function withDatabase<T>(
 ): Promise<T> {
   const config = readConfig({ database: true, clients: false });
   const { db, close } = connectDatabase(toAddress(config), silentLogger, { name, max: 1 });
+
   try {
     await assertSchemaFits(db);
     return await work(db);
@@ -208,9 +218,9 @@ function findByName<T extends { readonly name: string }>(
 ): T {
   const found = all.find((one) => one.name === name);
   if (found !== undefined) return found;
-  throw new UsageError(
-    `There is ${missing} ${name}; known are ${all.map((one) => one.name).join(', ')}`,
-  );
+
+  const known = all.map((one) => one.name).join(', ');
+  throw new UsageError(`There is ${missing} ${name}; known are ${known}`);
 }
 
 const closing = new AbortController();
@@ -244,11 +254,13 @@ export function createStopSignal(onStop?: (cause: string) => void): AbortSignal 
     onStop?.(cause);
     stop.abort();
   };
+
   process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
   process.once('disconnect', () => {
     if (!stop.signal.aborted) onSignal('parent gone');
   });
   // The listener keeps the channel open. An open channel must not keep the process alive.
   process.channel?.unref();
+
   return stop.signal;
 }

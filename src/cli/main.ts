@@ -9,18 +9,23 @@ const oldestNode = 24;
 const { node: version } = process.versions;
 if (Number(version.split('.')[0]) < oldestNode) {
   process.stderr.write(
-    `fulfilment-sync needs Node ${oldestNode} or newer; this is Node ${version} (${process.execPath}).\n` +
-      `Install Node ${oldestNode} (https://nodejs.org/en/download, or: nvm install ${oldestNode}) and run the command again.\n`,
+    `fulfilment-sync needs Node ${oldestNode} or newer; ` +
+      `this is Node ${version} (${process.execPath}).\n` +
+      `Install Node ${oldestNode} (https://nodejs.org/en/download, or: nvm install ` +
+      `${oldestNode}) and run the command again.\n`,
   );
   // Wrong configuration.
   process.exitCode = 2;
 } else {
   // Makes stack traces of the bundle name the lines of the TypeScript sources.
   process.setSourceMapsEnabled(true);
+
   // A worker restarts on SIGHUP. While it loads, the signal must not end it.
   if (process.argv.includes('worker')) process.on('SIGHUP', () => undefined);
+
   const { outliveReaders } = await import('./command-line.ts');
   outliveReaders();
+
   const { runCli } = await import('./program.ts');
   await runCli();
 }

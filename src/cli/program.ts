@@ -11,7 +11,7 @@ import { printError, UsageError } from './command-line.ts';
  * The commands in the order of the help, each with the file that has its options, its help and its
  * code.
  */
-const files: readonly {
+const commandFiles: readonly {
   readonly names: readonly string[];
   readonly load: () => Promise<(cli: Command) => void>;
 }[] = [
@@ -78,28 +78,43 @@ export async function createCli(words: readonly string[] = []): Promise<Command>
     .showHelpAfterError('(see --help)')
     .addHelpText(
       'after',
-      '\nExamples:\n  fulfilment-sync doctor\n  fulfilment-sync status --watch\n  fulfilment-sync help run',
+      '\nExamples:\n  fulfilment-sync doctor\n  fulfilment-sync status --watch\n' +
+        '  fulfilment-sync help run',
     );
+
   cli.hook('preAction', () => {
     const { envFile } = cli.opts<{ envFile?: string }>();
     if (envFile !== undefined) loadEnvFile(envFile);
   });
 
-  const named = files.filter(({ names }) => names.some((name) => words.includes(name)));
-  for (const { load } of named.length > 0 ? named : files) (await load())(cli);
+  const named = commandFiles.filter(({ names }) => names.some((name) => words.includes(name)));
+  for (const { load } of named.length > 0 ? named : commandFiles) {
+    const add = await load();
+    add(cli);
+  }
+
   return cli;
 }
+
+const unreachableCodes: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EAI_AGAIN',
+  'ENOTFOUND',
+  // Postgres refuses the password, the user or the name of the database.
+  '28P01',
+  '28000',
+  '3D000',
+]);
 
 /** Returns true if a server cannot be reached, or refuses the login. */
 function isUnreachable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isUnreachable);
-  const code =
-    error instanceof Error && !(error instanceof CodedError) && 'code' in error
-      ? String(error.code)
-      : '';
-  return /^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|28P01|28000|3D000)$/.test(
-    code,
-  );
+  if (!(error instanceof Error) || error instanceof CodedError) return false;
+  return 'code' in error && unreachableCodes.has(String(error.code));
 }
 
 /**
@@ -109,9 +124,11 @@ function isUnreachable(error: unknown): boolean {
 function reportError(error: unknown): number {
   // Commander has written its message already. Help and version end with 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+
   const hint = isUnreachable(error)
     ? '\nCheck DATABASE_URL (and REDIS_URL, if it is set); fulfilment-sync doctor says more'
     : '';
   printError(`${describeError(error)}${hint}`);
+
   return error instanceof ConfigError || error instanceof UsageError ? 2 : 1;
 }

@@ -25,6 +25,7 @@ export function formatTable<Row>(
 ): string {
   const headings = Object.keys(columns);
   const cells = rows.map((row) => Object.values(columns).map((show) => toCell(show(row))));
+
   const widths = headings.map((heading, index) =>
     cells.reduce(
       (widest, row) => Math.max(widest, stringWidth(String(row[index]))),
@@ -33,19 +34,28 @@ export function formatTable<Row>(
   );
   if (widths.reduce((sum, size) => sum + size + gap.length, -gap.length) > width)
     return formatLists(headings, cells);
-  const formatRow = (row: readonly Cell[], isHeading: boolean) => {
+
+  const formatRow = (row: readonly Cell[], toStyle: typeof findStyle) => {
     const texts = row.map((cell, index) => {
-      const text = String(cell);
-      const blank = ' '.repeat((widths[index] ?? 0) - stringWidth(text));
-      const padded =
-        typeof cell === 'number' ? blank + text : index === row.length - 1 ? text : text + blank;
-      const style = isHeading ? 'bold' : findStyle(text, headings[index] ?? '');
-      return style === null || text === '' ? padded : styleText(style, padded);
+      const padded = pad(cell, widths[index] ?? 0, index === row.length - 1);
+      return applyStyle(toStyle(String(cell), headings[index] ?? ''), padded);
     });
     return texts.join(gap).trimEnd();
   };
-  return [formatRow(headings, true), ...cells.map((row) => formatRow(row, false))].join('\n');
+
+  const head = formatRow(headings, () => 'bold');
+  return [head, ...cells.map((row) => formatRow(row, findStyle))].join('\n');
 }
+
+/** Fills a cell with blanks: a number at its left, a text at its right unless it is the last. */
+function pad(cell: Cell, width: number, isLast: boolean): string {
+  const blank = ' '.repeat(width - stringWidth(String(cell)));
+  if (typeof cell === 'number') return `${blank}${cell}`;
+  return isLast ? cell : `${cell}${blank}`;
+}
+
+const applyStyle = (style: Style | null, text: string) =>
+  style === null || text.trim() === '' ? text : styleText(style, text);
 
 /** Joins the lines of a text, and replaces control characters that a terminal would execute. */
 function toCell(value: Value): Cell {
@@ -56,32 +66,41 @@ function toCell(value: Value): Cell {
 
 function formatLists(headings: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const size = headings.reduce((longest, heading) => Math.max(longest, heading.length), 0);
+
   const formatLine = (heading: string, cell: Cell = '') => {
-    const style = findStyle(String(cell), heading);
-    return `${styleText('bold', heading.padEnd(size))}  ${style === null ? cell : styleText(style, String(cell))}`;
+    const text = String(cell);
+    const value = applyStyle(findStyle(text, heading), text);
+    return `${styleText('bold', heading.padEnd(size))}  ${value}`;
   };
-  return rows
-    .map((row) => headings.map((heading, index) => formatLine(heading, row[index])).join('\n'))
-    .join('\n\n');
+  const formatList = (row: readonly Cell[]) =>
+    headings.map((heading, index) => formatLine(heading, row[index])).join('\n');
+
+  return rows.map(formatList).join('\n\n');
 }
 
-const green = ['ok', 'done'];
-const yellow = ['paused', 'warn'];
-const red = ['failed', 'fail', 'abandoned', 'dead', 'unknown', 'parked'];
+type Style = Parameters<typeof styleText>[0];
+
+/** The styles of words that name a state. */
+const stateStyles: Readonly<Record<string, Style>> = {
+  ok: 'green',
+  done: 'green',
+  running: 'cyan',
+  paused: 'yellow',
+  warn: 'yellow',
+  failed: 'red',
+  fail: 'red',
+  abandoned: 'red',
+  dead: 'red',
+  unknown: 'red',
+  parked: 'red',
+};
 
 /**
  * Returns the style of a word that names a state, and of numbers of rows that need a person; null:
  * plain.
  */
-function findStyle(text: string, heading: string): Parameters<typeof styleText>[0] | null {
+function findStyle(text: string, heading: string): Style | null {
   if (/dead|unknown/.test(heading)) return text === '0' ? null : 'red';
   if (heading !== 'state' && heading !== 'status') return null;
-  if (text === 'running') return 'cyan';
-  return green.includes(text)
-    ? 'green'
-    : yellow.includes(text)
-      ? 'yellow'
-      : red.includes(text)
-        ? 'red'
-        : null;
+  return Object.hasOwn(stateStyles, text) ? (stateStyles[text] ?? null) : null;
 }

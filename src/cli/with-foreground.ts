@@ -38,17 +38,22 @@ export async function withForeground<T>(
   const config = readConfig({ database: true, clients: true });
   const clients = selectClients(config, only);
   const log = quietLog ? silentLogger : await openLogger(config);
+
   const { db, close } = connectForWriting(toAddress(config), log);
   const leases = openLeaseKeeper(toDirectUrl(config), log);
   const { warehouses, close: closeWarehouses } = openWarehouses(config, { log });
+
   const stop = new AbortController();
   const onSignal = () => stop.abort(new StoppedError());
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+
   try {
     await assertSchemaFits(db);
+
     const worker = workerName();
     // This must happen before any run: it notices a restored database, whose gates must wait.
     await noteDatabase(db, worker, []);
+
     const deps = {
       jobs,
       config: { ...config, clients },

@@ -1,7 +1,7 @@
 import { dayMs, hourMs, minuteMs } from './time.ts';
 
 /** How long to wait before something is tried again. */
-export interface Pause {
+export interface Backoff {
   readonly firstMs: number;
   readonly longestMs: number;
   /**
@@ -18,7 +18,11 @@ export interface Pause {
 
 const secondMs = 1_000;
 
-const double = (firstMs: number, longestMs: number, jitter: Pause['jitter'] = 'none'): Pause => ({
+const makeDoublingPause = (
+  firstMs: number,
+  longestMs: number,
+  jitter: Backoff['jitter'] = 'none',
+): Backoff => ({
   firstMs,
   longestMs,
   growth: 2,
@@ -26,7 +30,7 @@ const double = (firstMs: number, longestMs: number, jitter: Pause['jitter'] = 'n
 });
 
 /** Makes a pause that is always the same. */
-export const makeFixedPause = (ms: number): Pause => ({
+export const makeFixedPause = (ms: number): Backoff => ({
   firstMs: ms,
   longestMs: ms,
   growth: 1,
@@ -42,20 +46,20 @@ export const longestWaitMs = 15 * minuteMs;
  */
 export const pauses = {
   /** A request that only reads. */
-  read: double(250, 4 * secondMs, 'full'),
+  read: makeDoublingPause(250, 4 * secondMs, 'full'),
   /** A token after it was refused although it was new: it is kept this long. */
-  refusedToken: double(20 * secondMs, 15 * minuteMs),
+  refusedToken: makeDoublingPause(20 * secondMs, 15 * minuteMs),
 
   /** All runs and rows of a client whose service does not answer: the question to status/get. */
   silentService: makeFixedPause(5 * secondMs),
   /** All runs or all rows of a client whose user name or password is refused. */
   refusedCredentials: makeFixedPause(15 * minuteMs),
   /** A run that failed, at the latest. A poll that is due earlier is made then. */
-  failedRun: double(10 * minuteMs, 320 * minuteMs),
+  failedRun: makeDoublingPause(10 * minuteMs, 320 * minuteMs),
   /** The worker of a queue, after an error of BullMQ. */
   queueWorker: makeFixedPause(secondMs),
   /** A read by id that failed, or that found nothing new. */
-  reread: double(minuteMs, dayMs),
+  reread: makeDoublingPause(minuteMs, dayMs),
   /**
    * A look-up of the packages of a shipment: the service did not answer, or its answer names no
    * package of it.
@@ -75,7 +79,7 @@ export const pauses = {
    * or a wrong path refused. If only reads failed, it begins with the fifth pause. After an attempt
    * that may have been carried out, see `firstLookUp`.
    */
-  push: double(secondMs, longestWaitMs, 'full'),
+  push: makeDoublingPause(secondMs, longestWaitMs, 'full'),
   /** A row whose worker was lost before it sent the row. The first time there is no pause. */
   takeover: { firstMs: 10 * secondMs, longestMs: minuteMs, growth: 'linear', jitter: 'full' },
   /** A row that waits for a rename; for one that is dead. */
@@ -87,14 +91,14 @@ export const pauses = {
   serviceLists: makeFixedPause(15 * secondMs),
   /** The first look-up of a row with an unknown outcome, and the following ones. */
   firstLookUp: makeFixedPause(secondMs),
-  lookUp: double(2 * secondMs, 15 * minuteMs),
+  lookUp: makeDoublingPause(2 * secondMs, 15 * minuteMs),
   /** The second of two absences that confirm each other. */
   secondAbsence: makeFixedPause(30 * secondMs),
   /**
    * All rows of a client whose service answers 429 without a Retry-After, while no row is done in
    * between.
    */
-  tooFast: double(secondMs, 10 * secondMs),
+  tooFast: makeDoublingPause(secondMs, 10 * secondMs),
   /**
    * A kind whose rows fail. Its first hold comes after several failures, and lasts half a second.
    */
@@ -109,26 +113,26 @@ export const pauses = {
   lockedLane: makeFixedPause(secondMs),
 
   /** A delivery that its receiver did not take; the next try of a receiver that is away. */
-  delivery: double(secondMs, 15 * minuteMs, 'full'),
-  receiver: double(secondMs, 10 * secondMs, 'full'),
+  delivery: makeDoublingPause(secondMs, 15 * minuteMs, 'full'),
+  receiver: makeDoublingPause(secondMs, 10 * secondMs, 'full'),
 
   /** The start of a worker without its database or queue. */
   start: makeFixedPause(2 * secondMs),
   /** The connection that listens to Postgres. */
-  listener: double(250, 5 * secondMs),
+  listener: makeDoublingPause(250, 5 * secondMs),
   redis: { firstMs: 100, longestMs: 2 * secondMs, growth: 'linear', jitter: 'none' },
   /** `migrate --wait` without a database. */
   unreachableDatabase: makeFixedPause(500),
   /** A migration while another process migrates; while a table is in use. */
   otherMigration: makeFixedPause(500),
   tableInUse: makeFixedPause(2 * secondMs),
-} as const satisfies Record<string, Pause>;
+} as const satisfies Record<string, Backoff>;
 
 /**
  * Returns the length of a pause without jitter, in milliseconds.
  * @param number 1 for the first pause
  */
-export function growPauseMs({ firstMs, longestMs, growth }: Pause, number: number): number {
+export function growPauseMs({ firstMs, longestMs, growth }: Backoff, number: number): number {
   return Math.min(
     longestMs,
     growth === 'linear' ? firstMs * number : firstMs * growth ** (number - 1),
@@ -141,7 +145,12 @@ export function growPauseMs({ firstMs, longestMs, growth }: Pause, number: numbe
  * @param number 1 for the first pause
  * @param random a number in [0, 1), for the jitter
  */
-export function toPauseMs(pause: Pause, number: number, random: number, retryAfterMs = 0): number {
+export function toPauseMs(
+  pause: Backoff,
+  number: number,
+  random: number,
+  retryAfterMs = 0,
+): number {
   const grownMs = growPauseMs(pause, number) * (pause.jitter === 'full' ? random : 1);
   return Math.round(Math.min(pause.longestMs, retryAfterMs + grownMs));
 }

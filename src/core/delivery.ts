@@ -1,6 +1,6 @@
 /** What the answer of a receiver means for a delivery, and for the receiver. */
 
-import { longestWaitMs, type Pause, pauses, toPauseMs } from './backoff.ts';
+import { type Backoff, longestWaitMs, pauses, toPauseMs } from './backoff.ts';
 
 /**
  * The result of a post. `refused`: the receiver is there, and does not take this delivery. `away`:
@@ -63,7 +63,7 @@ export type DeliveryEnd =
 export function judgeDelivery(
   { answer, tries, ageMs, random }: DeliveryAttempt,
   { maxAgeMs, minTries }: GiveUp,
-  pause: Pause = pauses.delivery,
+  pause: Backoff = pauses.delivery,
 ): DeliveryEnd {
   if (answer.kind === 'taken') return { status: 'delivered' };
   if (ageMs > maxAgeMs && tries >= minTries) return { status: 'dead' };
@@ -95,7 +95,7 @@ export interface ReceiverEnd extends ReceiverState {
 export function judgeReceiver(
   state: ReceiverState,
   { answer, tries, random }: DeliveryAttempt,
-  pause: Pause = pauses.receiver,
+  pause: Backoff = pauses.receiver,
 ): ReceiverEnd {
   if (answer.kind !== 'away') {
     const places = state.isAway ? 1 : Math.min(maxPlaces, state.places * 2);

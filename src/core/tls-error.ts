@@ -38,7 +38,7 @@ const faultWords: readonly (readonly [TlsFault, RegExp])[] = [
   ['needs_tls', /, (no encryption|SSL off)$/],
 ];
 
-const names: Readonly<Record<TlsServer, string>> = {
+const serverNames: Readonly<Record<TlsServer, string>> = {
   postgres: 'Postgres',
   redis: 'Redis',
   service: 'the service',
@@ -58,18 +58,18 @@ const describeFault: Readonly<Record<TlsFault, (name: string) => string>> = {
 };
 
 const extraAuthority = 'name the file with the certificate of its authority in NODE_EXTRA_CA_CERTS';
-const expired = (setting: string) =>
+const renewCertificate = (setting: string) =>
   `renew the certificate of the server that ${setting} leads to, ` +
   'and check the clock of this machine';
-const otherName = (setting: string) =>
+const useCertifiedName = (setting: string) =>
   `use a host name of the certificate in ${setting}, or a certificate with the name of ${setting}`;
-const other = (setting: string) =>
+const checkServer = (setting: string) =>
   `check that ${setting} leads to the right server, and its versions of TLS`;
 
 const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> = {
   postgres: {
-    expired: expired('DATABASE_URL'),
-    name: otherName('DATABASE_URL'),
+    expired: renewCertificate('DATABASE_URL'),
+    name: useCertifiedName('DATABASE_URL'),
     authority: 'name the file with the certificate of its authority as sslrootcert in DATABASE_URL',
     no_tls:
       'set ssl = on in postgresql.conf; ' +
@@ -80,11 +80,11 @@ const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> 
       'to a certificate that ssl_ca_file of Postgres has signed',
     wrong_user:
       'use a certificate of that user as sslcert in DATABASE_URL, or map the name in pg_ident.conf',
-    other: other('DATABASE_URL'),
+    other: checkServer('DATABASE_URL'),
   },
   redis: {
-    expired: expired('REDIS_URL'),
-    name: otherName('REDIS_URL'),
+    expired: renewCertificate('REDIS_URL'),
+    name: useCertifiedName('REDIS_URL'),
     authority: extraAuthority,
     no_tls:
       'let REDIS_URL lead to the tls-port of Redis; ' +
@@ -92,11 +92,11 @@ const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> 
     needs_tls: 'begin REDIS_URL with rediss://',
     client_certificate:
       'set tls-auth-clients no in redis.conf: REDIS_URL has a password instead of a certificate',
-    wrong_user: other('REDIS_URL'),
-    other: other('REDIS_URL'),
+    wrong_user: checkServer('REDIS_URL'),
+    other: checkServer('REDIS_URL'),
   },
   service: {
-    expired: expired('the base URL (WAREHOUSE_BASE_URL)'),
+    expired: renewCertificate('the base URL (WAREHOUSE_BASE_URL)'),
     name: 'use a host name of the certificate in the base URL (WAREHOUSE_BASE_URL)',
     authority: extraAuthority,
     no_tls:
@@ -106,8 +106,8 @@ const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> 
     client_certificate:
       'put a proxy that has a client certificate before the service, ' +
       'and name it in WAREHOUSE_BASE_URL',
-    wrong_user: other('WAREHOUSE_BASE_URL'),
-    other: other('WAREHOUSE_BASE_URL'),
+    wrong_user: checkServer('WAREHOUSE_BASE_URL'),
+    other: checkServer('WAREHOUSE_BASE_URL'),
   },
 };
 
@@ -121,7 +121,7 @@ export class TlsError extends CodedError {
 
   constructor(server: TlsServer, fault: TlsFault, detail: string) {
     const inBrackets = detail === '' ? '' : ` (${detail})`;
-    const found = `TLS: ${describeFault[fault](names[server])}${inBrackets}`;
+    const found = `TLS: ${describeFault[fault](serverNames[server])}${inBrackets}`;
     const remedy = remedies[server][fault];
     super('tls_failed', `${found}; ${remedy}`);
 

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { Pause } from '../core/backoff.ts';
+import type { Backoff } from '../core/backoff.ts';
 
 /**
  * Returns SQL for a comparison with any of these ids. It is one parameter: one prepared plan serves
@@ -15,7 +15,7 @@ export const anyText = (texts: readonly string[]) => sql<string>`any(${texts}::t
  * @param number SQL for the number of the pause, from 1
  */
 export function toPauseSpan(
-  { firstMs, longestMs, growth }: Pause,
+  { firstMs, longestMs, growth }: Backoff,
   number: RawBuilder<unknown>,
 ): RawBuilder<unknown> {
   const factor =

@@ -119,6 +119,7 @@ function warnOfKeptOrders(context: RunContext, { blocked, incomplete }: OrderCou
       context,
       `${blocked} finished orders keep their personal data: outbox rows of them are open or dead`,
     );
+
   if (incomplete > 0)
     warn(
       context,

@@ -241,16 +241,10 @@ export interface LookUpRule<P> {
   /** Returns in words how the found resource differs from the payload; null if it does not. */
   readonly differs: (payload: P, resource: Resource) => string | null;
   /**
-   * What the result notes if no attempt of the row created the found resource: what `differs` does
-   * not compare.
+   * Returns the row's `result` for a found resource.
+   * @param isOthers true if no attempt of the row created it
    */
-  readonly othersNote?: string;
-  /** Returns the row's `result` for a found resource. */
-  readonly resultOf: (
-    resource: Resource,
-    payload: P,
-    operations: Operations,
-  ) => PushResult['result'];
+  readonly resultOf: (resource: Resource, payload: P, isOthers: boolean) => PushResult['result'];
   /**
    * The next step if look-ups have not found the resource: send the row again, or let a person
    * decide.

@@ -155,7 +155,7 @@ function concludeLookUp(
   row: UnknownRow & { readonly payloadRead: unknown },
   seen: LookUpResult,
 ): Conclusion {
-  if (seen.seen === 'there') return concludeFound(deps, rule, row, seen);
+  if (seen.seen === 'there') return concludeFound(rule, row, seen);
   const why = [row.refusal, seen.why].filter((text) => text != null).join('; ') || notFoundYet;
   // The service refused every attempt that it was asked for, so the row was not carried out.
   const isRefused = row.refusal !== null && row.sinceWrittenMs === null;
@@ -192,7 +192,6 @@ const notFoundYet = 'not found at the service yet; looked up again';
  * for.
  */
 function concludeFound(
-  { operations }: PushDeps,
   rule: LookUpRule<unknown>,
   row: UnknownRow & { readonly payloadRead: unknown },
   {
@@ -206,20 +205,21 @@ function concludeFound(
 ): Conclusion {
   const reading = { stream: rule.stream, resource, escaped };
   const isOthers = !row.replaced && (row.sinceWrittenMs === null || isOlder === true);
-  const error = row.replaced
-    ? earlierVersionError
-    : isOthers
-      ? describeOthersVersion(rule.differs(row.payloadRead, resource))
-      : (lost ?? null);
+  const findError = () => {
+    if (row.replaced) return earlierVersionError;
+    if (isOthers) return describeOthersVersion(rule.differs(row.payloadRead, resource));
+    return lost ?? null;
+  };
+
+  const error = findError();
   if (error !== null)
     return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
   return {
     verdict: null,
     pushed: {
       result: {
-        ...rule.resultOf(resource, row.payloadRead, operations),
+        ...rule.resultOf(resource, row.payloadRead, isOthers),
         ...alsoInResult,
-        ...(isOthers && rule.othersNote !== undefined && { note: rule.othersNote }),
       },
       reading,
       ...(reread === undefined ? {} : { reread: { stream: rule.stream, id: reread } }),

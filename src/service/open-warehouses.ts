@@ -17,7 +17,7 @@ import { RawClient } from './transport/raw-client.ts';
 import { makeLocalQuotas, RequestBudget, type TakeQuota } from './transport/request-budget.ts';
 
 /**
- * Timeout of taking a share, in milliseconds. If the database does not answer in time, waiting
+ * Timeout of taking a quota, in milliseconds. If the database does not answer in time, waiting
  * requests fail.
  */
 const takeTimeoutMs = 5_000;

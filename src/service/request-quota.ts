@@ -5,7 +5,7 @@
 export interface RequestQuota {
   readonly requests: number;
   /**
-   * Milliseconds until the first may begin, from when the share was taken; negative: it may begin
+   * Milliseconds until the first may begin, from when the quota was taken; negative: it may begin
    * at once.
    */
   readonly startsInMs: number;

@@ -53,9 +53,11 @@ function printResult(result: CampaignResult, place: string): void {
   const { fault, seed, queue, orders, runs, lost, doubled, recoveredMs, settledMs, problems } =
     result;
   const seconds = (ms: number | null) => (ms === null ? 'never' : `${(ms / 1_000).toFixed(1)} s`);
+  const verdict = problems.length === 0 ? '' : ' FAILED';
   process.stdout.write(
-    `${place} ${fault} seed ${seed}, queue in ${queue}: ${orders} orders, ${runs} runs, lost ${lost}, doubled ${doubled}, ` +
-      `recovered ${seconds(recoveredMs)}, settled ${seconds(settledMs)}${problems.length === 0 ? '' : ' FAILED'}\n`,
+    `${place} ${fault} seed ${seed}, queue in ${queue}: ${orders} orders, ${runs} runs, ` +
+      `lost ${lost}, doubled ${doubled}, recovered ${seconds(recoveredMs)}, ` +
+      `settled ${seconds(settledMs)}${verdict}\n`,
   );
   if (problems.length === 0) return;
   const file = join(tmpdir(), `chaos-${fault}-${seed}.log`);
@@ -95,7 +97,8 @@ async function playLane(
   const servers = await Servers.start();
   if (!servers.hasSmallDisk)
     process.stdout.write(
-      'No disk can be mounted here, so postgres-disk-full makes statements fail with 53100 instead.\n',
+      'No disk can be mounted here, ' +
+        'so postgres-disk-full makes statements fail with 53100 instead.\n',
     );
   try {
     for (let task = tasks.shift(); task !== undefined; task = tasks.shift()) {

@@ -26,6 +26,7 @@ interface ClientOptions extends CommonOptions {
 async function clientListCommand({ json }: ClientOptions): Promise<number> {
   const configured = readConfig({ database: true, clients: false }).clients;
   const known = await withDatabase('client', readClients);
+
   const keys = new Set([...configured.map(({ key }) => key), ...known.map(({ client }) => client)]);
   const rows = [...keys].sort().map((client) => {
     const own = configured.find(({ key }) => key === client);
@@ -39,6 +40,7 @@ async function clientListCommand({ json }: ClientOptions): Promise<number> {
       ...describeState(row, own),
     };
   });
+
   if (json) printJson(rows);
   else if (rows.length === 0)
     print('No client is set up; see WAREHOUSE_BASE_URL and WAREHOUSE_CLIENTS_FILE in .env.example');
@@ -73,13 +75,21 @@ function describeState(
       state: 'not set up here',
       because: 'this process does not read it; its rows stay as they are',
     };
+
   if (row === undefined) return { state: 'new', because: 'no worker has started with it yet' };
+
   if (row.identity !== toIdentity(own)) {
-    const because = `its rows come from ${row.baseUrl}, or from another account there; to accept the new account: fulfilment-sync client accept-identity ${row.client}`;
+    const because =
+      `its rows come from ${row.baseUrl}, or from another account there; ` +
+      `to accept the new account: fulfilment-sync client accept-identity ${row.client}`;
     return { state: 'parked', because };
   }
+
   if (row.holdCode === null) return { state: 'ok', because: null };
-  const because = `${row.holdReason}; tried again at ${row.holdUntil?.toISOString()}, or at once with: fulfilment-sync run <job> --client ${row.client}`;
+
+  const because =
+    `${row.holdReason}; tried again at ${row.holdUntil?.toISOString()}, ` +
+    `or at once with: fulfilment-sync run <job> --client ${row.client}`;
   return { state: row.holdCode, because, holdUntil: row.holdUntil };
 }
 
@@ -90,57 +100,69 @@ async function acceptIdentityCommand(
 ): Promise<number> {
   const [client] = selectClients(readConfig({ database: true, clients: true }), key);
   if (client === undefined) return 2;
-  return withDatabase('client', async (db) => {
-    const { accepted, formerBaseUrl, waitingRows, deadRows } = await acceptIdentity(
-      db,
-      toClientIdentity(client),
-      keepCursors,
-      readOperatorName(),
-    );
-    if (!accepted) {
-      print(`${key}: its rows already come from this account; nothing was changed`);
-      return 0;
-    }
+
+  const result = await withDatabase('client', (db) =>
+    acceptIdentity(db, toClientIdentity(client), keepCursors, readOperatorName()),
+  );
+
+  if (!result.accepted)
+    print(`${key}: its rows already come from this account; nothing was changed`);
+  else printAccepted(client, keepCursors, result);
+  return 0;
+}
+
+function printAccepted(
+  { key, baseUrl }: WarehouseClient,
+  keepsCursors: boolean,
+  { formerBaseUrl, waitingRows, deadRows }: Awaited<ReturnType<typeof acceptIdentity>>,
+): void {
+  const former = formerBaseUrl === null ? '' : `; until now it was ${formerBaseUrl}`;
+  print(`${key}: ${baseUrl.href} is accepted${former}`);
+
+  if (keepsCursors) print('Its streams continue from their cursors.');
+  else print('Its streams are read again from the beginning.');
+  if (!keepsCursors && formerBaseUrl !== null)
     print(
-      `${key}: ${client.baseUrl.href} is accepted${formerBaseUrl === null ? '' : `; until now it was ${formerBaseUrl}`}`,
+      'Rows of the former service stay in the tables; ' +
+        'to start without them, give the client another key.',
     );
+
+  if (deadRows > 0)
     print(
-      keepCursors
-        ? 'Its streams continue from their cursors.'
-        : 'Its streams are read again from the beginning.',
+      `${deadRows} outbox rows are now dead, ` +
+        'because their outcome at the former service is not known; ' +
+        'see: fulfilment-sync outbox list --status dead',
     );
-    if (!keepCursors && formerBaseUrl !== null)
-      print(
-        'Rows of the former service stay in the tables; to start without them, give the client another key.',
-      );
-    if (deadRows > 0)
-      print(
-        `${deadRows} outbox rows are now dead, because their outcome at the former service is not known; see: fulfilment-sync outbox list --status dead`,
-      );
-    if (waitingRows > 0)
-      print(
-        `${waitingRows} pending outbox rows will be sent to the new service; to cancel one: fulfilment-sync outbox cancel <id>`,
-      );
-    return 0;
-  });
+  if (waitingRows > 0)
+    print(
+      `${waitingRows} pending outbox rows will be sent to the new service; ` +
+        'to cancel one: fulfilment-sync outbox cancel <id>',
+    );
 }
 
 /** Adds the commands `client …`. */
 export function addClientCommands(cli: Command): void {
   const list = 'fulfilment-sync client list';
-  const accept = 'fulfilment-sync client accept-identity default';
-  const client = addCommand(
-    cli,
-    'client',
-    'show the clients, or accept a changed account of a client',
-    list,
-  );
-  addCommand(client, 'list', 'show the clients, and why a client is not read', list)
+  const client = addCommand(cli, {
+    name: 'client',
+    description: 'show the clients, or accept a changed account of a client',
+    examples: list,
+  });
+
+  addCommand(client, {
+    name: 'list',
+    description: 'show the clients, and why a client is not read',
+    examples: list,
+  })
     .option(...asJson)
     .action(exitWith(clientListCommand));
-  const description =
-    'accept a changed base URL or user name of a client, so that it is read and pushed again';
-  addCommand(client, 'accept-identity', description, accept)
+
+  addCommand(client, {
+    name: 'accept-identity',
+    description:
+      'accept a changed base URL or user name of a client, so that it is read and pushed again',
+    examples: 'fulfilment-sync client accept-identity default',
+  })
     .argument('<client>', 'client key')
     .option(
       '--keep-cursors',

@@ -42,6 +42,7 @@ interface DemoOptions {
 /** Virtual seconds per second. At this speed an order is shipped within a minute. */
 const liveSpeed = 600;
 const cycleDays = 14;
+
 const tableNames = [
   ...streams.flatMap(({ tables }) => [tables.parent, ...tables.children]).map(({ name }) => name),
   'track_traces',
@@ -49,14 +50,17 @@ const tableNames = [
   'stock_levels',
 ];
 const waitForRunsMs = 60_000;
+
 /** Seconds between two lines of changed rows, and between two lists of the addresses. */
 const secondsOfChanges = 10;
 const secondsOfAddresses = 60;
 const maxRows = 1_000;
+
 /** Articles of the sandbox's shop whose stock is pulled. */
 const watchedSkus = ['MUG-BLUE', 'TEA-500', 'CREAM-50'];
 /** Articles of the sandbox's shop that are never shipped. */
 const serviceSkus = ['SHIPPING', 'DISCOUNT'];
+
 /** Port of the status page, if it is free. A fixed port is easy to remember. */
 const preferredAdminPort = 8080;
 
@@ -69,6 +73,7 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
   const started: DemoProcess[] = [];
   let postgres: EmbeddedPostgres | undefined;
   let database: OpenDatabase | undefined;
+
   try {
     const log = await openLogger({ LOG_LEVEL: 'error', LOG_PRETTY: true });
     if (given === undefined) {
@@ -76,20 +81,24 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
       postgres = await startEmbeddedPostgres();
     } else await assertEmpty(given, log);
     if (stop.aborted) return 0;
+
     const url = postgres?.url ?? given ?? '';
     const applied = await migrateDatabase(url, log);
     print(`Migrated: ${applied.join(', ')}`);
     if (stop.aborted) return 0;
+
     const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
     database = connectDatabase(url, log, { name: 'demo', max: 2 });
     // The worker starts with a history, so that its first look finds rows of every kind.
     await advance(sandbox, cycleDays);
     await nameArticles(database.db, 'fulfilment.stock_watch', 'default', watchedSkus);
     await nameArticles(database.db, 'fulfilment.service_products', 'default', serviceSkus);
+
     const adminPort = await getPort({ host: '127.0.0.1', port: preferredAdminPort });
     const worker = startWorker(url, sandbox, adminPort, started);
     const addresses = describeAddresses(url, sandbox, adminPort);
     print(addresses);
+
     const stopped = new Promise<number>((resolve) => {
       if (stop.aborted) resolve(0);
       stop.addEventListener('abort', () => resolve(0));
@@ -114,6 +123,7 @@ async function assertEmpty(url: string, log: Logger): Promise<void> {
   const { db, close } = connectDatabase(url, log, { name: 'demo', max: 1 });
   const known = await readKnownMigrations();
   const missing = await readMissingMigrations(db, known).finally(close);
+
   if (missing.length < known.length)
     throw new UsageError(
       '--database: it has tables of fulfilment-sync; name an empty database, such as a new one',
@@ -142,6 +152,7 @@ function startWorker(
     LOG_LEVEL: 'fatal',
     LOG_PRETTY: 'false',
   };
+
   const worker = new DemoProcess(['worker'], env, (line) => printError(`worker: ${line}`));
   started.push(worker);
   return worker;
@@ -168,32 +179,63 @@ async function playUntilStopped(
   stop: AbortSignal,
   addresses: string,
 ): Promise<number> {
-  const lastRuns = new Map<string, number>();
-  const told = new Map<number, string>();
-  const changed = new Map<string, number>();
-  const tell = (text: string) => print(`${new Date().toISOString().slice(11, 19)} ${text}`);
+  const tellRuns = createRunTeller(db);
+  const tellOutbox = createOutboxTeller(db);
+
   for (let second = 1; !stop.aborted; second++) {
-    for (const { job, lastStartedAt, lastChanged, lastError, running } of await readJobStatus(db)) {
-      if (running || lastStartedAt === null || lastRuns.get(job) === lastStartedAt.getTime())
-        continue;
-      lastRuns.set(job, lastStartedAt.getTime());
-      if (lastError !== null) tell(`${job} failed: ${lastError}`);
-      if (lastChanged > 0) changed.set(job, (changed.get(job) ?? 0) + lastChanged);
-    }
-    for (const { id, kind, reference, status, because } of await listOutbox(db, {}, maxRows)) {
-      if (told.get(id) === status || status === 'pending' || status === 'sending') continue;
-      told.set(id, status);
-      tell(`outbox: ${kind} ${reference} is ${status}${because === null ? '' : `: ${because}`}`);
-    }
-    if (second % secondsOfChanges === 0 && changed.size > 0) {
-      tell(`rows changed: ${[...changed].map(([job, rows]) => `${job} ${rows}`).join(', ')}`);
-      changed.clear();
-    }
+    await tellRuns(second);
+    await tellOutbox();
+
     if (second % secondsOfAddresses === 0) print(addresses);
     // An abort ends the wait; the loop then ends.
     await wait(1_000, undefined, { signal: stop }).catch(() => undefined);
   }
   return 0;
+}
+
+const printWithTime = (text: string) => print(`${new Date().toISOString().slice(11, 19)} ${text}`);
+
+/**
+ * Returns a function that tells which runs have failed since the last call, and now and then how
+ * many rows runs have changed.
+ */
+function createRunTeller(db: Database): (second: number) => Promise<void> {
+  const lastRuns = new Map<string, number>();
+  const changed = new Map<string, number>();
+
+  return async (second) => {
+    for (const { job, lastStartedAt, lastChanged, lastError, running } of await readJobStatus(db)) {
+      if (running || lastStartedAt === null || lastRuns.get(job) === lastStartedAt.getTime())
+        continue;
+
+      lastRuns.set(job, lastStartedAt.getTime());
+      if (lastError !== null) printWithTime(`${job} failed: ${lastError}`);
+      if (lastChanged > 0) changed.set(job, (changed.get(job) ?? 0) + lastChanged);
+    }
+
+    if (second % secondsOfChanges === 0 && changed.size > 0) {
+      printWithTime(
+        `rows changed: ${[...changed].map(([job, rows]) => `${job} ${rows}`).join(', ')}`,
+      );
+      changed.clear();
+    }
+  };
+}
+
+/** Returns a function that tells which rows of the outbox have ended since the last call. */
+function createOutboxTeller(db: Database): () => Promise<void> {
+  const told = new Map<number, string>();
+
+  return async () => {
+    for (const { id, kind, reference, status, because } of await listOutbox(db, {}, maxRows)) {
+      if (told.get(id) === status || status === 'pending' || status === 'sending') continue;
+
+      told.set(id, status);
+      printWithTime(
+        `outbox: ${kind} ${reference} is ${status}${because === null ? '' : `: ${because}`}`,
+      );
+    }
+  };
 }
 
 /**
@@ -204,14 +246,18 @@ async function playOnce(db: Database, sandbox: URL): Promise<number> {
   await findLastingDifferences(db, sandbox);
   await advance(sandbox, 1 / 48);
   const differences = await findLastingDifferences(db, sandbox);
+
   const counts = Object.entries(await countRows(db, tableNames));
   printStyled(formatTable(counts, { table: ([table]) => table, rows: ([, count]) => count }));
+
   if (differences.length === 0) {
     print('\nThe tables equal the sandbox in every row.');
     return 0;
   }
+
   print(`\n${differences.length} differences between the tables and the sandbox:`);
   for (const difference of differences.slice(0, 20)) print(`  ${difference}`);
+
   const failed = (await readJobStatus(db)).filter(({ lastError }) => lastError !== null);
   for (const { job, lastError } of failed) print(`${job} failed: ${lastError}`);
   return 1;
@@ -223,8 +269,10 @@ async function playOnce(db: Database, sandbox: URL): Promise<number> {
  */
 async function findLastingDifferences(db: Database, sandbox: URL): Promise<string[]> {
   const deadlineMs = performance.now() + waitForRunsMs;
+
   for (;;) {
     const differences = await compareWithSandbox(db, sandbox);
+
     const soonMs = Date.now() + waitForRunsMs;
     const isFirstDue = (await readJobStatus(db)).some(
       ({ lastStartedAt, dueAt }) =>
@@ -232,6 +280,7 @@ async function findLastingDifferences(db: Database, sandbox: URL): Promise<strin
     );
     if ((differences.length === 0 && !isFirstDue) || performance.now() > deadlineMs)
       return differences;
+
     await wait(500);
   }
 }
@@ -247,8 +296,11 @@ async function advance(sandbox: URL, days: number): Promise<void> {
 
 /** Adds `demo`. */
 export function addDemoCommand(cli: Command): void {
-  const description = 'start a temporary Postgres, a sandbox and a worker, and show what they do';
-  addCommand(cli, 'demo', description, 'npm run demo -- --once')
+  addCommand(cli, {
+    name: 'demo',
+    description: 'start a temporary Postgres, a sandbox and a worker, and show what they do',
+    examples: 'npm run demo -- --once',
+  })
     .option(
       '--database <url>',
       'an empty database to use, and to leave with its rows, instead of a temporary Postgres',
@@ -277,6 +329,7 @@ class DemoProcess {
     onLine: (line: string) => void,
   ) {
     this.#name = args[0] ?? '';
+
     // Settings of this process are not passed on: they may name a real database. The child is
     // detached, so that Ctrl-C reaches only this process, which then ends the others in the right
     // order.
@@ -286,6 +339,7 @@ class DemoProcess {
       execArgv: [],
       silent: true,
     });
+
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       if (stream) createInterface({ input: stream }).on('line', onLine);
     }
@@ -301,9 +355,11 @@ class DemoProcess {
 
   async end(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+
     const ended = once(this.#child, 'exit').then(() => true);
     this.#child.kill('SIGTERM');
     if (await Promise.race([ended, wait(endWithinMs, false, { ref: false })])) return;
+
     this.#child.kill('SIGKILL');
     await ended;
   }
@@ -321,6 +377,7 @@ async function startSandbox(speed: number, started: DemoProcess[]): Promise<URL>
         else printError(`sandbox: ${line}`);
       },
     );
+
     started.push(sandbox);
     sandbox.failOnExit().catch(reject);
   });

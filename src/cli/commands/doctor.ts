@@ -38,22 +38,21 @@ async function doctorCommand(
     name: 'doctor',
     max: 2,
   });
+
   try {
     const database = await checkDatabase(db);
     const isUsable = database.every(({ state }) => state !== 'fail');
     const known = isUsable ? await readClients(db) : [];
-    const watched = isUsable
-      ? await countWatchedArticles(
-          db,
-          config.clients.map(({ key }) => key),
-        )
-      : null;
+    const keys = config.clients.map(({ key }) => key);
+    const watched = isUsable ? await countWatchedArticles(db, keys) : null;
+
     const [ofDatabase, queue, clients] = await Promise.all([
       isUsable ? checkUsableDatabase(db, config) : [],
       // The queue in a database that cannot be used needs no check.
       config.REDIS_URL === undefined && !isUsable ? [] : checkQueue(config, silentLogger),
       checkClients(config, known),
     ]);
+
     const findings = [
       ...database,
       ...ofDatabase,
@@ -62,8 +61,10 @@ async function doctorCommand(
       ...checkConfiguration(config, watched),
       ...checkFiles(envFile),
     ];
+
     if (json) printJson(findings);
     else printStyled(formatFindings(findings));
+
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
   } finally {
     await close();
@@ -76,31 +77,32 @@ const checkUsableDatabase = async (db: Database, config: Config): Promise<Findin
   ...(await checkSessions(config)),
 ];
 
-const looks = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
+const stateStyles = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 
 /** Formats each finding as a line, with its remedy below, and the counts at the end. */
 function formatFindings(findings: readonly Finding[]): string {
   const width = findings.reduce((longest, { check }) => Math.max(longest, check.length), 0);
-  const lines = findings.flatMap(({ check, state, found, remedy }) => [
-    `${styleText(looks[state], state.padEnd(4))}  ${toVisible(`${check.padEnd(width)}  ${found}`)}`,
-    ...(remedy === null ? [] : [toVisible(`${' '.repeat(6 + width)}  -> ${remedy}`)]),
-  ]);
+  const lines = findings.flatMap(({ check, state, found, remedy }) => {
+    const label = styleText(stateStyles[state], state.padEnd(4));
+    const line = `${label}  ${toVisible(`${check.padEnd(width)}  ${found}`)}`;
+    return remedy === null ? [line] : [line, toVisible(`${' '.repeat(6 + width)}  -> ${remedy}`)];
+  });
+
   const count = (state: Finding['state']) =>
     findings.filter((finding) => finding.state === state).length;
-  const counts = `${formatCount(count('warn'), 'warning')}, ${formatCount(count('fail'), 'problem')}`;
-  return [...lines, '', `${count('ok')} ok, ${counts}`].join('\n');
+  const warnings = formatCount(count('warn'), 'warning');
+  const problems = formatCount(count('fail'), 'problem');
+  return [...lines, '', `${count('ok')} ok, ${warnings}, ${problems}`].join('\n');
 }
 
 /** Adds `doctor`. */
 export function addDoctorCommand(cli: Command): void {
-  const description = 'check everything that a worker needs, and say what to do; changes nothing';
-  addCommand(
-    cli,
-    'doctor',
-    description,
-    'fulfilment-sync doctor',
-    'Exits with 1 if there is a problem.',
-  )
+  addCommand(cli, {
+    name: 'doctor',
+    description: 'check everything that a worker needs, and say what to do; changes nothing',
+    examples: 'fulfilment-sync doctor',
+    notes: 'Exits with 1 if there is a problem.',
+  })
     .option(...asJson)
     .action(
       exitWith((options: CommonOptions) =>

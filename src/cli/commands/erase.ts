@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { type ErasedCounts, eraseOrder } from '../../privacy/sql/erase-orders.ts';
-import { type FoundOrder, findOrders } from '../../privacy/sql/find-orders.ts';
+import { type ErasableOrder, findErasableOrders } from '../../privacy/sql/find-orders.ts';
 import {
   addCommand,
   asJson,
@@ -30,11 +30,8 @@ interface EraseOptions extends CommonOptions {
 /** Erases the personal data of one order. */
 async function eraseCommand(name: string, options: EraseOptions): Promise<number> {
   return withDatabase('erase', async (db) => {
-    const found = await findOrders(
-      db,
-      options.client ?? null,
-      options.id ? { id: parseId(name, 'the id of an order') } : { number: name },
-    );
+    const wanted = options.id ? { id: parseId(name, 'the id of an order') } : { number: name };
+    const found = await findErasableOrders(db, options.client ?? null, wanted);
     const [order, ...others] = found;
     if (order === undefined) {
       printError(
@@ -44,6 +41,7 @@ async function eraseCommand(name: string, options: EraseOptions): Promise<number
       return 1;
     }
     if (others.length > 0) throw new UsageError(describeAmbiguity(name, found));
+
     const isTrial = options.dryRun ?? false;
     // Without a terminal nobody can be asked.
     if (!isTrial && !options.yes && process.stdin.isTTY)
@@ -51,18 +49,21 @@ async function eraseCommand(name: string, options: EraseOptions): Promise<number
         `This erases the personal data of ${describeOrder(order)}. It cannot be undone.`,
         'Nothing was erased',
       );
+
     const counts = await eraseOrder(db, order, `${readOperatorName()} (erase)`, isTrial);
     if (options.json) printJson({ ...order, dryRun: isTrial, ...counts });
     else printCounts(order, counts, isTrial);
+
     return 0;
   });
 }
 
-function describeAmbiguity(name: string, found: readonly FoundOrder[]): string {
+function describeAmbiguity(name: string, found: readonly ErasableOrder[]): string {
   const clients = new Set(found.map(({ client }) => client));
   const names = found.map(
     ({ client, id, number }) => `${client}: order ${number}${id === null ? '' : `, id ${id}`}`,
   );
+
   const remedy =
     clients.size > 1
       ? 'name the client with --client'
@@ -70,21 +71,23 @@ function describeAmbiguity(name: string, found: readonly FoundOrder[]): string {
   return `${name} names ${found.length} orders (${names.join('; ')}); ${remedy}`;
 }
 
-const describeOrder = ({ client, number, id }: FoundOrder) =>
+const describeOrder = ({ client, number, id }: ErasableOrder) =>
   `order ${number}${id === null ? '' : ` (id ${id})`} of client ${client}`;
 
 function printCounts(
-  found: FoundOrder,
+  found: ErasableOrder,
   { tables, cancelled }: ErasedCounts,
   isTrial: boolean,
 ): void {
   const order = describeOrder(found);
   const rows = Object.entries(tables);
+
   if (rows.length === 0) print(`Nothing is left to erase of ${order}.`);
   else {
     print(`${isTrial ? 'This would erase' : 'Erased'} the personal data of ${order}:\n`);
     printStyled(formatTable(rows, { table: ([table]) => table, rows: ([, count]) => count }));
   }
+
   if (cancelled > 0) print(`\nDead outbox rows ${isTrial ? 'to be ' : ''}cancelled: ${cancelled}`);
   if (!isTrial)
     print('\nThe service, your backups and your own copies still hold it; see docs/operations.md');
@@ -92,14 +95,18 @@ function printCounts(
 
 /** Adds the command `erase`. */
 export function addEraseCommand(cli: Command): void {
-  addCommand(
-    cli,
-    'erase',
-    'erase the personal data of one order from the database; later readings do not bring it back',
-    'fulfilment-sync erase SO-1001 --dry-run\nfulfilment-sync erase SO-1001 --client default --yes',
-    'Rows, numbers, articles, quantities, prices and dates stay. The service keeps its own data.\n' +
+  addCommand(cli, {
+    name: 'erase',
+    description:
+      'erase the personal data of one order from the database; later readings do not bring it back',
+    examples:
+      'fulfilment-sync erase SO-1001 --dry-run\n' +
+      'fulfilment-sync erase SO-1001 --client default --yes',
+    notes:
+      'Rows, numbers, articles, quantities, prices and dates stay. ' +
+      'The service keeps its own data.\n' +
       'Without a terminal it does not ask.',
-  )
+  })
     .argument('<order>', 'external order number')
     .option(...forClient)
     .option('--id', 'the argument is the id of the order at the service')

@@ -56,6 +56,7 @@ async function eventsRetryCommand(
   const retried = await withDatabase('events', (db) =>
     retryDeliveries(db, ids.length === 0 ? null : ids),
   );
+
   if (json) printJson({ retried });
   else print(`${retried === 1 ? '1 event is' : `${retried} events are`} due now.`);
   return 0;
@@ -64,21 +65,25 @@ async function eventsRetryCommand(
 /** Adds the commands `events …`. */
 export function addEventsCommands(cli: Command): void {
   const name = 'fulfilment-sync events';
-  const events = addCommand(
-    cli,
-    'events',
-    'show or retry business events that are not delivered',
-    `${name} list`,
-  );
-  addCommand(events, 'list', 'show the events that are not delivered, and why', `${name} list`)
+  const events = addCommand(cli, {
+    name: 'events',
+    description: 'show or retry business events that are not delivered',
+    examples: `${name} list`,
+  });
+
+  addCommand(events, {
+    name: 'list',
+    description: 'show the events that are not delivered, and why',
+    examples: `${name} list`,
+  })
     .option(...asJson)
     .action(exitWith(eventsListCommand));
-  addCommand(
-    events,
-    'retry',
-    'post events again: these, or all that were given up',
-    `${name} retry`,
-  )
+
+  addCommand(events, {
+    name: 'retry',
+    description: 'post events again: these, or all that were given up',
+    examples: `${name} retry`,
+  })
     .argument('[id...]', 'ids, as list shows them')
     .option(...asJson)
     .action(exitWith(eventsRetryCommand));

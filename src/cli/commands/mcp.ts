@@ -14,6 +14,10 @@ import {
   readOperatorName,
 } from '../command-line.ts';
 
+interface McpOptions {
+  readonly allowActions?: boolean;
+}
+
 const poolSize = 2;
 const queryTimeoutMs = 10_000;
 
@@ -21,28 +25,28 @@ const queryTimeoutMs = 10_000;
  * Answers an assistant on standard input and output until its end. Only messages of the protocol
  * are written there.
  */
-async function mcpCommand({
-  allowActions = false,
-}: {
-  readonly allowActions?: boolean;
-}): Promise<number> {
+async function mcpCommand({ allowActions = false }: McpOptions): Promise<number> {
   const config = readConfig({ database: true, clients: true });
   const { db, close } = connectDatabase(toAddress(config), silentLogger, {
     name: 'mcp',
     max: poolSize,
     queryTimeoutMs,
   });
+
   try {
     await assertSchemaFits(db);
+
     // Other commands do not load the library.
     const { serveStdio } = await import('@modelcontextprotocol/server/stdio');
     const { createToolServer } = await import('../../serve/mcp/tools.ts');
+
     const stop = createStopSignal();
     const ended = Promise.race([
       once(process.stdin, 'end'),
       once(process.stdin, 'close'),
       once(stop, 'abort'),
     ]);
+
     const deps = {
       config,
       db,
@@ -53,6 +57,7 @@ async function mcpCommand({
     const server = serveStdio(() => createToolServer(deps), {
       onerror: (error) => printError(describeError(error)),
     });
+
     await ended;
     await server.close();
     return 0;
@@ -64,7 +69,7 @@ async function mcpCommand({
 /** Adds `mcp`. */
 export function addMcpCommand(cli: Command): void {
   const description = 'serve an assistant on standard input and output (Model Context Protocol)';
-  addCommand(cli, 'mcp', description, 'fulfilment-sync mcp --env-file .env')
+  addCommand(cli, { name: 'mcp', description, examples: 'fulfilment-sync mcp --env-file .env' })
     .option(
       '--allow-actions',
       'let it retry and cancel rows, and pause and resume jobs; each is in the audit',

@@ -43,6 +43,7 @@ export async function migrateDatabase(
     queryTimeoutMs: migrationTimeoutMs,
   });
   const pool = openQueuePool(databaseUrl, log);
+
   try {
     const applied = await migrate(db, version, { tell });
     await storeOutboxKinds(db, listStoredKinds(operations));
@@ -63,11 +64,13 @@ async function waitForDatabase<T>(
 ): Promise<T> {
   const deadlineMs = performance.now() + waitMs;
   let hasTold = false;
+
   for (;;) {
     try {
       return await work();
     } catch (error) {
       if (!isUnreachable(error) || performance.now() >= deadlineMs) throw error;
+
       if (!hasTold)
         tell(`Waiting up to ${waitMs / 1_000} s for the database: ${describeError(error)}`);
       hasTold = true;
@@ -90,6 +93,7 @@ interface MigrateOptions {
 export function formatMigrations(files: readonly MigrationFile[]): string {
   if (files.length === 0)
     return '-- The database is up to date: migrate would change nothing in fulfilment and sync.\n';
+
   const parts = files.map(({ name, online, text }) => {
     const how = online
       ? 'Online: each statement by itself, while others read and write.'
@@ -97,10 +101,13 @@ export function formatMigrations(files: readonly MigrationFile[]): string {
     const body = online ? text.trim() : `begin;\n${text.trim()}\ncommit;`;
     return `-- ${name}. ${how}\n${body}\n`;
   });
+
   return [
-    `-- What migrate of version ${version} would run. Nothing was changed. Run migrate, not this text: migrate also records`,
-    '-- each migration in sync.migrations and what it made in sync.schema_parts, stores the rules of payloads, and',
-    '-- creates or upgrades the schema of the queue (bullmq).',
+    `-- What migrate of version ${version} would run. Nothing was changed. ` +
+      'Run migrate, not this text: migrate also records',
+    '-- each migration in sync.migrations and what it made in sync.schema_parts, ' +
+      'stores the rules of payloads, ' +
+      'and creates or upgrades the schema of the queue (bullmq).',
     '',
     ...parts,
   ].join('\n');
@@ -110,12 +117,14 @@ export function formatMigrations(files: readonly MigrationFile[]): string {
 async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = await openLogger(config);
+
   if (options.sql) {
     const { db, close } = connectDatabase(toDirectUrl(config), log, { name: 'migrate', max: 1 });
     const missing = await readMissingMigrations(db, await readKnownMigrations()).finally(close);
     print(formatMigrations(missing).trimEnd());
     return 0;
   }
+
   const work = () => migrateDatabase(toDirectUrl(config), log, print, config.operations);
   const applied = await waitForDatabase(work, (options.wait ?? 0) * 1_000, print);
   print(applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`);
@@ -124,8 +133,11 @@ async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
 
 /** Adds `migrate`, which creates or upgrades the schemas. */
 export function addMigrateCommand(cli: Command): void {
-  const example = 'DATABASE_URL=postgres://… fulfilment-sync migrate --wait 60';
-  addCommand(cli, 'migrate', 'create or upgrade the schemas in the ERP database', example)
+  addCommand(cli, {
+    name: 'migrate',
+    description: 'create or upgrade the schemas in the ERP database',
+    examples: 'DATABASE_URL=postgres://… fulfilment-sync migrate --wait 60',
+  })
     .option(
       '--wait <seconds>',
       'time to wait for a database that is starting (0)',

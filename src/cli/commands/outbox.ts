@@ -59,6 +59,7 @@ const doneWords = {
   done: 'marked as done',
   cancel: 'cancelled',
 } as const;
+
 const defaultLimit = 100;
 
 const rowColumns: Columns<Awaited<ReturnType<typeof listOutbox>>[number]> = {
@@ -72,6 +73,7 @@ const rowColumns: Columns<Awaited<ReturnType<typeof listOutbox>>[number]> = {
   next: ({ nextAttemptAt }) => nextAttemptAt,
   because: ({ because }) => because,
 };
+
 const stepColumns: Columns<OutboxDetail['history'][number]> = {
   at: ({ at }) => at.slice(0, 19),
   step: ({ step }) => step,
@@ -87,6 +89,7 @@ async function outboxListCommand(options: OutboxOptions): Promise<number> {
   const limit = options.limit ?? defaultLimit;
   const shown = Object.keys(filter).length === 0 ? { open: true } : filter;
   const rows = await withDatabase('outbox', (db) => listOutbox(db, shown, limit));
+
   if (options.json) printJson(rows);
   else if (rows.length === 0)
     print('open' in shown ? 'The outbox has no unfinished rows.' : 'No row of the outbox matches.');
@@ -107,27 +110,34 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
   const row = await withDatabase('outbox', (db) =>
     reveal ? revealOutbox(db, parseRowId(id), readOperatorName()) : readOutbox(db, parseRowId(id)),
   );
+
   if (row === null) {
     printError(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list`);
     return 1;
   }
+
   const shown = {
     ...row,
     payload: toShownPayload(row, reveal ?? false),
     result: reveal || row.result === null ? row.result : maskResult(row.result),
   };
-  if (json) printJson(shown);
-  else {
-    const { history, payload, result, ...about } = shown;
-    for (const [name, value] of Object.entries(about))
-      print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
-    print(`result${reveal ? '' : ' (masked)'}: ${JSON.stringify(result)}`);
-    print(
-      `payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(payload, null, 2)}`,
-    );
-    printStyled(`\n${formatTable(history, stepColumns)}`);
-    print(`\n${adviseOperator(row)}`);
+  if (json) {
+    printJson(shown);
+    return 0;
   }
+
+  const { history, payload, result, ...about } = shown;
+  for (const [name, value] of Object.entries(about))
+    print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
+
+  const [resultNote, payloadNote] = reveal
+    ? ['', '']
+    : [' (masked)', ' (masked; --reveal shows it)'];
+  print(`result${resultNote}: ${JSON.stringify(result)}`);
+  print(`payload${payloadNote}: ${JSON.stringify(payload, null, 2)}`);
+
+  printStyled(`\n${formatTable(history, stepColumns)}`);
+  print(`\n${adviseOperator(row)}`);
   return 0;
 }
 
@@ -146,37 +156,39 @@ async function outboxActCommand(
   const filter = ids.length > 0 ? chosen : { status: 'dead', ...chosen };
   if (Object.keys(chosen).length === 0)
     throw new UsageError(
-      `Name rows by their numbers, or by --status, --kind, --client, --reference or --error`,
+      'Name rows by their numbers, or by --status, --kind, --client, --reference or --error',
     );
+
   const result = parseJsonObject(options.result ?? '{}', 'result');
   return withDatabase('outbox', async (db) => {
     if (ids.length === 0 && !options.yes) {
       const count = await countOutbox(db, filter, action);
       throw new UsageError(
-        `This would ${action} ${count} ${filter.status} rows; add --yes to do it (outbox list shows them)`,
+        `This would ${action} ${count} ${filter.status} rows; ` +
+          'add --yes to do it (outbox list shows them)',
       );
     }
+
     const by = `${readOperatorName()} (outbox ${action})`;
     const done = await actOnOutbox(db, action, filter, { by, followUps: followUpRules, result });
     const left = (filter.ids ?? []).filter((id) => !done.includes(id));
     if (options.json) printJson({ done, left });
     else print(`${formatCount(done.length, 'row')} ${doneWords[action]}`);
+
     if (left.length === 0) return 0;
+    const allowed = allowedFrom[action].join(' or ');
     printError(
-      `Nothing was done for ${left.join(', ')}: there is no such row, or its status is not ${allowedFrom[action].join(' or ')}; see: fulfilment-sync outbox show <id>`,
+      `Nothing was done for ${left.join(', ')}: there is no such row, ` +
+        `or its status is not ${allowed}; see: fulfilment-sync outbox show <id>`,
     );
     return 1;
   });
 }
 
 async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
-  const text =
-    payload === '-'
-      ? readInput('-')
-      : payload.startsWith('@')
-        ? readInput(payload.slice(1))
-        : payload;
+  const text = readPayload(payload);
   parseJsonObject(text, 'payload');
+
   return withDatabase('outbox', async (db) => {
     try {
       await replaceOutbox(db, parseRowId(id), text, `${readOperatorName()} (outbox replace)`);
@@ -185,9 +197,16 @@ async function outboxReplaceCommand(id: string, payload: string): Promise<number
       printError(error.message);
       return 1;
     }
+
     print(`Row ${id} has the new payload and is pending`);
     return 0;
   });
+}
+
+/** Reads a payload as a command names it: JSON, `@file`, or `-` for standard input. */
+function readPayload(payload: string): string {
+  if (payload === '-') return readInput('-');
+  return payload.startsWith('@') ? readInput(payload.slice(1)) : payload;
 }
 
 /**
@@ -207,15 +226,18 @@ async function outboxCheckCommand(
       `There is no kind ${name}; known are ${outboxKinds.map((known) => known.name).join(', ')}`,
     );
   const text = readInput(file ?? '-');
+
   const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
   const context = { codes, operations, signal: new AbortController().signal };
   const problems = await findPayloadProblems(kind, text, reference, context);
+
   if (json) printJson({ kind: name, problems, codesChecked: unchecked === null, why: unchecked });
   else {
     for (const problem of problems) print(problem);
     if (problems.length === 0) print(`No problems were found in this payload of ${name}.`);
     if (unchecked !== null) print(`Codes were not checked: ${unchecked}`);
   }
+
   return problems.length === 0 ? 0 : 1;
 }
 
@@ -238,6 +260,7 @@ function toFilter(ids: readonly string[], options: OutboxOptions): OutboxFilter 
   const { client, status, kind, reference, error } = options;
   if (status !== undefined && !(outboxStatuses as readonly string[]).includes(status))
     throw new UsageError(`There is no status ${status}; known are ${outboxStatuses.join(', ')}`);
+
   const given = Object.entries({ client, status, kind, reference, error }).filter(
     ([, value]) => value !== undefined,
   );
@@ -265,59 +288,98 @@ function withOutboxFilter(command: Command): Command {
 
 /** Adds the commands `outbox …`. */
 export function addOutboxCommands(cli: Command): void {
-  const name = 'fulfilment-sync outbox';
-  const dead = `${name} list --status dead`;
-  const description =
-    'show, retry, replace, cancel or mark as done the rows of the outbox; check payloads';
-  const outbox = addCommand(cli, 'outbox', description, dead);
-  const list = 'show rows and what each waits for; without a filter, only unfinished rows';
-  withOutboxFilter(addCommand(outbox, 'list', list, dead))
-    .option('--limit <number>', 'maximum number of rows (100)', parseWholeNumber)
-    .action(exitWith(outboxListCommand));
-  const show = 'show one row with its history; personal data in its payload is masked';
-  addCommand(outbox, 'show', show, `${name} show 42`)
-    .argument('<id>', 'number of the row')
-    .option('--reveal', 'show the payload unmasked')
-    .option(...asJson)
-    .action(exitWith(outboxShowCommand));
-  const actions = [
-    [
-      'retry',
-      'send rows again; if the service may have carried a row out, it is looked up first, if its kind can be',
-    ],
-    ['done', 'mark rows as done: the service has carried them out already'],
-    [
-      'cancel',
-      'cancel pending or dead rows for good, so that the later rows of their lanes can be sent',
-    ],
-  ] as const;
-  for (const [action, words] of actions) {
-    const examples = `${name} ${action} 42 43\n${name} ${action} --status dead --kind order.create --yes`;
-    const command = withOutboxFilter(addCommand(outbox, action, words, examples))
-      .argument(
-        '[ids...]',
-        'numbers of rows; without numbers, all rows that match (only dead ones without --status)',
-      )
-      .option('--yes', 'confirms a change of all rows that match');
-    if (action === 'done')
-      command.option('--result <json>', 'result for the ERP to read, a JSON object');
-    command.action(
-      exitWith((ids: string[], options: OutboxOptions) => outboxActCommand(action, ids, options)),
-    );
-  }
-  const replace =
-    'replace the payload of a pending or dead row; it keeps its place and its history';
-  addCommand(outbox, 'replace', replace, `${name} replace 42 @order.json`)
+  const outbox = addCommand(cli, {
+    name: 'outbox',
+    description:
+      'show, retry, replace, cancel or mark as done the rows of the outbox; check payloads',
+    examples: `${program} list --status dead`,
+  });
+
+  addReadingCommands(outbox);
+  for (const action of outboxActions) addActionCommand(outbox, action);
+
+  addCommand(outbox, {
+    name: 'replace',
+    description: 'replace the payload of a pending or dead row; it keeps its place and its history',
+    examples: `${program} replace 42 @order.json`,
+  })
     .argument('<id>', 'number of the row')
     .argument('<payload>', 'JSON, @file, or - for standard input')
     .action(exitWith(outboxReplaceCommand));
-  const check =
-    'check a payload as a worker does, without inserting it; exits with 1 if it has problems';
-  addCommand(outbox, 'check', check, `${name} check order.create order.json --client default`)
+
+  addCommand(outbox, {
+    name: 'check',
+    description:
+      'check a payload as a worker does, without inserting it; exits with 1 if it has problems',
+    examples: `${program} check order.create order.json --client default`,
+  })
     .argument('<kind>', 'such as order.create')
     .argument('[file]', 'file with the payload; - or nothing for standard input')
     .option('--client <key>', 'compare codes with the stored service lists of this client')
     .option('--reference <reference>', 'reference that the row will have')
     .option(...asJson)
     .action(exitWith(outboxCheckCommand));
+}
+
+const program = 'fulfilment-sync outbox';
+
+function addReadingCommands(outbox: Command): void {
+  const list = addCommand(outbox, {
+    name: 'list',
+    description: 'show rows and what each waits for; without a filter, only unfinished rows',
+    examples: `${program} list --status dead`,
+  });
+  withOutboxFilter(list)
+    .option('--limit <number>', 'maximum number of rows (100)', parseWholeNumber)
+    .action(exitWith(outboxListCommand));
+
+  addCommand(outbox, {
+    name: 'show',
+    description: 'show one row with its history; personal data in its payload is masked',
+    examples: `${program} show 42`,
+  })
+    .argument('<id>', 'number of the row')
+    .option('--reveal', 'show the payload unmasked')
+    .option(...asJson)
+    .action(exitWith(outboxShowCommand));
+}
+
+/** What each action does to rows, for the help. */
+const outboxActions: readonly { readonly name: OutboxAction; readonly description: string }[] = [
+  {
+    name: 'retry',
+    description:
+      'send rows again; if the service may have carried a row out, it is looked up first, ' +
+      'if its kind can be',
+  },
+  {
+    name: 'done',
+    description: 'mark rows as done: the service has carried them out already',
+  },
+  {
+    name: 'cancel',
+    description:
+      'cancel pending or dead rows for good, so that the later rows of their lanes can be sent',
+  },
+];
+
+function addActionCommand(
+  outbox: Command,
+  { name, description }: (typeof outboxActions)[number],
+): void {
+  const examples =
+    `${program} ${name} 42 43\n` + `${program} ${name} --status dead --kind order.create --yes`;
+
+  const command = withOutboxFilter(addCommand(outbox, { name, description, examples }))
+    .argument(
+      '[ids...]',
+      'numbers of rows; without numbers, all rows that match (only dead ones without --status)',
+    )
+    .option('--yes', 'confirms a change of all rows that match');
+  if (name === 'done')
+    command.option('--result <json>', 'result for the ERP to read, a JSON object');
+
+  command.action(
+    exitWith((ids: string[], options: OutboxOptions) => outboxActCommand(name, ids, options)),
+  );
 }

@@ -22,9 +22,9 @@ async function pauseCommand(job: string, { client }: CommonOptions): Promise<num
   return withDatabase('pause', async (db) => {
     const isNew = await pauseJob(db, job, client ?? null, readOperatorName());
     const words = isNew ? 'paused; a run under way finishes' : 'was paused already';
-    print(
-      `${job} of ${client ?? 'every client'}: ${words}. Resume with: fulfilment-sync resume ${job}${formatClientOption(client)}`,
-    );
+
+    const remedy = `fulfilment-sync resume ${job}${formatClientOption(client)}`;
+    print(`${job} of ${client ?? 'every client'}: ${words}. Resume with: ${remedy}`);
     return 0;
   });
 }
@@ -34,13 +34,14 @@ async function resumeCommand(job: string, { client }: CommonOptions): Promise<nu
   assertKnown(job, client);
   return withDatabase('resume', async (db) => {
     const lifted = await resumeJob(db, job, client ?? null, readOperatorName());
-    const isPausedForAll = (await readPauses(db)).some(
-      (pause) => pause.job === job && pause.client === null,
-    );
+
+    const pauses = await readPauses(db);
+    const isPausedForAll = pauses.some((pause) => pause.job === job && pause.client === null);
     if (isPausedForAll) {
       print(`${job} is paused for every client; resume it with: fulfilment-sync resume ${job}`);
       return 1;
     }
+
     const words =
       lifted === 0 ? 'was not paused' : 'resumed; one run catches up on what was missed';
     print(`${job} of ${client ?? 'every client'}: ${words}`);
@@ -52,6 +53,7 @@ async function resumeCommand(job: string, { client }: CommonOptions): Promise<nu
 function assertKnown(job: string, client: string | undefined): void {
   if (!(runnableNames as string[]).includes(job))
     throw new UsageError(`There is no job ${job}; known are ${runnableNames.join(', ')}`);
+
   const clients = readConfig({ database: true, clients: false }).clients.map(({ key }) => key);
   if (client !== undefined && clients.length > 0 && !clients.includes(client))
     throw new UsageError(`There is no client ${client}; known are ${clients.join(', ')}`);
@@ -62,11 +64,16 @@ const formatClientOption = (client: string | undefined) =>
 
 /** Adds the commands `pause` and `resume`. */
 export function addPauseCommands(cli: Command): void {
-  const add = (name: string, description: string, command: typeof pauseCommand) =>
-    addCommand(cli, name, description, `fulfilment-sync ${name} pull-shipments --client default`)
+  const addOne = (name: string, description: string, command: typeof pauseCommand) =>
+    addCommand(cli, {
+      name,
+      description,
+      examples: `fulfilment-sync ${name} pull-shipments --client default`,
+    })
       .argument('<job>', runnableNames.join(', '))
       .option(...forClient)
       .action(exitWith(command));
-  add('pause', 'stop starting a job; a run under way finishes', pauseCommand);
-  add('resume', 'start a paused job again', resumeCommand);
+
+  addOne('pause', 'stop starting a job; a run under way finishes', pauseCommand);
+  addOne('resume', 'start a paused job again', resumeCommand);
 }

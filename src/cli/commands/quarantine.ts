@@ -30,6 +30,7 @@ async function quarantineListCommand({ client, stream, json }: QuarantineOptions
   const rows = await withDatabase('quarantine', (db) =>
     listQuarantined(db, { client: client ?? null, stream: stream ?? null }),
   );
+
   if (json) printJson(rows);
   else if (rows.length === 0) print('Nothing is in quarantine.');
   else {
@@ -46,7 +47,8 @@ async function quarantineListCommand({ client, stream, json }: QuarantineOptions
     });
     printStyled(table);
     print(
-      '\nTo see one in full: quarantine show <number>. To decode again, after an upgrade: quarantine replay [stream]',
+      '\nTo see one in full: quarantine show <number>. ' +
+        'To decode again, after an upgrade: quarantine replay [stream]',
     );
   }
   return 0;
@@ -59,10 +61,12 @@ async function quarantineShowCommand(number: string, { json }: CommonOptions): P
     'the number of a quarantine row; see: fulfilment-sync quarantine list',
   );
   const row = await withDatabase('quarantine', (db) => readQuarantined(db, id));
+
   if (row === null) {
     printError(`There is no row ${number} in quarantine; see: fulfilment-sync quarantine list`);
     return 1;
   }
+
   if (json) printJson(row);
   else {
     const { document, ...about } = row;
@@ -76,25 +80,36 @@ async function quarantineShowCommand(number: string, { json }: CommonOptions): P
 /** Adds the commands `quarantine …`. */
 export function addQuarantineCommands(cli: Command): void {
   const name = 'fulfilment-sync quarantine';
-  const description = 'show or replay the resources that could not be decoded or stored';
-  const quarantine = addCommand(cli, 'quarantine', description, `${name} list`);
-  const list = 'show the resources in quarantine, with the member that is wrong';
-  addCommand(quarantine, 'list', list, `${name} list --stream shipments`)
+  const quarantine = addCommand(cli, {
+    name: 'quarantine',
+    description: 'show or replay the resources that could not be decoded or stored',
+    examples: `${name} list`,
+  });
+
+  addCommand(quarantine, {
+    name: 'list',
+    description: 'show the resources in quarantine, with the member that is wrong',
+    examples: `${name} list --stream shipments`,
+  })
     .option(...forClient)
     .option('--stream <stream>', `only this stream: ${streamNames.join(', ')}`)
     .option(...asJson)
     .action(exitWith(quarantineListCommand));
-  addCommand(
-    quarantine,
-    'show',
-    'show one resource in full; it may contain personal data',
-    `${name} show 7`,
-  )
+
+  addCommand(quarantine, {
+    name: 'show',
+    description: 'show one resource in full; it may contain personal data',
+    examples: `${name} show 7`,
+  })
     .argument('<number>', 'number of the row, as list shows it')
     .option(...asJson)
     .action(exitWith(quarantineShowCommand));
-  const replay = 'decode the resources in quarantine again, after an upgrade';
-  addCommand(quarantine, 'replay', replay, `${name} replay shipments`)
+
+  addCommand(quarantine, {
+    name: 'replay',
+    description: 'decode the resources in quarantine again, after an upgrade',
+    examples: `${name} replay shipments`,
+  })
     .argument('[stream]', streamNames.join(', '))
     .option(...forClient)
     .option(...asJson)

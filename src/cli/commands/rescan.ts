@@ -35,7 +35,7 @@ interface RescanOptions extends CommonOptions {
 }
 
 /** What a command says about the run of one client: as lines, and as JSON. */
-interface Outcome {
+interface ClientOutcome {
   readonly lines: readonly string[];
   readonly json: object;
   /** True if the run is done, but not what the command was called for. */
@@ -50,28 +50,32 @@ function runForClients<T>(
   { client: only, json = false }: CommonOptions,
   work: Pick<Work, 'name' | 'schedule'>,
   run: (context: PullContext, client: string) => Promise<T>,
-  describe: (client: string, report: RunReport, result: T | null) => Outcome,
+  describe: (client: string, report: RunReport, result: T | null) => ClientOutcome,
 ): Promise<number> {
   return withForeground(only, json, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
-    const outcomes: Outcome[] = [];
+    const outcomes: ClientOutcome[] = [];
+
     for (const client of clients) {
       let result: T | null = null;
       const keepResult: Work['run'] = async (context) => {
         result = await run(withColumnComparison(context), client.key);
       };
       const report = await runWork(deps, { ...work, run: keepResult }, client, 'manual', stop);
+      reports.push(report);
+
       const outcome = describe(client.key, report, result);
+      if (!json) for (const line of outcome.lines) print(`${client.key} ${line}`);
+
       const error = describeEnd(report);
       const status = {
         client: client.key,
         status: report.status,
         ...(error === null ? {} : { error }),
       };
-      if (!json) for (const line of outcome.lines) print(`${client.key} ${line}`);
-      reports.push(report);
       outcomes.push({ ...outcome, json: { ...status, ...outcome.json } });
     }
+
     if (json) printJson(outcomes.map((outcome) => outcome.json));
     return outcomes.some(({ failed }) => failed) ? 1 : exitCodeFor(reports);
   });
@@ -90,8 +94,10 @@ async function reconcileCommand(name: string, options: RescanOptions): Promise<n
  */
 async function backfillCommand(name: string, options: RescanOptions): Promise<number> {
   const stream = findStream(name);
-  const [from, to] = [parseDay('--from', options.from), parseDay('--to', options.to)];
+  const from = parseDay('--from', options.from);
+  const to = parseDay('--to', options.to);
   if (from !== null && to !== null && to < from) throw new UsageError('--to is before --from');
+
   const background = options.background === true;
   const request = (client: string) =>
     ({ client, stream: name, kind: 'backfill', from, to, background }) as const;
@@ -99,14 +105,20 @@ async function backfillCommand(name: string, options: RescanOptions): Promise<nu
     return rescanCommand('backfill', name, options, async (context) =>
       backfillStream(context, stream, await openRescan(context.db, request(context.client))),
     );
+
   return withForeground(options.client, true, async ({ deps, clients }) => {
     for (const { key } of clients) {
       const { id } = await openRescan(deps.db, request(key));
       await wakeJob(deps.db, key, 'backfill');
-      const words = `requested as number ${id}; a worker will start it, see: fulfilment-sync status`;
+
       if (options.json) printJson({ client: key, stream: name, rescan: id });
-      else print(`${key} backfill ${name}: ${words}`);
+      else
+        print(
+          `${key} backfill ${name}: requested as number ${id}; ` +
+            'a worker will start it, see: fulfilment-sync status',
+        );
     }
+
     return 0;
   });
 }
@@ -127,6 +139,7 @@ async function rescanCommand(
 ): Promise<number> {
   // A run that fails or is stopped has a last progress, but no result.
   const latest = new Map<string, Rescan>();
+
   const run = async (context: PullContext, client: string) => {
     const tell = tellProgress(`${client} ${kind} ${stream}`);
     const onProgress = (now: Rescan) => {
@@ -135,6 +148,7 @@ async function rescanCommand(
     };
     latest.set(client, await rescan({ ...context, onProgress }));
   };
+
   return runForClients(options, { name: kind }, run, (client, report) =>
     describeRescan(kind, stream, report, latest.get(client) ?? null),
   );
@@ -145,7 +159,7 @@ function describeRescan(
   stream: string,
   report: RunReport,
   rescan: Rescan | null,
-): Outcome {
+): ClientOutcome {
   const {
     pages = null,
     fetched = null,
@@ -155,11 +169,18 @@ function describeRescan(
     windows = null,
   } = rescan ?? {};
   const isReconcile = kind === 'reconcile';
-  const counts = `${fetched} read in ${pages} pages; missing ${missing}, stale ${stale}${isReconcile ? `, extra ${extra}` : ''}`;
-  const continuation = report.status === 'stopped' ? '; the same command continues from here' : '';
-  const outcome = `${describeEnd(report) ?? report.status}${rescan === null ? '' : `: ${counts}`}${continuation}`;
+
+  const extras = isReconcile ? `, extra ${extra}` : '';
+  const counts = `${fetched} read in ${pages} pages; missing ${missing}, stale ${stale}${extras}`;
+  const parts = [
+    describeEnd(report) ?? report.status,
+    rescan === null ? '' : `: ${counts}`,
+    report.status === 'stopped' ? '; the same command continues from here' : '',
+  ];
+
   const notes = [...(isReconcile ? describeWindows(windows) : []), ...listWarnings(report)];
-  const text = [`${kind} ${stream}: ${outcome}`, ...notes.map((note) => `  ${note}`)].join('\n');
+  const head = `${kind} ${stream}: ${parts.join('')}`;
+  const text = [head, ...notes.map((note) => `  ${note}`)].join('\n');
   return { lines: [text], json: { stream, pages, fetched, missing, stale, extra, windows } };
 }
 
@@ -173,11 +194,13 @@ const listWarnings = (report: RunReport) =>
 function describeWindows(windows: Rescan['windows'] | null): string[] {
   const byDay = (windows ?? []).filter(({ after, before }) => after !== null || before !== null);
   if (byDay.length === 0) return [];
+
   const spans = byDay.map(({ after, before }) =>
     before === null ? `all since ${after}` : `${after} to ${before}`,
   );
   return [
-    `compared with the service: ${spans.join(', and ')}; the next reconciliation reads the next slice of older days`,
+    `compared with the service: ${spans.join(', and ')}; ` +
+      'the next reconciliation reads the next slice of older days',
   ];
 }
 
@@ -189,22 +212,25 @@ async function refetchCommand(name: string, text: string, options: RescanOptions
       `The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`,
     );
   const id = parseId(text, 'an id; ids are whole numbers above 0');
+
+  const work = { name: 'refetch', schedule: { kind: 'on-request' } } as const;
   const run = (context: PullContext) => refetch(context, stream, id);
-  return runForClients(
-    options,
-    { name: 'refetch', schedule: { kind: 'on-request' } },
-    run,
-    (_, report, found) => {
-      const unread =
-        listWarnings(report).join('; ') || 'it could not be decoded: see quarantine list';
-      const error = found === null ? (describeEnd(report) ?? `was not read: ${unread}`) : null;
+  return runForClients(options, work, run, (_, report, found) => {
+    if (found !== null)
       return {
-        lines: [`${name} ${id}: ${error ?? (found === null ? '' : refetchWords[found])}`],
-        json: { stream: name, id, found, ...(error === null ? {} : { error }) },
-        failed: found === null && report.status === 'done',
+        lines: [`${name} ${id}: ${refetchWords[found]}`],
+        json: { stream: name, id, found },
       };
-    },
-  );
+
+    const unread =
+      listWarnings(report).join('; ') || 'it could not be decoded: see quarantine list';
+    const error = describeEnd(report) ?? `was not read: ${unread}`;
+    return {
+      lines: [`${name} ${id}: ${error}`],
+      json: { stream: name, id, found, error },
+      failed: report.status === 'done',
+    };
+  });
 }
 
 const refetchWords: Readonly<Record<RefetchResult, string>> = {
@@ -223,19 +249,23 @@ export async function quarantineReplayCommand(
   options: CommonOptions,
 ): Promise<number> {
   const chosen = name === undefined ? streams : [findStream(name)];
+
   const replay = async (context: PullContext) => {
     const counts: Record<string, ReplayCounts> = {};
     for (const stream of chosen) counts[stream.name] = await replayQuarantine(context, stream);
     // Packages have no stored page to decode again: pull-parcels asks for them once more.
     return { counts, parcels: name === undefined ? await replayParcels(context) : 0 };
   };
+
   const work = { name: 'replay', schedule: { kind: 'on-request' } } as const;
   return runForClients(options, work, replay, (_, report, result) => {
     const { counts, parcels } = result ?? { counts: {}, parcels: 0 };
+
     const again = `pull-parcels: looks up ${formatCount(parcels, 'shipment')} again`;
     const released = Object.entries(counts).map(
       ([stream, count]) => `${stream}: ${count.released} released, ${count.kept} kept`,
     );
+
     const lines = [parcels === 0 ? null : again, describeEnd(report), ...released];
     return { lines: lines.filter((line) => line !== null), json: { streams: counts } };
   });
@@ -253,26 +283,30 @@ export function tellProgress(
 ): (rescan: Rescan) => void {
   // Work that ends before the first interval is over shows no progress.
   let shownAtMs = performance.now();
+
   return ({ fetched, expected, pages, missing, stale }) => {
     if (performance.now() - shownAtMs < lineMs) return;
     shownAtMs = performance.now();
+
     // The service may list more resources than the tables held at the beginning.
     const share = expected ? ` ${Math.floor(Math.min(1, fetched / expected) * 100)} %` : '';
-    const counts = `${fetched.toLocaleString('en')} read in ${pages.toLocaleString('en')} pages, ${missing + stale} healed`;
-    write(`${label}:${share} ${counts}`);
+    const read = `${fetched.toLocaleString('en')} read in ${pages.toLocaleString('en')} pages`;
+    write(`${label}:${share} ${read}, ${missing + stale} healed`);
   };
 }
 
 /** Adds the commands that read resources again: reconcile, backfill and refetch. */
 export function addRescanCommands(cli: Command): void {
-  addCommand(
-    cli,
-    'reconcile',
-    'compare the lists of the service with the tables, column by column, and heal what differs',
-    'fulfilment-sync reconcile shipments',
-    'Orders and return-items: the last 120 days and one slice of older days; the output names them.\n' +
+  addCommand(cli, {
+    name: 'reconcile',
+    description:
+      'compare the lists of the service with the tables, column by column, and heal what differs',
+    examples: 'fulfilment-sync reconcile shipments',
+    notes:
+      'Orders and return-items: the last 120 days and one slice of older days; ' +
+      'the output names them.\n' +
       'Other streams: the whole list.',
-  )
+  })
     .argument('<stream>', streamNames.join(', '))
     .option(...forClient)
     .option(
@@ -281,13 +315,13 @@ export function addRescanCommands(cli: Command): void {
     )
     .option(...asJson)
     .action(exitWith(reconcileCommand));
-  addCommand(
-    cli,
-    'backfill',
-    'read a span of days again, or everything; polls continue meanwhile',
-    'fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
-    'Each stream has its own date, such as orderedOn of an order: see docs/architecture.md.',
-  )
+
+  addCommand(cli, {
+    name: 'backfill',
+    description: 'read a span of days again, or everything; polls continue meanwhile',
+    examples: 'fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
+    notes: 'Each stream has its own date, such as orderedOn of an order: see docs/architecture.md.',
+  })
     .argument('<stream>', streamNames.join(', '))
     .option('--from <day>', "first day, YYYY-MM-DD in the client's zone")
     .option('--to <day>', 'last day')
@@ -295,9 +329,13 @@ export function addRescanCommands(cli: Command): void {
     .option(...forClient)
     .option(...asJson)
     .action(exitWith(backfillCommand));
-  const description =
-    'read one resource again by its id; not for streams that the service cannot read by id';
-  addCommand(cli, 'refetch', description, 'fulfilment-sync refetch shipments 1042')
+
+  addCommand(cli, {
+    name: 'refetch',
+    description:
+      'read one resource again by its id; not for streams that the service cannot read by id',
+    examples: 'fulfilment-sync refetch shipments 1042',
+  })
     .argument('<stream>', [...streamNames, 'return-merchandise-authorizations'].join(', '))
     .argument('<id>', 'id at the service')
     .option(...forClient)

@@ -21,7 +21,7 @@ import {
   print,
   UsageError,
 } from '../command-line.ts';
-import { describeEnd, exitCodeFor, withForeground } from '../with-foreground.ts';
+import { describeEnd, exitCodeFor, type Foreground, withForeground } from '../with-foreground.ts';
 import { openPusher } from '../worker/open-pusher.ts';
 
 /** Runs one job once in this process, for one client or for all, even if it is not due. */
@@ -30,6 +30,7 @@ async function runCommand(name: string, { client: only }: CommonOptions): Promis
   const job = jobNames.find((known) => known === name);
   if (job === undefined)
     throw new UsageError(`There is no job ${name}; known are ${runnableNames.join(', ')}`);
+
   return withForeground(only, false, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
     for (const client of clients) {
@@ -47,69 +48,91 @@ async function runCommand(name: string, { client: only }: CommonOptions): Promis
  */
 async function pushOnce(only: string | undefined): Promise<number> {
   return withForeground(only, false, async ({ deps, clients, stop }) => {
-    const counts = new Map(clients.map(({ key }) => [key, new Map<string, number>()]));
-    const onSettled = ({
-      client,
-      status,
-    }: {
-      readonly client: string;
-      readonly status: string;
-    }) => {
-      const clientCounts = counts.get(client);
-      clientCounts?.set(status, (clientCounts.get(status) ?? 0) + 1);
-    };
     await registerClients(deps.db, clients.map(toClientIdentity));
-    const databaseUrl = toDirectUrl(deps.config);
-    const { pusher, close } = openPusher({ ...deps, databaseUrl, onSettled });
-    try {
-      stop.addEventListener('abort', () => void pusher.stop(0), { once: true });
-      await pusher.drain();
-    } finally {
-      await close();
-    }
+    const counts = await drainOutbox({ deps, clients, stop });
     const heldBecause = await explainHold(deps.db);
-    const refusals = await Promise.all(
-      clients.map((client) =>
-        findRefusal(deps.db, { ...toClientIdentity(client), job: pushJob.name }),
-      ),
-    );
-    for (const [index, { key }] of clients.entries()) {
-      const counted = [...(counts.get(key) ?? [])]
-        .map(([status, count]) => `${status} ${count}`)
-        .join(', ');
-      const refusal = refusals[index];
+
+    let isAnyParked = false;
+    for (const client of clients) {
+      const asked = { ...toClientIdentity(client), job: pushJob.name };
+      const refusal = await findRefusal(deps.db, asked);
+      isAnyParked ||= refusal?.reason === 'identity';
+
       const skipped = refusal?.because ?? heldBecause;
-      const text = skipped === null ? counted || 'nothing was due' : `skipped (${skipped})`;
-      print(`${key} ${pushJob.name}: ${text}`);
+      const counted = describeCounts(counts.get(client.key)) || 'nothing was due';
+      const text = skipped === null ? counted : `skipped (${skipped})`;
+      print(`${client.key} ${pushJob.name}: ${text}`);
     }
-    const isParked = refusals.some((refusal) => refusal?.reason === 'identity');
+
     const isAnyDead = [...counts.values()].some((statuses) => statuses.has('dead'));
-    return stop.aborted || isParked || heldBecause !== null || isAnyDead ? 1 : 0;
+    return stop.aborted || isAnyParked || heldBecause !== null || isAnyDead ? 1 : 0;
   });
 }
+
+/** Numbers of settled rows by status. */
+type StatusCounts = ReadonlyMap<string, number>;
+
+/** Pushes until no row is due or the command is stopped. Counts what was settled, by client. */
+async function drainOutbox({
+  deps,
+  clients,
+  stop,
+}: Foreground): Promise<ReadonlyMap<string, StatusCounts>> {
+  const counts = new Map(clients.map(({ key }) => [key, new Map<string, number>()]));
+  const { pusher, close } = openPusher({
+    ...deps,
+    databaseUrl: toDirectUrl(deps.config),
+    onSettled: ({ client, status }) => {
+      const clientCounts = counts.get(client);
+      clientCounts?.set(status, (clientCounts.get(status) ?? 0) + 1);
+    },
+  });
+
+  try {
+    stop.addEventListener('abort', () => void pusher.stop(0), { once: true });
+    await pusher.drain();
+  } finally {
+    await close();
+  }
+
+  return counts;
+}
+
+const describeCounts = (counts: StatusCounts = new Map()) =>
+  [...counts].map(([status, count]) => `${status} ${count}`).join(', ');
 
 /** Returns why nothing is sent from this database; null if rows are sent. */
 async function explainHold(db: Database): Promise<string | null> {
   const database = await readPushDatabase(db);
   if (database === null) return null;
+
   const { change, acceptedAs } = database;
   if (change !== 'none')
-    return `database_changed: ${changeInWords[change]}; say what it is: database accept --as moved, restored or copy`;
+    return (
+      `database_changed: ${changeInWords[change]}; ` +
+      'say what it is: database accept --as moved, restored or copy'
+    );
   return acceptedAs === 'copy' ? 'this database is a copy: nothing is sent from it' : null;
 }
 
 function describeReport(report: RunReport): string {
   const end = describeEnd(report);
   if (report.status === 'skipped') return end ?? report.status;
+
   const { pages, fetched, created, updated, removed, quarantined } = report.totals;
-  const counts = `${fetched} fetched in ${pages} pages; rows created ${created}, updated ${updated}, removed ${removed}; quarantined ${quarantined}`;
+  const counts =
+    `${fetched} fetched in ${pages} pages; ` +
+    `rows created ${created}, updated ${updated}, removed ${removed}; quarantined ${quarantined}`;
   return end === null ? `${report.status}: ${counts}` : `${end} (${counts})`;
 }
 
 /** Adds `run`. */
 export function addRunCommand(cli: Command): void {
-  const example = 'fulfilment-sync run pull-shipments --client default';
-  addCommand(cli, 'run', 'run one job once in this process, even if it is not due', example)
+  addCommand(cli, {
+    name: 'run',
+    description: 'run one job once in this process, even if it is not due',
+    examples: 'fulfilment-sync run pull-shipments --client default',
+  })
     .argument('<job>', runnableNames.join(', '))
     .option(...forClient)
     .action(exitWith(runCommand));

@@ -54,16 +54,19 @@ const maxSavingShare = 0.05;
 async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
   const world = await openWorld(options);
+
   // Saves at once, so that a file that cannot be written is noticed at the start.
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);
-  const stop = createStopSignal();
-  const stopped = once(stop, 'abort');
+  const stopped = once(createStopSignal(), 'abort');
+
   const address = await listen(app, host, port);
-  const kept = state === undefined ? '' : `\nIts state is kept in ${state}.`;
   print(
-    `Sandbox at ${describeReachableAddress(address, host)} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}`,
+    `Sandbox at ${describeReachableAddress(address, host)} for ${world.clientNames.join(', ')}; ` +
+      "the user name and the password are the client's name.",
   );
+  if (state !== undefined) print(`Its state is kept in ${state}.`);
+
   const stopSaving = state === undefined ? undefined : startSaving(world, state);
   await stopped;
   await app.close();
@@ -96,15 +99,14 @@ async function openWorld(options: SandboxOptions): Promise<World> {
   const strictness = { strict, ...(dialect && { dialect }) };
   const clients = parseClientNames(options.clients);
   const chosen = { clients, seed, ordersPerDay, lateChanges, unknownProducts };
+
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed, strictness);
-    assertSameStart(
-      world,
-      { ...chosen, lists: openLists(options.lists, world.clientNames) },
-      state,
-    );
+    const lists = openLists(options.lists, world.clientNames);
+    assertSameStart(world, { ...chosen, lists }, state);
     return world;
   }
+
   const given = Object.fromEntries(
     Object.entries(chosen).filter(([, value]) => value !== undefined),
   );
@@ -149,6 +151,7 @@ function assertSameStart(
     (name) => chosen[name] !== undefined && !isDeepStrictEqual(chosen[name], saved[name]),
   );
   if (others.length === 0) return;
+
   const names = others.map(
     (name) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`,
   );
@@ -158,14 +161,14 @@ function assertSameStart(
 
 function parseClientNames(clients: string | undefined): string[] | undefined {
   if (clients === undefined) return undefined;
+
   const names = clients.split(',').map((name) => name.trim());
-  if (
-    names.some((name) => !/^[a-z][a-z0-9_-]{0,31}$/.test(name)) ||
-    new Set(names).size < names.length
-  )
+  const areNames = names.every((name) => /^[a-z][a-z0-9_-]{0,31}$/.test(name));
+  if (!areNames || new Set(names).size < names.length)
     throw new UsageError(
       '--clients takes names that match [a-z][a-z0-9_-]{0,31}, comma separated, each once',
     );
+
   return names;
 }
 
@@ -174,13 +177,8 @@ async function listen(app: FastifyInstance, host: string, port: number): Promise
     return await app.listen({ host, port });
   } catch (cause) {
     if (!(cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE')) throw cause;
-    throw new CodedError(
-      'port_taken',
-      `Port ${port} is in use; choose another with --port (0 takes any free one)`,
-      {
-        cause,
-      },
-    );
+    const message = `Port ${port} is in use; choose another with --port (0 takes any free one)`;
+    throw new CodedError('port_taken', message, { cause });
   }
 }
 
@@ -189,10 +187,13 @@ async function listen(app: FastifyInstance, host: string, port: number): Promise
  * saves once more.
  */
 function startSaving(world: World, file: string): () => void {
-  let [saved, notBeforeMs] = [world.changes, 0];
+  let saved = world.changes;
+  let notBeforeMs = 0;
+
   const timer = setInterval(() => {
     const startMs = performance.now();
     if (world.changes === saved || startMs < notBeforeMs) return;
+
     const { changes } = world;
     try {
       saveWorld(world, file);
@@ -201,8 +202,10 @@ function startSaving(world: World, file: string): () => void {
       // The world continues in memory. Saving is tried again soon, and at the end.
       printError(`${file} could not be written: ${describeError(error)}`);
     }
+
     notBeforeMs = performance.now() + (performance.now() - startMs) / maxSavingShare;
   }, saveEveryMs);
+
   return () => {
     clearInterval(timer);
     saveWorld(world, file);
@@ -211,8 +214,6 @@ function startSaving(world: World, file: string): () => void {
 
 /** Adds `sandbox`. */
 export function addSandboxCommand(cli: Command): void {
-  const example =
-    'fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson';
   const unknownProducts = new Option(
     '--unknown-products <rule>',
     'orders and slips with an unknown sku (refuse)',
@@ -221,7 +222,12 @@ export function addSandboxCommand(cli: Command): void {
     '--dialect <name>',
     'v3 answers: rich has links and products, and leaves out null',
   );
-  addCommand(cli, 'sandbox', 'serve a stand-in for the fulfilment service on this machine', example)
+
+  addCommand(cli, {
+    name: 'sandbox',
+    description: 'serve a stand-in for the fulfilment service on this machine',
+    examples: 'fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson',
+  })
     .option(
       '--host <address>',
       'address to listen on; everybody who can reach it can control the sandbox',

@@ -8,7 +8,7 @@ import type { Database } from '../../db/pool.ts';
 import { hasFullDisk } from '../../db/transaction.ts';
 import { describeProblem, formatWait, type Problem } from '../../operate/health/problem.ts';
 import { findProblems } from '../../operate/health/problems.ts';
-import { readCurrentState } from '../../operate/health/state.ts';
+import { readCurrentState, type Snapshot } from '../../operate/health/state.ts';
 import type { JobStatus } from '../../operate/sql/job-status.ts';
 import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../operate/sql/stream-status.ts';
@@ -17,6 +17,7 @@ import { clientScope, type StoredHealth } from '../../service/sql/service-health
 import {
   addCommand,
   asJson,
+  type CommonOptions,
   createStopSignal,
   exitWith,
   outputClosed,
@@ -26,27 +27,27 @@ import {
 } from '../command-line.ts';
 import { type Columns, formatTable } from '../table.ts';
 
+interface StatusOptions extends CommonOptions {
+  readonly watch?: boolean;
+}
+
 const watchMs = 2_000;
 /** Clears a terminal and puts its cursor at the top. */
-const clear = '\u001b[2J\u001b[3J\u001b[H';
+const clearScreen = '\u001b[2J\u001b[3J\u001b[H';
 
 /**
  * Prints the state and all problems. Returns 1 if there is a problem that a person must deal with.
  */
-async function statusCommand({
-  json = false,
-  watch = false,
-}: {
-  json?: boolean;
-  watch?: boolean;
-}): Promise<number> {
+async function statusCommand({ json = false, watch = false }: StatusOptions): Promise<number> {
   const config = readConfig({ database: true, clients: false });
+
   return withDatabase('status', async (db) => {
     if (!watch) {
       const { text, problems } = await readStatus(db, config, json);
       printStyled(text);
       return problems.some(({ severity }) => severity === 'bad') ? 1 : 0;
     }
+
     const stop = AbortSignal.any([createStopSignal(), outputClosed]);
     while (!stop.aborted) {
       // If the database cannot be read, the watch continues: an operator often watches during an
@@ -54,7 +55,7 @@ async function statusCommand({
       const { text } = await readStatus(db, config, json).catch((error: unknown) =>
         describeOutage(error, json),
       );
-      printStyled(`${process.stdout.isTTY ? clear : ''}${text}`);
+      printStyled(`${process.stdout.isTTY ? clearScreen : ''}${text}`);
       // An abort ends the wait; the loop then ends.
       await wait(watchMs, undefined, { signal: stop }).catch(() => undefined);
     }
@@ -70,27 +71,31 @@ async function readStatus(
   // A worker meets a full disk in its runs. Where it is full, they can often not record it.
   const state = await readCurrentState(db, config, (await hasFullDisk(db)) ? new Date() : null);
   const problems = findProblems(state, config);
-  const { now, jobs, streams, outbox, gates, drift: _drift, ...rest } = state.snapshot;
   const lookbackDays = config.LOOKBACK_DAYS;
-  if (json) {
-    const clients = rest.clients.map(({ identity: _identity, ...client }) => client);
-    const holds = rest.holds.map(toHoldJson);
-    const shown = { ...rest, holds, clients };
-    const text = toJson({ lookbackDays, problems, jobs, streams, outbox, gates, ...shown });
-    return { text, problems };
-  }
+
+  if (!json) return { text: formatStatus(state.snapshot, problems, lookbackDays), problems };
+
+  const { now: _now, drift: _drift, jobs, streams, outbox, gates, ...rest } = state.snapshot;
+  const clients = rest.clients.map(({ identity: _identity, ...client }) => client);
+  const holds = rest.holds.map(toHoldJson);
+  const parts = { jobs, streams, outbox, gates };
+  const shown = { lookbackDays, problems, ...parts, ...rest, holds, clients };
+  return { text: toJson(shown), problems };
+}
+
+function formatStatus(
+  { now, jobs, streams, outbox, gates, listLags }: Snapshot,
+  problems: readonly Problem[],
+  lookbackDays: number,
+): string {
   const closedGates = gates.filter(({ nextAt }) => nextAt > now);
+
   const parts = [
     problems.length === 0 ? 'No problems.' : problems.map(describeProblem).join('\n'),
     jobs.length === 0 ? noJobs : formatTable(jobs, jobColumns),
     streams.length === 0 ? '' : formatTable(streams, makeStreamColumns(now, lookbackDays)),
     outbox.length === 0 ? '' : formatTable(outbox, outboxColumns),
-    rest.listLags
-      .map(({ client, longestMs, longestAt }) => {
-        const seconds = Math.round(longestMs / 1_000);
-        return `${client}: longest lag of a list of orders ${seconds} s, at ${longestAt.toISOString()}`;
-      })
-      .join('\n'),
+    listLags.map(describeListLag).join('\n'),
     closedGates
       .map(
         ({ gate, client, nextAt }) =>
@@ -98,7 +103,12 @@ async function readStatus(
       )
       .join('\n'),
   ];
-  return { text: parts.filter((part) => part !== '').join('\n\n'), problems };
+  return parts.filter((part) => part !== '').join('\n\n');
+}
+
+function describeListLag({ client, longestMs, longestAt }: Snapshot['listLags'][number]): string {
+  const seconds = Math.round(longestMs / 1_000);
+  return `${client}: longest lag of a list of orders ${seconds} s, at ${longestAt.toISOString()}`;
 }
 
 /** Returns a health as scripts know it: without a kind, it is that of the client. */
@@ -139,6 +149,7 @@ function describeJobState({ running, pausedSince, lastOutcome }: JobStatus): str
 function makeStreamColumns(now: Date, lookbackDays: number): Columns<StreamStatus> {
   const since = (date: Date | null) =>
     formatSpan(date === null ? null : (now.getTime() - date.getTime()) / 1_000);
+
   return {
     client: ({ client }) => client,
     stream: ({ stream }) => stream,
@@ -166,14 +177,12 @@ const outboxColumns: Columns<OutboxStatus> = {
 
 /** Adds `status`. */
 export function addStatusCommand(cli: Command): void {
-  const description = 'show the state of every job of every client, and all problems';
-  addCommand(
-    cli,
-    'status',
-    description,
-    'fulfilment-sync status --json',
-    'Exits with 1 if a problem needs a person.',
-  )
+  addCommand(cli, {
+    name: 'status',
+    description: 'show the state of every job of every client, and all problems',
+    examples: 'fulfilment-sync status --json',
+    notes: 'Exits with 1 if a problem needs a person.',
+  })
     .option('--watch', 'show it again every two seconds, until stopped')
     .option(...asJson)
     .action(exitWith(statusCommand));

@@ -25,7 +25,7 @@ import {
   selectClients,
   UsageError,
 } from '../command-line.ts';
-import type { CheckContext, Judgement, Verdict } from '../verify/check.ts';
+import type { VerifiedPromise, VerifyContext, VerifyVerdict } from '../verify/check.ts';
 import { createGoodsChecks } from '../verify/goods-checks.ts';
 import { readOnlyChecks, runChecks, tokenCheck } from '../verify/read-checks.ts';
 import { Service } from '../verify/service.ts';
@@ -37,7 +37,7 @@ type Entries = Readonly<Record<string, object>>;
 
 /** Everything that `service verify` found. */
 export interface Report {
-  readonly judgements: readonly Judgement[];
+  readonly judgements: readonly VerifiedPromise[];
   /** Environment variables to set. */
   readonly variables: Readonly<Record<string, string>>;
   /** Entries of WAREHOUSE_OPERATIONS_FILE to set, with the method and path that each needs. */
@@ -47,7 +47,7 @@ export interface Report {
 }
 
 function makeReport(
-  judgements: readonly Judgement[],
+  judgements: readonly VerifiedPromise[],
   left: readonly string[],
   inUse: Operations,
 ): Report {
@@ -69,14 +69,14 @@ function makeReport(
 }
 
 const looks = { differs: 'red', 'cannot tell': 'yellow', holds: 'green' } as const;
-const verdicts = Object.keys(looks) as Verdict[];
+const verdicts = Object.keys(looks) as VerifyVerdict[];
 
 /**
  * Formats a report: what differs first, then what is unknown, then what holds, then the settings.
  */
 function formatReport({ judgements, variables, operations, left }: Report): string {
   const hasSeveral = new Set(judgements.map(({ client }) => client)).size > 1;
-  const select = (wanted: Verdict) => judgements.filter(({ verdict }) => verdict === wanted);
+  const select = (wanted: VerifyVerdict) => judgements.filter(({ verdict }) => verdict === wanted);
   const lines = verdicts
     .flatMap(select)
     .map(({ client, verdict, id, section, assumption, evidence }) => {
@@ -159,7 +159,7 @@ async function verifyCommand(options: VerifyOptions): Promise<number> {
   else printStyled(formatReport(report));
   if (options.writeOperations !== undefined)
     writeEntries(options.writeOperations, config.WAREHOUSE_OPERATIONS_FILE, report.operations);
-  const isProblem = ({ id, verdict }: Judgement) =>
+  const isProblem = ({ id, verdict }: VerifiedPromise) =>
     verdict === 'differs' || (id === tokenCheck.id && verdict !== 'holds');
   return judgements.some(isProblem) ? 1 : 0;
 }
@@ -213,7 +213,7 @@ async function verifyClients(
  * Returns a function that reads how long the lists of a client's service have lagged, as its
  * workers measured it.
  */
-function makeLagReader(config: Config, client: WarehouseClient): CheckContext['readListLag'] {
+function makeLagReader(config: Config, client: WarehouseClient): VerifyContext['readListLag'] {
   if (config.DATABASE_URL === undefined) return null;
   return async () => {
     const { db, close } = connectDatabase(toAddress(config), silentLogger, {
@@ -232,7 +232,7 @@ function makeLagReader(config: Config, client: WarehouseClient): CheckContext['r
  * Returns a function that asks for the track-trace list of a client through the gate that workers
  * pass.
  */
-function passGateOf(config: Config, client: WarehouseClient): CheckContext['askTrackTrace'] {
+function passGateOf(config: Config, client: WarehouseClient): VerifyContext['askTrackTrace'] {
   if (config.DATABASE_URL === undefined) return (ask) => ask();
   return async (ask) => {
     const { db, close } = connectForWriting(toAddress(config), silentLogger);
@@ -285,19 +285,18 @@ async function verifyClient(
 /** Adds `service verify`, which asks a service how it differs from docs/assumptions.md. */
 export function addServiceCommand(cli: Command): void {
   const example = 'fulfilment-sync service verify';
-  const service = addCommand(
-    cli,
-    'service',
-    'ask the service what interface.md does not say',
-    example,
-  );
-  addCommand(
-    service,
-    'verify',
-    'ask a service which of our assumptions hold there, and print the configuration for those that do not',
-    `WAREHOUSE_PASSWORD_FILE=secret ${example} --base-url https://… --username shop`,
-    'Exits with 1 if something differs, or there is no token.',
-  )
+  const service = addCommand(cli, {
+    name: 'service',
+    description: 'ask the service what interface.md does not say',
+    examples: example,
+  });
+  addCommand(service, {
+    name: 'verify',
+    description:
+      'ask a service which of our assumptions hold there, and print the configuration for those that do not',
+    examples: `WAREHOUSE_PASSWORD_FILE=secret ${example} --base-url https://… --username shop`,
+    notes: 'Exits with 1 if something differs, or there is no token.',
+  })
     .option('--base-url <url>', 'the service; without it, the configured clients')
     .option('--username <name>', 'user name at --base-url')
     .option(

@@ -8,7 +8,7 @@ import { pauses } from '../../core/backoff.ts';
 import { describeError } from '../../core/errors.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
 import { version } from '../../core/version.ts';
-import { connectDatabase, toAddress, toDirectUrl } from '../../db/connect.ts';
+import { connectDatabase, connectForWriting, toAddress, toDirectUrl } from '../../db/connect.ts';
 import { isUnreachable } from '../../db/is-unreachable.ts';
 import { openStateReaders } from '../../operate/health/overview.ts';
 import { openLogger } from '../../operate/logging/create-logger.ts';
@@ -25,11 +25,14 @@ import { closeLater, type Daemon, type DaemonOptions, startDaemon } from '../wor
  * Time after which the process is ended if something keeps it alive although everything is closed.
  */
 const lingerMs = 1_000;
+
 /** Number of connections of the admin server, and its statement timeout. */
 const adminPoolSize = 2;
 const adminQueryMs = 10_000;
+
 /** Statement timeout of the API. */
 const apiQueryMs = 20_000;
+
 /**
  * Maximum milliseconds that a page or the API waits for a lock. The ERP may lock tables that their
  * views read.
@@ -48,9 +51,13 @@ async function workerCommand(envFile: string | undefined): Promise<number> {
   let config = readConfig(needs);
   let log = await openLogger(config);
   exitOnUncaughtError(() => log);
+
   const stop = createStopSignal((cause) => log.info({ event: 'worker_stopping', cause }));
-  const kinds = outboxKinds.map(({ name }) => name);
-  const work = new WorkMetrics(version, kinds);
+  const work = new WorkMetrics(
+    version,
+    outboxKinds.map(({ name }) => name),
+  );
+
   let idleSinceMs: number | null = null;
   try {
     while (true) {
@@ -62,9 +69,11 @@ async function workerCommand(envFile: string | undefined): Promise<number> {
         restart.abort();
         return { config: found, askedAtMs: performance.now() };
       });
+
       const asked = AbortSignal.any([stop, restart.signal]);
       const hasStarted = await runWorker({ config, log, work, stop: asked, idleSinceMs });
       if (stop.aborted) return 0;
+
       const { config: found, askedAtMs } = await next;
       if (hasStarted) idleSinceMs = askedAtMs;
       config = found;
@@ -84,6 +93,7 @@ async function workerCommand(envFile: string | undefined): Promise<number> {
 function listenForHangUps(): () => Promise<void> {
   let hangUp = Promise.withResolvers<void>();
   process.on('SIGHUP', () => hangUp.resolve());
+
   return async () => {
     await hangUp.promise;
     hangUp = Promise.withResolvers();
@@ -144,8 +154,8 @@ async function runWorker({
   const stopped = once(stop, 'abort');
   await using opened = new AsyncDisposableStack();
   let daemon: Daemon | null = null;
-  const address = toAddress(config);
-  const pages = connectDatabase(address, log, {
+
+  const pages = connectDatabase(toAddress(config), log, {
     name: 'admin',
     max: adminPoolSize,
     queryTimeoutMs: adminQueryMs,
@@ -153,31 +163,34 @@ async function runWorker({
   });
   const { db } = closeLater(opened, pages);
   const readers = openStateReaders(db, config, () => daemon?.diskFullSince() ?? null);
-  // A queue that is closed cannot be asked any more.
-  const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
-  const sinceLastSweepMs = () => daemon?.sinceLastSweepMs();
   const metrics = new Metrics({
     config,
     log,
     work,
     readState: readers.readState,
-    queues,
-    sinceLastSweepMs,
+    // A queue that is closed cannot be asked any more.
+    queues: () => (stop.aborted ? [] : (daemon?.queues ?? [])),
+    sinceLastSweepMs: () => daemon?.sinceLastSweepMs(),
   });
+
   const admin = closeLater(
     opened,
     await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon }),
   );
   log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
   const closeApi = await openApi(opened, config, log, () => daemon !== null && !stop.aborted);
-  daemon = await boot({ config, databaseUrl: toDirectUrl(config), log, metrics: work }, stop);
+
+  const databaseUrl = toDirectUrl(config);
+  daemon = await startWhenReachable({ config, databaseUrl, log, metrics: work }, stop);
   if (daemon === null) return false;
   if (idleSinceMs !== null)
     log.info({
       event: 'worker_restarted',
       withoutWorkerMs: Math.round(performance.now() - idleSinceMs),
     });
+
   const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
+
   // A token that was revoked is not taken while runs end.
   await closeApi();
   // Something hangs and would keep the process alive. The process ends here, and its leases expire.
@@ -197,16 +210,15 @@ async function openApi(
   isReady: () => boolean,
 ): Promise<() => Promise<void>> {
   if (config.apiTokens === null) return async () => undefined;
-  const more = { writes: true, lockTimeoutMs };
-  const { db } = closeLater(
-    opened,
-    connectDatabase(toAddress(config), log, {
-      name: 'api',
-      max: maxTurns,
-      queryTimeoutMs: apiQueryMs,
-      ...more,
-    }),
-  );
+
+  const connections = connectForWriting(toAddress(config), log, {
+    name: 'api',
+    max: maxTurns,
+    queryTimeoutMs: apiQueryMs,
+    lockTimeoutMs,
+  });
+  const { db } = closeLater(opened, connections);
+
   const api = closeLater(opened, await startApi({ config, db, log, isReady }));
   log.info({ event: 'api_listening', host: config.API_HOST, port: api.port });
   return api.close;
@@ -216,13 +228,18 @@ async function openApi(
  * Starts the daemon. While Postgres or Redis cannot be reached, tries again every 2 seconds with
  * new connections.
  */
-async function boot(options: DaemonOptions, stop: AbortSignal): Promise<Daemon | null> {
+async function startWhenReachable(
+  options: DaemonOptions,
+  stop: AbortSignal,
+): Promise<Daemon | null> {
   const { config, log } = options;
+
   while (!stop.aborted) {
     try {
       return await startDaemon(options);
     } catch (error) {
       if (!isUnreachable(error, config.REDIS_URL !== undefined)) throw error;
+
       log.warn({ event: 'boot_waits', retryMs: pauses.start.firstMs, ...errorFields(error) });
       // An abort ends the wait; the loop then ends.
       await wait(pauses.start.firstMs, undefined, { signal: stop }).catch(() => undefined);
@@ -245,7 +262,9 @@ function exitOnUncaughtError(readLog: () => Logger): void {
 /** Adds `worker`. */
 export function addWorkerCommand(cli: Command): void {
   const example = 'DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker';
-  addCommand(cli, 'worker', 'run the daemon until it is stopped', example).action(
-    exitWith(() => workerCommand(cli.opts<{ envFile?: string }>().envFile)),
-  );
+  addCommand(cli, {
+    name: 'worker',
+    description: 'run the daemon until it is stopped',
+    examples: example,
+  }).action(exitWith(() => workerCommand(cli.opts<{ envFile?: string }>().envFile)));
 }

@@ -47,9 +47,11 @@ export async function startEmbeddedPostgres(
   });
   // The host must not keep this process alive. It notices by the channel when this process ends.
   host.unref();
+
   const message = await waitForMessage(host);
   if ('error' in message) throw new Error(`The embedded Postgres did not start: ${message.error}`);
   host.channel?.unref();
+
   return {
     url: message.url,
     restart: (downMs = 0) => restart(host, { downMs, signal: 'SIGINT' }),
@@ -66,6 +68,7 @@ async function restart(host: ChildProcess, how: Restart): Promise<void> {
   host.send(how);
   const message = await waitForMessage(host);
   host.channel?.unref();
+
   if ('error' in message)
     throw new Error(`The embedded Postgres did not start again: ${message.error}`);
 }
@@ -80,6 +83,7 @@ function waitForMessage(host: ChildProcess): Promise<z.infer<typeof messageSchem
       end({ error: `its host process ended with ${String(code)}` });
     const onError = (error: Error) => end({ error: String(error) });
     const onMessage = (received: unknown) => end(messageSchema.parse(received));
+
     host.on('exit', onExit).on('error', onError).on('message', onMessage);
   });
 }

@@ -34,12 +34,14 @@ function makeExpectedRows(
   const rows = new Map<string, ExpectedRow[]>(
     [table, ...children.map((child) => child.table)].map((name) => [name, []]),
   );
+
   for (const { resource, instants, included, items } of visible) {
     const own = toRow(fields, resource, instants);
     const whole = kept && {
       [kept.column]: included.find(({ type }) => type === kept.relationship) ?? null,
     };
     rows.get(table)?.push({ ...own, ...whole });
+
     for (const child of children)
       for (const related of findChildren(child, resource, [...included, ...items]))
         rows.get(child.table)?.push({
@@ -48,6 +50,7 @@ function makeExpectedRows(
           ...child.constants,
         });
   }
+
   return rows;
 }
 
@@ -73,28 +76,31 @@ function toRow(
 ): ExpectedRow {
   const values = columns.map(({ from, member, column, field: { sql } }) => {
     if (from === 'relationships') return [column, readLink(resource, member)];
+
     const value = resource.attributes[member] ?? null;
-    return [
-      column,
-      sql === 'timestamptz' ? toInstant(instants[member] ?? value) : toValue(sql, value),
-    ];
+    if (sql === 'timestamptz') return [column, toInstant(instants[member] ?? value)];
+    return [column, toValue(sql, value)];
   });
+
   return { ...Object.fromEntries(values), id: resource.id, raw: resource };
 }
 
 /** Returns an instant as Postgres writes it in JSON: without zeros at the end of the fraction. */
-const toInstant = (text: unknown) =>
-  typeof text === 'string'
-    ? text
-        .replace(/(?<!0)0+Z$/, (zeros) => (text.includes('.') ? 'Z' : zeros))
-        .replace(/\.?Z$/, '+00:00')
-    : null;
+function toInstant(text: unknown): string | null {
+  if (typeof text !== 'string') return null;
+  return text
+    .replace(/(?<!0)0+Z$/, (zeros) => (text.includes('.') ? 'Z' : zeros))
+    .replace(/\.?Z$/, '+00:00');
+}
 
 /** Returns a value as Postgres writes it in JSON. */
-const toValue = (sql: string | null, value: unknown) =>
-  sql === 'numeric' && value !== null ? Number(value) : sql === 'text[]' ? (value ?? []) : value;
+function toValue(sql: string | null, value: unknown): unknown {
+  if (sql === 'numeric' && value !== null) return Number(value);
+  return sql === 'text[]' ? (value ?? []) : value;
+}
 
 const linkage = z.looseObject({ id: z.number() });
+
 /** A resource as the sandbox returns it. */
 const resourceSchema = z.looseObject({
   id: z.number(),
@@ -133,6 +139,7 @@ const stateSchema = z
       lists: z.record(z.string(), z.array(entrySchema)).parse(lists),
     })),
   );
+
 /** The lists of one client. */
 type ClientState = z.infer<typeof stateSchema>[number];
 
@@ -147,40 +154,42 @@ function compareRows(
     key.map((column) => row[column]).join(' ');
   const stored = new Map(actual.map((row) => [formatKey(row.columns), row]));
   const differences: string[] = [];
+
   for (const row of expected) {
     const name = formatKey(row);
-    const found = stored.get(name);
+    const difference = describeDifference(row, stored.get(name));
     stored.delete(name);
-    if (found === undefined) differences.push(`${what} ${name} is missing`);
-    else if (found.unlisted) differences.push(`${what} ${name} is marked as unlisted`);
-    else {
-      const columns = Object.keys(found.columns);
-      const wrong = columns.filter(
-        (column) => !isDeepStrictEqual(found.columns[column], row[column] ?? null),
-      );
-      if (wrong.length > 0) differences.push(`${what} ${name} differs in ${wrong.join(', ')}`);
-    }
+    if (difference !== null) differences.push(`${what} ${name} ${difference}`);
   }
+
   const extra = [...stored].filter(([, { unlisted }]) => !unlisted);
   return [...differences, ...extra.map(([name]) => `${what} ${name} is not in the sandbox`)];
+}
+
+/** Describes how a stored row differs from the expected one. Returns null if it does not. */
+function describeDifference(expected: ExpectedRow, stored: StoredRow | undefined): string | null {
+  if (stored === undefined) return 'is missing';
+  if (stored.unlisted) return 'is marked as unlisted';
+
+  const wrong = Object.keys(stored.columns).filter(
+    (column) => !isDeepStrictEqual(stored.columns[column], expected[column] ?? null),
+  );
+  return wrong.length === 0 ? null : `differs in ${wrong.join(', ')}`;
 }
 
 async function compareStream(db: Database, state: ClientState, stream: Stream): Promise<string[]> {
   const { parent, children } = stream.tables;
   const expected = makeExpectedRows(stream, state.lists[toListName(stream)] ?? []);
-  const differences: string[] = [];
+  const differences: string[][] = [];
+
   for (const table of [parent, ...children]) {
-    const stored = await readTable(db, state.client, table.name);
     const what = `${state.client}: ${table.name}`;
-    for (const difference of compareRows(
-      what,
-      keyColumns(table),
-      expected.get(table.name) ?? [],
-      stored,
-    ))
-      differences.push(difference);
+    const wanted = expected.get(table.name) ?? [];
+    const stored = await readTable(db, state.client, table.name);
+    differences.push(compareRows(what, keyColumns(table), wanted, stored));
   }
-  return differences;
+
+  return differences.flat();
 }
 
 /**
@@ -194,8 +203,10 @@ export async function compareWithSandbox(
 ): Promise<string[]> {
   const compared = allStreams.filter(({ name }) => streams.includes(name));
   const lists = new Set(compared.map(toListName));
+
   const answer = await fetch(new URL(`/_sandbox/state?lists=${[...lists].join(',')}`, sandbox));
   const clients = stateSchema.parse(await answer.json());
+
   const differences = clients.flatMap((state) =>
     compared.map((stream) => compareStream(db, state, stream)),
   );

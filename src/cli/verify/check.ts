@@ -9,7 +9,7 @@ import type { ListLag } from '../../push/sql/look-ups.ts';
 import type { Service } from './service.ts';
 
 /** What every check gets. */
-export interface CheckContext {
+export interface VerifyContext {
   readonly client: WarehouseClient;
   readonly service: Service;
   /**
@@ -33,7 +33,7 @@ export interface Check {
   readonly assumption: string;
   /** True if the assumption is quoted from a row of docs/assumptions.md. */
   readonly quoted?: boolean;
-  readonly run: (context: CheckContext) => Promise<Finding>;
+  readonly run: (context: VerifyContext) => Promise<VerifyResult>;
 }
 
 /** Declares a check of what docs/interface.md shows, or of an assumption that no page names. */
@@ -62,7 +62,7 @@ export function defineRouteCheck(name: OperationName, section: string, run: Chec
 }
 
 /** The result of a check: what is assumed is true, is not true, or could not be found out. */
-export type Verdict = 'holds' | 'differs' | 'cannot tell';
+export type VerifyVerdict = 'holds' | 'differs' | 'cannot tell';
 
 /** A setting that makes the daemon fit the service. */
 export type Setting =
@@ -77,19 +77,26 @@ export type Setting =
  * What a check found. `evidence` holds counts, statuses, paths and names of members, but no values
  * of a client.
  */
-export interface Finding {
-  readonly verdict: Verdict;
+export interface VerifyResult {
+  readonly verdict: VerifyVerdict;
   readonly evidence: string;
   readonly settings: readonly Setting[];
 }
 
-export const holds = (evidence: string): Finding => ({ verdict: 'holds', evidence, settings: [] });
-export const cannotTell = (evidence: string): Finding => ({
+export const promiseHolds = (evidence: string): VerifyResult => ({
+  verdict: 'holds',
+  evidence,
+  settings: [],
+});
+export const cannotTell = (evidence: string): VerifyResult => ({
   verdict: 'cannot tell',
   evidence,
   settings: [],
 });
-export const differs = (evidence: string, ...settings: readonly Setting[]): Finding => ({
+export const promiseDiffers = (
+  evidence: string,
+  ...settings: readonly Setting[]
+): VerifyResult => ({
   verdict: 'differs',
   evidence,
   settings,
@@ -120,19 +127,22 @@ export async function tryForms<Form>(
   attempt: (form: Form) => Promise<Trial>,
   toSetting: (form: Form) => Setting,
   advice: string,
-): Promise<Finding> {
+): Promise<VerifyResult> {
   const tried: string[] = [];
   let wasTaken = false;
   for (const [index, form] of forms.entries()) {
     const { works, words, isTaken = false } = await attempt(form);
     wasTaken ||= isTaken;
     if (words !== '') tried.push(words);
-    if (works) return index === 0 ? holds(words) : differs(tried.join('; '), toSetting(form));
+    if (works)
+      return index === 0 ? promiseHolds(words) : promiseDiffers(tried.join('; '), toSetting(form));
   }
-  return (wasTaken ? differs : cannotTell)(`${tried.join('; ')}; ${advice}`);
+  return (wasTaken ? promiseDiffers : cannotTell)(`${tried.join('; ')}; ${advice}`);
 }
 
 /** A finding with the assumption that it is about. */
-export interface Judgement extends Finding, Pick<Check, 'id' | 'section' | 'assumption'> {
+export interface VerifiedPromise
+  extends VerifyResult,
+    Pick<Check, 'id' | 'section' | 'assumption'> {
   readonly client: string;
 }

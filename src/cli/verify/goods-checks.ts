@@ -4,6 +4,7 @@
  */
 
 import type { Operation, OperationName } from '../../../config/operations.ts';
+import type { JsonObject } from '../../push/kind.ts';
 import { toSlipDocument } from '../../push/kinds/inbound/inbound-packing-slip-create.ts';
 import type { ReturnPayload } from '../../push/kinds/return/announcement.ts';
 import { toReturnDocument } from '../../push/kinds/return/announcement.ts';
@@ -13,22 +14,21 @@ import {
   type Check,
   cannotTell,
   defineRouteCheck,
-  differs,
   entry,
-  type Finding,
-  holds,
+  promiseDiffers,
+  promiseHolds,
   tryForms,
+  type VerifyResult,
 } from './check.ts';
 import {
   describeAnswer,
   findDropped,
   isDone,
-  type JsonObject,
   readAttribute,
   readData,
-  readIncluded,
   readNumber,
   readRelated,
+  splitIncluded,
 } from './service.ts';
 import { makeReference, type ReadBack, selectType, type WriteSession } from './write-session.ts';
 
@@ -63,7 +63,7 @@ const maxPages = 20;
 export function createGoodsChecks(session: WriteSession): readonly Check[] {
   let announced: Announced | null = null;
   const withReturn =
-    (check: (announced: Announced, session: WriteSession) => Promise<Finding>) => async () =>
+    (check: (announced: Announced, session: WriteSession) => Promise<VerifyResult>) => async () =>
       announced === null ? cannotTell('no return was announced') : check(announced, session);
   return [
     defineRouteCheck(`${group}.create`, '11.4', async () => {
@@ -109,7 +109,7 @@ async function create(
 /** Announces one piece of a shipped shipment as a return, until a form and a shipment are taken. */
 async function announceReturn(
   session: WriteSession,
-): Promise<{ announced: Announced | null; finding: Finding }> {
+): Promise<{ announced: Announced | null; finding: VerifyResult }> {
   const name = `${group}.create` as const;
   const subjects = await findSubjects(session);
   if (subjects.length === 0)
@@ -164,7 +164,7 @@ async function findSubjects(session: WriteSession): Promise<ReturnSubject[]> {
   if (reasonId === null) return [];
   const query = { include: 'shipmentItems', 'filter[status][in]': ['SHIPPED'], 'page[size]': 20 };
   const answer = await service.call('v3.shipments.list', { query });
-  const items = Object.values(readIncluded(answer)).flat();
+  const items = Object.values(splitIncluded(answer)).flat();
   return (readData(answer) ?? [])
     .toReversed()
     .flatMap((shipment) => {
@@ -216,7 +216,7 @@ function toReadBack(id: number, answer: JsonAnswer): ReadBack | null {
   const related = readRelated(resource, `${resource.type}Items`);
   const isOwn = ({ id: other }: JsonObject) =>
     related.length === 0 || related.includes(readNumber(other) ?? 0);
-  return { id, resource, included: Object.values(readIncluded(answer)).flat().filter(isOwn) };
+  return { id, resource, included: Object.values(splitIncluded(answer)).flat().filter(isOwn) };
 }
 
 /** Names what a resource and its only item do not show as a document sent it. */
@@ -230,7 +230,7 @@ function compare(json: object, itemType: string, shown: ReadBack | null): string
   ];
 }
 
-async function replaceReturn(announced: Announced, session: WriteSession): Promise<Finding> {
+async function replaceReturn(announced: Announced, session: WriteSession): Promise<VerifyResult> {
   const name = `${group}.replace` as const;
   const { id, subject } = announced;
   const attempt = async (place: Place) => {
@@ -245,12 +245,14 @@ async function replaceReturn(announced: Announced, session: WriteSession): Promi
   return tryForms(listPlaces(name, session), attempt, toSetting, 'ask for the method and the path');
 }
 
-async function deleteReturn({ id }: Announced, { service }: WriteSession): Promise<Finding> {
+async function deleteReturn({ id }: Announced, { service }: WriteSession): Promise<VerifyResult> {
   const answer = await service.call(`${group}.delete`, { path: { id } });
   const after = await service.call(`${group}.get`, { path: { id } });
   const words = `${describeAnswer(answer)}; afterwards it is ${after.status === 404 ? 'gone' : 'still there'}`;
-  if (after.status === 404 && isDone(answer)) return holds(words);
-  return isDone(answer) ? differs(words) : cannotTell(`${words}; ask for the method and the path`);
+  if (after.status === 404 && isDone(answer)) return promiseHolds(words);
+  return isDone(answer)
+    ? promiseDiffers(words)
+    : cannotTell(`${words}; ask for the method and the path`);
 }
 
 /** Removes a return unless it is gone, and says what remains. */
@@ -261,7 +263,7 @@ async function removeReturn(id: number, { service }: WriteSession): Promise<stri
 }
 
 /** Announces one piece of goods, and compares the slip with the list of slips. */
-async function announceGoods(session: WriteSession): Promise<Finding> {
+async function announceGoods(session: WriteSession): Promise<VerifyResult> {
   const [method] = await session.readList('mainShippingMethods');
   const [warehouse] = Array.isArray(method?.shippingMethods)
     ? (method.shippingMethods as JsonObject[])

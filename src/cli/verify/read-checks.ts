@@ -5,32 +5,32 @@ import { CodedError, describeError, StoppedError, WarehouseError } from '../../c
 import { isObject, type Json } from '../../core/json.ts';
 import { removeQuotes } from '../../core/quote.ts';
 import { dayMs, minuteMs, readDateTime, toUtcDay } from '../../core/time.ts';
+import type { JsonObject } from '../../push/kind.ts';
 import { encodeValue, readNextQuery } from '../../service/transport/query.ts';
 import type { JsonAnswer } from '../../service/transport/raw-client.ts';
 import {
   type Check,
-  type CheckContext,
   cannotTell,
   defineCheck,
-  differs,
   entry,
-  type Finding,
-  holds,
-  type Judgement,
+  promiseDiffers,
+  promiseHolds,
   quoteCheck,
   tryForms,
+  type VerifiedPromise,
+  type VerifyContext,
+  type VerifyResult,
 } from './check.ts';
 import { routeChecks } from './route-checks.ts';
 import {
   describeAnswer,
   isDone,
-  type JsonObject,
   readAttribute,
   readData,
   readEnvelope,
-  readIncluded,
   readNumber,
   readRelated,
+  splitIncluded,
   unknownId,
 } from './service.ts';
 
@@ -143,7 +143,7 @@ const numbersFilter = 'filter[externalOrderNumber][in]';
 /**
  * Returns the numbers of some orders of the list, at most 50 characters long and without commas.
  */
-async function readNumbers({ service }: CheckContext): Promise<string[]> {
+async function readNumbers({ service }: VerifyContext): Promise<string[]> {
   const orders = await service.sample('v3.orders.list');
   const numbers = orders.map((order) => readAttribute(order, 'externalOrderNumber'));
   return numbers
@@ -151,7 +151,7 @@ async function readNumbers({ service }: CheckContext): Promise<string[]> {
     .filter((text) => /^[^,]{1,50}$/.test(text));
 }
 
-async function checkCommas(context: CheckContext): Promise<Finding> {
+async function checkCommas(context: VerifyContext): Promise<VerifyResult> {
   const [first, second] = await readNumbers(context);
   if (first === undefined || second === undefined)
     return cannotTell('there are fewer than two orders');
@@ -161,15 +161,15 @@ async function checkCommas(context: CheckContext): Promise<Finding> {
     return { rows: isDone(answer) ? (readData(answer)?.length ?? 0) : 0, answer };
   };
   const plain = await count(',');
-  if (plain.rows >= 2) return holds('two numbers with a plain comma find two orders');
+  if (plain.rows >= 2) return promiseHolds('two numbers with a plain comma find two orders');
   const encoded = await count('%2C');
-  return differs(
+  return promiseDiffers(
     `two numbers with a plain comma find ${plain.rows} orders (${describeAnswer(plain.answer)}), with %2C ${encoded.rows}; ` +
       'no setting changes that',
   );
 }
 
-async function checkCase(context: CheckContext): Promise<Finding> {
+async function checkCase(context: VerifyContext): Promise<VerifyResult> {
   const number = (await readNumbers(context)).find(
     (text) => text.toUpperCase() !== text.toLowerCase(),
   );
@@ -178,18 +178,19 @@ async function checkCase(context: CheckContext): Promise<Finding> {
   const answer = await context.service.call('v3.orders.list', {
     query: { [numbersFilter]: [other] },
   });
-  if (!isDone(answer)) return differs(`a number in another case: ${describeAnswer(answer)}`);
+  if (!isDone(answer)) return promiseDiffers(`a number in another case: ${describeAnswer(answer)}`);
   const found = (readData(answer) ?? []).map((order) =>
     readAttribute(order, 'externalOrderNumber'),
   );
-  if (!found.includes(number)) return holds('a number in another case does not find the order');
-  return differs(
+  if (!found.includes(number))
+    return promiseHolds('a number in another case does not find the order');
+  return promiseDiffers(
     'a number in another case finds the order; use one case in the ERP, as no setting changes that',
   );
 }
 
 /** Reports what the look-ups of workers have measured: a list that was asked once shows no lag. */
-async function checkListLag({ readListLag }: CheckContext): Promise<Finding> {
+async function checkListLag({ readListLag }: VerifyContext): Promise<VerifyResult> {
   if (readListLag === null)
     return cannotTell('only workers measure it, and DATABASE_URL is not set');
   let lag: Awaited<ReturnType<typeof readListLag>>;
@@ -201,30 +202,36 @@ async function checkListLag({ readListLag }: CheckContext): Promise<Finding> {
   if (lag === null) return cannotTell('no look-up of a worker has met a list that lagged');
   const { longestMs, longestAt, exceededAt } = lag;
   const words = `the longest lag that a look-up met is ${Math.round(longestMs / 1_000)} s, at ${longestAt.toISOString()}`;
-  return exceededAt === null ? holds(words) : differs(`${words}; no setting changes that`);
+  return exceededAt === null
+    ? promiseHolds(words)
+    : promiseDiffers(`${words}; no setting changes that`);
 }
 
-async function checkProduct({ service }: CheckContext): Promise<Finding> {
+async function checkProduct({ service }: VerifyContext): Promise<VerifyResult> {
   const sku = await service.findSku();
   if (sku === null) return cannotTell('no shipment or order names an article');
   const answer = await service.call('oldest.product.search', { json: { Sku: sku, Barcode: null } });
   const envelope = readEnvelope(answer);
   const words = `an article of the client: ${describeAnswer(answer)}`;
-  if (envelope === null) return differs(words);
+  if (envelope === null) return promiseDiffers(words);
   if (!envelope.isOk) return cannotTell(`${words}; the article may be unknown there`);
   const { result } = envelope;
   if (result === null)
-    return differs(`${words}, without a result; product.save will add a product that exists`);
-  return holds(`${words}, and a result that is ${isObject(result) ? 'an object' : 'a value'}`);
+    return promiseDiffers(
+      `${words}, without a result; product.save will add a product that exists`,
+    );
+  return promiseHolds(
+    `${words}, and a result that is ${isObject(result) ? 'an object' : 'a value'}`,
+  );
 }
 
 /** Number of shipments that are looked up by criteria. */
 const lookUps = 10;
 
-const listShipped = ({ service }: CheckContext) =>
+const listShipped = ({ service }: VerifyContext) =>
   service.sample('v3.shipments.list', { 'filter[status][in]': ['SHIPPED'] });
 
-async function checkShipmentIds(context: CheckContext): Promise<Finding> {
+async function checkShipmentIds(context: VerifyContext): Promise<VerifyResult> {
   const { service } = context;
   const [shipment] = await listShipped(context);
   const id = readNumber(shipment?.id);
@@ -240,7 +247,9 @@ async function checkShipmentIds(context: CheckContext): Promise<Finding> {
     return cannotTell(`the order of the shipment: ${describeAnswer(order)}`);
   const same = items.filter((item) => item.id === id && item.externalOrderNumber === number).length;
   const words = `the look-up by the id of a v3 shipment finds ${items.length} items, ${same} of the same order`;
-  return same > 0 ? holds(words) : differs(`${words}; set SCHEDULE_PULL_PARCELS=off`, off);
+  return same > 0
+    ? promiseHolds(words)
+    : promiseDiffers(`${words}; set SCHEDULE_PULL_PARCELS=off`, off);
 }
 
 const off = { kind: 'variable', name: 'SCHEDULE_PULL_PARCELS', value: 'off' } as const;
@@ -249,7 +258,9 @@ const off = { kind: 'variable', name: 'SCHEDULE_PULL_PARCELS', value: 'off' } as
  * Looks up the packages of shipped shipments. Returns the items of each, or why that cannot be
  * told.
  */
-async function readPackages(context: CheckContext): Promise<readonly JsonObject[][] | Finding> {
+async function readPackages(
+  context: VerifyContext,
+): Promise<readonly JsonObject[][] | VerifyResult> {
   const ids = (await listShipped(context))
     .flatMap(({ id }) => readNumber(id) ?? [])
     .slice(0, lookUps);
@@ -264,7 +275,7 @@ async function readPackages(context: CheckContext): Promise<readonly JsonObject[
   return found;
 }
 
-async function checkPackages(context: CheckContext): Promise<Finding> {
+async function checkPackages(context: VerifyContext): Promise<VerifyResult> {
   const found = await readPackages(context);
   if ('verdict' in found) return found;
   const seen = { several: 0, fitting: 0 };
@@ -282,11 +293,11 @@ async function checkPackages(context: CheckContext): Promise<Finding> {
     return cannotTell(`each of the ${found.length} shipments has one package at most`);
   const words = `${several} of ${found.length} shipments have several packages; ${fitting} have as many items`;
   return fitting === several
-    ? holds(words)
-    : differs(`${words}; parcels will be missing, and no setting changes that`);
+    ? promiseHolds(words)
+    : promiseDiffers(`${words}; parcels will be missing, and no setting changes that`);
 }
 
-async function checkContents(context: CheckContext): Promise<Finding> {
+async function checkContents(context: VerifyContext): Promise<VerifyResult> {
   const found = await readPackages(context);
   if ('verdict' in found) return found;
   const several = found.filter(
@@ -295,8 +306,8 @@ async function checkContents(context: CheckContext): Promise<Finding> {
   if (several.length === 0) return cannotTell('no shipment has several items that list lines');
   const repeating = several.filter(repeatsLines).length;
   const words = `of ${several.length} shipments with several items, ${repeating} repeat all lines on each`;
-  if (repeating === several.length) return holds(words);
-  return differs(
+  if (repeating === several.length) return promiseHolds(words);
+  return promiseDiffers(
     `${words}; what is in each package stays unknown (parcel_overview.items), and no setting changes that`,
   );
 }
@@ -331,7 +342,7 @@ const shipmentTimes = ['readyToPickOn', 'readyToShipOn', 'shippedOn'];
 const toleranceMs = 5 * minuteMs;
 const halfHourMs = 30 * minuteMs;
 
-async function checkZone({ client, service }: CheckContext): Promise<Finding> {
+async function checkZone({ client, service }: VerifyContext): Promise<VerifyResult> {
   const { dateMs } = await service.call('common.status.get');
   if (dateMs === null) return cannotTell('the service sends no Date header to compare with');
   const rows = [
@@ -345,7 +356,7 @@ async function checkZone({ client, service }: CheckContext): Promise<Finding> {
   const times = texts.flatMap((text) => readLocal(text, 'UTC'));
   if (times.length === 0) return cannotTell('no recent shipment has a time');
   const zoneLess = times.filter(({ hasZone }) => !hasZone);
-  if (zoneLess.length === 0) return holds(`all of ${times.length} times name their zone`);
+  if (zoneLess.length === 0) return promiseHolds(`all of ${times.length} times name their zone`);
   const zoned = zoneLess.flatMap(({ text }) => readLocal(text, client.timeZone));
   const aheadMs = findLatest(zoned) - dateMs;
   if (aheadMs > toleranceMs) {
@@ -354,7 +365,7 @@ async function checkZone({ client, service }: CheckContext): Promise<Finding> {
     const hours = Math.ceil((offsetMs - toleranceMs) / halfHourMs) / 2;
     const words = `in ${client.timeZone} the newest time is ${Math.round(aheadMs / minuteMs)} minutes in the future`;
     const value = `a zone of UTC${hours < 0 ? '' : '+'}${hours} or further east`;
-    return differs(words, { kind: 'variable', name: 'WAREHOUSE_TIME_ZONE', value });
+    return promiseDiffers(words, { kind: 'variable', name: 'WAREHOUSE_TIME_ZONE', value });
   }
   const agoMinutes = Math.round(-aheadMs / minuteMs);
   return cannotTell(
@@ -390,8 +401,8 @@ function readLocal(text: Json | undefined, zone: string): LocalTime[] {
 
 function checkPageSize(
   name: (typeof otherPaging)[number],
-  { service }: CheckContext,
-): Promise<Finding> {
+  { service }: VerifyContext,
+): Promise<VerifyResult> {
   const isSent = service.operation(name).pageSize !== false;
   const attempt = async (pageSize: boolean) => {
     const answer = await service.call(name, pageSize ? { query: { 'page[size]': 100 } } : {});
@@ -406,19 +417,21 @@ function checkPageSize(
   );
 }
 
-async function checkNextLink({ service }: CheckContext): Promise<Finding> {
+async function checkNextLink({ service }: VerifyContext): Promise<VerifyResult> {
   const answer = await service.call('v3.shipments.list', { query: { 'page[size]': 1 } });
-  if (!isDone(answer)) return differs(`a page of one shipment: ${describeAnswer(answer)}`);
+  if (!isDone(answer)) return promiseDiffers(`a page of one shipment: ${describeAnswer(answer)}`);
   const next = readNext(answer);
-  if ('problem' in next) return differs(`${next.problem}; no setting changes that`);
+  if ('problem' in next) return promiseDiffers(`${next.problem}; no setting changes that`);
   if (next.query === null) return cannotTell('there are fewer than two shipments');
   const [first] = readData(answer) ?? [];
   const following = await service.call('v3.shipments.list', { query: next.query });
   const [second] = readData(following) ?? [];
   const words = `the link is ${describeLink(answer.json)}, and its page answered ${describeAnswer(following)}`;
   const [before, after] = [readNumber(first?.id), readNumber(second?.id)];
-  if (!isDone(following) || after === null) return differs(`${words}, without a shipment`);
-  return before !== after ? holds(words) : differs(`${words} with the same shipment again`);
+  if (!isDone(following) || after === null) return promiseDiffers(`${words}, without a shipment`);
+  return before !== after
+    ? promiseHolds(words)
+    : promiseDiffers(`${words} with the same shipment again`);
 }
 
 function readNext({
@@ -442,7 +455,7 @@ function describeLink(json: Json | undefined): string {
   return `${form}, ${typeof text === 'string' && /^https?:/.test(text) ? 'absolute' : 'relative'}`;
 }
 
-async function checkOrder({ service }: CheckContext): Promise<Finding> {
+async function checkOrder({ service }: VerifyContext): Promise<VerifyResult> {
   const seen: string[] = [];
   const unsorted: OperationName[] = [];
   for (const name of allLists) {
@@ -454,36 +467,37 @@ async function checkOrder({ service }: CheckContext): Promise<Finding> {
     if (!isAscending && name !== 'v3.orders.list' && name !== 'v3.inboundPackingSlips.list')
       unsorted.push(name);
   }
-  if (unsorted.length > 0) return differs(seen.join('; '));
+  if (unsorted.length > 0) return promiseDiffers(seen.join('; '));
   return seen.every((state) => state.endsWith('too few'))
     ? cannotTell('no list has two rows')
-    : holds(seen.join('; '));
+    : promiseHolds(seen.join('; '));
 }
 
 async function checkIncluded(
   name: OperationName,
   include: string,
   isRelated: boolean,
-  { service }: CheckContext,
-): Promise<Finding> {
+  { service }: VerifyContext,
+): Promise<VerifyResult> {
   const answer = await service.call(name, {
     query: { include, ...(service.operation(name).pageSize === false ? {} : { 'page[size]': 20 }) },
   });
   const rows = readData(answer);
   if (!isDone(answer) || rows === null)
-    return differs(`with include=${include}: ${describeAnswer(answer)}`);
+    return promiseDiffers(`with include=${include}: ${describeAnswer(answer)}`);
   if (rows.length === 0) return cannotTell('the list is empty');
-  const { inside, top } = readIncluded(answer);
+  const { inside, top } = splitIncluded(answer);
   const words = `${rows.length} rows: ${inside.length} included inside, ${top.length} at the top`;
   const wanted = new Set(rows.flatMap((row) => readRelated(row, include)));
   const found = new Set([...inside, ...top].map(({ id }) => readNumber(id)));
   const missing = [...wanted].filter((id) => !found.has(id)).length;
-  if (missing > 0) return differs(`${words}; ${missing} that the relationships name are missing`);
-  if (inside.length + top.length > 0) return holds(words);
+  if (missing > 0)
+    return promiseDiffers(`${words}; ${missing} that the relationships name are missing`);
+  if (inside.length + top.length > 0) return promiseHolds(words);
   return cannotTell(isRelated ? `${words}; the relationships name none` : words);
 }
 
-async function checkOneInbound({ service }: CheckContext): Promise<Finding> {
+async function checkOneInbound({ service }: VerifyContext): Promise<VerifyResult> {
   const [inbound] = await service.sample('v3.inbounds.list');
   const id = readNumber(inbound?.id);
   if (id === null) return cannotTell('there is no inbound');
@@ -491,13 +505,15 @@ async function checkOneInbound({ service }: CheckContext): Promise<Finding> {
     path: { id },
     query: { include: 'inboundItems' },
   });
-  if (!isDone(answer)) return differs(`one inbound of the list: ${describeAnswer(answer)}`);
-  const { inside, top } = readIncluded(answer);
+  if (!isDone(answer)) return promiseDiffers(`one inbound of the list: ${describeAnswer(answer)}`);
+  const { inside, top } = splitIncluded(answer);
   const words = `${inside.length} items inside, ${top.length} at the top`;
-  return inside.length + top.length > 0 ? holds(words) : cannotTell(`${words}; it may have none`);
+  return inside.length + top.length > 0
+    ? promiseHolds(words)
+    : cannotTell(`${words}; it may have none`);
 }
 
-async function checkToken({ client, service }: CheckContext): Promise<Finding> {
+async function checkToken({ client, service }: VerifyContext): Promise<VerifyResult> {
   const form = { grant_type: 'password', username: client.username, password: client.password };
   const answer = await service.ask('POST', service.operation('common.token').path, {
     form,
@@ -512,20 +528,20 @@ async function checkToken({ client, service }: CheckContext): Promise<Finding> {
         ? 'token_type is bearer'
         : 'token_type is not bearer';
     return typeof seconds === 'number' && seconds > 0
-      ? holds(`${kind}, ${lasts}`)
-      : differs(`${kind}, ${lasts}`);
+      ? promiseHolds(`${kind}, ${lasts}`)
+      : promiseDiffers(`${kind}, ${lasts}`);
   }
   // A service that refuses the form itself does not say that the credentials are wrong.
   if (answer.status !== 415)
     return cannotTell(
       `${describeAnswer(answer)}: no token; check the user name, the password and the base URL`,
     );
-  return differs(
+  return promiseDiffers(
     `${describeAnswer(answer)}: the service refuses forms, and no setting changes that`,
   );
 }
 
-async function checkUnknown({ service }: CheckContext): Promise<Finding> {
+async function checkUnknown({ service }: VerifyContext): Promise<VerifyResult> {
   const names = ['v3.shipments.get', 'v3.orders.get', 'v3.inbounds.get'] as const;
   const words: string[] = [];
   let isFine = true;
@@ -534,7 +550,9 @@ async function checkUnknown({ service }: CheckContext): Promise<Finding> {
     words.push(`${name} ${describeAnswer(answer)}`);
     if (answer.status !== 404 || answer.json === undefined) isFine = false;
   }
-  return isFine ? holds(words.join('; ')) : differs(`${words.join('; ')}; no setting changes that`);
+  return isFine
+    ? promiseHolds(words.join('; '))
+    : promiseDiffers(`${words.join('; ')}; no setting changes that`);
 }
 
 /**
@@ -544,15 +562,15 @@ async function checkUnknown({ service }: CheckContext): Promise<Finding> {
  */
 export async function runChecks(
   checks: readonly Check[],
-  context: CheckContext,
+  context: VerifyContext,
   stop: AbortSignal,
-): Promise<Judgement[]> {
-  const judgements: Judgement[] = [];
+): Promise<VerifiedPromise[]> {
+  const judgements: VerifiedPromise[] = [];
   for (const { id, section, assumption, run } of [tokenCheck, ...checks]) {
     if (stop.aborted) throw new StoppedError();
     const hasToken = judgements[0] === undefined || judgements[0].verdict === 'holds';
     const finding = hasToken
-      ? await run(context).catch(toFinding)
+      ? await run(context).catch(toVerifyResult)
       : cannotTell('there is no token');
     // What a check finds is a setting from then on, so that the following checks use it.
     for (const setting of finding.settings)
@@ -562,7 +580,7 @@ export async function runChecks(
   return judgements;
 }
 
-function toFinding(error: unknown): Finding {
+function toVerifyResult(error: unknown): VerifyResult {
   if (!(error instanceof CodedError) || error.code === 'stopped') throw error;
   // An answer may repeat what belongs to a person.
   return cannotTell(removeQuotes(describeError(error)));

@@ -1,13 +1,13 @@
 import type { Operation } from '../../../config/operations.ts';
 import type { JsonAnswer } from '../../service/transport/raw-client.ts';
 import {
-  type CheckContext,
   cannotTell,
   defineRouteCheck,
   entry,
-  type Finding,
-  holds,
+  promiseHolds,
   tryForms,
+  type VerifyContext,
+  type VerifyResult,
 } from './check.ts';
 import { describeAnswer, isNoRoute, readEnvelope, readErrors, unknownId } from './service.ts';
 
@@ -26,7 +26,7 @@ export const routeChecks = [
   defineRouteCheck('v3.returnMerchandiseAuthorizations.get', '11.4', checkAuthorizationRoute),
 ];
 
-async function checkTrackTrace({ service, askTrackTrace }: CheckContext): Promise<Finding> {
+async function checkTrackTrace({ service, askTrackTrace }: VerifyContext): Promise<VerifyResult> {
   if (askTrackTrace === null)
     return cannotTell(
       'it was not asked, because the service gives this list once an hour, also to workers; --ask-track-trace asks it',
@@ -40,8 +40,8 @@ async function checkTrackTrace({ service, askTrackTrace }: CheckContext): Promis
 async function checkRoute(
   name: 'v2.shipment.search' | 'v2.shipment.trackTrace',
   methods: readonly Route['method'][],
-  service: CheckContext['service'],
-): Promise<Finding> {
+  service: VerifyContext['service'],
+): Promise<VerifyResult> {
   const ask = ({ method, path }: Route) => {
     const json = name === 'v2.shipment.search' ? { externalOrderNumber: absentNumber } : {};
     return service.ask(method, path, method === 'GET' ? {} : { json });
@@ -66,7 +66,7 @@ async function checkRoute(
 }
 
 /** Return authorizations have no list, so only the words of a 404 can show that the path exists. */
-async function checkAuthorizationRoute({ service }: CheckContext): Promise<Finding> {
+async function checkAuthorizationRoute({ service }: VerifyContext): Promise<VerifyResult> {
   const name = 'v3.returnMerchandiseAuthorizations.get';
   const { method, path } = service.operation(name);
   const asked = await service.call(name, { path: { id: unknownId } });
@@ -75,7 +75,7 @@ async function checkAuthorizationRoute({ service }: CheckContext): Promise<Findi
   });
   const words = `${method} ${path} of an unknown id answered ${describeAnswer(asked)}`;
   if (toFingerprint(asked) !== toFingerprint(other) && asked.json !== undefined)
-    return holds(`${words}, and not as a path that does not exist`);
+    return promiseHolds(`${words}, and not as a path that does not exist`);
   return cannotTell(`${words}, as a path that does not exist does; refetch a return that exists`);
 }
 

@@ -2,12 +2,11 @@ import type { Operation, OperationName, Operations } from '../../../config/opera
 import { WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json } from '../../core/json.ts';
 import { formatCount } from '../../operate/health/problem.ts';
+import type { JsonObject } from '../../push/kind.ts';
 import { encodeQuery, type QueryParameters } from '../../service/transport/query.ts';
 import type { JsonAnswer, Question, RawClient } from '../../service/transport/raw-client.ts';
 
 /** An object of an answer, as received. */
-export type JsonObject = { readonly [member: string]: Json };
-
 /** Returns true for a 2xx answer. */
 export const isDone = ({ status }: JsonAnswer): boolean => status >= 200 && status < 300;
 
@@ -36,7 +35,7 @@ export function readData({ json }: JsonAnswer): JsonObject[] | null {
 }
 
 /** Returns the resources that are included in a document, inside its resources or at its top. */
-export function readIncluded(answer: JsonAnswer): {
+export function splitIncluded(answer: JsonAnswer): {
   readonly inside: JsonObject[];
   readonly top: JsonObject[];
 } {
@@ -206,7 +205,7 @@ export class Service {
       ['v3.shipments.list', 'shipmentItems'],
     ] as const) {
       const answer = await this.call(name, { query: { include, 'page[size]': 20 } });
-      const { inside, top } = readIncluded(answer);
+      const { inside, top } = splitIncluded(answer);
       const skus = [...inside, ...top].map((item) => readAttribute(item, 'sku'));
       const found = skus.find((sku) => typeof sku === 'string' && sku !== '');
       if (typeof found === 'string') return found;

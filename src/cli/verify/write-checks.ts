@@ -9,9 +9,9 @@ import { optionalMembers } from '../../../config/optional-members.ts';
 import { makeUndecodableError } from '../../core/errors.ts';
 import { order as orderFields } from '../../pull/streams/orders.ts';
 import { describeLoss, findLoss, listMembers } from '../../push/kinds/order/order-loss.ts';
-import { toAttachmentAttributes } from '../../push/kinds/order/order-payload.ts';
+import { toAttachmentAttributes } from '../../push/kinds/order/order-request.ts';
 import { buildUpdate, buildWantedState } from '../../push/kinds/order/order-state.ts';
-import { buildTakenChange, type TakenChange } from '../../push/kinds/order/order-update.ts';
+import { buildTakenChange, type TakenChange } from '../../push/kinds/order/taken-members.ts';
 import type { OrderPayload } from '../../push/payloads/order.ts';
 import { anyCode } from '../../push/setting-codes.ts';
 import { decodeRow } from '../../service/decoding/fields.ts';
@@ -20,12 +20,12 @@ import {
   cannotTell,
   defineCheck,
   defineRouteCheck,
-  differs,
   entry,
-  type Finding,
-  holds,
+  promiseDiffers,
+  promiseHolds,
   quoteCheck,
   tryForms,
+  type VerifyResult,
 } from './check.ts';
 import {
   describeAnswer,
@@ -73,17 +73,17 @@ export function createOrderChecks(session: WriteSession): readonly Check[] {
     return placed.finding;
   };
   const on =
-    (check: (shared: SharedOrder, session: WriteSession) => Promise<Finding>) => async () =>
+    (check: (shared: SharedOrder, session: WriteSession) => Promise<VerifyResult>) => async () =>
       shared === null ? cannotTell('no order was placed') : check(shared, session);
   return [...createPlacingChecks(first, on), ...createChangeChecks(on)];
 }
 
 /** Makes the check of a part of the shared order. */
 type OnShared = (
-  check: (shared: SharedOrder, session: WriteSession) => Promise<Finding>,
-) => () => Promise<Finding>;
+  check: (shared: SharedOrder, session: WriteSession) => Promise<VerifyResult>,
+) => () => Promise<VerifyResult>;
 
-function createPlacingChecks(first: () => Promise<Finding>, on: OnShared): readonly Check[] {
+function createPlacingChecks(first: () => Promise<VerifyResult>, on: OnShared): readonly Check[] {
   return [
     quoteCheck(
       'request-included',
@@ -161,16 +161,19 @@ function createChangeChecks(on: OnShared): readonly Check[] {
   ];
 }
 
-async function checkReadBack({ payload }: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkReadBack(
+  { payload }: SharedOrder,
+  session: WriteSession,
+): Promise<VerifyResult> {
   return (await session.find(payload.externalOrderNumber)) === null
-    ? differs('the order is not found yet; a lost answer takes longer to settle')
-    : holds('the order is found');
+    ? promiseDiffers('the order is not found yet; a lost answer takes longer to settle')
+    : promiseHolds('the order is found');
 }
 
 /** Places the first order: as the outbox does, and if that is refused, in the other forms. */
 async function placeFirst(
   session: WriteSession,
-): Promise<{ shared: SharedOrder | null; finding: Finding }> {
+): Promise<{ shared: SharedOrder | null; finding: VerifyResult }> {
   const { included = 'inside', billingAddress = 'copy' } = session.service.operation(createName);
   const places = [included, included === 'inside' ? 'top' : 'inside'] as const;
   const billings = [billingAddress, billingAddress === 'copy' ? 'omit' : 'copy'] as const;
@@ -196,11 +199,15 @@ async function placeFirst(
   const place = (shared as SharedOrder | null)?.options.included;
   // The billing address has a check of its own.
   if (place === undefined || place === included)
-    return { shared, finding: place ? holds(finding.evidence) : finding };
+    return { shared, finding: place ? promiseHolds(finding.evidence) : finding };
   // An update is taken to have the same form.
   return {
     shared,
-    finding: differs(finding.evidence, ...finding.settings, entry(updateName, { included: place })),
+    finding: promiseDiffers(
+      finding.evidence,
+      ...finding.settings,
+      entry(updateName, { included: place }),
+    ),
   };
 }
 
@@ -211,18 +218,18 @@ async function placeFirst(
 async function checkBilling(
   { options, order }: SharedOrder,
   session: WriteSession,
-): Promise<Finding> {
+): Promise<VerifyResult> {
   const inUse = session.service.operation(createName).billingAddress ?? 'copy';
   const took = options.billingAddress ?? 'copy';
   const words = `${describeBilling[took]}: taken, the order shows ${selectType(order, 'address').length} addresses`;
   if (took !== inUse)
-    return differs(
+    return promiseDiffers(
       `${describeBilling[inUse]}: refused; ${words}`,
       entry(createName, { billingAddress: took }),
     );
   const other = took === 'copy' ? 'omit' : 'copy';
   const placed = await session.placeAnother({ ...options, billingAddress: other });
-  return holds(
+  return promiseHolds(
     `${words}; ${describeBilling[other]}: ${'refused' in placed ? placed.refused : 'taken, too'}`,
   );
 }
@@ -242,23 +249,30 @@ const pickUpPoint = {
 };
 
 /** Places an order with a pick-up point, and compares it with the one that the order shows. */
-async function checkPickUpPoint({ options }: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkPickUpPoint(
+  { options }: SharedOrder,
+  session: WriteSession,
+): Promise<VerifyResult> {
   const placed = await session.placeAnother(options, (payload) => ({ ...payload, pickUpPoint }));
   const sent = `with ${Object.keys(pickUpPoint).join(', ')}`;
   if ('refused' in placed)
     return cannotTell(`${sent}: ${placed.refused}; ask which members a pick-up point has`);
   const [shown] = selectType(placed.order, 'pickUpPoint');
-  if (shown === undefined) return differs(`${sent}: taken, but the order shows no pick-up point`);
+  if (shown === undefined)
+    return promiseDiffers(`${sent}: taken, but the order shows no pick-up point`);
   const dropped = findDropped({ attributes: pickUpPoint }, shown);
   return dropped.length === 0
-    ? holds(`${sent}: taken, and shown as sent`)
-    : differs(
+    ? promiseHolds(`${sent}: taken, and shown as sent`)
+    : promiseDiffers(
         `${sent}: taken, but not shown as sent: ${dropped.join(', ')}; ask which members a pick-up point has`,
       );
 }
 
 /** Releases an order on hold, looks whether it is, and cancels it at once. */
-async function checkRelease({ options }: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkRelease(
+  { options }: SharedOrder,
+  session: WriteSession,
+): Promise<VerifyResult> {
   const placed = await session.placeAnother(options);
   if ('refused' in placed) return cannotTell(`an order on hold: ${placed.refused}`);
   const { id, resource } = placed.order;
@@ -269,10 +283,10 @@ async function checkRelease({ options }: SharedOrder, session: WriteSession): Pr
   const isReleased = readAttribute(after.resource, 'onHold') === false;
   const loss = describeLoss(findLoss(toMembers(placed.order), toMembers(after), ['onHold']));
   const words = `${describeAnswer(answer)}; onHold is ${isReleased ? 'false' : 'not false'}${loss === null ? '' : `, but ${loss}`}`;
-  if (isReleased && loss === null && readEnvelope(answer)?.isOk) return holds(words);
+  if (isReleased && loss === null && readEnvelope(answer)?.isOk) return promiseHolds(words);
   return isNoRoute(answer)
     ? cannotTell(`${words}; ask for the method and the path`)
-    : differs(words);
+    : promiseDiffers(words);
 }
 
 /** Names for the content of an attachment, the most likely first. */
@@ -287,7 +301,7 @@ const filename = 'verify.pdf';
 async function checkAttachment(
   { order, payload }: SharedOrder,
   session: WriteSession,
-): Promise<Finding> {
+): Promise<VerifyResult> {
   const { contentMember: inUse = 'content' } = session.service.operation(attachmentName);
   const pdf = await writePdf();
   const add = async (contentMember: string, content: string) => {
@@ -332,11 +346,11 @@ async function writePdf(): Promise<string> {
 async function checkCancel(
   { order: { id } }: SharedOrder,
   session: WriteSession,
-): Promise<Finding> {
+): Promise<VerifyResult> {
   const answer = await session.service.call('v3.orders.cancel', { path: { id } });
   const open = countOpen(await session.read(id));
   const words = `${describeAnswer(answer)}; ${open} items are open`;
-  return isDone(answer) && open === 0 ? holds(words) : differs(words);
+  return isDone(answer) && open === 0 ? promiseHolds(words) : promiseDiffers(words);
 }
 
 /** Characters that a filter may confuse, as parts of an order number. */
@@ -350,20 +364,22 @@ const confusing: Readonly<Record<string, string>> = {
 };
 
 /** Places an order whose number has all these characters; if it is not found, one for each. */
-async function checkNumbers(shared: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkNumbers(shared: SharedOrder, session: WriteSession): Promise<VerifyResult> {
   const all = await tryNumber(
     (number) => `0${number}${Object.values(confusing).join('')}`,
     shared,
     session,
   );
   if (all === 'found')
-    return holds('a number with all characters in question, and a leading zero, is found');
+    return promiseHolds('a number with all characters in question, and a leading zero, is found');
   const tried: string[] = [];
   for (const [name, text] of Object.entries(confusing))
     tried.push(`${name}: ${await tryNumber((number) => `${number}${text}`, shared, session)}`);
   tried.push(`a leading zero: ${await tryNumber((number) => `0${number}`, shared, session)}`);
   const words = `${tried.join('; ')}; an order that is not found is looked up in the list of its days`;
-  return tried.some((one) => one.endsWith(': not found')) ? differs(words) : holds(words);
+  return tried.some((one) => one.endsWith(': not found'))
+    ? promiseDiffers(words)
+    : promiseHolds(words);
 }
 
 async function tryNumber(
@@ -381,11 +397,11 @@ async function tryNumber(
 }
 
 /** Places a second order with the number of the first. */
-async function checkUnique(shared: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkUnique(shared: SharedOrder, session: WriteSession): Promise<VerifyResult> {
   const placed = await session.place(shared, shared.options);
   return 'refused' in placed
-    ? holds(placed.refused)
-    : differs(
+    ? promiseHolds(placed.refused)
+    : promiseDiffers(
         'a second order with the same number was taken: an order that is sent twice is shipped twice',
       );
 }
@@ -400,7 +416,7 @@ const changedStreet = 'Changed Street';
  * Changes the reference of an order with each method until one changes nothing else. After a loss,
  * tries the method with the relationships sent back, on another order.
  */
-async function checkUpdate(shared: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkUpdate(shared: SharedOrder, session: WriteSession): Promise<VerifyResult> {
   const {
     method: inUse,
     path,
@@ -479,7 +495,7 @@ const changes: Readonly<
  * Changes each further member of the order, and looks whether it changed. The pick-up point is not
  * tried.
  */
-async function checkTakes(shared: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkTakes(shared: SharedOrder, session: WriteSession): Promise<VerifyResult> {
   const { takes: inUse = [] } = session.service.operation(updateName);
   const tried: string[] = [];
   const wanted: TakenMember[] = inUse.filter((member) => changes[member] === undefined);
@@ -490,8 +506,8 @@ async function checkTakes(shared: SharedOrder, session: WriteSession): Promise<F
   }
   const isSame = wanted.length === inUse.length && wanted.every((member) => inUse.includes(member));
   return isSame
-    ? holds(tried.join('; '))
-    : differs(tried.join('; '), entry(updateName, { takes: wanted }));
+    ? promiseHolds(tried.join('; '))
+    : promiseDiffers(tried.join('; '), entry(updateName, { takes: wanted }));
 }
 
 /** Changes one member of the order. `isTaken` is undefined if there is no other value to try. */
@@ -531,7 +547,7 @@ const members = optionalMembers[createName].filter(
 );
 
 /** Places one more order for each member that we require, without that member. */
-async function checkOptional(shared: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkOptional(shared: SharedOrder, session: WriteSession): Promise<VerifyResult> {
   const inUse: readonly string[] = session.service.operation(createName).optional ?? [];
   const tried: string[] = [];
   const isNeeded = new Map<string, boolean>();
@@ -544,8 +560,8 @@ async function checkOptional(shared: SharedOrder, session: WriteSession): Promis
   const wanted = [...untried, ...members.filter((member) => !isNeeded.get(member))];
   const isSame = wanted.length === inUse.length && wanted.every((member) => inUse.includes(member));
   return isSame
-    ? holds(tried.join('; '))
-    : differs(tried.join('; '), entry(createName, { optional: wanted }));
+    ? promiseHolds(tried.join('; '))
+    : promiseDiffers(tried.join('; '), entry(createName, { optional: wanted }));
 }
 
 /** Returns the payload without one member. The billing address, which is a copy, lacks it, too. */
@@ -560,7 +576,10 @@ function omit(payload: OrderPayload, member: string): OrderPayload {
 type Form = Required<Pick<Operation, 'method' | 'path' | 'attributes'>>;
 
 /** Cancels the first item of the order, in each form until one works. */
-async function checkItemCancel({ order }: SharedOrder, session: WriteSession): Promise<Finding> {
+async function checkItemCancel(
+  { order }: SharedOrder,
+  session: WriteSession,
+): Promise<VerifyResult> {
   const id = readNumber(selectType(order, 'orderItem')[0]?.id);
   if (id === null) return cannotTell('the order has no item');
   const { method, path, attributes = { quantity: 0 } } = session.service.operation(itemCancelName);

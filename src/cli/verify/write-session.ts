@@ -4,18 +4,18 @@ import { CodedError, describeError, WarehouseError } from '../../core/errors.ts'
 import { isObject } from '../../core/json.ts';
 import { removeQuotes } from '../../core/quote.ts';
 import { addDays, toUtcDay } from '../../core/time.ts';
-import { buildOrderDocument } from '../../push/kinds/order/order-payload.ts';
+import type { JsonObject } from '../../push/kind.ts';
+import { buildOrderDocument } from '../../push/kinds/order/order-request.ts';
 import type { OrderPayload } from '../../push/payloads/order.ts';
 import {
   describeAnswer,
   isDone,
-  type JsonObject,
   readAttribute,
   readData,
   readEnvelope,
-  readIncluded,
   readNumber,
   type Service,
+  splitIncluded,
 } from './service.ts';
 
 /** A resource that the service took, with what belongs to it, as it is read back. */
@@ -174,7 +174,7 @@ export class WriteSession {
         'undecodable',
         `an order that was placed cannot be read: ${describeAnswer(answer)}`,
       );
-    return { id, resource, included: Object.values(readIncluded(answer)).flat() };
+    return { id, resource, included: Object.values(splitIncluded(answer)).flat() };
   }
 
   /** Remembers how to undo a write, or how to say that it stays. */

@@ -38,13 +38,16 @@ import { openPusher } from './open-pusher.ts';
 
 /** Interval in which every worker looks for lost schedulers. */
 const alignMs = 30_000;
+
 /**
  * Maximum milliseconds of a stop. Requests of runs are aborted at once; a page that is being
  * written is finished.
  */
 const stopTimeoutMs = 20_000;
+
 /** Milliseconds that BullMQ has to tell the queue how the last runs ended. */
 const farewellMs = 2_000;
+
 /**
  * Milliseconds that everything else has to close, when pushes and runs have ended. Nothing is lost
  * if it does not.
@@ -85,56 +88,69 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { config, log } = options;
   await using opened = new AsyncDisposableStack();
   const { deps, backend } = await openConnections(opened, options);
-  const { queues, schedules, runs, workers, stopping, outdated } = await openQueues(
-    opened,
-    deps,
-    backend,
-  );
+  const queue = await openQueues(opened, deps, backend);
+  const { schedules, runs, workers, stopping } = queue;
+
   // Before any run: it notices a restored database, whose gates must wait.
   await noteDatabase(deps.db, deps.worker, []);
   await schedules.prepare();
+
   // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
   const pushing = closeLater(opened, startPushing(deps, options));
   runInBackground(logKindDifferences(deps), log);
   for (const running of workers) runInBackground(running.run(), log);
   const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
+
   const diskFullSince = () => runs.diskFullSince;
   closeLater(opened, await openDeliveries(config, log));
   closeLater(opened, openAlerter(config, log, diskFullSince));
   closeLater(opened, startRollUps(deps, stopping.signal));
   runInBackground(logReachability(deps.warehouses, log, stopping.signal), log);
-  const { worker } = deps;
+
   log.info({
     event: 'worker_started',
     version,
-    worker,
+    worker: deps.worker,
     queue: backend.kind,
     clients: config.clients.length,
   });
+
   const closers = opened.move();
   return {
-    outdated,
-    queues,
+    outdated: queue.outdated,
+    queues: queue.queues,
     start: (run) => runs.start([run]),
     sinceLastSweepMs: sweeper.sinceLastDoneMs,
     diskFullSince,
-    stop: async () => {
-      stopping.abort(new StoppedError());
-      for (const running of workers) running.cancelAllJobs('stopping');
-      if (!(await endsWithin(stopTimeoutMs, [pushing.close(), runs.ended()]))) {
-        log.error({ event: 'stop_forced', worker, afterMs: stopTimeoutMs });
-        return false;
-      }
-      // BullMQ tells the queue how the last runs ended, and waits while it is away. The tables say
-      // it anyway.
-      await endsWithin(farewellMs, [...workers.map((one) => one.close())]);
-      // On a connection that no longer answers, a statement of a chart takes a minute to fail.
-      const isClosed = await endsWithin(closeTimeoutMs, [closers.disposeAsync()]);
-      if (!isClosed) log.warn({ event: 'connections_left', worker, afterMs: closeTimeoutMs });
-      log.info({ event: 'worker_stopped', worker });
-      return true;
-    },
+    stop: () => stopDaemon(deps, queue, pushing, closers),
   };
+}
+
+/** Stops a worker in steps, each with a time limit. Returns false if the first took too long. */
+async function stopDaemon(
+  { worker, log }: RunnerDeps,
+  { workers, runs, stopping }: Awaited<ReturnType<typeof openQueues>>,
+  pushing: Part,
+  closers: AsyncDisposableStack,
+): Promise<boolean> {
+  stopping.abort(new StoppedError());
+  for (const running of workers) running.cancelAllJobs('stopping');
+
+  if (!(await endsWithin(stopTimeoutMs, [pushing.close(), runs.ended()]))) {
+    log.error({ event: 'stop_forced', worker, afterMs: stopTimeoutMs });
+    return false;
+  }
+
+  // BullMQ tells the queue how the last runs ended, and waits while it is away. The tables say it
+  // anyway.
+  await endsWithin(farewellMs, [...workers.map((one) => one.close())]);
+
+  // On a connection that no longer answers, a statement of a chart takes a minute to fail.
+  const isClosed = await endsWithin(closeTimeoutMs, [closers.disposeAsync()]);
+  if (!isClosed) log.warn({ event: 'connections_left', worker, afterMs: closeTimeoutMs });
+
+  log.info({ event: 'worker_stopped', worker });
+  return true;
 }
 
 /** A part of a worker that was opened or started. */
@@ -171,10 +187,13 @@ async function openConnections(
   { config, databaseUrl, log, metrics }: DaemonOptions,
 ): Promise<{ readonly deps: RunnerDeps; readonly backend: QueueBackend }> {
   await assertOwnSessions(databaseUrl);
+
   const { db } = closeLater(opened, connectForWriting(toAddress(config), log));
   await assertSchemaFits(db);
+
   const { keeper, db: leases } = closeLater(opened, openLeaseKeeper(databaseUrl, log));
   if (config.DATABASE_DIRECT_URL !== undefined) await assertSameDatabase(db, leases);
+
   const { warehouses } = closeLater(
     opened,
     openWarehouses(config, {
@@ -183,18 +202,17 @@ async function openConnections(
     }),
   );
   const { backend } = closeLater(opened, await openQueueBackend(config, databaseUrl, log));
-  const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
-  const worker = workerName();
-  const deps = {
+
+  const deps: RunnerDeps = {
     jobs,
     config,
     db,
     keeper,
     warehouses,
-    worker,
+    worker: workerName(),
     log,
     reportedWarnings: new Map(),
-    onRun,
+    onRun: (...run) => metrics.onRun(...run),
   };
   return { deps, backend };
 }
@@ -203,6 +221,7 @@ async function openConnections(
 async function openQueues(opened: AsyncDisposableStack, deps: RunnerDeps, backend: QueueBackend) {
   const stopping = new AbortController();
   const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
+
   const names = ['poll', 'bulk'] as const;
   const queues = new Map(names.map((name) => [name, closeLater(opened, backend.queue(name))]));
   const schedules = new Schedules(deps, queues);
@@ -210,17 +229,20 @@ async function openQueues(opened: AsyncDisposableStack, deps: RunnerDeps, backen
   const workers = names.map((name) =>
     closeLater(opened, backend.worker(name, runs.process, concurrency)),
   );
+
   const warn = throttleWarnings(deps.log);
   const parts = [...queues.values(), ...workers];
   for (const part of parts)
     part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
   await Promise.all(parts.map((part) => part.waitUntilReady()));
+
   return { queues, schedules, runs, workers, stopping, outdated };
 }
 
 /** Finds again and again what must run and does not: the queue may have lost it, or be away. */
 function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: RunnerDeps) {
   const warn = throttleWarnings(log);
+
   /** Tries a task, which the next sweep tries again. Returns true if it succeeded. */
   const attempt = async (task: string, work: () => Promise<void>) => {
     try {
@@ -236,6 +258,7 @@ function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: Runn
       return false;
     }
   };
+
   let lastDoneAtMs: number | undefined;
   const sweeps = repeat(sweepMs, async () => {
     const isStarted = await attempt('startOverdue', async () =>
@@ -246,10 +269,12 @@ function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: Runn
       config.pushSweepMs !== null || (await attempt('enterOutcomes', () => sweepOutcomes(db)));
     if (isStarted && isEntered) lastDoneAtMs = performance.now();
   });
+
   const alignments = repeat(
     alignMs,
     async () => void (await attempt('align', () => schedules.align())),
   );
+
   return {
     /** Returns the milliseconds since the last complete sweep; undefined before the first. */
     sinceLastDoneMs: () =>
@@ -288,6 +313,7 @@ async function logReachability(
       log.warn({ event: 'service_not_up', client, ...errorFields(error) });
     }
   });
+
   await Promise.all(requests);
 }
 
@@ -327,6 +353,7 @@ function openAlerter(config: Config, log: Logger, diskFullSince: () => Date | nu
     HTTP_TIMEOUT_MS: timeoutMs,
   } = config;
   if (url === undefined) return { close: async () => undefined };
+
   const { db, close } = connectForWriting(toAddress(config), log, {
     name: 'alerts',
     max: alertPoolSize,
@@ -336,6 +363,7 @@ function openAlerter(config: Config, log: Logger, diskFullSince: () => Date | nu
   const webhook = { url, secret, dispatcher, timeoutMs };
   const alerter = new Alerter({ config, db, log, webhook, diskFullSince });
   alerter.start();
+
   return {
     close: async () => {
       await alerter.close();
@@ -350,26 +378,17 @@ const deliveryPoolSize = 4;
 const deliveryQueryMs = 30_000;
 
 /** Lists where deliveries are posted to. */
-const listReceivers = ({
+function listReceivers({
   subscribers,
   ALERT_WEBHOOK_URL: url,
   ALERT_WEBHOOK_SECRET: secret,
-}: Config): Receiver[] => [
-  ...subscribers.map((one) => ({ ...one, kind: 'event' as const })),
-  ...(url === undefined
-    ? []
-    : [
-        {
-          name: alertReceiver,
-          kind: 'alert' as const,
-          url,
-          secret,
-          types: null,
-          clients: null,
-          personalData: false,
-        },
-      ]),
-];
+}: Config): Receiver[] {
+  const receivers: Receiver[] = subscribers.map((one) => ({ ...one, kind: 'event' }));
+  if (url === undefined) return receivers;
+
+  const everything = { types: null, clients: null, personalData: false };
+  return [...receivers, { name: alertReceiver, kind: 'alert', url, secret, ...everything }];
+}
 
 /**
  * Starts to make business events, and to post these and alerts, with connections of its own. Does
@@ -379,6 +398,7 @@ async function openDeliveries(config: Config, log: Logger): Promise<Part> {
   const { subscribers, HTTP_TIMEOUT_MS: timeoutMs } = config;
   const receivers = listReceivers(config);
   if (receivers.length === 0) return { close: async () => undefined };
+
   await using opened = new AsyncDisposableStack();
   const { db } = closeLater(
     opened,
@@ -389,14 +409,17 @@ async function openDeliveries(config: Config, log: Logger): Promise<Part> {
       prepares: true,
     }),
   );
+
   const dispatcher = openDispatcher(config, maxAnswerBytes);
   opened.defer(() => dispatcher.destroy());
+
   const deliverer = closeLater(
     opened,
     new Deliverer({ db, receivers, dispatcher, timeoutMs, log }),
   );
   await deliverer.start();
   if (subscribers.length > 0) closeLater(opened, startEventMaker(db, log));
+
   const closers = opened.move();
   return { close: () => closers.disposeAsync() };
 }
@@ -405,6 +428,7 @@ async function openDeliveries(config: Config, log: Logger): Promise<Part> {
  * Milliseconds that connections have to close. One that no longer answers takes a minute to fail.
  */
 const pushCloseTimeoutMs = 2_000;
+
 /**
  * Milliseconds that a stop waits for the answers of sent rows. A row without an answer becomes
  * unknown.
@@ -418,6 +442,7 @@ const pushStopTimeoutMs = 15_000;
  */
 function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: DaemonOptions): Part {
   if (deps.config.pushSweepMs === null) return { close: async () => undefined };
+
   const { pusher, close } = openPusher({
     ...deps,
     databaseUrl,
@@ -430,11 +455,13 @@ function startPushing(deps: RunnerDeps, { databaseUrl, metrics }: DaemonOptions)
     deps.log,
   );
   pusher.start();
+
   const end = async () => {
     // At the same time: if the listener does not close, the pusher must stop claiming anyway.
     await Promise.all([listener.close(), pusher.stop(pushStopTimeoutMs)]);
     await Promise.race([close(), wait(pushCloseTimeoutMs, undefined, { ref: false })]);
   };
+
   let ending: Promise<void> | undefined;
   return {
     close: () => {

@@ -9,13 +9,11 @@ import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts
 import { connectForWriting, type OpenDatabase } from '../../db/connect.ts';
 import type { PushEvents } from '../../push/client-pusher.ts';
 import { makeKinds, outboxKinds } from '../../push/kinds/registry.ts';
-import { Pusher } from '../../push/pusher.ts';
+import { Pusher, type PusherOptions } from '../../push/pusher.ts';
 import { type PushDeps, RecentSends } from '../../push/send-row.ts';
 import { SettingCodes } from '../../push/setting-codes.ts';
-import type { UnsendableRow } from '../../push/sql/held-claims.ts';
 import type { PushDatabase } from '../../push/sql/push-database.ts';
 import type { Warehouse } from '../../service/client.ts';
-import type { HealthCode } from '../../service/health/judge-health.ts';
 import { clientScope } from '../../service/sql/service-health.ts';
 
 /** Number of connections for claiming and settling. */
@@ -65,6 +63,7 @@ export function openPusher(
   const made = makeKinds(config.operations);
   const kinds = new Map(made.map((kind) => [kind.name, kind]));
   const sent = new RecentSends(config.PUSH_CONCURRENCY * config.clients.length);
+
   const shared = {
     db: main.db,
     kinds,
@@ -74,6 +73,7 @@ export function openPusher(
     sent,
     policy: { maxAttempts: config.PUSH_MAX_ATTEMPTS, maxAgeMs: config.PUSH_MAX_AGE },
   };
+
   const pusher = new Pusher({
     db: main.db,
     claimsDb: claims.db,
@@ -84,6 +84,7 @@ export function openPusher(
     clients: createClientDeps(shared, options),
     slots: config.PUSH_CONCURRENCY,
   });
+
   return { pusher, close: async () => void (await Promise.all([main.close(), claims.close()])) };
 }
 
@@ -96,6 +97,7 @@ function createClientDeps(
     const { key, timeZone: zone } = client;
     const warehouse = warehouses.get(key)?.withoutRetries();
     if (warehouse === undefined) return [];
+
     const identity = toIdentity(client);
     const codes = new SettingCodes(shared.db, { client: key, identity }, warehouse);
     return [{ ...shared, client: key, identity, zone, warehouse, codes, proven: new Set() }];
@@ -106,13 +108,15 @@ function createClientDeps(
  * Creates the event handlers that log one line per outcome. A line has only the code of an error:
  * its text, which is in the row, may quote the service and so name the recipient of an order.
  */
-function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']) {
+function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']): PusherOptions['events'] {
   const warn = throttleWarnings(log);
   // The ERP may write any kind into a row, so an unknown kind is not logged.
   const known = new Set(outboxKinds.map(({ name }) => name));
   const toKindLabel = (kind: string) => (known.has(kind) ? kind : 'unknown');
+
   const onSettled: PushEvents['onSettled'] = (settlement, kind) => {
     onOutcome?.(settlement, kind);
+
     const { id, client, step, status, durationMs, errorCode, delayMs } = settlement;
     const fields = {
       event: `push_${status}`,
@@ -123,42 +127,30 @@ function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']) {
       durationMs,
     };
     const problem = errorCode === null ? {} : { code: errorCode };
+
     if (status === 'done') log.info(fields);
     else if (status === 'dead' || (status === 'unknown' && delayMs === null))
       log.error({ ...fields, ...problem });
     else if (step === 'sent') log.warn({ ...fields, ...problem, delayMs });
     else log.debug({ ...fields, ...problem, delayMs });
   };
+
   return {
     onSettled,
-    onHold: (
-      client: string,
-      scope: string,
-      { code, ms }: { readonly code: HealthCode; readonly ms: number },
-    ) => {
+    onHold: (client, scope, { code, ms }) => {
       const isWhole = scope === clientScope;
-      const what = isWhole ? {} : { kind: toKindLabel(scope) };
+      const label = isWhole ? {} : { kind: toKindLabel(scope) };
       const rows = isWhole ? 'rows of this client' : 'rows of this kind';
       const error = `${rows} are held; for the reason see: fulfilment-sync status`;
-      warn({ event: 'push_held', client, ...what, code, delayMs: Math.round(ms), error });
+      warn({ event: 'push_held', client, ...label, code, delayMs: Math.round(ms), error });
     },
-    onError: (task: string, error: unknown) =>
+    onError: (task, error) =>
       warn({ event: `push_${task.replaceAll(' ', '_')}_failed`, ...errorFields(error) }),
-    onTakenOver: ({
-      id,
-      client,
-      kind,
-      became,
-    }: {
-      id: number;
-      client: string;
-      kind: string;
-      became: string;
-    }) =>
+    onTakenOver: ({ id, client, kind, became }) =>
       log.warn({ event: 'push_taken_over', client, outbox: id, kind: toKindLabel(kind), became }),
-    onDatabase: (database: PushDatabase) => logDatabase(database, log),
+    onDatabase: (database) => logDatabase(database, log),
     // One line for many rows, without their clients: the ERP may have invented both.
-    onMarkedDead: (rows: readonly UnsendableRow[]) => {
+    onMarkedDead: (rows) => {
       for (const [code, marked] of Map.groupBy(rows, (row) => row.code))
         log.error({ event: 'push_unsendable', code, rows: marked.length, outbox: marked[0]?.id });
     },
@@ -168,7 +160,9 @@ function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']) {
 /** Logs how the database compares with the one that rows were sent from before. */
 function logDatabase({ change, acceptedAs }: PushDatabase, log: Logger): void {
   if (change !== 'none') {
-    const error = `no row is sent: ${changeInWords[change]}; say what this database is: database accept --as moved, restored or copy (docs/operations.md)`;
+    const error =
+      `no row is sent: ${changeInWords[change]}; say what this database is: ` +
+      'database accept --as moved, restored or copy (docs/operations.md)';
     log.error({ event: 'database_changed', code: 'database_changed', error });
   } else if (acceptedAs === 'copy') log.warn({ event: 'database_is_copy' });
   else log.info({ event: 'database_accepted' });

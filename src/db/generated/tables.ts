@@ -1254,6 +1254,10 @@ export interface FulfilmentOutboxOpen {
    */
   reference: string | null;
   /**
+   * Ids of the rows that cannot be sent before it: of its lane, or orders that wait for its product; the first 100
+   */
+  rows_behind: ArrayType<number> | null;
+  /**
    * pending, sending, unknown or dead
    */
   status: string | null;

@@ -58,7 +58,7 @@ export class Alerter {
    * Open problems that only this worker can see, and their posts that the receiver has not taken
    * yet.
    */
-  #own: readonly StoredAlert[] = [];
+  #ownAlerts: readonly StoredAlert[] = [];
   #ownPosts: readonly AlertPost[] = [];
 
   constructor(options: AlerterOptions) {
@@ -116,12 +116,12 @@ export class Alerter {
   async #postOwn(): Promise<void> {
     const { webhook } = this.#options;
     const found = toAlerts(await this.#findOwnProblems());
-    const { kept, posts } = decideAlerts(found, this.#own, {
+    const { kept, posts } = decideAlerts(found, this.#ownAlerts, {
       now: new Date(),
       holdMs: this.#times.holdMs,
       capacity: { ...bounds, alerts: bounds.perClient },
     });
-    this.#own = kept;
+    this.#ownAlerts = kept;
     this.#ownPosts = [...this.#ownPosts, ...posts].slice(-bounds.perClient);
 
     for (const { alertId, body } of this.#ownPosts) {

@@ -172,20 +172,20 @@ export function toAlerts(problems: readonly Problem[]): FoundAlert[] {
     if (severity === 'note') continue;
 
     const scope = isSeenByEverybody(problem) ? '' : (client ?? '');
-    const words = { text: clean(text), remedy: remedy && clean(remedy) };
+    const words = { text: toPostedText(text), remedy: remedy && toPostedText(remedy) };
     const alert = { scope, code, client, subject, detail, severity, ...words };
 
     const key = toKey(alert);
     const earlier = found.get(key);
     if (earlier === undefined) found.set(key, alert);
-    else found.set(key, { ...earlier, text: clean(`${earlier.text}; ${alert.text}`) });
+    else found.set(key, { ...earlier, text: toPostedText(`${earlier.text}; ${alert.text}`) });
   }
 
   return [...found.values()];
 }
 
 /** Leaves out quoted words of others, which may contain personal data, and cuts the text. */
-const clean = (text: string) => removeQuotes(text).slice(0, maxTextLength).toWellFormed();
+const toPostedText = (text: string) => removeQuotes(text).slice(0, maxTextLength).toWellFormed();
 
 /** What is posted to ALERT_WEBHOOK_URL. Chat programs such as Slack show `text`. */
 export interface PostBody {

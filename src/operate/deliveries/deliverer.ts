@@ -2,7 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
-import type { Pause } from '../../core/backoff.ts';
+import type { Backoff } from '../../core/backoff.ts';
 import {
   type Answer,
   type GiveUp,
@@ -33,7 +33,7 @@ export interface Receiver extends RegisteredReceiver {
 }
 
 /** Times of deliveries. Tests shorten them. */
-const usualTimes: GiveUp & { readonly tickMs: number; readonly pause?: Pause } = {
+const usualTimes: GiveUp & { readonly tickMs: number; readonly pause?: Backoff } = {
   /** Interval in which a worker looks for due deliveries. */
   tickMs: 1_000,
   maxAgeMs: 3 * dayMs,

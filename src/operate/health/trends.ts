@@ -144,14 +144,17 @@ export function buildTrends(
  * Finds a percentile of waiting times in seconds; null without counts. Span n counts from 2^(n/4)
  * to 2^((n+1)/4) ms.
  */
-export function findPercentile(counts: ReadonlyMap<number, number>, share: number): number | null {
+export function findPercentile(
+  counts: ReadonlyMap<number, number>,
+  fraction: number,
+): number | null {
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;
 
   let below = 0;
   for (const [span, count] of [...counts].sort(([one], [other]) => one - other)) {
     below += count;
-    if (below >= share * total) return 2 ** ((span + 0.5) / 4) / 1_000;
+    if (below >= fraction * total) return 2 ** ((span + 0.5) / 4) / 1_000;
   }
   return null;
 }

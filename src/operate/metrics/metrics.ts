@@ -210,7 +210,9 @@ class StateMetrics {
       this.#set('outbox_undecided_rows', { client }, row.toDecide);
       this.#set('outbox_oldest_seconds', { client }, row.oldestMovingSeconds ?? 0);
     }
+
     if (database !== null) this.#set('database_changed', {}, Number(database.change !== 'none'));
+
     for (const health of holds) {
       const { client, scope, code, sendWindow } = health;
       const kind = scope === clientScope ? '' : scope;
@@ -225,11 +227,13 @@ class StateMetrics {
     for (const { client } of clients) this.#set('parcel_reads_due', { client }, 0);
     for (const { client, shipments } of parcelBacklog)
       this.#set('parcel_reads_due', { client }, shipments);
+
     for (const { client, holdCode, offeredBaseUrl, servedAt } of clients) {
       this.#set('client_served_timestamp_seconds', { client }, toSeconds(servedAt));
       this.#set('client_parked', { client }, Number(offeredBaseUrl !== null));
       if (holdCode !== null) this.#set('client_held', { client, code: holdCode }, 1);
     }
+
     for (const { client, gate, nextAt, taken, spent } of gates) {
       const labels = { client, gate };
       this.#set('gate_opens_in_seconds', labels, Math.max(0, (nextAt.getTime() - now) / 1_000));

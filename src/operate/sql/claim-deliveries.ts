@@ -58,7 +58,7 @@ export async function claimDeliveries(
   // By turns the oldest and the newest: an old one that always fails must not be all that is tried.
   const due = await findDue(db, receiver, places, state.isAway && state.failures % 2 === 1);
   const chosen = chooseDue(due, places, lastTurn).map(({ id }) => id);
-  if (chosen.length === 0 || (state.isAway && !(await takeProbe(db, receiver, leaseMs)))) return [];
+  if (chosen.length === 0 || (state.isAway && !(await takeTrial(db, receiver, leaseMs)))) return [];
 
   return markClaimed(db, chosen, leaseMs);
 }
@@ -134,7 +134,7 @@ async function findDue(
 }
 
 /** Takes the right to try whether a receiver is back. Returns false if another worker has it. */
-async function takeProbe(db: Kysely<DB>, receiver: string, leaseMs: number): Promise<boolean> {
+async function takeTrial(db: Kysely<DB>, receiver: string, leaseMs: number): Promise<boolean> {
   const { numAffectedRows } = await sql`
     update sync.receivers
     set next_at = clock_timestamp() + make_interval(secs => ${leaseMs / 1_000})

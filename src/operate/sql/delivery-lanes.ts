@@ -2,13 +2,13 @@ import { sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 
 /** A lane of a receiver. */
-export interface Lane {
+export interface DeliveryLane {
   readonly receiver: string;
   readonly lane: string;
 }
 
 /** A delivery that is added. */
-export interface NewDelivery extends Lane {
+export interface NewDelivery extends DeliveryLane {
   readonly type: string;
   readonly client: string;
   readonly turn: string;
@@ -22,10 +22,10 @@ export interface NewDelivery extends Lane {
   readonly delayMs: number;
 }
 
-const toKey = ({ receiver, lane }: Lane) => JSON.stringify([receiver, lane]);
+const toKey = ({ receiver, lane }: DeliveryLane) => JSON.stringify([receiver, lane]);
 
 /** SQL: lanes as a set named l. */
-const laneSet = (lanes: readonly Lane[]) => {
+const laneSet = (lanes: readonly DeliveryLane[]) => {
   const distinct = [...new Map(lanes.map((one) => [toKey(one), one])).values()];
   const receivers = distinct.map(({ receiver }) => receiver);
   const names = distinct.map(({ lane }) => lane);
@@ -38,9 +38,9 @@ const laneSet = (lanes: readonly Lane[]) => {
  */
 export async function findWaitingLanes(
   trx: Transaction<DB>,
-  lanes: readonly Lane[],
-): Promise<(lane: Lane) => boolean> {
-  const { rows } = await sql<Lane>`
+  lanes: readonly DeliveryLane[],
+): Promise<(lane: DeliveryLane) => boolean> {
+  const { rows } = await sql<DeliveryLane>`
     select l.receiver, l.lane
     from ${laneSet(lanes)}
     where exists (
@@ -59,7 +59,7 @@ export async function findWaitingLanes(
 export async function insertDeliveries(
   trx: Transaction<DB>,
   deliveries: readonly NewDelivery[],
-  isWaiting: (lane: Lane) => boolean,
+  isWaiting: (lane: DeliveryLane) => boolean,
 ): Promise<void> {
   if (deliveries.length === 0) return;
 
@@ -92,7 +92,10 @@ export async function insertDeliveries(
  * Makes the first waiting delivery of each of these lanes due, unless it has a time already. Lock
  * their receivers before.
  */
-export async function promoteHeads(trx: Transaction<DB>, lanes: readonly Lane[]): Promise<void> {
+export async function promoteHeads(
+  trx: Transaction<DB>,
+  lanes: readonly DeliveryLane[],
+): Promise<void> {
   if (lanes.length === 0) return;
 
   await sql`

@@ -3,7 +3,7 @@ import type { DB } from '../../db/generated/tables.ts';
 import { anyText } from '../../db/values.ts';
 
 /** An order that a search found. */
-export interface FoundOrder {
+export interface OrderMatch {
   readonly client: string;
   /** The order number: the present one, or the reference of an outbox row. */
   readonly number: string;
@@ -28,20 +28,20 @@ export interface OrderSearch {
  * reference of an announced return, or an e-mail address. Each way uses an index. Outbox rows are
  * found only for clients that a worker has had.
  */
-export async function findOrders(
+export async function searchOrders(
   db: Kysely<DB>,
   text: string,
   { limit, byEmail }: OrderSearch,
-): Promise<FoundOrder[]> {
+): Promise<OrderMatch[]> {
   const email = byEmail && text.includes('@') ? text : null;
-  // Ids of the service are safe integers. A longer number is none.
 
+  // Ids of the service are safe integers. A longer number is none.
   const id = /^\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : null;
   // Each form is found by the index. Stored orders are found in any case, other numbers and codes
   // in these.
   const forms = anyText([...new Set([text, text.toUpperCase(), text.toLowerCase()])]);
 
-  const { rows } = await sql<FoundOrder>`
+  const { rows } = await sql<OrderMatch>`
     with found as (
       (select o.client, o.reference as number, 'order number' as by
        from sync.clients c

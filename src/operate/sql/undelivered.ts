@@ -4,7 +4,7 @@ import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
-import { type Lane, promoteHeads } from './delivery-lanes.ts';
+import { type DeliveryLane, promoteHeads } from './delivery-lanes.ts';
 import { lockReceivers } from './receivers.ts';
 
 /** A delivery that is not delivered. */
@@ -55,7 +55,7 @@ export function retryDeliveries(db: Database, ids: readonly number[] | null): Pr
     const names = receivers.map(({ name }) => name);
     await lockReceivers(trx, names);
 
-    const { rows } = await sql<Lane>`
+    const { rows } = await sql<DeliveryLane>`
       update sync.deliveries
       set status = 'waiting', finished_at = null, not_before = null,
         tries = case status when 'dead' then 0 else tries end,

@@ -17,7 +17,7 @@ import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
 import type { OrderToErase } from './erased-numbers.ts';
 import { maskDocuments, maskOrderRows } from './mask-rows.ts';
 import { readOrderScope } from './order-scope.ts';
-import { lockOrderRows, maskOutboxRows, type OrderRow } from './outbox-rows.ts';
+import { lockOrderRows, maskOutboxRows, type OrderOutboxRow } from './outbox-rows.ts';
 import { removeQuotedWords } from './quoted-words.ts';
 
 /** The kinds that create an order. */
@@ -25,7 +25,7 @@ const creatingKinds = ['order.create', 'order.replace'];
 
 /** An order has outbox rows that may still be sent or settled. */
 export class OpenOrderError extends CodedError {
-  constructor(rows: readonly OrderRow[]) {
+  constructor(rows: readonly OrderOutboxRow[]) {
     const named = rows.slice(0, 10).map(({ id, kind, status }) => `${id} (${kind}, ${status})`);
     super(
       'order_open',
@@ -66,7 +66,7 @@ export async function eraseOrders(
   orders: readonly OrderToErase[],
   { cancelDead }: { readonly cancelDead: boolean },
 ): Promise<Erased> {
-  const checkRows = (found: readonly OrderRow[]) => checkOrderRows(orders, found, cancelDead);
+  const checkRows = (found: readonly OrderOutboxRow[]) => checkOrderRows(orders, found, cancelDead);
   await lockParcelWriters(trx, client);
   // Settlements lock outbox rows before streams. Lock in the same order; the other order would
   // deadlock.
@@ -109,7 +109,7 @@ const openStates: readonly string[] = ['pending', 'sending', 'unknown'];
 
 function checkOrderRows(
   orders: readonly OrderToErase[],
-  rows: readonly OrderRow[],
+  rows: readonly OrderOutboxRow[],
   cancelDead: boolean,
 ): void {
   const open = rows.filter(
@@ -129,7 +129,10 @@ function checkOrderRows(
 }
 
 /** Names the orders without an id that the service may have, each by its last order.create. */
-function findLostCreates(orders: readonly OrderToErase[], rows: readonly OrderRow[]): Erasure[] {
+function findLostCreates(
+  orders: readonly OrderToErase[],
+  rows: readonly OrderOutboxRow[],
+): Erasure[] {
   return orders.flatMap(({ id, number }) => {
     const last = rows.findLast(
       (row) => creatingKinds.includes(row.kind) && row.reference === number && row.mayBeCarriedOut,

@@ -3,7 +3,7 @@ import type { DB } from '../../db/generated/tables.ts';
 import type { OrderToErase } from './erased-numbers.ts';
 
 /** An order that a number or an id names. */
-export interface FoundOrder extends OrderToErase {
+export interface ErasableOrder extends OrderToErase {
   readonly client: string;
   /** True if `fulfilment.orders` has it. */
   readonly isStored: boolean;
@@ -16,17 +16,17 @@ export interface FoundOrder extends OrderToErase {
  * outbox names.
  * @param client null: every client
  */
-export async function findOrders(
+export async function findErasableOrders(
   db: Kysely<DB>,
   client: string | null,
   name: { readonly number: string } | { readonly id: number },
-): Promise<FoundOrder[]> {
+): Promise<ErasableOrder[]> {
   const [number, id] = 'number' in name ? [name.number, null] : [null, name.id];
   const isNamed =
     id === null
       ? sql`r.reference = ${number}`
       : sql`(t.target_id = ${id} or r.result ->> 'orderId' = ${String(id)})`;
-  const { rows } = await sql<FoundOrder>`
+  const { rows } = await sql<ErasableOrder>`
     with stored as (
       select o.client, o.id, coalesce(o.external_order_number, '') as number
       from fulfilment.orders o

@@ -6,7 +6,7 @@ import { anyClient } from '../../db/values.ts';
 import type { OrderScope } from './order-scope.ts';
 
 /** An outbox row of an order. */
-export interface OrderRow {
+export interface OrderOutboxRow {
   readonly id: number;
   readonly kind: string;
   readonly reference: string;
@@ -19,9 +19,12 @@ export interface OrderRow {
  * Finds the outbox rows of orders, and locks them until the transaction ends: those with a number
  * of the order, unless they name or mean another order, and the announcements of returns.
  */
-export async function lockOrderRows(trx: Transaction<DB>, scope: OrderScope): Promise<OrderRow[]> {
+export async function lockOrderRows(
+  trx: Transaction<DB>,
+  scope: OrderScope,
+): Promise<OrderOutboxRow[]> {
   const { client, numbers, shipmentIds, returnReferences } = scope;
-  const { rows } = await sql<OrderRow>`
+  const { rows } = await sql<OrderOutboxRow>`
     with named as (
       select *
       from unnest(${numbers.map(({ number }) => number)}::text[],

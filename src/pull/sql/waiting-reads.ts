@@ -4,7 +4,7 @@
  */
 
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import { type Pause, pauses } from '../../core/backoff.ts';
+import { type Backoff, pauses } from '../../core/backoff.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId, toPauseSpan } from '../../db/values.ts';
 import type { StreamTransaction } from './stream-transaction.ts';
@@ -169,7 +169,7 @@ const keepLastingReason = sql`reason =
 interface AddedReads {
   readonly tries: 0 | 1;
   /** Null: due at once. */
-  readonly pause: Pause | null;
+  readonly pause: Backoff | null;
   /** SQL: the SET of the row w that waits already. */
   readonly onConflict: RawBuilder<unknown>;
 }

@@ -6,7 +6,7 @@ import {
   json,
   many,
   one,
-  personal,
+  personalField,
   text,
 } from '../../service/decoding/fields.ts';
 import { unlist } from '../commit-reading.ts';
@@ -23,7 +23,7 @@ export const authorizationItem = defineFields('returnMerchandiseAuthorizationIte
     sku: text,
     quantity: count,
     reasonCode: text,
-    metadata: personal(json),
+    metadata: personalField(json),
   },
   relationships: { shipmentItem: one, product: one, returnReason: one, returnItem: one },
 });
@@ -32,8 +32,8 @@ export const authorizationItem = defineFields('returnMerchandiseAuthorizationIte
 export const authorization = defineFields('returnMerchandiseAuthorization', {
   attributes: {
     externalReference: text,
-    comments: personal(text),
-    metadata: personal(json),
+    comments: personalField(text),
+    metadata: personalField(json),
     status: text,
     createdOn: date,
     modifiedOn: date,

@@ -4,7 +4,7 @@ import {
   defineFields,
   flag,
   one,
-  personal,
+  personalField,
   text,
   time,
 } from '../../service/decoding/fields.ts';
@@ -34,7 +34,7 @@ export const returnItems = declareStream<Stream>({
         processedIn: text,
         restockIn: text,
         restockOn: time,
-        comment: personal(text),
+        comment: personalField(text),
         redeliver: flag,
         externalOrderNumber: text,
       },

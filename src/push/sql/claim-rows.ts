@@ -209,14 +209,20 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
       from sync.outbox_kinds k
       cross join lateral jsonb_to_record(k.waits_for)
         as r (kind text, family text, list text, member text)
-      where exists (
-          select from fulfilment.outbox p
+      -- With "exists" or without an order, a plan that expects few rows would read all pending ones.
+      where k.waits_for is not null and coalesce((
+          select true
+          from fulfilment.outbox p
+          where p.client = ${client} and p.kind = r.kind and p.status = 'pending'
+          order by p.next_attempt_at
+          limit 1
+        ), (
+          select true
+          from fulfilment.outbox p
           where p.client = ${client} and p.family = r.family and p.kind = r.kind
-            and p.status = 'pending')
-        or exists (
-          select from fulfilment.outbox p
-          where p.client = ${client} and p.family = r.family and p.kind = r.kind
-            and p.status in ('sending', 'unknown'))
+            and p.status in ('sending', 'unknown')
+          limit 1
+        ), false)
     ),
     -- When each row may be sent. Null: now.
     judged as materialized (

@@ -92,6 +92,9 @@ export async function listOutbox(
   return rows;
 }
 
+/** The view `fulfilment.outbox_open` names so many rows behind a row at most. */
+export const maxRowsBehind = 100;
+
 /** A complete row, with its history. */
 export interface OutboxDetail extends OutboxSummary {
   /** JSON text; holds personal data. */
@@ -101,6 +104,8 @@ export interface OutboxDetail extends OutboxSummary {
   readonly mayBeCarriedOut: boolean;
   /** Row that comes first; null if there is none. */
   readonly waitsFor: number | null;
+  /** Ids of the first `maxRowsBehind` rows that cannot be sent before it. */
+  readonly rowsBehind: readonly number[];
   readonly history: readonly {
     readonly at: string;
     readonly step: string;
@@ -120,7 +125,7 @@ export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDeta
         coalesce(w.because, o.last_error) as because,
       o.payload::text as payload, o.result, o.last_error as "lastError",
         o.written_at is not null as "mayBeCarriedOut",
-      w.waits_for as "waitsFor",
+      w.waits_for as "waitsFor", to_json(coalesce(w.rows_behind, '{}')) as "rowsBehind",
       coalesce((
         select json_agg(json_build_object('at', a.at, 'step',
           a.step, 'by', a.by, 'became', a.became, 'durationMs', a.duration_ms, 'error', a.error)

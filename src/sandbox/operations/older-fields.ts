@@ -9,12 +9,11 @@ export const integerIn = z
   .union([z.int(), z.string().regex(/^-?\d{1,15}$/, 'must be a whole number')])
   .transform(Number)
   .pipe(z.int());
-export const textIn = z.string().nullish();
 export const decimalIn = z.union([
   z.number(),
   z.string().regex(/^-?\d{1,15}(\.\d{1,10})?$/, 'must be a decimal'),
 ]);
-export const quantityIn = integerIn.pipe(z.int().min(1, 'must be at least 1').max(1_000_000));
+export const piecesIn = integerIn.pipe(z.int().min(1, 'must be at least 1').max(1_000_000));
 /** Returns a decimal as a number. */
 export const toNumber = (decimal: number | string | null | undefined): number | null =>
   decimal === null || decimal === undefined ? null : Number(decimal);

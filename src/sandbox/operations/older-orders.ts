@@ -18,14 +18,14 @@ import {
   findWarehouseCode,
   integerIn,
   members,
-  quantityIn,
+  piecesIn,
   readAddress,
   readPrefixedMembers,
-  textIn,
   toNumber,
   toWarehouseDay,
 } from './older-fields.ts';
 import { type Call, defineOperation, envelope, markExtra, nok, ok } from './operation.ts';
+import { textIn } from './v3-document.ts';
 
 const extraNames = ['extra1', 'extra2', 'extra3', 'extra4', 'extra5'] as const;
 /** The schemas of the extra fields of an order in answers. */
@@ -79,7 +79,7 @@ const oldestBody = z.strictObject({
         Sku: z.string().min(1),
         Name: textIn,
         Price: decimalIn.nullish(),
-        Quantity: quantityIn,
+        Quantity: piecesIn,
         Vat: decimalIn.nullish(),
       }),
     )

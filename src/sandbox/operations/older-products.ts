@@ -9,8 +9,9 @@ import { ruleBroken } from '../refusal.ts';
 import { countStock, createProduct } from '../rules/products.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import { type Product, shipmentStatuses } from '../store/model.ts';
-import { decimalIn, members, textIn } from './older-fields.ts';
+import { decimalIn, members } from './older-fields.ts';
 import { defineOperation, envelope, markExtra, nok, ok } from './operation.ts';
+import { textIn } from './v3-document.ts';
 
 const productSchema = z.strictObject({
   id: z.int(),

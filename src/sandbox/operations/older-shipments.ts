@@ -19,7 +19,7 @@ import {
   type Track,
 } from '../store/model.ts';
 import { toDayNumber } from '../zone.ts';
-import { dayIn, integerIn, members, textIn, toWarehouseDay } from './older-fields.ts';
+import { dayIn, integerIn, members, toWarehouseDay } from './older-fields.ts';
 import { extraSchemas, readExtras } from './older-orders.ts';
 import {
   type Call,
@@ -31,6 +31,7 @@ import {
   type ParameterValues,
   wholeNumber,
 } from './operation.ts';
+import { textIn } from './v3-document.ts';
 
 const text = z.string().nullable();
 

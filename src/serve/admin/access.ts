@@ -28,7 +28,7 @@ import {
   markSessionUsed,
   readAdminSecret,
 } from '../../operate/sql/admin-sessions.ts';
-import { renderBarePage } from '../pages/view.ts';
+import { renderBarePage, renderCsrfField } from '../pages/view.ts';
 import type { AdminDeps } from './admin-deps.ts';
 
 /**
@@ -53,10 +53,12 @@ export const addBasePath = (markup: string, basePath: string): string =>
 /** Puts the base path before the addresses in all answers. */
 export function prefixAnswers(app: FastifyInstance, basePath: string): void {
   if (basePath === '') return;
+
   app.addHook('onSend', async (_request, reply, payload) => {
     const location = reply.getHeader('location');
     if (typeof location === 'string' && location.startsWith('/'))
       reply.header('location', `${basePath}${location}`);
+
     const isPage = String(reply.getHeader('content-type')).startsWith('text/html');
     return isPage && typeof payload === 'string' ? addBasePath(payload, basePath) : payload;
   });
@@ -93,10 +95,12 @@ export function limitConnections(
   // More are accepted only until the oldest ones are closed.
   server.maxConnections = 2 * most;
   const open = new Set<Socket>();
+
   server.on('connection', (socket: Socket) => {
     open.add(socket);
     socket.once('close', () => open.delete(socket));
     if (open.size <= most) return;
+
     const oldest = open.values().find((one) => !isBusy(one)) ?? socket;
     // It is closed later in this turn of the event loop. Until then another connection must not
     // choose it again.
@@ -154,12 +158,52 @@ export async function guardRoutes(app: FastifyInstance, deps: AccessDeps): Promi
   // A new token of either kind ends all sessions.
   const signer = createSessionSigner(db, `${token ?? ''}\n${viewerToken ?? ''}`);
   const failures = new RateLimiterMemory({ points: maxFailures, duration: failureSpanS });
+  await registerForms(app, signer);
+
   const loaded = signer
     .load()
     .catch((error: unknown) => log.warn({ event: 'admin_secret_unread', ...errorFields(error) }));
   // The first requests wait, because a form that is signed without the secret would be refused
   // later. They wait only briefly, so that pages still answer without a database.
   const ready = Promise.race([loaded, wait(secretWithinMs, undefined, { ref: false })]);
+
+  app.decorateRequest('role', 'viewer');
+  // Before the body is read.
+  app.addHook('onRequest', async (request, reply) => {
+    const refusal = findRefusal(request);
+    if (refusal !== null) return refuse(reply, refusal);
+
+    const { config: route, url } = request.routeOptions;
+    if (route.open !== true || url === '/login') await ready;
+    if (route.open === true) return;
+
+    if (token === undefined) {
+      request.role = 'operator';
+      return refuseForeignHost(request, reply);
+    }
+
+    const role =
+      (await readSessionRole(request, deps)) ?? (await checkBearerToken(failures, deps, request));
+    if (typeof role === 'string') return authorize(request, reply, role);
+    if (role !== null) return refuse(reply, role);
+
+    if (wantsPage(request))
+      return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303);
+    const words = 'Send ADMIN_TOKEN as a bearer token, or log in at /login';
+    return refuse(reply, { status: 401, words });
+  });
+
+  // After the body is read, because the token is in the form.
+  app.addHook('preHandler', (request, reply, done) => {
+    if (!isChange(request)) return done();
+    app.csrfProtection(request, reply, done);
+  });
+
+  if (token !== undefined) registerLoginRoutes(app, failures, deps, signer);
+}
+
+/** Registers what reads forms and their tokens, and cookies. */
+async function registerForms(app: FastifyInstance, signer: SessionSigner): Promise<void> {
   await app.register(cookie, { secret: signer });
   await app.register(csrf, {
     cookieKey: 'fulfilment_csrf',
@@ -172,48 +216,14 @@ export async function guardRoutes(app: FastifyInstance, deps: AccessDeps): Promi
   await app.register(formbody, {
     parser: (text) => parseForm(text, '&', '=', { maxKeys: maxFormMembers }),
   });
+}
 
-  app.decorateRequest('role', 'viewer');
-  // Before the body is read.
-  app.addHook('onRequest', async (request, reply) => {
-    if (request.url.includes('%00'))
-      return refuse(reply, { status: 400, words: 'The address has a NUL character' });
-    if (isChange(request) && isCrossSite(request))
-      return refuse(reply, {
-        status: 403,
-        words: 'The form came from another site; open the page of this server and use its form',
-      });
-    if (request.routeOptions.config.open === true) {
-      if (request.routeOptions.url === '/login') await ready;
-      return;
-    }
-    await ready;
-    if (token === undefined) {
-      request.role = 'operator';
-      return refuseForeignHost(request, reply);
-    }
-    const role = await readRole(request, deps);
-    if (role !== null) return authorize(request, reply, role);
-    const [scheme, given] = (request.headers.authorization ?? '').split(' ', 2);
-    if (given !== undefined && scheme?.toLowerCase() === 'bearer') {
-      const checked = await checkToken(failures, deps, given, request);
-      return typeof checked === 'string'
-        ? authorize(request, reply, checked)
-        : refuse(reply, checked);
-    }
-    if (wantsPage(request))
-      return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303);
-    return refuse(reply, {
-      status: 401,
-      words: 'Send ADMIN_TOKEN as a bearer token, or log in at /login',
-    });
-  });
-  // After the body is read, because the token is in the form.
-  app.addHook('preHandler', (request, reply, done) => {
-    if (!isChange(request)) return done();
-    app.csrfProtection(request, reply, done);
-  });
-  if (token !== undefined) registerLoginRoutes(app, failures, deps, signer);
+/** Finds why a request is refused whoever sends it; null if it is not. */
+function findRefusal(request: FastifyRequest): Refusal | null {
+  if (request.url.includes('%00')) return { status: 400, words: 'The address has a NUL character' };
+  if (!isChange(request) || !isCrossSite(request)) return null;
+  const words = 'The form came from another site; open the page of this server and use its form';
+  return { status: 403, words };
 }
 
 const isChange = ({ method }: FastifyRequest) => method !== 'GET' && method !== 'HEAD';
@@ -257,19 +267,35 @@ const toSessionId = (session: string) => session.split('.')[2] ?? '';
  * Returns the role of the session that a request belongs to; null if there is none, or if it has
  * ended. The stream of events keeps no session open: a page that nobody looks at asks for it, too.
  */
-async function readRole(request: FastifyRequest, { db, log }: AccessDeps): Promise<Role | null> {
+async function readSessionRole(
+  request: FastifyRequest,
+  { db, log }: AccessDeps,
+): Promise<Role | null> {
   const session = readSession(request);
   if (session === '' || !(await isSessionOpen(db, toSessionId(session)))) return null;
+
   if (request.routeOptions.url !== eventsPath)
     await markSessionUsed(db, toSessionId(session)).catch((error: unknown) =>
       log.warn({ event: 'admin_failed', ...errorFields(error) }),
     );
+
   return session.endsWith('.operator') ? 'operator' : 'viewer';
 }
 
 /** Returns the text that the token of a form is bound to. */
 export const readFormOwner = (request: FastifyRequest): string =>
   readSession(request) || 'no session';
+
+/** Checks the bearer token of a request, as programs send it; null if there is none. */
+async function checkBearerToken(
+  failures: RateLimiterMemory,
+  deps: AccessDeps,
+  request: FastifyRequest,
+): Promise<Role | Refusal | null> {
+  const [scheme, given] = (request.headers.authorization ?? '').split(' ', 2);
+  if (given === undefined || scheme?.toLowerCase() !== 'bearer') return null;
+  return checkToken(failures, deps, given, request);
+}
 
 /**
  * Returns the role that a token gives, or a refusal. After too many wrong tokens the right one is
@@ -283,18 +309,17 @@ async function checkToken(
 ): Promise<Role | Refusal> {
   // Counted before the check, so that requests at the same time are all counted.
   const { consumedPoints, msBeforeNext } = await failures.penalty(ip);
-  const retryAfterS = Math.ceil(msBeforeNext / 1_000);
-  if (consumedPoints > maxFailures)
-    return {
-      status: 429,
-      words: 'Too many wrong tokens from this address; wait a minute',
-      retryAfterS,
-    };
+  if (consumedPoints > maxFailures) {
+    const words = 'Too many wrong tokens from this address; wait a minute';
+    return { status: 429, words, retryAfterS: Math.ceil(msBeforeNext / 1_000) };
+  }
+
   const isViewer = viewerToken !== undefined && isSameText(given, viewerToken);
   if (isSameText(given, token) || isViewer) {
     await failures.reward(ip);
     return isViewer ? 'viewer' : 'operator';
   }
+
   log.warn({ event: 'admin_refused', from: ip });
   return { status: 401, words: 'The token is wrong; enter the ADMIN_TOKEN of this worker' };
 }
@@ -317,34 +342,40 @@ function registerLoginRoutes(
   signer: SessionSigner,
 ): void {
   const open = { config: { open: true }, bodyLimit: maxLoginBytes };
+
   app.get('/login', open, async (request, reply) => {
     const { next } = loginSchema.pick({ next: true }).parse(request.query);
     return sendLoginPage(request, reply, next, null);
   });
+
   app.post('/login', open, async (request, reply) => {
-    const { token: given, next } = loginSchema.parse(request.body);
-    const checked = await checkToken(failures, deps, given, request);
-    if (typeof checked !== 'string') {
-      if (checked.retryAfterS !== undefined)
-        reply.header('retry-after', String(checked.retryAfterS));
-      return sendLoginPage(request, reply.code(checked.status), next, checked.words);
+    const { token, next } = loginSchema.parse(request.body);
+    const role = await checkToken(failures, deps, token, request);
+    if (typeof role !== 'string') {
+      if (role.retryAfterS !== undefined) reply.header('retry-after', String(role.retryAfterS));
+      return sendLoginPage(request, reply.code(role.status), next, role.words);
     }
+
     const id = randomBytes(16).toString('hex');
-    const value = `session.${Date.now() + sessionMs}.${id}.${checked}`;
-    // A proxy that ends TLS tells in this header how the browser is connected.
-    const secure = request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https';
     await signer.load();
     await beginSession(deps.db, id, sessionMs);
-    const name = secure ? secureSessionCookie : sessionCookie;
-    reply.setCookie(name, value, { ...cookieOptions, secure, maxAge: sessionMs / 1_000 });
+    setSessionCookie(request, reply, `session.${Date.now() + sessionMs}.${id}.${role}`);
     return reply.redirect(toLocalPath(next), 303);
   });
+
   app.post('/logout', async (request, reply) => {
     await endSession(deps.db, toSessionId(readSession(request)));
     reply.clearCookie(sessionCookie, { path: '/' });
     reply.clearCookie(secureSessionCookie, { path: '/', secure: true });
     return reply.redirect('/login', 303);
   });
+}
+
+function setSessionCookie(request: FastifyRequest, reply: FastifyReply, session: string): void {
+  // A proxy that ends TLS tells in this header how the browser is connected.
+  const secure = request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https';
+  const name = secure ? secureSessionCookie : sessionCookie;
+  reply.setCookie(name, session, { ...cookieOptions, secure, maxAge: sessionMs / 1_000 });
 }
 
 /** Returns the path to show after a login. It is always a path of this server. */
@@ -364,16 +395,16 @@ function sendLoginPage(
   problem: string | null,
 ): FastifyReply {
   const csrfToken = reply.generateCsrf({ userInfo: readFormOwner(request) });
-  const page = renderBarePage(
-    'Log in',
-    html`<h1>fulfilment-sync</h1>
-${problem === null ? '' : html`<p class="why" role="alert">${problem}</p>`}
+  const refusal = problem !== null && html`<p class="why" role="alert">${problem}</p>`;
+  const body = html`<h1>fulfilment-sync</h1>
+${refusal}
 <form method="post" action="/login" class="login">
-<input type="hidden" name="_csrf" value="${csrfToken}"><input type="hidden" name="next" value="${next}">
-<label>Token (ADMIN_TOKEN or ADMIN_VIEWER_TOKEN) <input type="password" name="token" required autocomplete="current-password"></label>
-<button>Log in</button></form>`,
-  );
-  return reply.type('text/html').send(page);
+${renderCsrfField(csrfToken)}<input type="hidden" name="next" value="${next}">
+<label>Token (ADMIN_TOKEN or ADMIN_VIEWER_TOKEN)
+<input type="password" name="token" required autocomplete="current-password"></label>
+<button>Log in</button></form>`;
+
+  return reply.type('text/html').send(renderBarePage('Log in', body));
 }
 
 /** An answer to a request that is not allowed. */
@@ -423,6 +454,7 @@ interface SessionSigner extends Pick<Signer, 'sign' | 'unsign'> {
 function createSessionSigner(db: Database, token: string): SessionSigner {
   let signer = new Signer(randomBytes(32).toString('hex'));
   let isLoaded = false;
+
   return {
     sign: (value) => signer.sign(value),
     unsign: (value) => signer.unsign(value),
@@ -452,6 +484,7 @@ export function nameSenders({
   request: FastifyRequest,
 ) => string {
   const shorten = (text: string) => toVisible(text).slice(0, maxSenderLength);
+
   return ({ ip, headers, socket }) => {
     const page = `page ${shorten(ip)}`;
     const given = header === undefined ? undefined : headers[header];

@@ -31,46 +31,49 @@ import { makeRowPage, sendPage } from './send-page.ts';
 
 /** Registers the routes of the actions on outbox rows and schedules. */
 export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): void {
+  const { db, log } = deps;
   const nameSender = nameSenders(deps.config);
+
   for (const action of ['retry', 'done', 'cancel'] as const)
     app.post(`/outbox/:id/${action}`, async (request, reply) => {
       const { id } = idSchema.parse(request.params);
-      const { sure, result } = actSchema.parse(request.body ?? {});
-      const object = parseObject(result);
-      if (object === null) throw new AdminError(400, 'The result must be a JSON object');
-      await changeRow(
-        deps.db,
-        action,
-        id,
-        { isSure: sure !== undefined, result: object },
-        nameSender(request),
-      );
-      logOutboxAction(deps.log, action, id, request);
+      const form = actionForm.parse(request.body ?? {});
+      const result = parseObject(form.result);
+      if (result === null) throw new AdminError(400, 'The result must be a JSON object');
+
+      const isSure = form.sure !== undefined;
+      await changeRow(db, id, action, { isSure, result, by: nameSender(request) });
+      logOutboxAction(log, action, id, request);
       return reply.redirect(`/outbox/${id}`, 303);
     });
+
   app.post('/outbox/:id/replace', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
     const { id } = idSchema.parse(request.params);
-    const { payload, sure } = z
-      .object({ payload: z.string(), sure: z.string().optional() })
-      .parse(request.body);
+    const { payload, sure } = payloadForm.parse(request.body);
     const refusal = await findRefusal(deps, id, payload, sure !== undefined);
     if (refusal !== null) {
       reply.code(400);
       return sendPage(request, reply, makeRowPage(refusal.row, false, refusal.draft));
     }
+
     await replacePayload(deps, id, payload, nameSender(request));
-    logOutboxAction(deps.log, 'replace', id, request);
+    logOutboxAction(log, 'replace', id, request);
     return reply.redirect(`/outbox/${id}`, 303);
   });
+
   app.post('/outbox/:id/reveal', async (request, reply) => {
     const { id } = idSchema.parse(request.params);
-    const row = await revealOutbox(deps.db, id, nameSender(request));
-    if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
-    logOutboxAction(deps.log, 'reveal', id, request);
+    const row = await revealOutbox(db, id, nameSender(request));
+    if (row === null) throw noSuchRow(id);
+
+    logOutboxAction(log, 'reveal', id, request);
     return sendPage(request, reply, makeRowPage(row, true));
   });
+
   registerScheduleRoutes(app, deps);
 }
+
+const noSuchRow = (id: number) => new AdminError(404, `There is no row ${id} in the outbox`);
 
 /** Logs an action on an outbox row, with the address that it came from. */
 const logOutboxAction = (
@@ -80,7 +83,18 @@ const logOutboxAction = (
   { ip }: FastifyRequest,
 ) => log.info({ event: 'admin_action', action: `outbox_${action}`, outbox, from: ip });
 
-const actSchema = z.object({ sure: z.string().optional(), result: z.string().default('{}') });
+const actionForm = z.object({ sure: z.string().optional(), result: z.string().default('{}') });
+const payloadForm = z.object({ payload: z.string(), sure: z.string().optional() });
+
+/** How an action is carried out. */
+interface ActionTerms {
+  /** True if a person confirmed it. */
+  readonly isSure: boolean;
+  /** The result that a row gets that is marked as done. */
+  readonly result?: Json;
+  /** Name for the audit. */
+  readonly by: string;
+}
 
 /**
  * Retries, marks as done or cancels an outbox row, with an entry of the audit.
@@ -89,35 +103,31 @@ const actSchema = z.object({ sure: z.string().optional(), result: z.string().def
  */
 export async function changeRow(
   db: Database,
-  action: OutboxAction,
   id: number,
-  { isSure, result }: { readonly isSure: boolean; readonly result?: Json },
-  by: string,
+  action: OutboxAction,
+  { isSure, result, by }: ActionTerms,
 ): Promise<void> {
   const row = await readOutbox(db, id);
-  if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
-  const undecided = row.status === 'unknown' && row.nextAttemptAt === null;
-  if (!isSure && (action !== 'retry' || undecided))
-    throw new AdminError(
-      400,
-      'The box beside the button is not ticked (a tool: sure is not true). Confirm it first: this cannot be undone',
-    );
+  if (row === null) throw noSuchRow(id);
+
+  const isUndecided = row.status === 'unknown' && row.nextAttemptAt === null;
+  if (!isSure && (action !== 'retry' || isUndecided)) {
+    const unsure = 'The box beside the button is not ticked (a tool: sure is not true)';
+    throw new AdminError(400, `${unsure}. Confirm it first: this cannot be undone`);
+  }
+
   // Acts only on the state that was checked. Meanwhile the row may have become undecided, which
   // needs the ticked box.
-  const seen = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
-  const changedRows = await actOnOutbox(db, action, seen, {
-    by,
-    followUps: followUpRules,
-    ...(result && { result }),
-  });
+  const checked = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
+  const details = { by, followUps: followUpRules, ...(result && { result }) };
+  const changedRows = await actOnOutbox(db, action, checked, details);
   if (changedRows.length > 0) return;
+
   const allowed: readonly string[] = allowedFrom[action];
   if (allowed.includes(row.status))
     throw new AdminError(409, `Row ${id} has changed meanwhile; reload its page and try again`);
-  throw new AdminError(
-    409,
-    `Row ${id} is ${row.status}; this action is possible only from ${allowedFrom[action].join(', ')}`,
-  );
+  const possible = `this action is possible only from ${allowed.join(', ')}`;
+  throw new AdminError(409, `Row ${id} is ${row.status}; ${possible}`);
 }
 
 /**
@@ -126,20 +136,22 @@ export async function changeRow(
  */
 async function findRefusal({ db, config }: AdminDeps, id: number, text: string, isSure: boolean) {
   const row = await readOutbox(db, id);
-  if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
-  const kind = makeKinds(config.operations).find(({ name }) => name === row.kind);
+  if (row === null) throw noSuchRow(id);
+
+  const { operations } = config;
+  const kind = makeKinds(operations).find(({ name }) => name === row.kind);
   const isObject = parseObject(text, maxPayloadValues) !== null;
   const isChangeable = row.status === 'dead' || row.status === 'pending';
   if (isObject && (isSure || kind === undefined || !isChangeable)) return null;
-  const { codes } = await readStoredCodes(db, row.client);
-  const context = {
-    codes,
-    operations: config.operations,
-    signal: AbortSignal.timeout(requestTimeoutMs),
-  };
-  const found =
-    kind === undefined ? [] : await findPayloadProblems(kind, text, row.reference, context);
-  const problems = isObject ? found : ['The payload must be a JSON object', ...found];
+
+  const problems = isObject ? [] : ['The payload must be a JSON object'];
+  if (kind !== undefined) {
+    const { codes } = await readStoredCodes(db, row.client);
+    const context = { codes, operations, signal: AbortSignal.timeout(requestTimeoutMs) };
+    const found = await findPayloadProblems(kind, text, row.reference, context);
+    for (const problem of found) problems.push(problem);
+  }
+
   return problems.length === 0 ? null : { row, draft: { text, problems, mayStore: isObject } };
 }
 
@@ -162,50 +174,59 @@ async function replacePayload(
 const sayOnce = (said: string) =>
   `/schedules?${new URLSearchParams({ said, at: String(Date.now()) })}`;
 
+/** A job in a form; the client is empty if the action is about every client. */
+interface ChosenJob {
+  readonly client: string;
+  readonly job: string;
+}
+
+/** Logs an action on a job, with the address that it came from. */
+function logJobAction(
+  log: Logger,
+  action: string,
+  { client, job }: ChosenJob,
+  { ip }: FastifyRequest,
+): void {
+  const chosen = client === '' ? { job } : { client, job };
+  log.info({ event: 'admin_action', action, ...chosen, from: ip });
+}
+
 /** Registers the routes that pause, resume and run jobs. */
 function registerScheduleRoutes(
   app: FastifyInstance,
   { db, config, daemon, log }: AdminDeps,
 ): void {
   const nameSender = nameSenders(config);
-  const parseClientJob = (body: unknown) => {
-    const client = z.enum(['', ...config.clients.map(({ key }) => key)]);
-    return z.object({ client, job: z.enum(runnableNames) }).parse(body);
-  };
-  const logScheduleAction = (
-    action: string,
-    request: FastifyRequest,
-    client: string,
-    job: string,
-  ) =>
-    log.info({
-      event: 'admin_action',
-      action,
-      job,
-      from: request.ip,
-      ...(client === '' ? {} : { client }),
-    });
-  const changes = [
-    ['pause', pauseJob, 'paused'],
-    ['resume', resumeJob, 'resumed'],
-  ] as const;
-  for (const [action, change, logged] of changes)
-    app.post(`/schedules/${action}`, async (request, reply) => {
-      const { client, job } = parseClientJob(request.body);
-      await change(db, job, client === '' ? null : client, nameSender(request));
-      logScheduleAction(logged, request, client, job);
-      return reply.redirect(sayOnce(action), 303);
-    });
+  const jobForm = z.object({
+    client: z.enum(['', ...config.clients.map(({ key }) => key)]),
+    job: z.enum(runnableNames),
+  });
+
+  app.post('/schedules/pause', async (request, reply) => {
+    const chosen = jobForm.parse(request.body);
+    await pauseJob(db, chosen.job, chosen.client || null, nameSender(request));
+    logJobAction(log, 'paused', chosen, request);
+    return reply.redirect(sayOnce('pause'), 303);
+  });
+
+  app.post('/schedules/resume', async (request, reply) => {
+    const chosen = jobForm.parse(request.body);
+    await resumeJob(db, chosen.job, chosen.client || null, nameSender(request));
+    logJobAction(log, 'resumed', chosen, request);
+    return reply.redirect(sayOnce('resume'), 303);
+  });
+
   app.post('/schedules/run', async (request, reply) => {
-    const { client, job } = parseClientJob(request.body);
-    if (job === pushJob.name || !isAutomatic(config.schedules[job]))
-      throw new AdminError(
-        409,
-        `${job} has no schedule at this worker; run it with: fulfilment-sync run ${job} --client ${client}`,
-      );
+    const { client, job } = jobForm.parse(request.body);
+    if (job === pushJob.name || !isAutomatic(config.schedules[job])) {
+      const command = `fulfilment-sync run ${job} --client ${client}`;
+      throw new AdminError(409, `${job} has no schedule at this worker; run it with: ${command}`);
+    }
+
     if (!(await requestRun(db, { client, job }, nameSender(request))))
       throw new AdminError(404, `There is no job ${job} of ${client}`);
-    logScheduleAction('run_requested', request, client, job);
+
+    logJobAction(log, 'run_requested', { client, job }, request);
     daemon()?.start({ client, job });
     return reply.redirect(sayOnce('run'), 303);
   });

@@ -13,7 +13,7 @@ import type { Overview } from '../../operate/health/overview.ts';
 import { readSnapshot, type Snapshot } from '../../operate/health/state.ts';
 import { readTrends } from '../../operate/health/trends.ts';
 import { readDatabaseClock } from '../../operate/sql/job-status.ts';
-import { findOrders } from '../../operate/sql/order-search.ts';
+import { searchOrders } from '../../operate/sql/order-search.ts';
 import { readOrderTimeline } from '../../operate/sql/order-timeline.ts';
 import { listRuns, type RunFilter } from '../../operate/sql/run-list.ts';
 import { listQuarantined } from '../../pull/sql/quarantine.ts';
@@ -126,7 +126,7 @@ export const pages: readonly PageRoute[] = [
     const body = renderChartsPage(charts, listClients(deps), client);
     return { title: 'Charts', body, data: { charts } };
   }),
-  definePage('/orders', 'Finds orders', orderSearch, findOrdersPage),
+  definePage('/orders', 'Finds orders', orderSearch, searchOrdersPage),
   definePage(
     '/order',
     'The timeline of an order',
@@ -138,8 +138,9 @@ export const pages: readonly PageRoute[] = [
       Object.entries(chosen).filter(([, value]) => value !== undefined),
     );
     const filter: OutboxFilter = chosen.status === undefined ? { ...given, open: true } : given;
+
     const rows = await listOutbox(deps.db, filter, rowsShown);
-    const body = renderOutboxPage(rows, chosen, listClients(deps), rowsShown, new Date());
+    const body = renderOutboxPage(rows, chosen, listClients(deps), rowsShown);
     return { title: 'Outbox', body, data: { rows, hasMore: rows.length === rowsShown } };
   }),
   definePage(
@@ -178,14 +179,10 @@ export const pages: readonly PageRoute[] = [
     z.object({ client, stream: optionalParam(z.string()) }),
     async ({ client = null, stream = null }, deps) => {
       const rows = await listQuarantined(deps.db, { client, stream }, rowsShown);
+      const clients = listClients(deps);
       const names = streams.map(({ name }) => name);
-      const body = renderQuarantinePage(
-        rows,
-        { client, stream },
-        listClients(deps),
-        names,
-        rowsShown,
-      );
+      const filter = { client, stream, clients, streams: names };
+      const body = renderQuarantinePage(rows, filter, rowsShown);
       return { title: 'Quarantine', body, data: { rows, hasMore: rows.length === rowsShown } };
     },
   ),
@@ -195,17 +192,19 @@ export const pages: readonly PageRoute[] = [
   }),
 ];
 
-async function findOrdersPage(
+async function searchOrdersPage(
   { q: text }: { readonly q?: string | undefined },
   { db }: PageDeps,
   request: PageRequest,
 ): Promise<Page | string> {
   const byEmail = request.role === 'operator';
   const orders =
-    text === undefined ? [] : await findOrders(db, text, { limit: ordersShown, byEmail });
+    text === undefined ? [] : await searchOrders(db, text, { limit: ordersShown, byEmail });
+
   const [only] = orders;
   if (only !== undefined && orders.length === 1 && !wantsJson(request.headers.accept))
     return toOrderPath(only.client, only.number);
+
   const body = (csrf: string | null) => renderOrdersPage(orders, text, ordersShown, csrf);
   return { title: 'Orders', body, data: { orders, hasMore: orders.length === ordersShown } };
 }
@@ -217,6 +216,7 @@ async function makeOrderPage(
   const events = await readOrderTimeline(db, order.client, order.number, eventsShown);
   if (events.length === 0)
     throw new AdminError(404, `There is no order ${order.number} of client ${order.client}`);
+
   return {
     title: `Order ${order.number}`,
     body: renderTimelinePage(order, events, eventsShown, new Date()),
@@ -241,11 +241,13 @@ export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void 
       const page = await make(values as never, deps, request);
       return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
     });
+
   // The search of an operator, whose text may be an e-mail address: it must not be in a URL.
   app.post('/orders', async (request, reply) => {
-    const page = await findOrdersPage(orderSearch.parse(request.body ?? {}), deps, request);
+    const page = await searchOrdersPage(orderSearch.parse(request.body ?? {}), deps, request);
     return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
   });
+
   const document = createOpenApiDocument(deps.config.ADMIN_BASE_PATH);
   app.get('/openapi.json', async (_request, reply) => reply.send(document));
 }
@@ -255,16 +257,33 @@ export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void 
  * paths.
  */
 function createOpenApiDocument(basePath: string): Record<string, unknown> {
+  const description =
+    'The pages of a worker as JSON. Send `Accept: application/json`. ' +
+    'They only read; actions are forms of the pages.';
+
+  return {
+    openapi: '3.1.0',
+    info: { title: 'fulfilment-sync', version, description },
+    servers: [{ url: basePath === '' ? '/' : basePath }],
+    paths: Object.fromEntries(pages.map((page) => [page.path, { get: describePage(page) }])),
+    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+    // Without ADMIN_TOKEN, this machine needs no token.
+    security: [{ token: [] }, {}],
+  };
+}
+
+function describePage({ path, summary, parameters }: PageRoute): Record<string, unknown> {
   const describeAnswer = (description: string) => ({
     description,
     content: { 'application/json': { schema: { type: 'object' } } },
   });
-  const describePage = ({ path, summary, parameters }: PageRoute) => ({
+  const inCamelCase = path
+    .slice(1)
+    .replaceAll(/[^a-z]+(\w)?/g, (_, next = '') => String(next).toUpperCase());
+
+  return {
     summary,
-    operationId:
-      path === '/'
-        ? 'overview'
-        : path.slice(1).replaceAll(/[^a-z]+(\w)?/g, (_, next = '') => String(next).toUpperCase()),
+    operationId: inCamelCase || 'overview',
     parameters: Object.entries(parameters.shape).map(([name, schema]) => ({
       name,
       in: path.includes(`{${name}}`) ? 'path' : 'query',
@@ -277,17 +296,6 @@ function createOpenApiDocument(basePath: string): Record<string, unknown> {
       '4XX': describeAnswer('The request is not accepted; `error` says why'),
       503: describeAnswer('The database cannot be reached'),
     },
-  });
-  const description =
-    'The pages of a worker as JSON. Send `Accept: application/json`. They only read; actions are forms of the pages.';
-  return {
-    openapi: '3.1.0',
-    info: { title: 'fulfilment-sync', version, description },
-    servers: [{ url: basePath === '' ? '/' : basePath }],
-    paths: Object.fromEntries(pages.map((page) => [page.path, { get: describePage(page) }])),
-    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
-    // Without ADMIN_TOKEN, this machine needs no token.
-    security: [{ token: [] }, {}],
   };
 }
 
@@ -296,6 +304,7 @@ function toOverviewJson({ snapshot, problems, stale, recent, charts }: Overview)
   const rowsByStream = new Map(
     recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]),
   );
+
   return {
     now,
     problems,
@@ -321,28 +330,29 @@ function toSchedulesJson(snapshot: Snapshot, config: Config, only: string | unde
       ? null
       : { since: pause.since, by: pause.by, forEveryClient: pause.client === null };
   };
-  const jobs = snapshot.jobs.flatMap(({ client, job, ...state }) => {
+
+  const jobs = snapshot.jobs.flatMap((row) => {
+    const { client, job, dueAt, lastSuccessAt, running, lastOutcome, consecutiveFailures } = row;
     const schedule = schedules[job];
     if (schedule === undefined || !clients.includes(client)) return [];
-    const { dueAt, lastSuccessAt, running, lastOutcome, consecutiveFailures } = state;
-    const times = { schedule: describeSchedule(schedule), dueAt, lastSuccessAt };
-    return [
-      {
-        client,
-        job,
-        ...times,
-        running,
-        lastOutcome,
-        consecutiveFailures,
-        pause: describePause(client, job),
-      },
-    ];
+    const shown = {
+      client,
+      job,
+      schedule: describeSchedule(schedule),
+      dueAt,
+      lastSuccessAt,
+      running,
+      lastOutcome,
+      consecutiveFailures,
+      pause: describePause(client, job),
+    };
+    return [shown];
   });
-  const isOn = config.pushSweepMs !== null;
   const pushes = clients.map((client) => ({
     client,
-    isOn,
+    isOn: config.pushSweepMs !== null,
     pause: describePause(client, pushJob.name),
   }));
+
   return { now: snapshot.now, jobs, pushes };
 }

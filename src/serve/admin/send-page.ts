@@ -48,32 +48,34 @@ export interface Page {
 export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Page): FastifyReply {
   const isViewer = request.role === 'viewer';
   reply.header('vary', 'accept');
-  if (wantsJson(request.headers.accept))
-    return reply
-      .type('application/json')
-      .send(isViewer ? toViewerJson(page.data) : JSON.stringify(page.data));
+  if (wantsJson(request.headers.accept)) {
+    const text = isViewer ? toViewerJson(page.data) : JSON.stringify(page.data);
+    return reply.type('application/json').send(text);
+  }
+
   const { title, body, live = false, isFollowed = false } = page;
   const csrf = reply.generateCsrf({ userInfo: readFormOwner(request) });
-  const { said, at } = saidSchema.parse(request.query);
-  const isFresh = Math.abs(Date.now() - at) < saidForMs;
   const frame = {
     title,
     path: request.url.split('?', 1)[0] ?? '/',
     loggedIn: hasSession(request),
-    message:
-      isFresh && said !== undefined && Object.hasOwn(formMessages, said)
-        ? formMessages[said]
-        : undefined,
+    message: findMessage(request),
     live,
     isFollowed,
     csrf,
     isViewer,
   };
-  const markup = renderPage(
-    frame,
-    typeof body === 'function' ? body(isViewer ? null : csrf) : body,
-  );
+  const content = typeof body === 'function' ? body(isViewer ? null : csrf) : body;
+
+  const markup = renderPage(frame, content);
   return reply.type('text/html').send(isViewer ? maskQuotes(markup) : markup);
+}
+
+/** Finds the message about the action that led to this page, for a few seconds. */
+function findMessage({ query }: FastifyRequest): string | undefined {
+  const { said, at } = saidSchema.parse(query);
+  if (said === undefined || Math.abs(Date.now() - at) >= saidForMs) return undefined;
+  return Object.hasOwn(formMessages, said) ? formMessages[said] : undefined;
 }
 
 /** Returns data as JSON without words of the service. */
@@ -93,6 +95,7 @@ export function makeRowPage(
     ...found,
     result: found.result === null || isRevealed ? found.result : maskResult(found.result),
   };
+
   return {
     title: `Row ${row.id}`,
     body: (csrf) => renderOutboxRowPage(row, { payload, isRevealed, draft }, csrf, new Date()),
@@ -115,15 +118,14 @@ export function wantsJson(accept: string | undefined): boolean {
 function findQuality(accept: string | undefined, type: string): number {
   const entries = (accept ?? '*/*').split(',').map((entry) => {
     const [range = '', ...parameters] = entry.split(';').map((part) => part.trim().toLowerCase());
-    const quality = Number(
-      parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? 1,
-    );
+    const given = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2);
+    const quality = Number(given ?? 1);
     return { range, quality: Number.isFinite(quality) ? quality : 0 };
   });
+
   const group = `${type.split('/', 1)[0]}/*`;
-  return (
-    [type, group, '*/*']
-      .map((range) => entries.find((entry) => entry.range === range)?.quality)
-      .find((quality) => quality !== undefined) ?? 0
+  const qualities = [type, group, '*/*'].map(
+    (range) => entries.find((entry) => entry.range === range)?.quality,
   );
+  return qualities.find((quality) => quality !== undefined) ?? 0;
 }

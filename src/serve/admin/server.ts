@@ -10,6 +10,7 @@ import helmet from '@fastify/helmet';
 import files from '@fastify/static';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { ZodError } from 'zod';
+import type { Config } from '../../../config/env.ts';
 import { CodedError } from '../../core/errors.ts';
 import { type Html, html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
@@ -37,13 +38,21 @@ import { type AdminDeps, AdminError } from './admin-deps.ts';
 import { registerPageRoutes } from './routes.ts';
 import { wantsJson } from './send-page.ts';
 
-const path = '/queues';
+const boardPath = '/queues';
 /**
  * Content policy of Bull Board: its markup has inline styles and a base address. Foreign scripts
  * stay forbidden.
  */
-const policy =
-  "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;font-src 'self';connect-src 'self';base-uri 'self';frame-ancestors 'none'";
+const boardPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'self'",
+  "frame-ancestors 'none'",
+].join(';');
 
 /**
  * Serves Bull Board at `/queues`, read only. It is loaded at the first request, so that a worker
@@ -52,12 +61,14 @@ const policy =
 function registerBoardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps): void {
   let opening: ReturnType<typeof openBoardServer> | undefined;
   app.addHook('onClose', async () => (await opening)?.close());
-  for (const url of [path, `${path}/*`])
+
+  for (const url of [boardPath, `${boardPath}/*`])
     app.all(url, { onRequest: refuseChanges }, async (request, reply) => {
       opening ??= openBoardServer(daemon, config.ADMIN_BASE_PATH);
       const board = await opening;
       board.refresh();
-      reply.header('content-security-policy', policy);
+
+      reply.header('content-security-policy', boardPolicy);
       for (const [name, value] of Object.entries(reply.getHeaders()))
         if (value !== undefined) reply.raw.setHeader(name, value);
       reply.hijack();
@@ -79,22 +90,23 @@ async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): P
  */
 async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
   const { openBoard } = await import('../../schedule/board.ts');
-  const { plugin, show } = openBoard(basePath, path);
+  const { plugin, show } = openBoard(basePath, boardPath);
   const inner = fastify({ logger: false });
-  // Bull Board has its links behind an icon, where nobody looks for the way back.
-  const back =
-    html`<nav aria-label="Status page" style="position:fixed;right:1rem;bottom:.5rem;z-index:99;padding:.2rem .5rem;background:#0b5c63"><a href="${basePath}/" style="color:#fff">← Status page</a></nav><noscript>The queues need a script. <a href="${basePath}/">Status page</a></noscript></body>`
-      .text;
+  const wayBack = renderWayBack(basePath).text;
+
   inner.addHook('onSend', async (_request, { statusCode }, payload) => {
     if (typeof payload !== 'string') return payload;
     // Bull Board's own page has the base path already.
-    return statusCode === 404 ? addBasePath(payload, basePath) : payload.replace('</body>', back);
+    if (statusCode === 404) return addBasePath(payload, basePath);
+    return payload.replace('</body>', `${wayBack}</body>`);
   });
-  inner.setNotFoundHandler((request, reply) =>
-    sendError(request, reply, 404, `There is no page of the queues at this address; see ${path}`),
-  );
-  await inner.register(plugin, { prefix: path });
+  inner.setNotFoundHandler((request, reply) => {
+    const words = `There is no page of the queues at this address; see ${boardPath}`;
+    return sendError(request, reply, 404, words);
+  });
+  await inner.register(plugin, { prefix: boardPath });
   await inner.ready();
+
   let shown: unknown;
   /** Shows the queues of the worker once it has started. */
   const refresh = () => {
@@ -103,7 +115,20 @@ async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
     show([...now.queues.values()]);
     shown = now;
   };
+
   return { answer: inner.routing, refresh, close: () => inner.close() };
+}
+
+/**
+ * Renders the links to the status page. Bull Board has its links behind an icon, where nobody looks
+ * for them.
+ */
+function renderWayBack(basePath: string): Html {
+  const look =
+    'position:fixed;right:1rem;bottom:.5rem;z-index:99;padding:.2rem .5rem;background:#0b5c63';
+  return html`<nav aria-label="Status page" style="${look}">
+<a href="${basePath}/" style="color:#fff">← Status page</a></nav>
+<noscript>The queues need a script. <a href="${basePath}/">Status page</a></noscript>`;
 }
 
 const refreshMs = 2_000;
@@ -123,57 +148,71 @@ function registerLiveRoutes(
   const closing = new AbortController();
   let watchers = 0;
   app.addHook('preClose', async () => closing.abort());
+
   app.get(eventsPath, async (request, reply) => {
-    if (watchers >= maxWatchers)
-      return reply
-        .code(503)
-        .send({ error: 'Too many overview pages are open; close some, or reload later' });
-    watchers++;
+    if (watchers >= maxWatchers) {
+      const error = 'Too many overview pages are open; close some, or reload later';
+      return reply.code(503).send({ error });
+    }
+
     const gone = new AbortController();
     request.raw.socket.once('close', () => gone.abort());
     const end = AbortSignal.any([gone.signal, closing.signal, AbortSignal.timeout(maxStreamMs)]);
-    reply.hijack();
-    // The headers that hooks have set, such as the content policy, are sent too.
-    reply.raw.writeHead(200, {
-      ...(reply.getHeaders() as Record<string, string>),
-      'content-type': 'text/event-stream',
-      'cache-control': 'no-store',
-    });
+
     const isViewer = request.role === 'viewer';
-    const toText = (markup: string) =>
-      addBasePath(isViewer ? maskQuotes(markup) : markup, basePath);
-    await sendChanges(reply, async () => renderOverviewParts(await read()), end, toText).finally(
-      () => {
-        watchers--;
-        reply.raw.end();
-      },
-    );
+    const readParts = async () => {
+      const parts = Object.entries(renderOverviewParts(await read()));
+      return parts.map(([id, { text }]): LivePart => {
+        return [id, addBasePath(isViewer ? maskQuotes(text) : text, basePath)];
+      });
+    };
+
+    reply.hijack();
+    watchers++;
+    try {
+      // The headers that hooks have set, such as the content policy, are sent too.
+      reply.raw.writeHead(200, {
+        ...(reply.getHeaders() as Record<string, string>),
+        'content-type': 'text/event-stream',
+        'cache-control': 'no-store',
+      });
+      await sendChanges(reply, readParts, end);
+    } finally {
+      watchers--;
+      reply.raw.end();
+    }
     return reply;
   });
 }
 
+/** The id of an element of the overview, and its markup. */
+type LivePart = readonly [id: string, markup: string];
+
+const databaseAway: LivePart = ['headline', '<h1 class="bad">The database cannot be reached</h1>'];
+
 /** Sends changed parts until `end` is aborted. */
 async function sendChanges(
-  reply: FastifyReply,
-  readParts: () => Promise<Readonly<Record<string, Html>>>,
+  { raw }: FastifyReply,
+  readParts: () => Promise<LivePart[]>,
   end: AbortSignal,
-  toText: (markup: string) => string,
 ): Promise<void> {
   const sent = new Map<string, string>();
+
   while (!end.aborted) {
-    const parts = await withReadTimeout(readParts()).then(
-      (found) => Object.entries(found).map(([id, { text }]) => [id, toText(text)] as const),
-      // The next read may reach the database again.
-      () => [['headline', '<h1 class="bad">The database cannot be reached</h1>']] as const,
-    );
-    const changed = parts.filter(([id, text]) => sent.get(id) !== text);
-    if (!reply.raw.writableNeedDrain) for (const [id, text] of changed) sent.set(id, text);
+    // The next read may reach the database again.
+    const parts = await withReadTimeout(readParts()).catch(() => [databaseAway]);
+    const changed = parts.filter(([id, markup]) => sent.get(id) !== markup);
     const message =
       changed.length > 0
         ? `data: ${JSON.stringify(Object.fromEntries(changed))}\n\n`
         : ': no change\n\n';
+
     // A browser that does not read gets nothing until it has caught up.
-    if (!end.aborted && !reply.raw.writableNeedDrain) reply.raw.write(message);
+    if (!end.aborted && !raw.writableNeedDrain) {
+      for (const [id, markup] of changed) sent.set(id, markup);
+      raw.write(message);
+    }
+
     // If the wait is aborted, the loop ends.
     await wait(refreshMs, undefined, { signal: end }).catch(() => undefined);
   }
@@ -198,30 +237,30 @@ function registerHealthChecks(
 ): void {
   const startedAtMs = performance.now();
   const open = { config: { open: true } };
-  const sweepAgeMs = () => daemon()?.sinceLastSweepMs();
+  const readSweepAgeMs = () => daemon()?.sinceLastSweepMs();
+
   app.get('/livez', open, async (_request, reply) => {
-    const age = sweepAgeMs() ?? performance.now() - startedAtMs;
-    const alive = age < deadAfterMs;
-    return reply
-      .code(alive ? 200 : 503)
-      .send({ alive, lastSweepSecondsAgo: Math.round(age / 1_000) });
+    const ageMs = readSweepAgeMs() ?? performance.now() - startedAtMs;
+    const alive = ageMs < deadAfterMs;
+    const answer = { alive, lastSweepSecondsAgo: Math.round(ageMs / 1_000) };
+    return reply.code(alive ? 200 : 503).send(answer);
   });
+
   app.get<{ Querystring: { stale?: string } }>('/readyz', open, async (request, reply) => {
-    const age = sweepAgeMs();
-    const stale = await withReadTimeout(read()).then(
-      (state) => state.stale.map(toLateJobJson),
-      () => null,
-    );
-    const ready = age !== undefined && age < lateAfterMs;
-    const isStale = request.query.stale === 'fail' && (stale?.length ?? 0) > 0;
+    const ageMs = readSweepAgeMs();
+    const state = await withReadTimeout(read()).catch(() => null);
+    const ready = ageMs !== undefined && ageMs < lateAfterMs;
+    const isStale = request.query.stale === 'fail' && state !== null && state.stale.length > 0;
+
+    // A worker starts when it has reached all its servers. It tries for ever.
+    const missing = state === null || config.REDIS_URL === undefined ? 'Postgres' : 'Redis';
     return reply.code(ready && !isStale ? 200 : 503).send({
       ready,
-      lastSweepSecondsAgo: age === undefined ? null : Math.round(age / 1_000),
-      // A worker starts when it has reached all its servers. It tries for ever.
-      ...(daemon() === null && {
-        waitsFor: stale === null || config.REDIS_URL === undefined ? 'Postgres' : 'Redis',
-      }),
-      ...(stale === null ? { database: 'cannot be read' } : { stale }),
+      lastSweepSecondsAgo: ageMs === undefined ? null : Math.round(ageMs / 1_000),
+      ...(daemon() === null && { waitsFor: missing }),
+      ...(state === null
+        ? { database: 'cannot be read' }
+        : { stale: state.stale.map(toLateJobJson) }),
     });
   });
 }
@@ -246,12 +285,28 @@ export interface AdminServer {
  * @throws CodedError `admin_port_taken` if the port is in use
  */
 export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
-  const { config, log, readers } = deps;
-  const { ADMIN_HOST: host, ADMIN_PORT: port, ADMIN_BASE_PATH: basePath } = config;
-  const app = fastify({
+  const { ADMIN_HOST: host, ADMIN_PORT: port } = deps.config;
+  const app = createServer(deps.config);
+  limitConnections(app.server);
+
+  try {
+    await registerRoutes(app, deps);
+    const address = new URL(await app.listen({ host, port }));
+    return { port: Number(address.port), close: () => app.close() };
+  } catch (cause) {
+    await app.close();
+    if (readSqlState(cause) !== 'EADDRINUSE') throw cause;
+    const remedy = 'set another port (0 takes a free one)';
+    const message = `ADMIN_PORT ${port} is in use on ${host}; ${remedy}`;
+    throw new CodedError('admin_port_taken', message, { cause });
+  }
+}
+
+const createServer = ({ ADMIN_TRUSTED_PROXIES, ADMIN_BASE_PATH }: Config): FastifyInstance =>
+  fastify({
     logger: false,
-    trustProxy: config.ADMIN_TRUSTED_PROXIES ?? false,
-    rewriteUrl: ({ url = '/' }) => stripBasePath(url, basePath),
+    trustProxy: ADMIN_TRUSTED_PROXIES ?? false,
+    rewriteUrl: ({ url = '/' }) => stripBasePath(url, ADMIN_BASE_PATH),
     forceCloseConnections: true,
     bodyLimit: maxFormBytes,
     requestTimeout: requestTimeoutMs,
@@ -263,34 +318,28 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
       connectionsCheckingInterval: timeoutCheckMs,
     },
   });
-  limitConnections(app.server);
-  try {
-    // First, because everything that is registered later inherits the handlers.
-    registerErrorHandlers(app, log);
-    prefixAnswers(app, basePath);
-    await app.register(helmet, strictPolicy);
-    app.addHook('onRequest', async (request, reply) => {
-      // No browser and no proxy may store the pages.
-      if (!request.url.startsWith(assetsPath)) reply.header('cache-control', 'no-store');
-    });
-    await guardRoutes(app, deps);
-    registerHealthChecks(app, deps, readers.readState);
-    registerMetricsRoute(app, deps);
-    await app.register(async (pages) => {
-      registerLiveRoutes(pages, readers.readOverview, basePath);
-      registerPageRoutes(pages, deps);
-      registerActionRoutes(pages, deps);
-    });
-    await registerAssetRoutes(app);
-    registerBoardRoutes(app, deps);
-    const address = new URL(await app.listen({ host, port }));
-    return { port: Number(address.port), close: () => app.close() };
-  } catch (cause) {
-    await app.close();
-    if (readSqlState(cause) !== 'EADDRINUSE') throw cause;
-    const message = `ADMIN_PORT ${port} is in use on ${host}; set another port (0 takes a free one)`;
-    throw new CodedError('admin_port_taken', message, { cause });
-  }
+
+/** Registers hooks and routes. What is registered later inherits the hooks of what came before. */
+async function registerRoutes(app: FastifyInstance, deps: AdminDeps): Promise<void> {
+  const { config, log, readers } = deps;
+  registerErrorHandlers(app, log);
+  prefixAnswers(app, config.ADMIN_BASE_PATH);
+  await app.register(helmet, strictPolicy);
+  app.addHook('onRequest', async (request, reply) => {
+    // No browser and no proxy may store the pages.
+    if (!request.url.startsWith(assetsPath)) reply.header('cache-control', 'no-store');
+  });
+  await guardRoutes(app, deps);
+
+  registerHealthChecks(app, deps, readers.readState);
+  registerMetricsRoute(app, deps);
+  await app.register(async (pages) => {
+    registerLiveRoutes(pages, readers.readOverview, config.ADMIN_BASE_PATH);
+    registerPageRoutes(pages, deps);
+    registerActionRoutes(pages, deps);
+  });
+  await registerAssetRoutes(app);
+  registerBoardRoutes(app, deps);
 }
 
 const assetsPath = '/assets/';
@@ -353,6 +402,7 @@ function sendError(
   reply.code(status);
   if (!(accept ?? '').includes('text/html') || wantsJson(accept))
     return reply.send({ error: words });
+
   // "Service" means the warehouse here.
   const title = status === 503 ? 'The database cannot be used' : (STATUS_CODES[status] ?? 'Error');
   const way = url === '/' ? 'Try again' : 'To the overview';
@@ -361,49 +411,41 @@ function sendError(
 }
 
 function toErrorAnswer(error: unknown): { status: number; words: string } {
-  if (error instanceof ZodError)
-    return {
-      status: 400,
-      words: `${error.issues[0]?.path.join('.')}: ${error.issues[0]?.message}`,
-    };
   if (error instanceof AdminError) return { status: error.status, words: error.message };
-  if (isDiskFull(error))
-    return {
-      status: 503,
-      words: 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues',
-    };
-  const given = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  if (given === 403)
-    return {
-      status: 403,
-      words: 'The form has expired, or came from another site; reload the page and send it again',
-    };
-  if (given < 500)
-    return {
-      status: given,
-      words: error instanceof Error ? error.message : 'The request cannot be read',
-    };
-  if (isLockTimeout(error))
-    return {
-      status: 503,
-      words: 'Another session has locked a table that the page reads. Reload the page later',
-    };
-  const isDatabaseAway =
-    /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time|database_lost)/.test(
-      readSqlState(error),
-    );
-  return isDatabaseAway
-    ? {
-        status: 503,
-        words:
-          'The database cannot be reached; the worker continues when it is back. Reload the page later',
-      }
-    : {
-        status: 500,
-        words:
-          'The request failed; for the reason see the event admin_failed in the log of the worker',
-      };
+  if (error instanceof ZodError) {
+    const [issue] = error.issues;
+    return { status: 400, words: `${issue?.path.join('.')}: ${issue?.message}` };
+  }
+
+  const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
+  if (status === 403) {
+    const cause = 'The form has expired, or came from another site';
+    return { status, words: `${cause}; reload the page and send it again` };
+  }
+  if (status < 500)
+    return { status, words: error instanceof Error ? error.message : 'The request cannot be read' };
+
+  const unavailable = findUnavailable(error);
+  if (unavailable !== null) return { status: 503, words: unavailable };
+  const place = 'for the reason see the event admin_failed in the log of the worker';
+  return { status: 500, words: `The request failed; ${place}` };
 }
+
+/** Finds why the database does not serve now; null if that is not the reason. */
+function findUnavailable(error: unknown): string | null {
+  if (isDiskFull(error))
+    return 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues';
+  if (isLockTimeout(error))
+    return 'Another session has locked a table that the page reads. Reload the page later';
+  if (!awayState.test(readSqlState(error))) return null;
+  return (
+    'The database cannot be reached; the worker continues when it is back. ' +
+    'Reload the page later'
+  );
+}
+
+/** Codes of errors that mean that no connection to Postgres can be had. */
+const awayState = /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time|database_lost)/;
 
 /** Registers `/metrics`, in the format of Prometheus. */
 function registerMetricsRoute(app: FastifyInstance, { metrics }: AdminDeps): void {

@@ -31,15 +31,16 @@ const noSuchRow = () => new ApiError(404, 'The client of the token has no such r
 /** Returns a row of the outbox as JSON text. The payload is its text: numbers keep their digits. */
 function toOutboxText({ payload, history, ...row }: OutboxDetail): string {
   const steps = history.map(({ durationMs, ...step }) => ({ ...step, duration_ms: durationMs }));
-  const { nextAttemptAt, createdAt, finishedAt, lastError, waitsFor, mayBeCarriedOut, ...others } =
-    row;
+  const { nextAttemptAt, createdAt, finishedAt, lastError, ...others } = row;
+  const { waitsFor, rowsBehind, mayBeCarriedOut, ...shown } = others;
   const named = {
-    ...others,
+    ...shown,
     next_attempt_at: nextAttemptAt,
     created_at: createdAt,
     finished_at: finishedAt,
     last_error: lastError,
     waits_for: waitsFor,
+    rows_behind: rowsBehind,
     may_be_carried_out: mayBeCarriedOut,
     history: steps,
   };

@@ -84,6 +84,9 @@ export const outboxRow = z.object({
   because: z.string().nullable().meta({ description: 'Why it is not done' }),
   last_error: z.string().nullable(),
   waits_for: z.int().nullable().meta({ description: 'Row that comes first' }),
+  rows_behind: z
+    .array(z.int())
+    .meta({ description: 'Rows that cannot be sent before it: the first 100' }),
   may_be_carried_out: z.boolean(),
   payload: z.unknown(),
   result: z.unknown(),

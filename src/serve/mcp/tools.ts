@@ -85,17 +85,18 @@ const toResult = (text: string, isError = false): CallToolResult => ({
 });
 
 /** Answers with a text. Errors are answers, too: an assistant reads why. */
-async function answer(work: () => Promise<string>): Promise<CallToolResult> {
+async function answerWith(work: () => Promise<string>): Promise<CallToolResult> {
   try {
     return toResult(await work());
   } catch (error) {
-    if (error instanceof z.ZodError)
-      return toResult(
-        error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; '),
-        true,
-      );
-    return toResult(error instanceof AdminError ? error.message : describeError(error), true);
+    return toResult(explainError(error), true);
   }
+}
+
+function explainError(error: unknown): string {
+  if (error instanceof AdminError) return error.message;
+  if (!(error instanceof z.ZodError)) return describeError(error);
+  return error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ');
 }
 
 function addReadTool(
@@ -105,6 +106,7 @@ function addReadTool(
 ): void {
   const page = pages.find((one) => one.path === path);
   if (page === undefined) throw new TypeError(`there is no page ${path}`);
+
   const { parameters, make } = page;
   const inputs = Object.entries(parameters.shape).map(([input, schema]) => {
     const text = z.coerce.string();
@@ -115,55 +117,54 @@ function addReadTool(
     inputSchema: z.object(Object.fromEntries(inputs)),
     annotations: { readOnlyHint: true },
   };
+
   server.registerTool(name, config, (given: object) =>
-    answer(async () => {
+    answerWith(async () => {
       const headers = { accept: 'application/json' };
       const found = await make(parameters.parse(given) as never, deps, { headers, role: 'viewer' });
       const data = typeof found === 'string' ? {} : (found.data as Record<string, unknown>);
-      return toAssistantJson(
-        members === undefined
-          ? data
-          : Object.fromEntries(members.map((member) => [member, data[member]])),
-      );
+      if (members === undefined) return toAssistantJson(data);
+      return toAssistantJson(Object.fromEntries(members.map((member) => [member, data[member]])));
     }),
   );
 }
 
 /** Adds the tools that change something. Each writes an entry of the audit. */
 function addActionTools(server: McpServer, { db, config, by }: ToolDeps): void {
-  const row = z.object({ id: z.int().positive(), sure: z.boolean().default(false) });
+  const rowInput = z.object({ id: z.int().positive(), sure: z.boolean().default(false) });
   const descriptions = {
     retry:
-      'Sends a dead, unknown or pending row again. Needs sure: true if a person has to decide about the row',
+      'Sends a dead, unknown or pending row again. ' +
+      'Needs sure: true if a person has to decide about the row',
     cancel: 'Cancels a dead or pending row for good. Needs sure: true',
   } as const;
   for (const action of ['retry', 'cancel'] as const) {
     const annotations = { destructiveHint: true };
-    server.registerTool(
-      action,
-      { description: descriptions[action], inputSchema: row, annotations },
-      ({ id, sure }) =>
-        answer(async () => {
-          await changeRow(db, action, id, { isSure: sure }, by);
-          return `Row ${id}: ${action} is done`;
-        }),
+    const tool = { description: descriptions[action], inputSchema: rowInput, annotations };
+    server.registerTool(action, tool, ({ id, sure }) =>
+      answerWith(async () => {
+        await changeRow(db, id, action, { isSure: sure, by });
+        return `Row ${id}: ${action} is done`;
+      }),
     );
   }
+
   const keys = config.clients.map(({ key }) => key);
-  const job = z.object({ job: z.enum(runnableNames), client: z.enum(keys).optional() });
+  const jobInput = z.object({ job: z.enum(runnableNames), client: z.enum(keys).optional() });
   const describe = (words: string) => ({
     description: `${words}; without a client, for all`,
-    inputSchema: job,
+    inputSchema: jobInput,
   });
-  server.registerTool(
-    'pause',
-    describe('Starts no more runs of a job'),
-    ({ job: name, client = null }) =>
-      answer(async () =>
-        (await pauseJob(db, name, client, by)) ? `${name} is paused` : `${name} was paused already`,
-      ),
+
+  const pause = describe('Starts no more runs of a job');
+  server.registerTool('pause', pause, ({ job, client = null }) =>
+    answerWith(async () => {
+      const isNew = await pauseJob(db, job, client, by);
+      return isNew ? `${job} is paused` : `${job} was paused already`;
+    }),
   );
-  server.registerTool('resume', describe('Ends a pause'), ({ job: name, client = null }) =>
-    answer(async () => `${await resumeJob(db, name, client, by)} pauses ended`),
+
+  server.registerTool('resume', describe('Ends a pause'), ({ job, client = null }) =>
+    answerWith(async () => `${await resumeJob(db, job, client, by)} pauses ended`),
   );
 }

@@ -6,19 +6,15 @@
 import { type Html, html } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Series, Trends } from '../../operate/health/trends.ts';
-import { choice } from './view.ts';
+import { renderChoice } from './view.ts';
 
 /**
  * Formats a number with one or two digits, unless it is larger. A number above 0 never shows as 0.
  */
-const formatNumber = (value: number) =>
-  String(
-    value < 1
-      ? Number(value.toPrecision(1))
-      : value < 10
-        ? Math.round(value * 10) / 10
-        : Math.round(value),
-  );
+function formatNumber(value: number): string {
+  if (value < 1) return String(Number(value.toPrecision(1)));
+  return String(value < 10 ? round(value) : Math.round(value));
+}
 
 /** Formats seconds; short times in milliseconds. */
 const formatSeconds = (value: number) =>
@@ -70,13 +66,11 @@ export function renderCharts(spans: readonly Trends[]): Html {
  * system is younger.
  */
 function countSteps(trends: Trends): number {
-  const firsts = charts.flatMap(({ member }) =>
-    trends[member].map(({ values }) => values.findIndex(Boolean)),
-  );
   const count = trends.times.length;
-  return (
-    count - firsts.reduce((least, first) => (first >= 0 ? Math.min(least, first) : least), count)
-  );
+  const firsts = charts
+    .flatMap(({ member }) => trends[member].map(({ values }) => values.findIndex(Boolean)))
+    .filter((first) => first >= 0);
+  return count - firsts.reduce((least, first) => Math.min(least, first), count);
 }
 
 /** Minimum number of steps that are drawn. */
@@ -88,13 +82,11 @@ function renderSpan(trends: Trends, index: number): Html {
   const drawn = Math.min(count, Math.max(minSteps, countSteps(trends)));
   const drawnSpan = drawn === count ? span : formatSpan(drawn * stepMinutes * 60);
   const cut = ({ name, values }: Series): Series => ({ name, values: values.slice(count - drawn) });
-  const drawings = charts.map(({ member, ...style }) =>
-    renderChart(style, {
-      id: `chart-${index}-${member}`,
-      span: drawnSpan,
-      series: trends[member].map(cut),
-    }),
-  );
+
+  const drawings = charts.map(({ member, ...style }) => {
+    const id = `chart-${index}-${member}`;
+    return renderChart(style, { id, span: drawnSpan, series: trends[member].map(cut) });
+  });
   return html`<h2>The last ${span}</h2><div class="charts">${drawings}</div>`;
 }
 
@@ -104,9 +96,11 @@ export function renderChartsPage(
   clients: readonly string[],
   chosen: string | undefined,
 ): Html {
+  const label = { text: 'Client', all: 'all together' };
   return html`<h1>Charts</h1>
 <p>Made once a minute. Rows count those that polls wrote.</p>
-<form class="filter" method="get" action="/charts">${choice('client', 'Client', clients, chosen, 'all together')} <button>Show</button></form>
+<form class="filter" method="get" action="/charts">
+${renderChoice('client', label, clients, chosen)} <button>Show</button></form>
 ${renderCharts(spans)}`;
 }
 
@@ -137,38 +131,62 @@ const barWidth = 0.8;
 /** Renders a chart with its legend. Each name in the legend has the latest value beside it. */
 function renderChart({ title, shape, colours }: ChartStyle, { id, span, series }: ChartData): Html {
   const format = shape === 'bars' ? formatNumber : formatSeconds;
+  const latest = series.map(({ name, values }) => ({ name, value: formatLatest(values, format) }));
   const steps = series[0]?.values.length ?? 0;
-  const sums = Array.from({ length: steps }, (_, index) => {
-    const values = series.map(({ values: all }) => all[index] ?? 0);
-    return shape === 'bars'
-      ? values.reduce((sum, value) => sum + value, 0)
-      : values.reduce((most, value) => Math.max(most, value), 0);
+  const highest = findHighest(series, shape);
+
+  const paths = drawSeries(series, shape, highest).map((path, index) => {
+    const look = `${shape} ${colours[index]}`;
+    return (
+      path !== '' && html`<path class="${look}" d="${path}" vector-effect="non-scaling-stroke"/>`
+    );
   });
-  const highest = sums.reduce((most, sum) => Math.max(most, sum), 0);
-  const toY = (value: number) => round(height - (highest === 0 ? 0 : (value / highest) * height));
-  const paths = series.map(({ values }, index) => {
-    const below = (step: number) =>
-      shape === 'bars'
-        ? series.slice(0, index).reduce((sum, { values: all }) => sum + (all[step] ?? 0), 0)
-        : 0;
-    const path = shape === 'bars' ? drawBars(values, below, toY) : drawLine(values, toY);
-    return path === ''
-      ? ''
-      : html`<path class="${shape} ${colours[index]}" d="${path}" vector-effect="non-scaling-stroke"/>`;
-  });
-  const legend = series.map(
-    ({ name, values }, index) =>
-      html`<li><i class="swatch ${colours[index]}"></i>${name} <b>${formatLatest(values, format)}</b></li>`,
+  const grid = `M0 0H${steps}M0 50H${steps}M0 100H${steps}`;
+  const legend = latest.map(
+    ({ name, value }, index) =>
+      html`<li><i class="swatch ${colours[index]}"></i>${name} <b>${value}</b></li>`,
   );
-  const words = `${title}, the last ${span}. Highest: ${format(highest)}. ${series.map(({ name, values }) => `${name} now: ${formatLatest(values, format)}`).join('; ')}.`;
+  const now = latest.map(({ name, value }) => `${name} now: ${value}`).join('; ');
+  const words = `${title}, the last ${span}. Highest: ${format(highest)}. ${now}.`;
+
   return html`<figure class="chart"><figcaption id="${id}">${title}</figcaption>
 <div class="plot"><span class="top">${format(highest)}</span>
-<svg role="img" aria-labelledby="${id}-title ${id}-words" viewBox="0 0 ${Math.max(1, steps)} ${height}" preserveAspectRatio="none"><title id="${id}-title">${title}</title><desc id="${id}-words">${words}</desc><path class="grid" d="M0 0H${steps}M0 50H${steps}M0 100H${steps}" vector-effect="non-scaling-stroke"/>${paths}</svg></div>
+<svg role="img" aria-labelledby="${id}-title ${id}-words" preserveAspectRatio="none"
+  viewBox="0 0 ${Math.max(1, steps)} ${height}">
+<title id="${id}-title">${title}</title><desc id="${id}-words">${words}</desc>
+<path class="grid" d="${grid}" vector-effect="non-scaling-stroke"/>${paths}</svg></div>
 <div class="axis"><span>${span} ago</span><span>now</span></div>
 <ul class="legend">${legend}</ul></figure>`;
 }
 
-/** Rounds for a path, where more digits cannot be seen. */
+/** Finds the largest value that is drawn: of bars, which are stacked, the sum counts. */
+function findHighest(series: readonly Series[], shape: ChartStyle['shape']): number {
+  const add = (sum: number, value: number) => sum + value;
+  const takeHigher = (one: number, other: number) => Math.max(one, other);
+  const join = shape === 'bars' ? add : takeHigher;
+  const steps = series[0]?.values ?? [];
+  return steps
+    .map((_, step) => series.map(({ values }) => values[step] ?? 0).reduce(join, 0))
+    .reduce(takeHigher, 0);
+}
+
+/** Draws each series as the path of an SVG; empty if there is nothing to draw. */
+function drawSeries(
+  series: readonly Series[],
+  shape: ChartStyle['shape'],
+  highest: number,
+): string[] {
+  const toY = (value: number) => round(height - (highest === 0 ? 0 : (value / highest) * height));
+  if (shape === 'lines') return series.map(({ values }) => drawLine(values, toY));
+
+  return series.map(({ values }, index) => {
+    const sumBelow = (step: number) =>
+      series.slice(0, index).reduce((sum, { values: all }) => sum + (all[step] ?? 0), 0);
+    return drawBars(values, sumBelow, toY);
+  });
+}
+
+/** Rounds to one digit after the point. In a path, more cannot be seen. */
 const round = (value: number) => Math.round(value * 10) / 10;
 
 /** Returns the last value of a series in words. */
@@ -180,13 +198,14 @@ const formatLatest = (values: Series['values'], format: (value: number) => strin
 /** Draws a bar for each value that is not 0, on top of what is below it. */
 function drawBars(
   values: Series['values'],
-  below: (step: number) => number,
+  sumBelow: (step: number) => number,
   toY: (value: number) => number,
 ): string {
   return values
     .map((value, step) => {
       if (value === null || value === 0) return '';
-      const [from, to] = [toY(below(step)), toY(below(step) + value)];
+      const from = toY(sumBelow(step));
+      const to = toY(sumBelow(step) + value);
       return `M${step + 0.1} ${from}V${to}h${barWidth}V${from}z`;
     })
     .join('');

@@ -1,9 +1,9 @@
-/** The pages of the quarantine and of the audit. Neither shows a resource or a payload. */
+/** The pages of runs, quarantine, audit and schedules. None shows a resource or a payload. */
 
 import type { Config } from '../../../config/env.ts';
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { type Schedule, writeSpan } from '../../../config/schedules.ts';
-import { badge, type Html, html, type Tone } from '../../core/html.ts';
+import { badge, type Child, type Html, html, type Tone } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
 import { formatCount, formatTimes } from '../../operate/health/problem.ts';
 import type { Snapshot } from '../../operate/health/state.ts';
@@ -11,7 +11,15 @@ import type { JobStatus } from '../../operate/sql/job-status.ts';
 import type { ListedRun, RunFilter } from '../../operate/sql/run-list.ts';
 import type { QuarantineRow } from '../../pull/sql/quarantine.ts';
 import type { AuditRow } from '../../schedule/sql/audit.ts';
-import { ago, choice, linkClient, linkRows, moment, table } from './view.ts';
+import {
+  linkClient,
+  linkRows,
+  renderAge,
+  renderChoice,
+  renderCsrfField,
+  renderList,
+  renderTime,
+} from './view.ts';
 
 /** Names that a run can have: jobs, and commands whose runs are recorded. */
 export const runJobs = [...jobNames, 'replay', 'refetch'] as const;
@@ -36,14 +44,12 @@ export function renderRunsPage(
     linkClient('/runs', run.client),
     run.job,
     badge(tones[run.status] ?? 'note', run.status),
-    moment(run.startedAt),
-    run.finishedAt === null
-      ? '–'
-      : formatSpan((run.finishedAt.getTime() - run.startedAt.getTime()) / 1_000),
+    renderTime(run.startedAt),
+    formatDuration(run),
     `${run.fetched} in ${formatCount(run.pages, 'page')}`,
     `${run.created} / ${run.updated} / ${run.removed}`,
     run.quarantined,
-    html`${run.error}${run.warnings.filter((warning) => warning !== run.error).map((warning) => html`<p>${warning}</p>`)}<small>${run.trigger}, ${run.worker}</small>`,
+    renderRunDetails(run),
   ]);
   const headings = [
     'run',
@@ -57,15 +63,34 @@ export function renderRunsPage(
     'quarantined',
     'details',
   ];
+  const last = runs.at(-1);
+  const older =
+    last !== undefined &&
+    runs.length === pageSize &&
+    html`<p><a href="${toOlderRunsPath(filter, last.id)}">Older runs</a></p>`;
+
   return html`<h1>Runs</h1>
-<p>Runs that wrote rows, or that were not done. All other runs are only counted, in <code>sync.jobs</code>.</p>
+<p>Runs that wrote rows, or that were not done.
+All other runs are only counted, in <code>sync.jobs</code>.</p>
 <form class="filter" method="get" action="/runs">
-${choice('client', 'Client', clients, filter.client)}
-${choice('job', 'Job', runJobs, filter.job)}
-${choice('status', 'Status', runStatuses, filter.status)}
+${renderChoice('client', 'Client', clients, filter.client)}
+${renderChoice('job', 'Job', runJobs, filter.job)}
+${renderChoice('status', 'Status', runStatuses, filter.status)}
 <button>Show</button></form>
-${rows.length === 0 ? html`<p class="none">No runs found.</p>` : table('Newest first', headings, rows)}
-${runs.length === pageSize ? html`<p><a href="${toOlderRunsPath(filter, runs.at(-1)?.id ?? 0)}">Older runs</a></p>` : ''}`;
+${renderList('Newest first', headings, rows, 'No runs found.')}
+${older}`;
+}
+
+function formatDuration({ startedAt, finishedAt }: ListedRun): string {
+  if (finishedAt === null) return '–';
+  return formatSpan((finishedAt.getTime() - startedAt.getTime()) / 1_000);
+}
+
+/** Renders the error and the warnings of a run, and where it ran. */
+function renderRunDetails({ error, warnings, trigger, worker }: ListedRun): Html {
+  const others = warnings.filter((warning) => warning !== error);
+  const paragraphs = others.map((warning) => html`<p>${warning}</p>`);
+  return html`${error}${paragraphs}<small>${trigger}, ${worker}</small>`;
 }
 
 /** Returns the path of the next page, with the same filter. */
@@ -76,12 +101,18 @@ function toOlderRunsPath({ client, job, status }: RunFilter, id: number): string
   return `/runs?${query}`;
 }
 
+/** What `/quarantine` can show, and what was chosen; null: all. */
+interface QuarantineFilter {
+  readonly client: string | null;
+  readonly stream: string | null;
+  readonly clients: readonly string[];
+  readonly streams: readonly string[];
+}
+
 /** Renders `/quarantine`. Resources have personal data, so only a command shows them. */
 export function renderQuarantinePage(
   rows: readonly QuarantineRow[],
-  chosen: { readonly client: string | null; readonly stream: string | null },
-  clients: readonly string[],
-  streams: readonly string[],
+  { client, stream, clients, streams }: QuarantineFilter,
   limit: number,
 ): Html {
   const cells = rows.map((row) => [
@@ -92,8 +123,8 @@ export function renderQuarantinePage(
     html`<code>${row.memberPath || '–'}</code>`,
     row.reason,
     row.times,
-    moment(row.firstSeenAt),
-    moment(row.lastSeenAt),
+    renderTime(row.firstSeenAt),
+    renderTime(row.lastSeenAt),
   ]);
   const headings = [
     'number',
@@ -106,28 +137,38 @@ export function renderQuarantinePage(
     'first seen',
     'last seen',
   ];
+  const cut =
+    rows.length === limit &&
+    html`<p>Only the first ${limit} are shown.
+To see all: <code>fulfilment-sync quarantine list</code>.</p>`;
+
   return html`<h1>Quarantine</h1>
-<p>Resources that could not be decoded or stored. Each is released when a valid version of it is read.
-Show one with <code>fulfilment-sync quarantine show &lt;number&gt;</code>. After an upgrade, decode all again with
-<code>fulfilment-sync quarantine replay</code>.</p>
+<p>Resources that could not be decoded or stored. Each is released when a valid version of it is
+read. Show one with <code>fulfilment-sync quarantine show &lt;number&gt;</code>. After an upgrade,
+decode all again with <code>fulfilment-sync quarantine replay</code>.</p>
 <form class="filter" method="get" action="/quarantine">
-${choice('client', 'Client', clients, chosen.client ?? undefined)} ${choice('stream', 'Stream', streams, chosen.stream ?? undefined)} <button>Show</button></form>
-${cells.length === 0 ? html`<p class="none">Nothing is in quarantine.</p>` : table('Oldest first', headings, cells)}
-${rows.length === limit ? html`<p>Only the first ${limit} are shown. To see all: <code>fulfilment-sync quarantine list</code>.</p>` : ''}`;
+${renderChoice('client', 'Client', clients, client)}
+${renderChoice('stream', 'Stream', streams, stream)}
+<button>Show</button></form>
+${renderList('Oldest first', headings, cells, 'Nothing is in quarantine.')}
+${cut}`;
 }
 
 /** Renders `/audit`. */
 export function renderAuditPage(rows: readonly AuditRow[]): Html {
   const cells = rows.map(({ at, by, action, client, detail }) => [
-    moment(at),
+    renderTime(at),
     action.replaceAll('_', ' '),
     client === null ? 'every client' : linkClient('/runs', client),
     linkRows(detail),
     by,
   ]);
+  const headings = ['time (UTC)', 'action', 'client', 'detail', 'by'];
+
   return html`<h1>Audit</h1>
-<p>What operators did, and what workers repaired by themselves (<code>sync.audit</code>). Newest first.</p>
-${cells.length === 0 ? html`<p class="none">No entries yet.</p>` : table('Latest entries', ['time (UTC)', 'action', 'client', 'detail', 'by'], cells)}`;
+<p>What operators did, and what workers repaired by themselves (<code>sync.audit</code>).
+Newest first.</p>
+${renderList('Latest entries', headings, cells, 'No entries yet.')}`;
 }
 
 /** Renders `/schedules`. */
@@ -137,54 +178,59 @@ export function renderSchedulesPage(
   csrf: string | null,
   only: string | undefined,
 ): Html {
-  const configuredClients = new Set(config.clients.map(({ key }) => key));
+  const clients = config.clients.map(({ key }) => key);
+  const shownClients = clients.filter((client) => only === undefined || client === only);
   // Other names are commands, which have no schedule.
   const jobs = snapshot.jobs.filter(
-    ({ client, job }) =>
-      configuredClients.has(client) &&
-      job in config.schedules &&
-      (only === undefined || client === only),
+    ({ client, job }) => shownClients.includes(client) && job in config.schedules,
   );
-  const rows = jobs.map((job) => [
-    linkClient('/schedules', job.client),
-    job.job,
-    ...toCells(job, snapshot, config, csrf),
+
+  const jobRows = jobs.map((job) => toJobCells(job, snapshot, config, csrf));
+  const pushRows = shownClients.map((client) => [
+    linkClient('/schedules', client),
+    pushJob.name,
+    config.pushSweepMs === null ? 'off' : 'when rows arrive',
+    '–',
+    '–',
+    renderPause(snapshot, client, pushJob.name) ?? '–',
+    csrf !== null && renderButtons(snapshot, { client, job: pushJob.name }, csrf, false),
   ]);
-  const pushers = [...configuredClients]
-    .filter((client) => only === undefined || client === only)
-    .map((client) => [
-      linkClient('/schedules', client),
-      pushJob.name,
-      config.pushSweepMs === null ? 'off' : 'when rows arrive',
-      '–',
-      '–',
-      renderPause(snapshot, client, pushJob.name) ?? '–',
-      renderButtons(snapshot, client, pushJob.name, csrf, false),
-    ]);
   const headings = ['client', 'job', 'schedule', 'next run', 'last success', 'state', 'actions'];
+  const filter =
+    clients.length > 1 &&
+    html`<form class="filter" method="get" action="/schedules">
+${renderChoice('client', 'Client', clients, only)} <button>Show</button></form>`;
+
   return html`<h1>Schedules</h1>
-<p>The schedules of this worker. A pause applies to all workers. After it, one run makes up for all missed runs.</p>
-${configuredClients.size > 1 ? html`<form class="filter" method="get" action="/schedules">${choice('client', 'Client', [...configuredClients], only)} <button>Show</button></form>` : ''}
-${table('Jobs of each client', headings, [...rows, ...pushers])}`;
+<p>The schedules of this worker. A pause applies to all workers.
+After it, one run makes up for all missed runs.</p>
+${filter}
+${renderList('Jobs of each client', headings, [...jobRows, ...pushRows])}`;
 }
 
-/** Returns the cells of a job after its name. */
-function toCells(job: JobStatus, snapshot: Snapshot, config: Config, csrf: string | null) {
-  const schedule = config.schedules[job.job as JobName] as Schedule | undefined;
-  const text = schedule === undefined ? 'unknown job' : describeSchedule(schedule);
-  const mayRun =
-    schedule !== undefined && schedule.kind !== 'off' && schedule.kind !== 'on-request';
+function toJobCells(
+  row: JobStatus,
+  snapshot: Snapshot,
+  config: Config,
+  csrf: string | null,
+): Child[] {
+  const { client, job, dueAt, lastSuccessAt } = row;
+  const schedule = config.schedules[job as JobName];
+  const mayRun = schedule.kind !== 'off' && schedule.kind !== 'on-request';
   return [
-    text,
-    job.dueAt === null
-      ? '–'
-      : job.dueAt.getTime() - snapshot.now.getTime() < 1_000
-        ? 'now'
-        : ago(job.dueAt, snapshot.now),
-    ago(job.lastSuccessAt, snapshot.now),
-    renderPause(snapshot, job.client, job.job) ?? renderJobState(job),
-    renderButtons(snapshot, job.client, job.job, csrf, mayRun),
+    linkClient('/schedules', client),
+    job,
+    describeSchedule(schedule),
+    renderDueTime(dueAt, snapshot.now),
+    renderAge(lastSuccessAt, snapshot.now),
+    renderPause(snapshot, client, job) ?? renderJobState(row),
+    csrf !== null && renderButtons(snapshot, { client, job }, csrf, mayRun),
   ];
+}
+
+function renderDueTime(dueAt: Date | null, now: Date): Child {
+  if (dueAt === null) return '–';
+  return dueAt.getTime() - now.getTime() < 1_000 ? 'now' : renderAge(dueAt, now);
 }
 
 /** Renders how the last run of a job ended, or that one is under way. */
@@ -203,38 +249,43 @@ function renderPause(snapshot: Snapshot, client: string, job: string): Html | nu
   const pause = findPause(snapshot, client, job);
   if (pause === undefined) return null;
   const scope = pause.client === null ? 'for every client, ' : '';
-  return html`${badge('warn', 'paused')} <small>${scope}by ${pause.by}, ${ago(pause.since, snapshot.now)}</small>`;
+  const detail = html`${scope}by ${pause.by}, ${renderAge(pause.since, snapshot.now)}`;
+  return html`${badge('warn', 'paused')} <small>${detail}</small>`;
 }
 
-/** Renders the buttons of a job. */
+/** Renders the buttons of a job: resume it, or pause it and run it. */
 function renderButtons(
   { pauses }: Snapshot,
-  client: string,
-  job: string,
-  csrf: string | null,
+  { client, job }: { readonly client: string; readonly job: string },
+  csrf: string,
   mayRun: boolean,
 ): Html {
-  if (csrf === null) return html``;
-  const clientPause = pauses.find((one) => one.job === job && one.client === client);
-  const commonPause = pauses.find((one) => one.job === job && one.client === null);
-  const renderForm = (action: string, text: string, target: string) =>
-    html`<form method="post" action="/schedules/${action}"><input type="hidden" name="_csrf" value="${csrf}"><input type="hidden" name="client" value="${target}"><input type="hidden" name="job" value="${job}"><button aria-label="${text}: ${job} of ${target === '' ? 'every client' : target}">${text}</button></form>`;
-  const pauseButton =
-    commonPause !== undefined
-      ? renderForm('resume', 'Resume for all', '')
-      : clientPause !== undefined
-        ? renderForm('resume', 'Resume', client)
-        : renderForm('pause', 'Pause', client);
-  const runButton =
-    mayRun && commonPause === undefined && clientPause === undefined
-      ? renderForm('run', 'Run now', client)
-      : '';
-  return html`<div class="row-buttons">${runButton}${pauseButton}</div>`;
+  const isPaused = (target: string | null) =>
+    pauses.some((one) => one.job === job && one.client === target);
+  const renderForm = (action: string, text: string, target: string) => {
+    const label = `${text}: ${job} of ${target === '' ? 'every client' : target}`;
+    return html`<form method="post" action="/schedules/${action}">${renderCsrfField(csrf)}
+<input type="hidden" name="client" value="${target}">
+<input type="hidden" name="job" value="${job}">
+<button aria-label="${label}">${text}</button></form>`;
+  };
+
+  const buttons = [];
+  if (isPaused(null)) buttons.push(renderForm('resume', 'Resume for all', ''));
+  else if (isPaused(client)) buttons.push(renderForm('resume', 'Resume', client));
+  else {
+    if (mayRun) buttons.push(renderForm('run', 'Run now', client));
+    buttons.push(renderForm('pause', 'Pause', client));
+  }
+
+  return html`<div class="row-buttons">${buttons}</div>`;
 }
 
 /** Formats a schedule as in the environment. */
 export function describeSchedule(schedule: Schedule): string {
-  if (schedule.kind === 'every')
-    return `every ${writeSpan(schedule.everyMs)}${schedule.slowMs === undefined ? '' : ` to ${writeSpan(schedule.slowMs)}`}`;
-  return schedule.kind === 'cron' ? `${schedule.pattern} (UTC)` : schedule.kind;
+  if (schedule.kind === 'cron') return `${schedule.pattern} (UTC)`;
+  if (schedule.kind !== 'every') return schedule.kind;
+
+  const { everyMs, slowMs } = schedule;
+  return `every ${writeSpan(everyMs)}${slowMs === undefined ? '' : ` to ${writeSpan(slowMs)}`}`;
 }

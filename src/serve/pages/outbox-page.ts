@@ -9,11 +9,21 @@ import { adviseOperator } from '../../push/advise-operator.ts';
 import { outboxKinds } from '../../push/kinds/registry.ts';
 import { allowedFrom, type OutboxAction } from '../../push/sql/operator-actions.ts';
 import {
+  maxRowsBehind,
   type OutboxDetail,
   type OutboxSummary,
   outboxStatuses,
 } from '../../push/sql/read-outbox.ts';
-import { ago, choice, linkClient, linkRows, moment, table } from './view.ts';
+import { toOrderPath } from './timeline.ts';
+import {
+  linkClient,
+  linkRows,
+  renderAge,
+  renderChoice,
+  renderCsrfField,
+  renderList,
+  renderTime,
+} from './view.ts';
 
 const tones: Readonly<Record<string, Tone>> = {
   dead: 'bad',
@@ -27,14 +37,22 @@ const tones: Readonly<Record<string, Tone>> = {
 /** Renders the status of a row as a badge. */
 const renderStatus = (status: string) => badge(tones[status] ?? 'note', status);
 
+/** What `/outbox` was asked for. A member that is not set does not restrict. */
+interface ChosenRows {
+  readonly client?: string | undefined;
+  readonly status?: string | undefined;
+  readonly kind?: string | undefined;
+  readonly reference?: string | undefined;
+}
+
 /** Renders `/outbox`. */
 export function renderOutboxPage(
   rows: readonly OutboxSummary[],
-  chosen: { readonly [Name in 'client' | 'status' | 'kind' | 'reference']?: string | undefined },
+  chosen: ChosenRows,
   clients: readonly string[],
   limit: number,
-  now: Date,
 ): Html {
+  const now = new Date();
   const cells = rows.map((row) => [
     html`<a href="/outbox/${row.id}">${row.id}</a>`,
     renderStatus(row.status),
@@ -42,7 +60,7 @@ export function renderOutboxPage(
     row.kind,
     linkReference(row),
     row.attempts,
-    ago(row.createdAt, now),
+    renderAge(row.createdAt, now),
     row.because === null ? '–' : linkRows(row.because),
   ]);
   const headings = [
@@ -56,15 +74,21 @@ export function renderOutboxPage(
     'reason',
   ];
   const kinds = outboxKinds.map(({ name }) => name);
+  const none = 'No rows found. Without a status, only open rows are shown.';
+  const cut =
+    rows.length === limit &&
+    html`<p>Only the first ${limit} are shown.
+Narrow the filter, or use <code>fulfilment-sync outbox list --limit</code>.</p>`;
+
   return html`<h1>Outbox</h1>
 <form class="filter" method="get" action="/outbox">
-${choice('status', 'Status', outboxStatuses, chosen.status, 'open')}
-${choice('client', 'Client', clients, chosen.client)}
-${choice('kind', 'Kind', kinds, chosen.kind)}
+${renderChoice('status', { text: 'Status', all: 'open' }, outboxStatuses, chosen.status)}
+${renderChoice('client', 'Client', clients, chosen.client)}
+${renderChoice('kind', 'Kind', kinds, chosen.kind)}
 <label>Reference <input name="reference" value="${chosen.reference ?? ''}"></label>
 <button>Show</button></form>
-${cells.length === 0 ? html`<p class="none">No rows found. Without a status, only open rows are shown.</p>` : table('Oldest first', headings, cells)}
-${rows.length === limit ? html`<p>Only the first ${limit} are shown. Narrow the filter, or use <code>fulfilment-sync outbox list --limit</code>.</p>` : ''}`;
+${renderList('Oldest first', headings, cells, none)}
+${cut}`;
 }
 
 /** A payload that an operator typed and that is not stored. */
@@ -98,42 +122,39 @@ function findLastAction({ history }: OutboxDetail, now: Date) {
 /** Returns true if a row that an operator sends again has no result yet. */
 export function isUnderWay(row: OutboxDetail, now: Date): boolean {
   if (row.status === 'sending') return true;
-  return (
-    row.status === 'pending' &&
-    row.waitsFor === null &&
-    findLastAction(row, now)?.latest === undefined &&
-    findLastAction(row, now) !== null
-  );
+  if (row.status !== 'pending' || row.waitsFor !== null) return false;
+  const action = findLastAction(row, now);
+  return action !== null && action.latest === undefined;
 }
 
-/** Describes the result of the latest action of an operator; null if it is long ago. */
-function describeLastAction(
-  row: OutboxDetail,
-  now: Date,
-): { readonly text: string; readonly isBad: boolean } | null {
+/** Renders the result of the latest action of an operator, unless it is long ago. */
+function renderLastAction(row: OutboxDetail, now: Date): Html | null {
   const action = findLastAction(row, now);
   if (action === null) return null;
+
   const { step, latest } = action;
-  if (step === 'marked done') return { text: 'The row is marked as done.', isBad: false };
+  if (step === 'marked done') return renderMessage('The row is marked as done.');
   if (step === 'cancelled')
-    return { text: 'The row is cancelled. Later rows of its lane can be sent.', isBad: false };
+    return renderMessage('The row is cancelled. Later rows of its lane can be sent.');
+
   const done = step === 'replaced' ? 'The payload is replaced' : 'The row was made due';
-  if (row.status === 'done')
-    return { text: `${done}, and the service has carried it out.`, isBad: false };
-  if (row.waitsFor !== null)
-    return { text: `${done}. It waits for row ${row.waitsFor}.`, isBad: false };
+  if (row.status === 'done') return renderMessage(`${done}, and the service has carried it out.`);
+  if (row.waitsFor !== null) return renderMessage(`${done}. It waits for row ${row.waitsFor}.`);
   if (latest === undefined)
-    return { text: `${done}. This page shows the result as soon as there is one.`, isBad: false };
-  if (row.status === 'dead')
-    return { text: `${done}, but it failed again. The reason is below.`, isBad: true };
-  return { text: `${done}, but it is ${row.status}. The reason is below.`, isBad: true };
+    return renderMessage(`${done}. This page shows the result as soon as there is one.`);
+
+  const failed = row.status === 'dead' ? 'it failed again' : `it is ${row.status}`;
+  return renderMessage(`${done}, but ${failed}. The reason is below.`, 'bad');
 }
 
+const renderMessage = (text: string, tone = '') =>
+  html`<p class="said ${tone}" role="status">${text}</p>`;
+
 /** Links the reference of a row to its order, if it is that of an order. */
-const linkReference = ({ client, kind, reference }: OutboxSummary): Child =>
-  kind.startsWith('order')
-    ? html`<a href="/order?${new URLSearchParams({ client, number: reference }).toString()}">${reference}</a>`
-    : reference;
+function linkReference({ client, kind, reference }: OutboxSummary): Child {
+  if (!kind.startsWith('order')) return reference;
+  return html`<a href="${toOrderPath(client, reference)}">${reference}</a>`;
+}
 
 /** Renders `/outbox/:id`: a row with its reason, its history and its actions. */
 export function renderOutboxRowPage(
@@ -142,39 +163,75 @@ export function renderOutboxRowPage(
   csrf: string | null,
   now: Date,
 ): Html {
-  const said = draft === null ? describeLastAction(row, now) : null;
   const isBlocked = row.waitsFor !== null;
+  const because = html`<p class="why"><b>${isBlocked ? 'It waits' : 'Reason'}:</b>
+${row.because !== null && linkRows(row.because)}</p>`;
+  const advice = html`<p class="remedy">→ ${adviseOperator(row, 'page')}</p>`;
+
+  const editable = isRevealed && isObject(payload) ? payload : null;
+  const actions = csrf !== null && renderActions(row, csrf, draft, editable);
+  const revealButton = html`<button class="quiet">Show unmasked</button>`;
+  const masked = html`<p>Personal data is masked.</p>
+${csrf !== null && renderForm(row.id, 'reveal', csrf, revealButton)}`;
+  const unmasked = html`<p>Unmasked. The audit records that it was shown.</p>`;
+  const result = html`<h2>Result</h2>${renderJson('Result', row.result)}`;
+
+  return html`<h1>Row ${row.id} ${renderStatus(row.status)}</h1>
+${draft === null && renderLastAction(row, now)}
+${row.because !== null && because}
+${!isBlocked && advice}
+${renderFacts(row, now)}
+${actions}
+<h2>Attempts</h2>
+${renderHistory(row)}
+<h2>Payload</h2>
+${isRevealed ? unmasked : masked}
+${renderJson('Payload', payload)}
+${row.result !== null && result}`;
+}
+
+function renderFacts(row: OutboxDetail, now: Date): Html {
   const facts: readonly (readonly [string, Child])[] = [
     ['Client', row.client],
     ['Kind', row.kind],
     ['Reference', linkReference(row)],
-    ['Created', moment(row.createdAt)],
+    ['Created', renderTime(row.createdAt)],
     ['Attempts', row.attempts],
-    [
-      'Next try',
-      isBlocked
-        ? linkRows(`after row ${row.waitsFor}`)
-        : row.nextAttemptAt === null
-          ? '–'
-          : row.status === 'pending' && row.because !== null && row.nextAttemptAt <= now
-            ? 'as soon as the reason is gone'
-            : ago(row.nextAttemptAt, now),
-    ],
-    ['Finished', moment(row.finishedAt)],
+    ['Next try', renderNextTry(row, now)],
+    ['Rows behind it', describeRowsBehind(row)],
+    ['Finished', renderTime(row.finishedAt)],
     ['Carried out by the service', describeCarriedOut(row)],
   ];
-  return html`<h1>Row ${row.id} ${renderStatus(row.status)}</h1>
-${said === null ? '' : html`<p class="said ${said.isBad ? 'bad' : ''}" role="status">${said.text}</p>`}
-${row.because === null ? '' : html`<p class="why"><b>${isBlocked ? 'It waits' : 'Reason'}:</b> ${linkRows(row.because)}</p>`}
-${isBlocked ? '' : html`<p class="remedy">→ ${adviseOperator(row, 'page')}</p>`}
-<dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-${csrf === null ? '' : renderActions(row, csrf, draft, isRevealed && isObject(payload) ? payload : null)}
-<h2>Attempts</h2>
-${renderHistory(row)}
-<h2>Payload</h2>
-${isRevealed ? html`<p>Unmasked. The audit records that it was shown.</p>` : html`<p>Personal data is masked.</p>${csrf === null ? '' : renderForm(row.id, 'reveal', csrf, html`<button class="quiet">Show unmasked</button>`)}`}
-<pre tabindex="0" role="region" aria-label="Payload">${JSON.stringify(payload, null, 2)}</pre>
-${row.result === null ? '' : html`<h2>Result</h2><pre tabindex="0" role="region" aria-label="Result">${JSON.stringify(row.result, null, 2)}</pre>`}`;
+  const entries = facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`);
+  return html`<dl class="facts">${entries}</dl>`;
+}
+
+/** Renders when a row is sent next. */
+function renderNextTry(row: OutboxDetail, now: Date): Child {
+  if (row.waitsFor !== null) return linkRows(`after row ${row.waitsFor}`);
+  if (row.nextAttemptAt === null) return '–';
+  const isDue = row.nextAttemptAt <= now;
+  if (row.status === 'pending' && row.because !== null && isDue)
+    return 'as soon as the reason is gone';
+  return renderAge(row.nextAttemptAt, now);
+}
+
+function renderJson(label: string, value: Json): Html {
+  const text = JSON.stringify(value, null, 2);
+  return html`<pre tabindex="0" role="region" aria-label="${label}">${text}</pre>`;
+}
+
+/** Number of the rows behind a row that are named. */
+const maxNamed = 5;
+
+/** Says how many rows cannot be sent before a row, and names the first of them. */
+function describeRowsBehind({ rowsBehind }: OutboxDetail): Child {
+  if (rowsBehind.length === 0) return 'none';
+
+  const count = `${rowsBehind.length}${rowsBehind.length === maxRowsBehind ? ' or more' : ''}`;
+  const first = rowsBehind.slice(0, maxNamed).map((id) => `row ${id}`);
+  const rest = rowsBehind.length > maxNamed ? ', …' : '';
+  return linkRows(`${count}: ${first.join(', ')}${rest}`);
 }
 
 /** Says whether the service has carried the row out. */
@@ -185,25 +242,21 @@ function describeCarriedOut({ status, mayBeCarriedOut }: OutboxDetail): string {
 
 /** Renders the attempts and actions of a row. */
 function renderHistory({ history: steps }: OutboxDetail): Html {
-  if (steps.length === 0) return html`<p class="none">No attempts yet.</p>`;
   const cells = steps.map(({ at, step, by, became, durationMs, error }) => [
-    moment(at),
+    renderTime(at),
     step,
     renderStatus(became),
     durationMs === null ? '–' : `${durationMs} ms`,
     error ?? '–',
     by,
   ]);
-  return table(
-    'Oldest first, times in UTC',
-    ['time', 'step', 'new status', 'duration', 'error', 'by'],
-    cells,
-  );
+  const headings = ['time', 'step', 'new status', 'duration', 'error', 'by'];
+  return renderList('Oldest first, times in UTC', headings, cells, 'No attempts yet.');
 }
 
 /** Renders the form of an action. */
 const renderForm = (id: number, action: string, csrf: string, content: Html) =>
-  html`<form method="post" action="/outbox/${id}/${action}"><input type="hidden" name="_csrf" value="${csrf}">${content}</form>`;
+  html`<form method="post" action="/outbox/${id}/${action}">${renderCsrfField(csrf)}${content}</form>`;
 
 /** Renders a box that has to be ticked. */
 const renderConfirmation = (text: string) =>
@@ -217,19 +270,20 @@ function renderReplacement(
   payload: Json,
 ): Html {
   const text = draft?.text ?? (payload === null ? '' : JSON.stringify(payload, null, 2));
-  const problems =
-    draft === null
-      ? ''
-      : html`<div class="why" role="alert"><p>Not stored:</p><ul>${draft.problems.map((problem) => html`<li>${problem}</li>`)}</ul></div>`;
-  const hint =
-    text === ''
-      ? html`<p><small>“Show unmasked” below fills in the current payload.</small></p>`
-      : '';
-  const anyway = draft?.mayStore
-    ? html`<label class="sure"><input type="checkbox" name="sure"> Store it anyway</label>`
-    : '';
-  const field = html`<label>New payload (JSON)<textarea name="payload" rows="8" spellcheck="false" required>${text}</textarea></label>`;
-  return html`<h3>Replace payload</h3>${problems}${renderForm(id, 'replace', csrf, html`${field}${hint}${anyway}<button>Replace payload</button>`)}`;
+  const problems = draft?.problems.map((problem) => html`<li>${problem}</li>`);
+  const refusal = html`<div class="why" role="alert">
+<p>Not stored:</p><ul>${problems}</ul></div>`;
+
+  const field = html`<label>New payload (JSON)
+<textarea name="payload" rows="8" spellcheck="false" required>${text}</textarea></label>`;
+  const hint = html`<p><small>“Show unmasked” below fills in the current payload.</small></p>`;
+  const anyway = html`<label class="sure">
+<input type="checkbox" name="sure"> Store it anyway</label>`;
+
+  const content = html`${field}${text === '' && hint}${draft?.mayStore && anyway}
+<button>Replace payload</button>`;
+  return html`<h3>Replace payload</h3>${draft !== null && refusal}
+${renderForm(id, 'replace', csrf, content)}`;
 }
 
 /** Renders the forms of the actions that the status of the row allows. */
@@ -242,20 +296,33 @@ function renderActions(
   const { id, status } = row;
   const isAllowed = (action: OutboxAction) =>
     (allowedFrom[action] as readonly string[]).includes(status);
-  const isUndecided = status === 'unknown' && row.nextAttemptAt === null;
-  const forms = [
-    isAllowed('retry')
-      ? html`<h3>Retry</h3>${renderForm(id, 'retry', csrf, html`${isUndecided ? renderConfirmation('I have checked that the service did not carry it out') : ''}<button>Retry</button>`)}`
-      : '',
-    isAllowed('done')
-      ? html`<h3>Mark as done</h3>${renderForm(id, 'done', csrf, html`<label>Result for the ERP (JSON) <input name="result" value="{}" spellcheck="false"></label>${renderConfirmation('I have checked that the service carried it out')}<button>Mark as done</button>`)}`
-      : '',
-    status === 'dead' || status === 'pending' ? renderReplacement(id, csrf, draft, payload) : '',
-    isAllowed('cancel')
-      ? html`<h3>Cancel</h3>${renderForm(id, 'cancel', csrf, html`${renderConfirmation('This row will never be sent again')}<button class="danger">Cancel row</button>`)}`
-      : '',
-  ].filter((part) => part !== '');
-  return forms.length === 0
-    ? html``
-    : html`<h2>Actions</h2><div class="actions">${forms.map((part) => html`<div>${part}</div>`)}</div>`;
+  const forms: Html[] = [];
+
+  if (isAllowed('retry')) {
+    const isUndecided = status === 'unknown' && row.nextAttemptAt === null;
+    const sure = renderConfirmation('I have checked that the service did not carry it out');
+    const content = html`${isUndecided && sure}<button>Retry</button>`;
+    forms.push(html`<h3>Retry</h3>${renderForm(id, 'retry', csrf, content)}`);
+  }
+
+  if (isAllowed('done')) {
+    const content = html`<label>Result for the ERP (JSON)
+<input name="result" value="{}" spellcheck="false"></label>
+${renderConfirmation('I have checked that the service carried it out')}
+<button>Mark as done</button>`;
+    forms.push(html`<h3>Mark as done</h3>${renderForm(id, 'done', csrf, content)}`);
+  }
+
+  if (status === 'dead' || status === 'pending')
+    forms.push(renderReplacement(id, csrf, draft, payload));
+
+  if (isAllowed('cancel')) {
+    const content = html`${renderConfirmation('This row will never be sent again')}
+<button class="danger">Cancel row</button>`;
+    forms.push(html`<h3>Cancel</h3>${renderForm(id, 'cancel', csrf, content)}`);
+  }
+
+  if (forms.length === 0) return html``;
+  const boxes = forms.map((form) => html`<div>${form}</div>`);
+  return html`<h2>Actions</h2><div class="actions">${boxes}</div>`;
 }

@@ -3,15 +3,16 @@
  * it changes.
  */
 
-import { badge, type Html, html, type Tone } from '../../core/html.ts';
+import { badge, type Html, html } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Overview } from '../../operate/health/overview.ts';
 import { formatCount, type Problem } from '../../operate/health/problem.ts';
+import type { LateJob } from '../../operate/health/state.ts';
 import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../operate/sql/stream-status.ts';
 import { streams as allStreams } from '../../pull/streams/all-streams.ts';
 import { renderCharts } from './charts.ts';
-import { ago, linkClient, sparkline, table } from './view.ts';
+import { linkClient, renderAge, renderBars, renderList } from './view.ts';
 
 /** Maximum number of problems on the page. The rest is counted. */
 const problemsShown = 50;
@@ -21,13 +22,14 @@ const problemsShown = 50;
  * alone.
  */
 export function renderOverviewParts(overview: Overview): Readonly<Record<string, Html>> {
+  const charts = renderCharts(overview.charts.slice(0, 1));
   return {
     headline: renderHeadline(overview),
     clock: renderClock(overview),
     problems: renderProblems(overview.problems),
     streams: renderStreams(overview),
     outbox: renderOutbox(overview.snapshot.outbox),
-    charts: html`${renderCharts(overview.charts.slice(0, 1))}<p><a href="/charts">More charts</a></p>`,
+    charts: html`${charts}<p><a href="/charts">More charts</a></p>`,
     gates: renderGates(overview),
   };
 }
@@ -47,25 +49,35 @@ export function renderOverviewPage(overview: Overview): Html {
 /** Renders the heading: whether a person must act, and whether the jobs run. */
 function renderHeadline({ problems, snapshot, stale, isScheduled }: Overview): Html {
   if (snapshot.jobs.length === 0)
-    return html`<h1 class="warn">No worker has started yet</h1><p>Jobs appear when the first worker starts.</p>`;
-  const count = (wanted: Problem['severity']) =>
-    problems.filter(({ severity }) => severity === wanted).length;
-  const [bad, warned] = [count('bad'), count('warn')];
-  const title =
-    bad > 0
-      ? `${formatCount(bad, 'problem')} ${bad === 1 ? 'needs' : 'need'} you`
-      : warned > 0
-        ? `${formatCount(warned, 'problem')}; nothing to do yet`
-        : 'Healthy';
+    return html`<h1 class="warn">No worker has started yet</h1>
+<p>Jobs appear when the first worker starts.</p>`;
+
   const failing = snapshot.jobs.filter(
     (row) => row.lastError !== null && isScheduled(row.client, row.job),
-  ).length;
-  const late = stale.length === 0 ? '' : `${formatCount(stale.length, 'job')} late`;
-  const jobs = [failing === 0 ? '' : `${formatCount(failing, 'job')} failing`, late]
-    .filter(Boolean)
-    .join(', ');
-  const tone = bad > 0 ? 'bad' : warned > 0 ? 'warn' : 'good';
-  return html`<h1 class="${tone}">${title}</h1><p>${jobs === '' ? 'Every job is on time' : jobs}.</p>`;
+  );
+  const jobs = [];
+  if (failing.length > 0) jobs.push(`${formatCount(failing.length, 'job')} failing`);
+  if (stale.length > 0) jobs.push(`${formatCount(stale.length, 'job')} late`);
+  if (jobs.length === 0) jobs.push('Every job is on time');
+
+  return html`${renderTitle(problems)}<p>${jobs.join(', ')}.</p>`;
+}
+
+/** Renders whether a person must act. */
+function renderTitle(problems: readonly Problem[]): Html {
+  const count = (wanted: Problem['severity']) =>
+    problems.filter(({ severity }) => severity === wanted).length;
+
+  const bad = count('bad');
+  if (bad > 0) {
+    const words = bad === 1 ? 'needs you' : 'need you';
+    return html`<h1 class="bad">${formatCount(bad, 'problem')} ${words}</h1>`;
+  }
+
+  const warned = count('warn');
+  if (warned > 0)
+    return html`<h1 class="warn">${formatCount(warned, 'problem')}; nothing to do yet</h1>`;
+  return html`<h1 class="good">Healthy</h1>`;
 }
 
 /** Seconds from which on the service's times are said to be ahead. */
@@ -81,18 +93,21 @@ function renderClock({ snapshot: { now, streams } }: Overview): Html {
     .reduce((latest, { newestSourceAt }) => Math.max(latest, newestSourceAt?.getTime() ?? 0), 0);
   const ahead = (newestMs - now.getTime()) / 1_000;
   const note =
-    ahead > aheadSeconds
-      ? `; shipments of the service are ${formatSpan(ahead)} ahead, as in the demo, whose time runs 600 times as fast`
-      : '';
-  return html`${now.toISOString().slice(0, 19).replace('T', ' ')} UTC by the database's clock${note}`;
+    `; shipments of the service are ${formatSpan(ahead)} ahead, ` +
+    'as in the demo, whose time runs 600 times as fast';
+  const time = now.toISOString().slice(0, 19).replace('T', ' ');
+  return html`${time} UTC by the database's clock${ahead > aheadSeconds && note}`;
 }
 
 const severityLabels = { bad: 'Action needed', warn: 'Warning', note: 'Note' } as const;
 
 function renderProblems(problems: readonly Problem[]): Html {
   if (problems.length === 0) return html`<h2>Problems</h2><p class="none">No problems.</p>`;
+
+  const shown = problems.slice(0, problemsShown).map(renderProblem);
   const more = problems.length - problemsShown;
-  return html`<h2>Problems</h2><ul class="problems">${problems.slice(0, problemsShown).map(renderProblem)}</ul>${more > 0 ? html`<p>And ${more} more. To see all: <code>fulfilment-sync status</code></p>` : ''}`;
+  const rest = html`<p>And ${more} more. To see all: <code>fulfilment-sync status</code></p>`;
+  return html`<h2>Problems</h2><ul class="problems">${shown}</ul>${more > 0 && rest}`;
 }
 
 /** What a link from a problem says, by the first part of its path. */
@@ -112,12 +127,16 @@ function renderLink(page: string, subject: string): Html {
 function renderProblem({ severity, subject, text, remedy, page, follows }: Problem): Html {
   const link = page === undefined ? '' : renderLink(page, subject);
   const advice = remedy === null ? link : html`<p class="remedy">→ ${remedy}${link}</p>`;
-  const items = follows.map((other) => html`<li><b>${other.subject}</b>: ${other.text}</li>`);
-  const folded =
-    follows.length === 0
-      ? ''
-      : html`<details><summary>${follows.length} more that ${follows.length === 1 ? 'follows' : 'follow'} from it</summary><ul>${items}</ul></details>`;
-  return html`<li>${badge(severity, severityLabels[severity])} <div><b>${subject}</b>: ${text}${advice}${folded}</div></li>\n`;
+  const label = badge(severity, severityLabels[severity]);
+  const folded = follows.length > 0 && renderFollowing(follows);
+  return html`<li>${label} <div><b>${subject}</b>: ${text}${advice}${folded}</div></li>\n`;
+}
+
+function renderFollowing(follows: Problem['follows']): Html {
+  const items = follows.map(({ subject, text }) => html`<li><b>${subject}</b>: ${text}</li>`);
+  const verb = follows.length === 1 ? 'follows' : 'follow';
+  return html`<details><summary>${follows.length} more that ${verb} from it</summary>
+<ul>${items}</ul></details>`;
 }
 
 /** Renders the streams: a row for each client, a column for each stream. */
@@ -125,96 +144,110 @@ function renderStreams({ snapshot, stale, recent, isScheduled }: Overview): Html
   const { streams, now } = snapshot;
   if (streams.length === 0)
     return html`<h2>Streams</h2><p class="none">No stream has been read yet.</p>`;
+
   const known: readonly string[] = allStreams.map(({ name }) => name);
   const byClient = Map.groupBy(
     streams.filter(({ stream }) => known.includes(stream)),
     ({ client }) => client,
   );
-  const barsByStream = new Map(
-    recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]),
-  );
-  const lateJobs = new Map(stale.map((one) => [`${one.client}/${one.job}`, one]));
+  const renderCell = (row: StreamStatus | undefined) => {
+    if (row === undefined) return '–';
+    const { client, job, stream } = row;
+    const late = stale.find((one) => one.client === client && one.job === job);
+    const runs = recent.find((one) => one.client === client && one.stream === stream);
+    const state = isScheduled(client, job)
+      ? renderFreshness(row, late?.because)
+      : badge('note', 'not scheduled here');
+    return renderStream(row, state, runs?.rows ?? [], now);
+  };
   const rows = [...byClient].map(([client, clientStreams]) => [
     linkClient('/charts', client),
-    ...known.map((name) => {
-      const row = clientStreams.find(({ stream }) => stream === name);
-      if (row === undefined) return '–';
-      const isScheduledHere = isScheduled(client, row.job);
-      const [tone, state] = describeFreshness(
-        row,
-        isScheduledHere,
-        lateJobs.get(`${client}/${row.job}`)?.because,
-      );
-      return html`${badge(tone, state)} ${ago(row.lastSuccessAt, now)}
-<div>${sparkline(barsByStream.get(`${client}/${name}`) ?? [], `Rows written by the latest runs of ${client} ${name} that wrote any`)}</div>
-<small>last change ${ago(row.lastChangeAt, now)}; ${row.changedLastDay} rows in 24 h${row.usualPerDay === null ? '' : `, usual ${Math.round(row.usualPerDay)}`}${describeReconciliation(row)}</small>`;
-    }),
+    ...known.map((name) => renderCell(clientStreams.find(({ stream }) => stream === name))),
   ]);
-  return html`<h2>Streams</h2>${table('Each stream of each client. A bar is the number of rows that a run wrote; runs that wrote none have no bar', ['client', ...known], rows)}`;
+
+  const caption =
+    'Each stream of each client. A bar is the number of rows that a run wrote; ' +
+    'runs that wrote none have no bar';
+  return html`<h2>Streams</h2>${renderList(caption, ['client', ...known], rows)}`;
 }
 
-/** Returns the tone and the text of a stream's badge. */
-function describeFreshness(
-  row: StreamStatus,
-  isScheduledHere: boolean,
-  because: 'failing' | 'paused' | 'not run' | undefined,
-): [Tone, string] {
-  if (!isScheduledHere) return ['note', 'not scheduled here'];
-  if (because === 'paused') return ['note', 'paused'];
-  if (because !== undefined) return ['bad', because === 'failing' ? 'failing' : 'late'];
-  if (row.firstLoad)
-    return [
-      'note',
-      row.fetchedSoFar === null ? 'first load' : `first load: ${row.fetchedSoFar} read`,
-    ];
-  return ['good', 'fresh'];
+/** Renders a stream of a client. `bars` are the rows that its latest runs wrote. */
+function renderStream(row: StreamStatus, state: Html, bars: readonly number[], now: Date): Html {
+  const { client, stream, lastSuccessAt, lastChangeAt } = row;
+  const label = `Rows written by the latest runs of ${client} ${stream} that wrote any`;
+  return html`${state} ${renderAge(lastSuccessAt, now)}
+<div>${renderBars(bars, label)}</div>
+<small>last change ${renderAge(lastChangeAt, now)}; ${describeRows(row)}</small>`;
 }
 
-/**
- * Says what the last reconciliation of a stream did, and how many of its resources are in
- * quarantine.
- */
-function describeReconciliation({
-  reconciledAt,
-  missing,
-  stale,
-  extra,
-  quarantined,
-}: StreamStatus): string {
-  const what = [
-    [missing, 'missing'],
-    [stale, 'outdated'],
-    [extra, 'deleted at the service'],
+/** Renders the badge of a stream that this worker polls. */
+function renderFreshness(row: StreamStatus, because: LateJob['because'] | undefined): Html {
+  if (because === 'paused') return badge('note', 'paused');
+  if (because !== undefined) return badge('bad', because === 'failing' ? 'failing' : 'late');
+  if (!row.firstLoad) return badge('good', 'fresh');
+  return badge(
+    'note',
+    row.fetchedSoFar === null ? 'first load' : `first load: ${row.fetchedSoFar} read`,
+  );
+}
+
+/** Describes how many rows changed, what the last reconciliation did, and the quarantine. */
+function describeRows(row: StreamStatus): string {
+  const { changedLastDay, usualPerDay, reconciledAt, quarantined } = row;
+  const usual = usualPerDay === null ? '' : `, usual ${Math.round(usualPerDay)}`;
+  const parts = [`${changedLastDay} rows in 24 h${usual}`];
+  if (reconciledAt !== null) parts.push(`compared with the service: ${describeHealed(row)}`);
+  if (quarantined > 0) parts.push(`${quarantined} in quarantine`);
+  return parts.join('; ');
+}
+
+function describeHealed({ missing, stale, extra }: StreamStatus): string {
+  const counts = [
+    [missing ?? 0, 'missing'],
+    [stale ?? 0, 'outdated'],
+    [extra ?? 0, 'deleted at the service'],
   ] as const;
-  const fixed = what.filter(([rows]) => (rows ?? 0) > 0).map(([rows, words]) => `${rows} ${words}`);
-  const total = (missing ?? 0) + (stale ?? 0) + (extra ?? 0);
-  const reconciliation =
-    fixed.length === 0
-      ? 'compared with the service: all rows agree'
-      : `compared with the service: ${fixed.join(', ')} ${total === 1 ? 'row' : 'rows'} found and fixed`;
-  return `${reconciledAt === null ? '' : `; ${reconciliation}`}${quarantined > 0 ? `; ${quarantined} in quarantine` : ''}`;
+  const healed = counts.filter(([count]) => count > 0);
+  if (healed.length === 0) return 'all rows agree';
+
+  const total = healed.reduce((sum, [count]) => sum + count, 0);
+  const words = healed.map(([count, word]) => `${count} ${word}`).join(', ');
+  return `${words} ${total === 1 ? 'row' : 'rows'} found and fixed`;
 }
 
 /** Renders the number of rows of each status. */
 function renderOutbox(rows: readonly OutboxStatus[]): Html {
   const sum = (value: (row: OutboxStatus) => number) =>
     rows.reduce((total, row) => total + value(row), 0);
+  const dead = sum((row) => row.dead);
   const toDecide = sum((row) => row.toDecide);
-  const stages = [
-    ['dead', sum(({ dead }) => dead), 'refused or given up; stuck until you act'],
-    [
+  const lookedUp = toDecide === 0 ? 'looked up by itself' : `${toDecide} stuck until you act`;
+  const boxes = [
+    renderStatusBox('dead', dead, 'refused or given up; stuck until you act', dead > 0),
+    renderStatusBox(
       'unknown',
       sum(({ unknown }) => unknown),
-      toDecide === 0 ? 'looked up by itself' : `${toDecide} stuck until you act`,
-    ],
-    ['pending', sum(({ pending }) => pending), 'sent when their turn comes'],
-    ['sending', sum(({ sending }) => sending), 'under way'],
-    ['done', sum(({ doneLastDay }) => doneLastDay), 'in 24 hours'],
-  ] as const;
-  const boxes = stages.map(
-    ([status, number, note]) =>
-      html`<li class="${(status === 'dead' && number > 0) || (status === 'unknown' && toDecide > 0) ? 'bad' : ''}"><a href="/outbox?status=${status}"><b>${number}</b> ${status}</a><small>${note}</small></li>`,
-  );
+      lookedUp,
+      toDecide > 0,
+    ),
+    renderStatusBox(
+      'pending',
+      sum(({ pending }) => pending),
+      'sent when their turn comes',
+    ),
+    renderStatusBox(
+      'sending',
+      sum(({ sending }) => sending),
+      'under way',
+    ),
+    renderStatusBox(
+      'done',
+      sum(({ doneLastDay }) => doneLastDay),
+      'in 24 hours',
+    ),
+  ];
+
+  const headings = ['client', 'dead', 'unknown', 'pending', 'sending', 'done 24 h', 'oldest'];
   const clientRows = rows.map((row) => [
     row.client === null ? 'unknown clients' : linkClient('/outbox', row.client),
     row.dead,
@@ -224,24 +257,32 @@ function renderOutbox(rows: readonly OutboxStatus[]): Html {
     row.doneLastDay,
     formatSpan(row.oldestSeconds),
   ]);
+
   return html`<h2>Outbox</h2><ol class="funnel">${boxes}</ol>
-${rows.length > 1 ? table('By client', ['client', 'dead', 'unknown', 'pending', 'sending', 'done 24 h', 'oldest'], clientRows) : ''}`;
+${rows.length > 1 && renderList('By client', headings, clientRows)}`;
+}
+
+function renderStatusBox(status: string, count: number, note: string, isBad = false): Html {
+  return html`<li class="${isBad ? 'bad' : ''}">
+<a href="/outbox?status=${status}"><b>${count}</b> ${status}</a><small>${note}</small></li>`;
 }
 
 /** Renders the gate of track-trace for each client. */
 function renderGates({ snapshot: { gates, now } }: Overview): Html {
   if (gates.length === 0)
     return html`<h2>Track-trace</h2><p class="none">It has not been called yet.</p>`;
+
   const rows = gates.map(({ client, gate, nextAt, takenAt, taken, spent }) => [
     client,
     gate,
     nextAt > now
-      ? html`${badge('note', 'closed')} opens ${ago(nextAt, now)}`
+      ? html`${badge('note', 'closed')} opens ${renderAge(nextAt, now)}`
       : badge('good', 'open'),
-    ago(takenAt, now),
+    renderAge(takenAt, now),
     taken,
     spent,
   ]);
   const note = 'At most one call an hour, also if the worker of the last call was lost';
-  return html`<h2>Track-trace</h2>${table(note, ['client', 'gate', 'state', 'last call', 'calls', 'lost calls'], rows)}`;
+  const headings = ['client', 'gate', 'state', 'last call', 'calls', 'lost calls'];
+  return html`<h2>Track-trace</h2>${renderList(note, headings, rows)}`;
 }

@@ -6,9 +6,9 @@
 import { badge, type Html, html, type Tone } from '../../core/html.ts';
 import { quote } from '../../core/quote.ts';
 import { dayMs, formatSpan } from '../../core/time.ts';
-import type { FoundOrder } from '../../operate/sql/order-search.ts';
+import type { OrderMatch } from '../../operate/sql/order-search.ts';
 import type { EventSource, OrderEvent } from '../../operate/sql/order-timeline.ts';
-import { linkClient, moment, openSearchForm, table } from './view.ts';
+import { linkClient, openSearchForm, renderList, renderTime } from './view.ts';
 
 /** An event in words. */
 export interface TimelineEntry {
@@ -39,7 +39,7 @@ export const toOrderPath = (client: string, number: string): string =>
  * @param csrf the token of the form; null for a viewer, who cannot search by e-mail address
  */
 export function renderOrdersPage(
-  found: readonly FoundOrder[],
+  found: readonly OrderMatch[],
   text: string | undefined,
   limit: number,
   csrf: string | null,
@@ -51,11 +51,20 @@ export function renderOrdersPage(
     linkClient('/outbox', client),
     foundBy.join(', '),
   ]);
-  const nothing = html`<p class="none">No order found${shown === '' ? '' : ` for “${shown}”`}. Rows of the outbox are found as long as RETENTION_DAYS keeps them.</p>`;
+  const none =
+    `No order found${shown === '' ? '' : ` for “${shown}”`}. ` +
+    'Rows of the outbox are found as long as RETENTION_DAYS keeps them.';
+  const result = renderList('Orders that fit', ['order', 'client', 'found by'], rows, none);
+  const email = csrf !== null && ', e-mail address';
+  const cut = found.length === limit && html`<p>Only the first ${limit} are shown.</p>`;
+
   return html`<h1>Orders</h1>
-${openSearchForm('filter', 'Orders', csrf)}<label>Order number, order id, shipment id, tracking code${csrf === null ? '' : ', e-mail address'} or return reference <input name="q" value="${shown}"></label> <button>Search</button><small>Whole numbers and codes only; upper and lower case are both tried.</small></form>
-${text === undefined ? '' : rows.length === 0 ? nothing : table('Orders that fit', ['order', 'client', 'found by'], rows)}
-${found.length === limit ? html`<p>Only the first ${limit} are shown.</p>` : ''}`;
+${openSearchForm('filter', 'Orders', csrf)}
+<label>Order number, order id, shipment id, tracking code${email} or return reference
+<input name="q" value="${shown}"></label> <button>Search</button>
+<small>Whole numbers and codes only; upper and lower case are both tried.</small></form>
+${text !== undefined && result}
+${cut}`;
 }
 
 const tones: Readonly<Record<string, Tone>> = {
@@ -72,52 +81,59 @@ export const describeEvents = (events: readonly OrderEvent[]): TimelineEntry[] =
       at: event.at,
       isDay: event.isDay,
       source: event.source,
-      text: describeEvent(event),
+      text: describers[event.source](event),
       error: event.error,
-      tone:
-        event.source === 'outbox'
-          ? (tones[event.detail ?? ''] ?? 'note')
-          : event.what === 'unlisted'
-            ? 'warn'
-            : 'note',
+      tone: findTone(event),
       outboxId: event.source === 'outbox' || event.source === 'document' ? event.id : null,
     }))
     .reverse();
 
-function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
-  const status = detail === null ? '' : `, status ${showStatus(detail)}`;
-  const stored =
-    what === 'stored'
-      ? 'stored here, entered the feed'
-      : what === 'changed'
-        ? 'changed here, entered the feed'
-        : what;
-  if (source === 'outbox')
-    return what === 'inserted'
-      ? `Row ${id} inserted: ${showStatus(detail ?? '')} of ${showStatus(name ?? '')}`
-      : `Row ${id} ${what === 'checked' ? 'checked, and not sent' : what}: ${detail}`;
-  if (source === 'document')
-    return `Document of row ${id} stored (${detail?.replaceAll('_', ' ')})`;
-  if (source === 'order')
-    return `Order ${id}${name === null ? '' : ` (${showStatus(name)})`} ${stored}`;
-  if (source === 'line') {
-    const line = `Line ${id}${name === null ? '' : ` (${showStatus(name)})`}`;
-    return what === 'quantity'
-      ? `${line}: quantity ${detail ?? 'unknown'} from now on`
-      : `${line} ${stored}`;
-  }
-  if (source === 'parcel') {
-    const parcel = `Parcel ${name === null || name === '' ? '' : `${showStatus(name)} `}of shipment ${id}`;
-    return what === 'status'
-      ? `${parcel}: carrier status ${showStatus(detail ?? 'unknown')}`
-      : `${parcel} ${stored}${status}`;
-  }
-  if (source === 'shipment')
-    return what === 'status'
-      ? `Shipment ${id} read${status || ' without a status'}`
-      : `Shipment ${id} ${stored}`;
-  return `Return ${id} ${stored}${status}`;
+function findTone({ source, what, detail }: OrderEvent): Tone {
+  if (source === 'outbox') return tones[detail ?? ''] ?? 'note';
+  return what === 'unlisted' ? 'warn' : 'note';
 }
+
+/** Describes an event of each source in words. */
+const describers: Readonly<Record<EventSource, (event: OrderEvent) => string>> = {
+  outbox: ({ id, what, detail, name }) => {
+    if (what === 'inserted')
+      return `Row ${id} inserted: ${showStatus(detail ?? '')} of ${showStatus(name ?? '')}`;
+    return `Row ${id} ${what === 'checked' ? 'checked, and not sent' : what}: ${detail}`;
+  },
+
+  document: ({ id, detail }) => `Document of row ${id} stored (${detail?.replaceAll('_', ' ')})`,
+
+  order: ({ id, what, name }) => `Order ${id}${showName(name)} ${describeChange(what)}`,
+
+  line: ({ id, what, detail, name }) => {
+    const line = `Line ${id}${showName(name)}`;
+    if (what === 'quantity') return `${line}: quantity ${detail ?? 'unknown'} from now on`;
+    return `${line} ${describeChange(what)}`;
+  },
+
+  parcel: ({ id, what, detail, name }) => {
+    const number = name === null || name === '' ? '' : `${showStatus(name)} `;
+    const parcel = `Parcel ${number}of shipment ${id}`;
+    if (what === 'status') return `${parcel}: carrier status ${showStatus(detail ?? 'unknown')}`;
+    return `${parcel} ${describeChange(what)}${describeStatus(detail)}`;
+  },
+
+  shipment: ({ id, what, detail }) => {
+    if (what === 'status')
+      return `Shipment ${id} read${describeStatus(detail) || ' without a status'}`;
+    return `Shipment ${id} ${describeChange(what)}`;
+  },
+
+  return: ({ id, what, detail }) => `Return ${id} ${describeChange(what)}${describeStatus(detail)}`,
+};
+
+const describeChange = (what: string) =>
+  what === 'stored' || what === 'changed' ? `${what} here, entered the feed` : what;
+
+const describeStatus = (status: string | null) =>
+  status === null ? '' : `, status ${showStatus(status)}`;
+
+const showName = (name: string | null) => (name === null ? '' : ` (${showStatus(name)})`);
 
 /**
  * Shows a word of the service. Whatever is not a plain code is quoted, so that viewers do not get
@@ -139,37 +155,30 @@ function isStuck(events: readonly OrderEvent[]): boolean {
 
 /** Finds when an order reached each step. */
 export function findStages(events: readonly OrderEvent[]): Stage[] {
-  const find = (fits: (event: OrderEvent) => boolean) =>
+  const findFirst = (fits: (event: OrderEvent) => boolean) =>
     events
       .filter(fits)
       .reduce<Date | null>((first, { at }) => (first === null || at < first ? at : first), null);
-  return [
-    {
-      name: 'inserted',
-      at: find(({ source, what }) => source === 'outbox' && what === 'inserted'),
-    },
-    {
-      name: 'at the service',
-      at:
-        find(({ source, detail }) => source === 'outbox' && detail === 'done') ??
-        find(({ source }) => source === 'order'),
-    },
-    { name: 'ready to pick', at: find(({ what }) => what === 'ready to pick') },
-    {
-      name: 'shipped',
-      at: find(({ source, what }) => source === 'shipment' && what === 'shipped'),
-    },
-    {
-      name: 'parcel known',
-      at: find(({ source, what }) => source === 'parcel' && what !== 'shipped'),
-    },
-    {
-      name: 'returned',
-      at: find(({ source, what }) => source === 'return' && what === 'processed'),
-    },
-  ].map((stage) => ({
-    ...stage,
-    isStuck: stage.name === 'at the service' && stage.at === null && isStuck(events),
+  const findChange = (of: EventSource, change: string) =>
+    findFirst(({ source, what }) => source === of && what === change);
+
+  const atService =
+    findFirst(({ source, detail }) => source === 'outbox' && detail === 'done') ??
+    findFirst(({ source }) => source === 'order');
+  const times = {
+    inserted: findChange('outbox', 'inserted'),
+    'at the service': atService,
+    'ready to pick': findFirst(({ what }) => what === 'ready to pick'),
+    shipped: findChange('shipment', 'shipped'),
+    'parcel known': findFirst(({ source, what }) => source === 'parcel' && what !== 'shipped'),
+    returned: findChange('return', 'processed'),
+  };
+
+  const hasStuckRow = atService === null && isStuck(events);
+  return Object.entries(times).map(([name, at]) => ({
+    name,
+    at,
+    isStuck: name === 'at the service' && hasStuckRow,
   }));
 }
 
@@ -191,35 +200,48 @@ export function renderTimelinePage(
   limit: number,
   now: Date,
 ): Html {
-  const entries = describeEvents(events);
   const isAhead = events.some(({ at }) => at.getTime() - now.getTime() > dayMs);
-  const ahead = isAhead
-    ? ' Times that the service gives are ahead, as in the demo, whose time runs 600 times as fast: “later” is by that clock.'
-    : '';
+  const ahead =
+    ' Times that the service gives are ahead, as in the demo, ' +
+    'whose time runs 600 times as fast: “later” is by that clock.';
+  const query = new URLSearchParams({ client, reference: number });
+
   const ids = findOrderIds(events).map(String);
-  const several = html`<p>${badge('warn', 'several orders')} Orders ${listOfIds.format(ids)} have or had this number. Steps and timeline are of all of them.</p>\n`;
-  const stages = findStages(events).map(
-    ({ name, at, isStuck }) =>
-      html`<li class="${isStuck ? 'stuck' : at === null ? 'ahead' : 'reached'}"><b>${name}</b> ${at === null ? html`<span>${isStuck ? 'stuck: see below' : 'not yet'}</span>` : moment(at)}</li>`,
-  );
-  const items = entries.map(
-    (entry, index) =>
-      html`<li>${moment(entry.isDay ? entry.at.toISOString().slice(0, 10) : entry.at)} <div>${badge(entry.tone, entry.source)} ${
-        entry.outboxId === null
-          ? entry.text
-          : html`<a href="/outbox/${entry.outboxId}">${entry.text}</a>`
-      }${entry.error === null ? '' : html`<small>${entry.error}</small>`}<small>${describePause(entries, index)}</small></div></li>\n`,
-  );
-  return html`<h1>Order ${number}</h1><p>Client ${linkClient('/outbox', client)}. Times are in UTC.${ahead} <a href="/outbox?${new URLSearchParams({ client, reference: number }).toString()}">Open outbox rows</a></p>
-${ids.length > 1 ? several : ''}<ol class="stages">${stages}</ol>
+  const several = html`<p>${badge('warn', 'several orders')}
+Orders ${listOfIds.format(ids)} have or had this number.
+Steps and timeline are of all of them.</p>\n`;
+  const entries = describeEvents(events);
+  const items = entries.map((entry, index) => renderEntry(entry, describePause(entries, index)));
+  const cut = events.length === limit && html`<p>Only the latest ${limit} events are shown.</p>`;
+
+  return html`<h1>Order ${number}</h1>
+<p>Client ${linkClient('/outbox', client)}. Times are in UTC.${isAhead && ahead}
+<a href="/outbox?${query.toString()}">Open outbox rows</a></p>
+${ids.length > 1 && several}<ol class="stages">${findStages(events).map(renderStage)}</ol>
 <h2>Timeline</h2>
 <ol class="timeline">${items}</ol>
-${events.length === limit ? html`<p>Only the latest ${limit} events are shown.</p>` : ''}`;
+${cut}`;
+}
+
+function renderStage({ name, at, isStuck }: Stage): Html {
+  if (at !== null) return html`<li class="reached"><b>${name}</b> ${renderTime(at)}</li>`;
+  const [look, words] = isStuck ? ['stuck', 'stuck: see below'] : ['ahead', 'not yet'];
+  return html`<li class="${look}"><b>${name}</b> <span>${words}</span></li>`;
+}
+
+function renderEntry(entry: TimelineEntry, pause: string): Html {
+  const { at, isDay, tone, source, text, outboxId, error } = entry;
+  const time = renderTime(isDay ? at.toISOString().slice(0, 10) : at);
+  const event = outboxId === null ? text : html`<a href="/outbox/${outboxId}">${text}</a>`;
+  const reason = error !== null && html`<small>${error}</small>`;
+  return html`<li>${time} <div>${badge(tone, source)} ${event}${reason}
+<small>${pause}</small></div></li>\n`;
 }
 
 /** Says how long after the event before it an event happened. */
 function describePause(entries: readonly TimelineEntry[], index: number): string {
-  const [before, entry] = [entries[index - 1], entries[index]];
+  const before = entries[index - 1];
+  const entry = entries[index];
   if (before === undefined || entry === undefined || before.isDay || entry.isDay) return '';
   const seconds = (entry.at.getTime() - before.at.getTime()) / 1_000;
   return seconds < 1 ? '' : `${formatSpan(seconds)} later`;

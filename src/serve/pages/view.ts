@@ -3,7 +3,7 @@
  * every value is escaped.
  */
 
-import { type Child, Html, html, renderTable } from '../../core/html.ts';
+import { type Child, type Html, html, renderTable } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
 
 /**
@@ -45,38 +45,60 @@ const navigation = [
 
 /** Renders a whole page. */
 export function renderPage(frame: Frame, body: Child): string {
-  const { title, path, loggedIn, message, live, isFollowed, csrf, isViewer } = frame;
-  const at = path === '/order' ? '/orders' : path;
-  const isHere = (place: string) => (place === '/' ? at === '/' : at.startsWith(place));
-  const links = navigation.map(
-    ([place, name]) =>
-      html`<li><a href="${place}"${isHere(place) ? new Html(' aria-current="page"') : ''}>${name}</a></li>`,
-  );
-  const logout = loggedIn
-    ? html`<form method="post" action="/logout"><input type="hidden" name="_csrf" value="${csrf}"><button class="quiet">Log out</button></form>`
-    : '';
-  const refresh = html`${live ? html`<script src="/assets/page.js" defer></script><noscript><meta http-equiv="refresh" content="10"></noscript>` : ''}${isFollowed ? html`<meta http-equiv="refresh" content="2">` : ''}`;
-  return renderDocument(
-    title,
-    html`<a class="skip" href="#main">Skip to content</a>
-<header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav>${openSearchForm('search', 'Find an order', isViewer ? null : csrf)}<input type="search" name="q" aria-label="${isViewer ? '' : 'E-mail, '}Order, shipment or tracking code" placeholder="Order or parcel" required maxlength="200"> <button class="quiet">Find</button></form>${logout}</header>
+  const { title, path, loggedIn, message, csrf, isViewer } = frame;
+  const label = isViewer
+    ? 'Order, shipment or tracking code'
+    : 'E-mail, Order, shipment or tracking code';
+  const search = html`${openSearchForm('search', 'Find an order', isViewer ? null : csrf)}
+<input type="search" name="q" aria-label="${label}" placeholder="Order or parcel" required
+  maxlength="200"> <button class="quiet">Find</button></form>`;
+  const logout = html`<form method="post" action="/logout">${renderCsrfField(csrf)}
+<button class="quiet">Log out</button></form>`;
+  const said = html`<p class="said" role="status">${message}</p>`;
+
+  const content = html`<a class="skip" href="#main">Skip to content</a>
+<header><a class="name" href="/">fulfilment-sync</a>
+${renderNavigation(path)}${search}${loggedIn && logout}</header>
 <main id="main" tabindex="-1">
-${message === undefined ? '' : html`<p class="said" role="status">${message}</p>`}
+${message !== undefined && said}
 ${body}
-</main>`,
-    { refresh },
-  );
+</main>`;
+  return renderDocument(title, content, { refresh: renderRefresh(frame) });
 }
+
+function renderNavigation(path: string): Html {
+  const current = path === '/order' ? '/orders' : path;
+  const isCurrent = (place: string) =>
+    place === '/' ? current === '/' : current.startsWith(place);
+  const links = navigation.map(([place, name]) => {
+    const mark = isCurrent(place) && html` aria-current="page"`;
+    return html`<li><a href="${place}"${mark}>${name}</a></li>`;
+  });
+  return html`<nav aria-label="Pages"><ul>${links}</ul></nav>`;
+}
+
+/** Renders what keeps a page up to date: the script, or loading it again. */
+function renderRefresh({ live, isFollowed }: Frame): Html {
+  const script = html`<script src="/assets/page.js" defer></script>
+<noscript><meta http-equiv="refresh" content="10"></noscript>`;
+  return html`${live && script}${isFollowed && html`<meta http-equiv="refresh" content="2">`}`;
+}
+
+/** Renders the token of a form that changes something. */
+export const renderCsrfField = (csrf: string): Html =>
+  html`<input type="hidden" name="_csrf" value="${csrf}">`;
 
 /**
  * Opens a form that searches orders. That of an operator is a POST, because an e-mail address must
  * not be in a URL.
  * @param csrf the token of the form; null for a viewer, whose search finds no personal data
  */
-export const openSearchForm = (look: string, label: string, csrf: string | null): Html =>
-  html`<form class="${look}" method="${csrf === null ? 'get' : 'post'}" action="/orders" role="search" aria-label="${label}">${
-    csrf === null ? '' : html`<input type="hidden" name="_csrf" value="${csrf}">`
-  }`;
+export function openSearchForm(look: string, label: string, csrf: string | null): Html {
+  const method = csrf === null ? 'get' : 'post';
+  const token = csrf !== null && renderCsrfField(csrf);
+  return html`<form class="${look}" method="${method}" action="/orders" role="search"
+  aria-label="${label}">${token}`;
+}
 
 /** Renders a page without navigation: the login, or an error. */
 export const renderBarePage = (title: string, body: Child): string =>
@@ -106,31 +128,35 @@ ${body}
 }
 
 /** Renders how long ago a time is (`3m ago`), with the time itself as its title. */
-export function ago(at: Date | null, now: Date): Html {
+export function renderAge(at: Date | null, now: Date): Html {
   if (at === null) return html`<span class="none">never</span>`;
   const seconds = (now.getTime() - at.getTime()) / 1_000;
-  const words =
-    Math.abs(seconds) < 1
-      ? 'just now'
-      : seconds < 0
-        ? `in ${formatSpan(-seconds)}`
-        : `${formatSpan(seconds)} ago`;
-  return html`<time datetime="${at.toISOString()}" title="${at.toISOString()}">${words}</time>`;
+  const time = at.toISOString();
+  return html`<time datetime="${time}" title="${time}">${describeAge(seconds)}</time>`;
+}
+
+function describeAge(seconds: number): string {
+  if (Math.abs(seconds) < 1) return 'just now';
+  return seconds < 0 ? `in ${formatSpan(-seconds)}` : `${formatSpan(seconds)} ago`;
 }
 
 /** Renders a time to the second. */
-export function moment(at: Date | string | null): Html {
+export function renderTime(at: Date | string | null): Html {
   if (at === null) return html`<span class="none">–</span>`;
   const text = typeof at === 'string' ? at : at.toISOString();
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`;
 }
 
-/** Renders a table with a caption. */
-export const table = (
+/** Renders a table with a caption, or a sentence if it has no rows. */
+export function renderList(
   caption: string,
   headings: readonly string[],
   rows: readonly (readonly Child[])[],
-): Html => renderTable(html`<caption>${caption}</caption>`, headings, rows);
+  ifEmpty?: string,
+): Html {
+  if (rows.length === 0 && ifEmpty !== undefined) return html`<p class="none">${ifEmpty}</p>`;
+  return renderTable(html`<caption>${caption}</caption>`, headings, rows);
+}
 
 /** Renders the name of a client as a link to what a page shows of it alone. */
 export const linkClient = (page: string, client: string): Html =>
@@ -144,18 +170,22 @@ export const linkRows = (text: string): Child =>
       /^row \d+$/.test(part) ? html`<a href="/outbox/${part.slice(4)}">${part}</a>` : part,
     );
 
-/** Renders a field of a filter form. */
-export function choice(
+/**
+ * Renders a field of a filter form.
+ * @param label the field, and what no choice means: 'all' unless it is named
+ */
+export function renderChoice(
   name: string,
-  label: string,
+  label: string | { readonly text: string; readonly all: string },
   options: readonly string[],
-  chosen: string | undefined,
-  all = 'all',
+  chosen: string | null | undefined,
 ): Html {
+  const { text, all } = typeof label === 'string' ? { text: label, all: 'all' } : label;
   const entries = options.map(
-    (option) => html`<option${option === chosen ? new Html(' selected') : ''}>${option}</option>`,
+    (option) => html`<option${option === chosen && html` selected`}>${option}</option>`,
   );
-  return html`<label>${label} <select name="${name}"><option value="">${all}</option>${entries}</select></label>`;
+  return html`<label>${text} <select name="${name}"><option value="">${all}</option>
+${entries}</select></label>`;
 }
 
 const barWidth = 4;
@@ -165,14 +195,22 @@ const sparkHeight = 20;
  * Renders numbers as bars, oldest first. The scale is the square root, so that small bars stay
  * visible.
  */
-export function sparkline(values: readonly number[], what: string): Html {
+export function renderBars(values: readonly number[], what: string): Html {
   if (values.length === 0) return html`<span class="none">no rows yet</span>`;
+
   const highest = values.reduce((most, value) => Math.max(most, value), 1);
+  const toHeight = (value: number) =>
+    value === 0 ? 1 : Math.max(2, Math.round(Math.sqrt(value / highest) * sparkHeight));
+  const toX = (index: number) => index * (barWidth + 1);
+
   const bars = values.map((value, index) => {
-    const height =
-      value === 0 ? 1 : Math.max(2, Math.round(Math.sqrt(value / highest) * sparkHeight));
-    return html`<rect x="${index * (barWidth + 1)}" y="${sparkHeight - height}" width="${barWidth}" height="${height}"/>`;
+    const height = toHeight(value);
+    const y = sparkHeight - height;
+    return html`<rect x="${toX(index)}" y="${y}" width="${barWidth}" height="${height}"/>`;
   });
   const label = `${what}: ${values.join(', ')}`;
-  return html`<svg class="spark" role="img" aria-label="${label}" width="${values.length * (barWidth + 1)}" height="${sparkHeight}" viewBox="0 0 ${values.length * (barWidth + 1)} ${sparkHeight}"><title>${label}</title>${bars}</svg>`;
+  const width = toX(values.length);
+  return html`<svg class="spark" role="img" aria-label="${label}" width="${width}"
+  height="${sparkHeight}" viewBox="0 0 ${width} ${sparkHeight}">
+<title>${label}</title>${bars}</svg>`;
 }

@@ -30,7 +30,10 @@ export interface Field<Value> {
 }
 
 /** Marks a field that holds personal data. */
-export const personal = <Value>(field: Field<Value>, erasing: Erasing = 'null'): Field<Value> => ({
+export const personalField = <Value>(
+  field: Field<Value>,
+  erasing: Erasing = 'null',
+): Field<Value> => ({
   ...field,
   erasing,
 });
@@ -60,7 +63,7 @@ export function toDigits(value: unknown): unknown {
 }
 
 /** Makes a field whose `read` returns undefined for a value that does not fit. */
-const define = <Value>(
+const defineField = <Value>(
   sql: string,
   expected: string,
   read: (value: unknown, zone: string) => Value | undefined,
@@ -76,22 +79,22 @@ const define = <Value>(
   },
 });
 
-export const text = define('text', 'a text', (value) =>
+export const text = defineField('text', 'a text', (value) =>
   typeof value === 'string' ? value : undefined,
 );
 
-export const flag = define('boolean', 'true or false', (value) =>
+export const flag = defineField('boolean', 'true or false', (value) =>
   typeof value === 'boolean' ? value : undefined,
 );
 
 /** A whole number that fits into Postgres' integer. */
-export const count = define('integer', 'a whole number below 2147483648', (value) => {
+export const count = defineField('integer', 'a whole number below 2147483648', (value) => {
   const number = typeof value === 'number' ? value : toWholeNumber(value);
   if (!Number.isInteger(number)) return undefined;
   return Number(number) >= -(2 ** 31) && Number(number) < 2 ** 31 ? Number(number) : undefined;
 });
 
-export const date = define('date', 'a text', (value) =>
+export const date = defineField('date', 'a text', (value) =>
   typeof value === 'string' ? readDate(value) : undefined,
 );
 
@@ -99,12 +102,14 @@ export const date = define('date', 'a text', (value) =>
  * A time. Without a zone designator it is read in the client's zone (docs/interface.md, 2.1 Paths
  * and formats).
  */
-export const time = define('timestamptz', 'a text', (value, zone) =>
+export const time = defineField('timestamptz', 'a text', (value, zone) =>
   typeof value === 'string' ? readDateTime(value, zone) : undefined,
 );
 
 /** An object whose members the client chooses, kept unchanged. */
-export const json = define('jsonb', 'an object', (value) => (isObject(value) ? value : undefined));
+export const json = defineField('jsonb', 'an object', (value) =>
+  isObject(value) ? value : undefined,
+);
 
 const decimalForm = /^-?\d+(\.\d+)?([eE][+-]?\d{1,2})?$/;
 
@@ -113,7 +118,7 @@ const decimalForm = /^-?\d+(\.\d+)?([eE][+-]?\d{1,2})?$/;
  * 8.1 Fields). Exponents of three or more digits are refused, because Postgres cannot store all of
  * them.
  */
-export const decimal = define('numeric', 'a decimal number', (value) => {
+export const numeric = defineField('numeric', 'a decimal number', (value) => {
   const digits = toDigits(value);
   const isDecimal = typeof digits === 'string' && digits.length <= 100 && decimalForm.test(digits);
   return isDecimal ? digits : undefined;

@@ -29,10 +29,10 @@
  */
 
 import {
+  type Backoff,
   growPauseMs,
   longestWaitMs,
   makeFixedPause,
-  type Pause,
   pauses,
 } from '../../core/backoff.ts';
 import type { Failure } from '../../core/errors.ts';
@@ -97,7 +97,7 @@ export type Evidence = {
 );
 
 /** The pauses of holds. Health is void after the longest pause, and the time of a trial. */
-const pauseOf: Readonly<Record<HealthCode, Pause>> = {
+const pauseOf: Readonly<Record<HealthCode, Backoff>> = {
   no_answer: pauses.silentService,
   credentials_refused: pauses.refusedCredentials,
   asked_to_wait: makeFixedPause(longestWaitMs),
@@ -165,6 +165,7 @@ export function judgeHealth(former: Health | null, evidence: Evidence, now: Date
  * Returns true if evidence does not change a hold: its request was sent before the hold began.
  */
 function isKept({ code, sendWindow }: Health, { seen }: Evidence): boolean {
+  if (seen === 'answered') return false;
   if (seen === 'failure' || sendWindow === 0) return true;
   return (code === 'asked_to_wait' || code === 'too_fast') && seen !== 'asked to wait';
 }

@@ -57,12 +57,12 @@ export class AnswerBudget {
     const waiter = { bytes: Math.min(bytes, this.maxBytes), grant: turn.resolve };
     const onAbort = () => {
       if (this.#waiting.delete(waiter)) turn.reject(toStopError(signal));
-      this.#serve();
+      this.#serveWaiters();
     };
 
     signal.addEventListener('abort', onAbort, { once: true });
     this.#waiting.add(waiter);
-    this.#serve();
+    this.#serveWaiters();
 
     try {
       await turn.promise;
@@ -75,12 +75,12 @@ export class AnswerBudget {
       const before = held;
       held = Math.min(before, left);
       this.#usedBytes -= before - held;
-      this.#serve();
+      this.#serveWaiters();
     };
     return { shrink, release: () => shrink(0) };
   }
 
-  #serve(): void {
+  #serveWaiters(): void {
     for (const waiter of this.#waiting) {
       if (this.#usedBytes + waiter.bytes > this.maxBytes) return;
       this.#waiting.delete(waiter);

@@ -139,7 +139,7 @@ export class WarehouseHttp {
    *   sent
    */
   async send(request: HttpRequest, beforeSend?: () => Promise<void>): Promise<HttpAnswer> {
-    await this.#options.budget?.take(request.signal);
+    await this.#options.budget?.waitForTurn(request.signal);
     if (request.signal.aborted) throwStopped(request.signal);
     await beforeSend?.();
 
@@ -168,7 +168,7 @@ export class WarehouseHttp {
    * @throws WarehouseError if there is no answer, or StoppedError if the signal was aborted
    */
   async ask(request: RawRequest): Promise<RawAnswer> {
-    await this.#options.budget?.take(request.signal);
+    await this.#options.budget?.waitForTurn(request.signal);
     return this.#exchange(`${request.method} ${request.template}`, request);
   }
 

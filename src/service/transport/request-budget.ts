@@ -5,11 +5,10 @@ import type { RequestQuota } from '../request-quota.ts';
 export type TakeQuota = (wanted: number) => Promise<RequestQuota>;
 
 /**
- * The most that one share holds, as a part of a second's requests: other processes come between.
+ * The largest quota, as a part of a second's requests: other processes come between.
  */
-const shareOfSecond = 4;
-
-/** The next share is taken this many milliseconds before the last one is used up. */
+const quotasPerSecond = 4;
+/** The next quota is taken this many milliseconds before the last one is used up. */
 const aheadMs = 100;
 
 /** A request that waits for its turn. */
@@ -50,7 +49,7 @@ export class RequestBudget {
    * @throws StoppedError if the signal was aborted or the budget was closed, or the error of the
    *   database
    */
-  async take(signal: AbortSignal): Promise<void> {
+  async waitForTurn(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw toStopError(signal);
     if (this.#isClosed) throw new StoppedError();
 
@@ -63,7 +62,7 @@ export class RequestBudget {
 
     signal.addEventListener('abort', onAbort, { once: true });
     this.#waiting.add(waiter);
-    this.#serve();
+    this.#serveWaiters();
 
     try {
       await turn.promise;
@@ -80,10 +79,10 @@ export class RequestBudget {
   }
 
   /**
-   * Lets requests begin whose time has come, takes another share if needed, and waits for the next
+   * Lets requests begin whose time has come, takes another quota if needed, and waits for the next
    * moment.
    */
-  #serve(): void {
+  #serveWaiters(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const nowMs = performance.now();
@@ -93,14 +92,17 @@ export class RequestBudget {
 
     const takeAtMs = (this.#permits.at(-1)?.fromMs ?? nowMs) - aheadMs;
     const needsMore = this.#waiting.size > this.#permits.length;
-    if (needsMore && takeAtMs <= nowMs && !this.#isTaking) void this.#takeMore(nowMs);
+    if (needsMore && takeAtMs <= nowMs && !this.#isTaking) void this.#takePermits(nowMs);
 
     const wakeAtMs = Math.min(
       this.#permits[0]?.fromMs ?? Number.POSITIVE_INFINITY,
       needsMore && !this.#isTaking ? takeAtMs : Number.POSITIVE_INFINITY,
     );
     if (Number.isFinite(wakeAtMs))
-      this.#timer = setTimeout(() => this.#serve(), Math.max(1, Math.ceil(wakeAtMs - nowMs)));
+      this.#timer = setTimeout(
+        () => this.#serveWaiters(),
+        Math.max(1, Math.ceil(wakeAtMs - nowMs)),
+      );
   }
 
   /** Lets waiting requests begin, each by a permit whose time has come. */
@@ -119,18 +121,18 @@ export class RequestBudget {
   }
 
   /**
-   * Takes a share: for all that wait, or a part of what was sent lately, since more will follow.
-   * The moments of a share are never early: the database read its clock before it answered. They
+   * Takes a quota: for all that wait, or a part of what was sent lately, since more will follow.
+   * The moments of a quota are never early: the database read its clock before it answered. They
    * end by the time before it was asked.
    */
-  async #takeMore(askedAtMs: number): Promise<void> {
+  async #takePermits(askedAtMs: number): Promise<void> {
     this.#isTaking = true;
 
     const { begun, before } = this.#count(askedAtMs);
     const missing = this.#waiting.size - this.#permits.length;
-    const expected = Math.ceil(Math.max(begun, before) / shareOfSecond);
+    const expected = Math.ceil(Math.max(begun, before) / quotasPerSecond);
     const wanted = Math.min(
-      Math.ceil(this.#perSecond / shareOfSecond),
+      Math.ceil(this.#perSecond / quotasPerSecond),
       Math.max(missing, expected),
     );
 
@@ -144,12 +146,12 @@ export class RequestBudget {
       }
 
       this.#isTaking = false;
-      this.#serve();
+      this.#serveWaiters();
     } catch (error) {
       this.#isTaking = false;
       // Those that already have a moment keep it.
       this.#rejectFrom(this.#permits.length, error);
-      this.#serve();
+      this.#serveWaiters();
     }
   }
 

@@ -32,7 +32,7 @@ import * as agedData from '../../../src/privacy/sql/aged-data.ts';
 import { findAgedOrders } from '../../../src/privacy/sql/aged-orders.ts';
 import { maskAgedReturns, returnTables } from '../../../src/privacy/sql/aged-returns.ts';
 import { eraseOrder } from '../../../src/privacy/sql/erase-orders.ts';
-import { findOrders } from '../../../src/privacy/sql/find-orders.ts';
+import { findErasableOrders } from '../../../src/privacy/sql/find-orders.ts';
 import { hasAuthorization } from '../../../src/pull/sql/authorization-rows.ts';
 import { maskErasedFamilies, recordErasures } from '../../../src/pull/sql/erasures.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
@@ -201,7 +201,7 @@ async function readReports(db: Database): Promise<void> {
 
 async function callErasing(db: Database): Promise<void> {
   const step = { client, by: 'x', days: 0, limit: 5 };
-  const [order] = await findOrders(db, null, { number: 'NEW' });
+  const [order] = await findErasableOrders(db, null, { number: 'NEW' });
   if (order === undefined) throw new Error('there is no order NEW');
   await agedData.findClientsWithoutPrune(db, client);
   await db.transaction().execute(async (trx) => {
@@ -214,7 +214,7 @@ async function callErasing(db: Database): Promise<void> {
   await eraseOrder(db, order, 'x', false);
   await sql`update sync.figure_marks set at = at - interval '1 hour'`.execute(db);
   await rollUpFigures(db, 0);
-  await orderSearch.findOrders(db, '7', { limit: 5, byEmail: true });
+  await orderSearch.searchOrders(db, '7', { limit: 5, byEmail: true });
   await readOrderTimeline(db, client, 'NEW', 50);
   await readFigures(db, '', { minutes: 5, stepMinutes: 15, from: now });
   // Readings are compared with erasures only if there are any.

@@ -167,7 +167,11 @@ test('every recipe finds what it says, for a role of the ERP', async () => {
     expect(history).toContain(event);
   expect(first('Stock of a product')).toMatchObject({ sku: 'MUG-BLUE', stock: expect.any(Number) });
   expect(found.get('Rejected orders and other requests')).toContainEqual(
-    expect.objectContaining({ reference: 'SO-1002', status: 'dead', rows_behind: 1 }),
+    expect.objectContaining({
+      reference: 'SO-1002',
+      status: 'dead',
+      rows_behind: [expect.anything()],
+    }),
   );
   const changed = (found.get('What changed since a seq') ?? []).map(
     ({ entity, id, key }) => `${entity} ${id} ${key}`,

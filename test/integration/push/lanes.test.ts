@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { followUpRules } from '../../../src/push/kinds/registry.ts';
 import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
+import { readOutbox } from '../../../src/push/sql/read-outbox.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
@@ -30,6 +31,23 @@ async function pushDeadOrder() {
   return { head, update, cancel, other };
 }
 
+/** Returns the ids of the rows behind each open row, by its id. */
+async function readRowsBehind(): Promise<Record<number, number[]>> {
+  const rows = await database.query<{ id: number; behind: number[] }>(
+    'select id, to_json(rows_behind) as behind from fulfilment.outbox_open',
+  );
+  return Object.fromEntries(rows.map(({ id, behind }) => [id, behind]));
+}
+
+test('a row names at most 100 rows behind it', async () => {
+  const head = await outbox.insert('order.cancel', 'SO-1');
+  await database.query(`
+    insert into fulfilment.outbox (kind, reference)
+    select 'order.cancel', 'SO-1' from generate_series(1, 150)`);
+  const { [head]: behind } = await readRowsBehind();
+  expect(behind).toEqual(Array.from({ length: 100 }, (_, n) => head + 1 + n));
+});
+
 test('a dead row blocks the rows behind it until it is replaced, and is shown as the reason', async () => {
   const { head, update, cancel, other } = await pushDeadOrder();
   expect((await outbox.rows()).map(({ status }) => status)).toEqual([
@@ -47,6 +65,13 @@ test('a dead row blocks the rows behind it until it is replaced, and is shown as
     { id: update, waits_for: head, because: reason },
     { id: cancel, waits_for: head, because: reason },
   ]);
+  expect(await readRowsBehind()).toEqual({
+    [head]: [update, cancel],
+    [update]: [cancel],
+    [cancel]: [],
+  });
+  expect(await readOutbox(database.db, head)).toMatchObject({ rowsBehind: [update, cancel] });
+  expect(await readOutbox(database.db, other)).toMatchObject({ rowsBehind: [] });
   await database.query('select fulfilment.outbox_replace($1, $2)', [
     head,
     JSON.stringify(orderPayload('SO-1')),
@@ -128,6 +153,7 @@ test('a failed attachment holds only the rows that need it', async () => {
     { id: release, waits_for: attachment },
     { id: behind, waits_for: release },
   ]);
+  expect(await readRowsBehind()).toMatchObject({ [attachment]: [release], [release]: [behind] });
   expect(label).toBeLessThan(cancel);
   await database.query('select fulfilment.outbox_cancel($1)', [attachment]);
   await outbox.push();

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import type { DB } from '../../../src/db/generated/tables.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { claimRows } from '../../../src/push/sql/claim-rows.ts';
+import { readOutbox } from '../../../src/push/sql/read-outbox.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePuller } from '../../helpers/puller.ts';
@@ -142,6 +143,7 @@ describe('an order', () => {
         ),
       },
     ]);
+    expect(await readOutbox(database.db, product)).toMatchObject({ rowsBehind: [order] });
     await database.query('update fulfilment.outbox set next_attempt_at = now() where id = $1', [
       product,
     ]);

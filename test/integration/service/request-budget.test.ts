@@ -20,7 +20,7 @@ function openBudget(perSecond: number) {
     takeRequests(db, { identity, perSecond }, wanted),
   );
   const take = async () => {
-    await budget.take(signal);
+    await budget.waitForTurn(signal);
     began.push(Date.now());
   };
   return {
@@ -64,7 +64,7 @@ describe('the budget of an account', () => {
       return Promise.resolve({ requests: count, startsInMs: 0, endsInMs: 1_000 });
     });
     expect(wanted).toEqual([]);
-    for (let times = 0; times < 100; times++) await budget.take(signal);
+    for (let times = 0; times < 100; times++) await budget.waitForTurn(signal);
     expect(wanted.length).toBeLessThan(40);
     const taken = wanted.length;
     await new Promise((resolve) => setImmediate(resolve));
@@ -104,14 +104,14 @@ describe('the budget of an account', () => {
 describe('a request that waits for the budget', () => {
   test('ends with the signal, and at the stop', async () => {
     const { budget } = openBudget(1);
-    await budget.take(signal);
+    await budget.waitForTurn(signal);
     const abort = new AbortController();
-    const waiting = [budget.take(abort.signal), budget.take(signal)];
+    const waiting = [budget.waitForTurn(abort.signal), budget.waitForTurn(signal)];
     abort.abort(new StoppedError());
     await expect(waiting[0]).rejects.toMatchObject({ code: 'stopped' });
     budget.close();
     await expect(waiting[1]).rejects.toMatchObject({ code: 'stopped' });
-    await expect(budget.take(signal)).rejects.toMatchObject({ code: 'stopped' });
+    await expect(budget.waitForTurn(signal)).rejects.toMatchObject({ code: 'stopped' });
   });
 
   test('is not sent if the database does not answer', async () => {

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import {
+  type Backoff,
   growPauseMs,
   makeFixedPause,
-  type Pause,
   pauses,
   toPauseMs,
 } from '../../../src/core/backoff.ts';
 
-test.each<[string, Pause, number[]]>([
+test.each<[string, Backoff, number[]]>([
   ['a push grows twofold up to 15 minutes', pauses.push, [1_000, 2_000, 4_000, 900_000]],
   ['the listener grows twofold up to 5 seconds', pauses.listener, [250, 500, 1_000, 5_000]],
   ['redis grows evenly up to 2 seconds', pauses.redis, [100, 200, 300, 2_000]],

@@ -42,11 +42,13 @@ const makeHeld = (changes: Partial<Health> = {}) =>
   makeHealth({ nextAt: later(5_000), ...changes });
 
 /** Judges the evidence in sequence, none of it while a hold lasts. */
-const judgeAll = (evidence: readonly Evidence[], from: Health | null = null) =>
-  evidence.reduce(
-    (former, one) => judgeHealth(former && { ...former, nextAt: later(-1) }, one, now),
-    from,
-  );
+function judgeAll(evidence: readonly Evidence[], from: Health | null = null): Health | null {
+  let health = from;
+  for (const one of evidence)
+    health = judgeHealth(health === null ? null : endHold(health), one, now);
+  return health;
+}
+const endHold = (health: Health): Health => ({ ...health, nextAt: later(-1) });
 const readHoldMs = (health: Health | null) =>
   health === null ? 0 : health.nextAt.getTime() - now.getTime();
 

@@ -6,29 +6,10 @@
 import { z } from 'zod';
 import type { Operation, Operations } from '../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../core/errors.ts';
-import {
-  inboundPackingSlips,
-  openStatuses,
-  slip,
-  slipItem,
-} from '../../../pull/streams/inbound-packing-slips.ts';
-import { listPages } from '../../../pull/walk.ts';
-import {
-  type Document,
-  decodeDocument,
-  type Resource,
-  readId,
-} from '../../../service/decoding/jsonapi.ts';
-import { describeLineDifference, readIncluded, readResources } from '../../answers.ts';
-import {
-  defineKind,
-  type LookUpContext,
-  type LookUpResult,
-  type LookUpRule,
-  type PushContext,
-  type PushResult,
-  toNoAnswer,
-} from '../../kind.ts';
+import { inboundPackingSlips, slipItem } from '../../../pull/streams/inbound-packing-slips.ts';
+import { decodeDocument, type Resource, readId } from '../../../service/decoding/jsonapi.ts';
+import { describeLineDifference, readIncluded } from '../../answers.ts';
+import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
 import { pickGiven } from '../../payload.ts';
 import {
   day,
@@ -38,7 +19,7 @@ import {
   requireUnless,
   textsNamed,
 } from '../../payloads/members.ts';
-import { findUnclaimedIds } from '../../sql/look-ups.ts';
+import { findSlips, readSlips } from './find-slips.ts';
 
 const operation = 'v3.inboundPackingSlips.create';
 
@@ -58,9 +39,6 @@ function makeSlipPayload(operations: Operations) {
   });
 }
 type SlipPayload = z.infer<ReturnType<typeof makeSlipPayload>>;
-
-/** A list of open slips with more pages than this counts as unreadable. */
-const maxPages = 200;
 
 /**
  * Announces goods to a warehouse (docs/interface.md, 14.4 Operations). The row's reference becomes
@@ -126,80 +104,7 @@ async function createSlip(payload: SlipPayload, context: PushContext): Promise<P
   };
 }
 
-const readSlips = (document: Document) =>
-  readResources(document, slip, 'a slip in the answer cannot be read');
-
 function toResult(resource: Resource): PushResult['result'] {
   const items = readIncluded(resource, slipItem).map(({ id, sku }) => ({ id, sku }));
   return { inboundPackingSlipId: readId(resource), items };
-}
-
-/**
- * Lists the open slips once, and finds each row's slip among them by reference, warehouse, day and
- * lines.
- */
-async function findSlips(
-  rows: Parameters<LookUpRule<SlipPayload>['find']>[0],
-  context: LookUpContext,
-): Promise<Map<number, LookUpResult>> {
-  let slips: ReturnType<typeof readSlips>;
-  try {
-    slips = await listOpenSlips(context);
-  } catch (error) {
-    const { why } = toNoAnswer(error);
-    return new Map(rows.map(({ id }) => [id, { seen: 'no answer', why }]));
-  }
-  const found = new Map<number, LookUpResult>();
-  const table = inboundPackingSlips.tables.parent.name;
-  for (const row of rows) {
-    const { expectedIn, expectedOn, items } = row.payloadRead;
-    const fitting = slips.filter(
-      ({ row: found, resource }) =>
-        found.reference === row.reference &&
-        (found.expected_in === expectedIn || isLeftOut(expectedIn)) &&
-        (found.expected_on === expectedOn || isLeftOut(expectedOn)) &&
-        describeLineDifference(items ?? [], readIncluded(resource, slipItem)) === null,
-    );
-    const fittingIds = fitting.map((slip) => slip.row.id);
-    const unclaimedIds = await findUnclaimedIds(context.db, row, fittingIds, {
-      table,
-      resultMember: 'inboundPackingSlipId',
-    });
-    const [only, ...others] = fitting.filter((slip) => unclaimedIds.includes(slip.row.id));
-    if (only === undefined) found.set(row.id, { seen: 'absent', basis: 'list' });
-    else if (others.length === 0)
-      found.set(row.id, { seen: 'there', resource: only.resource, escaped: only.escaped });
-    else
-      found.set(row.id, {
-        seen: 'several',
-        why: `slips ${unclaimedIds.join(', ')} all match the payload`,
-      });
-  }
-  return found;
-}
-
-/**
- * Returns true if a row leaves out a member, which a switch made optional. The service may have
- * chosen any value.
- */
-const isLeftOut = (value: string | null | undefined) => value === undefined || value === null;
-
-async function listOpenSlips({
-  warehouse,
-  signal,
-}: LookUpContext): Promise<ReturnType<typeof readSlips>> {
-  const filter = {
-    include: inboundPackingSlips.include,
-    'page[size]': 100,
-    'filter[status][in]': openStatuses,
-  };
-  const slips: ReturnType<typeof readSlips> = [];
-  const list = listPages(warehouse, {
-    operation: 'v3.inboundPackingSlips.list',
-    filter,
-    maxPages,
-    signal,
-  });
-  for await (const page of list) for (const slip of readSlips(page)) slips.push(slip);
-  return slips;
 }

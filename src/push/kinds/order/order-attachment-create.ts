@@ -5,7 +5,7 @@ import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
 import { findDocumentProblems } from '../../payload.ts';
 import { makeAttachment, type OrderAttachment } from '../../payloads/order.ts';
 import { findOrder } from './find-order.ts';
-import { toAttachmentAttributes } from './order-payload.ts';
+import { toAttachmentAttributes } from './order-request.ts';
 
 const operation = 'v3.orderAttachments.create';
 

@@ -5,7 +5,11 @@ import { defineKind } from '../../kind.ts';
 import { makeOrderPayload, type OrderPayload } from '../../payloads/order.ts';
 import { readLines } from './find-order.ts';
 import { findOrders } from './look-up-orders.ts';
-import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';
+import { creationRules, sendOrder, toCreateResult } from './new-order.ts';
+
+const othersNote =
+  'the order existed before this row: only articles and quantities were compared, not addresses' +
+  ' and the rest';
 
 /**
  * Creates an order with all that belongs to it (docs/interface.md, 7.6 Create). Its number is
@@ -24,9 +28,10 @@ export const orderCreate = (operations: Operations) =>
         stream: orders,
         find: findOrders,
         differs: ({ items }, resource) => describeLineDifference(items, readLines(resource)),
-        othersNote:
-          'the order existed before this row: only articles and quantities were compared, not addresses and the rest',
-        resultOf: toCreateResult,
+        resultOf: (resource, payload, isOthers) => ({
+          ...toCreateResult(resource, payload, operations),
+          ...(isOthers && { note: othersNote }),
+        }),
         whenAbsent: 'resend',
         doubtsRefusal: true,
       },

@@ -1,7 +1,7 @@
 import { WarehouseError } from '../../../core/errors.ts';
 import { isObject, type Json } from '../../../core/json.ts';
 import {
-  address as addressFields,
+  orderAddress,
   order as orderFields,
   orderItem,
   orders,
@@ -17,7 +17,7 @@ import { type AnsweredOrder, readOrderById } from './find-order.ts';
  */
 const orderAttributes = Object.keys(orderFields.attributes);
 const itemAttributes = Object.keys(orderItem.attributes);
-const addressAttributes = Object.keys(addressFields.attributes);
+const addressAttributes = Object.keys(orderAddress.attributes);
 /** Maximum number of members that an error names. */
 const maxNamed = 20;
 

@@ -24,7 +24,7 @@ import {
   readOrderById,
 } from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
-import { creationRules, sendOrder, toCreateResult } from './order-payload.ts';
+import { creationRules, sendOrder, toCreateResult } from './new-order.ts';
 import { changeNumber } from './order-state.ts';
 
 /**
@@ -46,7 +46,7 @@ export const orderReplace = (operations: Operations) =>
         stream: orders,
         find: findReplacements,
         differs: ({ items }, resource) => describeLineDifference(items, readLines(resource)),
-        resultOf: toCreateResult,
+        resultOf: (resource, payload) => toCreateResult(resource, payload, operations),
         whenAbsent: 'resend',
         doubtsRefusal: true,
         byTarget: true,

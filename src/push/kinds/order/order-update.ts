@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Operations, TakenMember } from '../../../../config/operations.ts';
+import type { Operations } from '../../../../config/operations.ts';
 import { type OrderRow, orders } from '../../../pull/streams/orders.ts';
 import {
   type CheckContext,
@@ -9,36 +9,17 @@ import {
   type PushContext,
   type PushResult,
 } from '../../kind.ts';
-import {
-  anyMembers,
-  codeOf,
-  day,
-  idNumber,
-  optionalText,
-  personalText,
-  refusing,
-  requiredText,
-} from '../../payloads/members.ts';
-import {
-  allowPartialDelivery,
-  email,
-  locale,
-  makeAddresses,
-  orderLinks,
-  orderMetadata,
-} from '../../payloads/order.ts';
-import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
+import { day, optionalText, personalText, refusing } from '../../payloads/members.ts';
+import { allowPartialDelivery, email, locale, orderMetadata } from '../../payloads/order.ts';
 import { findOrder } from './find-order.ts';
-import {
-  describeAddressDoubt,
-  findAddressProblems,
-  findListProblems,
-  findWarehouseProblems,
-  linkParts,
-  methodMember,
-  orderTypeMember,
-} from './order-payload.ts';
+import { describeAddressDoubt, findListProblems, findWarehouseProblems } from './order-problems.ts';
 import { buildWantedState, sendUpdate } from './order-state.ts';
+import {
+  buildTakenChange,
+  findTakenProblems,
+  makeTakenMembers,
+  type TakenChange,
+} from './taken-members.ts';
 
 /** Members of every change. One that is absent is kept. */
 const alwaysTaken = {
@@ -56,28 +37,6 @@ const alwaysTaken = {
   metadata: orderMetadata,
 };
 
-/**
- * Returns the members that are sent only if `WAREHOUSE_OPERATIONS_FILE` says that the service takes
- * them (docs/assumptions.md). Names and forms are those of order.create.
- */
-function makeTakenMembers(operations: Operations) {
-  const { deliveryAddress, billingAddress } = makeAddresses(operations);
-
-  return {
-    deliveryAddress: deliveryAddress.optional(),
-    billingAddress: billingAddress.optional(),
-    pickUpPoint: anyMembers,
-    shippingMethod: orderLinks.shippingMethod,
-    shippingMethodId: orderLinks.shippingMethodId,
-    orderType: requiredText.optional().meta(codeOf('orderTypes')),
-    orderTypeId: idNumber.optional(),
-  } satisfies Record<TakenMember, z.ZodType> & Record<string, z.ZodType>;
-}
-
-/** All members of a change that the service may take. */
-export type TakenChange = z.infer<z.ZodObject<ReturnType<typeof makeTakenMembers>>>;
-type OrderChange = z.infer<z.ZodObject<typeof alwaysTaken>> & TakenChange;
-
 const itemsReason =
   'cannot be changed by an update; order_item.cancel cancels a line, and order.replace changes lines' +
   ' and keeps the number';
@@ -93,37 +52,14 @@ const neverTaken = {
   preferredShippingMethod: 'is not a known member; the shipping method is called shippingMethod',
 };
 
-/** Returns the name that `takes` has for a member. A code and its id are taken together. */
-const toTakenMember = (name: string) => name.replace(/Id$/, '') as TakenMember;
-
-/** Returns the reason for a member that the service is not known to take, and the ways out. */
-const describeUntaken = (name: string) =>
-  'the interface does not show that the service takes it in an update. If it does, add' +
-  ` "${toTakenMember(name)}" to "takes" of v3.orders.update in WAREHOUSE_OPERATIONS_FILE.` +
-  ' Otherwise use order.replace, which cancels the order and creates it anew with the same number';
-
 /** Returns the schema of a change, with the members that the service takes. */
 function makeOrderChange(operations: Operations) {
-  const taken = listTaken(operations);
-  const members = Object.entries(makeTakenMembers(operations));
-  const isTaken = (name: string) => taken.includes(toTakenMember(name));
-  const untaken = members.filter(([name]) => !isTaken(name));
+  const { members, refused } = makeTakenMembers(operations);
+  const schema = z.strictObject({ ...alwaysTaken, ...members });
 
-  return z
-    .strictObject({
-      ...alwaysTaken,
-      ...Object.fromEntries(members.filter(([name]) => isTaken(name))),
-    })
-    .meta(
-      refusing({
-        ...neverTaken,
-        ...Object.fromEntries(untaken.map(([name]) => [name, describeUntaken(name)])),
-      }),
-    ) as unknown as z.ZodType<OrderChange>;
+  return schema.meta(refusing({ ...neverTaken, ...refused })) as unknown as z.ZodType<OrderChange>;
 }
-
-const listTaken = (operations: Operations): readonly TakenMember[] =>
-  operations['v3.orders.update'].takes ?? [];
+type OrderChange = z.infer<z.ZodObject<typeof alwaysTaken>> & TakenChange;
 
 /**
  * Changes an order (docs/interface.md, 7.7 Update). Reads the order, applies the change and sends
@@ -168,6 +104,7 @@ async function assertOffered(
     change.shippingMethodId !== undefined
   )
     return;
+
   const problems = await findWarehouseProblems({ fulfillFrom, shippingMethodId }, context);
   if (problems.length > 0) throw new PayloadError(problems);
 }
@@ -176,6 +113,7 @@ async function updateOrder(change: OrderChange, context: PushContext): Promise<P
   const found = await findOrder(context);
   const { order, today } = found;
   await assertOffered(change, order, context);
+
   const { attributes, note } = buildWantedState(order, change, today, context.row.maybeCarriedOut);
   const taken = await buildTakenChange(change, context);
   const named = [...listNamedMembers(change), ...(note === null ? [] : ['preferredShippingDate'])];
@@ -196,60 +134,16 @@ async function updateOrder(change: OrderChange, context: PushContext): Promise<P
  * it names.
  */
 function listNamedMembers({ metadata, ...change }: OrderChange): string[] {
-  const names = Object.keys(change).map((name) =>
-    name.startsWith('shippingMethod')
-      ? 'preferredShippingMethod'
-      : name.startsWith('orderType')
-        ? 'orderType'
-        : name,
-  );
+  const names = Object.keys(change).map((name) => {
+    if (name.startsWith('shippingMethod')) return 'preferredShippingMethod';
+    return name.startsWith('orderType') ? 'orderType' : name;
+  });
   const parts =
     metadata === null
       ? ['metadata']
       : Object.keys(metadata ?? {}).map((name) => `metadata.${name}`);
   // The service may choose another default for another order type.
   const defaults = names.includes('orderType') ? ['allowPartialDelivery'] : [];
+
   return [...names, ...parts, ...defaults];
-}
-
-const optionalType: CodedMember = { ...orderTypeMember, required: false };
-
-/** Returns the problems of the taken members that the schema cannot find. */
-async function findTakenProblems(change: JsonObject, context: CheckContext): Promise<string[]> {
-  const taken = listTaken(context.operations);
-
-  return [
-    ...(taken.includes('orderType') ? await findCodeProblems(change, optionalType, context) : []),
-    ...(taken.includes('shippingMethod')
-      ? await findCodeProblems(change, methodMember, context)
-      : []),
-    ...(taken.includes('deliveryAddress')
-      ? findAddressProblems(change.deliveryAddress, context.operations)
-      : []),
-  ];
-}
-
-/**
- * Returns the relationships and the included resources that a change asks for. Relationships that
- * it does not name are omitted.
- * @throws PayloadError if a code has no single id
- */
-export async function buildTakenChange(
-  change: TakenChange,
-  context: CheckContext,
-): Promise<{
-  readonly relationships: Readonly<Record<string, object>>;
-  readonly included: readonly object[];
-}> {
-  const orderTypeId = await findNamedId(change, optionalType, context);
-  const shippingMethodId = await findNamedId(change, methodMember, context);
-  const { relationships, included } = linkParts({ ...change, orderTypeId, shippingMethodId });
-  const erasesMethod =
-    shippingMethodId === null &&
-    (change.shippingMethod === null || change.shippingMethodId === null);
-  const erased = {
-    ...(change.pickUpPoint === null && { pickUpPoint: { data: null } }),
-    ...(erasesMethod && { preferredShippingMethod: { data: null } }),
-  };
-  return { relationships: { ...relationships, ...erased }, included };
 }

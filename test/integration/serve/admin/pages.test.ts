@@ -65,6 +65,28 @@ describe('the page of an outbox row', () => {
     ]);
   });
 
+  test('counts the rows behind it, and links the first of them', async () => {
+    const { visitor } = await admin();
+    const id = await insertRow('dead');
+    const readFact = async () => {
+      const page = await (await visitor.get(`/outbox/${id}`)).text();
+      return /<dt>Rows behind it<\/dt><dd>(.*?)<\/dd>/.exec(page)?.[1];
+    };
+    expect(await readFact()).toBe('none');
+
+    const behind = await database.query<{ id: number }>(
+      `insert into fulfilment.outbox (kind, reference)
+       select 'order.cancel', reference from fulfilment.outbox, generate_series(1, 6)
+       where id = $1 returning id`,
+      [id],
+    );
+    const fact = await readFact();
+    expect(fact).toMatch(/^6: .*, …$/);
+    expect(fact?.match(/href="\/outbox\/\d+"/g)).toEqual(
+      behind.slice(0, 5).map((row) => `href="/outbox/${row.id}"`),
+    );
+  });
+
   test('masks its result until somebody reveals it', async () => {
     const { visitor } = await admin();
     const id = await insertRow('dead');
