@@ -30,10 +30,17 @@ export type RunEnd = (
   /** When the next run is due, if the run itself decides that. */
   readonly dueAt?: Date | null;
   /** What the run has seen of the service of its client. */
-  readonly evidence?: readonly Evidence[];
+  readonly evidence?: readonly RunEvidence[];
   /** The poll that the run has completed; it counts only if the run is done. */
   readonly poll?: CompletedPoll | null;
 };
+
+/** What a run has seen of the service. */
+export interface RunEvidence {
+  /** The client, or the job. */
+  readonly scope: string;
+  readonly evidence: Evidence;
+}
 
 /** The end of a run that failed. */
 interface FailedEnd {

@@ -9,6 +9,7 @@ import type { Schedule } from '../../config/schedules.ts';
 import { longestWaitMs } from '../core/backoff.ts';
 import {
   describeError,
+  type Failure,
   LeaseLostError,
   NotYetError,
   StoppedError,
@@ -22,7 +23,8 @@ import { findOutage } from '../service/health/client-health.ts';
 import { readRunEvidence } from '../service/health/evidence.ts';
 import type { Evidence } from '../service/health/judge-health.ts';
 import type { OfferedAccount } from '../service/sql/clients.ts';
-import type { CompletedPoll, RunEnd, Totals } from './decide-end.ts';
+import { clientScope } from '../service/sql/service-health.ts';
+import type { CompletedPoll, RunEnd, RunEvidence, Totals } from './decide-end.ts';
 import type { Trigger } from './decide-start.ts';
 import { planNext } from './plan-next.ts';
 import { endRun } from './sql/end-run.ts';
@@ -59,6 +61,8 @@ interface WorkEnd {
   dueAt: Date | null;
   /** The poll that is complete; null before, and if the run polls no stream. */
   poll: CompletedPoll | null;
+  /** What shows that the path of its operation is wrong: the job is held. Null: nothing. */
+  wrongPath: Failure | null;
 }
 
 /** The mutable state of a run. */
@@ -73,7 +77,7 @@ interface RunState {
 
 const newRunState = (): RunState => ({
   totals: newTotals(),
-  end: { dueAt: null, poll: null },
+  end: { dueAt: null, poll: null, wrongPath: null },
   service: { firstMs: null, lastMs: null, newestSourceMs: null },
   share: newShare(),
   hasWritten: false,
@@ -265,7 +269,7 @@ export async function makeRun(
   try {
     const failure: unknown = await doWork(work, context).catch((error: unknown) => error);
     if (failure instanceof LeaseLostError) throw failure;
-    const evidence = isLocal ? [] : await findEvidence(failure, context);
+    const evidence = await findEvidence(failure, context);
     const end = { ...toRunEnd(failure, context.state.end), evidence };
     await endRun(db, run, totals, end);
     if (end.status === 'skipped')
@@ -292,7 +296,21 @@ async function doWork(work: Work, context: RunContext): Promise<void> {
  * Returns what a run has seen of the service of its client. If the service did not serve it, asks
  * status/get: only if that fails, too, the client is held.
  */
-async function findEvidence(failure: unknown, context: RunContext): Promise<Evidence[]> {
+async function findEvidence(failure: unknown, context: RunContext): Promise<RunEvidence[]> {
+  const { lease, isLocal } = context.run;
+  if (isLocal) return [];
+
+  const { wrongPath } = context.state.end;
+  const ofClient = await findClientEvidence(failure, context);
+  return [
+    ...ofClient.map((evidence) => ({ scope: clientScope, evidence })),
+    ...(wrongPath === null
+      ? []
+      : [{ scope: lease.name, evidence: { seen: 'no route', failure: wrongPath } as const }]),
+  ];
+}
+
+async function findClientEvidence(failure: unknown, context: RunContext): Promise<Evidence[]> {
   const { isProbe, wasHeld } = context.run;
   if (failure === undefined) return wasHeld ? [{ seen: 'answered', isTrial: isProbe }] : [];
   if (failure instanceof StoppedError || failure instanceof NotYetError) return [];

@@ -387,14 +387,14 @@ const mayPush = (client: unknown) =>
 export interface DueWork {
   readonly client: string;
   /**
-   * Milliseconds until the next row is due to be sent, without kinds on push hold. Null: there is
+   * Milliseconds until the next row is due to be sent, without held kinds. Null: there is
    * none.
    */
   readonly pendingInMs: number | null;
   /** Milliseconds until the next look-up is due. Null: there is none. */
   readonly unknownInMs: number | null;
   /**
-   * Health of the client and of its kinds, if they are on push hold, were on hold or had failures
+   * Health of the client and of its kinds, if they are held, were held or had failures
    * recently.
    */
   readonly health: readonly CurrentHealth[];

@@ -3,13 +3,13 @@ import { LeaseLostError } from '../../core/errors.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction, repeatAfterConflict } from '../../db/transaction.ts';
-import type { Evidence } from '../../service/health/judge-health.ts';
 import { clientScope, noteEvidenceIn, returnTrial } from '../../service/sql/service-health.ts';
 import {
   type CompletedPoll,
   decideEnd,
   type EndDecision,
   type RunEnd,
+  type RunEvidence,
   type Totals,
 } from '../decide-end.ts';
 import type { Lease } from './leases.ts';
@@ -50,7 +50,7 @@ function commitEnd(
   db: Database,
   write: RawBuilder<{ readonly ended: boolean }>,
   { lease: { client }, worker, isProbe }: Run,
-  evidence: readonly Evidence[],
+  evidence: readonly RunEvidence[],
 ): Promise<boolean> {
   const end = async (connection: Kysely<DB>) =>
     (await write.execute(connection)).rows[0]?.ended === true;
@@ -60,9 +60,10 @@ function commitEnd(
     const hasEnded = await end(trx);
     if (!hasEnded) return false;
 
-    for (const one of evidence)
-      await noteEvidenceIn(trx, { client, scope: clientScope, worker }, one);
-    if (isProbe && evidence.length === 0) await returnTrial(trx, { client, worker });
+    for (const { scope, evidence: one } of evidence)
+      await noteEvidenceIn(trx, { client, scope, worker }, one);
+    if (isProbe && !evidence.some(({ scope }) => scope === clientScope))
+      await returnTrial(trx, { client, worker });
     return true;
   });
 }

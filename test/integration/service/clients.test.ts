@@ -212,6 +212,40 @@ describe('a hold of a client', () => {
     expect((await readHold())?.seconds ?? 0).toBeLessThanOrEqual(0);
   });
 
+  test('with which one worker met silence does not keep the runs of another', async () => {
+    const silent = { code: 'no_answer', sendWindow: 0, untilInMs: 600_000 } as const;
+    await insertHealth(database, { ...silent, worker: 'other' });
+    done(await runScheduled('pull-inbounds'));
+    await insertHealth(database, { ...silent, worker: 'test' });
+    expect(await runScheduled('pull-inbounds')).toMatchObject({ reason: 'held' });
+  });
+
+  test('that a push began holds runs, except if rows were only sent too fast', async () => {
+    await insertHealth(database, { code: 'too_fast', sendWindow: 4, untilInMs: 600_000 });
+    done(await runScheduled('pull-inbounds'));
+    await database.query("update sync.service_health set code = 'asked_to_wait'");
+    expect(await runScheduled('pull-inbounds')).toMatchObject({ reason: 'held' });
+  });
+
+  test('of an old backup, older than its longest pause, holds nobody', async () => {
+    await insertHealth(database, { code: 'no_answer', sendWindow: 0, untilInMs: 600_000 });
+    await database.query('update sync.service_health set void_at = now()');
+    done(await runScheduled('pull-inbounds'));
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  });
+
+  test('begins if a list and status/get fail, and not if only the list is silent', async () => {
+    const away = { HTTP_TIMEOUT_MS: '200' };
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { noAnswer: true } });
+    expect(await runScheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toBeUndefined();
+    await sandbox.faults({ operation: '*', effect: { status: 503 } });
+    expect(await runScheduled('pull-inbounds', away)).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toMatchObject({ code: 'no_answer' });
+  });
+
   test('does not begin with an answer that concerns only one list', async () => {
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 404 } });
     expect(await runScheduled('pull-shipments')).toMatchObject({ status: 'failed' });
