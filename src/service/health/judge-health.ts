@@ -68,15 +68,17 @@ export interface Health {
 }
 
 /** An observation about a client, a kind or a job. */
-export type Evidence = {
+export type Evidence = Observation & {
   /** True if the evidence is the result of the question that ends a hold. */
   readonly isTrial?: boolean;
-} & (
-  | /**
+};
+
+type Observation =
+  /**
    * A row succeeded, a look-up found it, or the service refused it with a reason: the service works
    * for rows like it.
    */
-  { readonly seen: 'success' }
+  | { readonly seen: 'success' }
   /**
    * A row failed. `isNew`: for the first time. A repeated failure of one row is not evidence about
    * other rows.
@@ -93,8 +95,7 @@ export type Evidence = {
    */
   | { readonly seen: 'too fast'; readonly failure: Failure }
   /** The question that ends a hold was answered. */
-  | { readonly seen: 'answered' }
-);
+  | { readonly seen: 'answered' };
 
 /** The pauses of holds. Health is void after the longest pause, and the time of a trial. */
 const pauseOf: Readonly<Record<HealthCode, Backoff>> = {

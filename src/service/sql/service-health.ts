@@ -48,7 +48,7 @@ export const isRestricted = (health: StoredHealth): boolean =>
 /** SQL: true if a row `h` of sync.service_health is not void. */
 export const isValid = sql<boolean>`h.void_at > statement_timestamp()`;
 
-/** SQL: true if a valid row `h` of sync.service_health keeps all that it concerns from being asked. */
+/** SQL: true if a valid row `h` of sync.service_health holds all that it concerns. */
 export const holds = sql<boolean>`
   (h.send_window is not distinct from 0 or h.next_at > statement_timestamp())`;
 
