@@ -26,7 +26,7 @@ export default defineConfig({
   cwd: import.meta.dirname,
   input: {
     main: 'src/cli/main.ts',
-    'pdf-reader': 'src/push/pdf-reader.ts',
+    checker: 'src/push/checker.ts',
     'postgres-host': 'src/cli/demo/postgres-host.ts',
   },
   platform: 'node',

@@ -4,6 +4,6 @@ import type { Job } from '../src/schedule/job.ts';
 
 /** Defines the job that runs the backfills requested with --background. */
 export const defineBackfillJob = (streams: readonly Stream[]): Job => ({
-  queue: 'bulk',
+  pool: 'bulk',
   run: (context) => backfillRequested(context, streams),
 });

@@ -5,8 +5,7 @@ import type { Job } from '../src/schedule/job.ts';
 
 /** Returns the job that polls a stream. config/jobs.ts states which job polls which stream. */
 export const pullJob = (stream: Stream): Job => ({
-  queue: 'poll',
+  pool: 'poll',
   stream,
-  savesProgress: true,
   run: (context) => pollStream(toPullContext(context), stream),
 });

@@ -3,7 +3,7 @@ import type { Job } from '../src/schedule/job.ts';
 
 /** The job that deletes data older than RETENTION_DAYS, for every client. */
 export const pruneJob: Job = {
-  queue: 'bulk',
+  pool: 'bulk',
   isLocal: true,
   run: prune,
 };

@@ -3,7 +3,6 @@ import type { Job } from '../src/schedule/job.ts';
 
 /** The job that looks up the packages of shipped shipments, one request per shipment. */
 export const pullParcelsJob: Job = {
-  queue: 'bulk',
-  savesProgress: true,
+  pool: 'bulk',
   run: pullParcels,
 };

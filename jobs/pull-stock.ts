@@ -6,6 +6,6 @@ import type { Job } from '../src/schedule/job.ts';
  * off by default.
  */
 export const pullStockJob: Job = {
-  queue: 'bulk',
+  pool: 'bulk',
   run: pullStock,
 };

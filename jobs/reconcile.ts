@@ -4,6 +4,6 @@ import type { Job } from '../src/schedule/job.ts';
 
 /** Defines the job that reconciles the streams, one after the other. */
 export const defineReconcileJob = (streams: readonly Stream[]): Job => ({
-  queue: 'bulk',
+  pool: 'bulk',
   run: (context) => reconcileAll(context, streams),
 });

@@ -6,6 +6,6 @@ import type { Job } from '../src/schedule/job.ts';
  * 5.1 Values).
  */
 export const refreshSettingsJob: Job = {
-  queue: 'poll',
+  pool: 'poll',
   run: refreshSettings,
 };

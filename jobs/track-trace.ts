@@ -6,7 +6,7 @@ import type { Job } from '../src/schedule/job.ts';
  * (docs/interface.md, 5.1 Values).
  */
 export const trackTraceJob: Job = {
-  queue: 'poll',
+  pool: 'poll',
   ownPace: true,
   run: pullTrackTrace,
 };

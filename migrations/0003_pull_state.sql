@@ -187,29 +187,29 @@ comment on column sync.findings.no is 'Makes the key unique: replicas find rows 
 comment on column sync.findings.late_seconds is
   'Age of the row''s newest date when it was found, by the service''s clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll';
 
-create table sync.settings_reads (
-  client text primary key,
-  tried_at timestamptz not null,
-  read_at timestamptz
-) with (fillfactor = 50);
-comment on table sync.settings_reads is 'When the configuration lists of each client were last read';
 
-create table sync.gates (
-  gate text not null,
-  identity text not null,
+create table sync.turns (
+  name text not null,
+  scope text not null,
   client text not null,
   next_at timestamptz not null,
   taken_at timestamptz not null,
   finished_at timestamptz,
   taken bigint not null default 1,
   spent bigint not null default 0,
-  primary key (gate, identity)
+  primary key (name, scope)
 ) with (fillfactor = 50);
-comment on table sync.gates is 'Calls that may be made only once in a while, by all workers together';
-comment on column sync.gates.identity is
-  'Fingerprint of base URL and user name: two client keys with the same account share a gate';
-comment on column sync.gates.finished_at is 'When that call ended; null while it runs, or if its worker was lost';
-comment on column sync.gates.spent is 'Number of times that a worker was lost between passing the gate and the end of the call';
+comment on table sync.turns is 'What one worker at a time does for all of them, and not again before a given time';
+comment on column sync.turns.name is
+  'track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, or figures';
+comment on column sync.turns.scope is
+  'Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn;
+  empty: all';
+comment on column sync.turns.client is 'Client that last took the turn';
+comment on column sync.turns.next_at is 'When the next turn may be taken, by sync.clock()';
+comment on column sync.turns.finished_at is 'When its work ended; null while it is under way, or if its worker was lost';
+comment on column sync.turns.taken is 'Number of turns so far. Work of a turn that was taken again stores nothing';
+comment on column sync.turns.spent is 'Number of turns whose work never ended, because its worker was lost';
 
 -- All processes share REQUESTS_PER_SECOND: each takes its requests of a second from here.
 create table sync.request_budgets (

@@ -40,16 +40,6 @@ comment on column sync.alerts.since is 'First check that found the problem';
 comment on column sync.alerts.began_at is 'When the post of its beginning was queued; null: it has not lasted long enough';
 comment on column sync.alerts.missing_since is 'First check that no longer found the problem; null: the last check found it';
 
-create table sync.alert_checks (
-  scope text primary key,
-  check_no bigint not null default 1,
-  next_at timestamptz not null
-) with (fillfactor = 50);
-comment on table sync.alert_checks is 'Checks for problems. One worker at a time makes each of them';
-comment on column sync.alert_checks.scope is
-  'Client whose jobs and streams are checked by workers that have it; empty: what every worker can check';
-comment on column sync.alert_checks.check_no is 'Number of the last check. A check that is not the last one stores nothing';
-
 -- A worker makes the figures each minute from other tables. Pushes and polls do not write here.
 create table sync.figures (
   client text not null,

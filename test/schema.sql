@@ -443,11 +443,6 @@ create table sync.admin_sessions (
   ends_at timestamp with time zone not null,
   used_at timestamp with time zone not null default now(), -- Time of the last request, to the minute; the session ends an hour later
 ) with (fillfactor=50); -- Open sessions at the admin pages; delete a row to end its session at every worker
-create table sync.alert_checks (
-  scope text not null, -- Client whose jobs and streams are checked by workers that have it; empty: what every worker can check
-  check_no bigint not null default 1, -- Number of the last check. A check that is not the last one stores nothing
-  next_at timestamp with time zone not null,
-) with (fillfactor=50); -- Checks for problems. One worker at a time makes each of them
 create table sync.alerts (
   id uuid not null, -- Identity of this occurrence of the problem, in both posts
   scope text not null,
@@ -592,16 +587,6 @@ create table sync.gaps (
   to_at timestamp with time zone not null, -- End of the span: later changes were still listed
   noticed_at timestamp with time zone not null default now(),
 ); -- Spans that the service no longer lists and that no poll had read
-create table sync.gates (
-  gate text not null,
-  identity text not null, -- Fingerprint of base URL and user name: two client keys with the same account share a gate
-  client text not null,
-  next_at timestamp with time zone not null,
-  taken_at timestamp with time zone not null,
-  finished_at timestamp with time zone, -- When that call ended; null while it runs, or if its worker was lost
-  taken bigint not null default 1,
-  spent bigint not null default 0, -- Number of times that a worker was lost between passing the gate and the end of the call
-) with (fillfactor=50); -- Calls that may be made only once in a while, by all workers together
 create table sync.installation (
   only_row boolean not null default true,
   id uuid not null default gen_random_uuid(), -- Random, and kept by a restore
@@ -845,11 +830,17 @@ create table sync.service_products (
   sku text not null,
   is_pattern boolean not null,
 ); -- Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it
-create table sync.settings_reads (
-  client text not null,
-  tried_at timestamp with time zone not null,
-  read_at timestamp with time zone,
-) with (fillfactor=50); -- When the configuration lists of each client were last read
+create table sync.turns (
+  name text not null, -- track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, or figures
+  scope text not null, -- Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn;
+  empty: all
+  client text not null, -- Client that last took the turn
+  next_at timestamp with time zone not null, -- When the next turn may be taken, by sync.clock()
+  taken_at timestamp with time zone not null,
+  finished_at timestamp with time zone, -- When its work ended; null while it is under way, or if its worker was lost
+  taken bigint not null default 1, -- Number of turns so far. Work of a turn that was taken again stores nothing
+  spent bigint not null default 0, -- Number of turns whose work never ended, because its worker was lost
+) with (fillfactor=50); -- What one worker at a time does for all of them, and not again before a given time
 create table sync.waiting_reads (
   client text not null,
   resource text not null, -- What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list
@@ -932,7 +923,6 @@ alter table fulfilment.track_trace_events add constraint track_trace_events_pkey
 alter table fulfilment.track_traces add constraint track_traces_pkey PRIMARY KEY (client, shipment_id, package_number);
 alter table sync.admin_secrets add constraint admin_secrets_pkey PRIMARY KEY (purpose);
 alter table sync.admin_sessions add constraint admin_sessions_pkey PRIMARY KEY (id);
-alter table sync.alert_checks add constraint alert_checks_pkey PRIMARY KEY (scope);
 alter table sync.alerts add constraint alerts_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_scope_code_subject_detail_key UNIQUE (scope, code, subject, detail);
 alter table sync.alerts add constraint alerts_severity_check CHECK ((severity = ANY (ARRAY['bad'::text, 'warn'::text])));
@@ -965,7 +955,6 @@ alter table sync.findings add constraint findings_finding_check CHECK ((finding 
 alter table sync.findings add constraint findings_pkey PRIMARY KEY (client, stream, found_at, no);
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
 alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
-alter table sync.gates add constraint gates_pkey PRIMARY KEY (gate, identity);
 alter table sync.installation add constraint installation_only_row_check CHECK (only_row);
 alter table sync.installation add constraint installation_pkey PRIMARY KEY (only_row);
 alter table sync.jobs add constraint jobs_check CHECK (((last_error IS NULL) = (last_code IS NULL)));
@@ -1015,7 +1004,7 @@ alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (A
 alter table sync.schema_parts add constraint schema_parts_pkey PRIMARY KEY (part);
 alter table sync.service_health add constraint service_health_pkey PRIMARY KEY (client, scope, worker);
 alter table sync.service_products add constraint service_products_pkey PRIMARY KEY (client, sku);
-alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
+alter table sync.turns add constraint turns_pkey PRIMARY KEY (name, scope);
 alter table sync.waiting_reads add constraint waiting_reads_pkey PRIMARY KEY (client, resource, id);
 alter table sync.waiting_reads add constraint waiting_reads_tries_check CHECK ((tries >= 0));
 alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY KEY (client, sku);

@@ -5,7 +5,8 @@ import { startEmbeddedPostgres } from '../../src/cli/demo/embedded-postgres.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { connectDatabase } from '../../src/db/connect.ts';
 import { readDueWork } from '../../src/push/sql/claim-rows.ts';
-import { findDueJobs, reviveAbandoned } from '../../src/schedule/sql/due-jobs.ts';
+import { reviveAbandoned } from '../../src/schedule/sql/due-jobs.ts';
+import { readDueRuns } from '../../src/schedule/sql/start-runs.ts';
 import { registerClients } from '../../src/service/sql/clients.ts';
 
 import { printLine } from './measure.ts';
@@ -40,12 +41,12 @@ export async function measureStatements(): Promise<void> {
     await client.query('insert into sync.leases (client, name) select client, job from sync.jobs');
     await client.query('analyze');
     const statements = {
-      'overdue (every 3 s)': () =>
-        findDueJobs(db, { jobs: jobNames, clients, worker, withinMs: -5_000 }),
+      'due (every 3 s)': () =>
+        readDueRuns(db, { jobs: jobNames, clients, worker, local: [], aheadMs: 1_000 }),
       'abandoned (every 3 s)': () => db.transaction().execute((trx) => reviveAbandoned(trx)),
       'registered (every 15 s)': () => registerClients(db, clients),
-      'a tick, two minutes ahead': () =>
-        findDueJobs(db, { jobs: ['pull-shipments'], clients, worker, withinMs: 120_000 }),
+      'a firing': () =>
+        readDueRuns(db, { jobs: ['pull-shipments'], clients, worker, local: [], aheadMs: 1_000 }),
       'a look of the pusher': () =>
         readDueWork(db, clients, { worker, names: ['order.create'], lookedUp: ['order.create'] }),
     };

@@ -37,9 +37,9 @@ export type ErrorCode =
   | 'order_unread'
   // Pushes.
   | 'claim_lost'
-  | 'document_not_read'
   | 'members_lost'
   | 'not_there'
+  | 'payload_not_checked'
   | 'payload_refused'
   | 'rename_awaited'
   | 'settings_unread'

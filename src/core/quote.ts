@@ -2,10 +2,12 @@
 const maxQuotedLength = 200;
 
 /**
- * Control characters, including NUL (Postgres cannot store it), other line ends, and changes of the
- * text direction.
+ * Control characters, including NUL (Postgres cannot store it), other line ends, and what no font
+ * shows: changes of the text direction, spaces without width, tags. Two joiners (U+200C and U+200D)
+ * stay, because Persian and Indian names and emoji need them, and the two variation selectors of
+ * emoji.
  */
-const hiddenCharacters = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
+const hiddenCharacters = /[\p{Cc}\p{DI}\u2028\u2029](?<![\ufe0e\ufe0f\u200c-\u200d])/gu;
 
 /**
  * Quotes a text that others wrote: the service, a payload, or a database error that shows a value.
@@ -43,9 +45,11 @@ export function toVisible(text: string, kept = '\n'): string {
  */
 export function escapeHidden(json: string): string {
   return json.replaceAll(hiddenCharacters, (found) =>
-    found === '\n' ? found : `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    found === '\n' ? found : found.split('').map(escapeUnit).join(''),
   );
 }
+
+const escapeUnit = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 /**
  * Replaces each quotation in a text by «…». A quotation without an end extends to the end of the

@@ -1,16 +1,20 @@
-import { isUncoded } from '../core/errors.ts';
+import { hasCode, isUncoded } from '../core/errors.ts';
 import { readSqlState } from './transaction.ts';
 
-/** Codes of errors that end by themselves. Codes of five characters are SQLSTATEs. */
-const transientCodes: readonly RegExp[] = [
+/**
+ * Codes of errors of a database or a queue that cannot be used now. Codes of five characters are
+ * SQLSTATEs.
+ */
+const awayCodes: readonly RegExp[] = [
   // Connection refused, reset or timed out, name not resolved.
   /^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|08\d{3})$/,
   // Postgres starts up or shuts down; it has no connections, disk space or memory left; it is
   // read-only.
   /^(57P0[123]|53\d{3}|25006|database_read_only|database_lost|redis_unreachable)$/,
-  // Conflicts with other sessions: serialization failure, deadlock, lock timeout.
-  /^(40001|40P01|55P03)$/,
 ];
+
+/** SQLSTATEs of conflicts with other sessions: serialization failure, deadlock, lock timeout. */
+const conflictStates: ReadonlySet<string> = new Set(['40001', '40P01', '55P03']);
 
 /**
  * First words of replies of Redis that end by themselves: it is full, loads its data, is a replica,
@@ -26,10 +30,17 @@ export function isUnreachable(error: unknown, hasRedis = false): boolean {
   if (error instanceof AggregateError)
     return error.errors.every((one) => isUnreachable(one, hasRedis));
 
-  if (transientCodes.some((codes) => codes.test(readSqlState(error)))) return true;
+  if (isAway(error) || conflictStates.has(readSqlState(error))) return true;
   if (!hasRedis || !(error instanceof Error)) return false;
 
   if (error.name === 'ReplyError')
     return transientReplies.has(error.message.split(' ', 1)[0] ?? '');
   return error.name === 'ConnectionClosedError' || isUncoded(error);
 }
+
+/** Returns true if the database cannot be used now, or did not answer in time. */
+export const isDatabaseAway = (error: unknown): boolean =>
+  isAway(error) || hasCode(error, 'not_in_time');
+
+const isAway = (error: unknown): boolean =>
+  awayCodes.some((code) => code.test(readSqlState(error)));

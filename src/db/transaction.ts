@@ -49,6 +49,10 @@ export function isDataRefused(error: unknown): boolean {
   return /^(22|54)/.test(readSqlState(error));
 }
 
+/** Returns whether a constraint, or a trigger in its name, refuses the data. */
+export const isConstraintViolated = (error: unknown): boolean =>
+  readSqlState(error).startsWith('23');
+
 /** Returns whether another session held a lock for longer than lock_timeout. */
 export function isLockTimeout(error: unknown): boolean {
   return readSqlState(error) === '55P03';
@@ -132,7 +136,7 @@ export async function selectLocked<T>(
 }
 
 /** Locks a name until the transaction ends. Returns false if another transaction holds it. */
-export async function tryLockName(trx: Transaction<DB>, name: string): Promise<boolean> {
+async function tryLockName(trx: Transaction<DB>, name: string): Promise<boolean> {
   await createLock(trx, name);
 
   const locked = trx

@@ -185,6 +185,8 @@ export async function pullParcels(context: RunContext): Promise<void> {
     for (const { shipmentId, problem } of answers)
       if (problem !== null && unanswered.count++ === 0)
         unanswered.first = `${shipmentId}: ${problem}`;
+    // The next run looks up what is left.
+    context.endTurn();
   }
   if (unanswered.count > 0)
     warn(

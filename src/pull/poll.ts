@@ -394,15 +394,15 @@ async function findWindowStart(
  * Commits a page.
  * @param cursor the cursor to store with it; null: it has not moved
  */
-const commitWithCursor = (
+async function commitWithCursor(
   context: PullContext,
   stream: Stream,
   page: StreamPage,
   pass: CursorPass,
   cursor: Cursor | null,
   atEnd: boolean,
-) =>
-  commitReading(
+): Promise<void> {
+  await commitReading(
     context,
     stream,
     page,
@@ -412,6 +412,9 @@ const commitWithCursor = (
         return { changes: [], result: null };
       }),
   );
+  // The next run continues at the cursor.
+  if (cursor !== null && !atEnd) context.endTurn();
+}
 
 /** Returns true if two cursors have the same place, meaning and dates. */
 function isSameCursor(a: Cursor, b: Cursor): boolean {

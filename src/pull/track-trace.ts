@@ -2,15 +2,17 @@ import { pauses } from '../core/backoff.ts';
 import { CodedError, hasCode, NotYetError, WarehouseError } from '../core/errors.ts';
 import { findUnstorableReason } from '../core/json.ts';
 import { hourMs } from '../core/time.ts';
+import type { Database } from '../db/pool.ts';
 import { inTransaction, isDataRefused } from '../db/transaction.ts';
 import { addCounts, type RunContext, warn } from '../schedule/run.ts';
-import { closeGate, type Gate, passGate } from '../schedule/sql/gates.ts';
 import { recordProgress } from '../schedule/sql/ledger.ts';
+import { finishTurns, readTurns, type Turn, takeTurn } from '../schedule/sql/turns.ts';
 import {
   decodeTrackTraces,
   type TrackTrace,
   type TrackTraceList,
 } from '../service/decoding/decode-parcels.ts';
+import type { ClientAccount } from '../service/sql/clients.ts';
 import { checkQuarantineShare, makeQuarantineEntry } from './decode.ts';
 import { findRefused } from './find-refused.ts';
 import { appendChanges } from './sql/feed.ts';
@@ -29,12 +31,12 @@ import { requestReads } from './sql/waiting-reads.ts';
  * Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values),
  * plus five seconds.
  */
-export const trackTraceGapMs = 3_605_000;
+const trackTraceGapMs = 3_605_000;
 /**
- * Maximum time to pass the gate. If the database takes longer, the call is not made, because the
- * gate counts its hour from the beginning of the passage.
+ * Maximum time to take the turn. If the database takes longer, the call is not made, because the
+ * hour counts from the beginning of the turn.
  */
-const maxPassMs = 5_000;
+const maxTakeMs = 5_000;
 const assumedPathWarning =
   'the interface description does not show the path of track-trace (docs/assumptions.md): ' +
   'set the right one in WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_TRACK_TRACE=off';
@@ -47,9 +49,9 @@ const name = 'track-trace';
  */
 export async function pullTrackTrace(context: RunContext): Promise<void> {
   const { warehouse, signal, zone } = context;
-  const call: TrackTraceCall = { passage: null, readNo: 0 };
+  const call: TrackTraceCall = { turn: null, readNo: 0 };
   try {
-    const beforeSend = () => enterGate(context, call);
+    const beforeSend = () => beginTurn(context, call);
     const result = await warehouse.askOnce(
       { operation: 'v2.shipment.trackTrace' },
       { signal, beforeSend },
@@ -58,77 +60,85 @@ export async function pullTrackTrace(context: RunContext): Promise<void> {
   } catch (error) {
     if (error instanceof WarehouseError && [403, 404, 405].includes(error.status ?? 0))
       warn(context, assumedPathWarning);
-    if (call.passage !== null) await leaveGate(context, call.passage, error);
+    if (call.turn !== null) await endTurn(context, call.turn, error);
     throw error;
   }
 }
 
 /** The state of one call of the track-trace list. */
 interface TrackTraceCall {
-  /** Number of the passage through the gate; null before. */
-  passage: number | null;
+  /** The turn to make the call; null before it is taken. */
+  turn: Turn | null;
   /** Number of the reading, drawn before the request is sent. */
   readNo: number;
 }
 
 /**
- * Returns the gate of the track-trace list of an account. Everything that asks for the list passes
- * it.
+ * Takes the turn to ask for the track-trace list of an account. Everything that asks for the list
+ * takes it. It lasts for an hour, and the longest time of the call.
+ * @returns the turn, or when the next one can be taken
  */
-export const toTrackTraceGate = ({
-  identity,
-  client,
-}: Pick<Gate, 'identity' | 'client'>): Gate => ({
-  name,
-  identity,
-  client,
-});
+export async function takeTrackTraceTurn(
+  db: Database,
+  { client, identity }: ClientAccount,
+  timeoutMs: number,
+): Promise<Turn | Date> {
+  const key = { name, scope: identity, client } as const;
+  const turn = await takeTurn(db, key, hourMs + maxTakeMs + 2 * timeoutMs);
+  if (turn !== null) return turn;
+  const [last] = await readTurns(db, name, identity);
+  return last?.nextAt ?? new Date();
+}
 
 /**
- * Returns for how long the gate closes before a call, in milliseconds: an hour, and the longest
- * time of the call.
+ * Records that the call of a turn is over. The next one can be made an hour later, or sooner if
+ * nothing was sent.
+ * @returns when the next turn can be taken; null if it was taken meanwhile
  */
-export const toCallSpanMs = (timeoutMs: number) => hourMs + maxPassMs + 2 * timeoutMs;
+export async function finishTrackTraceTurn(
+  db: Parameters<typeof finishTurns>[0],
+  turn: Turn,
+  pauseMs = trackTraceGapMs,
+): Promise<Date | null> {
+  const [finished] = await finishTurns(db, name, [turn], pauseMs);
+  return finished?.nextAt ?? null;
+}
 
 /**
- * Passes the gate just before the request is sent.
- * @throws NotYetError if the gate is closed
+ * Takes the turn just before the request is sent.
+ * @throws NotYetError if it is too soon
  */
-async function enterGate(context: RunContext, call: TrackTraceCall): Promise<void> {
-  call.readNo = await drawReadNo(context.db);
+async function beginTurn(context: RunContext, call: TrackTraceCall): Promise<void> {
+  const { db, config, state } = context;
+  call.readNo = await drawReadNo(db);
+
   const askedAtMs = performance.now();
-  const passage = await passGate(
-    context.db,
-    toTrackTraceGate(context),
-    toCallSpanMs(context.config.HTTP_TIMEOUT_MS),
-  );
-  if (!passage.passed) {
-    context.state.end.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
-    throw new NotYetError('track-trace may be requested only once an hour', passage.opensAt);
+  const turn = await takeTrackTraceTurn(db, context, config.HTTP_TIMEOUT_MS);
+  if (turn instanceof Date) {
+    state.end.dueAt = context.dueNotBefore(turn, trackTraceGapMs);
+    throw new NotYetError('track-trace may be requested only once an hour', turn);
   }
-  call.passage = passage.number;
-  if (performance.now() - askedAtMs > maxPassMs)
+
+  call.turn = turn;
+  if (performance.now() - askedAtMs > maxTakeMs)
     throw new CodedError(
       'gate_spent',
-      'The database took too long to open the gate, so track-trace was not requested',
+      'The database took too long to give the turn, so track-trace was not requested',
     );
 }
 
 /**
- * Closes the gate after a failed call, and sets when the next run is due. The service may have
+ * Ends the turn after a failed call, and sets when the next run is due. The service may have
  * received the request, unless there was no connection: then the next call may come sooner.
  */
-async function leaveGate(context: RunContext, passage: number, error: unknown): Promise<void> {
+async function endTurn(context: RunContext, turn: Turn, error: unknown): Promise<void> {
   const isReceived = !hasCode(error, 'connect_failed');
+  const pauseMs = isReceived ? trackTraceGapMs : pauses.unsentTrackTrace.firstMs;
   const opensAt = await inTransaction(context.db, (trx) =>
-    closeGate(
-      trx,
-      toTrackTraceGate(context),
-      passage,
-      isReceived ? trackTraceGapMs : pauses.unsentTrackTrace.firstMs,
-    ),
+    finishTrackTraceTurn(trx, turn, pauseMs),
   );
   if (opensAt === null) return;
+
   const dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);
   // Without a schedule, no run is due by itself.
   context.state.end.dueAt = isReceived || dueAt === null ? dueAt : opensAt;
@@ -189,11 +199,11 @@ interface TrackTraceReading {
 
 type Written = Pick<TrackTraceResult, 'listedBefore' | 'doubted'>;
 
-/** Writes rows, quarantine, gate, ledger and feed in one transaction. */
+/** Writes rows, quarantine, turn, ledger and feed in one transaction. */
 async function writeReading(
   context: RunContext,
   reading: TrackTraceReading,
-  { readNo, passage }: TrackTraceCall,
+  { readNo, turn }: TrackTraceCall,
 ): Promise<Written> {
   const { client, db, run } = context;
   const { rows, quarantineItems, fetched } = reading;
@@ -237,7 +247,7 @@ async function writeReading(
     };
     const sum = addCounts(context, counts);
     await recordProgress(transaction, sum);
-    const opensAt = await closeGate(trx, toTrackTraceGate(context), passage ?? 0, trackTraceGapMs);
+    const opensAt = turn === null ? null : await finishTrackTraceTurn(trx, turn);
     await appendChanges(trx, client, [...result.changes, ...parcels.changes]);
     return { sum, opensAt, result };
   });

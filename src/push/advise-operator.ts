@@ -7,11 +7,17 @@ import type { OutboxDetail } from './sql/read-outbox.ts';
 /**
  * Returns the payload of an outbox row as it is shown to a person. Personal data and members that
  * the row's kind does not know are masked.
+ * @param maxLength maximum number of characters of a payload that is shown
  */
 export function toShownPayload(
   row: { readonly kind: string; readonly payload: string },
   revealed: boolean,
+  maxLength = Number.POSITIVE_INFINITY,
 ): Json {
+  const { length } = row.payload;
+  if (length > maxLength)
+    return `cannot be shown: it has ${length} characters; see it with fulfilment-sync outbox show`;
+
   try {
     const payload = parseExact(row.payload, maxPayloadValues);
     const kind = outboxKinds.find(({ name }) => name === row.kind);

@@ -6,8 +6,9 @@
 import { findUnstorableReason, isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
 import type { Database } from '../db/pool.ts';
 import { readServiceLists } from '../pull/sql/service-lists.ts';
+import { type FoundProblems, maxLocalLength, runInProcess } from './check-process.ts';
 import { type AnyKind, type CheckContext, type CodeFinder, PayloadError } from './kind.ts';
-import { checkValue, maxPayloadValues } from './payload.ts';
+import { type CheckTools, checkValue, maxPayloadValues, useHere } from './payload.ts';
 import { anyCode, describeUnlisted, filterWarehouses, findCode } from './setting-codes.ts';
 
 /** Maximum size of a payload: the INSERT refuses more. */
@@ -35,17 +36,35 @@ export async function readStoredCodes(
 
 /**
  * Finds the problems of a payload. Without a reference, the number in the payload is taken for it.
+ * @throws what `runInProcess` or the codes throw
  */
 export async function findPayloadProblems(
   kind: AnyKind,
-  text: string,
+  payload: string,
   reference: string | undefined,
   context: CheckContext,
 ): Promise<readonly string[]> {
-  const value = parse(text);
+  if (payload.length <= maxLocalLength)
+    return findProblemsHere(kind, { payload, reference }, useHere(context));
+
+  const { operations } = context;
+  const { problems } = await runInProcess<FoundProblems>(
+    { do: 'find problems', kind: kind.name, payload, reference, operations },
+    context,
+  );
+  return problems;
+}
+
+/** Finds the problems of a payload in this process. */
+export async function findProblemsHere(
+  kind: AnyKind,
+  { payload, reference }: { readonly payload: string; readonly reference: string | undefined },
+  tools: CheckTools,
+): Promise<readonly string[]> {
+  const value = parse(payload);
   if ('problem' in value) return [`payload: ${value.problem}`];
 
-  return findValueProblems(kind, value.read, reference ?? guessReference(value.read), context);
+  return findValueProblems(kind, value.read, reference ?? guessReference(value.read), tools);
 }
 
 /** Finds the problems of a parsed payload: the first ones, if there are many. */
@@ -53,16 +72,18 @@ export async function findValueProblems(
   kind: AnyKind,
   value: Json,
   reference: string,
-  context: CheckContext,
+  tools: CheckTools,
 ): Promise<readonly string[]> {
   const payload = JSON.stringify(value);
   const bytes = Buffer.byteLength(payload);
   if (bytes > maxBytes)
     return [`payload: has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`];
+
   const unstorable = findUnstorableReason(payload);
   if (unstorable !== null) return [`payload: ${unstorable}`];
+
   try {
-    await checkValue(kind, { value, length: payload.length, reference }, context);
+    await checkValue(kind, value, reference, tools);
     return [];
   } catch (error) {
     if (error instanceof PayloadError) return error.problems;
@@ -76,8 +97,9 @@ function parse(text: string): { read: Json } | { problem: string } {
   } catch (error) {
     if (error instanceof ShapeError) return { problem: error.message };
     if (!(error instanceof SyntaxError)) throw error;
+    const place = describePlace(text, error.message);
     return {
-      problem: `is not JSON that can be read: ${error.message}${describePlace(text, error.message)}`,
+      problem: `is not JSON that can be read: ${error.message}${place}`,
     };
   }
 }

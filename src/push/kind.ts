@@ -135,9 +135,19 @@ export type CodeResult = { readonly id: number } | { readonly problem: string };
 /** The context of a payload check. */
 export interface CheckContext {
   readonly codes: CodeFinder;
+  /** The client, token or program for which the payload is checked. Owners take turns. */
+  readonly owner: string;
   readonly signal: AbortSignal;
   /** The operations with their switches, which change what is assumed (docs/assumptions.md). */
   readonly operations: Operations;
+}
+
+/** A document of a payload. */
+export interface PayloadDocument {
+  /** Its place in the payload, such as `attachments[0].content`. */
+  readonly path: string;
+  /** A pdf document in base64, if the schema takes the payload. */
+  readonly content: Json | undefined;
 }
 
 /** The context of one push. */
@@ -309,6 +319,8 @@ export interface OutboxKind<P> {
     reference: string,
     context: CheckContext,
   ) => Promise<readonly string[]>;
+  /** Returns the documents of a payload, which must be printable. */
+  readonly documents?: (payload: JsonObject) => readonly PayloadDocument[];
   /** Sends the row. */
   readonly push: (payload: P, context: PushContext) => Promise<PushResult>;
   /**

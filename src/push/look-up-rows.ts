@@ -1,4 +1,5 @@
-import { describeError, readFailureCodes, WarehouseError } from '../core/errors.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { describeError, hasCode, readFailureCodes, WarehouseError } from '../core/errors.ts';
 import { drawReadNo } from '../pull/sql/stream-transaction.ts';
 import type { ClientHealth } from '../service/health/client-health.ts';
 import { readLookUpEvidence, type ScopedEvidence } from '../service/health/evidence.ts';
@@ -17,7 +18,7 @@ import {
   PayloadError,
   type PushResult,
 } from './kind.ts';
-import { giveTurn, readPayload } from './payload.ts';
+import { readPayload } from './payload.ts';
 import {
   evidenceOfSuccess,
   type PushDeps,
@@ -75,8 +76,8 @@ async function lookUpRows(
   const readNo = await drawReadNo(deps.db);
   const read: (UnknownRow & { readonly payloadRead: unknown })[] = [];
   for (const row of rows) {
-    read.push({ ...row, payloadRead: readPayloadOrNull(kind, row.payload) });
-    await giveTurn(row.payload.length);
+    read.push({ ...row, payloadRead: await readPayloadOrNull(deps, kind, row, signal) });
+    await nextTurn();
   }
   const readable = read.filter(({ payloadRead }) => payloadRead !== null);
   const found = await lookUp.find(readable, { ...deps, signal }).catch((error: unknown) => {
@@ -96,7 +97,7 @@ async function lookUpRows(
   const outcomes = read.map((row): PushOutcome => {
     const why =
       row.payloadRead === null
-        ? 'this version cannot read its payload'
+        ? 'its payload cannot be read, now or by this version'
         : 'the look-up gave no result for it';
     const seen = found.get(row.id) ?? { seen: 'no answer' as const, why };
     const { verdict, pushed } = concludeLookUp(deps, lookUp, row, seen);
@@ -135,14 +136,20 @@ function findLongestLagMs(
 }
 
 /**
- * Reads a payload. Returns null if this version does not accept it, although the version that sent
- * it did.
+ * Reads a payload. Returns null if it cannot be read now, or if this version does not accept it
+ * although the version that sent it did.
  */
-function readPayloadOrNull(kind: AnyKind, payload: string): unknown {
+async function readPayloadOrNull(
+  { client, codes, operations }: PushDeps,
+  kind: AnyKind,
+  row: UnknownRow,
+  signal: AbortSignal,
+): Promise<unknown> {
   try {
-    return readPayload(kind, payload);
+    const owner = `client ${client}`;
+    return await readPayload(kind, row, { owner, codes, operations, signal });
   } catch (error) {
-    if (error instanceof PayloadError) return null;
+    if (error instanceof PayloadError || hasCode(error, 'payload_not_checked')) return null;
     throw error;
   }
 }

@@ -1,13 +1,13 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { z } from 'zod';
 import { isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
 import { quote } from '../core/quote.ts';
-import { findDocumentProblem } from './check-document.ts';
+import { type FoundProblems, maxLocalLength, runInProcess } from './check-process.ts';
 import {
   type AnyKind,
   type CheckContext,
   type JsonObject,
   maxProblems,
+  type PayloadDocument,
   PayloadError,
 } from './kind.ts';
 import { documentContent } from './payloads/members.ts';
@@ -19,12 +19,14 @@ import { documentContent } from './payloads/members.ts';
 const maxEntries = 5_000;
 /**
  * Maximum number of values in a payload, and in all payloads of a request: an order of 5,000 lines
- * with 14 members each, and more. Each step of a check takes at most some 50 ms then, so that
- * leases are kept.
+ * with 14 members each, and more.
  */
 export const maxPayloadValues = 100_000;
-/** Number of characters from which a check lets other work run between its steps. */
-const longText = 100_000;
+/**
+ * Maximum characters of a document, as base64 without white space: 12 MB. Base64 makes 16 MB of
+ * them, and a payload has at most 16 MB.
+ */
+const maxDocumentLength = 16 * 1024 * 1024 + 4;
 /** Number of entries of a list that are checked before the problems are counted. */
 const pieceLength = 100;
 
@@ -43,68 +45,137 @@ export function pickGiven<T extends Record<string, unknown>>(
   return Object.fromEntries(entries) as { [K in keyof T]?: NonNullable<T[K]> };
 }
 
+/** The payload and the reference of a row. */
+interface CheckedRow {
+  readonly payload: string;
+  readonly reference: string;
+}
+
+/** What a check uses in the process that does it. */
+export interface CheckTools extends CheckContext {
+  /** Returns the problem of a document that cannot be printed. */
+  readonly readDocument: (path: string, content: string) => Promise<readonly string[]>;
+}
+
 /**
  * Reads a payload with its kind's schema, without other checks.
+ * @throws PayloadError with every problem at once; or what `runInProcess` throws
+ */
+export const readPayload = (
+  kind: AnyKind,
+  row: CheckedRow,
+  context: CheckContext,
+): Promise<unknown> => readAnywhere(kind, row, context, 'schema');
+
+/**
+ * Reads a payload with all checks of its kind.
+ * @throws PayloadError with every problem at once; or what `runInProcess` or the codes throw
+ */
+export const checkPayload = (
+  kind: AnyKind,
+  row: CheckedRow,
+  context: CheckContext,
+): Promise<unknown> => readAnywhere(kind, row, context, 'all');
+
+/** Reads a payload in this process; if it is long, in a process of its own. */
+async function readAnywhere(
+  kind: AnyKind,
+  { payload, reference }: CheckedRow,
+  context: CheckContext,
+  checks: 'schema' | 'all',
+): Promise<unknown> {
+  if (payload.length <= maxLocalLength)
+    return readHere(kind, { payload, reference }, useHere(context), checks);
+
+  const { operations } = context;
+  const answer = await runInProcess<{ readonly read: string }>(
+    { do: 'read payload', kind: kind.name, payload, reference, operations, checks },
+    context,
+  );
+  if ('problems' in answer) throw new PayloadError(answer.problems);
+
+  return parseExact(answer.read);
+}
+
+/** Returns what a check in this process uses. Even a short document is read by another process. */
+export const useHere = (context: CheckContext): CheckTools => ({
+  ...context,
+  readDocument: async (path, content) => {
+    const task = { do: 'read document', path, content } as const;
+    const { problems } = await runInProcess<FoundProblems>(task, context);
+    return problems;
+  },
+});
+
+/**
+ * Reads a payload in this process.
+ * @throws PayloadError with every problem at once; or what the tools throw
+ */
+export async function readHere(
+  kind: AnyKind,
+  { payload, reference }: CheckedRow,
+  tools: CheckTools,
+  checks: 'schema' | 'all',
+): Promise<unknown> {
+  if (checks === 'schema') return readBySchema(kind, payload);
+  return checkValue(kind, parsePayload(payload), reference, tools);
+}
+
+/**
+ * Reads a payload in this process, with its kind's schema only.
  * @throws PayloadError with every problem at once
  */
-export function readPayload(kind: AnyKind, payload: string): unknown {
+export function readBySchema(kind: AnyKind, payload: string): unknown {
   const { problems, read } = readMembers(kind, prepareValue(parsePayload(payload)));
   if (problems.length > 0) throw new PayloadError(problems);
   return read;
 }
 
 /**
- * Reads a payload with all checks of its kind.
- * @throws PayloadError with every problem at once
- */
-export async function checkPayload(
-  kind: AnyKind,
-  { payload, reference }: { readonly payload: string; readonly reference: string },
-  context: CheckContext,
-): Promise<unknown> {
-  return checkValue(
-    kind,
-    { value: parsePayload(payload), length: payload.length, reference },
-    context,
-  );
-}
-
-/** A parsed payload, and the length of its text. */
-interface ParsedPayload {
-  readonly value: Json;
-  readonly length: number;
-  readonly reference: string;
-}
-
-/**
- * Checks a parsed payload as `checkPayload` does.
- * @throws PayloadError with every problem at once
+ * Checks a parsed payload in this process, and reads it.
+ * @throws PayloadError with every problem at once; or what the tools throw
  */
 export async function checkValue(
   kind: AnyKind,
-  { value: given, length, reference }: ParsedPayload,
-  context: CheckContext,
+  given: Json,
+  reference: string,
+  tools: CheckTools,
 ): Promise<unknown> {
-  await giveTurn(length);
   const value = prepareValue(given);
-  await giveTurn(length);
   const { problems, read } = readMembers(kind, value);
-  await giveTurn(length);
-  const further = isObject(value)
-    ? [...((await kind.check?.(value, reference, context)) ?? [])]
-    : [];
-  if (reference.trim() === '') further.unshift('reference: must not be empty');
-  if (problems.length + further.length > 0) throw new PayloadError([...problems, ...further]);
+  const found = [...problems];
+
+  if (reference.trim() === '') found.push('reference: must not be empty');
+  if (isObject(value)) {
+    for (const problem of (await kind.check?.(value, reference, tools)) ?? []) found.push(problem);
+    const documents = kind.documents?.(value) ?? [];
+    for (const problem of await findDocumentProblems(documents, tools)) found.push(problem);
+  }
+
+  if (found.length > 0) throw new PayloadError(found);
   return read;
 }
 
 /**
- * Lets other work run, such as the renewal of leases, after a step with a long payload.
- * @param length number of characters of the payload
+ * Returns the problem of the first document that cannot be printed. The others are not read: a
+ * hostile document keeps its reader busy. Of what is not base64, the schema reports that.
  */
-export const giveTurn = async (length: number): Promise<void> => {
-  if (length > longText) await nextTurn();
-};
+async function findDocumentProblems(
+  documents: readonly PayloadDocument[],
+  { readDocument }: CheckTools,
+): Promise<readonly string[]> {
+  for (const { path, content } of documents) {
+    const text = documentContent.safeParse(content);
+    if (!text.success) continue;
+
+    const tooLong = text.data.length > maxDocumentLength;
+    const problems = tooLong
+      ? [`${path}: is larger than 12 MB`]
+      : await readDocument(path, text.data);
+    if (problems.length > 0) return problems;
+  }
+  return [];
+}
 
 /**
  * Returns a value as schemas check it.
@@ -205,20 +276,6 @@ function parsePayload(payload: string): Json {
     if (!(error instanceof ShapeError)) throw error;
     throw new PayloadError([`payload: ${error.message}`]);
   }
-}
-
-/**
- * Returns the problem of a document that cannot be printed; none if it is not base64: the schema
- * reports that.
- */
-export async function findDocumentProblems(
-  path: string,
-  content: Json | undefined,
-  signal: AbortSignal,
-): Promise<string[]> {
-  const read = documentContent.safeParse(content);
-  const problem = read.success ? await findDocumentProblem(read.data, signal) : null;
-  return problem === null ? [] : [`${path}: ${problem}`];
 }
 
 /**
@@ -325,25 +382,19 @@ function describeIssue(
   ];
 }
 
-const withArticle = (type: string) =>
-  type === 'record'
-    ? 'an object'
-    : type === 'int'
-      ? 'a whole number'
-      : /^[aeio]/.test(type)
-        ? `an ${type}`
-        : `a ${type}`;
+function withArticle(type: string): string {
+  if (type === 'record') return 'an object';
+  if (type === 'int') return 'a whole number';
+  return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`;
+}
 
 function formatPath(path: readonly PropertyKey[]): string {
-  return path.reduce<string>(
-    (text, part) =>
-      typeof part === 'number'
-        ? `${text}[${part}]`
-        : text === ''
-          ? String(part)
-          : `${text}.${String(part)}`,
-    '',
-  );
+  let text = '';
+  for (const part of path) {
+    const dot = text === '' ? '' : '.';
+    text += typeof part === 'number' ? `[${part}]` : `${dot}${String(part)}`;
+  }
+  return text;
 }
 
 /** Returns true if a member is neither absent nor null. */

@@ -95,13 +95,13 @@ export async function sendRow(
   if (kind === undefined) throw new Error(`a row of the unknown kind ${row.kind} was claimed`);
   const progress = { sent: false };
   try {
+    const context = createContext(deps, row, signal, progress);
     if (await mustBeLookedUp(deps, kind, row)) {
-      readPayload(kind, row.payload);
+      await readPayload(kind, row, context);
       const error =
         'an earlier attempt may have been carried out; it is looked up before the row is sent again';
       return toOutcome(row, { status: 'unknown', error, delayMs: 0, codes: null }, progress);
     }
-    const context = createContext(deps, row, signal, progress);
     const payload = await checkPayload(kind, row, context);
     const pushed = await kind.push(payload, context);
     const followUps = kind.followUps?.(payload as JsonObject) ?? [];
@@ -138,7 +138,7 @@ async function mustBeLookedUp(
  * @param progress tells the caller whether the request may have been written
  */
 function createContext(
-  { zone, db, warehouse, codes, operations, sent }: PushDeps,
+  { client, zone, db, warehouse, codes, operations, sent }: PushDeps,
   row: ClaimedRow,
   signal: AbortSignal,
   progress: { sent: boolean },
@@ -159,7 +159,8 @@ function createContext(
   };
   const send: PushContext['send'] = (request, target) =>
     warehouse.write(request, { signal, beforeSend: () => beforeSend(target) });
-  return { row, zone, db, warehouse, codes, signal, operations, send };
+  const owner = `client ${client}`;
+  return { row, owner, zone, db, warehouse, codes, signal, operations, send };
 }
 
 /** What a row shows that the service has carried out. */

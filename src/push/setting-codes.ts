@@ -24,12 +24,6 @@ import { isGiven } from './payload.ts';
 /** Time that entries are kept in memory, in milliseconds. */
 const keptMs = 30_000;
 /**
- * Minimum time between two reads of the settings for unknown codes. The job refresh-settings reads
- * them daily.
- */
-const refreshPauseMs = 10 * 60_000;
-
-/**
  * Compares payloads with the lists of one client. Reads the lists again, because an unknown code
  * may be new.
  */
@@ -107,12 +101,7 @@ export class SettingCodes implements CodeFinder {
   }
 
   async #read(signal: AbortSignal): Promise<void> {
-    const turn = await takeListsTurn(
-      this.#db,
-      this.#account.client,
-      refreshPauseMs,
-      pauses.serviceLists.firstMs,
-    );
+    const turn = await takeListsTurn(this.#db, this.#account.client, pauses.serviceLists.firstMs);
     if (turn === 'recent') return;
     if (turn === 'later')
       throw new PostponedError(

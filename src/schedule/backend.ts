@@ -1,6 +1,6 @@
 /**
- * BullMQ: queues in Postgres or Redis. The queue can be emptied at any time without loss: the
- * tables in Postgres say what is due.
+ * BullMQ: a queue in Postgres or Redis that only keeps time. It can be emptied at any moment without
+ * loss: the tables in Postgres say what is due.
  */
 
 import {
@@ -19,28 +19,11 @@ import type { Redis } from 'ioredis';
 import { pauses } from '../core/backoff.ts';
 import { CodedError } from '../core/errors.ts';
 
-/**
- * A queue: `poll` for data that must be fresh, `bulk` for long work that must not delay the polls.
- */
-export type QueueName = 'poll' | 'bulk';
+/** Name of the queue. */
+export const queueName = 'schedules';
 
-/**
- * The data of a queued job. A run has its client. A firing of the scheduler has none: it queues the
- * runs of all clients that are due before the next firing.
- */
-export interface JobData {
-  readonly client?: string;
-}
-
-/**
- * The function that runs a queued job. It must declare all three parameters, or BullMQ does not
- * pass the signal.
- */
-export type Processor = (
-  job: { readonly name: string; readonly data: JobData },
-  token: string | undefined,
-  signal: AbortSignal | undefined,
-) => Promise<void>;
+/** Called with the name of each scheduler that fires. */
+type OnFiring = (name: string) => Promise<void>;
 
 /** A part of the queue that reports its errors. */
 interface ReportsErrors {
@@ -50,9 +33,8 @@ interface ReportsErrors {
 /** The part of BullMQ's Queue that we use. It is the same for both backends. */
 export type TaskQueue = ReportsErrors &
   Pick<
-    Queue<JobData>,
+    Queue,
     | 'waitUntilReady'
-    | 'addBulk'
     | 'getJobSchedulers'
     | 'upsertJobScheduler'
     | 'removeJobScheduler'
@@ -61,17 +43,13 @@ export type TaskQueue = ReportsErrors &
   >;
 
 /** The part of BullMQ's Worker that we use. It is the same for both backends. */
-type QueueWorker = ReportsErrors &
-  Pick<Worker<JobData>, 'waitUntilReady' | 'run' | 'cancelAllJobs' | 'close'>;
+type QueueWorker = ReportsErrors & Pick<Worker, 'waitUntilReady' | 'run' | 'close'>;
 
-/**
- * The place of the queue. The queue only keeps time and dispatches: all data that must not be lost
- * is in the ERP database.
- */
+/** The place of the queue. */
 export interface QueueBackend {
   readonly kind: 'postgres' | 'redis';
-  readonly queue: (name: QueueName) => TaskQueue;
-  readonly worker: (name: QueueName, processor: Processor, concurrency: number) => QueueWorker;
+  readonly queue: () => TaskQueue;
+  readonly worker: (onFiring: OnFiring) => QueueWorker;
 }
 
 /**
@@ -92,22 +70,23 @@ const drainDelay = { postgres: 15, redis: 10 };
  */
 export const longestBlockMs = 10_000;
 
+/** Maximum number of firings that a worker handles at the same time. A firing takes a second. */
+const firingsAtOnce = 16;
+
 /**
- * Makes the spans of queued jobs. It does nothing unless the operator starts an SDK (deploy/otel).
+ * Makes the spans of firings. It does nothing unless the operator starts an SDK (deploy/otel).
  */
 const telemetry = new BullMQOtel({ tracerName: 'fulfilment-sync' });
 
 const queueOptions = { streams: { events: { maxLen: 1_000 } }, telemetry };
 
-function makeWorkerOptions(kind: QueueBackend['kind'], concurrency: number) {
+function makeWorkerOptions(kind: QueueBackend['kind']) {
   return {
     telemetry,
     // A Worker that starts automatically on a schema that is not ready starves the event loop.
     autorun: false,
-    concurrency,
+    concurrency: firingsAtOnce,
     lockDuration: 10_000,
-    // The sweeper does not wait for this check: it starts the run of a lost worker itself when its
-    // lease has expired.
     stalledInterval: 30_000,
     maxStalledCount: 10,
     runRetryDelay: pauses.queueWorker.firstMs,
@@ -118,17 +97,16 @@ function makeWorkerOptions(kind: QueueBackend['kind'], concurrency: number) {
 }
 
 /**
- * Builds the queue in Postgres. The pool needs `2 x workers + 2` connections: each Worker keeps one
- * for LISTEN.
+ * Builds the queue in Postgres. The pool needs 4 connections: the Worker keeps one for LISTEN.
  */
 export function buildPostgresBackend(pool: PgPool): QueueBackend {
   const backed = withBackend(createPostgresBackend);
   return {
     kind: 'postgres',
-    queue: (name) => new backed.Queue<JobData>(name, { ...queueOptions, connection: pool }),
-    worker: (name, processor, concurrency) =>
-      new backed.Worker<JobData>(name, processor, {
-        ...makeWorkerOptions('postgres', concurrency),
+    queue: () => new backed.Queue(queueName, { ...queueOptions, connection: pool }),
+    worker: (onFiring) =>
+      new backed.Worker(queueName, ({ name }) => onFiring(name), {
+        ...makeWorkerOptions('postgres'),
         connection: pool,
       }),
   };
@@ -148,10 +126,10 @@ interface RedisConnections {
 export function buildRedisBackend({ producer, consumer, prefix }: RedisConnections): QueueBackend {
   return {
     kind: 'redis',
-    queue: (name) => new Queue<JobData>(name, { ...queueOptions, connection: producer, prefix }),
-    worker: (name, processor, concurrency) =>
-      new Worker<JobData>(name, processor, {
-        ...makeWorkerOptions('redis', concurrency),
+    queue: () => new Queue(queueName, { ...queueOptions, connection: producer, prefix }),
+    worker: (onFiring) =>
+      new Worker(queueName, ({ name }) => onFiring(name), {
+        ...makeWorkerOptions('redis'),
         connection: consumer,
         prefix,
       }),

@@ -96,7 +96,7 @@ export function decideStart(request: StartRequest, facts: StartFacts, now: Date)
   const skip = (reason: 'overlap' | 'not_due' | 'held', because: string, isCounted = isManual) =>
     ({ kind: 'skipped', reason, because, dueAt, isCounted }) as const;
 
-  const refusal = findRefusal(request, facts.account, facts.pause);
+  const refusal = judgeRefusal(request, facts.account, facts.pause);
   if (refusal !== null) return { kind: 'skipped', ...refusal, dueAt, isCounted: isManual };
   if (isLeased) return skip('overlap', 'a run is under way', isManual || isDue);
   if (isManual) return { ...startAnyTime, wasHeld: hold !== null };
@@ -139,7 +139,7 @@ function planTurn(request: StartRequest, { dueAt, wasBusy }: StartFacts, now: Da
 }
 
 /** Returns why a job of a client may not begin at all; null if it may. */
-export function findRefusal(
+export function judgeRefusal(
   { client, job }: JobKey,
   { isAccepted, baseUrl }: AccountFacts,
   pause: PauseFacts | null,

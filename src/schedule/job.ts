@@ -1,23 +1,23 @@
 import type { JobName } from '../../config/jobs.ts';
-import type { QueueName } from './backend.ts';
 import type { RunContext } from './run.ts';
 
 /**
- * A job: its queue, and what a run for one client does. The job exists only if jobs/registry.ts
+ * A pool of places for runs: `poll` for data that must be fresh, `bulk` for long work that must not
+ * delay the polls.
+ */
+export type Pool = 'poll' | 'bulk';
+
+/**
+ * A job: its pool, and what a run for one client does. The job exists only if jobs/registry.ts
  * lists it.
  */
 export interface Job {
-  readonly queue: QueueName;
+  readonly pool: Pool;
   readonly run: (context: RunContext) => Promise<void>;
   /** The stream that the job polls. */
   readonly stream?: { readonly name: string };
   /** True if its runs send nothing to the service, so that a client hold does not stop them. */
   readonly isLocal?: boolean;
-  /**
-   * True if its runs save their progress. If other runs wait, a long run can be stopped, and
-   * continues later.
-   */
-  readonly savesProgress?: boolean;
   /**
    * True if its runs decide themselves when the next one is due. A shorter schedule does not make
    * it due earlier.

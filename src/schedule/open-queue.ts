@@ -15,8 +15,8 @@ import {
 } from './backend.ts';
 
 /**
- * Connections of the queue: two BullMQ workers keep one each for LISTEN, and everything else shares
- * the others.
+ * Connections of the queue: BullMQ's Worker keeps one for LISTEN, and everything else shares the
+ * others.
  */
 const queuePoolSize = 4;
 

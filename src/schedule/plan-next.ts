@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { CronExpressionParser } from 'cron-parser';
 import type { Schedule } from '../../config/schedules.ts';
 import { growPauseMs, pauses } from '../core/backoff.ts';
+import { minuteMs } from '../core/time.ts';
 
 /**
  * A job of one client. Each has different due times, so that not all runs begin at the same moment.
@@ -102,7 +103,7 @@ function findTurn(schedule: Schedule, key: JobKey, from: Date): Date | null {
   if (schedule.kind === 'off' || schedule.kind === 'on-request') return null;
 
   if (schedule.kind === 'cron') {
-    const offsetMs = Math.floor(toFraction(key) * cronSpreadMs);
+    const offsetMs = toPhaseMs(key, cronSpreadMs);
     const currentDate = new Date(from.getTime() - offsetMs);
     const times = CronExpressionParser.parse(schedule.pattern, { currentDate, tz: 'UTC' });
     return new Date(times.next().getTime() + offsetMs);
@@ -113,10 +114,6 @@ function findTurn(schedule: Schedule, key: JobKey, from: Date): Date | null {
   const earliestMs = from.getTime() + everyMs * minShare;
   return new Date(Math.ceil((earliestMs - phaseMs) / everyMs) * everyMs + phaseMs);
 }
-
-/** Returns the phase of the turns of a client and job, in milliseconds, below `everyMs`. */
-export const toPhaseMs = (key: JobKey, everyMs: number): number =>
-  Math.floor(toFraction(key) * everyMs);
 
 /**
  * Returns the first turn at or after `earliest`. If the interval is not longer than `gapMs`, that
@@ -130,7 +127,7 @@ function findTurnAfterGap(
   gapMs: number,
 ): Date | null {
   if (schedule.kind === 'every' && schedule.everyMs <= gapMs)
-    return new Date(earliest.getTime() + Math.floor(toFraction(key) * gapSpreadMs));
+    return new Date(earliest.getTime() + toPhaseMs(key, gapSpreadMs));
 
   // A turn just before the end of the gap is moved to its end: an hourly job must not run only
   // every two hours.
@@ -168,7 +165,22 @@ function planRetry(occasion: Extract<Occasion, { kind: 'failed' }>): Date | null
   return new Date(Math.max(firstMs, at.getTime() + retryAfterMs));
 }
 
-/** Returns a number in [0, 1) that is always the same for a client and job. */
-function toFraction({ client, job }: JobKey): number {
-  return createHash('sha256').update(`${client}/${job}`).digest().readUInt32BE() / 2 ** 32;
+/**
+ * Returns the times at which a job of a client can be due by its schedule: each `everyMs`,
+ * `phaseMs` later than the multiples of it. Times of a cron expression are whole minutes. Null for
+ * other schedules.
+ */
+export function findPhase(
+  schedule: Schedule,
+  key: JobKey,
+): { readonly everyMs: number; readonly phaseMs: number } | null {
+  if (schedule.kind === 'cron') return { everyMs: minuteMs, phaseMs: toPhaseMs(key, cronSpreadMs) };
+  if (schedule.kind !== 'every') return null;
+  return { everyMs: schedule.everyMs, phaseMs: toPhaseMs(key, schedule.everyMs) };
+}
+
+/** Returns a part of a span that is always the same for a client and job, in milliseconds. */
+function toPhaseMs({ client, job }: JobKey, spanMs: number): number {
+  const hash = createHash('sha256').update(`${client}/${job}`).digest().readUInt32BE();
+  return Math.floor((hash / 2 ** 32) * spanMs);
 }

@@ -100,6 +100,12 @@ export interface RunContext {
    * `earliest` if runs are due at least every `gapMs` milliseconds; null without a schedule.
    */
   readonly dueNotBefore: (earliest: Date, gapMs: number) => Date | null;
+  /**
+   * Ends the turn of a run that has had its place for long, if a due run has none. Call it after a
+   * commit that stores how far the run has come: the next run continues there.
+   * @throws StoppedError if the turn is over
+   */
+  readonly endTurn: () => void;
 }
 
 /**
@@ -194,6 +200,8 @@ export interface Work {
   readonly schedule?: Schedule;
   /** True if it sends no request to the service. */
   readonly isLocal?: boolean;
+  /** See RunContext; undefined if the run keeps its place as long as it needs. */
+  readonly endTurn?: () => void;
 }
 
 /** A client for which a run is made. */
@@ -216,71 +224,86 @@ interface RunFacts {
 }
 
 /**
- * Makes a run, and records how it ended. An error of the work is reported, not thrown. Throws only
- * if the database could not take the record; then the lease expires and the run counts as
- * abandoned.
+ * Starts a run that somebody asked for, works, and records how it ended.
  * @param onStart called when the run has begun
  */
 export async function makeRun(
   deps: RunDeps,
-  work: Work,
-  client: RunClient,
-  trigger: Trigger,
+  { work, client, trigger }: { work: Work; client: RunClient; trigger: Trigger },
   stop: AbortSignal,
   onStart: (run: Run) => void,
 ): Promise<RunReport> {
   if (stop.aborted) return { status: 'stopped', totals: newTotals(), leaseKey: null };
-  const { config, db, keeper, worker, warehouses } = deps;
-  const warehouse = warehouses.get(client.client);
-  if (warehouse === undefined) throw new TypeError(`client ${client.client} has no service`);
   const { name: job, stream, schedule, isLocal = false } = work;
-  const start = await startRun(db, {
+  const start = await startRun(deps.db, {
     ...client,
     job,
     stream: stream?.name ?? null,
-    worker,
+    worker: deps.worker,
     trigger,
     schedule,
     isLocal,
   });
   if (start.kind === 'skipped') return { ...start, status: 'skipped' };
-  const { run } = start;
-  onStart(run);
+
+  onStart(start.run);
+  return finishRun(deps, work, { client, run: start.run }, stop);
+}
+
+/**
+ * Works for a run that has begun, and records how it ended. An error of the work is reported, not
+ * thrown. Throws only if the database could not take the record; then the lease expires and the run
+ * counts as abandoned.
+ */
+export async function finishRun(
+  deps: RunDeps,
+  work: Work,
+  { client, run }: { readonly client: RunClient; readonly run: Run },
+  stop: AbortSignal,
+): Promise<RunReport> {
+  const { db, keeper } = deps;
   const signal = AbortSignal.any([stop, keeper.keep(run.lease)]);
-  const context: RunContext = {
-    ...{
-      client: client.client,
-      identity: client.identity,
-      zone: client.zone,
-      config,
-      db,
-      warehouse,
-      run,
-      signal,
-    },
-    dueNotBefore: (earliest, gapMs) =>
-      schedule === undefined
-        ? null
-        : planNext(schedule, { client: client.client, job }, { kind: 'own-pace', earliest, gapMs }),
-    state: newRunState(),
-  };
-  const { totals } = context.state;
-  const facts = { totals, leaseKey: run.lease.key };
   try {
+    const context = makeContext(deps, work, { client, run }, signal);
+    const { totals } = context.state;
+    const facts = { totals, leaseKey: run.lease.key };
     const failure: unknown = await doWork(work, context).catch((error: unknown) => error);
-    if (failure instanceof LeaseLostError) throw failure;
+    if (failure instanceof LeaseLostError) return { ...facts, status: 'abandoned', error: failure };
+
     const evidence = await findEvidence(failure, context);
     const end = { ...toRunEnd(failure, context.state.end), evidence };
-    await endRun(db, run, totals, end);
+    const lost = await endRun(db, run, totals, end).catch(keepLeaseLost);
+    if (lost !== undefined) return { ...facts, status: 'abandoned', error: lost };
     if (end.status === 'skipped')
       return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.opensAt };
     return { ...facts, status: end.status, ...(failure === undefined ? {} : { error: failure }) };
-  } catch (error) {
-    if (error instanceof LeaseLostError) return { ...facts, status: 'abandoned', error };
-    throw error;
   } finally {
     keeper.drop(run.lease);
   }
+}
+
+/** Returns the error if it says that the lease is lost. Throws any other. */
+function keepLeaseLost(error: unknown): LeaseLostError {
+  if (error instanceof LeaseLostError) return error;
+  throw error;
+}
+
+function makeContext(
+  { config, db, warehouses }: RunDeps,
+  { name: job, schedule, endTurn = () => undefined }: Work,
+  { client: { client, identity, zone }, run }: { readonly client: RunClient; readonly run: Run },
+  signal: AbortSignal,
+): RunContext {
+  const warehouse = warehouses.get(client);
+  if (warehouse === undefined) throw new TypeError(`client ${client} has no service`);
+  return {
+    ...{ client, identity, zone, config, db, warehouse, run, signal, endTurn },
+    dueNotBefore: (earliest, gapMs) =>
+      schedule === undefined
+        ? null
+        : planNext(schedule, { client, job }, { kind: 'own-pace', earliest, gapMs }),
+    state: newRunState(),
+  };
 }
 
 /**

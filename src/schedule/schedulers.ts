@@ -1,11 +1,23 @@
+/**
+ * The schedulers of BullMQ: one for each job, by its name. A scheduler fires at a fixed pace, and
+ * each firing starts the runs of its job that are due. Nothing else is queued.
+ */
+
+import { type JobName, jobNames, pushJob } from '../../config/jobs.ts';
 import type { Schedule } from '../../config/schedules.ts';
 import type { TaskQueue } from './backend.ts';
+import { findPhase } from './plan-next.ts';
 
-/**
- * Maximum time between two firings of a scheduler. The queue holds no run that is due later than
- * that.
- */
-const maxFiringMs = 600_000;
+/** When a scheduler fires: every `everyMs`, at `offsetMs` in it; null: at any. */
+export interface Pace {
+  readonly everyMs: number;
+  readonly offsetMs: number | null;
+}
+
+/** The shortest pace of a scheduler that serves several clients. */
+const minPaceMs = 1_000;
+/** Maximum number of firings a second, of all schedulers together. */
+const maxFirings = 10;
 /**
  * A scheduler whose next firing is this long ago has lost its pending job in the queue, and never
  * fires again.
@@ -13,12 +25,37 @@ const maxFiringMs = 600_000;
 const lostAfterMs = 120_000;
 
 /**
- * Returns the time between two firings of the scheduler of a job: its interval, at most ten
- * minutes. Returns null if the schedule starts no run.
+ * Returns the pace of each scheduler, by the name of its job. With one client, a scheduler fires at
+ * the turns of that client's job (for a cron expression: each minute, as late as the client is).
+ * With several clients, it fires once for each of them in the interval, but at most once a second.
+ * All together fire at most ten times a second: if they would more often, all get slower. A job
+ * that no schedule makes due has no scheduler.
  */
-export function findFiringMs(schedule: Schedule): number | null {
-  if (schedule.kind === 'every') return Math.min(maxFiringMs, schedule.everyMs);
-  return schedule.kind === 'cron' ? maxFiringMs : null;
+export function planPaces(
+  schedules: Readonly<Record<JobName, Schedule>>,
+  clients: readonly string[],
+  pushSweepMs: number | null,
+): ReadonlyMap<string, Pace> {
+  const paces = new Map<string, Pace>();
+  for (const job of jobNames) {
+    const phases = clients.map((client) => findPhase(schedules[job], { client, job }));
+    const [first] = phases;
+    if (first == null) continue;
+    // BullMQ takes an offset of 0 for none.
+    const single = { everyMs: first.everyMs, offsetMs: Math.max(1, first.phaseMs) };
+    const everyMs = Math.max(minPaceMs, Math.round(first.everyMs / clients.length));
+    paces.set(job, clients.length === 1 ? single : { everyMs, offsetMs: null });
+  }
+  if (pushSweepMs !== null) paces.set(pushJob.name, { everyMs: pushSweepMs, offsetMs: null });
+
+  const firings = [...paces.values()].reduce((sum, { everyMs }) => sum + 1_000 / everyMs, 0);
+  if (firings <= maxFirings) return paces;
+  const factor = firings / maxFirings;
+  const slower = [...paces].map(
+    ([name, { everyMs }]) =>
+      [name, { everyMs: Math.ceil(everyMs * factor), offsetMs: null }] as const,
+  );
+  return new Map(slower);
 }
 
 /** Names of schedulers that do not fit. */
@@ -32,26 +69,29 @@ export interface Misfits {
 
 /**
  * Finds the schedulers of a queue that do not fit. Returns null if all do.
- * @param wanted the milliseconds between two firings, by the name of the job
- * @param isExact false if shorter intervals and unknown schedulers stay: workers with other
- *   settings may have set them
+ * @param isExact false if faster and unknown schedulers stay: workers with other settings may have
+ *   set them
  */
 export async function findMisfits(
   queue: TaskQueue,
-  wanted: ReadonlyMap<string, number>,
+  wanted: ReadonlyMap<string, Pace>,
   isExact: boolean,
 ): Promise<Misfits | null> {
   const misfits: Misfits = { set: [], lost: [], removed: [] };
   const present = new Map(
     (await queue.getJobSchedulers(0, -1)).map((scheduler) => [scheduler.key, scheduler]),
   );
-  for (const [name, everyMs] of wanted) {
-    const { every, next = 0 } = present.get(name) ?? {};
+
+  for (const [name, { everyMs, offsetMs }] of wanted) {
+    const { every, offset, next = 0 } = present.get(name) ?? {};
     const isLost = next < Date.now() - lostAfterMs;
-    if (!isLost && (Number(every) === everyMs || (!isExact && Number(every) < everyMs))) continue;
+    const isOffset = offsetMs === null || Number(offset) === offsetMs;
+    const fits = isExact ? Number(every) === everyMs && isOffset : Number(every) <= everyMs;
+    if (fits && !isLost) continue;
     misfits.set.push(name);
     if (isLost) misfits.lost.push(name);
   }
+
   if (isExact) for (const name of present.keys()) if (!wanted.has(name)) misfits.removed.push(name);
   return misfits.set.length + misfits.removed.length > 0 ? misfits : null;
 }
@@ -63,58 +103,15 @@ export async function findMisfits(
  */
 export async function alignSchedulers(
   queue: TaskQueue,
-  wanted: ReadonlyMap<string, number>,
+  wanted: ReadonlyMap<string, Pace>,
   { set, removed }: Misfits,
 ): Promise<void> {
-  for (const name of set)
-    await queue.upsertJobScheduler(
-      name,
-      { every: wanted.get(name) ?? 0 },
-      { name, data: {}, opts: { attempts: 1 } },
-    );
-  for (const name of removed) await queue.removeJobScheduler(name);
-}
+  // BullMQ does not apply another offset to a scheduler that exists.
+  for (const name of [...set, ...removed]) await queue.removeJobScheduler(name);
 
-/**
- * Added to each delay. Otherwise a run could begin before its due time by the database's clock, and
- * would be skipped.
- */
-const marginMs = 50;
-/**
- * Number of runs that are added at once. Until they are added, the queue in Postgres delivers no
- * other run.
- */
-const bulkSize = 50;
-
-/** A run to queue. */
-export interface DueRun {
-  readonly job: string;
-  readonly client: string;
-  /** Milliseconds until the run is due; 0 or less: now. */
-  readonly inMs: number;
-  /** Due time in milliseconds since 1970. */
-  readonly dueMs: number;
-}
-
-/**
- * Queues runs. Runs that are not due yet get a delay. BullMQ keeps a mark for each due time, so
- * that two firings do not queue a run twice. If that happens anyway, the second one is not due and
- * ends at once.
- */
-export async function queueRuns(queue: TaskQueue, runs: readonly DueRun[]): Promise<void> {
-  const foundAtMs = performance.now();
-  for (let first = 0; first < runs.length; first += bulkSize) {
-    const waitedMs = performance.now() - foundAtMs;
-    await queue.addBulk(
-      runs.slice(first, first + bulkSize).map(({ job, client, inMs, dueMs }) => ({
-        name: job,
-        data: { client },
-        opts: {
-          attempts: 1,
-          deduplication: { id: `${job}/${client}/${dueMs}` },
-          ...(inMs > waitedMs ? { delay: Math.ceil(inMs - waitedMs) + marginMs } : {}),
-        },
-      })),
-    );
+  for (const name of set) {
+    const { everyMs, offsetMs } = wanted.get(name) ?? { everyMs: 0, offsetMs: null };
+    const repeat = { every: everyMs, ...(offsetMs === null ? {} : { offset: offsetMs }) };
+    await queue.upsertJobScheduler(name, repeat, { name, opts: { attempts: 1 } });
   }
 }

@@ -1,46 +1,25 @@
-/**
- * When runs begin. Postgres says what is due; BullMQ fires the schedulers and holds the runs until
- * then. The queues can be lost at any time.
- */
+/** When runs begin: due times in Postgres, and schedulers in BullMQ, which can be lost at any time. */
 
-import { type JobName, jobNames, pushJob } from '../../config/jobs.ts';
+import { type JobName, jobNames } from '../../config/jobs.ts';
 import { describeError } from '../core/errors.ts';
-import { notifyPushers } from '../db/listener.ts';
 import { tryRunExclusively } from '../db/transaction.ts';
 import { noteQueue, registerClients } from '../service/sql/clients.ts';
 import { endHoldWaits } from '../service/sql/service-health.ts';
-import type { QueueName, TaskQueue } from './backend.ts';
+import type { TaskQueue } from './backend.ts';
 import { type JobKey, planNext } from './plan-next.ts';
 import type { RunClient } from './run.ts';
 import { type RunnerDeps, toClientIdentity } from './runs.ts';
-import {
-  alignSchedulers,
-  findFiringMs,
-  findMisfits,
-  type Misfits,
-  queueRuns,
-} from './schedulers.ts';
+import { alignSchedulers, findMisfits, type Misfits, type Pace, planPaces } from './schedulers.ts';
 import { recordAudit } from './sql/audit.ts';
 import {
-  type DueFilter,
-  type DueJob,
   ensureJobs,
-  findDueJobs,
   makeParcelJobsDue,
   readScheduleClock,
-  reviveAbandoned,
   type WantedJob,
 } from './sql/due-jobs.ts';
 
 /** Interval in which every worker looks for work that the queue has lost. */
 export const sweepMs = 3_000;
-/**
- * Milliseconds that a firing looks further ahead than its interval: the next one may be late, and
- * takes seconds for many.
- */
-const firingSlackMs = 5_000;
-/** Milliseconds that a job is overdue before a sweep starts it, because the queue did not. */
-const overdueMs = 5_000;
 /** Milliseconds that a job that sets its own due time may be later than its schedule. */
 const ownPaceSlackMs = 60_000;
 
@@ -49,32 +28,25 @@ const ownPaceSlackMs = 60_000;
  * queue.
  */
 export class Schedules {
-  readonly #queues: ReadonlyMap<QueueName, TaskQueue>;
+  readonly #queue: TaskQueue;
   readonly #deps: RunnerDeps;
   readonly #clients: readonly RunClient[];
-  readonly #enabled: readonly JobName[];
-  /**
-   * The schedulers that the queue should have, by name, with the milliseconds between two firings.
-   */
-  readonly #firings: ReadonlyMap<string, number>;
+  /** The schedulers that the queue should have, by name. */
+  readonly #paces: ReadonlyMap<string, Pace>;
   /** True when the schedulers fitted this configuration once. */
   #hasAligned = false;
   /** Clients that were logged as parked. */
   #parked: readonly string[] = [];
 
-  constructor(deps: RunnerDeps, queues: ReadonlyMap<QueueName, TaskQueue>) {
+  constructor(deps: RunnerDeps, queue: TaskQueue) {
     const { clients, schedules, pushSweepMs } = deps.config;
     this.#deps = deps;
-    this.#queues = queues;
+    this.#queue = queue;
     this.#clients = clients.map(toClientIdentity);
-    this.#enabled = jobNames.filter((job) => schedules[job].kind !== 'off');
-    const firings: [string, number | null][] = jobNames.map((job) => [
-      job,
-      findFiringMs(schedules[job]),
-    ]);
-    const all = [...firings, [pushJob.name, pushSweepMs] as const];
-    this.#firings = new Map(
-      all.flatMap(([name, everyMs]) => (everyMs === null ? [] : [[name, everyMs]])),
+    this.#paces = planPaces(
+      schedules,
+      clients.map(({ key }) => key),
+      pushSweepMs,
     );
   }
 
@@ -98,7 +70,7 @@ export class Schedules {
 
   #planJob(jobKey: JobKey, job: JobName, now: Date): WantedJob {
     const schedule = this.#deps.config.schedules[job];
-    const { queue, stream, ownPace = false } = this.#deps.jobs[job];
+    const { pool, stream, ownPace = false } = this.#deps.jobs[job];
     const planned = { ...jobKey, stream: stream?.name ?? null };
     const next = planNext(schedule, jobKey, { kind: 'begin', at: now });
     if (next === null) return { ...planned, due: 'never' };
@@ -110,56 +82,24 @@ export class Schedules {
         : next;
     // Long work first runs when its schedule says so. Before the first load there is nothing to
     // compare.
-    return { ...planned, due: queue === 'bulk' ? next : null, latest };
-  }
-
-  /**
-   * Does what a firing of a scheduler asks for: queues the runs of its job that are due before the
-   * next firing, each with a delay until its due time; or wakes the pushers of all workers.
-   */
-  async fire(name: string): Promise<void> {
-    if (name === pushJob.name) return notifyPushers(this.#deps.db);
-    const everyMs = this.#firings.get(name);
-    const job = this.#enabled.find((known) => known === name);
-    // A worker with another configuration has set this scheduler.
-    if (job === undefined || everyMs === undefined) return;
-    const queue = this.#queues.get(this.#deps.jobs[job].queue);
-    if (queue !== undefined)
-      await queueRuns(
-        queue,
-        await this.#findDue({ jobs: [job], withinMs: everyMs + firingSlackMs }),
-      );
-  }
-
-  /**
-   * Finds the runs that should have begun: those of lost workers, whose leases it ends, and those
-   * overdue for a while.
-   */
-  async findOverdue(): Promise<DueJob[]> {
-    const { db, log } = this.#deps;
-    const abandoned = await reviveAbandoned(db);
-    for (const { client, job } of abandoned) log.warn({ event: 'run_abandoned', client, job });
-    return this.#findDue({ withinMs: abandoned.length === 0 ? -overdueMs : 0 });
+    return { ...planned, due: pool === 'bulk' ? next : null, latest };
   }
 
   /** Registers the clients, and sets the schedulers that the queue lacks or has lost. */
   async align(): Promise<void> {
     await this.#register();
-    // The schedulers of all jobs are in one queue, because their firings are short.
-    const queue = this.#queues.get('poll');
-    if (queue === undefined) return;
     // One worker at a time. A worker that does not get the lock leaves it to the one that has it,
     // and looks again.
-    if ((await this.#findMisfits(queue)) === null) this.#hasAligned = true;
-    else await tryRunExclusively(this.#deps.db, 'schedulers', () => this.#alignNow(queue));
+    if ((await this.#findMisfits()) === null) this.#hasAligned = true;
+    else await tryRunExclusively(this.#deps.db, 'schedulers', () => this.#alignNow());
     await this.#noteQueue(null);
   }
 
-  async #alignNow(queue: TaskQueue): Promise<void> {
+  async #alignNow(): Promise<void> {
     const { db, log, worker } = this.#deps;
-    const misfits = await this.#findMisfits(queue);
+    const misfits = await this.#findMisfits();
     if (misfits !== null) {
-      await this.#reach(alignSchedulers(queue, this.#firings, misfits));
+      await this.#reach(alignSchedulers(this.#queue, this.#paces, misfits));
       const { set, lost, removed } = misfits;
       log.info({ event: 'schedulers_aligned', set, lost, removedSchedulers: removed });
       if (lost.length > 0)
@@ -173,8 +113,8 @@ export class Schedules {
     this.#hasAligned = true;
   }
 
-  #findMisfits(queue: TaskQueue): Promise<Misfits | null> {
-    return this.#reach(findMisfits(queue, this.#firings, !this.#hasAligned));
+  #findMisfits(): Promise<Misfits | null> {
+    return this.#reach(findMisfits(this.#queue, this.#paces, !this.#hasAligned));
   }
 
   /** Waits for an answer of the queue. Notes for all to see that it does not come. */
@@ -190,18 +130,6 @@ export class Schedules {
   #noteQueue(error: string | null): Promise<void> {
     const clients = this.#clients.map(({ client }) => client);
     return noteQueue(this.#deps.db, clients, error);
-  }
-
-  #findDue(filter: Partial<DueFilter>): Promise<DueJob[]> {
-    const { db, jobs: known, worker } = this.#deps;
-    const local = jobNames.filter((job) => known[job].isLocal);
-    return findDueJobs(db, {
-      jobs: this.#enabled,
-      clients: this.#clients,
-      worker,
-      local,
-      ...filter,
-    });
   }
 
   /**

@@ -81,7 +81,7 @@ export function usePusher(
       "update fulfilment.outbox set written_at = written_at - interval '1 hour'",
     );
     await database.query(
-      "update sync.settings_reads set tried_at = tried_at - interval '1 minute'",
+      "update sync.turns set taken_at = taken_at - interval '1 minute', next_at = next_at - interval '1 minute' where name = 'service-lists'",
     );
     await database.query(`
       update fulfilment.outbox set next_attempt_at = now(), absent_at = absent_at - interval '1 hour'

@@ -95,7 +95,7 @@ async function enqueue(): Promise<void> {
 async function runAllJobs(): Promise<void> {
   for (const seconds of [1, 86_400, 1]) {
     await sandbox.advance(seconds);
-    await database.query('truncate sync.gates');
+    await database.query('truncate sync.turns');
     for (const job of dailyJobs) done(await pull(job));
     await push();
   }

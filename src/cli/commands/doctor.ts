@@ -6,6 +6,7 @@ import { toVisible } from '../../core/quote.ts';
 import { connectDatabase, toAddress } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
 import {
+  type CheckResult,
   checkClients,
   checkConfiguration,
   checkDatabase,
@@ -14,7 +15,6 @@ import {
   checkPushes,
   checkQueue,
   checkSessions,
-  type Finding,
 } from '../../operate/doctor/checks.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { countWatchedArticles } from '../../operate/sql/database-facts.ts';
@@ -71,7 +71,7 @@ async function doctorCommand(
   }
 }
 
-const checkUsableDatabase = async (db: Database, config: Config): Promise<Finding[]> => [
+const checkUsableDatabase = async (db: Database, config: Config): Promise<CheckResult[]> => [
   await checkKinds(db, config.operations),
   ...(await checkPushes(db)),
   ...(await checkSessions(config)),
@@ -80,7 +80,7 @@ const checkUsableDatabase = async (db: Database, config: Config): Promise<Findin
 const stateStyles = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 
 /** Formats each finding as a line, with its remedy below, and the counts at the end. */
-function formatFindings(findings: readonly Finding[]): string {
+function formatFindings(findings: readonly CheckResult[]): string {
   const width = findings.reduce((longest, { check }) => Math.max(longest, check.length), 0);
   const lines = findings.flatMap(({ check, state, found, remedy }) => {
     const label = styleText(stateStyles[state], state.padEnd(4));
@@ -88,7 +88,7 @@ function formatFindings(findings: readonly Finding[]): string {
     return remedy === null ? [line] : [line, toVisible(`${' '.repeat(6 + width)}  -> ${remedy}`)];
   });
 
-  const count = (state: Finding['state']) =>
+  const count = (state: CheckResult['state']) =>
     findings.filter((finding) => finding.state === state).length;
   const warnings = formatCount(count('warn'), 'warning');
   const problems = formatCount(count('fail'), 'problem');

@@ -6,7 +6,7 @@ import { formatCount } from '../../operate/health/problem.ts';
 import { adviseOperator, toShownPayload } from '../../push/advise-operator.ts';
 import { findPayloadProblems, readStoredCodes } from '../../push/check-payload.ts';
 import type { CodeFinder } from '../../push/kind.ts';
-import { followUpRules, makeKinds, outboxKinds } from '../../push/kinds/registry.ts';
+import { followUpRules, nameKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { maskResult } from '../../push/mask.ts';
 import { anyCode } from '../../push/setting-codes.ts';
 import {
@@ -220,7 +220,7 @@ async function outboxCheckCommand(
   { client, reference, json }: OutboxOptions,
 ): Promise<number> {
   const { operations, DATABASE_URL } = readConfig({ database: false, clients: false });
-  const kind = makeKinds(operations).find((known) => known.name === name);
+  const kind = nameKinds(operations).get(name);
   if (kind === undefined)
     throw new UsageError(
       `There is no kind ${name}; known are ${outboxKinds.map((known) => known.name).join(', ')}`,
@@ -228,7 +228,8 @@ async function outboxCheckCommand(
   const text = readInput(file ?? '-');
 
   const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
-  const context = { codes, operations, signal: new AbortController().signal };
+  const { signal } = new AbortController();
+  const context = { codes, owner: 'command', operations, signal };
   const problems = await findPayloadProblems(kind, text, reference, context);
 
   if (json) printJson({ kind: name, problems, codesChecked: unchecked === null, why: unchecked });

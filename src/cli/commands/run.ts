@@ -11,7 +11,7 @@ import type { Database } from '../../db/pool.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
 import type { RunReport } from '../../schedule/run.ts';
 import { runJob, toClientIdentity } from '../../schedule/runs.ts';
-import { findRefusal } from '../../schedule/sql/start-runs.ts';
+import { readRefusal } from '../../schedule/sql/start-runs.ts';
 import { registerClients } from '../../service/sql/clients.ts';
 import {
   addCommand,
@@ -55,7 +55,7 @@ async function pushOnce(only: string | undefined): Promise<number> {
     let isAnyParked = false;
     for (const client of clients) {
       const asked = { ...toClientIdentity(client), job: pushJob.name };
-      const refusal = await findRefusal(deps.db, asked);
+      const refusal = await readRefusal(deps.db, asked);
       isAnyParked ||= refusal?.reason === 'identity';
 
       const skipped = refusal?.because ?? heldBecause;

@@ -9,9 +9,8 @@ import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { silentLogger } from '../../core/logger.ts';
 import { toVisible } from '../../core/quote.ts';
 import { connectDatabase, connectForWriting, toAddress } from '../../db/connect.ts';
-import { toCallSpanMs, toTrackTraceGate, trackTraceGapMs } from '../../pull/track-trace.ts';
+import { finishTrackTraceTurn, takeTrackTraceTurn } from '../../pull/track-trace.ts';
 import { readListLagOf } from '../../push/sql/look-ups.ts';
-import { closeGate, passGate } from '../../schedule/sql/gates.ts';
 import { openRawClient } from '../../service/open-warehouses.ts';
 import {
   addCommand,
@@ -228,23 +227,20 @@ function makeLagReader(config: Config, client: WarehouseClient): VerifyContext['
   };
 }
 
-/**
- * Returns a function that asks for the track-trace list of a client through the gate that workers
- * pass.
- */
-function passGateOf(config: Config, client: WarehouseClient): VerifyContext['askTrackTrace'] {
+/** Returns a function that asks for the track-trace list of a client in a turn that workers take. */
+function askInTurn(config: Config, client: WarehouseClient): VerifyContext['askTrackTrace'] {
   if (config.DATABASE_URL === undefined) return (ask) => ask();
   return async (ask) => {
     const { db, close } = connectForWriting(toAddress(config), silentLogger);
     try {
-      const gate = toTrackTraceGate({ identity: toIdentity(client), client: client.key });
-      const passage = await passGate(db, gate, toCallSpanMs(config.HTTP_TIMEOUT_MS));
-      if (!passage.passed)
-        return `it was asked less than an hour ago; ask it again after ${passage.opensAt.toISOString()}`;
+      const account = { identity: toIdentity(client), client: client.key };
+      const turn = await takeTrackTraceTurn(db, account, config.HTTP_TIMEOUT_MS);
+      if (turn instanceof Date)
+        return `it was asked less than an hour ago; ask it again after ${turn.toISOString()}`;
       try {
         return await ask();
       } finally {
-        await closeGate(db, gate, passage.number, trackTraceGapMs);
+        await finishTrackTraceTurn(db, turn);
       }
     } finally {
       await close();
@@ -269,7 +265,7 @@ async function verifyClient(
   const context = {
     client,
     service,
-    askTrackTrace: options.askTrackTrace ? passGateOf(config, client) : null,
+    askTrackTrace: options.askTrackTrace ? askInTurn(config, client) : null,
     readListLag: makeLagReader(config, client),
   };
   try {

@@ -528,6 +528,7 @@ async function tryChange(
       : { [`${member}Id`]: other };
   const taken = await buildTakenChange(change, {
     codes: anyCode,
+    owner: 'command',
     operations,
     signal: new AbortController().signal,
   });

@@ -5,6 +5,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
+import type { JobName } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
 import { StoppedError, WarehouseError } from '../../core/errors.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
@@ -25,12 +26,12 @@ import { listStoredKinds } from '../../push/kinds/registry.ts';
 import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
 import { noteDatabase } from '../../push/sql/push-database.ts';
 import { sweepOutcomes } from '../../push/sql/settle-rows.ts';
-import type { QueueBackend, QueueName, TaskQueue } from '../../schedule/backend.ts';
+import { type QueueBackend, queueName, type TaskQueue } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
-import type { JobKey } from '../../schedule/plan-next.ts';
-import { concurrency, type RunnerDeps, Runs } from '../../schedule/runs.ts';
+import type { RunnerDeps } from '../../schedule/runs.ts';
 import { Schedules, sweepMs } from '../../schedule/schedules.ts';
 import { openLeaseKeeper } from '../../schedule/sql/leases.ts';
+import { DueRuns } from '../../schedule/start-due.ts';
 import type { Warehouse } from '../../service/client.ts';
 import { openWarehouses } from '../../service/open-warehouses.ts';
 import { openDispatcher } from '../../service/transport/dispatcher.ts';
@@ -44,8 +45,7 @@ const alignMs = 30_000;
  * written is finished.
  */
 const stopTimeoutMs = 20_000;
-
-/** Milliseconds that BullMQ has to tell the queue how the last runs ended. */
+/** Milliseconds that BullMQ has to tell the queue that the last firings are over. */
 const farewellMs = 2_000;
 
 /**
@@ -67,9 +67,10 @@ export interface Daemon {
    * beyond its code.
    */
   readonly outdated: Promise<SchemaError>;
-  readonly queues: ReadonlyMap<QueueName, TaskQueue>;
-  /** Starts a run at once, if it is due and a slot is free. */
-  readonly start: (run: JobKey) => void;
+  /** The queue that keeps time, by its name. */
+  readonly queues: ReadonlyMap<string, TaskQueue>;
+  /** Starts the due runs of a job at once, as far as places are free. */
+  readonly startDue: (job: JobName) => void;
   /**
    * Stops claiming, finishes the pages that are being written, releases the leases and closes
    * everything.
@@ -88,8 +89,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { config, log } = options;
   await using opened = new AsyncDisposableStack();
   const { deps, backend } = await openConnections(opened, options);
-  const queue = await openQueues(opened, deps, backend);
-  const { schedules, runs, workers, stopping } = queue;
+  const queue = await openQueue(opened, deps, backend);
+  const { schedules, runs, clock, stopping } = queue;
 
   // Before any run: it notices a restored database, whose gates must wait.
   await noteDatabase(deps.db, deps.worker, []);
@@ -98,7 +99,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
   const pushing = closeLater(opened, startPushing(deps, options));
   runInBackground(logKindDifferences(deps), log);
-  for (const running of workers) runInBackground(running.run(), log);
+  runInBackground(clock.run(), log);
   const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
 
   const diskFullSince = () => runs.diskFullSince;
@@ -118,8 +119,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const closers = opened.move();
   return {
     outdated: queue.outdated,
-    queues: queue.queues,
-    start: (run) => runs.start([run]),
+    queues: new Map([[queueName, queue.queue]]),
+    startDue: (job) => runInBackground(runs.startDue([job]), log),
     sinceLastSweepMs: sweeper.sinceLastDoneMs,
     diskFullSince,
     stop: () => stopDaemon(deps, queue, pushing, closers),
@@ -129,21 +130,19 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 /** Stops a worker in steps, each with a time limit. Returns false if the first took too long. */
 async function stopDaemon(
   { worker, log }: RunnerDeps,
-  { workers, runs, stopping }: Awaited<ReturnType<typeof openQueues>>,
+  { clock, runs, stopping }: Awaited<ReturnType<typeof openQueue>>,
   pushing: Part,
   closers: AsyncDisposableStack,
 ): Promise<boolean> {
   stopping.abort(new StoppedError());
-  for (const running of workers) running.cancelAllJobs('stopping');
 
   if (!(await endsWithin(stopTimeoutMs, [pushing.close(), runs.ended()]))) {
     log.error({ event: 'stop_forced', worker, afterMs: stopTimeoutMs });
     return false;
   }
 
-  // BullMQ tells the queue how the last runs ended, and waits while it is away. The tables say it
-  // anyway.
-  await endsWithin(farewellMs, [...workers.map((one) => one.close())]);
+  // BullMQ tells the queue that the last firings are over, and waits while it is away.
+  await endsWithin(farewellMs, [clock.close()]);
 
   // On a connection that no longer answers, a statement of a chart takes a minute to fail.
   const isClosed = await endsWithin(closeTimeoutMs, [closers.disposeAsync()]);
@@ -217,30 +216,29 @@ async function openConnections(
   return { deps, backend };
 }
 
-/** Creates the queues and their workers, and waits until they are ready. No worker runs yet. */
-async function openQueues(opened: AsyncDisposableStack, deps: RunnerDeps, backend: QueueBackend) {
+/** Creates the queue and the Worker that hears its firings, and waits until they are ready. */
+async function openQueue(opened: AsyncDisposableStack, deps: RunnerDeps, backend: QueueBackend) {
   const stopping = new AbortController();
   const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
 
-  const names = ['poll', 'bulk'] as const;
-  const queues = new Map(names.map((name) => [name, closeLater(opened, backend.queue(name))]));
-  const schedules = new Schedules(deps, queues);
-  const runs = new Runs(deps, (name) => schedules.fire(name), stopping.signal, onOutdated);
-  const workers = names.map((name) =>
-    closeLater(opened, backend.worker(name, runs.process, concurrency)),
+  const queue = closeLater(opened, backend.queue());
+  const schedules = new Schedules(deps, queue);
+  const runs = new DueRuns(deps, stopping.signal, onOutdated);
+  const clock = closeLater(
+    opened,
+    backend.worker((name) => runs.fire(name)),
   );
 
   const warn = throttleWarnings(deps.log);
-  const parts = [...queues.values(), ...workers];
-  for (const part of parts)
+  for (const part of [queue, clock])
     part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
-  await Promise.all(parts.map((part) => part.waitUntilReady()));
+  await Promise.all([queue.waitUntilReady(), clock.waitUntilReady()]);
 
-  return { queues, schedules, runs, workers, stopping, outdated };
+  return { queue, schedules, runs, clock, stopping, outdated };
 }
 
 /** Finds again and again what must run and does not: the queue may have lost it, or be away. */
-function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: RunnerDeps) {
+function startSweeps(schedules: Schedules, runs: DueRuns, { config, db, log }: RunnerDeps) {
   const warn = throttleWarnings(log);
 
   /** Tries a task, which the next sweep tries again. Returns true if it succeeded. */
@@ -261,9 +259,7 @@ function startSweeps(schedules: Schedules, runs: Runs, { config, db, log }: Runn
 
   let lastDoneAtMs: number | undefined;
   const sweeps = repeat(sweepMs, async () => {
-    const isStarted = await attempt('startOverdue', async () =>
-      runs.start(await schedules.findOverdue()),
-    );
+    const isStarted = await attempt('startDue', () => runs.sweep());
     // A worker that pushes does so with its other upkeep.
     const isEntered =
       config.pushSweepMs !== null || (await attempt('enterOutcomes', () => sweepOutcomes(db)));

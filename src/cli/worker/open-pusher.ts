@@ -8,7 +8,7 @@ import { changeInWords } from '../../core/database-mark.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { connectForWriting, type OpenDatabase } from '../../db/connect.ts';
 import type { PushEvents } from '../../push/client-pusher.ts';
-import { makeKinds, outboxKinds } from '../../push/kinds/registry.ts';
+import { nameKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { Pusher, type PusherOptions } from '../../push/pusher.ts';
 import { type PushDeps, RecentSends } from '../../push/send-row.ts';
 import { SettingCodes } from '../../push/setting-codes.ts';
@@ -60,8 +60,7 @@ export function openPusher(
   { main, claims }: PushConnections = openPushConnections(options.databaseUrl, options.log),
 ) {
   const { config, worker, log } = options;
-  const made = makeKinds(config.operations);
-  const kinds = new Map(made.map((kind) => [kind.name, kind]));
+  const kinds = nameKinds(config.operations);
   const sent = new RecentSends(config.PUSH_CONCURRENCY * config.clients.length);
 
   const shared = {
@@ -78,7 +77,7 @@ export function openPusher(
     db: main.db,
     claimsDb: claims.db,
     worker,
-    kinds: made,
+    kinds: [...kinds.values()],
     sent,
     events: createPushLog(log, options.onSettled),
     clients: createClientDeps(shared, options),

@@ -2532,18 +2532,6 @@ export interface SyncAdminSessions {
   used_at: Generated<Timestamp>;
 }
 
-export interface SyncAlertChecks {
-  /**
-   * Number of the last check. A check that is not the last one stores nothing
-   */
-  check_no: Generated<number>;
-  next_at: Timestamp;
-  /**
-   * Client whose jobs and streams are checked by workers that have it; empty: what every worker can check
-   */
-  scope: string;
-}
-
 export interface SyncAlerts {
   /**
    * When the post of its beginning was queued; null: it has not lasted long enough
@@ -2852,26 +2840,6 @@ export interface SyncGaps {
    * End of the span: later changes were still listed
    */
   to_at: Timestamp;
-}
-
-export interface SyncGates {
-  client: string;
-  /**
-   * When that call ended; null while it runs, or if its worker was lost
-   */
-  finished_at: Timestamp | null;
-  gate: string;
-  /**
-   * Fingerprint of base URL and user name: two client keys with the same account share a gate
-   */
-  identity: string;
-  next_at: Timestamp;
-  /**
-   * Number of times that a worker was lost between passing the gate and the end of the call
-   */
-  spent: Generated<number>;
-  taken: Generated<number>;
-  taken_at: Timestamp;
 }
 
 export interface SyncInstallation {
@@ -3372,12 +3340,6 @@ export interface SyncServiceProducts {
   sku: string;
 }
 
-export interface SyncSettingsReads {
-  client: string;
-  read_at: Timestamp | null;
-  tried_at: Timestamp;
-}
-
 export interface SyncTrackedParcels {
   changed_at: Timestamp | null;
   client: string | null;
@@ -3400,6 +3362,39 @@ export interface SyncTrackedParcels {
   tracking_since: Timestamp | null;
   tracking_state: string | null;
   unlisted_since: Timestamp | null;
+}
+
+export interface SyncTurns {
+  /**
+   * Client that last took the turn
+   */
+  client: string;
+  /**
+   * When its work ended; null while it is under way, or if its worker was lost
+   */
+  finished_at: Timestamp | null;
+  /**
+   * track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, or figures
+   */
+  name: string;
+  /**
+   * When the next turn may be taken, by sync.clock()
+   */
+  next_at: Timestamp;
+  /**
+   * Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn;
+   *   empty: all
+   */
+  scope: string;
+  /**
+   * Number of turns whose work never ended, because its worker was lost
+   */
+  spent: Generated<number>;
+  /**
+   * Number of turns so far. Work of a turn that was taken again stores nothing
+   */
+  taken: Generated<number>;
+  taken_at: Timestamp;
 }
 
 export interface SyncWaitingReads {
@@ -3483,7 +3478,6 @@ export interface DB {
   "fulfilment.track_traces": FulfilmentTrackTraces;
   "sync.admin_secrets": SyncAdminSecrets;
   "sync.admin_sessions": SyncAdminSessions;
-  "sync.alert_checks": SyncAlertChecks;
   "sync.alerts": SyncAlerts;
   "sync.api_keys": SyncApiKeys;
   "sync.audit": SyncAudit;
@@ -3500,7 +3494,6 @@ export interface DB {
   "sync.findings": SyncFindings;
   "sync.freshness": SyncFreshness;
   "sync.gaps": SyncGaps;
-  "sync.gates": SyncGates;
   "sync.installation": SyncInstallation;
   "sync.jobs": SyncJobs;
   "sync.leases": SyncLeases;
@@ -3526,8 +3519,8 @@ export interface DB {
   "sync.schema_parts": SyncSchemaParts;
   "sync.service_health": SyncServiceHealth;
   "sync.service_products": SyncServiceProducts;
-  "sync.settings_reads": SyncSettingsReads;
   "sync.tracked_parcels": SyncTrackedParcels;
+  "sync.turns": SyncTurns;
   "sync.waiting_reads": SyncWaitingReads;
   "sync.watched_articles": SyncWatchedArticles;
 }

@@ -46,7 +46,7 @@ import {
 } from '../sql/database-facts.ts';
 
 /** The result of one check. */
-export interface Finding {
+export interface CheckResult {
   /** Name of the check, in a few words. */
   readonly check: string;
   readonly state: 'ok' | 'warn' | 'fail';
@@ -55,19 +55,20 @@ export interface Finding {
   readonly remedy: string | null;
 }
 
-function ok(check: string, found: string): Finding {
+function ok(check: string, found: string): CheckResult {
   return { check, state: 'ok', found, remedy: null };
 }
 
-function warn(check: string, found: string, remedy: string): Finding {
+function warn(check: string, found: string, remedy: string): CheckResult {
   return { check, state: 'warn', found, remedy };
 }
 
-function fail(check: string, found: string, remedy: string): Finding {
+function fail(check: string, found: string, remedy: string): CheckResult {
   return { check, state: 'fail', found, remedy };
 }
 
-const hasFailed = (findings: readonly Finding[]) => findings.some(({ state }) => state === 'fail');
+const hasFailed = (findings: readonly CheckResult[]) =>
+  findings.some(({ state }) => state === 'fail');
 
 /**
  * Returns the findings of `work`. If `work` fails, its error becomes the finding, with the remedy
@@ -76,8 +77,8 @@ const hasFailed = (findings: readonly Finding[]) => findings.some(({ state }) =>
 async function runCheck(
   check: string,
   remedy: string,
-  work: () => Promise<Finding | Finding[]>,
-): Promise<Finding[]> {
+  work: () => Promise<CheckResult | CheckResult[]>,
+): Promise<CheckResult[]> {
   try {
     return [await work()].flat();
   } catch (error) {
@@ -128,7 +129,7 @@ const neededLists = ['mainShippingMethods', 'orderTypes', 'returnReasons'];
 export async function checkClients(
   config: Config,
   known: readonly KnownClient[],
-): Promise<Finding[]> {
+): Promise<CheckResult[]> {
   const { warehouses, close } = openWarehouses(config);
   // The operator is waiting for the result, so nothing is retried.
   const signal = AbortSignal.timeout(maxWaitMs);
@@ -147,7 +148,7 @@ export async function checkClients(
   }
 }
 
-function checkIdentity(client: WarehouseClient, row: KnownClient | undefined): Finding[] {
+function checkIdentity(client: WarehouseClient, row: KnownClient | undefined): CheckResult[] {
   if (row === undefined || row.identity === toIdentity(client)) return [];
 
   const found = `its rows come from ${row.baseUrl}, or from another account there`;
@@ -161,7 +162,7 @@ async function checkService(
   { key, baseUrl }: WarehouseClient,
   warehouse: Warehouse,
   signal: AbortSignal,
-): Promise<Finding[]> {
+): Promise<CheckResult[]> {
   const tls =
     baseUrl.protocol === 'https:'
       ? 'that it does not ask for a client certificate, which is not sent'
@@ -189,7 +190,7 @@ async function readSkew(warehouse: Warehouse, signal: AbortSignal): Promise<numb
   return clockMs === null ? null : clockMs - (askedAtMs + Date.now()) / 2;
 }
 
-async function checkClock(check: string, read: () => Promise<number | null>): Promise<Finding> {
+async function checkClock(check: string, read: () => Promise<number | null>): Promise<CheckResult> {
   const skewMs = await read();
   if (skewMs === null) {
     const found =
@@ -214,7 +215,7 @@ async function checkAccess(
   key: string,
   warehouse: Warehouse,
   signal: AbortSignal,
-): Promise<Finding[]> {
+): Promise<CheckResult[]> {
   const access = `${key}: access`;
   const lists = `${key}: service lists`;
 
@@ -240,7 +241,10 @@ async function checkAccess(
 }
 
 /** Names the service lists that payloads need and that have no entries. */
-function checkServiceLists(check: string, options: readonly { readonly list: string }[]): Finding {
+function checkServiceLists(
+  check: string,
+  options: readonly { readonly list: string }[],
+): CheckResult {
   const filled = new Set(options.map(({ list }) => list));
   const empty = neededLists.filter((list) => !filled.has(list));
   if (empty.length === 0) return ok(check, `${options.length} entries`);
@@ -258,7 +262,7 @@ function checkServiceLists(check: string, options: readonly { readonly list: str
 export function checkConfiguration(
   config: Config,
   watched: readonly WatchedArticles[] | null,
-): Finding[] {
+): CheckResult[] {
   const stockProblems = findStockProblems(watched ?? [], config.schedules['pull-stock']);
 
   return [
@@ -273,7 +277,7 @@ export function checkConfiguration(
   ];
 }
 
-function checkVariables(): Finding[] {
+function checkVariables(): CheckResult[] {
   const set = findSetVariables();
   const unknown = set.filter((name) => !isKnownVariable(name));
   if (unknown.length === 0) return [ok('configuration', `${set.length} variables are set`)];
@@ -288,7 +292,7 @@ const wordsForAccess = { write: 'change', read: 'read' } as const;
  * Names the files of the configuration that every user of this machine may change, or read although
  * they hold secrets.
  */
-export function checkFiles(envFile: string | undefined): Finding[] {
+export function checkFiles(envFile: string | undefined): CheckResult[] {
   const open = findOpenFiles(envFile);
   if (open.length === 0)
     return [ok('files', 'no file of the configuration is open to all users of this machine')];
@@ -304,7 +308,7 @@ export function checkFiles(envFile: string | undefined): Finding[] {
  * Names the operations in use whose method and path are assumed (docs/assumptions.md), and the
  * switches that are set.
  */
-function checkOperations({ operations, schedules, pushSweepMs }: Config): Finding {
+function checkOperations({ operations, schedules, pushSweepMs }: Config): CheckResult {
   const isOn = (job: 'track-trace' | 'pull-parcels' | 'pull-stock') =>
     schedules[job].kind !== 'off';
   const used = new Set<OperationName>();
@@ -329,7 +333,7 @@ function checkOperations({ operations, schedules, pushSweepMs }: Config): Findin
 const encryptedModes = ['require', 'verify-ca', 'verify-full', 'no-verify'];
 
 /** Checks whether anything leaves this machine in clear text, and names the proxies in use. */
-export function checkTransport(config: Config): Finding[] {
+export function checkTransport(config: Config): CheckResult[] {
   const databases = listDatabases(config);
   const unencrypted = listUnencrypted(config, databases);
   const encryption =
@@ -396,7 +400,7 @@ function listUnencrypted(config: Config, databases: readonly NamedDatabase[]): s
  * Names the way of each outgoing request, if there is a proxy. Shows only hosts: proxies may have
  * passwords.
  */
-function checkProxies(config: Config): Finding[] {
+function checkProxies(config: Config): CheckResult[] {
   if (config.HTTP_PROXY === undefined && config.HTTPS_PROXY === undefined) return [];
 
   const describeRoute = (target: string, url: URL) => {
@@ -418,7 +422,10 @@ const isLocal = ({ hostname }: URL) =>
   hostname === '' || isLoopback(hostname.replace(/^\[|\]$/g, ''));
 
 /** Checks where problems are posted to. Shows only the origin, because the path may be secret. */
-function checkAlerts({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: Config): Finding[] {
+function checkAlerts({
+  ALERT_WEBHOOK_URL: url,
+  ALERT_WEBHOOK_SECRET: secret,
+}: Config): CheckResult[] {
   if (url === undefined) return [];
   const found = `problems are posted to ${new URL(url).origin}`;
   if (secret !== undefined) return [ok('alerts', `${found}, signed`)];
@@ -427,7 +434,7 @@ function checkAlerts({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: C
 }
 
 /** Checks where business events are posted to. Shows only origins, because paths may be secret. */
-const checkEvents = ({ subscribers }: Config): Finding[] =>
+const checkEvents = ({ subscribers }: Config): CheckResult[] =>
   subscribers.map(({ name, url, secret }) => {
     const found = `events of ${name} are posted to ${new URL(url).origin}`;
     if (secret !== undefined) return ok('events', `${found}, signed`);
@@ -454,7 +461,7 @@ const connectionRemedy =
  * Checks that the ERP database can be reached, has the schema of this version, and grants what
  * workers need.
  */
-export async function checkDatabase(db: Database): Promise<Finding[]> {
+export async function checkDatabase(db: Database): Promise<CheckResult[]> {
   const server = await runCheck('database', connectionRemedy, () => checkServer(db));
   // Without a connection nothing else can be checked.
   if (hasFailed(server)) return server;
@@ -472,7 +479,7 @@ export async function checkDatabase(db: Database): Promise<Finding[]> {
   return [...server, ...schema, ...grants];
 }
 
-async function checkServer(db: Database): Promise<Finding[]> {
+async function checkServer(db: Database): Promise<CheckResult[]> {
   const askedAtMs = Date.now();
   const facts = await readServerFacts(db);
   const skewMs = facts.nowMs - (askedAtMs + Date.now()) / 2;
@@ -491,7 +498,11 @@ async function checkServer(db: Database): Promise<Finding[]> {
   ];
 }
 
-function checkWritable({ readOnly, version: serverVersion, databaseBytes }: ServerFacts): Finding {
+function checkWritable({
+  readOnly,
+  version: serverVersion,
+  databaseBytes,
+}: ServerFacts): CheckResult {
   if (readOnly) {
     const remedy =
       'point DATABASE_URL to the primary, not to a replica; ' +
@@ -504,7 +515,7 @@ function checkWritable({ readOnly, version: serverVersion, databaseBytes }: Serv
 }
 
 /** Names the settings of the server that our sessions cannot change, and that may cost data. */
-function checkDurability({ unsafeSettings }: ServerFacts): Finding {
+function checkDurability({ unsafeSettings }: ServerFacts): CheckResult {
   if (unsafeSettings.length === 0) return ok('durability', 'a commit survives a crash of Postgres');
 
   const found = `a crash or a broken disk may damage data: ${unsafeSettings.join(', ')}`;
@@ -514,7 +525,7 @@ function checkDurability({ unsafeSettings }: ServerFacts): Finding {
   return warn('durability', found, remedy);
 }
 
-function checkConnections({ maxConnections, connections }: ServerFacts): Finding {
+function checkConnections({ maxConnections, connections }: ServerFacts): CheckResult {
   const free = maxConnections - connections;
   const found = `${free} of ${maxConnections} are free`;
   if (free >= workerConnections) return ok('connections', found);
@@ -523,13 +534,13 @@ function checkConnections({ maxConnections, connections }: ServerFacts): Finding
   return warn('connections', needed, 'raise max_connections, or run fewer workers');
 }
 
-function checkNotifications({ notifyQueue }: ServerFacts): Finding {
+function checkNotifications({ notifyQueue }: ServerFacts): CheckResult {
   const problem = describeNotifyQueue(notifyQueue);
   if (problem === null) return ok('notifications', 'the NOTIFY queue has room');
   return warn('notifications', problem.text, problem.remedy);
 }
 
-async function checkSchema(db: Database): Promise<Finding> {
+async function checkSchema(db: Database): Promise<CheckResult> {
   try {
     await assertSchemaFits(db);
   } catch (error) {
@@ -562,7 +573,7 @@ function listSome(parts: readonly string[], separator: string): string {
   return named.join(separator);
 }
 
-async function checkGrants(db: Database): Promise<Finding[]> {
+async function checkGrants(db: Database): Promise<CheckResult[]> {
   const missing = await readMissingGrants(db);
   const roles = await readMissingRoles(db);
   const grantAll =
@@ -584,7 +595,7 @@ async function checkGrants(db: Database): Promise<Finding[]> {
  * Checks what lies between this machine and Postgres: a pooler may share sessions only before
  * DATABASE_DIRECT_URL.
  */
-export function checkSessions(config: Config): Promise<Finding[]> {
+export function checkSessions(config: Config): Promise<CheckResult[]> {
   return runCheck('sessions', 'see the log of Postgres', async () => {
     const { DATABASE_URL: url = '', DATABASE_DIRECT_URL: direct } = config;
     const sessions = await findSessions(toDirectUrl(config));
@@ -612,7 +623,7 @@ const sessionsInWords = {
 };
 
 /** Compares what `migrate` stored of the kinds of rows with what this process knows. */
-export async function checkKinds(db: Database, operations: Operations): Promise<Finding> {
+export async function checkKinds(db: Database, operations: Operations): Promise<CheckResult> {
   const differences = await findKindDifferences(db, listStoredKinds(operations));
   if (differences.length === 0)
     return ok('kinds', 'the database knows the kinds of rows as this process does');
@@ -625,7 +636,7 @@ export async function checkKinds(db: Database, operations: Operations): Promise<
 }
 
 /** Checks whether rows may be sent from this database (docs/operations.md). */
-export function checkPushes(db: Database): Promise<Finding[]> {
+export function checkPushes(db: Database): Promise<CheckResult[]> {
   return runCheck('pushes', 'run: fulfilment-sync migrate', async () => {
     const database = await readPushDatabase(db);
     if (database === null)
@@ -649,7 +660,7 @@ export function checkPushes(db: Database): Promise<Finding[]> {
 }
 
 /** Checks that the queue can be opened: in Redis if REDIS_URL is set, else in Postgres. */
-export async function checkQueue(config: Config, log: Logger): Promise<Finding[]> {
+export async function checkQueue(config: Config, log: Logger): Promise<CheckResult[]> {
   const { REDIS_URL: url } = config;
   if (url === undefined)
     return runCheck('queue', 'run: fulfilment-sync migrate', async () => {

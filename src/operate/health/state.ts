@@ -9,8 +9,8 @@ import { readParcelBacklog } from '../../pull/sql/parcel-reads.ts';
 import { readListLags } from '../../push/sql/look-ups.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
 import { type JobKey, planNext } from '../../schedule/plan-next.ts';
-import { readGates } from '../../schedule/sql/gates.ts';
 import { readPauses } from '../../schedule/sql/pauses.ts';
+import { readTurns } from '../../schedule/sql/turns.ts';
 import { readClients } from '../../service/sql/clients.ts';
 import { isRestricted, readHealth, type StoredHealth } from '../../service/sql/service-health.ts';
 import { countWatchedArticles, readNotifyQueue } from '../sql/database-facts.ts';
@@ -33,7 +33,7 @@ export const readSnapshot = (db: Database) =>
     /** Health of clients, kinds and jobs that are held, or asked only a little. */
     holds: readHolds(db),
     clients: readClients(db),
-    gates: readGates(db),
+    gates: readTurns(db, 'track-trace'),
     pauses: readPauses(db),
     /** The database that rows are sent from; null if no worker has run yet. */
     database: readPushDatabase(db),

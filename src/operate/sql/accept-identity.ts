@@ -6,6 +6,7 @@ import { inTransaction } from '../../db/transaction.ts';
 import { appendChanges, type Change } from '../../pull/sql/feed.ts';
 import { recordAudit } from '../../schedule/sql/audit.ts';
 import { recordAbandonedRuns } from '../../schedule/sql/due-jobs.ts';
+import { copyTurn, deleteTurn } from '../../schedule/sql/turns.ts';
 import type { OfferedAccount } from '../../service/sql/clients.ts';
 
 /** Jobs beside the polls that read data of an account. They may run at any time. */
@@ -43,7 +44,9 @@ export async function acceptIdentity(
     await storeIdentity(trx, { client, identity, baseUrl });
     await trx.deleteFrom('sync.service_health').where('client', '=', client).execute();
 
-    if (keepCursors && former !== undefined) await copyGates(trx, former.identity, identity);
+    // The same account must not be called sooner because its address has changed.
+    if (keepCursors && former !== undefined)
+      await copyTurn(trx, { name: 'track-trace', scope: former.identity }, identity);
     const changes = keepCursors ? [] : await forgetService(trx, client);
     const deadRows = keepCursors
       ? 0
@@ -164,27 +167,12 @@ async function markUnsettledDead(
   return rows.length;
 }
 
-/**
- * Copies the gates to the new identity: the same account must not be called sooner because its
- * address has changed.
- */
-async function copyGates(trx: Transaction<DB>, former: string, identity: string): Promise<void> {
-  await sql`
-    insert into sync.gates as g (gate, identity, client, next_at, taken_at, finished_at)
-    select gate, ${identity}, client, next_at, taken_at, finished_at
-    from sync.gates
-    where identity = ${former}
-    on conflict (gate, identity) do update
-    set next_at = greatest(g.next_at, excluded.next_at)`.execute(trx);
-}
-
 const forgottenTables = [
   'sync.cursors',
   'sync.waiting_reads',
   'sync.list_lags',
   'sync.freshness',
   'sync.gaps',
-  'sync.settings_reads',
   'sync.rescans',
   'sync.quarantine',
   'sync.proven_kinds',
@@ -200,6 +188,7 @@ const forgottenTables = [
 async function forgetService(trx: Transaction<DB>, client: string): Promise<Change[]> {
   for (const table of forgottenTables)
     await trx.deleteFrom(table).where('client', '=', client).execute();
+  await deleteTurn(trx, { name: 'service-lists', scope: client });
 
   // Pushes find ids by codes of the service lists, and return authorizations by references. Those
   // of the former service are not valid at the new one.

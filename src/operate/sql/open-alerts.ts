@@ -1,22 +1,14 @@
 /**
- * Open problems that are posted, and the checks that find them (`sync.alerts`,
- * `sync.alert_checks`).
+ * Open problems that are posted (`sync.alerts`), and the checks that find them: a turn for each
+ * client, and one with an empty scope for problems that every worker sees alike.
  */
 
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
+import { finishTurns, type Turn, takeTurns } from '../../schedule/sql/turns.ts';
 import { findWaitingLanes, insertDeliveries } from './delivery-lanes.ts';
 import { alertReceiver, lockReceivers } from './receivers.ts';
-
-/**
- * A check that this worker may make. The scope is a client, or empty for problems that every worker
- * sees alike.
- */
-export interface AlertCheck {
-  readonly scope: string;
-  readonly number: number;
-}
 
 /** An open problem. `beganAt` is null until it has lasted long enough to be posted. */
 export interface StoredAlert {
@@ -54,25 +46,17 @@ export interface AlertChanges {
 }
 
 /** Takes the checks of some scopes that are due. No other worker takes them within `intervalMs`. */
-export async function takeAlertChecks(
+export const takeAlertChecks = (
   db: Kysely<DB>,
   scopes: readonly string[],
   intervalMs: number,
-): Promise<AlertCheck[]> {
-  const nextAt = sql<Date>`clock_timestamp() + make_interval(secs => ${intervalMs / 1_000})`;
-
-  return db
-    .insertInto('sync.alert_checks')
-    .values([...scopes].sort().map((scope) => ({ scope, next_at: nextAt })))
-    .onConflict((conflict) =>
-      conflict
-        .column('scope')
-        .doUpdateSet({ next_at: nextAt, check_no: sql<number>`sync.alert_checks.check_no + 1` })
-        .where('sync.alert_checks.next_at', '<=', sql<Date>`clock_timestamp()`),
-    )
-    .returning(['scope', 'check_no as number'])
-    .execute();
-}
+): Promise<Turn[]> =>
+  takeTurns(
+    db,
+    'alerts',
+    scopes.map((scope) => ({ scope, client: scope })),
+    intervalMs,
+  );
 
 /**
  * Stores the result of checks in one transaction. A check that another worker has taken meanwhile,
@@ -82,7 +66,7 @@ export async function takeAlertChecks(
  */
 export async function storeAlertChecks(
   db: Database,
-  checks: readonly AlertCheck[],
+  checks: readonly Turn[],
   bounds: { readonly alerts: number; readonly posts: number; readonly perClient: number },
   decide: (
     scopes: readonly string[],
@@ -92,7 +76,8 @@ export async function storeAlertChecks(
   ) => AlertChanges,
 ): Promise<AlertChanges> {
   return db.transaction().execute(async (trx) => {
-    const valid = await lockValidScopes(trx, checks);
+    const finished = await finishTurns(trx, 'alerts', checks, null);
+    const valid = finished.map(({ scope }) => scope);
     if (valid.length === 0) return { kept: [], removed: [], posts: [] };
 
     const open = await readOpenAlerts(trx, valid);
@@ -107,26 +92,6 @@ export async function storeAlertChecks(
     await writeChanges(trx, changes);
     return changes;
   });
-}
-
-/** Locks checks. Returns the scopes of those that no other worker has taken meanwhile. */
-async function lockValidScopes(
-  trx: Transaction<DB>,
-  checks: readonly AlertCheck[],
-): Promise<string[]> {
-  const scopes = checks.map(({ scope }) => scope);
-  const locked = await trx
-    .selectFrom('sync.alert_checks')
-    .select(['scope', 'check_no as number'])
-    .where('scope', 'in', scopes)
-    .orderBy('scope')
-    .forUpdate()
-    .execute();
-  const numbers = new Map(locked.map(({ scope, number }) => [scope, number]));
-
-  return checks
-    .filter(({ scope, number }) => numbers.get(scope) === number)
-    .map(({ scope }) => scope);
 }
 
 async function readOpenAlerts(

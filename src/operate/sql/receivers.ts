@@ -1,5 +1,5 @@
 /**
- * The receivers of deliveries. The order of locks is: event_checkpoint or alert_checks, receivers,
+ * The receivers of deliveries. The order of locks is: event_checkpoint or turns, receivers,
  * deliveries.
  */
 

@@ -7,10 +7,9 @@
 import { sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
-import { inTransaction, tryLockName } from '../../db/transaction.ts';
+import { inTransaction } from '../../db/transaction.ts';
+import { finishTurns, takeTurn } from '../../schedule/sql/turns.ts';
 
-/** Name of the lock that lets one worker at a time make the figures. */
-const lock = 'figures';
 /**
  * The figures of a span are made again until this long after its end, for transactions that
  * committed late.
@@ -44,13 +43,11 @@ interface Window {
  *   nothing to do
  */
 export async function rollUpFigures(db: Database, intervalMs: number) {
-  if (!(await isDue(db, intervalMs))) return null;
-
   return inTransaction(db, async (trx) => {
-    if (!(await tryLockName(trx, lock))) return null;
-    const window = await readWindow(trx, intervalMs);
-    if (window === null) return null;
+    const turn = await takeTurn(trx, { name: 'figures', scope: '' }, intervalMs);
+    if (turn === null) return null;
 
+    const window = await readWindow(trx);
     await countEvents(trx, window);
 
     if (window.endsSpan) {
@@ -59,20 +56,13 @@ export async function rollUpFigures(db: Database, intervalMs: number) {
     }
 
     await recordMark(trx, window);
+    await finishTurns(trx, 'figures', [turn], window.isBehind ? 0 : intervalMs);
     return { isBehind: window.isBehind };
   });
 }
 
-/** Returns true if the last roll-up is older than `intervalMs`. Reads one entry of an index. */
-async function isDue(db: Database, intervalMs: number): Promise<boolean> {
-  const { rows } = await sql<{ due: boolean | null }>`
-    select max(at) <= clock_timestamp() - make_interval(secs => ${intervalMs / 1_000}) as due
-    from sync.figure_marks`.execute(db);
-  return rows[0]?.due === true;
-}
-
-/** Reads what is to be made now. Returns null if another worker has made it meanwhile. */
-async function readWindow(trx: Transaction<DB>, intervalMs: number): Promise<Window | null> {
+/** Reads what is to be made now. */
+async function readWindow(trx: Transaction<DB>): Promise<Window> {
   const { rows } = await sql<Window>`
     with last as (
       select max(at) as at, min(at) as first, clock_timestamp() as now
@@ -82,7 +72,6 @@ async function readWindow(trx: Transaction<DB>, intervalMs: number): Promise<Win
         ${toSpan(sql`greatest(l.first, l.at - ${lateCommits}, l.now - ${oldest})`, '5 minutes')}
           as start
       from last l
-      where l.at <= l.now - make_interval(secs => ${intervalMs / 1_000})
     )
     select s.start::text as since, least(s.now, s.start + ${longestWindow})::text as until,
       coalesce((
@@ -97,7 +86,7 @@ async function readWindow(trx: Transaction<DB>, intervalMs: number): Promise<Win
         > ${toSpan(sql`s.at`, '5 minutes')} as "endsSpan"
     from spans s`.execute(trx);
 
-  return rows[0] ?? null;
+  return rows[0] as Window;
 }
 
 /** SQL: stores figures. Figures that are stored already with this value are not written. */

@@ -1,8 +1,10 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Json } from '../../core/json.ts';
+import { minuteMs } from '../../core/time.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { lockName } from '../../db/transaction.ts';
 import { anyClient } from '../../db/values.ts';
+import { readTurns, recordTurnDone, takeTurn } from '../../schedule/sql/turns.ts';
 import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from './feed.ts';
 
 /** The entries of the service lists, as they are stored. */
@@ -72,7 +74,7 @@ export async function storeServiceLists(
     warehouses,
     keptLists.includes('mainShippingMethods'),
   );
-  await recordRead(trx, client);
+  await recordTurnDone(trx, toListsTurn(client), listsPauseMs);
   const changes = [...written, ...removed, ...links];
   const countChanges = (operation: Change['operation']) =>
     changes.filter((change) => change.operation === operation).length;
@@ -83,17 +85,6 @@ export async function storeServiceLists(
     keptLists,
     changes,
   };
-}
-
-/** Records that the service lists were read now. */
-async function recordRead(trx: Transaction<DB>, client: string): Promise<void> {
-  const now = sql<Date>`clock_timestamp()`;
-  const readAt = sql<Date>`greatest(sync.settings_reads.tried_at, ${now})`;
-  await trx
-    .insertInto('sync.settings_reads')
-    .values({ client, tried_at: now, read_at: now })
-    .onConflict((conflict) => conflict.column('client').doUpdateSet({ read_at: readAt }))
-    .execute();
 }
 
 async function writeOptions(
@@ -221,39 +212,23 @@ export async function readServiceLists(db: Kysely<DB>, client: string): Promise<
   return { options, offers };
 }
 
+/** Minimum time between two readings of the service lists for unknown codes, in milliseconds. */
+const listsPauseMs = 10 * minuteMs;
+
+const toListsTurn = (client: string) => ({ name: 'service-lists', scope: client }) as const;
+
 /**
  * Takes the turn to read the service lists, because a code was not found. All workers together get
- * one turn per `pauseMs`, or one per `failedMs` if the last reading failed or is under way.
+ * one turn per ten minutes, or one per `failedMs` if the last reading failed or is under way.
  * @returns `taken`; `recent` if the service lists were read a short time ago; `later` if the last
  *   reading is not done or failed
  */
 export async function takeListsTurn(
   db: Kysely<DB>,
   client: string,
-  pauseMs: number,
   failedMs: number,
 ): Promise<'taken' | 'recent' | 'later'> {
-  const ago = (ms: number) => sql`clock_timestamp() - make_interval(secs => ${ms / 1_000})`;
-  const now = sql<Date>`clock_timestamp()`;
-  const [readAt, triedAt] = [
-    sql.ref('sync.settings_reads.read_at'),
-    sql.ref('sync.settings_reads.tried_at'),
-  ];
-  const isOver = sql<boolean>`
-    ${triedAt} < case when ${readAt} >= ${triedAt} then ${ago(pauseMs)} else ${ago(failedMs)} end`;
-  const taken = await db
-    .insertInto('sync.settings_reads')
-    .values({ client, tried_at: now })
-    .onConflict((conflict) =>
-      conflict.column('client').doUpdateSet({ tried_at: now }).where(isOver),
-    )
-    .returning('sync.settings_reads.client')
-    .execute();
-  if (taken.length > 0) return 'taken';
-  const read = await db
-    .selectFrom('sync.settings_reads')
-    .select(sql<boolean>`coalesce(read_at >= tried_at, false)`.as('recent'))
-    .where('client', '=', anyClient(client))
-    .executeTakeFirst();
-  return read?.recent ? 'recent' : 'later';
+  if ((await takeTurn(db, toListsTurn(client), failedMs)) !== null) return 'taken';
+  const [last] = await readTurns(db, 'service-lists', client);
+  return last?.finishedAt == null ? 'later' : 'recent';
 }

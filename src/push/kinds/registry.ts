@@ -44,6 +44,17 @@ export const makeKinds = (operations: Operations): readonly AnyKind[] => [
   returnLabelCreate(operations),
 ];
 
+const madeKinds = new WeakMap<Operations, ReadonlyMap<string, AnyKind>>();
+
+/** Returns the kinds by their names. They are made once for the same operations. */
+export function nameKinds(operations: Operations): ReadonlyMap<string, AnyKind> {
+  const made =
+    madeKinds.get(operations) ??
+    new Map(makeKinds(operations).map((kind) => [kind.name, kind] as const));
+  madeKinds.set(operations, made);
+  return made;
+}
+
 /** The kinds without switches, where only what no switch changes matters, such as the names. */
 export const outboxKinds = makeKinds(builtIn);
 

@@ -4,7 +4,7 @@ import { notifyPushers } from '../../db/listener.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { recordAudit } from '../../schedule/sql/audit.ts';
-import { type AcceptanceKind, delayGates } from './push-database.ts';
+import { type AcceptanceKind, delayTrackTrace } from './push-database.ts';
 
 /** The ways in which an operator can accept the present database. */
 export type OperatorAnswer = Extract<AcceptanceKind, 'moved' | 'restored' | 'copy'>;
@@ -63,7 +63,7 @@ export async function acceptDatabase(
       as === 'restored'
         ? await markBackupRowsUnknown(trx, options, former?.isSame ?? false)
         : { lookedUp: 0, toDecide: 0 };
-    if (as !== 'moved') await delayGates(trx);
+    if (as !== 'moved') await delayTrackTrace(trx);
     const detail = `as ${as}: ${unknownRows.lookedUp} rows are looked up, ${unknownRows.toDecide} wait for a decision`;
     await recordAudit(trx, { by, action: 'database_accepted', client: null, detail });
     await notifyPushers(trx);

@@ -1,17 +1,7 @@
 import { type Kysely, sql } from 'kysely';
-import type { Json } from '../../core/json.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { repeatAfterConflict } from '../../db/transaction.ts';
-
-/** A row to be inserted. */
-export interface NewRow {
-  readonly kind: string;
-  readonly reference: string;
-  readonly payload: Json;
-  /** Time with an offset; the row is not sent earlier. */
-  readonly notBefore?: string | undefined;
-}
 
 /** The identity of a request that may be repeated. */
 export interface RequestKey {
@@ -46,22 +36,23 @@ export async function readStoredRequest(
 /**
  * Inserts rows of one client in one transaction, together with the key of the request. Waits for
  * another request with the same key that is being inserted.
+ * @param rows JSON array of rows: their place, kind, reference, payload, and perhaps notBefore, a
+ *   time with an offset
  * @returns the ids in the order of the rows; null if an earlier request has the key
  */
 export async function insertRows(
   db: Database,
   client: string,
-  rows: readonly NewRow[],
+  rows: string,
   request: RequestKey | null,
 ): Promise<number[] | null> {
-  const given = JSON.stringify(rows.map((row, place) => ({ place, ...row })));
   const { rows: inserted } = await repeatAfterConflict(() =>
     sql<{ id: number }>`
     with given as materialized (
       select nextval(pg_get_serial_sequence('fulfilment.outbox', 'id')) as id, r.*
       from (
         select *
-        from json_to_recordset(${given}::json)
+        from json_to_recordset(${rows}::json)
           as r (place integer, kind text, reference text, payload jsonb,
           "notBefore" timestamptz)
         order by place

@@ -1,8 +1,10 @@
 import { type Kysely, sql } from 'kysely';
 import { compareMarks, type DatabaseChange } from '../../core/database-mark.ts';
+import { hourMs } from '../../core/time.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { recordAudit } from '../../schedule/sql/audit.ts';
+import { postponeTurns } from '../../schedule/sql/turns.ts';
 
 /**
  * How an operator or the workers accepted the present database. Nothing is ever sent from a `copy`.
@@ -33,8 +35,6 @@ export interface SentRow {
 const reportSpan = sql`interval '10 seconds'`;
 /** A worker that was last seen this long before the others crashed before the failover. */
 const silentSpan = sql`interval '2 minutes'`;
-/** Time for which the gates are closed. */
-const gateSpan = sql`interval '1 hour'`;
 
 interface StoredRow {
   readonly mark: string;
@@ -127,14 +127,12 @@ async function noteChange(trx: Kysely<DB>): Promise<void> {
     .updateTable('sync.push_database')
     .set({ changed_at: sql<Date>`clock_timestamp()` })
     .execute();
-  await delayGates(trx);
+  await delayTrackTrace(trx);
 }
 
-/** Closes the gates for an hour: the record of the last request may be lost. */
-export async function delayGates(trx: Kysely<DB>): Promise<void> {
-  const next = sql<Date>`greatest(next_at, sync.clock() + ${gateSpan})`;
-  await trx.updateTable('sync.gates').set({ next_at: next }).execute();
-}
+/** Puts off track-trace for an hour: the record of the last request may be lost. */
+export const delayTrackTrace = (trx: Kysely<DB>): Promise<void> =>
+  postponeTurns(trx, 'track-trace', hourMs);
 
 /** Records that a worker that sends rows is alive, and deletes workers that were lost long ago. */
 export async function markAlive(db: Kysely<DB>, worker: string): Promise<void> {

@@ -1,60 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
-import type { ClientAccount } from '../../service/sql/clients.ts';
-import { isRunHeld } from '../../service/sql/service-health.ts';
 import type { JobKey } from '../plan-next.ts';
 import { recordAudit } from './audit.ts';
-
-/** A job that is due, or will be. */
-export interface DueJob extends JobKey {
-  /** Milliseconds until the job is due; 0 or less if it is due. */
-  readonly inMs: number;
-  /** Due time in milliseconds since 1970. Two queued runs with the same due time are duplicates. */
-  readonly dueMs: number;
-}
-
-/** Which due jobs to find. */
-export interface DueFilter {
-  readonly jobs: readonly string[];
-  readonly clients: readonly ClientAccount[];
-  readonly worker: string;
-  /**
-   * Also finds jobs that become due within this time; if negative, only jobs that are overdue by
-   * more than this.
-   */
-  readonly withinMs?: number;
-  /** Jobs that a client hold does not keep from beginning. */
-  readonly local?: readonly string[];
-}
-
-/**
- * Finds due jobs. The job that is overdue longest comes first. Jobs that are running, paused or
- * held are left out, and so are clients whose account is not the accepted one: sync.start_run would
- * refuse them.
- */
-export async function findDueJobs(
-  db: Database,
-  { jobs, clients, worker, withinMs = 0, local = [] }: DueFilter,
-): Promise<DueJob[]> {
-  const { rows } = await sql<DueJob>`
-    select j.client, j.job, extract(epoch from j.next_at - sync.clock())::float8 * 1000 as "inMs",
-      floor(extract(epoch from j.next_at) * 1000)::float8 as "dueMs"
-    from sync.jobs j
-    join unnest(${clients.map(({ client }) => client)}::text[],
-      ${clients.map(({ identity }) => identity)}::text[])
-      as own (client, identity) on own.client = j.client
-    join sync.clients c on c.client = j.client and c.identity = own.identity
-    left join sync.leases l on l.client = j.client and l.name = j.job
-    where j.job = any(${jobs}::text[])
-      and j.next_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
-      and (l.expires_at is null or l.expires_at <= now())
-      and (j.job = any(${local}::text[])
-        or not ${isRunHeld(sql`j.client`, sql`j.job`, worker)})
-      and not exists (select from sync.pauses p where p.client in ('', j.client) and p.job = j.job)
-    order by j.next_at`.execute(db);
-  return rows;
-}
 
 /**
  * Makes the jobs of lost workers due again. A worker is lost if its lease has expired. Its runs are

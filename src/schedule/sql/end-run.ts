@@ -19,7 +19,7 @@ import { type Run, rescanJobs, type StoredJob, toLedgerRow } from './ledger.ts';
 const averageShare = 0.1;
 
 /** SQL: `sync.jobs.next_at` as a time; null if nothing makes the job due. */
-export const finiteNextAt = sql`case when isfinite(j.next_at) then j.next_at end`;
+const finiteNextAt = sql`case when isfinite(j.next_at) then j.next_at end`;
 
 /** SQL: what the end of a run has to know of the row `j` of sync.jobs. */
 export const endFacts = sql`
@@ -91,6 +91,7 @@ function toEndStatement(
 ) {
   const { client, name: job, key } = run.lease;
   const failure = end.status === 'failed' ? end.failure : null;
+  const from = sql`locked`;
   const parts = [
     sql`released as (
       update sync.leases l
@@ -103,13 +104,13 @@ function toEndStatement(
       from locked
       where j.client = locked.client and j.job = locked.job)`,
     deleteConfirmations(client, job),
+    ...(end.status === 'skipped' || !decision.isEventful
+      ? []
+      : [sql`entered as (${toLedgerRow(run, totals, end.status, { failure, from })})`]),
+    ...(end.status === 'done' && end.poll != null
+      ? notePoll(client, end.poll, totals.fetched)
+      : []),
   ];
-  if (end.status !== 'skipped' && decision.isEventful) {
-    const options = { failure, from: sql`locked` };
-    parts.push(sql`entered as (${toLedgerRow(run, totals, end.status, options)})`);
-  }
-  const polled =
-    end.status === 'done' && end.poll != null ? notePoll(client, end.poll, totals.fetched) : [];
 
   return sql<{ readonly ended: boolean }>`
     with locked as materialized (
@@ -119,7 +120,7 @@ function toEndStatement(
       where l.client = ${client} and l.name = ${job} and l.key = ${key}
         and l.expires_at is not null and j.xmin = ${version}::xid
       for update of l, j
-    ), ${sql.join([...parts, ...polled])}
+    ), ${sql.join(parts)}
     select count(*) > 0 as ended
     from locked`;
 }

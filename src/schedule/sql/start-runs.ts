@@ -10,11 +10,16 @@ import {
   type OfferedAccount,
   registerClients,
 } from '../../service/sql/clients.ts';
-import { readRunHold, returnTrial, takeTrial } from '../../service/sql/service-health.ts';
+import {
+  isRunHeld,
+  readRunHold,
+  returnTrial,
+  takeTrial,
+} from '../../service/sql/service-health.ts';
 import {
   decideStart,
   type HoldFacts,
-  findRefusal as judgeRefusal,
+  judgeRefusal,
   type PauseFacts,
   type Refusal,
   type StartDecision,
@@ -60,7 +65,8 @@ export interface StartRow extends StoredJob, ClientAccount, JobKey {
   readonly isLeased: boolean;
   /** True if the worker of the run under way was lost. */
   readonly isExpired: boolean;
-  readonly isAccepted: boolean;
+  /** True if the last run has stopped at the end of its turn, or with its worker. */
+  readonly isContinued: boolean;
   readonly baseUrl: string;
   readonly pause: Written<PauseFacts> | null;
   readonly hold: Written<HoldFacts> | null;
@@ -106,11 +112,11 @@ const lockedDecision = ({ dueAt }: StartRow) =>
 const because = 'another process starts or ends a run of it';
 
 /** Decides about the start of a run, from the facts that were read. */
-export function judgeStart(request: StartRequest, row: StartRow): StartDecision {
-  const { pause, hold, baseUrl, isAccepted } = row;
+export function judgeStart(request: StartRequest & ClientAccount, row: StartRow): StartDecision {
+  const { pause, hold, baseUrl, identity } = row;
   const facts = {
     ...{ dueAt: row.dueAt, wasBusy: row.wasBusy, isLeased: row.isLeased },
-    account: { baseUrl, isAccepted },
+    account: { baseUrl, isAccepted: identity === request.identity },
     pause: toPause(pause),
     hold: hold && { ...hold, until: new Date(hold.until) },
   };
@@ -122,9 +128,9 @@ export function judgeStart(request: StartRequest, row: StartRow): StartDecision 
  * @throws SchemaError if the schema does not fit this program
  */
 async function readRegistered(db: Database, request: RunRequest): Promise<StartRow> {
-  const { client, job, identity, stream, schedule, worker } = request;
-  const wanted = sql`(select ${client}::text, ${job}::text, ${identity}::text)`;
-  const [found] = await readStartFacts(db, wanted, worker);
+  const { client, job, stream, schedule, worker } = request;
+  const isWanted = sql`j.client = ${client} and j.job = ${job}`;
+  const [found] = await readStartFacts(db, worker, isWanted);
   if (found !== undefined) return found;
 
   await registerClients(db, [request]);
@@ -132,40 +138,78 @@ async function readRegistered(db: Database, request: RunRequest): Promise<StartR
   const due = schedule?.kind === 'every' || schedule?.kind === 'cron' ? null : 'never';
   await ensureJobs(db, [{ client, job, stream, due }]);
 
-  const [registered] = await readStartFacts(db, wanted, worker);
+  const [registered] = await readStartFacts(db, worker, isWanted);
   if (registered === undefined) throw new Error(`${client} ${job} was registered, but has no row`);
   return registered;
+}
+
+/** Which due runs to read. */
+export interface DueFilter {
+  readonly jobs: readonly string[];
+  readonly clients: readonly ClientAccount[];
+  readonly worker: string;
+  /** Jobs that a client hold does not keep from beginning. */
+  readonly local: readonly string[];
+  /** Also reads runs that become due within this time. */
+  readonly aheadMs: number;
+}
+
+/** Maximum number of due runs that are read at once. */
+const maxDue = 200;
+
+/**
+ * Reads the facts about due runs. The run that is overdue longest comes first. Leaves out those
+ * that would not begin, because they are under way, paused or held, or because their client is
+ * parked: there may be many.
+ */
+export function readDueRuns(
+  db: Database,
+  { jobs, clients, worker, local, aheadMs }: DueFilter,
+): Promise<StartRow[]> {
+  const [keys, identities] = [
+    clients.map(({ client }) => client),
+    clients.map((one) => one.identity),
+  ];
+  return readStartFacts(
+    db,
+    worker,
+    sql`j.job = any(${jobs}::text[])
+      and j.next_at <= sync.clock() + make_interval(secs => ${aheadMs / 1_000})
+      and (c.client, c.identity) in (
+        select * from unnest(${keys}::text[], ${identities}::text[]))
+      and l.expires_at is null and (j.job = any(${local}::text[])
+        or not ${isRunHeld(sql`j.client`, sql`j.job`, worker)})
+      and ${readPause(sql`j.job`)} is null`,
+  );
 }
 
 /**
  * Reads all that decides whether runs begin, in one statement. The job that is overdue longest
  * comes first.
- * @param wanted SQL: a list of jobs: client, job, and the account that this process has
  * @param worker the worker that is to make the runs
  * @param where SQL: a condition for the rows `j`, `l` and `c` of sync.jobs, leases and clients
  * @throws SchemaError if the schema does not fit this program
  */
-export async function readStartFacts(
+async function readStartFacts(
   db: Database,
-  wanted: RawBuilder<unknown>,
   worker: string,
-  where: RawBuilder<unknown> = sql`true`,
+  where: RawBuilder<unknown>,
 ): Promise<StartRow[]> {
   const { rows } = await sql<StartRow>`
-    select j.client, j.job, w.identity, sync.clock() as now, ${endFacts},
+    select j.client, j.job, sync.clock() as now, ${endFacts},
       coalesce(j.last_finished_at > j.next_at, false) as "wasBusy",
       l.expires_at is not null as "isLeased",
       coalesce(l.expires_at <= clock_timestamp(), false) as "isExpired",
-      c.identity = w.identity as "isAccepted", c.base_url as "baseUrl",
-      ${readPause(sql`j.job`)} as pause,
+      coalesce(j.last_outcome = 'stopped', false) as "isContinued",
+      c.identity, c.base_url as "baseUrl", ${readPause(sql`j.job`)} as pause,
       ${readRunHold(sql`j.client`, sql`j.job`, worker)} as hold,
       (select max(m.name) from sync.migrations m) as "newestMigration"
-    from ${wanted} as w (client, job, identity)
-    join sync.clients c on c.client = w.client
-    join sync.jobs j on j.client = w.client and j.job = w.job
-    join sync.leases l on l.client = w.client and l.name = w.job
+    from sync.jobs j
+    join sync.clients c on c.client = j.client
+    join sync.leases l on l.client = j.client and l.name = j.job
     where ${where}
-    order by j.next_at`.execute(db);
+    order by j.next_at
+    limit ${maxDue}`.execute(db);
 
   const newest = (await readKnownMigrations()).at(-1)?.name;
   if (rows[0] !== undefined && rows[0].newestMigration !== newest) await assertSchemaFits(db);
@@ -348,17 +392,18 @@ const readPause = (job: RawBuilder<unknown>) => sql`(
   having count(*) > 0)`;
 
 /** Returns why a job of a client may not begin; null if it may. The job need not be registered. */
-export async function findRefusal(
+export async function readRefusal(
   db: Kysely<DB>,
   { client, job, identity }: ClientAccount & JobKey,
 ): Promise<Refusal | null> {
-  const { rows } = await sql<Pick<StartRow, 'isAccepted' | 'baseUrl' | 'pause'>>`
-    select c.identity = ${identity} as "isAccepted", c.base_url as "baseUrl",
-      ${readPause(sql`${job}`)} as pause
+  const { rows } = await sql<Pick<StartRow, 'identity' | 'baseUrl' | 'pause'>>`
+    select c.identity, c.base_url as "baseUrl", ${readPause(sql`${job}`)} as pause
     from sync.clients c
     where c.client = ${client}`.execute(db);
   const [row] = rows;
-  return row === undefined ? null : judgeRefusal({ client, job }, row, toPause(row.pause));
+  if (row === undefined) return null;
+  const account = { baseUrl: row.baseUrl, isAccepted: row.identity === identity };
+  return judgeRefusal({ client, job }, account, toPause(row.pause));
 }
 
 const toPause = (pause: StartRow['pause']): PauseFacts | null =>

@@ -72,8 +72,11 @@ export const maxFormBytes = 256 * 1024;
 const maxLoginBytes = 4 * 1024;
 /** Maximum number of members of a form. */
 const maxFormMembers = 50;
-/** Maximum bytes of the form that replaces a payload: 16 MB of payload, encoded as a form. */
-export const maxPayloadBytes = 32 * 1024 * 1024;
+/**
+ * Maximum bytes of the form that replaces a payload. What is larger is no text for a form: the
+ * command `outbox replace` takes it.
+ */
+export const maxPayloadBytes = 512 * 1024;
 /**
  * Maximum milliseconds until a request has arrived, with its body, and that a connection waits for
  * the next one.

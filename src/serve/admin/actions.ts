@@ -12,7 +12,7 @@ import type { Logger } from '../../core/logger.ts';
 import type { Database } from '../../db/pool.ts';
 import { readSqlState } from '../../db/transaction.ts';
 import { findPayloadProblems, readStoredCodes } from '../../push/check-payload.ts';
-import { followUpRules, makeKinds } from '../../push/kinds/registry.ts';
+import { followUpRules, nameKinds } from '../../push/kinds/registry.ts';
 import { maxPayloadValues } from '../../push/payload.ts';
 import {
   actOnOutbox,
@@ -139,7 +139,7 @@ async function findRefusal({ db, config }: AdminDeps, id: number, text: string, 
   if (row === null) throw noSuchRow(id);
 
   const { operations } = config;
-  const kind = makeKinds(operations).find(({ name }) => name === row.kind);
+  const kind = nameKinds(operations).get(row.kind);
   const isObject = parseObject(text, maxPayloadValues) !== null;
   const isChangeable = row.status === 'dead' || row.status === 'pending';
   if (isObject && (isSure || kind === undefined || !isChangeable)) return null;
@@ -147,7 +147,8 @@ async function findRefusal({ db, config }: AdminDeps, id: number, text: string, 
   const problems = isObject ? [] : ['The payload must be a JSON object'];
   if (kind !== undefined) {
     const { codes } = await readStoredCodes(db, row.client);
-    const context = { codes, operations, signal: AbortSignal.timeout(requestTimeoutMs) };
+    const signal = AbortSignal.timeout(requestTimeoutMs);
+    const context = { codes, owner: 'pages', operations, signal };
     const found = await findPayloadProblems(kind, text, row.reference, context);
     for (const problem of found) problems.push(problem);
   }
@@ -227,7 +228,7 @@ function registerScheduleRoutes(
       throw new AdminError(404, `There is no job ${job} of ${client}`);
 
     logJobAction(log, 'run_requested', { client, job }, request);
-    daemon()?.start({ client, job });
+    daemon()?.startDue(job);
     return reply.redirect(sayOnce('run'), 303);
   });
 }

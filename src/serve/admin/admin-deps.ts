@@ -1,11 +1,11 @@
 import type { Config } from '../../../config/env.ts';
+import type { JobName } from '../../../config/jobs.ts';
 import { CodedError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Database } from '../../db/pool.ts';
 import type { openStateReaders } from '../../operate/health/overview.ts';
 import type { Metrics } from '../../operate/metrics/metrics.ts';
-import type { QueueName, TaskQueue } from '../../schedule/backend.ts';
-import type { JobKey } from '../../schedule/plan-next.ts';
+import type { TaskQueue } from '../../schedule/backend.ts';
 
 /** A request that cannot be carried out. The message says why, and is shown to the operator. */
 export class AdminError extends CodedError {
@@ -20,9 +20,9 @@ export class AdminError extends CodedError {
 interface RunningWorker {
   /** Returns the milliseconds since the last complete sweep; undefined before the first. */
   readonly sinceLastSweepMs: () => number | undefined;
-  readonly queues: ReadonlyMap<QueueName, TaskQueue>;
-  /** Starts a run at once, if it is due and a slot is free. */
-  readonly start: (run: JobKey) => void;
+  readonly queues: ReadonlyMap<string, TaskQueue>;
+  /** Starts the due runs of a job at once, as far as places are free. */
+  readonly startDue: (job: JobName) => void;
 }
 
 /** The parts that the admin server uses. */

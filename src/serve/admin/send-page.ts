@@ -7,7 +7,7 @@ import { maskResult } from '../../push/mask.ts';
 import type { OutboxDetail } from '../../push/sql/read-outbox.ts';
 import { isUnderWay, type PayloadDraft, renderOutboxRowPage } from '../pages/outbox-page.ts';
 import { maskQuotes, renderPage } from '../pages/view.ts';
-import { hasSession, readFormOwner } from './access.ts';
+import { hasSession, maxPayloadBytes, readFormOwner } from './access.ts';
 
 /** The messages after an action, by a word in the address. Nothing else of the address is shown. */
 const formMessages: Readonly<Record<string, string>> = {
@@ -90,7 +90,7 @@ export function makeRowPage(
   isRevealed: boolean,
   draft: PayloadDraft | null = null,
 ): Page {
-  const payload = toShownPayload(found, isRevealed);
+  const payload = toShownPayload(found, isRevealed, maxPayloadBytes);
   const row = {
     ...found,
     result: found.result === null || isRevealed ? found.result : maskResult(found.result),

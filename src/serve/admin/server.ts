@@ -11,11 +11,12 @@ import files from '@fastify/static';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { ZodError } from 'zod';
 import type { Config } from '../../../config/env.ts';
-import { CodedError } from '../../core/errors.ts';
+import { CodedError, describeError } from '../../core/errors.ts';
 import { type Html, html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
 import { minuteMs } from '../../core/time.ts';
+import { isDatabaseAway } from '../../db/is-unreachable.ts';
 import { isDiskFull, isLockTimeout, readSqlState } from '../../db/transaction.ts';
 import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
 import type { CurrentState, LateJob } from '../../operate/health/state.ts';
@@ -58,13 +59,13 @@ const boardPolicy = [
  * Serves Bull Board at `/queues`, read only. It is loaded at the first request, so that a worker
  * starts faster.
  */
-function registerBoardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps): void {
+function registerBoardRoutes(app: FastifyInstance, deps: AdminDeps): void {
   let opening: ReturnType<typeof openBoardServer> | undefined;
   app.addHook('onClose', async () => (await opening)?.close());
 
   for (const url of [boardPath, `${boardPath}/*`])
     app.all(url, { onRequest: refuseChanges }, async (request, reply) => {
-      opening ??= openBoardServer(daemon, config.ADMIN_BASE_PATH);
+      opening ??= openBoardServer(deps);
       const board = await opening;
       board.refresh();
 
@@ -88,17 +89,21 @@ async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): P
  * Loads Bull Board and starts its server, which listens on no port: the admin server hands requests
  * over to it.
  */
-async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
+async function openBoardServer({ daemon, config, readers }: AdminDeps) {
+  const basePath = config.ADMIN_BASE_PATH;
   const { openBoard } = await import('../../schedule/board.ts');
   const { plugin, show } = openBoard(basePath, boardPath);
   const inner = fastify({ logger: false });
-  const wayBack = renderWayBack(basePath).text;
+  const readNextRuns = async () => listNextRuns(await withReadTimeout(readers.readState()));
 
   inner.addHook('onSend', async (_request, { statusCode }, payload) => {
     if (typeof payload !== 'string') return payload;
     // Bull Board's own page has the base path already.
     if (statusCode === 404) return addBasePath(payload, basePath);
-    return payload.replace('</body>', `${wayBack}</body>`);
+    if (!payload.includes('</body>')) return payload;
+
+    const runs = await readNextRuns().catch(describeError);
+    return payload.replace('</body>', `${renderWayBack(basePath, runs).text}</body>`);
   });
   inner.setNotFoundHandler((request, reply) => {
     const words = `There is no page of the queues at this address; see ${boardPath}`;
@@ -120,15 +125,31 @@ async function openBoardServer(daemon: AdminDeps['daemon'], basePath: string) {
 }
 
 /**
- * Renders the links to the status page. Bull Board has its links behind an icon, where nobody looks
- * for them.
+ * Renders the links to the status page, and when runs are due. Bull Board has its links behind an
+ * icon, where nobody looks for them, and its times are those of the clock: due times are stored in
+ * Postgres.
  */
-function renderWayBack(basePath: string): Html {
+function renderWayBack(basePath: string, runs: string): Html {
   const look =
-    'position:fixed;right:1rem;bottom:.5rem;z-index:99;padding:.2rem .5rem;background:#0b5c63';
+    'position:fixed;right:1rem;bottom:.5rem;z-index:99;padding:.2rem .5rem;' +
+    'background:#0b5c63;color:#fff';
+  const white = 'color:#fff';
   return html`<nav aria-label="Status page" style="${look}">
-<a href="${basePath}/" style="color:#fff">← Status page</a></nav>
+<a href="${basePath}/" style="${white}">← Status page</a> ·
+<a href="${basePath}/schedules" style="${white}">Next runs</a>: ${runs}</nav>
 <noscript>The queues need a script. <a href="${basePath}/">Status page</a></noscript>`;
+}
+
+const never = new Date(8.64e15);
+
+/** Lists when the next run of each job is due, of all clients. */
+function listNextRuns({ snapshot: { jobs } }: CurrentState): string {
+  const next = new Map<string, Date>();
+  for (const { job, dueAt } of jobs)
+    if (dueAt !== null && dueAt < (next.get(job) ?? never)) next.set(job, dueAt);
+
+  const runs = [...next].map(([job, at]) => `${job} ${at.toISOString().slice(11, 19)}`);
+  return runs.length === 0 ? 'none' : `${runs.join(', ')} (UTC)`;
 }
 
 const refreshMs = 2_000;
@@ -410,42 +431,42 @@ function sendError(
   return reply.type('text/html').send(renderBarePage(title, body));
 }
 
-function toErrorAnswer(error: unknown): { status: number; words: string } {
-  if (error instanceof AdminError) return { status: error.status, words: error.message };
+/** Returns the status and the words with which an error is answered. */
+function toErrorAnswer(error: unknown): { readonly status: number; readonly words: string } {
   if (error instanceof ZodError) {
     const [issue] = error.issues;
     return { status: 400, words: `${issue?.path.join('.')}: ${issue?.message}` };
   }
+  if (error instanceof AdminError) return { status: error.status, words: error.message };
+
+  const databaseWords = describeDatabaseTrouble(error);
+  if (databaseWords !== null) return { status: 503, words: databaseWords };
 
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  if (status === 403) {
-    const cause = 'The form has expired, or came from another site';
-    return { status, words: `${cause}; reload the page and send it again` };
-  }
-  if (status < 500)
-    return { status, words: error instanceof Error ? error.message : 'The request cannot be read' };
+  const known = knownStatuses[status];
+  if (known !== undefined) return { status, words: known };
+  if (status < 500 && error instanceof Error) return { status, words: error.message };
 
-  const unavailable = findUnavailable(error);
-  if (unavailable !== null) return { status: 503, words: unavailable };
   const place = 'for the reason see the event admin_failed in the log of the worker';
   return { status: 500, words: `The request failed; ${place}` };
 }
 
-/** Finds why the database does not serve now; null if that is not the reason. */
-function findUnavailable(error: unknown): string | null {
+/** Words for what the server itself refuses. */
+const knownStatuses: Readonly<Record<number, string>> = {
+  403: 'The form has expired, or came from another site; reload the page and send it again',
+  413: 'The form is too large. Replace a large payload with: fulfilment-sync outbox replace',
+};
+
+/** Returns the reason why the database cannot answer now; null if it is another error. */
+function describeDatabaseTrouble(error: unknown): string | null {
   if (isDiskFull(error))
     return 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues';
   if (isLockTimeout(error))
     return 'Another session has locked a table that the page reads. Reload the page later';
-  if (!awayState.test(readSqlState(error))) return null;
-  return (
-    'The database cannot be reached; the worker continues when it is back. ' +
-    'Reload the page later'
-  );
+  return isDatabaseAway(error)
+    ? 'The database cannot be reached; the worker continues when it is back. Reload it later'
+    : null;
 }
-
-/** Codes of errors that mean that no connection to Postgres can be had. */
-const awayState = /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time|database_lost)/;
 
 /** Registers `/metrics`, in the format of Prometheus. */
 function registerMetricsRoute(app: FastifyInstance, { metrics }: AdminDeps): void {

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type { z } from 'zod';
+import type { Database } from '../../db/pool.ts';
 import { readSqlState } from '../../db/transaction.ts';
 import {
   readClientChanges,
@@ -13,18 +14,16 @@ import type { Budget } from './budget.ts';
 import type { RouteSchemas } from './document.ts';
 import * as schemas from './schemas.ts';
 
-/**
- * Adds a route that reads for the client of the token.
- * @param parameters what the path names, or else the query
- * @param read returns the answer, or its JSON text
- */
-type AddRead = <P extends z.ZodObject>(
-  url: string,
-  summary: string,
-  parameters: P,
-  answer: z.ZodType,
-  read: (given: z.output<P>, client: string) => Promise<unknown>,
-) => void;
+/** A route that reads for the client of the token. */
+interface ReadRoute<P extends z.ZodObject> {
+  readonly url: string;
+  readonly summary: string;
+  /** What the path names, or else the query. */
+  readonly parameters: P;
+  readonly answer: z.ZodType;
+  /** Returns the answer, or its JSON text. */
+  readonly read: (given: z.output<P>, client: string) => Promise<unknown>;
+}
 
 const noSuchRow = () => new ApiError(404, 'The client of the token has no such row');
 
@@ -33,6 +32,7 @@ function toOutboxText({ payload, history, ...row }: OutboxDetail): string {
   const steps = history.map(({ durationMs, ...step }) => ({ ...step, duration_ms: durationMs }));
   const { nextAttemptAt, createdAt, finishedAt, lastError, ...others } = row;
   const { waitsFor, rowsBehind, mayBeCarriedOut, ...shown } = others;
+
   const named = {
     ...shown,
     next_attempt_at: nextAttemptAt,
@@ -44,67 +44,82 @@ function toOutboxText({ payload, history, ...row }: OutboxDetail): string {
     may_be_carried_out: mayBeCarriedOut,
     history: steps,
   };
+
   return `${JSON.stringify(named).slice(0, -1)},"payload":${payload}}`;
 }
 
 /** Registers the routes that read. */
 export function registerReads(app: FastifyInstance, { db }: ApiDeps, budget: Budget): void {
-  const addRead: AddRead = (url, summary, parameters, answer, read) => {
+  const addRead = <P extends z.ZodObject>(route: ReadRoute<P>) => {
+    const { url, summary, parameters, answer, read } = route;
     const place = url.includes(':') ? 'params' : 'querystring';
     const schema: RouteSchemas = { summary, [place]: parameters, response: { 200: answer } };
+
     app.get(url, { schema, config: { right: 'read' } }, async (request, reply) => {
       const given = (place === 'params' ? request.params : request.query) as never;
       const found = await budget.run(request, () => read(given, toCaller(request).client));
       return reply.type('application/json').send(found);
     });
   };
-  addRead(
-    '/v1/outbox/:id',
-    'A row of the outbox, with its history',
-    schemas.idParams,
-    schemas.outboxRow,
-    async ({ id }, client) => {
+
+  addRead({
+    url: '/v1/outbox/:id',
+    summary: 'A row of the outbox, with its history',
+    parameters: schemas.idParams,
+    answer: schemas.outboxRow,
+    read: async ({ id }, client) => {
       const row = await readOutbox(db, id);
       if (row?.client !== client) throw noSuchRow();
       return toOutboxText(row);
     },
-  );
-  addRead(
-    '/v1/changes',
-    'The feed: what changed after a place, in the order of commits',
-    schemas.changesQuery,
-    schemas.changes,
-    async ({ after, limit }, client) => {
-      try {
-        return await readClientChanges(db, client, after, limit);
-      } catch (error) {
-        if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;
-        throw new ApiError(410, error.message, { continue_from: await readNewestSeq(db) });
-      }
-    },
-  );
-  addRead(
-    '/v1/orders',
-    'The orders that have a number, the newest first',
-    schemas.numberQuery,
-    schemas.orderList,
-    async ({ number }, client) => `{"orders":[${await readOrdersByNumber(db, client, number)}]}`,
-  );
-  addRead(
-    '/v1/:entity/:id',
-    'A row of a table that the feed names; orders and shipments with what belongs to them',
-    schemas.entityParams,
-    schemas.anyEntityRow,
-    async ({ entity, id }, client) => {
+  });
+
+  addRead({
+    url: '/v1/changes',
+    summary: 'The feed: what changed after a place, in the order of commits',
+    parameters: schemas.changesQuery,
+    answer: schemas.changes,
+    read: ({ after, limit }, client) => readChanges(db, client, after, limit),
+  });
+
+  addRead({
+    url: '/v1/orders',
+    summary: 'The orders that have a number, the newest first',
+    parameters: schemas.numberQuery,
+    answer: schemas.orderList,
+    read: async ({ number }, client) =>
+      `{"orders":[${await readOrdersByNumber(db, client, number)}]}`,
+  });
+
+  addRead({
+    url: '/v1/:entity/:id',
+    summary: 'A row of a table that the feed names; orders and shipments with what belongs to them',
+    parameters: schemas.entityParams,
+    answer: schemas.anyEntityRow,
+    read: async ({ entity, id }, client) => {
       const known = schemas.entityNames.find((name) => name === entity);
+      const names = schemas.entityNames.join(', ');
       if (known === undefined)
-        throw new ApiError(
-          404,
-          `There is no such table; there are ${schemas.entityNames.join(', ')}`,
-        );
+        throw new ApiError(404, `There is no such table; there are ${names}`);
+
       const row = await readEntity(db, client, known, id);
       if (row === null) throw noSuchRow();
       return row;
     },
-  );
+  });
+}
+
+/** @throws ApiError 410 if the feed no longer has what came after the place */
+async function readChanges(
+  db: Database,
+  client: string,
+  after: number,
+  limit: number,
+): Promise<unknown> {
+  try {
+    return await readClientChanges(db, client, after, limit);
+  } catch (error) {
+    if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;
+    throw new ApiError(410, error.message, { continue_from: await readNewestSeq(db) });
+  }
 }

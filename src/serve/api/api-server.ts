@@ -6,7 +6,6 @@
 import { createHash } from 'node:crypto';
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type FastifyError,
   type FastifyInstance,
@@ -15,21 +14,19 @@ import {
   fastify,
 } from 'fastify';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
-import { z } from 'zod';
-import { CodedError } from '../../core/errors.ts';
-import { parseExact, ShapeError } from '../../core/json.ts';
+import type { z } from 'zod';
+import { CodedError, hasCode } from '../../core/errors.ts';
 import { errorFields } from '../../core/logger.ts';
 import { shorten } from '../../core/quote.ts';
-import { readSqlState } from '../../db/transaction.ts';
-import { limitProblems } from '../../push/kind.ts';
-import { describeIssues, maxPayloadValues } from '../../push/payload.ts';
+import { isDatabaseAway } from '../../db/is-unreachable.ts';
+import { isConstraintViolated, isDataRefused, readSqlState } from '../../db/transaction.ts';
+import { readPart } from '../../push/new-rows.ts';
 import { limitConnections, timeoutCheckMs } from '../admin/access.ts';
 import { type ApiDeps, ApiError } from './api-deps.ts';
 import { registerReads } from './api-routes.ts';
 import { Budget, maxBodyBytes } from './budget.ts';
 import { createApiDocument } from './document.ts';
 import { registerInserts } from './insert-route.ts';
-import { maxRows } from './schemas.ts';
 
 const maxConnections = 512;
 /** Maximum characters of an error of others: it may repeat what was sent. */
@@ -59,6 +56,34 @@ export interface ApiServer {
  */
 export async function startApi(deps: ApiDeps): Promise<ApiServer> {
   const { API_HOST: host, API_PORT: port } = deps.config;
+  const budget = new Budget();
+  const app = createApp(budget);
+  prepare(app, deps);
+
+  try {
+    await app.register(async (scope) => {
+      guard(scope, deps, budget);
+      registerReads(scope, deps, budget);
+      registerInserts(scope, deps, budget);
+    });
+
+    const address = new URL(await app.listen({ host, port }));
+    const close = async () => {
+      const forced = setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs);
+      await app.close().finally(() => clearTimeout(forced));
+    };
+    return { port: Number(address.port), close };
+  } catch (cause) {
+    await app.close();
+    if (readSqlState(cause) !== 'EADDRINUSE') throw cause;
+
+    const message = `API_PORT ${port} is in use on ${host}; set another port (0 takes a free one)`;
+    throw new CodedError('api_port_taken', message, { cause });
+  }
+}
+
+/** Creates the server, which answers also what is no request of a route. */
+function createApp(budget: Budget): FastifyInstance {
   const app = fastify({
     logger: false,
     bodyLimit: maxBodyBytes,
@@ -74,21 +99,14 @@ export async function startApi(deps: ApiDeps): Promise<ApiServer> {
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength },
     return503OnClosing: false,
-    frameworkErrors: ({ code }, _request, reply) => {
-      const isLong = code === 'FST_ERR_MAX_PARAM_LENGTH';
-      const words = isLong
-        ? 'A value of the address is too long'
-        : 'The address has a wrong percent-encoding';
-      void sendProblem(reply, new ApiError(isLong ? 414 : 400, words));
-    },
+    frameworkErrors: (error, _request, reply) => void sendProblem(reply, toAddressError(error)),
     clientErrorHandler: refuseRawRequest,
   });
-  const budget = new Budget();
+
   limitConnections(app.server, maxConnections, (socket) => budget.isBusy(socket));
   app.server.on('checkExpectation', (_request, response: ServerResponse) => {
-    const { status, type, body } = toProblem(
-      new ApiError(417, 'The header Expect may only be 100-continue'),
-    );
+    const error = new ApiError(417, 'The header Expect may only be 100-continue');
+    const { status, type, body } = toProblem(error);
     const headers = { 'content-type': type, 'content-length': body.length, connection: 'close' };
     response.writeHead(status, headers).end(body);
   });
@@ -96,25 +114,13 @@ export async function startApi(deps: ApiDeps): Promise<ApiServer> {
   app.server.on('connect', (_request, socket: Socket) =>
     endRaw(socket, new ApiError(405, 'This is no proxy: it takes no CONNECT')),
   );
-  prepare(app, deps);
-  try {
-    await app.register(async (scope) => {
-      guard(scope, deps, budget);
-      registerReads(scope, deps, budget);
-      registerInserts(scope, deps, budget);
-    });
-    const address = new URL(await app.listen({ host, port }));
-    const close = async () => {
-      const forced = setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs);
-      await app.close().finally(() => clearTimeout(forced));
-    };
-    return { port: Number(address.port), close };
-  } catch (cause) {
-    await app.close();
-    if (readSqlState(cause) !== 'EADDRINUSE') throw cause;
-    const message = `API_PORT ${port} is in use on ${host}; set another port (0 takes a free one)`;
-    throw new CodedError('api_port_taken', message, { cause });
-  }
+  return app;
+}
+
+function toAddressError({ code }: FastifyError): ApiError {
+  return code === 'FST_ERR_MAX_PARAM_LENGTH'
+    ? new ApiError(414, 'A value of the address is too long')
+    : new ApiError(400, 'The address has a wrong percent-encoding');
 }
 
 /**
@@ -123,48 +129,20 @@ export async function startApi(deps: ApiDeps): Promise<ApiServer> {
  */
 function prepare(app: FastifyInstance, { log }: ApiDeps): void {
   app.decorateRequest('caller', null);
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    'application/json',
-    { parseAs: 'string' },
-    async (_request: FastifyRequest, body: string) => {
-      try {
-        const parsed = parseExact(body, maxPayloadValues);
-        await nextTurn();
-        return parsed;
-      } catch (error) {
-        if (error instanceof ShapeError) throw new ApiError(422, `The body ${error.message}`);
-        if (error instanceof SyntaxError)
-          throw new ApiError(
-            400,
-            `The body is not JSON that can be read: ${shorten(error.message, maxErrorLength)}`,
-          );
-        throw error;
-      }
-    },
-  );
-  app.setValidatorCompiler<z.ZodType>(
-    ({ schema, httpPart }) =>
-      (data) =>
-        check(schema, data, httpPart),
-  );
+  setReading(app);
+
   app.setSerializerCompiler(() => JSON.stringify);
   app.setErrorHandler((error: FastifyError, _request, reply) => {
     const answer = toApiError(error);
     if (answer.status === 500) log.error({ event: 'api_failed', ...errorFields(error) });
     return sendProblem(reply, answer);
   });
+
   const findMethods = watchRoutes(app);
-  app.setNotFoundHandler(({ url, method }, reply) => {
-    const allow = findMethods(url);
-    if (allow.length === 0)
-      return sendProblem(
-        reply,
-        new ApiError(404, 'There is nothing at this address; /openapi.json lists the routes'),
-      );
-    const words = `This address takes no ${method}, only ${allow.join(', ')}`;
-    return sendProblem(reply, new ApiError(405, words, {}, { allow: allow.join(', ') }));
-  });
+  app.setNotFoundHandler(({ url, method }, reply) =>
+    sendProblem(reply, refuseAddress(method, findMethods(url))),
+  );
+
   app.addHook('onResponse', async ({ caller, method, routeOptions, ip }, reply) => {
     log.info({
       event: 'api_request',
@@ -176,8 +154,37 @@ function prepare(app: FastifyInstance, { log }: ApiDeps): void {
       ...(caller === null ? {} : { token: caller.name, client: caller.client }),
     });
   });
+
   const document = createApiDocument(app);
   app.get('/openapi.json', async (_request, reply) => reply.send(document()));
+}
+
+/** Sets how requests are read. A body stays bytes: its route reads it. */
+function setReading(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  const readBytes = async (_request: FastifyRequest, body: Buffer) => body;
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, readBytes);
+
+  app.setValidatorCompiler<z.ZodType>(({ schema, httpPart }) => (data) => {
+    if (httpPart === 'body') return { value: data };
+    const read = readPart(schema, data);
+    if ('value' in read) return read;
+
+    const { problems } = read;
+    return { error: new ApiError(400, problems.join('; '), { problems }) };
+  });
+}
+
+/**
+ * Returns the error of an address that no route takes.
+ * @param allowed methods that the address takes
+ */
+function refuseAddress(method: string, allowed: readonly string[]): ApiError {
+  if (allowed.length === 0)
+    return new ApiError(404, 'There is nothing at this address; /openapi.json lists the routes');
+
+  const allow = allowed.join(', ');
+  return new ApiError(405, `This address takes no ${method}, only ${allow}`, {}, { allow });
 }
 
 /**
@@ -190,6 +197,7 @@ function watchRoutes(app: FastifyInstance): (url: string) => string[] {
     const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replaceAll(/:\w+/g, '[^/]+')}$`);
     for (const one of [method].flat()) routes.push({ pattern, method: one });
   });
+
   return (url) => {
     const path = url.split('?', 1)[0] ?? '';
     const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
@@ -202,15 +210,13 @@ function refuseRawRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   const { _httpMessage: answer } = socket as Socket & {
     readonly _httpMessage?: ServerResponse | null;
   };
-  const refusal = rawRefusals[error.code ?? ''] ?? [
-    400,
-    'The request is not HTTP that can be read',
-  ];
   if (error.code === 'ECONNRESET' || !socket.writable || answer?.headersSent === true) {
     socket.destroy();
     return;
   }
-  endRaw(socket, new ApiError(...refusal));
+
+  const words = 'The request is not HTTP that can be read';
+  endRaw(socket, new ApiError(...(rawRefusals[error.code ?? ''] ?? [400, words])));
 }
 
 /** Answers on a connection that no request belongs to, and ends it. */
@@ -238,31 +244,6 @@ const rawRefusals: Readonly<Record<string, readonly [number, string]>> = {
 };
 
 /**
- * Reads a part of a request with its schema. A body may be one row or an array: the problems are
- * those of its form.
- */
-function check(
-  schema: z.ZodType,
-  data: unknown,
-  part: string | undefined,
-): { value: unknown } | { error: Error } {
-  const [one, several] = schema instanceof z.ZodUnion ? (schema.options as z.ZodType[]) : [schema];
-  // One row more than the maximum is enough to refuse a list.
-  const given = Array.isArray(data) ? data.slice(0, maxRows + 1) : data;
-  const read = ((Array.isArray(data) ? several : one) ?? schema).safeParse(given, {
-    reportInput: true,
-  });
-  if (read.success) return { value: read.data };
-
-  const found = describeIssues(read.error.issues);
-  const words = found.map(
-    ({ path, problem }) => `${path === 'payload' ? 'The request' : path} ${problem}`,
-  );
-  const problems = limitProblems(words);
-  return { error: new ApiError(part === 'body' ? 422 : 400, problems.join('; '), { problems }) };
-}
-
-/**
  * Requires a token with the right of the route, within its rate. The body is read only after that.
  */
 function guard(scope: FastifyInstance, { config, isReady }: ApiDeps, budget: Budget): void {
@@ -272,77 +253,69 @@ function guard(scope: FastifyInstance, { config, isReady }: ApiDeps, budget: Bud
       return [token.sha256, { token, limiter }] as const;
     }),
   );
+
   scope.addHook('onRequest', async (request, reply) => {
     const [scheme, given = ''] = (request.headers.authorization ?? '').split(' ', 2);
     // The hash is compared, so the time of the look-up says nothing about a token.
     const found = tokens.get(createHash('sha256').update(given).digest('hex'));
     if (scheme?.toLowerCase() !== 'bearer' || given === '' || found === undefined)
-      throw new ApiError(
-        401,
-        'Send a token of API_TOKENS_FILE as Authorization: Bearer',
-        {},
-        {
-          'www-authenticate': 'Bearer realm="fulfilment-sync"',
-        },
-      );
-    request.caller = found.token;
+      throw refuseToken();
+
+    const { token, limiter } = found;
+    request.caller = token;
     const { right } = request.routeOptions.config;
-    if (right !== undefined && !found.token.rights.includes(right))
-      throw new ApiError(403, `The token ${found.token.name} lacks the right ${right}`);
-    await found.limiter.consume('').catch((refused: unknown) => {
+    if (right !== undefined && !token.rights.includes(right))
+      throw new ApiError(403, `The token ${token.name} lacks the right ${right}`);
+
+    await limiter.consume('').catch((refused: unknown) => {
       if (!(refused instanceof RateLimiterRes)) throw refused;
-      const retryAfter = String(Math.ceil(refused.msBeforeNext / 1_000));
-      const limit = `${found.token.requestsPerSecond} requests a second`;
-      throw new ApiError(
-        429,
-        `The token may send ${limit}; wait`,
-        {},
-        { 'retry-after': retryAfter },
-      );
+      throw refuseRate(token.requestsPerSecond, refused.msBeforeNext);
     });
-    if (!isReady())
-      throw new ApiError(
-        503,
-        'The worker has not started yet; try again',
-        {},
-        { 'retry-after': '2' },
-      );
+
+    if (!isReady()) throw refuseNow('The worker has not started yet; try again');
     budget.admit(request, reply);
   });
+
   scope.addHook('preParsing', async (request, _reply, body) =>
     request.method === 'POST' ? budget.count(request, body) : body,
   );
 }
 
+function refuseToken(): ApiError {
+  const words = 'Send a token of API_TOKENS_FILE as Authorization: Bearer';
+  return new ApiError(401, words, {}, { 'www-authenticate': 'Bearer realm="fulfilment-sync"' });
+}
+
+function refuseRate(requestsPerSecond: number, waitMs: number): ApiError {
+  const words = `The token may send ${requestsPerSecond} requests a second; wait`;
+  return new ApiError(429, words, {}, { 'retry-after': String(Math.ceil(waitMs / 1_000)) });
+}
+
+const refuseNow = (words: string) => new ApiError(503, words, {}, { 'retry-after': '2' });
+
 function toApiError(error: FastifyError): ApiError {
   if (error instanceof ApiError) return error;
-  const state = readSqlState(error);
-  const busyWords = busyStates[state];
-  if (busyWords !== undefined)
-    return new ApiError(503, `${busyWords}; try again`, {}, { 'retry-after': '2' });
-  if (/^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|database_)/.test(state))
-    return new ApiError(
-      503,
-      'The database cannot be reached; try again',
-      {},
-      { 'retry-after': '2' },
-    );
-  // Lengths, and characters that Postgres cannot store: the INSERT of the outbox says what is
-  // wrong.
-  if (/^(22|23|54)/.test(state))
-    return new ApiError(
-      422,
-      `The database refuses a value: ${shorten(error.message, maxErrorLength)}`,
-    );
+
+  const busyWords = busyStates[readSqlState(error)];
+  if (busyWords !== undefined) return refuseNow(`${busyWords}; try again`);
+  if (hasCode(error, 'payload_not_checked'))
+    return refuseNow('The check of the request was interrupted; try again');
+  if (isDatabaseAway(error)) return refuseNow('The database cannot be reached; try again');
+
+  const shown = shorten(error.message, maxErrorLength);
+  // The INSERT of the outbox says what is wrong: with a length, or a character that Postgres cannot
+  // store.
+  if (isDataRefused(error) || isConstraintViolated(error))
+    return new ApiError(422, `The database refuses a value: ${shown}`);
+
   const status = error.statusCode ?? 500;
   if (status === 415)
     return new ApiError(415, 'Send the body as JSON, with Content-Type: application/json');
-  if (status >= 500)
-    return new ApiError(
-      500,
-      'The request failed; the event api_failed in the log of the worker says why',
-    );
-  return new ApiError(status, shorten(error.message, maxErrorLength));
+  if (status < 500) return new ApiError(status, shown);
+  return new ApiError(
+    500,
+    'The request failed; the event api_failed in the log of the worker says why',
+  );
 }
 
 /** Words for what another session makes the database do, by SQLSTATE. */

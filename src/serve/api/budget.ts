@@ -62,7 +62,8 @@ export class Budget {
    */
   admit(request: FastifyRequest, reply: FastifyReply): void {
     const { name } = toCaller(request);
-    const token = this.#tokens.get(name) ?? { requests: 0, bytes: 0, turns: 0, waiting: [] };
+    const none = { requests: 0, bytes: 0, turns: 0, waiting: [] };
+    const token = this.#tokens.get(name) ?? none;
     if (token.requests >= maxTokenRequests)
       throw refuse(`The token has ${maxTokenRequests} requests under way; wait for their answers`);
 
@@ -70,6 +71,7 @@ export class Budget {
     token.requests++;
     const use: RequestUse = { token, bytes: 0, isWorking: false, hasEnded: false };
     this.#requests.set(request, use);
+
     const { socket } = request.raw;
     this.#busy.add(socket);
     reply.raw.once('close', () => {
@@ -88,12 +90,14 @@ export class Budget {
     const counted = new Transform({
       transform: (chunk: Buffer, _encoding, done) => {
         if (this.#takeBytes(use, chunk.length)) return done(null, chunk);
+
         // The rest is read and dropped: a caller that is still sending would not read the answer.
         body.unpipe(counted);
         body.resume();
         done(refuse('Too many large requests at once; try again'));
       },
     });
+
     body.once('error', (error: Error) => counted.destroy(error));
     return body.pipe(counted);
   }
@@ -106,6 +110,7 @@ export class Budget {
     const { name } = toCaller(request);
     const use = this.#findUse(request);
     if (use.hasEnded) throw refuse('The caller has gone');
+
     use.isWorking = true;
     try {
       await this.#waitForTurn(use.token);
@@ -152,6 +157,7 @@ export class Budget {
 
   #waitForTurn(token: TokenUse): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
+
     const timer = setTimeout(() => {
       token.waiting.splice(token.waiting.indexOf(start), 1);
       reject(refuse('The database has no time for the request; try again'));
@@ -160,6 +166,7 @@ export class Budget {
       clearTimeout(timer);
       resolve();
     };
+
     token.waiting.push(start);
     this.#giveTurns();
     return promise;

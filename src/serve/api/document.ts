@@ -25,6 +25,7 @@ interface DescribedRoute {
  */
 export function createApiDocument(app: FastifyInstance): () => object {
   const routes: DescribedRoute[] = [];
+
   app.addHook('onRoute', ({ url, method, schema }) => {
     if (schema?.response === undefined || method === 'HEAD') return;
     routes.push({
@@ -33,6 +34,7 @@ export function createApiDocument(app: FastifyInstance): () => object {
       schema: schema as unknown as RouteSchemas,
     });
   });
+
   return () => ({
     openapi: '3.1.0',
     info: {
@@ -55,37 +57,42 @@ function describePaths(routes: readonly DescribedRoute[]): object {
   const paths: Record<string, Record<string, object>> = {};
   for (const { url, method, schema } of routes) {
     const path = url.replaceAll(/:(\w+)/g, '{$1}');
-    const words = path
-      .replaceAll(/^\/v1\/|[{}]/g, '')
-      .replaceAll(/[^a-z]+(\w)/g, (_, next: string) => next.toUpperCase());
-    paths[path] = {
-      ...paths[path],
-      [method]: {
-        operationId: `${method}${words.charAt(0).toUpperCase()}${words.slice(1)}`,
-        summary: schema.summary,
-        parameters: [
-          ...describeParameters(schema.params, 'path'),
-          ...describeParameters(schema.querystring, 'query'),
-          ...describeParameters(schema.headers, 'header'),
-        ],
-        ...(schema.body === undefined
-          ? {}
-          : {
-              requestBody: {
-                required: true,
-                content: { 'application/json': { schema: toJsonSchema(schema.body, 'input') } },
-              },
-            }),
-        responses: {
-          ...describeAnswers(schema.response),
-          '4XX': describeProblem,
-          '5XX': describeProblem,
-        },
-      },
-    };
+    const operationId = nameOperation(method, path);
+    paths[path] = { ...paths[path], [method]: { operationId, ...describeRoute(schema) } };
   }
   return paths;
 }
+
+/** Returns the name of an operation, such as `postOutboxCheck`. */
+function nameOperation(method: string, path: string): string {
+  const words = path
+    .replaceAll(/^\/v1\/|[{}]/g, '')
+    .replaceAll(/[^a-z]+(\w)/g, (_, next: string) => next.toUpperCase());
+  return `${method}${words.charAt(0).toUpperCase()}${words.slice(1)}`;
+}
+
+function describeRoute({ summary, params, querystring, headers, body, response }: RouteSchemas) {
+  const parameters = [
+    ...describeParameters(params, 'path'),
+    ...describeParameters(querystring, 'query'),
+    ...describeParameters(headers, 'header'),
+  ];
+  return {
+    summary,
+    parameters,
+    ...(body === undefined ? {} : { requestBody: describeBody(body) }),
+    responses: {
+      ...describeAnswers(response),
+      '4XX': describeProblem,
+      '5XX': describeProblem,
+    },
+  };
+}
+
+const describeBody = (body: z.ZodType) => ({
+  required: true,
+  content: { 'application/json': { schema: toJsonSchema(body, 'input') } },
+});
 
 const describeProblem = {
   description: 'The request is refused, or failed; `detail` says why',

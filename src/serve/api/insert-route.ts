@@ -1,24 +1,17 @@
-import { createHash } from 'node:crypto';
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { ApiToken } from '../../../config/files.ts';
-import { findValueProblems, readStoredCodes } from '../../push/check-payload.ts';
-import { type CodeFinder, limitProblems, maxProblems } from '../../push/kind.ts';
-import { makeKinds } from '../../push/kinds/registry.ts';
-import {
-  insertRows,
-  type NewRow,
-  type RequestKey,
-  readStoredRequest,
-} from '../../push/sql/insert-rows.ts';
+import { readStoredCodes } from '../../push/check-payload.ts';
+import type { CodeFinder } from '../../push/kind.ts';
+import { type CheckedRows, checkRows, newRows } from '../../push/new-rows.ts';
+import { insertRows, type RequestKey, readStoredRequest } from '../../push/sql/insert-rows.ts';
 import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
 import type { Budget } from './budget.ts';
 import type { RouteSchemas } from './document.ts';
-import { checked, keyHeaders, newIds, newRows } from './schemas.ts';
+import { checked, keyHeaders, newIds } from './schemas.ts';
 
-/** Maximum milliseconds of the checks of one request. */
-const checkMs = 10_000;
+/** Maximum milliseconds until the rows of one request are checked, with the wait for a turn. */
+const checkMs = 45_000;
 /**
  * Milliseconds for which the codes of a client are reused. A payload that they refuse is checked
  * with new ones.
@@ -27,7 +20,8 @@ const codesMs = 10_000;
 
 /** Registers the routes that check rows of the outbox, and that insert them. */
 export function registerInserts(app: FastifyInstance, deps: ApiDeps, budget: Budget): void {
-  const findProblems = createCheck(deps);
+  const check = createCheck(deps);
+
   const schema: RouteSchemas = {
     summary:
       'Inserts one row, or several in one transaction; with the same Idempotency-Key, at most once',
@@ -37,15 +31,18 @@ export function registerInserts(app: FastifyInstance, deps: ApiDeps, budget: Bud
   };
   app.post('/v1/outbox', { schema, config: { right: 'write' } }, async (request, reply) => {
     const caller = toCaller(request);
-    const body = request.body as z.output<typeof newRows>;
     const { 'idempotency-key': key } = request.headers as z.output<typeof keyHeaders>;
-    const named = key === undefined ? null : { token: caller.name, key, bodyHash: hashBody(body) };
-    const ids = await budget.run(request, async () => {
+
+    const { ids, isList } = await budget.run(request, async () => {
+      const { rows } = await check(caller, readBody(request));
+      const named = key === undefined ? null : { token: caller.name, key, bodyHash: rows.hash };
       const known = await findIds(deps, caller, named);
-      return known ?? insertChecked(deps, caller, toRows(body), named, findProblems);
+      const ids = known ?? (await insertChecked(deps, caller, rows, named));
+      return { ids, isList: rows.isList };
     });
+
     const answer = ids.map((id) => ({ id }));
-    return reply.code(202).send(Array.isArray(body) ? answer : answer[0]);
+    return reply.code(202).send(isList ? answer : answer[0]);
   });
 
   const checkSchema: RouteSchemas = {
@@ -53,35 +50,19 @@ export function registerInserts(app: FastifyInstance, deps: ApiDeps, budget: Bud
     body: newRows,
     response: { 200: checked },
   };
-  app.post(
-    '/v1/outbox/check',
-    { schema: checkSchema, config: { right: 'write' } },
-    async (request) => {
-      const { client } = toCaller(request);
-      const rows = toRows(request.body as z.output<typeof newRows>);
-      const { problems, unchecked } = await budget.run(request, () => findProblems(client, rows));
-      return { problems, why_unchecked: unchecked };
-    },
-  );
+  const checkOptions = { schema: checkSchema, config: { right: 'write' } } as const;
+  app.post('/v1/outbox/check', checkOptions, async (request) => {
+    const caller = toCaller(request);
+    const { rows, unchecked } = await budget.run(request, () => check(caller, readBody(request)));
+    return { problems: rows.problems, why_unchecked: unchecked };
+  });
 }
 
-const toRows = (body: z.output<typeof newRows>): readonly NewRow[] =>
-  [body].flat().map(({ not_before, notBefore, ...row }) => ({
-    ...(row as Pick<NewRow, 'kind' | 'reference' | 'payload'>),
-    notBefore: not_before ?? notBefore,
-  }));
-
-const hashBody = (body: unknown) => createHash('sha256').update(JSON.stringify(body)).digest('hex');
-
-/**
- * What was found wrong with rows. `unchecked` says why codes were not compared with lists; null if
- * they were.
- */
-interface Check {
-  readonly problems: readonly string[];
-  readonly unchecked: string | null;
+/** @throws ApiError if the request has no body */
+function readBody({ body }: FastifyRequest): Uint8Array {
+  if (body instanceof Uint8Array) return body;
+  throw new ApiError(422, 'The request is missing: send one row, or several in an array');
 }
-type FindProblems = (client: string, rows: readonly NewRow[]) => Promise<Check>;
 
 /** Returns the ids that an earlier request with this key inserted; null if there was none. */
 async function findIds(
@@ -90,6 +71,7 @@ async function findIds(
   named: RequestKey | null,
 ): Promise<readonly number[] | null> {
   const stored = named === null ? null : await readStoredRequest(db, client, named);
+
   if (stored !== null && stored.bodyHash !== named?.bodyHash)
     throw new ApiError(
       422,
@@ -98,26 +80,34 @@ async function findIds(
   return stored?.ids ?? null;
 }
 
-/** Checks the rows and inserts them. If another request with the key is faster, returns its ids. */
+const refuseRows = (problems: readonly string[]) =>
+  new ApiError(422, 'Nothing was inserted: a worker would refuse this; `problems` says why', {
+    problems,
+  });
+
+/** Inserts checked rows. If another request with the key is faster, returns its ids. */
 async function insertChecked(
   deps: ApiDeps,
   caller: ApiToken,
-  rows: readonly NewRow[],
+  { rows, problems }: CheckedRows,
   named: RequestKey | null,
-  findProblems: FindProblems,
 ): Promise<readonly number[]> {
-  const { problems } = await findProblems(caller.client, rows);
-  if (problems.length > 0)
-    throw new ApiError(
-      422,
-      'Nothing was inserted: a worker would refuse this; `problems` says why',
-      { problems },
-    );
-  const ids =
-    (await insertRows(deps.db, caller.client, rows, named)) ?? (await findIds(deps, caller, named));
+  if (problems.length > 0) throw refuseRows(problems);
+
+  const inserted = await insertRows(deps.db, caller.client, rows, named);
+  const ids = inserted ?? (await findIds(deps, caller, named));
   if (ids === null)
     throw new ApiError(503, 'The request was not stored; try again', {}, { 'retry-after': '1' });
   return ids;
+}
+
+/**
+ * What was found in a body. `unchecked` says why codes were not compared with lists; null if they
+ * were.
+ */
+interface Check {
+  readonly rows: CheckedRows;
+  readonly unchecked: string | null;
 }
 
 /** The codes of a client, kept for a while. */
@@ -127,34 +117,38 @@ interface KeptCodes {
   readonly untilMs: number;
 }
 
-/** Creates the check of rows: that of `outbox check`, for each row. */
-function createCheck({ db, config: { operations } }: ApiDeps): FindProblems {
-  const kinds = new Map(makeKinds(operations).map((kind) => [kind.name, kind]));
+/** Creates the check of a body: that of `outbox check`, for each of its rows. */
+function createCheck({
+  db,
+  config: { operations },
+}: ApiDeps): (caller: ApiToken, body: Uint8Array) => Promise<Check> {
   const kept = new Map<string, KeptCodes>();
-  const checkAll = async (rows: readonly NewRow[], codes: CodeFinder) => {
-    const context = { codes, operations, signal: AbortSignal.timeout(checkMs) };
-    const found: string[] = [];
-    for (const [place, { kind: name, reference, payload }] of rows.entries()) {
-      if (found.length > maxProblems) break;
-      const kind = kinds.get(name);
-      const problems =
-        kind === undefined
-          ? [`kind: there is no kind ${name}; known are ${[...kinds.keys()].join(', ')}`]
-          : await findValueProblems(kind, payload, reference, context);
-      for (const problem of problems)
-        found.push(rows.length === 1 ? problem : `[${place}] ${problem}`);
-      await nextTurn();
-    }
-    return limitProblems(found);
+
+  const checkWith = async (caller: ApiToken, body: Uint8Array, codes: CodeFinder) => {
+    const signal = AbortSignal.timeout(checkMs);
+    const context = { codes, operations, owner: `token ${caller.name}`, signal };
+    const found = await checkRows(body, context).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+      const words = 'Too many large requests are being checked; try again';
+      throw new ApiError(503, words, {}, { 'retry-after': '5' });
+    });
+
+    if ('hash' in found) return found;
+    if (!('status' in found)) throw refuseRows(found.problems);
+    const { status, detail, problems } = found;
+    throw new ApiError(status, detail, problems.length > 0 ? { problems } : {});
   };
-  return async (client, rows) => {
+
+  return async (caller, body) => {
+    const { client } = caller;
     const known = kept.get(client);
-    const isKnown = known !== undefined && known.untilMs > performance.now();
-    if (isKnown && (await checkAll(rows, known.codes)).length === 0)
-      return { problems: [], unchecked: known.unchecked };
+    if (known !== undefined && known.untilMs > performance.now()) {
+      const rows = await checkWith(caller, body, known.codes);
+      if (rows.problems.length === 0) return { rows, unchecked: known.unchecked };
+    }
 
     const { codes, unchecked } = await readStoredCodes(db, client);
     kept.set(client, { codes, unchecked, untilMs: performance.now() + codesMs });
-    return { problems: await checkAll(rows, codes), unchecked };
+    return { rows: await checkWith(caller, body, codes), unchecked };
   };
 }

@@ -1,11 +1,9 @@
 import { z } from 'zod';
-import { dayMs } from '../../core/time.ts';
 import { type ColumnType, readColumns } from '../../db/table-columns.ts';
 import { type EntityName, entities, listEntityColumns } from '../../operate/sql/program-reads.ts';
+import { textUpTo } from '../../push/new-rows.ts';
 import { outboxStatuses } from '../../push/sql/read-outbox.ts';
 
-/** Maximum number of rows in one request. */
-export const maxRows = 500;
 /** Maximum length of a text in an address or a header. */
 const maxText = 200;
 /** Maximum length of a key: a sku has at most 200 characters, and others have parts besides. */
@@ -14,10 +12,6 @@ const maxKey = 300;
 /** A whole number within limits. */
 const whole = (min: number, max: number, words = `must be a whole number from ${min} to ${max}`) =>
   z.coerce.number(words).int(words).min(min, words).max(max, words);
-/** A text that is not empty. */
-const textUpTo = (max: number) =>
-  z.string().min(1, 'must not be empty').max(max, `must have at most ${max} characters`);
-
 const id = whole(1, Number.MAX_SAFE_INTEGER, 'must be an id: a whole number above 0');
 export const idParams = z.object({ id });
 export const numberQuery = z.object({ number: textUpTo(maxText) });
@@ -29,35 +23,7 @@ export const keyHeaders = z.object({
   'idempotency-key': textUpTo(maxText).optional(),
 });
 
-/** Maximum length of a time: Postgres takes no more digits. */
-const maxTimeLength = 50;
 const time = z.string().meta({ format: 'date-time' });
-
-/** A little less than what the outbox takes, because of clocks that differ. */
-const maxWaitMs = (100 * 365 - 1) * dayMs;
-
-const zonedTime = z.iso
-  .datetime({
-    offset: true,
-    error: 'must be a time with its zone, such as 2026-05-04T10:00:00+02:00',
-  })
-  .max(maxTimeLength, `must have at most ${maxTimeLength} characters`)
-  .refine(
-    (text) => !(Math.abs(Date.parse(text) - Date.now()) >= maxWaitMs),
-    'must be within 100 years from now',
-  );
-const newRow = z.strictObject({
-  kind: textUpTo(64),
-  reference: textUpTo(maxText),
-  payload: z
-    .unknown()
-    .default({})
-    .meta({ description: 'As docs/outbox-payloads.json says for the kind' }),
-  not_before: zonedTime.optional(),
-  notBefore: zonedTime.optional().meta({ description: 'The same as not_before' }),
-});
-const rowCount = `must have 1 to ${maxRows} rows`;
-export const newRows = z.union([newRow, z.array(newRow).min(1, rowCount).max(maxRows, rowCount)]);
 
 const newId = z.object({ id: z.int() });
 export const newIds = z.union([newId, z.array(newId)]);

@@ -11,11 +11,12 @@ import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 
-/** What a terminal would carry out, or show in another order than it was written. */
-const hostile = 'SO\u001b]0;title\u0007\u009b31m\u202e\u2066\u200f\u061c1';
+/** What a terminal would carry out, show in another order than it was written, or not show. */
+const hostile =
+  'SO\u001b]0;title\u0007\u009b31m\u202e\u2066\u200f\u061c\u200b\u2060\ufeff\u{e0041}1';
 const executed =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be printed
-  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
+  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2060-\u206f\u200b\ufeff\u{e0000}-\u{e007f}]/u;
 const payload = join(tmpdir(), `hidden-characters-${process.pid}.json`);
 
 /** Stores the words wherever the service or the ERP may have put them. */

@@ -6,10 +6,12 @@ import { afterEach, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { Random } from '../../../src/sandbox/random.ts';
+import { toTokenEntry } from '../../helpers/campaigns/api-load.ts';
 import {
   HostileProxy,
   sendHostileRequest,
   toHostilePayload,
+  toHostileRequest,
 } from '../../helpers/campaigns/hostile-input.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -25,17 +27,18 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-/** Number of rounds. `npm run fuzz` sets more. */
-const rounds = Number(process.env.FUZZ_ROUNDS ?? 40);
+/** Minutes of rounds; without them, there are 40 rounds. `npm run fuzz` sets them. */
+const minutes = Number(process.env.FUZZ_MINUTES ?? 0);
+const fewRounds = 40;
 const seed = Number(process.env.FUZZ_SEED ?? 1);
 const token = 'a-token-that-is-long-enough-to-be-taken';
 /** Memory that the worker must not need for any input. */
 const mostMemoryMb = 700;
 /**
- * How long an answer of /livez may take while other tests keep the machine busy. Otherwise it takes
- * less than 1 s.
+ * How long an answer of /livez may take: longer if other tests, which `npm run fuzz` does not run,
+ * keep the machine busy.
  */
-const patienceMs = 10_000;
+const patienceMs = minutes > 0 ? 1_000 : 10_000;
 
 /** The longest time until /livez answered, and the largest resident memory of the worker. */
 interface WorkerFigures {
@@ -96,9 +99,13 @@ async function startWorker() {
     `SCHEDULE_PULL_${job}`,
     '1s',
   ]);
+  const tokens = join(folder, 'tokens.json');
+  writeFileSync(tokens, JSON.stringify([toTokenEntry(token, 'hostile')]));
   const env = {
     DATABASE_URL: database.url,
     WAREHOUSE_CLIENTS_FILE: file,
+    API_TOKENS_FILE: tokens,
+    API_PORT: '0',
     ...Object.fromEntries(often),
     HTTP_TIMEOUT_MS: '2000',
     ADMIN_PORT: '0',
@@ -107,8 +114,9 @@ async function startWorker() {
   };
   const worker = processes.cli(['worker'], env);
   const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
+  const api = JSON.parse(await worker.line('api_listening')) as { port: number };
   await worker.line('worker_started');
-  return { fair, proxy, worker, port, env };
+  return { fair, proxy, worker, port, apiPort: api.port, env };
 }
 
 /** Opens a session of the role that may write. */
@@ -118,6 +126,18 @@ async function connectAsWriter(): Promise<pg.Client> {
   closers.push(() => session.end());
   await session.query('set role fulfilment_writer');
   return session;
+}
+
+/** Posts a body to the API. Returns the status of the answer. */
+async function postToApi(port: number, body: string): Promise<number> {
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+  const answer = await fetch(`http://127.0.0.1:${port}/v1/outbox`, {
+    method: 'POST',
+    headers,
+    body,
+  });
+  await answer.arrayBuffer();
+  return answer.status;
 }
 
 /** A time for which a row is inserted: mostly none. */
@@ -140,65 +160,77 @@ const makeDue = () =>
     )
     update sync.jobs set next_at = least(next_at, sync.clock()) where client = 'hostile' and stream is not null and isfinite(next_at)`);
 
-test('hostile answers, rows and requests: the worker answers, stays small and serves the others', async () => {
-  const { fair, proxy, worker, port, env } = await startWorker();
-  const random = new Random(seed + 1);
-  const watched = watch(port, worker);
-  const kinds = [...outboxKinds.map(({ name }) => name), 'order.unknown', '\u202e'];
-  const writer = await connectAsWriter();
-  const insert = (
-    client: string,
-    kind: string,
-    reference: string,
-    payload: string,
-    notBefore: string | null = null,
-  ) =>
-    writer.query(
-      'insert into fulfilment.outbox (client, kind, reference, payload, not_before) values ($1, $2, $3, $4, $5)',
-      [client, kind, reference, payload, notBefore],
+test(
+  'hostile answers, rows and requests: the worker answers, stays small and serves the others',
+  async () => {
+    const { fair, proxy, worker, port, apiPort, env } = await startWorker();
+    const random = new Random(seed + 1);
+    const watched = watch(port, worker);
+    const kinds = [...outboxKinds.map(({ name }) => name), 'order.unknown', '\u202e'];
+    const writer = await connectAsWriter();
+    const insert = (
+      client: string,
+      kind: string,
+      reference: string,
+      payload: string,
+      notBefore: string | null = null,
+    ) =>
+      writer.query(
+        'insert into fulfilment.outbox (client, kind, reference, payload, not_before) values ($1, $2, $3, $4, $5)',
+        [client, kind, reference, payload, notBefore],
+      );
+    let refusedInserts = 0;
+    let rounds = 0;
+    const endMs = performance.now() + minutes * 60_000;
+    for (; rounds < fewRounds || performance.now() < endMs; rounds++) {
+      const round = rounds;
+      const reference = `SO-${round}`;
+      const payload = toHostilePayload(orderPayload(reference), random);
+      const client = random.chance(0.95) ? 'hostile' : `unknown-${round}`;
+      await insert(client, random.pick(kinds), reference, payload, pickTime(random)).catch(
+        () => refusedInserts++,
+      );
+      await writer.query(`select pg_notify('fulfilment_outbox', $1)`, [
+        random.pick(['', 'hostile', reference, payload.slice(0, 2_000)]),
+      ]);
+      if (round % 10 === 0)
+        await insert('default', 'order.create', reference, JSON.stringify(orderPayload(reference)));
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, () => sendHostileRequest(port, token, random)),
+      );
+      const body = toHostileRequest(reference, random);
+      const status = await postToApi(apiPort, body);
+      if (round % 5 === 0) await makeDue();
+      for (const answer of answers) expect(answer).not.toMatch(/^HTTP\/1\.1 5(?!03)/);
+      expect(status < 500 || status === 503, `${status} for ${body.slice(0, 1_000)}`).toBe(true);
+    }
+    await waitFor('many hostile answers', async () => {
+      await makeDue();
+      return proxy.changed > Math.min(rounds, wantedAnswers);
+    });
+    const open = `select from fulfilment.outbox where client = 'default' and status <> 'done'`;
+    await waitFor(
+      'the orders of the other client',
+      async () => (await database.query(open)).length === 0,
     );
-  let refusedInserts = 0;
-  for (let round = 0; round < rounds; round++) {
-    const reference = `SO-${round}`;
-    const payload = toHostilePayload(orderPayload(reference), random);
-    const client = random.chance(0.95) ? 'hostile' : `unknown-${round}`;
-    await insert(client, random.pick(kinds), reference, payload, pickTime(random)).catch(
-      () => refusedInserts++,
+    const seen = await watched.stop();
+    process.stdout.write(
+      `hostile input: ${JSON.stringify({ rounds, seed, changedAnswers: proxy.changed, refusedInserts, ...seen })}\n`,
     );
-    await writer.query(`select pg_notify('fulfilment_outbox', $1)`, [
-      random.pick(['', 'hostile', reference, payload.slice(0, 2_000)]),
-    ]);
-    if (round % 10 === 0)
-      await insert('default', 'order.create', reference, JSON.stringify(orderPayload(reference)));
-    const answers = await Promise.all(
-      Array.from({ length: 8 }, () => sendHostileRequest(port, token, random)),
-    );
-    if (round % 5 === 0) await makeDue();
-    for (const answer of answers) expect(answer).not.toMatch(/^HTTP\/1\.1 5(?!03)/);
-  }
-  await waitFor('many hostile answers', async () => {
-    await makeDue();
-    return proxy.changed > Math.min(rounds, wantedAnswers);
-  });
-  const open = `select from fulfilment.outbox where client = 'default' and status <> 'done'`;
-  await waitFor(
-    'the orders of the other client',
-    async () => (await database.query(open)).length === 0,
-  );
-  const seen = await watched.stop();
-  process.stdout.write(
-    `hostile input: ${JSON.stringify({ rounds, seed, changedAnswers: proxy.changed, refusedInserts, ...seen })}\n`,
-  );
-  expect(worker.child.exitCode).toBeNull();
-  expect(
-    worker.lines.filter((line) => /"event":"(admin_failed|uncaught|background_failed)"/.test(line)),
-  ).toEqual([]);
-  expect(seen.memoryMb).toBeLessThan(mostMemoryMb);
-  const compared = () => compareWithSandbox(database.db, fair.url, ['shipments', 'orders']);
-  await waitFor('the tables of the other client', async () => (await compared()).length === 0);
-  // The hostile client is read again once its service behaves.
-  proxy.isHostile = false;
-  expect(await runCommand(['run', 'pull-shipments', '--client', 'hostile'], env)).toMatchObject({
-    code: 0,
-  });
-}, 300_000);
+    expect(worker.child.exitCode).toBeNull();
+    expect(
+      worker.lines.filter((line) =>
+        /"event":"(admin_failed|uncaught|background_failed)"/.test(line),
+      ),
+    ).toEqual([]);
+    expect(seen.memoryMb).toBeLessThan(mostMemoryMb);
+    const compared = () => compareWithSandbox(database.db, fair.url, ['shipments', 'orders']);
+    await waitFor('the tables of the other client', async () => (await compared()).length === 0);
+    // The hostile client is read again once its service behaves.
+    proxy.isHostile = false;
+    expect(await runCommand(['run', 'pull-shipments', '--client', 'hostile'], env)).toMatchObject({
+      code: 0,
+    });
+  },
+  300_000 + minutes * 90_000,
+);

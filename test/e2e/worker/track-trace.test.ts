@@ -102,7 +102,7 @@ test('track-trace is asked once an hour and client, and not much less often, des
         const times = calls.map(({ atMs }) => toScheduleTimeMs(atMs) / 1_000);
         const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0));
         const [gate] = await database.query<{ spent: number }>(
-          `select (spent + case when finished_at is null then 1 else 0 end)::int as spent from sync.gates where client = $1`,
+          `select (spent + case when finished_at is null then 1 else 0 end)::int as spent from sync.turns where name = 'track-trace' and client = $1`,
           [key],
         );
         return {

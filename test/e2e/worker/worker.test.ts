@@ -71,12 +71,13 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
       const board = await (await fetch(`http://127.0.0.1:${port}/queues/api/queues`)).json();
       expect(board).toMatchObject({
         queues: [
-          { name: 'poll', readOnlyMode: true, counts: { completed: expect.any(Number) } },
-          { name: 'bulk', readOnlyMode: true },
+          { name: 'schedules', readOnlyMode: true, counts: { completed: expect.any(Number) } },
         ],
       });
       const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-      expect(metrics).toMatch(/^fulfilment_queue_jobs\{queue="poll",state="completed"\} [1-9]/m);
+      expect(metrics).toMatch(
+        /^fulfilment_queue_jobs\{queue="schedules",state="completed"\} [1-9]/m,
+      );
       expect(metrics).toMatch(
         /^fulfilment_runs_total\{client="default",job="pull-shipments",outcome="done"\} [1-9]/m,
       );

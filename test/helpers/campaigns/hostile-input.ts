@@ -2,6 +2,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'nod
 import { type AddressInfo, connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import type { Random } from '../../../src/sandbox/random.ts';
+import { orderPayload } from '../order-payload.ts';
 
 /** An answer of a service. */
 interface Answer {
@@ -310,4 +311,19 @@ export function toHostilePayload(payload: object, random: Random): string {
   if (random.chance(0.03)) return `{"items": [${'{},'.repeat(random.between(1, 200_000))}{}]}`;
   if (random.chance(0.03)) return `{"reference": ${random.pick(['1e131071', '-1e-16000', '1e5'])}}`;
   return random.chance(0.03) ? `{"x": "${'x'.repeat(random.between(1, 4_000_000))}"}` : changed;
+}
+
+/** Makes the body of a request of a hostile program to the API: one row, several, or none. */
+export function toHostileRequest(reference: string, random: Random): string {
+  const toRow = () => {
+    const payload = toHostilePayload(orderPayload(reference), random);
+    return `{"kind": "order.create", "reference": "${reference}", "payload": ${payload}}`;
+  };
+  if (random.chance(0.1)) {
+    const content = random.pick(['A', 'A ', '\\"', '\u00e9']).repeat(random.between(1, 4_000_000));
+    return `{"kind": "order_attachment.create", "reference": "${reference}", "payload": {"content": "${content}"}}`;
+  }
+  if (random.chance(0.1)) return toRow().slice(0, random.between(0, 2_000));
+  if (random.chance(0.1)) return `[${'{},'.repeat(random.between(1, 200_000))}{}]`;
+  return random.chance(0.5) ? toRow() : `[${Array.from({ length: random.between(1, 20) }, toRow)}]`;
 }

@@ -87,7 +87,7 @@ import {
   takeUnknownRows,
 } from '../../../src/push/sql/look-ups.ts';
 import * as actions from '../../../src/push/sql/operator-actions.ts';
-import { delayGates, markEnded, noteDatabase } from '../../../src/push/sql/push-database.ts';
+import { delayTrackTrace, markEnded, noteDatabase } from '../../../src/push/sql/push-database.ts';
 import { listOutbox, readOutbox } from '../../../src/push/sql/read-outbox.ts';
 import {
   findRenameTo,
@@ -100,11 +100,11 @@ import { newTotals } from '../../../src/schedule/run.ts';
 import { readAudit, recordAudit } from '../../../src/schedule/sql/audit.ts';
 import * as dueJobs from '../../../src/schedule/sql/due-jobs.ts';
 import { endRun } from '../../../src/schedule/sql/end-run.ts';
-import { passGate, readGates } from '../../../src/schedule/sql/gates.ts';
 import { renewLeases } from '../../../src/schedule/sql/leases.ts';
 import { recordProgress } from '../../../src/schedule/sql/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/schedule/sql/pauses.ts';
-import { findRefusal, startRun } from '../../../src/schedule/sql/start-runs.ts';
+import { readDueRuns, readRefusal, startRun } from '../../../src/schedule/sql/start-runs.ts';
+import * as turns from '../../../src/schedule/sql/turns.ts';
 import { readClients } from '../../../src/service/sql/clients.ts';
 import { takeRequests } from '../../../src/service/sql/request-budgets.ts';
 import * as health from '../../../src/service/sql/service-health.ts';
@@ -161,7 +161,7 @@ async function callRun(db: Database): Promise<void> {
     .execute((trx) => recordProgress({ trx, run: start.run }, { ...newTotals(), created: 1 }));
   await endRun(db, start.run, newTotals(), { status: 'done' });
   await startRun(db, { ...request, job: 'another' });
-  await findRefusal(db, { ...request, identity: 'y' });
+  await readRefusal(db, { ...request, identity: 'y' });
 }
 
 async function readReports(db: Database): Promise<void> {
@@ -176,7 +176,7 @@ async function readReports(db: Database): Promise<void> {
   await countRows(db, ['shipments']);
   await callProgramReads(db);
   await readClients(db);
-  await readGates(db);
+  await turns.readTurns(db, 'track-trace');
   await readPauses(db);
   await readAudit(db, 5);
   await takeRequests(db, { identity: 'x', perSecond: 1 }, 1);
@@ -320,8 +320,8 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await requestParcelReads(trx, client, [1]);
   await requestMissingParcelReads(trx, client, 0, now);
   await storeStock(trx, client, [{ sku: 'X', stock: 1 }]);
-  await takeListsTurn(trx, client, 0, 0);
-  await takeListsTurn(trx, client, 60_000, 60_000);
+  await takeListsTurn(trx, client, 0);
+  await takeListsTurn(trx, client, 60_000);
 }
 
 /** Moves a line of one shipment to another, and removes it. */
@@ -349,18 +349,16 @@ async function callRuns(trx: Transaction<DB>): Promise<void> {
   await health.endHoldWaits(trx, [client]);
   await recordConfirmations({ trx, client, stream: 'shipments' }, [{ id: 1, readNo: 1 }]);
   await recordAudit(trx, { by: 'x', action: 'pruned', client: null, detail: 'x' });
-  const gate = { name: 'a gate', identity: 'x', client };
-  await passGate(trx, gate, 60_000);
-  await passGate(trx, gate, 60_000);
+  const key = { name: 'track-trace', scope: 'x', client } as const;
+  await turns.takeTurn(trx, key, 60_000);
+  await turns.takeTurn(trx, key, 60_000);
+  await turns.finishTurns(trx, 'track-trace', [{ scope: 'x', number: 1 }], 60_000);
 }
 
 async function callSchedules(db: Database): Promise<void> {
   const job = { client, job: 'prune' };
-  await dueJobs.findDueJobs(db, {
-    jobs: ['prune'],
-    clients: [{ client, identity: 'x' }],
-    worker: 'x',
-  });
+  const clients = [{ client, identity: 'x' }];
+  await readDueRuns(db, { jobs: ['prune'], clients, worker: 'x', local: [], aheadMs: 0 });
   await callRun(db);
   await dueJobs.readScheduleClock(db);
   await dueJobs.ensureJobs(db, [{ ...job, stream: null, due: now, latest: now }]);
@@ -398,7 +396,7 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await health.returnTrial(trx, { client, worker: 'x' });
   await health.recordProof(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await health.isProven(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
-  await delayGates(trx);
+  await delayTrackTrace(trx);
 }
 
 async function callOperator(db: Database, id: number): Promise<void> {
@@ -409,7 +407,8 @@ async function callOperator(db: Database, id: number): Promise<void> {
   await health.noteEvidence(db, place, { seen: 'success' });
   await listOutbox(db, {}, 5);
   await readOutbox(db, id);
-  await insertRows(db, client, [{ kind: 'order.cancel', reference: 'API', payload: {} }], null);
+  const rows = JSON.stringify([{ place: 0, kind: 'order.cancel', reference: 'API', payload: {} }]);
+  await insertRows(db, client, rows, null);
   await actions.countOutbox(db, { ids: [id] }, 'retry');
   await db
     .transaction()

@@ -77,7 +77,7 @@ test.each(farTimes)(
       values ('default', 'pull-orders', 'manual', 'x', 'done', now(), now(), 1);
     insert into sync.audit (by, action, client, detail) values ('x', 'paused', 'default', 'x');
     insert into sync.pauses (client, job, by) values ('', 'pull-shipments', 'x');
-    insert into sync.gates (client, gate, identity, next_at, taken_at) values ('default', 'track-trace', 'x', now(), now());
+    insert into sync.turns (client, name, scope, next_at, taken_at) values ('default', 'track-trace', 'x', now(), now());
     update sync.jobs set last_started_at = now(), last_success_at = now(), failing_since = now(), last_error = 'x',
       last_code = 'timeout';
     update sync.clients set served_at = now(), queue_away_since = now(), queue_error = 'x'`);

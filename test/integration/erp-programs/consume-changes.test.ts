@@ -53,7 +53,7 @@ test('every update of days of work names columns of its table', async () => {
   await database.query("insert into fulfilment.stock_watch (sku) values ('MUG-RED'), ('MUG-BLUE')");
   for (const _day of [1, 2, 3]) {
     await sandbox.advance(86_400);
-    await database.query('truncate sync.gates');
+    await database.query('truncate sync.turns');
     for (const job of dailyJobs) done(await pull(job));
   }
   const updates = await database.query<{ entity: string; unknown: string[] | null; n: number }>(`

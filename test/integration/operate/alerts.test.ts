@@ -44,8 +44,11 @@ async function insertDeadRow() {
 
 const countChecks = async () =>
   Number(
-    (await database.query<{ sum: string | null }>('select sum(check_no) from sync.alert_checks'))[0]
-      ?.sum,
+    (
+      await database.query<{ sum: string | null }>(
+        "select sum(taken) from sync.turns where name = 'alerts'",
+      )
+    )[0]?.sum,
   );
 
 /**

@@ -98,7 +98,7 @@ async function quarantineOrder(order: PlacedOrder): Promise<void> {
  * change all of them.
  */
 async function runAllJobs({ shipmentId }: PlacedOrder): Promise<void> {
-  await database.query('delete from sync.gates');
+  await database.query('delete from sync.turns');
   for (const job of dailyJobs) {
     if (job === 'pull-parcels')
       await database.query(

@@ -92,7 +92,7 @@ test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', async (
       detail: expect.stringMatching(/^personal data older than 30 days: orders 1, /),
     },
   ]);
-  await database.query('delete from sync.gates');
+  await database.query('delete from sync.turns');
   for (const job of dailyJobs) done(await pull(job));
   done(await prune(30));
   expect(await findTexts(database, order.searched)).toEqual([]);

@@ -34,7 +34,7 @@ async function loseOrder(effect: { status: number; afterEffect?: boolean }): Pro
   expect(await run('outbox', 'cancel', String(id), '--yes')).toMatchObject({ code: 0 });
   expect(await outbox.row(id)).toMatchObject({ status: 'cancelled', written_at: expect.any(Date) });
   await sandbox.clearFaults();
-  await database.query('delete from sync.gates');
+  await database.query('delete from sync.turns');
   await database.query('delete from sync.service_health');
 }
 
@@ -77,7 +77,7 @@ test('a number whose erased order the service never had can be used again', asyn
   });
   await outbox.push();
   expect((await outbox.row(again)).status).toBe('done');
-  await database.query('delete from sync.gates');
+  await database.query('delete from sync.turns');
   done(await pull('pull-orders'));
   expect(await findTexts(database, ['qz-again@example.test'])).toContain(
     'fulfilment.orders: qz-again@example.test',

@@ -148,7 +148,7 @@ test('the feed says when a package leaves the track-trace list, and when its cod
   const [id = 0] = await storeShipped(1);
   const listed = { shipmentId: id, packageNumber: '3S1', currentTrackTraceStatus: 10 };
   const list = async (value: unknown) => {
-    await database.query('delete from sync.gates');
+    await database.query('delete from sync.turns');
     const effect = { set: [{ path: ['result'], value }] };
     await sandbox.faults({ operation: 'v2.shipment.trackTrace', count: 1, effect });
     done(await pull('track-trace'));

@@ -120,7 +120,7 @@ test('the list is requested once an hour; a run before that is skipped, counted,
 
 test('another key for the same account meets the same gate', async () => {
   done(await pull('track-trace'));
-  await database.query(`update sync.gates set client = 'former-key'`);
+  await database.query(`update sync.turns set client = 'former-key'`);
   await database.query(`delete from sync.jobs`);
   expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
 });
@@ -163,7 +163,8 @@ test('if the service cannot be reached, the job is due again after a minute', as
   expect(report).toMatchObject({ status: 'failed', error: { code: 'connect_failed' } });
   const [gate] = await database.query(`
     select g.next_at < now() + interval '61 seconds' as soon, g.next_at > now() + interval '50 seconds' as later,
-      j.next_at = g.next_at as due from sync.gates g, sync.jobs j where j.job = 'track-trace'`);
+      j.next_at = g.next_at as due from sync.turns g
+    join sync.jobs j on j.job = g.name`);
   expect(gate).toEqual({ soon: true, later: true, due: true });
 });
 

@@ -213,12 +213,12 @@ test('a restored database without outbox rows sends without being accepted', asy
 test('track-trace is not requested within an hour after the restore', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await database.query(`
-    insert into sync.gates (gate, identity, client, next_at, taken_at) values ('track-trace', 'x', 'default', now(), now())`);
+    insert into sync.turns (name, scope, client, next_at, taken_at) values ('track-trace', 'x', 'default', now(), now())`);
   await database.backUp();
   await database.restore();
   await outbox.push();
   const [gate] = await database.query(
-    "select next_at > now() + interval '59 minutes' as waits from sync.gates",
+    "select next_at > now() + interval '59 minutes' as waits from sync.turns",
   );
   expect(gate).toEqual({ waits: true });
 });

@@ -23,7 +23,7 @@ const answerWith = (list: string, value: unknown) =>
 /** Moves the last reading of the service lists back in time. */
 const ageLists = (span: string) =>
   database.query(
-    `update sync.settings_reads set tried_at = tried_at - $1::interval, read_at = read_at - $1::interval`,
+    `update sync.turns set next_at = next_at - $1::interval, taken_at = taken_at - $1::interval, finished_at = finished_at - $1::interval`,
     [span],
   );
 /** Checks an order as `outbox check` and the API do. */
@@ -32,7 +32,7 @@ async function checkOrder(payload: unknown, client: string) {
   if (orderCreate?.name !== 'order.create') throw new Error('order.create is not the first kind');
 
   const { codes, unchecked } = await readStoredCodes(database.db, client);
-  const context = { codes, operations, signal: new AbortController().signal };
+  const context = { codes, owner: 'a test', operations, signal: new AbortController().signal };
   const text = JSON.stringify(payload);
   const problems = await findPayloadProblems(orderCreate, text, undefined, context);
   return { problems, unchecked };

@@ -4,11 +4,11 @@ import { LeaseLostError } from '../../../src/core/errors.ts';
 import { noCursor } from '../../../src/pull/sql/stream-transaction.ts';
 import { bringPollsForward } from '../../../src/push/sql/settle-rows.ts';
 import { newTotals } from '../../../src/schedule/run.ts';
-import { findDueJobs, requestRun, reviveAbandoned } from '../../../src/schedule/sql/due-jobs.ts';
+import { requestRun, reviveAbandoned } from '../../../src/schedule/sql/due-jobs.ts';
 import { endRun } from '../../../src/schedule/sql/end-run.ts';
 import { type Lease, LeaseKeeper, underLease } from '../../../src/schedule/sql/leases.ts';
 import { type Cursor, type Run, recordProgress } from '../../../src/schedule/sql/ledger.ts';
-import { type RunRequest, startRun } from '../../../src/schedule/sql/start-runs.ts';
+import { type RunRequest, readDueRuns, startRun } from '../../../src/schedule/sql/start-runs.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -171,7 +171,9 @@ describe('runs', () => {
   };
   const readJob = async () => (await database.query('select * from sync.jobs'))[0];
   const findDue = () =>
-    findDueJobs(database.db, { jobs: ['pull-shipments'], clients: [account], worker: 'w' });
+    readDueRuns(database.db, {
+      ...{ jobs: ['pull-shipments'], clients: [account], worker: 'w', local: [], aheadMs: 0 },
+    });
 
   test('a tick that comes twice runs once; a run that would overlap is counted with its reason', async () => {
     const run = await start();

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { ensureJobs, findDueJobs } from '../../../src/schedule/sql/due-jobs.ts';
+import { ensureJobs } from '../../../src/schedule/sql/due-jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/schedule/sql/pauses.ts';
-import { startRun } from '../../../src/schedule/sql/start-runs.ts';
+import { readDueRuns, startRun } from '../../../src/schedule/sql/start-runs.ts';
 import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -25,8 +25,8 @@ const request = (client = 'a') => ({
 });
 const findDueClients = async () =>
   (
-    await findDueJobs(database.db, {
-      jobs: ['pull-shipments'],
+    await readDueRuns(database.db, {
+      ...{ jobs: ['pull-shipments'], local: [], aheadMs: 0 },
       clients: ['a', 'b'].map((client) => ({ client, identity: client })),
       worker: 'w',
     })

@@ -1,9 +1,13 @@
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
+import { StoppedError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { openListener } from '../../../src/db/connect.ts';
+import type { TaskQueue } from '../../../src/schedule/backend.ts';
+import type { Jobs } from '../../../src/schedule/job.ts';
 import { openQueueBackend } from '../../../src/schedule/open-queue.ts';
-import { Runs } from '../../../src/schedule/runs.ts';
+import { pause, type RunContext } from '../../../src/schedule/run.ts';
 import { Schedules } from '../../../src/schedule/schedules.ts';
+import { DueRuns } from '../../../src/schedule/start-due.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -21,8 +25,14 @@ afterEach(async () => {
 /** Does what a worker with these settings does at its start. */
 const prepare = (env: Record<string, string>) =>
   runInProcess(makeConfig(database, sandbox, env), database, (deps) =>
-    new Schedules(deps, new Map()).prepare(),
+    new Schedules(deps, noQueue).prepare(),
   );
+/** The queue of schedules that are only prepared. */
+const noQueue = new Proxy({} as TaskQueue, {
+  get: () => {
+    throw new Error('the queue was used');
+  },
+});
 const readMinutesUntilDue = async (job: string) =>
   (
     await database.query<{ minutes: number }>(
@@ -82,27 +92,25 @@ test('a restarted worker tries refused credentials at once', async () => {
   ]);
 });
 
-/** Opens both queues in Postgres. */
-async function openQueues() {
+/** Opens the queue in Postgres. */
+async function openQueue() {
   const { backend, close } = await openQueueBackend(
     { REDIS_URL: undefined },
     database.url,
     silentLogger,
   );
-  const queues = new Map((['poll', 'bulk'] as const).map((name) => [name, backend.queue(name)]));
-  closers.push(...[...queues.values()].map((queue) => () => queue.close()), close);
-  for (const queue of queues.values()) {
-    queue.on('error', () => undefined);
-    await queue.waitUntilReady();
-  }
-  return queues;
+  const queue = backend.queue();
+  closers.push(() => queue.close(), close);
+  queue.on('error', () => undefined);
+  await queue.waitUntilReady();
+  return queue;
 }
 
 test('every job with a schedule has a scheduler of its name; the repair of an emptied queue is in the audit', async () => {
-  const queues = await openQueues();
+  const queue = await openQueue();
   const align = (env: Record<string, string>) =>
     runInProcess(makeConfig(database, sandbox, env), database, (deps) =>
-      new Schedules(deps, queues).align(),
+      new Schedules(deps, queue).align(),
     );
   const readRepairs = async () =>
     (
@@ -111,9 +119,9 @@ test('every job with a schedule has a scheduler of its name; the repair of an em
       )
     ).map(({ detail }) => detail.split(', ').length);
   await align({});
-  const schedulers = await queues.get('poll')?.getJobSchedulers(0, -1);
-  expect(schedulers?.map(({ key, every }) => `${key} ${every}`).sort()).toEqual([
-    'prune 600000',
+  const schedulers = await queue.getJobSchedulers(0, -1);
+  expect(schedulers.map(({ key, every }) => `${key} ${every}`).sort()).toEqual([
+    'prune 86400000',
     'pull-inbound-packing-slips 300000',
     'pull-inbounds 300000',
     'pull-orders 600000',
@@ -121,14 +129,14 @@ test('every job with a schedule has a scheduler of its name; the repair of an em
     'pull-return-items 300000',
     'pull-shipments 30000',
     'push-outbox 15000',
-    'reconcile 600000',
-    'refresh-settings 600000',
-    'track-trace 600000',
+    'reconcile 86400000',
+    'refresh-settings 86400000',
+    'track-trace 3600000',
   ]);
   expect(await readRepairs()).toEqual([11]);
   await align({ SCHEDULE_PULL_SHIPMENTS: '30s' });
   expect(await readRepairs()).toEqual([11]);
-  await queues.get('poll')?.removeJobScheduler('pull-orders');
+  await queue.removeJobScheduler('pull-orders');
   await align({ SCHEDULE_PULL_SHIPMENTS: '30s' });
   expect(await readRepairs()).toEqual([11, 1]);
 });
@@ -153,26 +161,39 @@ test('a worker that starts makes pull-parcels due at once if look-ups wait for i
   expect(await readDue()).toEqual([true]);
 });
 
-test.each(['reconcile', 'prune', 'pull-shipments'] as const)(
-  'a firing of %s queues the run that is due in 20 seconds',
-  async (job) => {
-    const queues = await openQueues();
-    await runInProcess(
-      makeConfig(database, sandbox, { SCHEDULE_PRUNE: '0 3 * * *' }),
-      database,
-      async (deps) => {
-        const schedules = new Schedules(deps, queues);
-        await schedules.prepare();
-        await database.query(`update sync.jobs set next_at = now() + interval '20 seconds'`);
-        await schedules.fire(job);
-      },
-    );
-    const counts = await Promise.all([...queues.values()].map((queue) => queue.getJobCounts()));
-    expect(counts.map(({ delayed }) => delayed)).toEqual(
-      job === 'pull-shipments' ? [1, 0] : [0, 1],
-    );
-  },
-);
+/** Calls `work` with the runs of a worker. Waits for their ends. */
+const withRuns = (work: (runs: DueRuns) => Promise<unknown>, env: Record<string, string> = {}) =>
+  runInProcess(makeConfig(database, sandbox, env), database, async (deps) => {
+    const runs = new DueRuns(deps, new AbortController().signal, () => undefined);
+    await work(runs);
+    await runs.ended();
+  });
+const readStarted = async () =>
+  (
+    await database.query<{ job: string }>(
+      'select job from sync.jobs where last_started_at is not null order by job',
+    )
+  ).map(({ job }) => job);
+
+test('a firing starts the due run of its job and no other, also if it comes a little early', async () => {
+  await prepare({});
+  await database.query(`update sync.jobs set next_at = now()`);
+  await withRuns((runs) => runs.fire('pull-orders'));
+  expect(await readStarted()).toEqual(['pull-orders']);
+  await database.query(`update sync.jobs set next_at = now() + interval '400 ms'`);
+  await withRuns((runs) => runs.fire('pull-inbounds'));
+  expect(await readStarted()).toEqual(['pull-inbounds', 'pull-orders']);
+  await database.query(`update sync.jobs set next_at = now() + interval '1 hour'`);
+  await withRuns((runs) => runs.fire('prune'));
+  expect(await readStarted()).toHaveLength(2);
+});
+
+test('a firing of a job that this worker does not run starts nothing', async () => {
+  await prepare({});
+  await database.query(`update sync.jobs set next_at = now()`);
+  await withRuns((runs) => runs.fire('pull-orders'), { SCHEDULE_PULL_ORDERS: 'off' });
+  expect(await readStarted()).toEqual([]);
+});
 
 test('a firing of push-outbox wakes the pushers of all workers', async () => {
   const heard: string[] = [];
@@ -189,32 +210,81 @@ test('a firing of push-outbox wakes the pushers of all workers', async () => {
   closers.push(() => listener.close());
   await listens;
   heard.length = 0;
-  await runInProcess(makeConfig(database, sandbox), database, (deps) =>
-    new Schedules(deps, new Map()).fire('push-outbox'),
-  );
+  await withRuns((runs) => runs.fire('push-outbox'));
   await waitFor('the notification', () => heard.length > 0);
 });
 
-test('overdue runs begin without the queue, and never twice at the same time', async () => {
-  await runInProcess(makeConfig(database, sandbox), database, async (deps) => {
-    const schedules = new Schedules(deps, new Map());
-    await schedules.prepare();
-    await database.query(
-      `update sync.jobs set next_at = now() - interval '6 seconds' where job like 'pull-%'`,
-    );
-    const runs = new Runs(
-      deps,
-      (name) => schedules.fire(name),
-      new AbortController().signal,
-      () => undefined,
-    );
-    const due = await schedules.findOverdue();
-    runs.start([...due, ...due]);
-    await runs.ended();
-    expect(await schedules.findOverdue()).toEqual([]);
-  });
+test('due runs begin without the queue, in two workers, and never twice', async () => {
+  await prepare({});
+  await database.query(`
+    update sync.jobs set next_at = now() + case when job like 'pull-%' then '0' else '1 hour' end::interval`);
+  const sweep = () =>
+    withRuns(async (runs) => {
+      await Promise.all([runs.sweep(), runs.startDue(), runs.startDue(['pull-orders'])]);
+    });
+  await Promise.all([sweep(), sweep()]);
   expect(
     await database.query(`select job from sync.jobs where last_outcome = 'done' order by job`),
   ).toHaveLength(6);
   expect(await database.query('select job from sync.jobs where skips > 0')).toEqual([]);
+  expect(await database.query('select name from sync.leases where key > 1')).toEqual([]);
+});
+
+test('the run of a lost worker begins again at the next sweep', async () => {
+  await prepare({});
+  await database.query(`
+    update sync.jobs set next_at = now() + interval '1 hour';
+    update sync.leases set holder = 'lost', acquired_at = now(), expires_at = now() where name = 'pull-orders'`);
+  await withRuns((runs) => runs.sweep());
+  expect(await readStarted()).toEqual(['pull-orders']);
+});
+
+test('a run that has had its turn gives its place to a due run, and continues behind it', async () => {
+  await prepare({});
+  await database.query(`
+    update sync.jobs set next_at = now() + case job when 'pull-orders' then '-3 s' when 'pull-inbounds' then '-2 s'
+      when 'pull-return-items' then '-1 s' else '1 hour' end::interval`);
+  const now = performance.now.bind(performance);
+  let aheadMs = 0;
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + aheadMs);
+  const started: string[] = [];
+  const stop = new AbortController();
+  const work = async ({ run, signal, endTurn }: RunContext) => {
+    started.push(run.lease.name);
+    while (run.lease.name !== 'pull-return-items') {
+      await pause(signal, 20);
+      endTurn();
+    }
+  };
+  await runInProcess(makeConfig(database, sandbox), database, async (deps, client) => {
+    // One of several clients gets two places.
+    const config = { ...deps.config, clients: [client, { ...client, key: 'other' }] };
+    const jobs = Object.fromEntries(
+      Object.entries(deps.jobs).map(([name, job]) => [name, { ...job, run: work }]),
+    ) as unknown as Jobs;
+    const runs = new DueRuns({ ...deps, config, jobs }, stop.signal, () => undefined);
+    await runs.sweep();
+    await waitFor('two runs', () => started.length === 2);
+    await pause(stop.signal, 100);
+    expect(started.toSorted()).toEqual(['pull-inbounds', 'pull-orders']);
+    aheadMs = 31_000;
+    await waitFor('the third run', () => started.includes('pull-return-items'));
+    const stopped = `select 1 from sync.jobs where last_outcome = 'stopped'`;
+    await waitFor('both to stop', async () => (await database.query(stopped)).length === 2);
+    // The clock of this process is ahead, and so are their due times.
+    await database.query(`update sync.jobs set next_at = now() where last_outcome = 'stopped'`);
+    await runs.sweep();
+    await waitFor('both to continue', () => started.length === 5);
+    stop.abort(new StoppedError());
+    await runs.ended();
+  }).finally(() => vi.restoreAllMocks());
+  expect(
+    await database.query(
+      `select job, last_outcome from sync.jobs where last_outcome is not null order by job`,
+    ),
+  ).toEqual([
+    { job: 'pull-inbounds', last_outcome: 'stopped' },
+    { job: 'pull-orders', last_outcome: 'stopped' },
+    { job: 'pull-return-items', last_outcome: 'done' },
+  ]);
 });

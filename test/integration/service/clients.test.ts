@@ -68,7 +68,7 @@ describe('another base URL for a client', () => {
     await other.seed(150);
     done(await pull('pull-shipments'));
     await database.query(`
-      insert into sync.gates (gate, identity, client, next_at, taken_at)
+      insert into sync.turns (name, scope, client, next_at, taken_at)
       select 'track-trace', identity, client, now() + interval '50 minutes', now() from sync.clients`);
     await accept({ keepCursors: true });
     // The gate holds for the same account at its new address.

@@ -133,7 +133,7 @@ describe('half-open connections', () => {
         silentLogger,
       );
       closers.unshift(close);
-      const queue = backend.queue('poll');
+      const queue = backend.queue();
       queue.on('error', () => undefined);
       closers.unshift(() => queue.close());
       await queue.waitUntilReady();

@@ -11,7 +11,12 @@ async function check(name: string, payload: unknown): Promise<readonly string[]>
   if (kind === undefined) throw new Error(`no kind ${name}`);
 
   const text = typeof payload === 'string' ? payload : JSON.stringify(payload);
-  const context = { operations, codes: anyCode, signal: new AbortController().signal };
+  const context = {
+    operations,
+    codes: anyCode,
+    owner: 'a test',
+    signal: new AbortController().signal,
+  };
   return findPayloadProblems(kind, text, undefined, context);
 }
 

@@ -66,7 +66,8 @@ async function check(
   used: Operations,
   reference = 'SO-1',
 ): Promise<readonly string[]> {
-  const context = { operations: used, codes: anyCode, signal: new AbortController().signal };
+  const { signal } = new AbortController();
+  const context = { owner: 'test', operations: used, codes: anyCode, signal };
   const row = { payload: JSON.stringify(payload), reference };
   return checkPayload(find(name, used), row, context).then(
     () => [],

@@ -5,7 +5,7 @@ import type { PushContext } from '../../../src/push/kind.ts';
 import { buildOrderDocument } from '../../../src/push/kinds/order/order-request.ts';
 import { buildWantedState } from '../../../src/push/kinds/order/order-state.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { readPayload } from '../../../src/push/payload.ts';
+import { readBySchema } from '../../../src/push/payload.ts';
 import type { OrderPayload } from '../../../src/push/payloads/order.ts';
 import type { WriteRequest } from '../../../src/service/client.ts';
 import { decodeRow } from '../../../src/service/decoding/fields.ts';
@@ -16,7 +16,7 @@ const kind = (name: string) => {
   if (found === undefined) throw new Error(`no kind ${name}`);
   return found;
 };
-const order = (text: string) => readPayload(kind('order.create'), text) as OrderPayload;
+const order = (text: string) => readBySchema(kind('order.create'), text) as OrderPayload;
 const requiredMembers = `"externalOrderNumber": "SO-1", "orderTypeId": 31, "locale": "nl-NL",
   "deliveryAddress": {"lastName": "X", "street1": "Y 1", "countryCode": "FR"}`;
 

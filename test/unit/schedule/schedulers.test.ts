@@ -1,13 +1,53 @@
-import { expect, test } from 'vitest';
-import type { Schedule } from '../../../config/schedules.ts';
-import { findFiringMs } from '../../../src/schedule/schedulers.ts';
+import { describe, expect, test } from 'vitest';
+import { type JobName, jobNames } from '../../../config/jobs.ts';
+import { parseSchedule, type Schedule } from '../../../config/schedules.ts';
+import { planNext } from '../../../src/schedule/plan-next.ts';
+import { planPaces } from '../../../src/schedule/schedulers.ts';
+
+const off = Object.fromEntries(jobNames.map((job) => [job, { kind: 'off' }]));
+const plan = (schedules: Record<string, string>, clients: number, pushSweepMs: number | null) =>
+  planPaces(
+    {
+      ...(off as Record<JobName, Schedule>),
+      ...Object.fromEntries(
+        Object.entries(schedules).map(([job, text]) => [job, parseSchedule(text)]),
+      ),
+    },
+    Array.from({ length: clients }, (_, index) => `shop-${index + 1}`),
+    pushSweepMs,
+  );
+
+describe('the scheduler of one client', () => {
+  test.each(['30s', '30s-4m', '5m', '1d', '0 3 * * *'])(
+    'fires when the job of a schedule %s is due',
+    (text) => {
+      const pace = plan({ 'pull-orders': text }, 1, null).get('pull-orders');
+      const key = { client: 'shop-1', job: 'pull-orders' };
+      const due = planNext(parseSchedule(text), key, { kind: 'begin', at: new Date() });
+      expect((Number(due) - Number(pace?.offsetMs)) % Number(pace?.everyMs)).toBe(0);
+    },
+  );
+});
 
 test.each([
-  [{ kind: 'every', everyMs: 5_000 }, 5_000],
-  [{ kind: 'every', everyMs: 86_400_000 }, 600_000],
-  [{ kind: 'cron', pattern: '0 3 * * *' }, 600_000],
-  [{ kind: 'off' }, null],
-  [{ kind: 'on-request' }, null],
-] as [Schedule, number | null][])('a scheduler of %j fires every %s ms', (schedule, everyMs) => {
-  expect(findFiringMs(schedule)).toBe(everyMs);
+  [2, 150_000],
+  [50, 6_000],
+  [1_000, 1_000],
+])('with %i clients, a job of five minutes fires every %i ms', (clients, everyMs) => {
+  const paces = plan({ 'pull-orders': '5m' }, clients, null);
+  expect([...paces]).toEqual([['pull-orders', { everyMs, offsetMs: null }]]);
+});
+
+test('a job that is off or on request does not fire; the push fires at its sweep', () => {
+  expect([...plan({ backfill: 'on-request' }, 1, 15_000)]).toEqual([
+    ['push-outbox', { everyMs: 15_000, offsetMs: null }],
+  ]);
+});
+
+test.each([1, 1_000])('all schedulers of %i clients fire at most ten times a second', (clients) => {
+  const everySecond = Object.fromEntries(jobNames.map((job) => [job, '1s']));
+  const paces = [...plan(everySecond, clients, 100).values()];
+  const firings = paces.reduce((sum, { everyMs }) => sum + 1_000 / everyMs, 0);
+  expect(firings).toBeLessThanOrEqual(10);
+  expect(firings).toBeGreaterThan(9);
 });

@@ -16,6 +16,7 @@ import { readLines, readOrders } from './find-order.ts';
 import {
   describeAddressDoubt,
   findOrderProblems,
+  listDocuments,
   methodMember,
   orderTypeMember,
 } from './order-problems.ts';
@@ -25,6 +26,7 @@ import { buildOrderDocument } from './order-request.ts';
 export const creationRules = {
   notFoundMeansRoute: true,
   check: findOrderProblems,
+  documents: listDocuments,
   // The first attachment is sent with the order, the others become follow-ups.
   followUps: ({ attachments }: JsonObject) =>
     Array.isArray(attachments)

@@ -2,7 +2,6 @@ import type { Operations } from '../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../core/errors.ts';
 import { decodeDocument, readId } from '../../../service/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
-import { findDocumentProblems } from '../../payload.ts';
 import { makeAttachment, type OrderAttachment } from '../../payloads/order.ts';
 import { findOrder } from './find-order.ts';
 import { toAttachmentAttributes } from './order-request.ts';
@@ -30,8 +29,7 @@ export const orderAttachmentCreate = (operations: Operations) =>
       'order_item.cancel',
     ],
     document: { kind: 'order_attachment', path: [] },
-    check: ({ content }, _reference, { signal }) =>
-      findDocumentProblems('content', content, signal),
+    documents: ({ content }) => [{ path: 'content', content }],
     push: createAttachment,
   });
 

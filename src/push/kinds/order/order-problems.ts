@@ -1,7 +1,11 @@
 import type { Operations } from '../../../../config/operations.ts';
 import { isObject, type Json } from '../../../core/json.ts';
-import { type CheckContext, type JsonObject, maxProblems } from '../../kind.ts';
-import { findDocumentProblems } from '../../payload.ts';
+import {
+  type CheckContext,
+  type JsonObject,
+  maxProblems,
+  type PayloadDocument,
+} from '../../kind.ts';
 import {
   countryForm,
   listHouseNumberCountries,
@@ -30,7 +34,7 @@ export async function findOrderProblems(
   reference: string,
   context: CheckContext,
 ): Promise<string[]> {
-  const { attachments, externalOrderNumber: number } = payload;
+  const { externalOrderNumber: number } = payload;
   const problems: string[] = [];
   // Lanes are made of references.
   if (typeof number === 'string' && number !== reference)
@@ -42,28 +46,14 @@ export async function findOrderProblems(
   for (const problem of await findListProblems(payload, context)) problems.push(problem);
   for (const problem of findAddressProblems(payload.deliveryAddress, context.operations))
     problems.push(problem);
-  return [...problems, ...(await findAttachmentProblems(attachments, context.signal))];
+  return problems;
 }
 
-/**
- * Returns the problem of the first attachment that has one. The others are not read: a hostile
- * document takes its reader half a minute.
- */
-async function findAttachmentProblems(
-  attachments: Json | undefined,
-  signal: AbortSignal,
-): Promise<string[]> {
-  for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries()) {
-    if (!isObject(entry)) continue;
-    const problems = await findDocumentProblems(
-      `attachments[${index}].content`,
-      entry.content,
-      signal,
-    );
-    if (problems.length > 0) return problems;
-  }
-  return [];
-}
+/** Returns the documents that are attached to an order. */
+export const listDocuments = ({ attachments }: JsonObject): PayloadDocument[] =>
+  (Array.isArray(attachments) ? attachments : []).flatMap((entry, index) =>
+    isObject(entry) ? [{ path: `attachments[${index}].content`, content: entry.content }] : [],
+  );
 
 /**
  * Returns the problems of an order, or of a change, that the lists of the service show: its locale,

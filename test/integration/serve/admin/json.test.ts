@@ -38,7 +38,7 @@ async function fill(): Promise<void> {
     insert into sync.rescans (client, stream, kind, finished_at, outcome, missing) values ('default', 'orders', 'reconcile', now(), 'done', 2);
     insert into sync.rescans (client, stream, kind, from_day) values ('default', 'orders', 'backfill', '2026-05-04');
     insert into sync.gaps (client, stream, from_at, to_at) values ('default', 'orders', now(), now());
-    insert into sync.gates (gate, identity, client, next_at, taken_at) values ('track-trace', 'x', 'default', now(), now());
+    insert into sync.turns (name, scope, client, next_at, taken_at) values ('track-trace', 'x', 'default', now(), now());
     insert into sync.pauses (client, job, by) values ('', 'pull-orders', 'me'), ('default', 'push-outbox', 'me');
     insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
       values ('default', 'orders', '1', 1, 'a.b', 'must be a number', '{}', 'w');

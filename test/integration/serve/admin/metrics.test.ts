@@ -128,7 +128,7 @@ describe('/metrics', () => {
     );
     await insertHealth(database, { code: 'no_answer', sendWindow: 0 });
     await database.query(
-      `insert into sync.gates (gate, identity, client, next_at, taken_at, taken, spent) values ('track-trace', 'x', 'default', now() + interval '30 minutes', now(), 7, 1)`,
+      `insert into sync.turns (name, scope, client, next_at, taken_at, taken, spent) values ('track-trace', 'x', 'default', now() + interval '30 minutes', now(), 7, 1)`,
     );
     await database.query(
       `insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker) values ('default', 'orders', '1', 'a', 'b', '{}', 'w')`,

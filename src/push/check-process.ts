@@ -1,0 +1,234 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { on } from 'node:events';
+import type { Operations } from '../../config/operations.ts';
+import { CodedError, toStopError } from '../core/errors.ts';
+import { programs } from '../core/installation.ts';
+import type { SettingList } from '../service/decoding/decode-service-lists.ts';
+import type { CheckContext } from './kind.ts';
+
+/**
+ * Maximum number of characters of what is checked in this process: the longest check takes some
+ * milliseconds then. Longer texts are checked by a process of their own, because a check of 16 MB
+ * would stop everything else for a tenth of a second.
+ */
+export const maxLocalLength = 64 * 1024;
+/**
+ * Maximum time between two messages of a process, in milliseconds. It ends itself after 10 s of CPU
+ * time, so this is for one that does nothing.
+ */
+const deadlineMs = 300_000;
+/**
+ * Maximum memory of a process, in MB, besides the bytes that it is given. A thread with a memory
+ * limit is not enough: if it exceeds the limit, it can end the whole process.
+ */
+const memoryLimitMb = 384;
+/** Maximum number of processes. Each owner has at most one of them. */
+const maxProcesses = 2;
+/**
+ * Time that an idle process is kept, in milliseconds. Starting one takes some tenths of a second.
+ */
+const idleMs = 30_000;
+
+/** What a process is asked to do. Its program is checker.ts. */
+export type CheckTask =
+  | { readonly do: 'read document'; readonly path: string; readonly content: string }
+  | (PayloadTask & { readonly do: 'read payload'; readonly checks: 'schema' | 'all' })
+  | (PayloadTask & { readonly do: 'find problems' })
+  | { readonly do: 'check rows'; readonly body: Uint8Array; readonly operations: Operations };
+
+/** A payload to be checked. Without a reference, the number in the payload is taken for it. */
+interface PayloadTask {
+  readonly kind: string;
+  readonly payload: string;
+  readonly reference: string | undefined;
+  readonly operations: Operations;
+}
+
+/** A call of a method of `CodeFinder`, without its signal. */
+export type CodeQuestion =
+  | { readonly call: 'find'; readonly of: readonly [SettingList, string, string] }
+  | { readonly call: 'findListProblem'; readonly of: readonly [SettingList, string, RegExp] }
+  | { readonly call: 'findWarehouses'; readonly of: readonly [number, readonly string[]] };
+
+/** What a process sends. */
+export type CheckMessage =
+  /** The path of the document that it reads now; null if it has read it. */
+  | { readonly reading: string | null }
+  /** A question about codes. It waits for the answer. */
+  | { readonly question: CodeQuestion }
+  | { readonly result: object }
+  | { readonly fault: string };
+
+/** What was found wrong; nothing if it is empty. */
+export interface FoundProblems {
+  readonly problems: readonly string[];
+}
+
+type TaskContext = Pick<CheckContext, 'owner' | 'signal' | 'codes'>;
+
+const owners = new Set<string>();
+const waiting: { readonly owner: string; readonly start: () => void }[] = [];
+const idle = new Set<ChildProcess>();
+
+/**
+ * Has a task done in a separate process with bounded memory and time, because a hostile document of
+ * some KB can keep its reader busy forever.
+ * @param context whose turn it is, what ends the task, and what answers its questions about codes
+ * @returns the result; problems only, if the task takes too much time or memory
+ * @throws CodedError if it was stopped, or the process ended unexpectedly; or what the codes throw
+ */
+export async function runInProcess<T extends object>(
+  task: CheckTask,
+  context: TaskContext,
+): Promise<T | FoundProblems> {
+  await waitForTurn(context);
+  try {
+    const [kept] = idle;
+    let end = await converse(kept ?? startProcess(), task, context);
+    // Earlier tasks may have filled the memory of a kept process, and somebody may have ended it.
+    // Only a new one proves that this task is too much.
+    if (kept !== undefined && 'lost' in end) end = await converse(startProcess(), task, context);
+
+    if ('result' in end) return end.result as T;
+    if (end.isCostly) return { problems: [describeCost(end.reading)] };
+    throw new CodedError('payload_not_checked', end.lost);
+  } finally {
+    giveTurn(context.owner);
+  }
+}
+
+const describeCost = (reading: string | null) =>
+  reading === null
+    ? 'payload: takes too much time or memory to be checked'
+    : `${reading}: is a pdf document that cannot be read: it takes too much time or memory`;
+
+/** Waits until an owner may have a process. */
+async function waitForTurn({ owner, signal }: TaskContext): Promise<void> {
+  if (signal.aborted) throw toStopError(signal);
+  if (owners.size < maxProcesses && !owners.has(owner)) {
+    owners.add(owner);
+    return;
+  }
+
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const turn = { owner, start: resolve };
+  const stop = () => {
+    waiting.splice(waiting.indexOf(turn), 1);
+    reject(toStopError(signal));
+  };
+  waiting.push(turn);
+  signal.addEventListener('abort', stop, { once: true });
+  await promise.finally(() => signal.removeEventListener('abort', stop));
+}
+
+/** Hands the turn of an owner to the first one that waits and has none. */
+function giveTurn(owner: string): void {
+  owners.delete(owner);
+  const place = waiting.findIndex((turn) => !owners.has(turn.owner));
+  const [next] = place === -1 ? [] : waiting.splice(place, 1);
+  if (next === undefined) return;
+
+  owners.add(next.owner);
+  next.start();
+}
+
+/** The end of a task. `reading` is the document that the process was reading; null if none. */
+type TaskEnd =
+  | { readonly result: object }
+  | { readonly lost: string; readonly isCostly: boolean; readonly reading: string | null };
+
+/** Has a process do a task. Afterwards, the process is kept or has ended. */
+async function converse(
+  checker: ChildProcess,
+  task: CheckTask,
+  context: TaskContext,
+): Promise<TaskEnd> {
+  idle.delete(checker);
+  checker.ref();
+  checker.channel?.ref();
+  try {
+    const end = await exchangeMessages(checker, task, context);
+    if ('result' in end) keepProcess(checker);
+    else checker.kill('SIGKILL');
+    return end;
+  } catch (error) {
+    checker.kill('SIGKILL');
+    throw context.signal.aborted ? toStopError(context.signal) : error;
+  }
+}
+
+async function exchangeMessages(
+  checker: ChildProcess,
+  task: CheckTask,
+  context: TaskContext,
+): Promise<TaskEnd> {
+  const late = new AbortController();
+  const signal = AbortSignal.any([context.signal, late.signal]);
+  const messages = on(checker, 'message', { signal, close: ['exit'] });
+  let timer = setTimeout(() => late.abort(), deadlineMs);
+  let reading: string | null = null;
+  send(checker, task);
+  try {
+    for await (const [message] of messages as AsyncIterable<[CheckMessage]>) {
+      clearTimeout(timer);
+      if ('result' in message) return message;
+      if ('fault' in message) return { lost: message.fault, isCostly: false, reading };
+
+      if ('reading' in message) reading = message.reading;
+      else send(checker, { answer: await answerQuestion(message.question, context) });
+      timer = setTimeout(() => late.abort(), deadlineMs);
+    }
+  } catch (error) {
+    if (!late.signal.aborted) throw error;
+    return { lost: 'the process that checks payloads is stuck', isCostly: false, reading };
+  } finally {
+    clearTimeout(timer);
+  }
+
+  // V8 ends a process with these signals if its memory does not suffice, and the process itself if
+  // it has used too much time.
+  const { signalCode, exitCode } = checker;
+  const isCostly = signalCode === 'SIGABRT' || signalCode === 'SIGTRAP';
+  const lost = `the process that checks payloads ended: ${signalCode ?? exitCode}`;
+  return { lost, isCostly, reading };
+}
+
+function answerQuestion(
+  { call, of }: CodeQuestion,
+  { codes, signal }: TaskContext,
+): Promise<unknown> {
+  if (call === 'find') return codes.find(...of, signal);
+  if (call === 'findListProblem') return codes.findListProblem(...of, signal);
+  return codes.findWarehouses(...of, signal);
+}
+
+/** Sends a message. If the process has ended, its end is seen elsewhere. */
+const send = (checker: ChildProcess, message: object) => checker.send(message, () => undefined);
+
+function startProcess(): ChildProcess {
+  const checker = fork(programs.checker, {
+    execArgv: [`--max-old-space-size=${memoryLimitMb}`],
+    // It needs no variables, and must not see the secrets in ours.
+    env: {},
+    stdio: 'ignore',
+    // Sends bytes and texts as they are. Writing 16 MB as JSON would take a tenth of a second.
+    serialization: 'advanced',
+  });
+  checker.on('exit', () => idle.delete(checker));
+  // Without this listener, an error of an idle process would end this one.
+  checker.on('error', () => idle.delete(checker));
+  return checker;
+}
+
+function keepProcess(checker: ChildProcess): void {
+  // The process has ended since.
+  if (!checker.connected) return;
+
+  idle.add(checker);
+  // It must not keep this process alive.
+  checker.unref();
+  checker.channel?.unref();
+  setTimeout(() => {
+    if (idle.delete(checker)) checker.kill('SIGKILL');
+  }, idleMs).unref();
+}

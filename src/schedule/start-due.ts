@@ -1,0 +1,230 @@
+/**
+ * The runs of this worker. Postgres says what is due. A firing of a scheduler, the sweep, and a run
+ * that ends all call `startDue`, which begins due runs as far as places are free.
+ */
+
+import { setTimeout as wait } from 'node:timers/promises';
+import { type JobName, jobNames, pushJob } from '../../config/jobs.ts';
+import { StoppedError } from '../core/errors.ts';
+import { errorFields } from '../core/logger.ts';
+import { notifyPushers } from '../db/listener.ts';
+import { SchemaError } from '../db/migration-files.ts';
+import { isDiskFull } from '../db/transaction.ts';
+import type { Pool } from './job.ts';
+import { type DueRun, Places } from './places.ts';
+import type { RunClient } from './run.ts';
+import { finishWork, type RunnerDeps, toClientIdentity } from './runs.ts';
+import { reviveAbandoned } from './sql/due-jobs.ts';
+import type { Run } from './sql/ledger.ts';
+import { beginRuns, judgeStart, readDueRuns, type Start } from './sql/start-runs.ts';
+
+/** Number of runs of each pool that a worker makes at the same time. */
+const placeCount = 8;
+/** A run that lasts longer gives its place to a due run, if that has none. */
+const turnMs = 30_000;
+/** A firing that comes up to this long before a run is due waits for it. */
+const earlyMs = 1_000;
+/** Time without a refusal after which the disk of Postgres has room again. */
+const diskFreeMs = 20_000;
+
+/** A run that this worker begins. */
+interface ChosenRun extends DueRun {
+  readonly start: Start;
+}
+
+export class DueRuns {
+  readonly #deps: RunnerDeps;
+  readonly #stop: AbortSignal;
+  readonly #onOutdated: (error: SchemaError) => void;
+  readonly #clients: ReadonlyMap<string, RunClient>;
+  readonly #jobs: readonly JobName[];
+  readonly #places: Readonly<Record<Pool, Places>>;
+  readonly #underWay = new Set<Promise<void>>();
+  /** The last look for due runs. Looks follow each other, so that none counts a place twice. */
+  #last: Promise<unknown> = Promise.resolve();
+  /** The look for runs of all jobs that has not begun yet. */
+  #nextOfAll: Promise<number | null> | undefined;
+  /** When Postgres first and last refused a run because its disk is full; null: never. */
+  #diskFull: { readonly since: Date; readonly lastMs: number } | null = null;
+
+  /**
+   * @param onOutdated called with the reason when no run may start, because the database was
+   *   migrated beyond this code
+   */
+  constructor(deps: RunnerDeps, stop: AbortSignal, onOutdated: (error: SchemaError) => void) {
+    const { clients, schedules } = deps.config;
+    this.#deps = deps;
+    this.#stop = stop;
+    this.#onOutdated = onOutdated;
+    this.#clients = new Map(clients.map((client) => [client.key, toClientIdentity(client)]));
+    this.#jobs = jobNames.filter((job) => schedules[job].kind !== 'off');
+    this.#places = {
+      poll: new Places(placeCount, clients.length),
+      bulk: new Places(placeCount, clients.length),
+    };
+  }
+
+  /**
+   * Does what a firing of a scheduler asks for: starts the due runs of its job, or wakes the
+   * pushers of all workers. Does not wait for the runs.
+   */
+  async fire(name: string): Promise<void> {
+    if (name === pushJob.name) return notifyPushers(this.#deps.db);
+    const job = this.#jobs.find((known) => known === name);
+    // A worker with another configuration has set this scheduler.
+    if (job === undefined) return;
+
+    const earlyByMs = await this.startDue([job]);
+    if (earlyByMs === null) return;
+    // The clock of the queue is ahead of the clock of the database, or several clients are due.
+    await wait(earlyByMs);
+    await this.startDue([job]);
+  }
+
+  /** Makes the jobs of lost workers due, and starts what is due. */
+  async sweep(): Promise<void> {
+    const { db, log } = this.#deps;
+    for (const lost of await reviveAbandoned(db)) log.warn({ ...lost, event: 'run_abandoned' });
+    await this.startDue();
+  }
+
+  /**
+   * Begins due runs, as far as places are free. The run that is overdue longest comes first.
+   * @param jobs the jobs to look at; undefined: all
+   * @returns the milliseconds until the next of them is due, if that is soon; else null
+   */
+  startDue(jobs?: readonly JobName[]): Promise<number | null> {
+    if (jobs !== undefined) return this.#queueLook(jobs);
+    this.#nextOfAll ??= this.#queueLook(this.#jobs);
+    return this.#nextOfAll;
+  }
+
+  #queueLook(jobs: readonly JobName[]): Promise<number | null> {
+    const look = this.#last.then(() => {
+      if (jobs === this.#jobs) this.#nextOfAll = undefined;
+      return this.#startNow(jobs);
+    });
+    this.#last = look.catch(() => undefined);
+    return look;
+  }
+
+  async #startNow(jobs: readonly JobName[]): Promise<number | null> {
+    if (this.#stop.aborted) return null;
+    const { db, jobs: known, worker } = this.#deps;
+    try {
+      const local = jobs.filter((job) => known[job].isLocal);
+      const clients = [...this.#clients.values()];
+      const rows = await readDueRuns(db, { jobs, clients, worker, local, aheadMs: earlyMs });
+
+      const runs = rows.map((row) => this.#judge(row)).filter((run) => run !== null);
+      const chosen = (['poll', 'bulk'] as const).flatMap((pool) =>
+        this.#places[pool].choose(
+          runs.filter(({ job }) => known[job as JobName].pool === pool),
+          jobs,
+        ),
+      );
+      const begun = await beginRuns(
+        db,
+        chosen.map(({ start }) => start),
+      );
+      for (const run of begun) this.#launch(run, chosen);
+      return findEarlyMs(rows);
+    } catch (error) {
+      this.noteFullDisk(error);
+      if (error instanceof SchemaError) this.#onOutdated(error);
+      throw error;
+    }
+  }
+
+  /** Returns the run that a due job asks for; null if it does not begin. */
+  #judge(row: Start['row']): ChosenRun | null {
+    const { config, jobs, worker } = this.#deps;
+    const { client: key, job: name } = row;
+    const client = this.#clients.get(key);
+    const job = jobNames.find((known) => known === name);
+    if (client === undefined || job === undefined) return null;
+
+    const { stream, isLocal = false } = jobs[job];
+    const request = {
+      ...{ ...client, job, worker, isLocal, stream: stream?.name ?? null },
+      ...{ trigger: 'schedule' as const, schedule: config.schedules[job] },
+    };
+    const decision = judgeStart(request, row);
+    if (decision.kind !== 'start') return null;
+    const start = { request, row, decision, afterAbandoned: false };
+    return { client: key, job, isContinued: row.isContinued, start };
+  }
+
+  /** Lets a run work that has begun. When it ends, its place goes to a due run that has none. */
+  #launch(run: Run, chosen: readonly ChosenRun[]): void {
+    const { client, name } = run.lease;
+    const due = chosen.find((one) => one.client === client && one.job === name);
+    if (due === undefined) throw new TypeError(`${name} of ${client} began, but was not chosen`);
+    const places = this.#places[this.#deps.jobs[due.job as JobName].pool];
+    places.take(due);
+
+    const work = this.#work(run, places).finally(() => {
+      places.free(due);
+      this.#underWay.delete(work);
+      if (places.areWanted) this.startDue().catch((error: unknown) => this.#warn(error));
+    });
+    this.#underWay.add(work);
+  }
+
+  async #work(run: Run, places: Places): Promise<void> {
+    const { config, log, jobs } = this.#deps;
+    const { client: key, name } = run.lease;
+    const job = name as JobName;
+    const begunAtMs = performance.now();
+    const endTurn = () => {
+      if (performance.now() - begunAtMs > turnMs && places.isWantedFrom(key))
+        throw new StoppedError();
+    };
+
+    try {
+      const client = this.#clients.get(key) as RunClient;
+      const work = { ...jobs[job], name: job, schedule: config.schedules[job], endTurn };
+      const report = await finishWork(this.#deps, work, { client, run }, this.#stop);
+      if ('error' in report) this.noteFullDisk(report.error);
+    } catch (error) {
+      this.noteFullDisk(error);
+      // A failed run would be recorded. Here the database could not store the record.
+      log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
+    }
+  }
+
+  #warn(error: unknown): void {
+    this.#deps.log.warn({ event: 'sweep_failed', task: 'startDue', ...errorFields(error) });
+  }
+
+  /** Resolves when all runs under way have ended. */
+  async ended(): Promise<void> {
+    await this.#last;
+    await Promise.all(this.#underWay);
+  }
+
+  /**
+   * Since when Postgres refuses runs because its disk is full; null if it has refused none for a
+   * while.
+   */
+  get diskFullSince(): Date | null {
+    if (this.#diskFull === null || performance.now() - this.#diskFull.lastMs > diskFreeMs)
+      return null;
+    return this.#diskFull.since;
+  }
+
+  /**
+   * Remembers a full disk: while it lasts, often nothing about it can be stored. Small runs may be
+   * done meanwhile.
+   */
+  noteFullDisk(error: unknown): void {
+    if (!isDiskFull(error)) return;
+    this.#diskFull = { since: this.diskFullSince ?? new Date(), lastMs: performance.now() };
+  }
+}
+
+/** Returns the milliseconds until the first run is due that is not due yet; null: there is none. */
+function findEarlyMs(rows: readonly Start['row'][]): number | null {
+  const early = rows.find(({ dueAt, now }) => dueAt !== null && dueAt > now);
+  return early?.dueAt == null ? null : early.dueAt.getTime() - early.now.getTime();
+}
