@@ -100,16 +100,20 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
       const [run] = await beginRuns(db, [{ request, row: facts, decision, afterAbandoned }]);
       if (run !== undefined) return { kind: 'started', run };
     } else if (isLast || !facts.isExpired) return skip(db, request, decision);
-    if (isLast) return skip(db, request, lockedDecision(facts));
+    if (isLast) return skip(db, request, toLostStart(facts, decision));
 
     await wait(retryMs);
   }
 }
 
-/** The decision about a run whose rows others keep locked. */
-const lockedDecision = ({ dueAt }: StartRow) =>
-  ({ kind: 'skipped', reason: 'overlap', because, dueAt, isCounted: false }) as const;
-const because = 'another process starts or ends a run of it';
+/** Decides about a run that did not begin: others were faster, or keep its rows locked. */
+function toLostStart({ dueAt, hold }: StartRow, decision: StartDecision) {
+  const isProbe = decision.kind === 'start' && decision.isProbe;
+  const [reason, because] = isProbe
+    ? (['held', hold?.reason ?? ''] as const)
+    : (['overlap', 'another process starts or ends a run of it'] as const);
+  return { kind: 'skipped', reason, because, dueAt, isCounted: false } as const;
+}
 
 /** Decides about the start of a run, from the facts that were read. */
 export function judgeStart(request: StartRequest & ClientAccount, row: StartRow): StartDecision {

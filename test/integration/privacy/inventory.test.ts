@@ -63,7 +63,7 @@ const harmlessColumns = new Set(
   sync.quarantine.member_path sync.quarantine.resource_key sync.receivers.last_error
   sync.receivers.name sync.receivers.types sync.rescans.meaning sync.rescans.query
   sync.rescans.windows sync.schema_parts.part sync.service_health.scope
-  sync.waiting_reads.reason sync.waiting_reads.resource`),
+  sync.turns.name sync.turns.scope sync.waiting_reads.reason sync.waiting_reads.resource`),
 );
 
 /** Types that cannot hold personal data without a column that says whose they are. */
