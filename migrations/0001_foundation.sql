@@ -258,27 +258,16 @@ create table sync.clients (
   offered_identity text,
   offered_base_url text,
   offered_at timestamptz,
-  hold_code text,
-  hold_reason text,
-  hold_since timestamptz,
-  hold_until timestamptz,
-  hold_times integer not null default 0,
   queue_away_since timestamptz,
   queue_error text,
   check ((queue_away_since is null) = (queue_error is null)),
-  check ((offered_identity is null) = (offered_at is null) and (offered_identity is null) = (offered_base_url is null)),
-  check ((hold_code is null) = (hold_until is null) and (hold_code is null) = (hold_reason is null)
-    and (hold_code is null) = (hold_since is null))
+  check ((offered_identity is null) = (offered_at is null) and (offered_identity is null) = (offered_base_url is null))
 ) with (fillfactor = 50);
-comment on table sync.clients is 'The account that each client''s rows come from, and why reading from it is held';
+comment on table sync.clients is 'The account that each client''s rows come from';
 comment on column sync.clients.identity is
   'Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing';
 comment on column sync.clients.served_at is 'When a worker that pushes for the client was last seen, to half a minute';
 comment on column sync.clients.offered_identity is 'Fingerprint of another account that a worker or command was set up with';
-comment on column sync.clients.hold_code is
-  'Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not';
-comment on column sync.clients.hold_until is 'When one run, the probe, tries again; the other runs follow if it succeeds';
-comment on column sync.clients.hold_times is 'Number of failed probes';
 comment on column sync.clients.queue_away_since is 'Since when the queue has not answered the worker that looks after it';
 
 create table sync.pauses (
@@ -318,6 +307,9 @@ create table sync.jobs (
   last_change_at timestamptz,
   last_outcome text,
   last_error text,
+  last_code text,
+  last_http_status integer,
+  last_operation text,
   last_pages integer not null default 0,
   last_fetched integer not null default 0,
   last_changed integer not null default 0,
@@ -330,7 +322,8 @@ create table sync.jobs (
   last_skip_reason text,
   warnings text[] not null default '{}',
   last_push_at timestamptz,
-  primary key (client, job)
+  primary key (client, job),
+  check ((last_error is null) = (last_code is null))
 ) with (fillfactor = 50);
 comment on table sync.jobs is 'One row per client and job: when it is due, and how its last run ended';
 comment on column sync.jobs.stream is 'Stream that the job polls; null for jobs that poll none';
@@ -340,6 +333,7 @@ comment on column sync.jobs.soon_at is
 comment on column sync.jobs.last_change_at is 'When a run last wrote a row';
 comment on column sync.jobs.last_outcome is 'done, failed, stopped or abandoned; null before the first run ends';
 comment on column sync.jobs.last_error is 'Error of the last run; null after a success';
+comment on column sync.jobs.last_operation is 'Operation that failed; null if the error concerns no single one';
 comment on column sync.jobs.failing_since is 'End of the first of these failed runs; null after a success';
 comment on column sync.jobs.failed_alone is
   'True if the job failed again after a poll of another stream was done: the service answers, but not this job';
@@ -367,6 +361,8 @@ create table sync.runs (
   stale integer not null default 0,
   quarantined integer not null default 0,
   error_code text,
+  http_status integer,
+  operation text,
   error text,
   warnings text[] not null default '{}',
   check ((status = 'running') = (finished_at is null)),
@@ -381,3 +377,4 @@ comment on table sync.runs is 'Runs that wrote something or failed. Other runs a
 comment on column sync.runs.status is 'running, done, failed, stopped (asked to), abandoned (its worker was lost)';
 comment on column sync.runs.fetched is 'Resources read, without their items';
 comment on column sync.runs.stale is 'Readings that were not applied because a newer one was stored';
+comment on column sync.runs.operation is 'Operation that failed; null if the failure concerns no single one';

@@ -253,6 +253,8 @@ create table sync.outbox_attempts (
   duration_ms integer,
   became text not null,
   error_code text,
+  http_status integer,
+  operation text,
   error text
 );
 create index outbox_attempts_by_row on sync.outbox_attempts (outbox_id, id);
@@ -261,6 +263,7 @@ comment on column sync.outbox_attempts.step is
   'sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator';
 comment on column sync.outbox_attempts.duration_ms is 'Milliseconds from the claim to the outcome';
 comment on column sync.outbox_attempts.became is 'Status that the row got';
+comment on column sync.outbox_attempts.operation is 'Operation that failed; null if none was asked for';
 
 -- The order that a row is about. After a lost answer, a renamed order can be found only by its id: it has the former or the new
 -- number. A row that is sent again must know what the order had before: the lost attempt may have erased something.
@@ -345,26 +348,37 @@ comment on table sync.list_lags is
 comment on column sync.list_lags.exceeded_at is
   'When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never';
 
-create table sync.push_holds (
+create table sync.service_health (
   client text not null,
-  kind text not null default '',
+  scope text not null,
+  worker text not null,
   code text not null,
   reason text not null,
-  since timestamptz not null default now(),
-  until timestamptz not null,
-  failures integer not null default 0,
+  error_code text not null,
+  http_status integer,
+  operation text,
+  failures integer not null,
   send_window integer,
-  primary key (client, kind)
+  since timestamptz not null,
+  next_at timestamptz not null,
+  void_at timestamptz not null,
+  primary key (client, scope, worker)
 ) with (fillfactor = 50);
-comment on table sync.push_holds is
-  'Health of clients and of their kinds, for all workers: held, limited to some rows at a time, or with failed rows';
-comment on column sync.push_holds.kind is 'Kind; empty for the whole client';
-comment on column sync.push_holds.code is 'breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked';
-comment on column sync.push_holds.since is 'When the first of these failures came';
-comment on column sync.push_holds.until is 'When the hold ends, or when the service is asked whether it is over';
-comment on column sync.push_holds.failures is 'Distinct rows (for a client: questions) that failed since one was successful';
-comment on column sync.push_holds.send_window is
-  'Rows that all workers together may send at the same time after the hold; null: no limit, or (client) not before an answer';
+comment on table sync.service_health is
+  'Why nothing, or only a little, is asked of the service of a client. No row: all may be asked. Pulls and pushes write and
+  obey it; src/service/health/judge-health.ts has the states';
+comment on column sync.service_health.scope is 'client, or the kind of the outbox or the job that it concerns';
+comment on column sync.service_health.worker is 'The only worker that it concerns; *: all of them';
+comment on column sync.service_health.code is
+  'no_answer, credentials_refused, asked_to_wait, too_fast, kind_failing or wrong_path';
+comment on column sync.service_health.reason is 'The last failure, as text; the codes are of it';
+comment on column sync.service_health.failures is 'Distinct rows that failed since one was successful';
+comment on column sync.service_health.send_window is
+  'Rows that are sent at the same time; 0: none, until the service has answered a question; null: no limit';
+comment on column sync.service_health.since is 'When the first of these failures came';
+comment on column sync.service_health.next_at is 'When the hold ends, or when the service is asked whether it is over';
+comment on column sync.service_health.void_at is
+  'When it says nothing any more: after the longest pause, so that an old backup holds nobody';
 
 create table sync.proven_kinds (
   client text not null,
@@ -476,9 +490,10 @@ left join lateral (
   select min(q.since) as since from sync.pauses q where q.client in ('', o.client) and q.job = 'push-outbox'
 ) p on true
 left join lateral (
-  select p.reason from sync.push_holds p
-  where p.client = o.client and p.kind in ('', o.kind) and (p.kind = '' or p.until > now() or p.send_window is not null)
-  order by p.kind limit 1
+  select p.reason from sync.service_health p
+  where p.client = o.client and p.scope in ('client', o.kind) and p.void_at > now()
+    and (p.scope = 'client' or p.next_at > now() or p.send_window is not null)
+  order by p.scope <> 'client' limit 1
 ) h on true
 left join lateral (
   select l.id, l.kind, l.reference, l.status, l.last_error from sync.outbox_waits v join fulfilment.outbox l on l.id = v.waits_for

@@ -492,14 +492,9 @@ create table sync.clients (
   offered_identity text, -- Fingerprint of another account that a worker or command was set up with
   offered_base_url text,
   offered_at timestamp with time zone,
-  hold_code text, -- Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not
-  hold_reason text,
-  hold_since timestamp with time zone,
-  hold_until timestamp with time zone, -- When one run, the probe, tries again; the other runs follow if it succeeds
-  hold_times integer not null default 0, -- Number of failed probes
   queue_away_since timestamp with time zone, -- Since when the queue has not answered the worker that looks after it
   queue_error text,
-) with (fillfactor=50); -- The account that each client's rows come from, and why reading from it is held
+) with (fillfactor=50); -- The account that each client's rows come from
 create table sync.confirmations (
   client text not null,
   stream text not null,
@@ -612,6 +607,9 @@ create table sync.jobs (
   last_change_at timestamp with time zone, -- When a run last wrote a row
   last_outcome text, -- done, failed, stopped or abandoned; null before the first run ends
   last_error text, -- Error of the last run; null after a success
+  last_code text,
+  last_http_status integer,
+  last_operation text, -- Operation that failed; null if the error concerns no single one
   last_pages integer not null default 0,
   last_fetched integer not null default 0,
   last_changed integer not null default 0,
@@ -660,6 +658,8 @@ create table sync.outbox_attempts (
   duration_ms integer, -- Milliseconds from the claim to the outcome
   became text not null, -- Status that the row got
   error_code text,
+  http_status integer,
+  operation text, -- Operation that failed; null if none was asked for
   error text,
 ); -- History of outbox rows: every attempt, every look-up, and what operators did
 create table sync.outbox_kinds (
@@ -706,16 +706,6 @@ create table sync.push_database (
   accepted_by text not null,
   changed_at timestamp with time zone, -- When a worker first found that this database is not the accepted one; null if it is
 ); -- The database that pushes are sent from; one row
-create table sync.push_holds (
-  client text not null,
-  kind text not null default ''::text, -- Kind; empty for the whole client
-  code text not null, -- breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked
-  reason text not null,
-  since timestamp with time zone not null default now(), -- When the first of these failures came
-  until timestamp with time zone not null, -- When the hold ends, or when the service is asked whether it is over
-  failures integer not null default 0, -- Distinct rows (for a client: questions) that failed since one was successful
-  send_window integer, -- Rows that all workers together may send at the same time after the hold; null: no limit, or (client) not before an answer
-) with (fillfactor=50); -- Health of clients and of their kinds, for all workers: held, limited to some rows at a time, or with failed rows
 create table sync.push_workers (
   worker text not null,
   seen_at timestamp with time zone not null default now(), -- Last sign of life, written every 30 seconds while rows may be sent
@@ -815,12 +805,30 @@ create table sync.runs (
   stale integer not null default 0, -- Readings that were not applied because a newer one was stored
   quarantined integer not null default 0,
   error_code text,
+  http_status integer,
+  operation text, -- Operation that failed; null if the failure concerns no single one
   error text,
   warnings text[] not null default '{}'::text[],
 ) with (fillfactor=70); -- Runs that wrote something or failed. Other runs are only counted in sync.jobs
 create table sync.schema_parts (
   part text not null,
 ); -- Columns, constraints, indexes, functions and triggers that migrations made. Doctor compares them
+create table sync.service_health (
+  client text not null,
+  scope text not null, -- client, or the kind of the outbox or the job that it concerns
+  worker text not null, -- The only worker that it concerns; *: all of them
+  code text not null, -- no_answer, credentials_refused, asked_to_wait, too_fast, kind_failing or wrong_path
+  reason text not null, -- The last failure, as text; the codes are of it
+  error_code text not null,
+  http_status integer,
+  operation text,
+  failures integer not null, -- Distinct rows that failed since one was successful
+  send_window integer, -- Rows that are sent at the same time; 0: none, until the service has answered a question; null: no limit
+  since timestamp with time zone not null, -- When the first of these failures came
+  next_at timestamp with time zone not null, -- When the hold ends, or when the service is asked whether it is over
+  void_at timestamp with time zone not null, -- When it says nothing any more: after the longest pause, so that an old backup holds nobody
+) with (fillfactor=50); -- Why nothing, or only a little, is asked of the service of a client. No row: all may be asked. Pulls and pushes write and
+  obey it; src/service/health/judge-health.ts has the states
 create table sync.service_products (
   client text not null,
   sku text not null,
@@ -929,7 +937,6 @@ alter table sync.awake_clients add constraint awake_clients_pkey PRIMARY KEY (cl
 alter table sync.carrier_links add constraint carrier_links_pkey PRIMARY KEY (client, shipping_method);
 alter table sync.clients add constraint clients_check CHECK (((queue_away_since IS NULL) = (queue_error IS NULL)));
 alter table sync.clients add constraint clients_check1 CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
-alter table sync.clients add constraint clients_check2 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL))));
 alter table sync.clients add constraint clients_pkey PRIMARY KEY (client);
 alter table sync.confirmations add constraint confirmations_pkey PRIMARY KEY (client, stream, read_no, no);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
@@ -956,6 +963,7 @@ alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, st
 alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
 alter table sync.installation add constraint installation_only_row_check CHECK (only_row);
 alter table sync.installation add constraint installation_pkey PRIMARY KEY (only_row);
+alter table sync.jobs add constraint jobs_check CHECK (((last_error IS NULL) = (last_code IS NULL)));
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
 alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
@@ -976,7 +984,6 @@ alter table sync.proven_kinds add constraint proven_kinds_pkey PRIMARY KEY (clie
 alter table sync.push_database add constraint push_database_accepted_as_check CHECK ((accepted_as = ANY (ARRAY['first'::text, 'failover'::text, 'moved'::text, 'restored'::text, 'copy'::text])));
 alter table sync.push_database add constraint push_database_only_row_check CHECK (only_row);
 alter table sync.push_database add constraint push_database_pkey PRIMARY KEY (only_row);
-alter table sync.push_holds add constraint push_holds_pkey PRIMARY KEY (client, kind);
 alter table sync.push_workers add constraint push_workers_pkey PRIMARY KEY (worker);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
@@ -1001,6 +1008,7 @@ alter table sync.runs add constraint runs_pkey PRIMARY KEY (id);
 alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text, 'abandoned'::text])));
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
 alter table sync.schema_parts add constraint schema_parts_pkey PRIMARY KEY (part);
+alter table sync.service_health add constraint service_health_pkey PRIMARY KEY (client, scope, worker);
 alter table sync.service_products add constraint service_products_pkey PRIMARY KEY (client, sku);
 alter table sync.turns add constraint turns_pkey PRIMARY KEY (name, scope);
 alter table sync.waiting_reads add constraint waiting_reads_pkey PRIMARY KEY (client, resource, id);
@@ -1547,9 +1555,9 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
            FROM sync.pauses q
           WHERE ((q.client = ANY (ARRAY[''::text, o.client])) AND (q.job = 'push-outbox'::text))) p ON (true))
      LEFT JOIN LATERAL ( SELECT p_1.reason
-           FROM sync.push_holds p_1
-          WHERE ((p_1.client = o.client) AND (p_1.kind = ANY (ARRAY[''::text, o.kind])) AND ((p_1.kind = ''::text) OR (p_1.until > now()) OR (p_1.send_window IS NOT NULL)))
-          ORDER BY p_1.kind
+           FROM sync.service_health p_1
+          WHERE ((p_1.client = o.client) AND (p_1.scope = ANY (ARRAY['client'::text, o.kind])) AND (p_1.void_at > now()) AND ((p_1.scope = 'client'::text) OR (p_1.next_at > now()) OR (p_1.send_window IS NOT NULL)))
+          ORDER BY (p_1.scope <> 'client'::text)
          LIMIT 1) h ON (true))
      LEFT JOIN LATERAL ( SELECT l.id,
             l.kind,

@@ -25,6 +25,8 @@ export async function timeClaims(
     maxRows: 8,
     maxBytes: 8 * 1024 * 1024,
     takesLarge: true,
+    worker: 'bench',
+    held: 0,
   };
   const times: number[] = [];
   for (let round = 0; round < rounds; round++) {

@@ -188,11 +188,9 @@ export async function withDatabase<T>(
     return await work(db);
   } catch (error) {
     if (!isDiskFull(error)) throw error;
-    throw new CodedError(
-      'database_full',
-      'The disk of Postgres is full; free space, or enlarge it',
-      { cause: error },
-    );
+    throw new CodedError('disk_full', 'The disk of Postgres is full; free space, or enlarge it', {
+      cause: error,
+    });
   } finally {
     await close();
   }

@@ -50,8 +50,8 @@ export const pauses = {
   /** A token after it was refused although it was new: it is kept this long. */
   refusedToken: makeDoublingPause(20 * secondMs, 15 * minuteMs),
 
-  /** All runs of a client whose service does not answer. */
-  silentService: makeDoublingPause(5 * secondMs, 2 * minuteMs),
+  /** All runs and rows of a client whose service does not answer: the question to status/get. */
+  silentService: makeFixedPause(5 * secondMs),
   /** All runs or all rows of a client whose user name or password is refused. */
   refusedCredentials: makeFixedPause(15 * minuteMs),
   /** A run that failed, at the latest. A poll that is due earlier is made then. */
@@ -103,13 +103,8 @@ export const pauses = {
    * A kind whose rows fail. Its first hold comes after several failures, and lasts half a second.
    */
   failingKind: { firstMs: 250, longestMs: 10 * secondMs, growth: 1.15, jitter: 'none' },
-  /** A kind whose path the service does not have. */
+  /** A kind or a job whose path the service does not have. */
   wrongPath: makeFixedPause(15 * minuteMs),
-  /**
-   * The question to status/get, while pushes of a client are held because the service does not
-   * answer.
-   */
-  statusQuestion: makeFixedPause(5 * secondMs),
   /** A settlement that the database did not commit. */
   settlement: makeFixedPause(500),
   /** The settlement of a row that somebody has locked. */

@@ -27,7 +27,10 @@ export type Outcome = 'not_executed' | 'unknown' | 'refused';
 
 export interface WarehouseErrorDetails extends ErrorOptions {
   readonly outcome: Outcome;
+  /** HTTP status of the answer; undefined without an answer. */
   readonly status?: number | undefined;
+  /** Operation that failed, such as `v3.orders.list`; undefined if it concerns all of them. */
+  readonly operation?: string | undefined;
   readonly retryAfterMs?: number;
   /** True if the service itself answered, with a JSON body. False for the page of a proxy. */
   readonly jsonBody?: boolean;
@@ -42,6 +45,7 @@ export interface WarehouseErrorDetails extends ErrorOptions {
 export class WarehouseError extends CodedError {
   readonly outcome: Outcome;
   readonly status: number | undefined;
+  readonly operation: string | undefined;
   readonly retryAfterMs: number | undefined;
   readonly jsonBody: boolean;
   readonly explained: boolean;
@@ -50,6 +54,7 @@ export class WarehouseError extends CodedError {
     super(code, message, details.cause === undefined ? undefined : { cause: details.cause });
     this.outcome = details.outcome;
     this.status = details.status;
+    this.operation = details.operation;
     this.retryAfterMs = details.retryAfterMs;
     this.jsonBody = details.jsonBody ?? false;
     this.explained = details.explained ?? false;
@@ -58,21 +63,73 @@ export class WarehouseError extends CodedError {
 
 /**
  * Makes the error of an answer that cannot be read. The service may have carried out the request.
+ * @param operation the operation that the message names
  */
-export const makeUndecodableError = (message: string): WarehouseError =>
-  new WarehouseError('undecodable', message, { outcome: 'unknown' });
+export const makeUndecodableError = (message: string, operation?: string): WarehouseError =>
+  new WarehouseError('undecodable', message, { outcome: 'unknown', operation });
 
 /** Makes the error of a refusal in other words. */
 export function rewordRefusal(refusal: WarehouseError, message: string): WarehouseError {
-  const { code, outcome, status, jsonBody, explained } = refusal;
+  const { code, outcome, status, operation, jsonBody, explained } = refusal;
   return new WarehouseError(code, message, {
     outcome,
     status,
+    operation,
     jsonBody,
     explained,
     cause: refusal,
   });
 }
+
+/**
+ * The codes of a failure, which are stored beside its words. Code decides by them: nothing reads
+ * the words.
+ */
+export interface FailureCodes {
+  /** An ErrorCode. A database may hold the code of another version. */
+  readonly code: string;
+  /** HTTP status of the answer; null without an answer. */
+  readonly httpStatus: number | null;
+  /** Operation that failed, such as `v3.orders.list`; null if it concerns no single one. */
+  readonly operation: string | null;
+}
+
+/** A failure as the database keeps it. */
+export interface Failure extends FailureCodes {
+  /** What happened, for people. */
+  readonly words: string;
+}
+
+/** Returns an error as the database keeps it. */
+export const toFailure = (error: unknown, words = describeError(error)): Failure => ({
+  ...readFailureCodes(error),
+  words,
+});
+
+/** Returns the codes of an error. */
+export function readFailureCodes(error: unknown): FailureCodes {
+  const { status = null, operation = null } = error instanceof WarehouseError ? error : {};
+  return { code: readErrorCode(error), httpStatus: status, operation };
+}
+
+/** SQLSTATE of a server that cannot write because its disk is full. */
+const diskFullState = '53100';
+
+function readErrorCode(error: unknown): ErrorCode {
+  if (error instanceof CodedError) return error.code;
+  const isDiskFull = error instanceof Error && 'code' in error && error.code === diskFullState;
+  return isDiskFull ? 'disk_full' : 'unexpected';
+}
+
+/** Codes of requests that got no answer of the service. */
+const silenceCodes: ReadonlySet<string> = new Set(['connect_failed', 'timeout', 'connection_lost']);
+
+/** Returns true if a request got no answer of the service, or only a part of one. */
+export const isSilence = ({ code }: Pick<FailureCodes, 'code'>): boolean => silenceCodes.has(code);
+
+/** Returns true if the service did not serve a request: it did not answer, or answered 5xx. */
+export const isOutage = (failure: FailureCodes): boolean =>
+  isSilence(failure) || (failure.httpStatus ?? 0) >= 500;
 
 /** Returns true if the error is one of ours with this code. */
 export const hasCode = (error: unknown, code: ErrorCode): error is CodedError =>

@@ -1,4 +1,5 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
+import { readFailureCodes } from '../core/errors.ts';
 import type { DB } from './generated/tables.ts';
 import type { Database } from './pool.ts';
 
@@ -76,9 +77,7 @@ export function readSqlState(error: unknown): string {
  * Returns true if Postgres cannot write because its disk is full: rows, or what a new session
  * needs.
  */
-export const isDiskFull = (error: unknown): boolean =>
-  readSqlState(error) === '53100' ||
-  (error instanceof Error && /^could not write init file/.test(error.message));
+export const isDiskFull = (error: unknown): boolean => readFailureCodes(error).code === 'disk_full';
 
 /**
  * Returns true if Postgres has no room for 1 MB: a result beyond work_mem goes to a file, which it

@@ -1,5 +1,5 @@
 import { pauses } from '../core/backoff.ts';
-import { WarehouseError } from '../core/errors.ts';
+import { toFailure, WarehouseError } from '../core/errors.ts';
 import { findUnstorableReason } from '../core/json.ts';
 import { dayMs, hourMs } from '../core/time.ts';
 import { isDataRefused } from '../db/transaction.ts';
@@ -143,7 +143,7 @@ export const parcelReadsPerSecond = 4;
 const batchSize = 20;
 /**
  * If the service refuses this number of look-ups and answers none, the path is wrong: the job is
- * parked. Shipments that were shipped in the last day do not count, because the service may not
+ * held. Shipments that were shipped in the last day do not count, because the service may not
  * know their packages yet.
  */
 const maxRefusals = 5;
@@ -153,8 +153,7 @@ const maxFailures = 3;
 /**
  * Looks up the packages of shipped shipments that are due, the newest shipments first
  * (docs/interface.md, 15.1 Operations). Stores them after every 20 look-ups, so an interrupted run
- * loses little. If the service does not have the operation, the job is parked for a day with a
- * warning.
+ * loses little. If the service does not have the operation, the job is held, with a warning.
  */
 export async function pullParcels(context: RunContext): Promise<void> {
   const { db, client, warehouse, signal } = context;
@@ -162,7 +161,7 @@ export async function pullParcels(context: RunContext): Promise<void> {
     proven: await hasReadParcels(db, client),
     refusals: 0,
     failures: 0,
-    parked: null,
+    wrongPath: null,
   };
   const unanswered = { count: 0, first: '' };
   let count = 0;
@@ -175,13 +174,13 @@ export async function pullParcels(context: RunContext): Promise<void> {
       for (const read of due) {
         const startedMs = performance.now();
         const answer = await lookUp(context, read, watch);
-        if (watch.parked !== null) return park(context, watch.parked);
+        if (watch.wrongPath !== null) return reportWrongPath(context, watch.wrongPath);
         answers.push(answer);
         if (++count > readsWithoutPause && context.config.REQUESTS_PER_SECOND === undefined)
           await pause(signal, 1_000 / parcelReadsPerSecond - (performance.now() - startedMs));
       }
     } finally {
-      if (!signal.aborted && watch.parked === null) await storeAnswers(context, answers);
+      if (!signal.aborted && watch.wrongPath === null) await storeAnswers(context, answers);
     }
     for (const { shipmentId, problem } of answers)
       if (problem !== null && unanswered.count++ === 0)
@@ -207,8 +206,8 @@ interface RefusalWatch {
   refusals: number;
   /** Number of failed look-ups in a row. */
   failures: number;
-  /** Why the job is parked; null if it is not. */
-  parked: string | null;
+  /** The refusal that shows that the path is wrong; null: none. */
+  wrongPath: WarehouseError | null;
 }
 
 /**
@@ -235,14 +234,14 @@ async function lookUp(
   } catch (error) {
     if (!(error instanceof WarehouseError) || concernsService(error)) throw error;
     const isAbsentPath = [403, 404, 405].includes(error.status ?? 0) && !error.jsonBody;
-    if (isAbsentPath && !watch.proven) watch.parked = error.message;
+    if (isAbsentPath && !watch.proven) watch.wrongPath = error;
     if (error.outcome === 'refused' || error.code === 'undecodable') {
       watch.failures = 0;
       if (!watch.proven && (ageMs ?? dayMs) >= dayMs && ++watch.refusals >= maxRefusals)
-        watch.parked = error.message;
+        watch.wrongPath = error;
       return toUnanswered(read, error.message);
     }
-    if (watch.parked === null && ++watch.failures >= maxFailures) throw error;
+    if (watch.wrongPath === null && ++watch.failures >= maxFailures) throw error;
     return toFailed(read, error.message);
   }
 }
@@ -299,14 +298,15 @@ async function writeAnswers(context: RunContext, answers: readonly AnsweredRead[
   Object.assign(state.totals, totals);
 }
 
-/** Ends the run with a warning. The job is due again in a day. */
-function park(context: RunContext, reason: string): void {
-  const { state, run, dueNotBefore } = context;
-  state.end.dueAt = dueNotBefore(new Date(run.startedAt.getTime() + dayMs), dayMs);
+/** Holds the job, with a warning. */
+function reportWrongPath(context: RunContext, refusal: WarehouseError): void {
+  const words = `the service refuses the look-up of packages (${refusal.message})`;
+  context.state.end.wrongPath = toFailure(refusal, words);
   warn(
     context,
-    `the job is parked for a day, because the service refuses the look-up of packages (${reason}); the interface ` +
-      'description does not show its path (docs/assumptions.md): set the right one for v2.shipment.search in ' +
-      'WAREHOUSE_OPERATIONS_FILE and run it with: fulfilment-sync run pull-parcels; or set SCHEDULE_PULL_PARCELS=off',
+    `the job is held, because ${words}; the interface description does not show its path ` +
+      '(docs/assumptions.md): set the right one for v2.shipment.search in ' +
+      'WAREHOUSE_OPERATIONS_FILE and run it with: fulfilment-sync run pull-parcels; or set ' +
+      'SCHEDULE_PULL_PARCELS=off',
   );
 }

@@ -3,7 +3,7 @@
 import { WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
 import type { ListPage } from '../service/client.ts';
-import { toClientHold } from '../service/health/client-hold.ts';
+import { concernsWholeClient } from '../service/health/evidence.ts';
 import { encodeQuery, type QueryParameters } from '../service/transport/query.ts';
 import type { Reading } from './commit-reading.ts';
 import { type DecodedPage, decodePage, QuarantineShareError, type ReadById } from './decode.ts';
@@ -148,4 +148,4 @@ function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
  */
 export const isErrorOfOnePass = (error: unknown) =>
   error instanceof QuarantineShareError ||
-  (error instanceof WarehouseError && toClientHold(error) === null);
+  (error instanceof WarehouseError && !concernsWholeClient(error));

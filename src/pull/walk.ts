@@ -293,9 +293,7 @@ export async function* listPages(
       throw new WarehouseError(
         'endless_list',
         `${operation}: the list has more than ${maxPages} pages`,
-        {
-          outcome: 'unknown',
-        },
+        { outcome: 'unknown', operation },
       );
     const page: ListPage = await warehouse.list(operation, query, { signal });
     if (page.next instanceof WarehouseError) throw page.next;

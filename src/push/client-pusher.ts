@@ -1,20 +1,24 @@
 import { context, ROOT_CONTEXT, SpanStatusCode, trace } from '@opentelemetry/api';
 import type { Database } from '../db/pool.ts';
-import type { HoldCode } from '../service/health/push-health.ts';
-import type { CurrentHealth } from '../service/sql/holds.ts';
-import { ClientHealth } from './client-health.ts';
+import { ClientHealth } from '../service/health/client-health.ts';
+import type { HealthCode } from '../service/health/judge-health.ts';
+import { type CurrentHealth, clientScope } from '../service/sql/service-health.ts';
 import { minAbsenceAgeMs } from './judge-absence.ts';
 import type { AnyKind } from './kind.ts';
 import { lookUpDueRows } from './look-up-rows.ts';
-import { type PushDeps, type PushOutcome, sendRow } from './send-row.ts';
+import { type PushDeps, type PushOutcome, proveKind, sendRow } from './send-row.ts';
 import { type SettleEvents, Settler } from './settler.ts';
 import { type ClaimedRow, claimRows, type KindRules, largeBytes } from './sql/claim-rows.ts';
 import { returnClaims } from './sql/held-claims.ts';
 
 /** Events of a pusher. */
 export interface PushEvents extends SettleEvents {
-  /** Called when a client (kind empty) or kind is put on hold for this many milliseconds. */
-  readonly onHold: (client: string, kind: string, code: HoldCode, ms: number) => void;
+  /** Called when a scope of a client, a kind or the client itself, is put on hold. */
+  readonly onHold: (
+    client: string,
+    scope: string,
+    hold: { readonly code: HealthCode; readonly ms: number },
+  ) => void;
 }
 
 /** Milliseconds until a claim that failed is made again. */
@@ -59,11 +63,11 @@ export class ClientPusher {
     this.#buffer = new RowBuffer(deps.db, slots);
     this.#settler = new Settler(deps, signal, events, () => this.claimDue());
     this.#health = new ClientHealth({
-      deps,
+      ...deps,
       signal,
-      onLess: async (kind, hold) => {
-        await this.#return(kind);
-        if (hold !== null) events.onHold(deps.client, kind, hold.code, hold.ms);
+      onLess: async (scope, hold) => {
+        await this.#return(scope);
+        if (hold !== null) events.onHold(deps.client, scope, hold);
         events.onDue(0);
       },
     });
@@ -90,7 +94,7 @@ export class ClientPusher {
         this.#rowsMayBeDue &&
         !this.#isStopping &&
         this.#buffer.room.rows > 0 &&
-        this.#health.maySend('')
+        this.#health.maySend(clientScope)
       ) {
         const changes = this.#changes;
         this.#rowsMayBeDue = false;
@@ -117,6 +121,7 @@ export class ClientPusher {
     const { rows, postponed, more } = await claimRows(this.#deps.db, {
       ...this.#deps,
       kinds: this.#kinds,
+      held: this.#buffer.held.length,
       maxRows: room.rows,
       maxBytes: room.bytes,
       takesLarge: room.takesLarge,
@@ -124,7 +129,7 @@ export class ClientPusher {
     this.#progress += rows.length + postponed;
     this.#buffer.add(rows);
     // Rows that were claimed before a hold or a stop must not be sent after it.
-    if (returns !== this.#buffer.returns) await this.#return('');
+    if (returns !== this.#buffer.returns) await this.#return(clientScope);
     return { claimed: rows.length, postponed, more };
   }
 
@@ -180,7 +185,7 @@ export class ClientPusher {
     const settled = this.#settler.settle(outcome, row.kind);
     try {
       await this.#health.note(evidence, row.kind);
-      if (settlement.status === 'done') await this.#health.proveKind(row.kind);
+      if (settlement.status === 'done') await proveKind(this.#deps, row.kind);
     } catch (error) {
       this.#events.onError('push', error);
     }
@@ -204,11 +209,11 @@ export class ClientPusher {
   /**
    * Returns what waits in the buffer: for a stop, a hold, or fewer rows at a time. If the database
    * does not accept that, the claims expire.
-   * @param kind only rows of this kind; empty: all rows
+   * @param scope a kind: only its rows; the client: all rows
    */
-  async #return(kind: string): Promise<void> {
+  async #return(scope: string): Promise<void> {
     await this.#buffer
-      .return(kind)
+      .return(scope)
       .catch((error: unknown) => this.#events.onError('give back', error));
   }
 
@@ -224,7 +229,7 @@ export class ClientPusher {
    */
   async see(health: readonly CurrentHealth[]): Promise<CurrentHealth[]> {
     const held = this.#health.see(health);
-    for (const { kind } of held) if (this.#buffer.hasWaiting(kind)) await this.#return(kind);
+    for (const { scope } of held) if (this.#buffer.hasWaiting(scope)) await this.#return(scope);
     return held;
   }
 
@@ -240,7 +245,7 @@ export class ClientPusher {
   }
 
   /** Asks the service whether a hold of the client is over, unless that is under way. */
-  askWhetherOver(code: HoldCode): void {
+  askWhetherOver(code: HealthCode): void {
     this.#inBackground('ask', async () => {
       this.#progress++;
       await this.#health.askWhetherOver(code);
@@ -285,7 +290,7 @@ export class ClientPusher {
   /** Claims nothing more, returns what waits, and resolves when everything under way is settled. */
   async finish(): Promise<void> {
     this.#isStopping = true;
-    await this.#return('');
+    await this.#return(clientScope);
     await this.idle();
   }
 }
@@ -342,9 +347,9 @@ class RowBuffer {
     return this.#held.size === 0;
   }
 
-  /** Returns true if rows of this kind (empty: any rows) wait for a slot. */
-  hasWaiting(kind: string): boolean {
-    return this.#waiting.some((row) => kind === '' || row.kind === kind);
+  /** Returns true if rows of a scope wait for a slot. */
+  hasWaiting(scope: string): boolean {
+    return this.#waiting.some((row) => isOfScope(row, scope));
   }
 
   /**
@@ -381,11 +386,11 @@ class RowBuffer {
   /**
    * Gives back the claims of all waiting rows, so that they are claimed again when they may be
    * sent, by any worker. They do not count as attempts.
-   * @param kind only rows of this kind; empty: all rows
+   * @param scope a kind: only its rows; the client: all rows
    */
-  async return(kind: string): Promise<void> {
+  async return(scope: string): Promise<void> {
     this.returns++;
-    const isReturned = (row: ClaimedRow) => kind === '' || row.kind === kind;
+    const isReturned = (row: ClaimedRow) => isOfScope(row, scope);
     const rows = this.#waiting.filter(isReturned);
     if (rows.length === 0) return;
     this.#waiting = this.#waiting.filter((row) => !isReturned(row));
@@ -393,3 +398,5 @@ class RowBuffer {
     await returnClaims(this.#db, rows);
   }
 }
+
+const isOfScope = ({ kind }: ClaimedRow, scope: string) => scope === clientScope || kind === scope;

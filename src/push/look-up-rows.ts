@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describeError, hasCode, WarehouseError } from '../core/errors.ts';
+import { describeError, hasCode, readFailureCodes, WarehouseError } from '../core/errors.ts';
 import { drawReadNo } from '../pull/sql/stream-transaction.ts';
-import type { ClientHealth } from './client-health.ts';
+import type { ClientHealth } from '../service/health/client-health.ts';
+import { readLookUpEvidence, type ScopedEvidence } from '../service/health/evidence.ts';
 import {
   type AbsenceVerdict,
   judgeAbsence,
@@ -18,8 +19,13 @@ import {
   type PushResult,
 } from './kind.ts';
 import { readPayload } from './payload.ts';
-import { readLookUpEvidence, type ScopedEvidence } from './push-outcome.ts';
-import { evidenceOfSuccess, type PushDeps, type PushOutcome, toSettlement } from './send-row.ts';
+import {
+  evidenceOfSuccess,
+  type PushDeps,
+  type PushOutcome,
+  toSettlement,
+  toStoredCodes,
+} from './send-row.ts';
 import { recordListLag, takeUnknownRows, type UnknownRow } from './sql/look-ups.ts';
 
 /** Maximum number of rows of one kind in a round of look-ups. */
@@ -100,6 +106,9 @@ async function lookUpRows(
       refusal: verdict?.status === 'unknown' ? row.refusal : null,
       refusedAs: verdict?.status === 'unknown' ? row.refusedAs : null,
       isAbsent: seen.seen === 'absent',
+      ...(seen.seen === 'no answer' &&
+        seen.cause !== undefined &&
+        toStoredCodes(readFailureCodes(seen.cause))),
       ...(verdict === null && {
         result: pushed?.result ?? null,
         followUps: kind.followUps?.(row.payloadRead as JsonObject) ?? [],

@@ -1,7 +1,11 @@
-import { longestWaitMs, pauses, toPauseMs } from '../core/backoff.ts';
-import { WarehouseError } from '../core/errors.ts';
+import { pauses, toPauseMs } from '../core/backoff.ts';
+import { toFailure, type WarehouseError } from '../core/errors.ts';
 import { hourMs } from '../core/time.ts';
-import type { Evidence } from '../service/health/push-health.ts';
+import {
+  isServiceAnswer,
+  readWaitEvidence,
+  type ScopedEvidence,
+} from '../service/health/evidence.ts';
 
 /** How often and how long a row is sent before it is given up (PUSH_MAX_ATTEMPTS, PUSH_MAX_AGE). */
 export interface PushPolicy {
@@ -14,21 +18,6 @@ export interface PushPolicy {
  * sent again (for kinds that may be carried out twice without harm), or a person decides.
  */
 export type UnknownRule = 'look up' | 'resend' | 'ask operator';
-
-/** Evidence from an attempt or a look-up about the client, or about all rows of the kind. */
-export type ScopedEvidence =
-  | { readonly of: 'client' | 'kind'; readonly evidence: Evidence }
-  /**
-   * The service did not answer. Ask status/get first: if the service is up, the evidence is against
-   * the row's kind.
-   */
-  | {
-      readonly of: 'client';
-      readonly evidence: 'ask';
-      readonly reason: string;
-      /** The sent row; null if no row was sent, as in a look-up. */
-      readonly row: { readonly isNew: boolean } | null;
-    };
 
 /**
  * What a refusal of the service says about an earlier attempt that may have been carried out.
@@ -222,15 +211,20 @@ export function mayBeNoRoute(
 /** Returns the evidence of a failed attempt about its client, or about all rows of its kind. */
 export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
   const { error } = failed;
-  const reason = error.message;
+  const failure = toFailure(error, error.message);
   // A row that failed before is not new evidence about other rows.
   const isNew = failed.attempts <= 1 && failed.refusedForOthers === 0;
   if (error.code === 'credentials_refused')
-    return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
+    return [{ of: 'client', evidence: { seen: 'credentials refused', failure } }];
   if (isWrongRoute(failed))
-    return [{ of: 'kind', evidence: { seen: 'no route', reason: describeWrongRoute(error) } }];
+    return [
+      {
+        of: 'kind',
+        evidence: { seen: 'no route', failure: toFailure(error, describeWrongRoute(error)) },
+      },
+    ];
   if (error.code === 'token_refused')
-    return [{ of: 'kind', evidence: { seen: 'failure', reason, isNew } }];
+    return [{ of: 'kind', evidence: { seen: 'failure', failure, isNew } }];
   const wait = readWaitEvidence(error);
   if (wait.length > 0)
     return error.retryAfterMs !== undefined || failed.refusedForOthers < maxRefusalsAsEvidence
@@ -239,50 +233,11 @@ export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
   return readAnswerEvidence(failed, isNew);
 }
 
-/**
- * Returns evidence that the service asked to wait or to send less, or nothing if it did not ask.
- */
-function readWaitEvidence({
-  status,
-  outcome,
-  retryAfterMs,
-  message: reason,
-}: WarehouseError): ScopedEvidence[] {
-  if (retryAfterMs === undefined)
-    return status === 429 ? [{ of: 'client', evidence: { seen: 'too fast', reason } }] : [];
-  if (outcome === 'refused') return [];
-  const ms = Math.min(retryAfterMs, longestWaitMs);
-  return [
-    { of: 'client', evidence: { seen: 'asked to wait', reason: `${reason}; asked to wait`, ms } },
-  ];
-}
-
 function readAnswerEvidence({ error, sent }: FailedAttempt, isNew: boolean): ScopedEvidence[] {
   if (error.status === 401 || error.status === 425) return [];
   if (!isServiceAnswer(error))
-    return [{ of: 'client', evidence: 'ask', reason: error.message, row: { isNew } }];
+    return [
+      { of: 'client', evidence: 'ask', failure: toFailure(error, error.message), row: { isNew } },
+    ];
   return sent ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
-}
-
-/** Returns the evidence of a failed look-up about the client's service. */
-export function readLookUpEvidence(error: WarehouseError): ScopedEvidence[] {
-  const { code, message: reason } = error;
-  if (code === 'credentials_refused')
-    return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
-  const wait = readWaitEvidence(error);
-  if (wait.length > 0) return wait;
-  return isServiceAnswer(error) ? [] : [{ of: 'client', evidence: 'ask', reason, row: null }];
-}
-
-/** Returns true if the service itself answered, which shows that it is up. */
-export function isServiceAnswer(error: unknown): boolean {
-  if (!(error instanceof WarehouseError)) return false;
-  if (error.code === 'nok' || error.code === 'credentials_refused') return true;
-  const { status, jsonBody } = error;
-  return (
-    status !== undefined &&
-    status < 500 &&
-    status >= 400 &&
-    (jsonBody || [401, 425, 429].includes(status))
-  );
 }

@@ -3,13 +3,14 @@
  * row is sent again only if it was not carried out, or if its kind allows a repetition.
  */
 
-import { awaitsAnswer } from '../service/sql/holds.ts';
+import { awaitsAnswer } from '../service/health/judge-health.ts';
+import { clientScope } from '../service/sql/service-health.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
 import type { AnyKind } from './kind.ts';
 import type { PushDeps } from './send-row.ts';
 import { LaneReleaser } from './settler.ts';
 import { sayAwake } from './sql/awake-clients.ts';
-import { type DueWork, readDueWork } from './sql/claim-rows.ts';
+import { type DueKinds, type DueWork, readDueWork } from './sql/claim-rows.ts';
 import type { PushDatabase } from './sql/push-database.ts';
 import { enterOutcomes } from './sql/settle-rows.ts';
 import { Upkeep, type UpkeepOptions } from './upkeep.ts';
@@ -48,7 +49,7 @@ export interface PusherOptions extends Pick<UpkeepOptions, 'db' | 'claimsDb' | '
 export class Pusher {
   readonly #options: PusherOptions;
   readonly #pushers: ReadonlyMap<string, ClientPusher>;
-  readonly #kindNames: { readonly names: readonly string[]; readonly lookedUp: readonly string[] };
+  readonly #kinds: DueKinds;
   readonly #hardStop = new AbortController();
   readonly #lanes: LaneReleaser;
   readonly #upkeep: Upkeep;
@@ -80,7 +81,8 @@ export class Pusher {
         new ClientPusher(deps, slots, signal, { ...events, onDue }),
       ]),
     );
-    this.#kindNames = {
+    this.#kinds = {
+      worker: options.worker,
       names: kinds.map(({ name }) => name),
       lookedUp: kinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name),
     };
@@ -214,7 +216,7 @@ export class Pusher {
   /** Looks at all clients, and begins what can begin. */
   async #look(): Promise<void> {
     const { db, clients } = this.#options;
-    const works = await readDueWork(db, clients, this.#kindNames);
+    const works = await readDueWork(db, clients, this.#kinds);
     await Promise.all(works.map((work) => this.#lookAt(work)));
     await this.#stayAwake(works.filter(({ pendingInMs }) => pendingInMs === 0));
   }
@@ -237,10 +239,11 @@ export class Pusher {
     // Inserts notify nobody while another worker is awake.
     if (awakeInMs !== null) this.#lookWithin(awakeInMs > 0 ? awakeInMs : lastLookMs + awakeInMs);
     const held = await pusher.see(health);
-    const whole = held.find(({ kind }) => kind === '');
+    const whole = held.filter(({ scope }) => scope === clientScope);
     for (const { untilInMs } of held) this.#lookWithin(untilInMs > 0 ? untilInMs : busyLookMs);
-    if (whole !== undefined) {
-      if (awaitsAnswer(whole) && whole.untilInMs <= 0) pusher.askWhetherOver(whole.code);
+    if (whole.length > 0) {
+      const asked = whole.find((hold) => awaitsAnswer(hold) && hold.untilInMs <= 0);
+      if (asked !== undefined) pusher.askWhetherOver(asked.code);
       return;
     }
     if (unknownInMs === 0) pusher.lookUp();

@@ -1,9 +1,16 @@
 import type { Operations } from '../../config/operations.ts';
-import { CodedError, describeError, WarehouseError } from '../core/errors.ts';
+import {
+  CodedError,
+  describeError,
+  type FailureCodes,
+  readFailureCodes,
+  WarehouseError,
+} from '../core/errors.ts';
 import { hourMs } from '../core/time.ts';
 import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
-import { isProven } from '../service/sql/holds.ts';
+import type { ScopedEvidence } from '../service/health/evidence.ts';
+import { isProven, recordProof } from '../service/sql/service-health.ts';
 import type { AbsenceVerdict } from './judge-absence.ts';
 import {
   type AnyKind,
@@ -22,7 +29,6 @@ import {
   mayBeNoRoute,
   type PushPolicy,
   readEvidence,
-  type ScopedEvidence,
   type Verdict,
 } from './push-outcome.ts';
 import type { SettingCodes } from './setting-codes.ts';
@@ -94,7 +100,7 @@ export async function sendRow(
       await readPayload(kind, row, context);
       const error =
         'an earlier attempt may have been carried out; it is looked up before the row is sent again';
-      return toOutcome(row, { status: 'unknown', error, delayMs: 0, code: null }, progress);
+      return toOutcome(row, { status: 'unknown', error, delayMs: 0, codes: null }, progress);
     }
     const payload = await checkPayload(kind, row, context);
     const pushed = await kind.push(payload, context);
@@ -169,7 +175,8 @@ type AttemptVerdict =
       readonly followUps: readonly FollowUp[];
     }
   | (Verdict & {
-      readonly code: string | null;
+      /** The codes of the failure; null: nothing failed. */
+      readonly codes: FailureCodes | null;
       readonly error: string;
       readonly cause?: unknown;
       readonly evidence?: readonly ScopedEvidence[];
@@ -185,26 +192,32 @@ async function judgeError(
   sent: boolean,
 ): Promise<AttemptVerdict> {
   if (error instanceof PayloadError)
-    return { status: 'dead', error: error.message, code: error.code };
+    return { status: 'dead', error: error.message, codes: readFailureCodes(error) };
   if (error instanceof NotFoundError)
-    return { status: 'dead', error: error.message, code: error.code, cause: error };
+    return {
+      status: 'dead',
+      error: error.message,
+      codes: readFailureCodes(error),
+      cause: error,
+    };
   if (error instanceof LostMembersError) {
-    const { code, message, reading } = error;
+    const { message, reading } = error;
     const carriedOut = {
       written: true,
       evidence: evidenceOfSuccess,
       pushed: { result: {}, reading },
     };
-    return { status: 'dead', error: message, code, cause: error, ...carriedOut };
+    const codes = readFailureCodes(error);
+    return { status: 'dead', error: message, codes, cause: error, ...carriedOut };
   }
   if (error instanceof PostponedError) {
-    const { code, message, retryMs } = error;
+    const { message, retryMs } = error;
     return {
       status: 'pending',
       error: message,
       delayMs: retryMs,
       countsAsAttempt: false,
-      code,
+      codes: readFailureCodes(error),
       cause: error,
     };
   }
@@ -224,10 +237,22 @@ async function judgeError(
   const evidence = error instanceof WarehouseError ? readEvidence(failed) : [];
   return {
     ...judgeFailure(failed, deps.policy, Math.random()),
-    code: failure.code,
+    codes: toAttemptCodes(kind, error, failure, sent),
     cause: error,
     evidence,
   };
+}
+
+/** Returns the codes of a failed attempt. Without another, the operation is that of the kind. */
+function toAttemptCodes(
+  { operation }: AnyKind,
+  error: unknown,
+  failure: WarehouseError,
+  sent: boolean,
+): FailureCodes {
+  const codes = readFailureCodes(failure);
+  const isOfService = sent && error instanceof WarehouseError;
+  return { ...codes, operation: codes.operation ?? (isOfService ? operation : null) };
 }
 
 /**
@@ -247,6 +272,20 @@ async function isKnownRoute(
   const isKnown = await isProven(deps.db, proof).catch(() => false);
   if (isKnown) deps.proven.add(kind.name);
   return isKnown;
+}
+
+/**
+ * Records for all workers that the method and path of a kind are right. Writes once for each kind
+ * and process.
+ */
+export async function proveKind(deps: PushDeps, name: string): Promise<void> {
+  const { db, client, kinds, operations, proven } = deps;
+  const kind = kinds.get(name);
+  if (kind === undefined || proven.has(name)) return;
+
+  const { documented, method, path } = operations[kind.operation];
+  if (!documented) await recordProof(db, { client, kind: name, method, path });
+  proven.add(name);
 }
 
 /**
@@ -276,7 +315,7 @@ function toOutcome(
     });
     return { settlement, pushed, readNo, evidence: evidenceOfSuccess };
   }
-  const { code: errorCode, cause, evidence = [], pushed = null } = conclusion;
+  const { codes, cause, evidence = [], pushed = null } = conclusion;
   // It was no attempt if only the payload was checked, or if it failed for a reason outside this
   // row.
   const refund =
@@ -284,13 +323,20 @@ function toOutcome(
   const settlement = toSettlement(row, 'sent', conclusion, {
     durationMs,
     isUnsent,
-    errorCode,
+    ...(codes !== null && toStoredCodes(codes)),
     refund,
   });
   const isFault =
     cause !== undefined && (!(cause instanceof CodedError) || cause.code === 'database_lost');
   return { settlement, pushed, readNo, evidence, ...(isFault ? { fault: cause } : {}) };
 }
+
+/** Returns the codes of a failure as a settlement has them. */
+export const toStoredCodes = ({ code, httpStatus, operation }: FailureCodes) => ({
+  errorCode: code,
+  httpStatus,
+  operation,
+});
 
 /**
  * Returns the settlement of a row after an attempt or look-up.
@@ -310,6 +356,8 @@ export function toSettlement(
     status: verdict?.status ?? 'done',
     error: verdict?.error ?? null,
     errorCode: null,
+    httpStatus: null,
+    operation: null,
     delayMs: verdict !== null && 'delayMs' in verdict ? verdict.delayMs : null,
     result: null,
     written: verdict?.written ?? false,

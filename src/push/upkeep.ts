@@ -4,7 +4,7 @@ import { SchemaError } from '../db/migration-files.ts';
 import type { Database } from '../db/pool.ts';
 import { assertCodeFits } from '../db/schema-fit.ts';
 import { type ClientAccount, markServed } from '../service/sql/clients.ts';
-import { forgetOldHealth } from '../service/sql/holds.ts';
+import { forgetOldHealth } from '../service/sql/service-health.ts';
 import { operatorChoices, type UnknownRule } from './push-outcome.ts';
 import type { RecentSends } from './send-row.ts';
 import {

@@ -1,7 +1,8 @@
 /** What the end of a run changes. No clock and no database: all facts are passed in. */
 
 import type { Schedule } from '../../config/schedules.ts';
-import type { ClientHold } from '../service/health/client-hold.ts';
+import type { Failure } from '../core/errors.ts';
+import type { Evidence } from '../service/health/judge-health.ts';
 import type { Trigger } from './decide-start.ts';
 import { type JobKey, planNext } from './plan-next.ts';
 
@@ -24,21 +25,28 @@ export type RunEnd = (
   | { readonly status: 'done' | 'stopped' }
   /** The run could not do its work yet. */
   | { readonly status: 'skipped'; readonly reason: string; readonly opensAt: Date }
-  | ({ readonly status: 'failed' } & Failure)
+  | FailedEnd
 ) & {
   /** When the next run is due, if the run itself decides that. */
   readonly dueAt?: Date | null;
+  /** What the run has seen of the service of its client. */
+  readonly evidence?: readonly RunEvidence[];
   /** The poll that the run has completed; it counts only if the run is done. */
   readonly poll?: CompletedPoll | null;
 };
 
-/** How a run failed. */
-export interface Failure {
-  readonly code: string;
-  readonly message: string;
+/** What a run has seen of the service. */
+export interface RunEvidence {
+  /** The client, or the job. */
+  readonly scope: string;
+  readonly evidence: Evidence;
+}
+
+/** The end of a run that failed. */
+interface FailedEnd {
+  readonly status: 'failed';
+  readonly failure: Failure;
   readonly retryAfterMs: number;
-  /** The hold that the failure places on the client; null if it places none. */
-  readonly hold: ClientHold | null;
 }
 
 /** A complete poll of a stream. */

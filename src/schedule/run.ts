@@ -8,19 +8,23 @@ import type { Config } from '../../config/env.ts';
 import type { Schedule } from '../../config/schedules.ts';
 import { longestWaitMs } from '../core/backoff.ts';
 import {
-  CodedError,
   describeError,
+  type Failure,
   LeaseLostError,
   NotYetError,
   StoppedError,
+  toFailure,
   toStopError,
   WarehouseError,
 } from '../core/errors.ts';
 import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
-import { toClientHold } from '../service/health/client-hold.ts';
+import { findOutage } from '../service/health/client-health.ts';
+import { readRunEvidence } from '../service/health/evidence.ts';
+import type { Evidence } from '../service/health/judge-health.ts';
 import type { OfferedAccount } from '../service/sql/clients.ts';
-import type { CompletedPoll, RunEnd, Totals } from './decide-end.ts';
+import { clientScope } from '../service/sql/service-health.ts';
+import type { CompletedPoll, RunEnd, RunEvidence, Totals } from './decide-end.ts';
 import type { Trigger } from './decide-start.ts';
 import { planNext } from './plan-next.ts';
 import { endRun } from './sql/end-run.ts';
@@ -57,6 +61,8 @@ interface WorkEnd {
   dueAt: Date | null;
   /** The poll that is complete; null before, and if the run polls no stream. */
   poll: CompletedPoll | null;
+  /** What shows that the path of its operation is wrong: the job is held. Null: nothing. */
+  wrongPath: Failure | null;
 }
 
 /** The mutable state of a run. */
@@ -71,7 +77,7 @@ interface RunState {
 
 const newRunState = (): RunState => ({
   totals: newTotals(),
-  end: { dueAt: null, poll: null },
+  end: { dueAt: null, poll: null, wrongPath: null },
   service: { firstMs: null, lastMs: null, newestSourceMs: null },
   share: newShare(),
   hasWritten: false,
@@ -264,7 +270,8 @@ export async function finishRun(
     const failure: unknown = await doWork(work, context).catch((error: unknown) => error);
     if (failure instanceof LeaseLostError) return { ...facts, status: 'abandoned', error: failure };
 
-    const end = toRunEnd(failure, context.state.end);
+    const evidence = await findEvidence(failure, context);
+    const end = { ...toRunEnd(failure, context.state.end), evidence };
     const lost = await endRun(db, run, totals, end).catch(keepLeaseLost);
     if (lost !== undefined) return { ...facts, status: 'abandoned', error: lost };
     if (end.status === 'skipped')
@@ -308,6 +315,55 @@ async function doWork(work: Work, context: RunContext): Promise<void> {
   await work.run(context);
 }
 
+/**
+ * Returns what a run has seen of the service of its client. If the service did not serve it, asks
+ * status/get: only if that fails, too, the client is held.
+ */
+async function findEvidence(failure: unknown, context: RunContext): Promise<RunEvidence[]> {
+  const { lease, isLocal } = context.run;
+  if (isLocal) return [];
+
+  const { wrongPath } = context.state.end;
+  const ofClient = await findClientEvidence(failure, context);
+  return [
+    ...ofClient.map((evidence) => ({ scope: clientScope, evidence })),
+    ...(wrongPath === null
+      ? []
+      : [{ scope: lease.name, evidence: { seen: 'no route', failure: wrongPath } as const }]),
+  ];
+}
+
+async function findClientEvidence(failure: unknown, context: RunContext): Promise<Evidence[]> {
+  const { isProbe, wasHeld } = context.run;
+  if (failure === undefined) return wasHeld ? [{ seen: 'answered', isTrial: isProbe }] : [];
+  if (failure instanceof StoppedError || failure instanceof NotYetError) return [];
+
+  const found: Evidence[] = [];
+  for (const { evidence } of readRunEvidence(failure)) {
+    const seen = evidence === 'ask' ? await findOutageOf(failure, context) : evidence;
+    if (seen !== null) found.push({ ...seen, isTrial: isProbe });
+  }
+  // A probe that failed for another reason still got an answer of the service.
+  return found.length === 0 && isProbe ? [{ seen: 'answered', isTrial: true }] : found;
+}
+
+/** Operations that any request needs. */
+const sharedOperations: readonly (string | null)[] = ['common.status.get', 'common.token'];
+
+async function findOutageOf(
+  error: unknown,
+  { warehouse, signal }: RunContext,
+): Promise<Evidence | null> {
+  const failure = toFailure(error);
+  if (sharedOperations.includes(failure.operation)) return { seen: 'no answer', failure };
+
+  return findOutage(warehouse, signal).catch((reason: unknown) => {
+    // A run that must stop does not wait for the answer.
+    if (signal.aborted) return null;
+    throw reason;
+  });
+}
+
 function toRunEnd(failure: unknown, { dueAt, poll }: WorkEnd): RunEnd {
   if (failure === undefined) return { status: 'done', dueAt, poll };
   if (failure instanceof StoppedError) return { status: 'stopped', dueAt };
@@ -315,11 +371,9 @@ function toRunEnd(failure: unknown, { dueAt, poll }: WorkEnd): RunEnd {
     return { status: 'skipped', reason: failure.message, opensAt: failure.dueAt, dueAt };
   return {
     status: 'failed',
-    code: failure instanceof CodedError ? failure.code : 'unexpected',
-    message: describeError(failure),
+    failure: toFailure(failure),
     retryAfterMs:
       failure instanceof WarehouseError ? Math.min(failure.retryAfterMs ?? 0, longestWaitMs) : 0,
-    hold: toClientHold(failure),
     dueAt,
   };
 }

@@ -3,7 +3,8 @@
 import { type JobName, jobNames } from '../../config/jobs.ts';
 import { describeError } from '../core/errors.ts';
 import { tryRunExclusively } from '../db/transaction.ts';
-import { endHoldWaits, noteQueue, registerClients } from '../service/sql/clients.ts';
+import { noteQueue, registerClients } from '../service/sql/clients.ts';
+import { endHoldWaits } from '../service/sql/service-health.ts';
 import type { TaskQueue } from './backend.ts';
 import { type JobKey, planNext } from './plan-next.ts';
 import type { RunClient } from './run.ts';

@@ -110,11 +110,11 @@ export class DueRuns {
 
   async #startNow(jobs: readonly JobName[]): Promise<number | null> {
     if (this.#stop.aborted) return null;
-    const { db, jobs: known } = this.#deps;
+    const { db, jobs: known, worker } = this.#deps;
     try {
       const local = jobs.filter((job) => known[job].isLocal);
       const clients = [...this.#clients.values()];
-      const rows = await readDueRuns(db, { jobs, clients, local, aheadMs: earlyMs });
+      const rows = await readDueRuns(db, { jobs, clients, worker, local, aheadMs: earlyMs });
 
       const runs = rows.map((row) => this.#judge(row)).filter((run) => run !== null);
       const chosen = (['poll', 'bulk'] as const).flatMap((pool) =>

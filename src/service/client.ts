@@ -75,6 +75,7 @@ function namePageSize(operation: OperationName, error: unknown): unknown {
     'in WAREHOUSE_OPERATIONS_FILE to send 100';
   return new WarehouseError(error.code, `${error.message}; ${remedy}`, {
     outcome: error.outcome,
+    operation,
     cause: error,
   });
 }
@@ -317,7 +318,7 @@ function makeTokenRefusedError(operation: OperationName, cause: WarehouseError):
     'token_refused',
     `${operation}: answered 401 to a token that the service issued; ` +
       'ask the issuer of the credentials whether they allow this operation',
-    { outcome: 'not_executed', status: 401, jsonBody: cause.jsonBody, cause },
+    { outcome: 'not_executed', status: 401, operation, jsonBody: cause.jsonBody, cause },
   );
 }
 

@@ -12,6 +12,8 @@ import { readCurrentState, type Snapshot } from '../../operate/health/state.ts';
 import type { JobStatus } from '../../operate/sql/job-status.ts';
 import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../operate/sql/stream-status.ts';
+import { awaitsAnswer } from '../../service/health/judge-health.ts';
+import { clientScope, type StoredHealth } from '../../service/sql/service-health.ts';
 import {
   addCommand,
   asJson,
@@ -75,7 +77,9 @@ async function readStatus(
 
   const { now: _now, drift: _drift, jobs, streams, outbox, gates, ...rest } = state.snapshot;
   const clients = rest.clients.map(({ identity: _identity, ...client }) => client);
-  const shown = { lookbackDays, problems, jobs, streams, outbox, gates, ...rest, clients };
+  const holds = rest.holds.map(toHoldJson);
+  const parts = { jobs, streams, outbox, gates };
+  const shown = { lookbackDays, problems, ...parts, ...rest, holds, clients };
   return { text: toJson(shown), problems };
 }
 
@@ -106,6 +110,13 @@ function describeListLag({ client, longestMs, longestAt }: Snapshot['listLags'][
   const seconds = Math.round(longestMs / 1_000);
   return `${client}: longest lag of a list of orders ${seconds} s, at ${longestAt.toISOString()}`;
 }
+
+/** Returns a health as scripts know it: without a kind, it is that of the client. */
+const toHoldJson = ({ client, scope, code, cause, ...health }: StoredHealth) => ({
+  ...{ client, kind: scope === clientScope ? '' : scope, code, reason: cause.words },
+  ...{ since: health.since, failures: health.failures, untilInMs: health.untilInMs },
+  sendWindow: awaitsAnswer(health) ? null : health.sendWindow,
+});
 
 const noJobs =
   'No job is registered in this database yet; start a worker with: fulfilment-sync worker';

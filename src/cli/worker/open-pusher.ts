@@ -15,6 +15,7 @@ import { type PushDeps, RecentSends } from '../../push/send-row.ts';
 import { SettingCodes } from '../../push/setting-codes.ts';
 import type { PushDatabase } from '../../push/sql/push-database.ts';
 import type { Warehouse } from '../../service/client.ts';
+import { clientScope } from '../../service/sql/service-health.ts';
 
 /** Number of connections for claiming and settling. */
 const pushPoolSize = 3;
@@ -144,9 +145,10 @@ function createPushLog(
 
   return {
     onSettled,
-    onHold: (client, kind, code, ms) => {
-      const label = kind === '' ? {} : { kind: toKindLabel(kind) };
-      const rows = kind === '' ? 'rows of this client' : 'rows of this kind';
+    onHold: (client, scope, { code, ms }) => {
+      const isWhole = scope === clientScope;
+      const label = isWhole ? {} : { kind: toKindLabel(scope) };
+      const rows = isWhole ? 'rows of this client' : 'rows of this kind';
       const error = `${rows} are held; for the reason see: fulfilment-sync status`;
       warn({ event: 'push_held', client, ...label, code, delayMs: Math.round(ms), error });
     },

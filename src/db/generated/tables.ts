@@ -2621,20 +2621,6 @@ export interface SyncClients {
   base_url: string;
   client: string;
   /**
-   * Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not
-   */
-  hold_code: string | null;
-  hold_reason: string | null;
-  hold_since: Timestamp | null;
-  /**
-   * Number of failed probes
-   */
-  hold_times: Generated<number>;
-  /**
-   * When one run, the probe, tries again; the other runs follow if it succeeds
-   */
-  hold_until: Timestamp | null;
-  /**
    * Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing
    */
   identity: string;
@@ -2892,12 +2878,18 @@ export interface SyncJobs {
    */
   last_change_at: Timestamp | null;
   last_changed: Generated<number>;
+  last_code: string | null;
   /**
    * Error of the last run; null after a success
    */
   last_error: string | null;
   last_fetched: Generated<number>;
   last_finished_at: Timestamp | null;
+  last_http_status: number | null;
+  /**
+   * Operation that failed; null if the error concerns no single one
+   */
+  last_operation: string | null;
   /**
    * done, failed, stopped or abandoned; null before the first run ends
    */
@@ -2986,7 +2978,12 @@ export interface SyncOutboxAttempts {
   duration_ms: number | null;
   error: string | null;
   error_code: string | null;
+  http_status: number | null;
   id: Generated<number>;
+  /**
+   * Operation that failed; null if none was asked for
+   */
+  operation: string | null;
   outbox_id: number;
   /**
    * sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator
@@ -3091,35 +3088,6 @@ export interface SyncPushDatabase {
    */
   mark: string;
   only_row: Generated<boolean>;
-}
-
-export interface SyncPushHolds {
-  client: string;
-  /**
-   * breaker_open, credentials_refused, retry_after, too_fast, kind_failing or kind_parked
-   */
-  code: string;
-  /**
-   * Distinct rows (for a client: questions) that failed since one was successful
-   */
-  failures: Generated<number>;
-  /**
-   * Kind; empty for the whole client
-   */
-  kind: Generated<string>;
-  reason: string;
-  /**
-   * Rows that all workers together may send at the same time after the hold; null: no limit, or (client) not before an answer
-   */
-  send_window: number | null;
-  /**
-   * When the first of these failures came
-   */
-  since: Generated<Timestamp>;
-  /**
-   * When the hold ends, or when the service is asked whether it is over
-   */
-  until: Timestamp;
 }
 
 export interface SyncPushWorkers {
@@ -3303,9 +3271,14 @@ export interface SyncRuns {
    */
   fetched: Generated<number>;
   finished_at: Timestamp | null;
+  http_status: number | null;
   id: Generated<number>;
   job: string;
   lease_key: number;
+  /**
+   * Operation that failed; null if the failure concerns no single one
+   */
+  operation: string | null;
   pages: Generated<number>;
   quarantined: Generated<number>;
   removed: Generated<number>;
@@ -3327,6 +3300,49 @@ export interface SyncRuns {
 
 export interface SyncSchemaParts {
   part: string;
+}
+
+export interface SyncServiceHealth {
+  client: string;
+  /**
+   * no_answer, credentials_refused, asked_to_wait, too_fast, kind_failing or wrong_path
+   */
+  code: string;
+  error_code: string;
+  /**
+   * Distinct rows that failed since one was successful
+   */
+  failures: number;
+  http_status: number | null;
+  /**
+   * When the hold ends, or when the service is asked whether it is over
+   */
+  next_at: Timestamp;
+  operation: string | null;
+  /**
+   * The last failure, as text; the codes are of it
+   */
+  reason: string;
+  /**
+   * client, or the kind of the outbox or the job that it concerns
+   */
+  scope: string;
+  /**
+   * Rows that are sent at the same time; 0: none, until the service has answered a question; null: no limit
+   */
+  send_window: number | null;
+  /**
+   * When the first of these failures came
+   */
+  since: Timestamp;
+  /**
+   * When it says nothing any more: after the longest pause, so that an old backup holds nobody
+   */
+  void_at: Timestamp;
+  /**
+   * The only worker that it concerns; *: all of them
+   */
+  worker: string;
 }
 
 export interface SyncServiceProducts {
@@ -3504,7 +3520,6 @@ export interface DB {
   "sync.pauses": SyncPauses;
   "sync.proven_kinds": SyncProvenKinds;
   "sync.push_database": SyncPushDatabase;
-  "sync.push_holds": SyncPushHolds;
   "sync.push_workers": SyncPushWorkers;
   "sync.quarantine": SyncQuarantine;
   "sync.receivers": SyncReceivers;
@@ -3514,6 +3529,7 @@ export interface DB {
   "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
   "sync.schema_parts": SyncSchemaParts;
+  "sync.service_health": SyncServiceHealth;
   "sync.service_products": SyncServiceProducts;
   "sync.tracked_parcels": SyncTrackedParcels;
   "sync.turns": SyncTurns;

@@ -4,14 +4,17 @@
  */
 
 import { hostname } from 'node:os';
+import { pauses } from '../../core/backoff.ts';
+import { type Failure, isOutage } from '../../core/errors.ts';
 import { formatSpan, minuteMs } from '../../core/time.ts';
 import type { KnownClient } from '../../service/sql/clients.ts';
-import { isHeld, type StoredHealth } from '../../service/sql/holds.ts';
+import { clientScope, isHeld, type StoredHealth } from '../../service/sql/service-health.ts';
 import type { JobStatus } from '../sql/job-status.ts';
 import {
   createProblem,
   formatClock,
   formatCount,
+  formatMinutes,
   isLasting,
   type Problem,
   type ProblemCode,
@@ -37,14 +40,13 @@ export function isExplained(other: Problem, { problem, failing, clients, codes }
       ? other.client === problem.client
       : clients.some((client) => client === other.client);
   if (isConcerned && codes.includes(other.code)) return true;
+
   const places = failing.flatMap(({ client, job, stream }) => [
     `${client} ${job}`,
     `${client} ${stream}`,
   ]);
-  return (
-    (other.code === 'job_failing' || waitingCodes.includes(other.code)) &&
-    places.includes(other.subject)
-  );
+  const isOfJob = other.code === 'job_failing' || waitingCodes.includes(other.code);
+  return isOfJob && places.includes(other.subject);
 }
 
 /** What is known of one client. */
@@ -55,9 +57,9 @@ interface ClientState {
   readonly failing: readonly FailingJob[];
   /** Jobs that are late because they did not run. */
   readonly late: readonly LateJob[];
-  /** Push hold of the whole client, and those of its kinds. */
-  readonly hold: StoredHealth | undefined;
-  readonly kinds: readonly StoredHealth[];
+  /** Health of the whole client, and of its kinds and jobs. */
+  readonly whole: readonly StoredHealth[];
+  readonly parts: readonly StoredHealth[];
   readonly waitingRows: number;
   /** When the service last answered a whole poll. */
   readonly answeredAtMs: number;
@@ -65,60 +67,19 @@ interface ClientState {
 }
 
 interface FailingJob extends JobStatus {
-  readonly lastError: string;
+  /** How its last run failed. */
+  readonly failure: Failure;
   readonly failingSince: Date;
 }
 
-/**
- * What a failed run says about its cause, by the words of src/service/transport and of Postgres.
- */
-const failures = {
-  database: /No space left on device|could not extend file/,
-  credentials: /refused the user name and password/,
-  limit: /: answered 429\b/,
-  away: /: (answered 5\d\d|no connection to the service|the service did not answer in time|the connection broke|the proxy did not)/,
-  /** An operation of the service, such as `v3.orders.list`. */
-  operation: /^((?:v2|v3|oldest|common)\.[\w.]+): (.+)$/s,
-} as const;
-
 /** Finds the causes of a state. A cause that comes first explains more than a later one. */
-export function findCauses({
-  snapshot,
-  stale,
-  clockSkewMs,
-  diskFullSince,
-  isScheduled,
-}: CurrentState): Cause[] {
-  const { jobs, clients, outbox, holds, now } = snapshot;
-  const failing = jobs.flatMap((job) => {
-    const { lastError, failingSince } = job;
-    return lastError === null
-      ? []
-      : [{ ...job, lastError, failingSince: failingSince ?? job.lastStartedAt ?? now }];
-  });
-  const ofClient = (known: KnownClient): ClientState => {
-    const isOurs = ({ client }: { readonly client: string | null }) => client === known.client;
-    const polls = jobs.filter((job) => isOurs(job) && job.stream !== null);
-    const rows = outbox.find(isOurs);
-    const waitingRows =
-      rows === undefined ? 0 : rows.pending + rows.sending + rows.unknown - rows.toDecide;
-    // A hold that is over slows nothing down if no row waits.
-    const ours = holds.filter((hold) => isOurs(hold) && (isHeld(hold) || waitingRows > 0));
-    return {
-      ...{ client: known.client, known, now },
-      failing: failing.filter((job) => isOurs(job) && isScheduled(job.client, job.job)),
-      late: stale.filter((job) => isOurs(job) && job.because === 'not run'),
-      hold: ours.find(({ kind }) => kind === ''),
-      kinds: ours.filter(({ kind }) => kind !== ''),
-      waitingRows,
-      answeredAtMs: polls.reduce(
-        (last, { lastSuccessAt }) => Math.max(last, lastSuccessAt?.getTime() ?? 0),
-        0,
-      ),
-    };
-  };
-  const states = clients.map(ofClient);
+export function findCauses(state: CurrentState): Cause[] {
+  const { snapshot, clockSkewMs, diskFullSince } = state;
+  const { clients, now } = snapshot;
+  const failing = findFailingJobs(snapshot);
+  const states = clients.map((known) => toClientState(known, failing, state));
   const full = findFullDatabase(clients, failing, diskFullSince, now);
+
   return [
     ...findWrongClock(clockSkewMs).map((problem) => ({ problem, failing: [], codes: [] })),
     ...full,
@@ -129,6 +90,45 @@ export function findCauses({
   ];
 }
 
+/** Returns the jobs whose last run failed. */
+function findFailingJobs({ jobs, now }: CurrentState['snapshot']): FailingJob[] {
+  return jobs.flatMap((job) => {
+    const { lastError: words, lastCode: code, failingSince, lastStartedAt } = job;
+    if (words === null || code === null) return [];
+    const failure = { code, httpStatus: job.lastHttpStatus, operation: job.lastOperation, words };
+    return [{ ...job, failure, failingSince: failingSince ?? lastStartedAt ?? now }];
+  });
+}
+
+function toClientState(
+  known: KnownClient,
+  failing: readonly FailingJob[],
+  { snapshot, stale, isScheduled }: CurrentState,
+): ClientState {
+  const { jobs, outbox, holds, now } = snapshot;
+  const { client } = known;
+  const isOurs = (of: { readonly client: string | null }) => of.client === client;
+
+  const rows = outbox.find(isOurs);
+  const waitingRows =
+    rows === undefined ? 0 : rows.pending + rows.sending + rows.unknown - rows.toDecide;
+  // A hold that is over slows nothing down if no row waits.
+  const ours = holds.filter((hold) => isOurs(hold) && (isHeld(hold) || waitingRows > 0));
+  const polls = jobs.filter((job) => isOurs(job) && job.stream !== null);
+  const answeredAtMs = polls.reduce(
+    (last, { lastSuccessAt }) => Math.max(last, lastSuccessAt?.getTime() ?? 0),
+    0,
+  );
+
+  return {
+    ...{ client, known, waitingRows, answeredAtMs, now },
+    failing: failing.filter((job) => isOurs(job) && isScheduled(client, job.job)),
+    late: stale.filter((job) => isOurs(job) && job.because === 'not run'),
+    whole: ours.filter(({ scope }) => scope === clientScope),
+    parts: ours.filter(({ scope }) => scope !== clientScope),
+  };
+}
+
 /** Finds the causes of one client. What one of them explains is no sign of a later one. */
 function findClientCauses(state: ClientState): Cause[] {
   const finders = [
@@ -136,6 +136,7 @@ function findClientCauses(state: ClientState): Cause[] {
     ...[findLimit, findFailingOperations, findTakenSlots],
   ];
   const causes: Cause[] = [];
+
   for (const find of finders) {
     const failing = state.failing.filter(
       (job) => !causes.some((cause) => cause.failing.includes(job)),
@@ -154,7 +155,8 @@ function findWrongClock(skewMs: number): Problem[] {
   if (Math.abs(skewMs) <= maxSkewMs) return [];
   const span = `${formatSpan(Math.abs(skewMs) / 1_000)} ${skewMs > 0 ? 'ahead of' : 'behind'}`;
   const text = `the clock of ${hostname()} is ${span} the database's`;
-  return [createProblem('clock_wrong', { client: null }, text, 'synchronise both with NTP')];
+  const remedy = 'synchronise both with NTP';
+  return [createProblem('clock_wrong', { client: null }, text, { remedy })];
 }
 
 /**
@@ -179,8 +181,9 @@ function findFullDatabase(
   metSince: Date | null,
   now: Date,
 ): Cause[] {
-  const hit = failing.filter(({ lastError }) => failures.database.test(lastError));
+  const hit = failing.filter(({ failure }) => failure.code === 'disk_full');
   if (hit.length === 0 && metSince === null) return [];
+
   const since = findEarliest([metSince, findFirst(hit)], now);
   const problem = makeFullDatabaseProblem(since, now);
   return [
@@ -194,7 +197,7 @@ function makeFullDatabaseProblem(since: Date, now: Date): Problem {
     now.getTime() - since.getTime() < minuteMs ? '' : ` since ${formatClock(since, now)}`;
   const text = `the disk of Postgres is full${begin}; nothing is lost`;
   const remedy = 'free space, or enlarge the disk; the workers then continue by themselves';
-  return createProblem('database_full', { client: null }, text, remedy);
+  return createProblem('database_full', { client: null }, text, { remedy });
 }
 
 /** Finds that the queue does not answer a worker. The sweep then starts what is due. */
@@ -202,24 +205,25 @@ function findAwayQueue(clients: readonly KnownClient[], now: Date): Cause[] {
   const away = clients.filter((known) => known.queueAwaySince !== null && isServed({ known, now }));
   const [first] = away.toSorted((a, b) => Number(a.queueAwaySince) - Number(b.queueAwaySince));
   if (first === undefined) return [];
+
   const since = formatClock(first.queueAwaySince ?? now, now);
-  const text = `the queue has failed since ${since}: ${first.queueError}; runs begin a few seconds late, and nothing is lost`;
+  const text =
+    `the queue has failed since ${since}: ${first.queueError};` +
+    ' runs begin a few seconds late, and nothing is lost';
   const remedy = 'check Redis, if REDIS_URL is set; the workers fill the queue again by themselves';
-  return [
-    {
-      problem: createProblem('queue_away', { client: null }, text, remedy),
-      failing: [],
-      codes: [],
-    },
-  ];
+  const problem = createProblem('queue_away', { client: null }, text, { remedy });
+  return [{ problem, failing: [], codes: [] }];
 }
 
 /** Finds another account than the accepted one: the client is neither pulled nor pushed. */
 function findParkedClient({ client, known: { baseUrl, offeredBaseUrl } }: ClientState): Cause[] {
   if (offeredBaseUrl === null) return [];
-  const text = `parked: a worker or command is set up with ${offeredBaseUrl}, but the rows of the client come from ${baseUrl}`;
+
+  const text =
+    `parked: a worker or command is set up with ${offeredBaseUrl},` +
+    ` but the rows of the client come from ${baseUrl}`;
   const remedy = 'correct the setting, or accept the account; see: fulfilment-sync client list';
-  const problem = createProblem('client_parked', { client }, text, remedy);
+  const problem = createProblem('client_parked', { client }, text, { remedy });
   return [{ problem, failing: [], codes: waitingCodes }];
 }
 
@@ -248,46 +252,57 @@ const namesShown = 3;
 function findLostWorker(unserved: readonly ClientState[], now: Date): Cause[] {
   const [first, ...others] = unserved;
   if (first === undefined) return [];
+
+  const isAlone = others.length === 0;
   const clients = unserved.map(({ client }) => client);
+  const waiting = describeWaiting({
+    failing: [],
+    late: unserved.flatMap(({ late }) => late),
+    waitingRows: unserved.reduce((sum, { waitingRows }) => sum + waitingRows, 0),
+  });
+  const whom = isAlone ? 'this client' : describeClients(clients);
+  const text = `no worker ${describeService(unserved, whom, now)}${waiting} and nothing is lost`;
+  const these = isAlone ? 'this client' : 'these clients';
+  const remedy = `start a worker that has ${these} in its configuration`;
+
+  const place = { client: isAlone ? first.client : null };
+  const problem = createProblem('worker_lost', place, text, { remedy });
+  const subject = isAlone ? problem.subject : 'several clients';
+  const codes = [...waitingCodes, 'stream_rescan' as const];
+  return [{ problem: { ...problem, subject }, failing: [], clients, codes }];
+}
+
+/** Names some clients, and counts them. */
+function describeClients(clients: readonly string[]): string {
   const more = clients.length - namesShown;
   const names = `${clients.slice(0, namesShown).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-  const whom =
-    others.length === 0 ? 'this client' : `${formatCount(clients.length, 'client')} (${names})`;
+  return `${formatCount(clients.length, 'client')} (${names})`;
+}
+
+/** Describes since when no worker has served clients. */
+function describeService(unserved: readonly ClientState[], whom: string, now: Date): string {
   const servedAt = unserved.flatMap(({ known }) => known.servedAt ?? []);
-  const since = servedAt.length === 0 ? 'has ever served' : 'has served';
-  const time =
-    servedAt.length === 0 ? '' : ` since ${formatClock(findEarliest(servedAt, now), now)}`;
-  const jobs = unserved.reduce((sum, { late }) => sum + late.length, 0);
-  const rows = unserved.reduce((sum, { waitingRows }) => sum + waitingRows, 0);
-  const text = `no worker ${since} ${whom}${time}; ${describeWaiting(jobs, rows)}, and nothing is lost`;
-  const remedy = `start a worker that has ${others.length === 0 ? 'this client' : 'these clients'} in its configuration`;
-  const place = { client: others.length === 0 ? first.client : null };
-  const problem = createProblem('worker_lost', place, text, remedy);
-  const subject = others.length === 0 ? problem.subject : 'several clients';
-  return [
-    {
-      problem: { ...problem, subject },
-      failing: [],
-      clients,
-      codes: [...waitingCodes, 'stream_rescan'],
-    },
-  ];
+  if (servedAt.length === 0) return `has ever served ${whom}`;
+  return `has served ${whom} since ${formatClock(findEarliest(servedAt, now), now)}`;
 }
 
 function findRefusedCredentials(state: ClientState): Cause[] {
-  const { client, known, hold, now } = state;
-  const isPushHeld = hold?.code === 'credentials_refused' && isHeld(hold);
-  const isPullHeld = known.holdCode === 'credentials_refused';
-  if (!isPushHeld && !isPullHeld) return [];
-  const failing = state.failing.filter(({ lastError }) => failures.credentials.test(lastError));
+  const { client, whole, now } = state;
+  const isRefused = ({ code }: { readonly code: string }) => code === 'credentials_refused';
+  const holds = whole.filter((hold) => isRefused(hold) && isHeld(hold));
+  if (holds.length === 0) return [];
+
+  const failing = state.failing.filter(({ failure }) => isRefused(failure));
   const since = findEarliest(
-    [isPullHeld ? known.holdSince : null, isPushHeld ? hold.since : null],
+    holds.map((held) => held.since),
     now,
   );
-  const waiting = describeWaiting(failing.length + state.late.length, state.waitingRows);
-  const text = `the service has refused the user name and password since ${formatClock(since, now)}${waiting && `; ${waiting}`}, nothing is lost, and it is tried again every 15 minutes`;
+  const text =
+    `the service has refused the user name and password since ${formatClock(since, now)}` +
+    `${describeWaiting({ ...state, failing })} nothing is lost, and it is tried again every` +
+    ` ${formatMinutes(pauses.refusedCredentials.longestMs)}`;
   const remedy = 'correct them in the configuration, and restart the workers (SIGHUP)';
-  const problem = createProblem('credentials_refused', { client }, text, remedy);
+  const problem = createProblem('credentials_refused', { client }, text, { remedy });
   return [{ problem, failing, codes: listHeldUp(failing) }];
 }
 
@@ -296,169 +311,217 @@ function findRefusedCredentials(state: ClientState): Cause[] {
  * It remains one when the service answers again, until everything that failed has run again.
  */
 function findAwayService(state: ClientState): Cause[] {
-  const { client, known, hold, now } = state;
-  const isPushHeld =
-    hold !== undefined &&
-    isHeld(hold) &&
-    (hold.code === 'breaker_open' || (isSlowedDown(hold) && isAway(hold.reason)));
-  const isPullHeld =
-    known.holdCode === 'no_answer' ||
-    (known.holdCode === 'asked_to_wait' && isAway(known.holdReason));
-  const isConfirmed = isPushHeld || isPullHeld;
+  const holds = state.whole.filter(isOutageHold);
+  const isConfirmed = holds.length > 0;
   const failing = state.failing.filter(
-    ({ lastError, failedAlone }) => isAway(lastError) && (isConfirmed || !failedAlone),
+    ({ failure, failedAlone }) => isOutage(failure) && (isConfirmed || !failedAlone),
   );
-  // A single 500 is more likely the fault of one operation.
-  const isGone =
-    failing.length > 1 || failing.some(({ lastError }) => !/answered 50[01]/.test(lastError));
-  const isRecovering =
-    hold !== undefined &&
-    !isSlowedDown(hold) &&
-    hold.code !== 'credentials_refused' &&
-    !isHeld(hold);
-  if (!isConfirmed && !isGone && !isRecovering) return [];
+  const recovering = state.whole.find((hold) => hold.code === 'no_answer' && !isHeld(hold));
+  if (!isConfirmed && !isAwayForSeveral(failing) && recovering === undefined) return [];
+
   const isOver =
     !isConfirmed &&
     failing.every(({ lastStartedAt }) => (lastStartedAt?.getTime() ?? 0) < state.answeredAtMs);
-  if (isOver) {
-    const jobs =
-      failing.length === 0
-        ? ''
-        : `; ${formatCount(failing.length, 'job')} ${failing.length === 1 ? 'runs' : 'run'} again by ${failing.length === 1 ? 'itself' : 'themselves'}`;
-    const rows = isRecovering
-      ? `; ${formatCount(hold.sendWindow ?? 1, 'row')} ${hold.sendWindow === 1 ? 'is' : 'are'} sent at a time, and more with each that is done`
-      : '';
-    const text = `the service answers again${jobs}${rows}`;
-    const problem = createProblem('service_away', { client }, text, null, { severity: 'note' });
-    // A job that is late although none has failed has another cause.
-    return [{ problem, failing, codes: failing.length === 0 ? [] : listHeldUp(failing) }];
-  }
-  const since = findEarliest(
-    [isPullHeld ? known.holdSince : null, isPushHeld ? hold.since : null, findFirst(failing)],
-    now,
-  );
-  const reason =
-    (isPushHeld ? hold.reason : isPullHeld ? known.holdReason : failing[0]?.lastError) ?? '';
-  const waiting = describeWaiting(failing.length + state.late.length, state.waitingRows);
-  const text = `the service ${describeAbsence(reason)} since ${formatClock(since, now)}; ${waiting && `${waiting}, `}nothing is lost, and it is tried again every minute`;
-  const mustAct = isConfirmed || failing.length > 1;
-  const severity = isLasting(since, now) ? 'bad' : mustAct ? 'warn' : 'note';
+  return [
+    isOver ? toReturnedService(state, failing, recovering) : toAwayService(state, failing, holds),
+  ];
+}
+
+/** Returns true if a hold shows that the service does not answer. */
+const isOutageHold = (hold: StoredHealth): boolean =>
+  isHeld(hold) && (hold.code === 'no_answer' || (isSlowedDown(hold) && isOutage(hold.cause)));
+
+/** Statuses that are more likely the fault of one operation than of the whole service. */
+const operationStatuses: readonly (number | null)[] = [500, 501];
+
+const isAwayForSeveral = (failing: readonly FailingJob[]) =>
+  failing.length > 1 ||
+  failing.some(({ failure }) => !operationStatuses.includes(failure.httpStatus));
+
+/** Makes the note that the service answers again. */
+function toReturnedService(
+  { client }: ClientState,
+  failing: readonly FailingJob[],
+  hold: StoredHealth | undefined,
+): Cause {
+  const itself = failing.length === 1 ? 'runs again by itself' : 'run again by themselves';
+  const jobs = failing.length === 0 ? '' : `; ${formatCount(failing.length, 'job')} ${itself}`;
+  const atATime = hold?.sendWindow ?? 1;
+  const rows =
+    hold === undefined
+      ? ''
+      : `; ${formatCount(atATime, 'row')} ${atATime === 1 ? 'is' : 'are'} sent at a time,` +
+        ' and more with each that is done';
+
+  const text = `the service answers again${jobs}${rows}`;
+  const problem = createProblem('service_away', { client }, text, { severity: 'note' });
+  // A job that is late although none has failed has another cause.
+  return { problem, failing, codes: failing.length === 0 ? [] : listHeldUp(failing) };
+}
+
+/** Makes the problem of a service that does not answer. */
+function toAwayService(
+  state: ClientState,
+  failing: readonly FailingJob[],
+  holds: readonly StoredHealth[],
+): Cause {
+  const { client, now } = state;
+  const since = findEarliest([...holds.map((held) => held.since), findFirst(failing)], now);
+  const cause = holds[0]?.cause ?? failing[0]?.failure;
+  const text =
+    `the service ${describeOutage(cause)} since ${formatClock(since, now)}` +
+    `${describeWaiting({ ...state, failing })} nothing is lost, and it is tried again` +
+    ` every ${pauses.silentService.longestMs / 1_000} seconds`;
+
+  const mustAct = holds.length > 0 || failing.length > 1;
+  const soon = mustAct ? 'warn' : 'note';
+  const severity = isLasting(since, now) ? 'bad' : soon;
   const remedy =
     severity === 'bad'
       ? 'ask the operator of the service when it will be back; nothing needs to be done here'
       : 'nothing to do unless it lasts';
-  const problem = createProblem('service_away', { client }, text, remedy, { severity });
-  return [{ problem, failing, codes: listHeldUp(failing) }];
+  const problem = createProblem('service_away', { client }, text, { remedy, severity });
+  return { problem, failing, codes: listHeldUp(failing) };
 }
 
-const isAway = (reason: string | null) => reason !== null && failures.away.test(reason);
-
-function describeAbsence(reason: string): string {
-  const status = /answered (\d{3})/.exec(reason)?.[1];
-  if (status !== undefined) return `has answered ${status}`;
-  return /no connection|the proxy/.test(reason) ? 'cannot be reached' : 'has not answered';
+function describeOutage(cause: Failure | undefined): string {
+  if (cause?.httpStatus != null) return `has answered ${cause.httpStatus}`;
+  return cause?.code === 'connect_failed' ? 'cannot be reached' : 'has not answered';
 }
 
 /**
  * Returns true if a client is held, or was, because the service asked to wait or refuses what comes
  * too fast.
  */
-const isSlowedDown = (hold: StoredHealth | undefined) =>
-  hold?.code === 'too_fast' || hold?.code === 'retry_after';
+const isSlowedDown = ({ code }: StoredHealth) => code === 'too_fast' || code === 'asked_to_wait';
 
 /** Finds that the service lets us send or ask only slowly. The rate adapts by itself. */
 function findLimit(state: ClientState): Cause[] {
-  const { client, known, hold, now } = state;
-  const failing = state.failing.filter(({ lastError }) => failures.limit.test(lastError));
-  const isTooFast = isSlowedDown(hold) && !isAway(hold?.reason ?? null);
-  const isWaiting = known.holdCode === 'asked_to_wait' && !isAway(known.holdReason);
-  if (!isTooFast && !isWaiting && failing.length === 0) return [];
+  const { client, whole, now } = state;
+  const failing = state.failing.filter(({ failure }) => failure.httpStatus === 429);
+  const limits = whole.filter((hold) => isSlowedDown(hold) && !isOutage(hold.cause));
+  if (limits.length === 0 && failing.length === 0) return [];
+
+  const wait = limits.find((hold) => hold.code === 'asked_to_wait' && isHeld(hold));
   const until =
-    isWaiting && known.holdUntil
-      ? `; it asked to wait until ${formatClock(known.holdUntil, now)}`
-      : '';
-  const polledSince = findEarliest([findFirst(failing), isWaiting ? known.holdSince : null], now);
-  const since = findEarliest(
-    [polledSince, isTooFast && hold !== undefined ? hold.since : null],
-    now,
-  );
-  const waiting = describeWaiting(failing.length + state.late.length, state.waitingRows);
-  const text = `the service limits the rate (429) since ${formatClock(since, now)}${until}; ${waiting && `${waiting}, `}nothing is lost, and no attempt counts`;
+    wait === undefined ? '' : `; it asked to wait until ${formatClock(wait.nextAt, now)}`;
+  const polledSince = findEarliest([findFirst(failing), wait?.since ?? null], now);
+  const since = findEarliest([polledSince, ...limits.map((hold) => hold.since)], now);
+  const text =
+    `the service limits the rate (429) since ${formatClock(since, now)}${until}` +
+    `${describeWaiting({ ...state, failing })} nothing is lost, and no attempt counts`;
+
   // Pushes adapt their rate. Polls do not: jobs that are late because of the limit must not be
   // hidden under a note.
-  const delaysJobs = failing.length > 0 || (isWaiting && state.late.length > 0);
-  const severity = isLasting(polledSince, now) ? 'bad' : delaysJobs ? 'warn' : 'note';
+  const delaysJobs = failing.length > 0 || (wait !== undefined && state.late.length > 0);
+  const soon = delaysJobs ? 'warn' : 'note';
+  const severity = isLasting(polledSince, now) ? 'bad' : soon;
   const remedy =
     severity === 'bad'
       ? 'set REQUESTS_PER_SECOND below the limit, or ask the operator of the service to raise it'
       : 'nothing to do unless it lasts; REQUESTS_PER_SECOND avoids the refusals';
-  const problem = createProblem('rate_limited', { client }, text, remedy, { severity });
+  const problem = createProblem('rate_limited', { client }, text, { remedy, severity });
   return [{ problem, failing, codes: delaysJobs ? waitingCodes : [] }];
+}
+
+/** A sign that one operation fails: a held kind or job, or a failing job. */
+interface OperationSign {
+  readonly failure: Failure;
+  readonly since: Date;
+  readonly held: StoredHealth | null;
+  readonly job: FailingJob | null;
 }
 
 /**
  * Finds single operations that fail while the service answers others: in jobs, and in kinds of the
  * outbox.
  */
-function findFailingOperations({ client, kinds, failing, now }: ClientState): Cause[] {
-  const signs = [
-    ...kinds.map((hold) => ({ since: hold.since, reason: hold.reason, kind: hold, job: null })),
-    ...failing.map((job) => ({ since: job.failingSince, reason: job.lastError, kind: null, job })),
-  ].map((sign) => ({ ...sign, words: failures.operation.exec(sign.reason) }));
-  const groups = Map.groupBy(signs, ({ words, kind }) => words?.[1] ?? kind?.kind ?? null);
-  return [...groups].flatMap(([operation, group]) => {
-    const [first] = group;
+function findFailingOperations({ client, parts, failing, now }: ClientState): Cause[] {
+  const signs: OperationSign[] = [
+    ...parts.map((held) => ({ failure: held.cause, since: held.since, held, job: null })),
+    ...failing.map((job) => {
+      const { failure, failingSince: since } = job;
+      return { failure, since, held: null, job };
+    }),
+  ];
+  const groups = Map.groupBy(
+    signs,
+    ({ failure, held }) => failure.operation ?? held?.scope ?? null,
+  );
+
+  return [...groups].flatMap(([operation, group]) =>
     // A failure that names no operation stays a problem of its job.
-    if (operation === null || first === undefined) return [];
-    const since = findEarliest(
-      group.map((sign) => sign.since),
-      now,
-    );
-    const held = group.flatMap(({ kind }) => kind ?? []);
-    const isRecovering =
-      held.length === group.length &&
-      held.every((kind) => !isHeld(kind) && (kind.sendWindow ?? 0) > 1);
-    const isParked = held.some(({ code }) => code === 'kind_parked');
-    const waits =
-      held.length === 0
-        ? ''
-        : `; ${held.map(({ kind }) => kind).join(', ')} ${isRecovering ? 'is sent a few rows at a time' : 'waits'}`;
-    const text = `fails since ${formatClock(since, now)}: ${first.words?.[2] ?? first.reason}${waits}; all other requests continue`;
-    const severity = isRecovering ? 'note' : isParked || isLasting(since, now) ? 'bad' : 'warn';
-    const remedy = isParked
-      ? 'correct its path in WAREHOUSE_OPERATIONS_FILE, and restart the workers (SIGHUP)'
-      : severity === 'bad'
-        ? `ask the operator of the service about ${operation}, or see: fulfilment-sync doctor`
-        : 'nothing to do unless it lasts: it is tried again by itself';
-    const page = group.some(({ job }) => job !== null)
-      ? { page: `/runs?client=${encodeURIComponent(client)}&status=failed` }
-      : {};
-    const problem = createProblem('operation_failing', { client, part: operation }, text, remedy, {
-      severity,
-      ...page,
-    });
-    return [{ problem, failing: group.flatMap(({ job }) => job ?? []), codes: [] }];
-  });
+    operation === null ? [] : toFailingOperation({ client, part: operation }, group, now),
+  );
+}
+
+function toFailingOperation(
+  place: { readonly client: string; readonly part: string },
+  signs: readonly OperationSign[],
+  now: Date,
+): Cause {
+  const since = findEarliest(
+    signs.map((sign) => sign.since),
+    now,
+  );
+  const held = signs.flatMap((sign) => sign.held ?? []);
+  const failing = signs.flatMap(({ job }) => job ?? []);
+  const isRecovering =
+    failing.length === 0 && held.every((one) => !isHeld(one) && (one.sendWindow ?? 0) > 1);
+  const isParked = held.some(({ code }) => code === 'wrong_path');
+
+  const pace = isRecovering ? 'is sent a few rows at a time' : 'waits';
+  const waits = held.length === 0 ? '' : `; ${held.map(({ scope }) => scope).join(', ')} ${pace}`;
+  const words = describeOperationFailure(signs[0]?.failure);
+  const how = `${words}${waits}; all other requests continue`;
+  const text = `fails since ${formatClock(since, now)}: ${how}`;
+
+  const lasting = isParked || isLasting(since, now) ? 'bad' : 'warn';
+  const severity = isRecovering ? 'note' : lasting;
+  const later =
+    severity === 'bad'
+      ? `ask the operator of the service about ${place.part}, or see: fulfilment-sync doctor`
+      : 'nothing to do unless it lasts: it is tried again by itself';
+  const remedy = isParked
+    ? 'correct its path in WAREHOUSE_OPERATIONS_FILE, and restart the workers (SIGHUP)'
+    : later;
+  const page =
+    failing.length === 0
+      ? {}
+      : { page: `/runs?client=${encodeURIComponent(place.client)}&status=failed` };
+  const problem = createProblem('operation_failing', place, text, { remedy, severity, ...page });
+  return { problem, failing, codes: [] };
+}
+
+/** Describes a failure without the operation, which the subject of the problem names. */
+function describeOperationFailure(failure: Failure | undefined): string {
+  const { operation = null, words = '' } = failure ?? {};
+  const prefix = `${operation}: `;
+  return words.startsWith(prefix) ? words.slice(prefix.length) : words;
 }
 
 /** Minimum number of late jobs from which the slots are the cause, and not one long run. */
 const minLateJobs = 2;
 
 function findTakenSlots(state: ClientState): Cause[] {
-  const { client, known, late, now } = state;
+  const { client, whole, late, now } = state;
   const [first] = late;
-  if (
-    first === undefined ||
-    late.length < minLateJobs ||
-    !isServed(state) ||
-    known.holdCode !== null
-  )
-    return [];
-  const text = `a worker serves this client, but ${late.length} jobs have not begun since ${formatClock(first.since, now)}: long runs take every slot`;
-  const problem = createProblem('slots_taken', { client }, text, 'start another worker', {
-    page: '/runs',
-  });
+  const isServing = isServed(state) && !whole.some(isHeld);
+  if (first === undefined || late.length < minLateJobs || !isServing) return [];
+
+  const text =
+    `a worker serves this client, but ${late.length} jobs have not begun since` +
+    ` ${formatClock(first.since, now)}: long runs take every slot`;
+  const more = { remedy: 'start another worker', page: '/runs' };
+  const problem = createProblem('slots_taken', { client }, text, more);
   return [{ problem, failing: [], codes: waitingCodes }];
+}
+
+/** What waits for something. */
+interface Waiting {
+  readonly failing: readonly unknown[];
+  readonly late: readonly unknown[];
+  readonly waitingRows: number;
 }
 
 const findEarliest = (times: readonly (Date | null)[], now: Date) =>
@@ -470,12 +533,15 @@ const findFirst = (failing: readonly FailingJob[]) =>
     null,
   );
 
-function describeWaiting(jobs: number, rows: number): string {
+/** Describes what waits, between the signs that separate it from the rest of a sentence. */
+function describeWaiting({ failing, late, waitingRows }: Waiting): string {
+  const jobs = failing.length + late.length;
   const parts = [
     jobs === 0 ? '' : formatCount(jobs, 'job'),
-    rows === 0 ? '' : formatCount(rows, 'row'),
+    waitingRows === 0 ? '' : formatCount(waitingRows, 'row'),
   ].filter(Boolean);
-  return parts.length === 0 ? '' : `${parts.join(' and ')} ${jobs + rows === 1 ? 'waits' : 'wait'}`;
+  if (parts.length === 0) return ';';
+  return `; ${parts.join(' and ')} ${jobs + waitingRows === 1 ? 'waits' : 'wait'},`;
 }
 
 /** Returns the problems of a client that follow if its service does not serve it. */

@@ -32,6 +32,7 @@ function cacheBriefly<T>(read: () => Promise<T>, forMs = cacheMs): () => Promise
   let reading: Promise<T> | undefined;
   return () => {
     if (reading !== undefined) return reading;
+
     const started = read();
     const forget = () => {
       reading = undefined;
@@ -39,6 +40,7 @@ function cacheBriefly<T>(read: () => Promise<T>, forMs = cacheMs): () => Promise
     // The time starts when the result is there, so a slow read is not started twice. A failure is
     // not reused.
     started.then(() => setTimeout(forget, forMs).unref(), forget);
+
     reading = started;
     return started;
   };
@@ -51,10 +53,12 @@ export function openStateReaders(
   diskFullSince: () => Date | null = () => null,
 ) {
   const readState = cacheBriefly(() => readCurrentState(db, config, diskFullSince()));
+
   const readCharts = cacheBriefly(
     async () => readTrends(db, '', await readDatabaseClock(db)),
     chartCacheMs,
   );
+
   const readOverview = cacheBriefly(async (): Promise<Overview> => {
     const [state, recent, charts] = [
       await readState(),
@@ -79,6 +83,7 @@ export async function withReadTimeout<T>(read: Promise<T>): Promise<T> {
   const late = wait(readTimeoutMs, undefined, { signal: done.signal }).then(() => {
     throw new CodedError('not_in_time', `There was no answer within ${readTimeoutMs / 1_000} s`);
   });
+
   try {
     return await Promise.race([read, late]);
   } finally {

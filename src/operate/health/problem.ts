@@ -85,26 +85,20 @@ interface ProblemPlace {
   readonly part?: string;
 }
 
-/** Creates a problem with the severity of its code, unless `more` has another one. */
+/**
+ * Creates a problem.
+ * @param more the remedy; the severity, if it is not the usual one of the code
+ */
 export function createProblem(
   code: ProblemCode,
   { client, part }: ProblemPlace,
   text: string,
-  remedy: string | null = null,
-  more: Partial<Pick<Problem, 'severity' | 'detail' | 'page' | 'follows'>> = {},
+  more: Partial<Pick<Problem, 'remedy' | 'severity' | 'detail' | 'page'>> = {},
 ): Problem {
+  const [severity] = problemCodes[code];
   const name = client ?? 'every client';
   const subject = part === undefined ? name : `${name} ${part}`;
-  return {
-    code,
-    severity: problemCodes[code][0],
-    client,
-    subject,
-    text,
-    remedy,
-    follows: [],
-    ...more,
-  };
+  return { code, severity, client, subject, text, remedy: null, follows: [], ...more };
 }
 
 /**
@@ -120,11 +114,11 @@ const severityColors = { bad: 'red', warn: 'yellow', note: 'cyan' } as const;
  */
 export function describeProblem({ severity, subject, text, remedy, follows }: Problem): string {
   const advice = remedy === null ? '' : `; ${remedy}`;
-  const more =
-    follows.length === 0
-      ? ''
-      : ` (+ ${follows.length} that ${follows.length === 1 ? 'follows' : 'follow'})`;
-  return `${styleText(severityColors[severity], toVisible(subject))}: ${toVisible(text + advice + more)}`;
+  const follow = follows.length === 1 ? 'follows' : 'follow';
+  const more = follows.length === 0 ? '' : ` (+ ${follows.length} that ${follow})`;
+
+  const name = styleText(severityColors[severity], toVisible(subject));
+  return `${name}: ${toVisible(text + advice + more)}`;
 }
 
 const severities: readonly Severity[] = ['bad', 'warn', 'note'];
@@ -155,6 +149,9 @@ export function formatClock(at: Date, now: Date): string {
 /** Formats a number of things: `1 job`, `2 jobs`. */
 export const formatCount = (count: number, what: string): string =>
   `${count} ${what}${count === 1 ? '' : 's'}`;
+
+/** Formats a span in minutes: `15 minutes`. */
+export const formatMinutes = (ms: number): string => formatCount(ms / minuteMs, 'minute');
 
 /** Formats how often something happened: `once`, `3 times`. */
 export const formatTimes = (count: number): string => (count === 1 ? 'once' : `${count} times`);

@@ -43,6 +43,7 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
   const jobs = snapshot.jobs.filter(({ client, job }) => isScheduled(client, job));
   const streams = snapshot.streams.filter(({ client, job }) => isScheduled(client, job));
   const causes = findCauses(state);
+
   const others = [
     ...stale
       .filter(({ because }) => because === 'not run')
@@ -61,6 +62,7 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
     ...findNotifyProblems(snapshot.notifyQueue),
     ...findDriftProblems(drift),
   ];
+
   const byCause = Map.groupBy(others, (problem) =>
     causes.find((cause) => isExplained(problem, cause)),
   );
@@ -79,100 +81,140 @@ function toLateJobProblem({ client, job, lastSuccessAt, since }: LateJob, now: D
     lastSuccessAt === null
       ? 'it was never done'
       : `last done at ${formatClock(lastSuccessAt, now)}`;
-  const remedy = `run it now: fulfilment-sync run ${job} --client ${client}`;
   const text = `late ${formatSince(since, now)}; ${last}`;
-  return createProblem('job_late', { client, part: job }, text, remedy, { page: '/schedules' });
+  const remedy = `run it now: fulfilment-sync run ${job} --client ${client}`;
+  const place = { client, part: job };
+  return createProblem('job_late', place, text, { remedy, page: '/schedules' });
 }
 
 /** Usual number of changed rows per day from which a day without changes is a problem. */
 const minUsualChanges = 5;
 
 function findJobProblems(row: JobStatus, now: Date): Problem[] {
-  const {
-    client,
-    job,
-    lastError,
-    failingSince,
-    consecutiveFailures,
-    lastSkipAt,
-    lastSkipReason,
-    skips,
-  } = row;
-  const place = { client, part: job };
+  const place = { client: row.client, part: row.job };
+  const { lastError, lastSuccessAt, lastSkipAt, lastSkipReason, skips } = row;
   // The warnings of a failed run say why it failed.
-  const warnings = lastError === null ? row.warnings : [];
-  const found = warnings.map((warning) => createProblem('job_warning', place, warning));
-  if (lastError !== null) {
-    const severity = failingSince !== null && isLasting(failingSince, now) ? 'bad' : 'warn';
-    const text = `failed ${formatTimes(consecutiveFailures)}: ${lastError}`;
-    const remedy =
-      severity === 'bad'
-        ? 'see: fulfilment-sync doctor'
-        : 'nothing to do unless it lasts: it runs again by itself';
-    const page = `/runs?client=${encodeURIComponent(client)}&job=${job}`;
-    found.push(createProblem('job_failing', place, text, remedy, { severity, page }));
-  }
+  const found =
+    lastError === null
+      ? row.warnings.map((warning) => createProblem('job_warning', place, warning))
+      : [toFailingJobProblem(row, lastError, now)];
+
   // The next run that is done makes up for those that were not made.
-  if (lastSkipAt !== null && (row.lastSuccessAt === null || row.lastSuccessAt < lastSkipAt)) {
+  const isMadeUpFor =
+    lastSkipAt === null || (lastSuccessAt !== null && lastSuccessAt >= lastSkipAt);
+  if (!isMadeUpFor) {
     const many = skips === 1 ? '1 run was' : `${skips} runs were`;
-    const text = `${many} skipped or missed so far; the last at ${formatClock(lastSkipAt, now)}: ${lastSkipReason}`;
+    const last = `the last at ${formatClock(lastSkipAt, now)}: ${lastSkipReason}`;
+    const text = `${many} skipped or missed so far; ${last}`;
     found.push(createProblem('job_skipped', place, text));
   }
   return found;
 }
 
+function toFailingJobProblem(row: JobStatus, lastError: string, now: Date): Problem {
+  const { client, job, failingSince, consecutiveFailures } = row;
+  const isLong = failingSince !== null && isLasting(failingSince, now);
+  const text = `failed ${formatTimes(consecutiveFailures)}: ${lastError}`;
+  const remedy = isLong
+    ? 'see: fulfilment-sync doctor'
+    : 'nothing to do unless it lasts: it runs again by itself';
+  const page = `/runs?client=${encodeURIComponent(client)}&job=${job}`;
+  const more = { remedy, severity: isLong ? 'bad' : 'warn', page } as const;
+  return createProblem('job_failing', { client, part: job }, text, more);
+}
+
 function findStreamProblems(row: StreamStatus, lookbackDays: number, now: Date): Problem[] {
-  const { client, stream } = row;
-  const place = { client, part: stream };
-  const found: Problem[] = [];
-  if (row.firstLoad) {
-    const soFar =
-      row.fetchedSoFar === null
-        ? 'no run is under way'
-        : `the current run has read ${row.fetchedSoFar}`;
-    found.push(createProblem('stream_first_load', place, `the first load is not done; ${soFar}`));
+  return [
+    ...findLoadProblems(row),
+    ...findStandstillProblems(row, now),
+    ...findQuarantineProblems(row),
+    ...findGapProblems(row),
+    ...findRescanProblems(row),
+    ...findLateChangeProblems(row, lookbackDays),
+  ];
+}
+
+const toStreamPlace = ({ client, stream }: StreamStatus) => ({ client, part: stream });
+
+function findLoadProblems(row: StreamStatus): Problem[] {
+  if (!row.firstLoad) return [];
+  const soFar =
+    row.fetchedSoFar === null
+      ? 'no run is under way'
+      : `the current run has read ${row.fetchedSoFar}`;
+  const text = `the first load is not done; ${soFar}`;
+  return [createProblem('stream_first_load', toStreamPlace(row), text)];
+}
+
+/** Finds that a stream is not polled, or that polls find nothing any more. */
+function findStandstillProblems(row: StreamStatus, now: Date): Problem[] {
+  const { client, stream, lastSuccessAt, changedLastDay, usualPerDay } = row;
+  const place = toStreamPlace(row);
+  if (lastSuccessAt !== null && now.getTime() - lastSuccessAt.getTime() > dayMs) {
+    const text = `no poll completed ${formatSince(lastSuccessAt, now)}`;
+    const remedy = 'check that a worker is running';
+    return [createProblem('stream_stale', place, text, { remedy })];
   }
-  if (row.lastSuccessAt !== null && now.getTime() - row.lastSuccessAt.getTime() > dayMs) {
-    const text = `no poll completed ${formatSince(row.lastSuccessAt, now)}`;
-    found.push(createProblem('stream_stale', place, text, 'check that a worker is running'));
-  } else if (row.changedLastDay === 0 && (row.usualPerDay ?? 0) >= minUsualChanges) {
-    const text = `polls changed no row in 24 hours; usual: ${Math.round(row.usualPerDay ?? 0)} a day`;
-    const remedy = `compare with the service: fulfilment-sync reconcile ${stream} --client ${client}`;
-    found.push(createProblem('stream_silent', place, text, remedy));
-  }
-  if (row.quarantined > 0) {
-    const text = `${row.quarantined === 1 ? '1 resource is' : `${row.quarantined} resources are`} in quarantine: ${row.quarantined === 1 ? 'it' : 'they'} could not be decoded or stored`;
-    const remedy =
-      'read the reasons, and tell the operator of the service; a correct version releases it by itself';
-    const page = `/quarantine?client=${encodeURIComponent(client)}&stream=${stream}`;
-    found.push(createProblem('quarantine', place, text, remedy, { page }));
-  }
-  for (const { from, to } of row.gaps) {
-    const text = `nothing was read from ${from} to ${to}, and the service no longer lists these days`;
+
+  if (changedLastDay !== 0 || (usualPerDay ?? 0) < minUsualChanges) return [];
+  const usual = Math.round(usualPerDay ?? 0);
+  const text = `polls changed no row in 24 hours; usual: ${usual} a day`;
+  const compare = `fulfilment-sync reconcile ${stream} --client ${client}`;
+  const remedy = `compare with the service: ${compare}`;
+  return [createProblem('stream_silent', place, text, { remedy })];
+}
+
+function findQuarantineProblems(row: StreamStatus): Problem[] {
+  const { client, stream, quarantined } = row;
+  if (quarantined === 0) return [];
+  const many = quarantined === 1 ? '1 resource is' : `${quarantined} resources are`;
+  const they = quarantined === 1 ? 'it' : 'they';
+  const text = `${many} in quarantine: ${they} could not be decoded or stored`;
+  const remedy =
+    'read the reasons, and tell the operator of the service;' +
+    ' a correct version releases it by itself';
+  const page = `/quarantine?client=${encodeURIComponent(client)}&stream=${stream}`;
+  return [createProblem('quarantine', toStreamPlace(row), text, { remedy, page })];
+}
+
+function findGapProblems(row: StreamStatus): Problem[] {
+  const { gaps, gapCount } = row;
+  const place = toStreamPlace(row);
+  const found = gaps.map(({ from, to }) => {
+    const days = `from ${from} to ${to}`;
+    const text = `nothing was read ${days}, and the service no longer lists these days`;
     const remedy = 'read missing resources by id: fulfilment-sync refetch';
-    found.push(createProblem('stream_gap', place, text, remedy, { detail: `${from}..${to}` }));
-  }
-  if (row.gapCount > row.gaps.length) {
-    const text = `${row.gapCount - row.gaps.length} more spans were not read, and the service no longer lists them`;
-    found.push(
-      createProblem('stream_gap', place, text, 'see the table sync.gaps', { detail: 'more' }),
-    );
-  }
-  for (const { id, kind, background, fetched, expected, from, to } of row.openRescans) {
-    const span = [from === null ? '' : ` --from ${from}`, to === null ? '' : ` --to ${to}`].join(
-      '',
-    );
-    const text = `${kind} ${id} is not done: ${fetched}${expected === null ? '' : ` of about ${expected}`} read`;
-    const next = background ? 'workers continue it' : `continue with: ${kind} ${stream}${span}`;
-    found.push(createProblem('stream_rescan', place, text, next));
-  }
-  if (row.readByDay && (row.lateSecondsP99 ?? 0) / 86_400 > lookbackDays) {
-    const late = formatSpan(row.lateSecondsP99);
-    const text = `reconciliations found changes up to ${late} late, beyond LOOKBACK_DAYS (${lookbackDays})`;
-    const remedy = 'raise LOOKBACK_DAYS, or leave such changes to the daily reconciliation';
-    found.push(createProblem('stream_late_changes', place, text, remedy));
+    return createProblem('stream_gap', place, text, { remedy, detail: `${from}..${to}` });
+  });
+
+  const more = gapCount - gaps.length;
+  if (more > 0) {
+    const text = `${more} more spans were not read, and the service no longer lists them`;
+    const remedy = 'see the table sync.gaps';
+    found.push(createProblem('stream_gap', place, text, { remedy, detail: 'more' }));
   }
   return found;
+}
+
+function findRescanProblems(row: StreamStatus): Problem[] {
+  return row.openRescans.map(({ id, kind, background, fetched, expected, from, to }) => {
+    const begin = from === null ? '' : ` --from ${from}`;
+    const end = to === null ? '' : ` --to ${to}`;
+    const of = expected === null ? '' : ` of about ${expected}`;
+    const text = `${kind} ${id} is not done: ${fetched}${of} read`;
+    const command = `${kind} ${row.stream}${begin}${end}`;
+    const remedy = background ? 'workers continue it' : `continue with: ${command}`;
+    return createProblem('stream_rescan', toStreamPlace(row), text, { remedy });
+  });
+}
+
+function findLateChangeProblems(row: StreamStatus, lookbackDays: number): Problem[] {
+  if (!row.readByDay || (row.lateSecondsP99 ?? 0) * 1_000 <= lookbackDays * dayMs) return [];
+  const late = formatSpan(row.lateSecondsP99);
+  const beyond = `beyond LOOKBACK_DAYS (${lookbackDays})`;
+  const text = `reconciliations found changes up to ${late} late, ${beyond}`;
+  const remedy = 'raise LOOKBACK_DAYS, or leave such changes to the daily reconciliation';
+  return [createProblem('stream_late_changes', toStreamPlace(row), text, { remedy })];
 }
 
 const toPauseProblem = (pause: Pause, now: Date): Problem =>
@@ -180,8 +222,7 @@ const toPauseProblem = (pause: Pause, now: Date): Problem =>
     'job_paused',
     { client: pause.client, part: pause.job },
     `paused since ${formatClock(pause.since, now)} by ${pause.by}`,
-    `resume with: ${resumeHint(pause)}`,
-    { page: '/schedules' },
+    { remedy: `resume with: ${resumeHint(pause)}`, page: '/schedules' },
   );
 
 /** A list that lagged too long is a problem for this time. */
@@ -191,13 +232,15 @@ const lagProblemMs = 7 * dayMs;
 function findListLagProblems(lags: readonly ListLag[], now: Date): Problem[] {
   return lags.flatMap(({ client, longestMs, longestAt, exceededAt }) => {
     if (exceededAt === null || now.getTime() - exceededAt.getTime() > lagProblemMs) return [];
-    const limit = formatSpan(longestListLagMs / 1_000);
+
+    const [lag, limit] = [Math.round(longestMs / 1_000), formatSpan(longestListLagMs / 1_000)];
     const text =
-      `a list of the service showed an order only ${Math.round(longestMs / 1_000)} s after it was sent` +
-      ` (${formatClock(longestAt, now)}); an order that no list shows for ${limit} may be sent again`;
+      `a list of the service showed an order only ${lag} s after it was sent` +
+      ` (${formatClock(longestAt, now)});` +
+      ` an order that no list shows for ${limit} may be sent again`;
     const remedy =
       'ask the provider why; compare the orders at the service; this note ends after 7 days';
-    return [createProblem('lists_lag', { client, part: 'lists' }, text, remedy)];
+    return [createProblem('lists_lag', { client, part: 'lists' }, text, { remedy })];
   });
 }
 
@@ -209,16 +252,15 @@ export function findStockProblems(
   schedule: Schedule,
 ): Problem[] {
   if (schedule.kind !== 'off') return [];
+  const remedy = 'set SCHEDULE_PULL_STOCK, such as 1h, or delete these rows';
+
   return watched.map(({ client, articles }) => {
     const many = `${formatCount(articles, 'article')} ${articles === 1 ? 'is' : 'are'}`;
     const whose = client === null ? ' for clients that are not known here' : '';
-    const text = `pull-stock is off in this configuration, but ${many} watched${whose} (fulfilment.stock_watch)`;
-    return createProblem(
-      'stock_off',
-      { client },
-      text,
-      'set SCHEDULE_PULL_STOCK, such as 1h, or delete these rows',
-    );
+    const text =
+      `pull-stock is off in this configuration, but ${many} watched${whose}` +
+      ' (fulfilment.stock_watch)';
+    return createProblem('stock_off', { client }, text, { remedy });
   });
 }
 
@@ -236,70 +278,66 @@ function findParcelProblems(
       const span = isOff
         ? 'the job is off in this configuration'
         : `at ${perSecond} requests a second this takes ${formatSpan(shipments / perSecond)}`;
-      const text = `the packages of ${shipments} shipped shipments are to be looked up${oldest}; ${span}`;
+      const many = `the packages of ${shipments} shipped shipments`;
+      const text = `${many} are to be looked up${oldest}; ${span}`;
       return createProblem('parcels_waiting', { client, part: 'pull-parcels' }, text);
     });
+}
+
+/** Describes deliveries that wait or were given up: `2 events wait (the oldest for 3m)`. */
+function describeBacklog(what: 'alert' | 'event', backlog: DeliveryBacklog, now: Date): string[] {
+  const { waiting, dead, oldestAt } = backlog;
+  const age = oldestAt === null ? '' : ` (the oldest ${formatSince(oldestAt, now)})`;
+  const waits = waiting === 1 ? 'waits' : 'wait';
+  const given = dead === 1 ? 'was given up' : 'were given up';
+  return [
+    ...(waiting === 0 ? [] : [`${formatCount(waiting, what)} ${waits}${age}`]),
+    ...(dead === 0 ? [] : [`${formatCount(dead, what)} ${given}`]),
+  ];
 }
 
 /**
  * Finds posts to ALERT_WEBHOOK_URL that the receiver does not take. This problem is shown, but
  * never posted.
  */
-function findAlertProblems(
-  { waiting, dead, oldestAt, lastError }: DeliveryBacklog,
-  now: Date,
-): Problem[] {
-  if (waiting + dead === 0) return [];
-  const age = oldestAt === null ? '' : ` (the oldest ${formatSince(oldestAt, now)})`;
-  const parts = [
-    ...(waiting === 0
-      ? []
-      : [`${waiting === 1 ? '1 alert waits' : `${waiting} alerts wait`}${age}`]),
-    ...(dead === 0 ? [] : [`${dead === 1 ? '1 alert was' : `${dead} alerts were`} given up today`]),
-  ];
-  const text = `${parts.join('; ')}: the receiver does not take it: ${lastError ?? 'no answer'}`;
+function findAlertProblems(backlog: DeliveryBacklog, now: Date): Problem[] {
+  const parts = describeBacklog('alert', backlog, now);
+  if (parts.length === 0) return [];
+
+  const today = backlog.dead === 0 ? '' : ' today';
+  const how = `the receiver does not take it: ${backlog.lastError ?? 'no answer'}`;
+  const text = `${parts.join('; ')}${today}: ${how}`;
   const place = { client: null, part: 'alerts' };
-  return [
-    createProblem('alerts_undelivered', place, text, 'check ALERT_WEBHOOK_URL and its receiver'),
-  ];
+  const remedy = 'check ALERT_WEBHOOK_URL and its receiver';
+  return [createProblem('alerts_undelivered', place, text, { remedy })];
 }
 
 /**
  * Finds business events that a receiver does not take, one problem for each receiver, and changes
  * without events.
  */
-function findEventProblems(
-  { receiver, waiting, dead, oldestAt, lastError, missedAt }: DeliveryBacklog,
-  now: Date,
-) {
+function findEventProblems(backlog: DeliveryBacklog, now: Date): Problem[] {
+  const { receiver, dead, lastError, missedAt } = backlog;
   const place = { client: null, part: `events of ${receiver}` };
   const found: Problem[] = [];
-  if (waiting + dead > 0) {
-    const age = oldestAt === null ? '' : ` (the oldest ${formatSince(oldestAt, now)})`;
-    const parts = [
-      ...(waiting === 0
-        ? []
-        : [`${waiting === 1 ? '1 event waits' : `${waiting} events wait`}${age}`]),
-      ...(dead === 0 ? [] : [`${dead === 1 ? '1 event was' : `${dead} events were`} given up`]),
-    ];
-    const text = `${parts.join('; ')}: the receiver does not take them: ${lastError ?? 'no answer'}`;
+
+  const parts = describeBacklog('event', backlog, now);
+  if (parts.length > 0) {
+    const how = `the receiver does not take them: ${lastError ?? 'no answer'}`;
     const remedy =
       dead > 0
         ? 'check the receiver, then: fulfilment-sync events retry'
         : 'check the receiver; they are posted again';
-    const severity = dead > 0 ? 'bad' : 'warn';
-    found.push(createProblem('events_undelivered', place, text, remedy, { severity }));
+    const more = { remedy, severity: dead > 0 ? 'bad' : 'warn' } as const;
+    found.push(createProblem('events_undelivered', place, `${parts.join('; ')}: ${how}`, more));
   }
+
   if (missedAt !== null) {
-    const text = `the feed no longer had all changes, or the receiver was away for 7 days, at ${formatClock(missedAt, now)}: some events were not made`;
-    found.push(
-      createProblem(
-        'events_missed',
-        place,
-        text,
-        'compare the receiver with the tables; this note ends after 7 days',
-      ),
-    );
+    const text =
+      'the feed no longer had all changes, or the receiver was away for 7 days,' +
+      ` at ${formatClock(missedAt, now)}: some events were not made`;
+    const remedy = 'compare the receiver with the tables; this note ends after 7 days';
+    found.push(createProblem('events_missed', place, text, { remedy }));
   }
   return found;
 }
@@ -315,10 +353,14 @@ export function describeNotifyQueue(
   used: number,
 ): { readonly text: string; readonly remedy: string } | null {
   if (used < muchNotified) return null;
+  const percent = Math.round(used * 100);
   return {
-    text: `${Math.round(used * 100)} % of the NOTIFY queue is used: a session that listens keeps a transaction open`,
+    text:
+      `${percent} % of the NOTIFY queue is used:` +
+      ' a session that listens keeps a transaction open',
     remedy:
-      'end the oldest transaction (docs/operations.md); from 50 % on nobody is notified, and the ERP waits longer',
+      'end the oldest transaction (docs/operations.md);' +
+      ' from 50 % on nobody is notified, and the ERP waits longer',
   };
 }
 
@@ -326,13 +368,14 @@ function findNotifyProblems(used: number): Problem[] {
   const found = describeNotifyQueue(used);
   return found === null
     ? []
-    : [createProblem('notify_queue', { client: null }, found.text, found.remedy)];
+    : [createProblem('notify_queue', { client: null }, found.text, { remedy: found.remedy })];
 }
 
 function findDriftProblems(missing: readonly string[]): Problem[] {
   if (missing.length === 0) return [];
   const text = `missing in the schema: ${missing.join('; ')}`;
-  return [createProblem('schema_drift', { client: null }, text, 'see: fulfilment-sync doctor')];
+  const remedy = 'see: fulfilment-sync doctor';
+  return [createProblem('schema_drift', { client: null }, text, { remedy })];
 }
 
 function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem[] {
@@ -340,14 +383,19 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
   const { change, changedAt, acceptedAs, acceptedAt } = database;
   if (change === 'none') {
     if (acceptedAs !== 'copy') return [];
-    const text = `no row is sent: this database was accepted as a copy at ${acceptedAt.toISOString()}`;
-    return [createProblem('database_is_copy', { client: null }, text, 'pulls continue')];
+    const at = acceptedAt.toISOString();
+    const text = `no row is sent: this database was accepted as a copy at ${at}`;
+    const remedy = 'pulls continue';
+    return [createProblem('database_is_copy', { client: null }, text, { remedy })];
   }
+
   const since = changedAt === null ? '' : ` ${formatSince(changedAt, now)}`;
-  const text = `no row is sent${since}: the database has changed (database_changed): ${changeInWords[change]}`;
+  const how = `the database has changed (database_changed): ${changeInWords[change]}`;
   const remedy =
-    'pulls continue; say what this database is: fulfilment-sync database accept --as moved, restored or copy (docs/operations.md)';
-  return [createProblem('database_changed', { client: null }, text, remedy)];
+    'pulls continue; say what this database is: fulfilment-sync database accept' +
+    ' --as moved, restored or copy (docs/operations.md)';
+  const text = `no row is sent${since}: ${how}`;
+  return [createProblem('database_changed', { client: null }, text, { remedy })];
 }
 
 /**
@@ -356,41 +404,40 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
  * them as dead.
  */
 function describeUnknownClients(rows: number, clients: number): Problem {
-  const text =
-    `${rows === 1 ? '1 row is' : `${rows} rows are`} dead or stuck and ${rows === 1 ? 'names' : 'name'} ` +
-    `${clients === 1 ? 'a client that is' : `${clients} clients that are`} not known here`;
+  const many = rows === 1 ? '1 row is' : `${rows} rows are`;
+  const name = rows === 1 ? 'names' : 'name';
+  const whom = clients === 1 ? 'a client that is' : `${clients} clients that are`;
+  const text = `${many} dead or stuck and ${name} ${whom} not known here`;
   const remedy =
     'add the clients to a worker, or cancel the rows: fulfilment-sync outbox list --status dead';
-  return createProblem('outbox_unknown_clients', { client: null }, text, remedy, {
-    page: '/outbox?status=dead',
-  });
+  const more = { remedy, page: '/outbox?status=dead' };
+  return createProblem('outbox_unknown_clients', { client: null }, text, more);
 }
 
 /** Finds the rows that wait for a person. */
 function findStuckRowProblems({ client, dead, toDecide, stuckClients }: OutboxStatus): Problem[] {
   if (client === null)
     return dead + toDecide === 0 ? [] : [describeUnknownClients(dead + toDecide, stuckClients)];
-  const toPage = (status: string) => ({
-    page: `/outbox?status=${status}&client=${encodeURIComponent(client)}`,
-  });
+
+  const list = 'fulfilment-sync outbox list --status';
+  const page = (status: string) => `/outbox?status=${status}&client=${encodeURIComponent(client)}`;
   const found: Problem[] = [];
   if (dead > 0) {
     const text =
       dead === 1
         ? '1 row is dead and blocks its lane'
         : `${dead} rows are dead and block their lanes`;
-    const remedy =
-      'retry, replace, mark as done or cancel: fulfilment-sync outbox list --status dead';
-    found.push(createProblem('outbox_dead', { client }, text, remedy, toPage('dead')));
+    const remedy = `retry, replace, mark as done or cancel: ${list} dead`;
+    found.push(createProblem('outbox_dead', { client }, text, { remedy, page: page('dead') }));
   }
   if (toDecide > 0) {
     const text =
       toDecide === 1
         ? '1 row is stuck: it is unknown whether the service carried it out'
         : `${toDecide} rows are stuck: it is unknown whether the service carried them out`;
-    const remedy =
-      'check at the service, then mark as done or retry: fulfilment-sync outbox list --status unknown';
-    found.push(createProblem('outbox_undecided', { client }, text, remedy, toPage('unknown')));
+    const remedy = `check at the service, then mark as done or retry: ${list} unknown`;
+    const more = { remedy, page: page('unknown') };
+    found.push(createProblem('outbox_undecided', { client }, text, more));
   }
   return found;
 }

@@ -12,7 +12,7 @@ import { type JobKey, planNext } from '../../schedule/plan-next.ts';
 import { readPauses } from '../../schedule/sql/pauses.ts';
 import { readTurns } from '../../schedule/sql/turns.ts';
 import { readClients } from '../../service/sql/clients.ts';
-import { isRestricted, readHealth, type StoredHealth } from '../../service/sql/holds.ts';
+import { isRestricted, readHealth, type StoredHealth } from '../../service/sql/service-health.ts';
 import { countWatchedArticles, readNotifyQueue } from '../sql/database-facts.ts';
 import { type JobStatus, readDatabaseClock, readJobStatus } from '../sql/job-status.ts';
 import { readOutboxStatus } from '../sql/outbox-status.ts';
@@ -30,7 +30,7 @@ export const readSnapshot = (db: Database) =>
     jobs: readJobStatus(db),
     streams: readStreamStatus(db),
     outbox: readOutboxStatus(db),
-    /** Push holds, and clients and kinds that are sent only a few rows at a time. */
+    /** Health of clients, kinds and jobs that are held, or asked only a little. */
     holds: readHolds(db),
     clients: readClients(db),
     gates: readTurns(db, 'track-trace'),
@@ -88,15 +88,17 @@ export async function readCurrentState(
   diskFullSince: Date | null = null,
 ): Promise<CurrentState> {
   const configured = new Set(config.clients.map(({ key }) => key));
-  const isOurs = (client: string) => configured.size === 0 || configured.has(client);
   const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
+  const isOurs = (client: string) => configured.size === 0 || configured.has(client);
   const isScheduled = (client: string, job: string) => {
     const schedule = schedules[job];
     return isOurs(client) && schedule !== undefined && isAutomatic(schedule);
   };
+
   const askedAtMs = Date.now();
   const snapshot = await readSnapshot(db);
   const clockSkewMs = toClockSkewMs(askedAtMs, snapshot.now);
+
   const acceptedAtByClient = new Map(
     snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]),
   );
@@ -145,24 +147,25 @@ export function findLateJobs(
 ): LateJob[] {
   return jobs
     .flatMap((row): LateJob[] => {
-      const schedule = schedules[row.job];
-      const from = row.lastSuccessAt ?? acceptedAt.get(row.client);
-      if (schedule === undefined || from === undefined) return [];
-      if (
-        isRunningShortly(row, now) ||
-        (row.lastSuccessAt === null && (row.running || isFirstRunAhead(row, now)))
-      )
-        return [];
+      const { client, job, lastSuccessAt, pausedSince, consecutiveFailures } = row;
+      const schedule = schedules[job];
+      const from = lastSuccessAt ?? acceptedAt.get(client);
+      if (schedule === undefined || from === undefined || isCatchingUp(row, now)) return [];
+
       const since = findLateSince(schedule, from, row);
       if (since === null || since > now) return [];
-      const because =
-        row.pausedSince !== null ? 'paused' : row.consecutiveFailures > 0 ? 'failing' : 'not run';
-      return [
-        { client: row.client, job: row.job, lastSuccessAt: row.lastSuccessAt, since, because },
-      ];
+
+      const stands = consecutiveFailures > 0 ? 'failing' : 'not run';
+      const because = pausedSince === null ? stands : 'paused';
+      return [{ client, job, lastSuccessAt, since, because }];
     })
     .sort((one, other) => one.since.getTime() - other.since.getTime());
 }
+
+/** Returns true if a run makes up for what is late, or if the first run is still to come. */
+const isCatchingUp = (row: JobStatus, now: Date) =>
+  isRunningShortly(row, now) ||
+  (row.lastSuccessAt === null && (row.running || isFirstRunAhead(row, now)));
 
 /**
  * Returns true if a run began in the last hour and is under way: what it makes up for needs nobody.
@@ -186,6 +189,7 @@ function findLateSince(configured: Schedule, lastSuccessAt: Date, key: JobKey): 
       : configured;
   const due = planNext(schedule, key, { kind: 'begin', at: lastSuccessAt });
   if (due === null) return null;
+
   const after = planNext(schedule, key, { kind: 'begin', at: due }) ?? due;
   const graceMs = Math.min(maxGraceMs, Math.max(minGraceMs, 2 * (after.getTime() - due.getTime())));
   return new Date(due.getTime() + graceMs);

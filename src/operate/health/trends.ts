@@ -94,7 +94,8 @@ export function buildTrends(
   const first = findFirstStep(now, steps).getTime();
   const times = Array.from({ length: steps.count }, (_, index) => new Date(first + index * stepMs));
   const byMeasure = Map.groupBy(figures, ({ measure }) => measure);
-  const place = ({ atMs }: Figure) => Math.floor((atMs - first) / stepMs);
+  const findPlace = ({ atMs }: Figure) => Math.floor((atMs - first) / stepMs);
+
   const collect = (
     measure: Measure,
     part: string,
@@ -102,41 +103,39 @@ export function buildTrends(
   ) => {
     const values: (number | null)[] = times.map(() => null);
     for (const figure of byMeasure.get(measure) ?? []) {
-      const index = place(figure);
+      const index = findPlace(figure);
       if (figure.part === part && index >= 0 && index < values.length)
         values[index] = join(values[index] ?? 0, figure.value);
     }
     return values;
   };
   const add = (one: number, other: number) => one + other;
+  const toCounts = (values: readonly (number | null)[]) => values.map((value) => value ?? 0);
+
   // The last step has not taken its whole time yet.
-  const toRate = (sum: number | null, index: number) =>
-    (sum ?? 0) /
-    Math.max(1, Math.min(steps.minutes, (now.getTime() - first - index * stepMs) / minuteMs));
+  const toRate = (sum: number | null, index: number) => {
+    const passed = (now.getTime() - first - index * stepMs) / minuteMs;
+    return (sum ?? 0) / Math.max(1, Math.min(steps.minutes, passed));
+  };
+
   const waits = times.map(() => new Map<number, number>());
   for (const figure of byMeasure.get('waits') ?? []) {
-    const counts = waits[place(figure)];
-    counts?.set(Number(figure.part), (counts.get(Number(figure.part)) ?? 0) + figure.value);
+    const counts = waits[findPlace(figure)];
+    const span = Number(figure.part);
+    counts?.set(span, (counts.get(span) ?? 0) + figure.value);
   }
+
   return {
     span: steps.span,
     stepMinutes: steps.minutes,
     times,
-    rows: streams.map((name) => ({
-      name,
-      values: collect('rows', name, add).map((value) => value ?? 0),
-    })),
+    rows: streams.map((name) => ({ name, values: toCounts(collect('rows', name, add)) })),
     pushes: outcomes.map((name) => ({ name, values: collect('pushes', name, add).map(toRate) })),
     waits: [50, 99].map((percent) => ({
       name: `p${percent}`,
       values: waits.map((counts) => findPercentile(counts, percent / 100)),
     })),
-    oldestPending: [
-      {
-        name: 'oldest',
-        values: collect('oldest_pending', '', Math.max).map((value) => value ?? 0),
-      },
-    ],
+    oldestPending: [{ name: 'oldest', values: toCounts(collect('oldest_pending', '', Math.max)) }],
     streamAges: streams.map((name) => ({ name, values: collect('stream_age', name, Math.max) })),
   };
 }
@@ -151,6 +150,7 @@ export function findPercentile(
 ): number | null {
   const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;
+
   let below = 0;
   for (const [span, count] of [...counts].sort(([one], [other]) => one - other)) {
     below += count;

@@ -1,7 +1,7 @@
 import { Gauge, Registry } from 'prom-client';
 import type { Config } from '../../../config/env.ts';
 import type { Logger } from '../../core/logger.ts';
-import { isHeld } from '../../service/sql/holds.ts';
+import { clientScope, isHeld } from '../../service/sql/service-health.ts';
 import { withReadTimeout } from '../health/overview.ts';
 import type { Problem } from '../health/problem.ts';
 import { findProblems } from '../health/problems.ts';
@@ -214,7 +214,8 @@ class StateMetrics {
     if (database !== null) this.#set('database_changed', {}, Number(database.change !== 'none'));
 
     for (const health of holds) {
-      const { client, kind, code, sendWindow } = health;
+      const { client, scope, code, sendWindow } = health;
+      const kind = scope === clientScope ? '' : scope;
       // A kind with a send window of one row has had no success yet. A client with one has answered
       // again.
       const isUnproven = kind !== '' && sendWindow === 1;

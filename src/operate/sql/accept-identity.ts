@@ -42,7 +42,7 @@ export async function acceptIdentity(
     // Runs lock their lease before anything else. The same order here avoids deadlocks.
     await abandonRuns(trx, client);
     await storeIdentity(trx, { client, identity, baseUrl });
-    await trx.deleteFrom('sync.push_holds').where('client', '=', client).execute();
+    await trx.deleteFrom('sync.service_health').where('client', '=', client).execute();
 
     // The same account must not be called sooner because its address has changed.
     if (keepCursors && former !== undefined)
@@ -87,27 +87,18 @@ async function makeReadsDue(trx: Transaction<DB>, client: string): Promise<void>
     .execute();
 }
 
-/** Stores the accepted identity. Ends the offer of another account and the client hold. */
+/** Stores the accepted identity. Ends the offer of another account. */
 async function storeIdentity(
   trx: Transaction<DB>,
   { client, identity, baseUrl }: OfferedAccount,
 ): Promise<void> {
   const noOffer = { offered_identity: null, offered_base_url: null, offered_at: null };
-  const noHold = {
-    hold_code: null,
-    hold_reason: null,
-    hold_since: null,
-    hold_until: null,
-    hold_times: 0,
-  };
   const accepted = { identity, base_url: baseUrl, accepted_at: sql<Date>`now()` };
 
   await trx
     .insertInto('sync.clients')
     .values({ client, identity, base_url: baseUrl })
-    .onConflict((conflict) =>
-      conflict.column('client').doUpdateSet({ ...accepted, ...noOffer, ...noHold }),
-    )
+    .onConflict((conflict) => conflict.column('client').doUpdateSet({ ...accepted, ...noOffer }))
     .execute();
 }
 

@@ -18,8 +18,7 @@ export const quotingColumns: readonly {
   { table: 'sync.jobs', column: 'last_skip_reason', at: 'last_skip_at' },
   { table: 'sync.jobs', column: 'warnings', at: 'last_finished_at', isList: true },
   { table: 'sync.rescans', column: 'error', at: 'finished_at' },
-  { table: 'sync.push_holds', column: 'reason', at: 'since' },
-  { table: 'sync.clients', column: 'hold_reason', at: 'hold_since' },
+  { table: 'sync.service_health', column: 'reason', at: 'since' },
   { table: 'sync.waiting_reads', column: 'words', at: 'since' },
 ];
 

@@ -57,6 +57,8 @@ export async function acceptDatabase(
       .deleteFrom('sync.push_workers')
       .where('confirmed_mark', 'is distinct from', currentMark)
       .execute();
+    // What a backup knows of the services is as old as the backup.
+    await trx.deleteFrom('sync.service_health').execute();
     const unknownRows =
       as === 'restored'
         ? await markBackupRowsUnknown(trx, options, former?.isSame ?? false)

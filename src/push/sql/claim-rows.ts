@@ -7,7 +7,14 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { ClientAccount } from '../../service/sql/clients.ts';
-import { type CurrentHealth, holds } from '../../service/sql/holds.ts';
+import {
+  type CurrentHealth,
+  clientScope,
+  everyWorker,
+  holds,
+  isOfClient,
+  isValid,
+} from '../../service/sql/service-health.ts';
 import { lastLookMs } from '../waking.ts';
 import { claimSpan } from './held-claims.ts';
 import { letsPass, unfinishedStatuses } from './lanes.ts';
@@ -78,6 +85,9 @@ export interface ClaimOptions {
    */
   readonly identity: string;
   readonly kinds: KindRules;
+  readonly worker: string;
+  /** Number of claims that this worker holds for the client. */
+  readonly held: number;
   readonly maxRows: number;
   /** Maximum bytes of the payloads of rows that are not large. */
   readonly maxBytes: number;
@@ -109,7 +119,7 @@ type ReadRow = Omit<ClaimedRow, 'id' | 'claimedAtMs'> & {
  * use the rest of a send window.
  */
 export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<ClaimResult> {
-  const { client, identity, kinds, maxRows, maxBytes, takesLarge } = options;
+  const { client, identity, kinds, worker, held, maxRows, maxBytes, takesLarge } = options;
   const claimedAtMs = performance.now();
   const searched = Math.max(minSearched, maxRows);
   const newestMigration = await readNewestMigration();
@@ -127,12 +137,20 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
     -- Nothing is claimed unless this database, the account and the pauses allow it, or while the client is held. Its
     -- send window limits all of its rows. Without a window, room is null. A change of the account waits for this claim.
     of_client as materialized (
-      select h.send_window - case when h.send_window is not null then (
-          select count(*) from fulfilment.outbox o where ${sendingNow}) end as room
+      select least(h.of_all - case when h.of_all is not null then (
+          select count(*) from fulfilment.outbox o where ${sendingNow}) end,
+          h.own - ${held}::int) as room
       from sync.clients c
-      left join sync.push_holds h on h.client = c.client and h.kind = ''
+      -- What this worker alone has seen limits its own claims only.
+      cross join lateral (
+        select coalesce(bool_or(${holds}), false) as is_held,
+          min(h.send_window) filter (where h.worker = ${everyWorker}) as of_all,
+          min(h.send_window) filter (where h.worker <> ${everyWorker}) as own
+        from sync.service_health h
+        where ${isOfClient(sql`c.client`, worker)}
+      ) h
       where c.client = ${client} and c.identity = ${identity} and ${mayPush(client, newestMigration)}
-        and not coalesce(${holds}, false)
+        and not h.is_held
       for key share of c
     ),
     -- The kinds that this worker knows and that are not held, each with the room in its send window. Rows of other
@@ -144,7 +162,7 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
         coalesce(h.send_window, c.room) is not null as is_windowed
       from of_client c
       cross join unnest(${kinds.names}::text[]) as k (kind)
-      left join sync.push_holds h on h.client = ${client} and h.kind = k.kind
+      left join sync.service_health h on h.client = ${client} and h.scope = k.kind and ${isValid}
       where not coalesce(${holds}, false) and (c.room is null or c.room > 0)
     ),
     -- The rows that are due, by one search of an index for each kind. Within a send window, rows that never failed come
@@ -378,7 +396,7 @@ const readNewestMigration = async () => (await readKnownMigrations()).at(-1)?.na
 export interface DueWork {
   readonly client: string;
   /**
-   * Milliseconds until the next row is due to be sent, without kinds on push hold. Null: there is
+   * Milliseconds until the next row is due to be sent, without held kinds. Null: there is
    * none.
    */
   readonly pendingInMs: number | null;
@@ -390,7 +408,7 @@ export interface DueWork {
    */
   readonly awakeInMs: number | null;
   /**
-   * Health of the client and of its kinds, if they are on push hold, were on hold or had failures
+   * Health of the client and of its kinds, if they are held, were held or had failures
    * recently.
    */
   readonly health: readonly CurrentHealth[];
@@ -398,6 +416,7 @@ export interface DueWork {
 
 /** Which kinds to look for. */
 export interface DueKinds {
+  readonly worker: string;
   /** The kinds that the worker can send. */
   readonly names: readonly string[];
   /** The kinds that are looked up when their outcome is unknown. */
@@ -442,7 +461,7 @@ function selectClientsWithRows(name: string, status: string, order: string): Raw
 export async function readDueWork(
   db: Kysely<DB>,
   clients: readonly ClientAccount[],
-  kinds: DueKinds,
+  { worker, ...kinds }: DueKinds,
 ): Promise<DueWork[]> {
   const { rows } = await sql<DueWork & { readonly identity: string }>`
     with recursive
@@ -456,7 +475,8 @@ export async function readDueWork(
       from unsettled
       union
       select client
-      from sync.push_holds
+      from sync.service_health h
+      where h.worker in (${everyWorker}, ${worker}) and ${isValid}
       union
       select client
       from sync.awake_clients
@@ -473,8 +493,8 @@ export async function readDueWork(
         ) d
         where c.client in (select client from waiting)
           and not exists (
-            select from sync.push_holds h where h.client = c.client and h.kind = k.kind
-              and ${holds})
+            select from sync.service_health h where h.client = c.client and h.scope = k.kind
+              and ${isValid} and ${holds})
       ) as "pendingInMs", (
         select (extract(epoch from min(o.next_attempt_at) - clock_timestamp()) * 1000)::float8
         from fulfilment.outbox o
@@ -487,11 +507,12 @@ export async function readDueWork(
           and a.awake_until > clock_timestamp() - make_interval(secs => ${lastLookMs / 1_000})
       ) as "awakeInMs",
       coalesce((
-        select json_agg(json_build_object('kind', h.kind, 'code', h.code, 'sendWindow',
+        select json_agg(json_build_object('scope', h.scope, 'code', h.code, 'sendWindow',
           h.send_window,
-          'untilInMs', extract(epoch from h.until - clock_timestamp())::float8 * 1000))
-        from sync.push_holds h
-        where h.client = c.client
+          'untilInMs', extract(epoch from h.next_at - clock_timestamp())::float8 * 1000))
+        from sync.service_health h
+        where h.client = c.client and h.worker in (${everyWorker}, ${worker}) and ${isValid}
+          and h.scope = any(array[${clientScope}] || ${kinds.names}::text[])
       ), '[]') as health
     from concerned
     join sync.clients c using (client)

@@ -15,7 +15,10 @@ export interface Settlement {
   readonly step: 'sent' | 'looked up';
   readonly status: 'done' | 'dead' | 'pending' | 'unknown';
   readonly error: string | null;
+  /** Codes of the failure; null if nothing failed. */
   readonly errorCode: string | null;
+  readonly httpStatus: number | null;
+  readonly operation: string | null;
   /**
    * Milliseconds until a pending row is sent again or an unknown row is looked up. Null for
    * unknown: an operator decides.
@@ -129,6 +132,7 @@ async function writeSettlements(
       select *
       from json_to_recordset(${toStorableJson(given)}::json) as s (
         id bigint, "claimNo" bigint, step text, status text, error text, "errorCode" text,
+          "httpStatus" integer, operation text,
           "delayMs" float8,
         result jsonb, written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean,
         "refusedAs" text, "isUnsent" boolean, "isAbsent" boolean, "absenceCounts" boolean,
@@ -175,11 +179,11 @@ async function writeSettlements(
         o.status = 'done' or ${letsPass('o')} as frees
     ), noted as (
       insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became,
-        error_code, error)
+        error_code, http_status, operation, error)
       select s.id, case when s."isUnsent" then 'checked' else s.step end, ${worker}, s."claimNo",
         s."durationMs",
         case when s.id in (select id from settled) then s.status else s.present_status end,
-          s."errorCode",
+          s."errorCode", s."httpStatus", s.operation,
         case when s.erased_at is null then s.error end
       from free s
       where (s.step = 'sent' or s.status <> 'unknown' or s."absenceCounts")

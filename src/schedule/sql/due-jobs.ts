@@ -112,7 +112,7 @@ export async function requestRun(
 
 /**
  * Makes the jobs due that look up packages, for those clients of which look-ups are due. A failed
- * job keeps the time of its retry. One that is off, parked for a day, or runs once a day, keeps its
+ * job keeps the time of its retry. One that is off, or runs once a day, keeps its
  * due time.
  */
 export async function makeParcelJobsDue(db: Kysely<DB>, clients: readonly string[]): Promise<void> {

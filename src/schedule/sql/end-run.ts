@@ -3,14 +3,15 @@ import { LeaseLostError } from '../../core/errors.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction, repeatAfterConflict } from '../../db/transaction.ts';
+import { clientScope, noteEvidenceIn, returnTrial } from '../../service/sql/service-health.ts';
 import {
   type CompletedPoll,
   decideEnd,
   type EndDecision,
   type RunEnd,
+  type RunEvidence,
   type Totals,
 } from '../decide-end.ts';
-import { changesHold, noteRunEvidence, type RunEvidence } from './client-holds.ts';
 import type { Lease } from './leases.ts';
 import { type Run, rescanJobs, type StoredJob, toLedgerRow } from './ledger.ts';
 
@@ -27,20 +28,18 @@ export const endFacts = sql`
 
 /**
  * Ends a run, whatever its end: ledger, state of the job, freshness of the stream and lease in one
- * statement. If the end says something about a client hold, both commit together.
+ * statement. If the run has seen something of the service, both commit together.
  * @throws LeaseLostError if the run no longer holds its lease
  */
 export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd): Promise<void> {
   const { client, name: job } = run.lease;
   const key = { client, job, trigger: run.trigger, schedule: run.schedule };
-  const evidence = toEvidence(run, end);
-
   // Others may write the row of the job while the run is under way, to make it due. Then the end is
   // decided again, with what they wrote.
   for (let facts: StoredJob | null = run.job; facts !== null; ) {
     const decision = decideEnd(key, { totals, end }, facts, run.now());
     const write = toEndStatement(run, { totals, end }, decision, facts.version);
-    if (await commitEnd(db, write, evidence)) return;
+    if (await commitEnd(db, write, run, end.evidence ?? [])) return;
     facts = await readEndFacts(db, run.lease);
   }
   throw new LeaseLostError(client, job);
@@ -50,27 +49,23 @@ export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd
 function commitEnd(
   db: Database,
   write: RawBuilder<{ readonly ended: boolean }>,
-  evidence: RunEvidence | null,
+  { lease: { client }, worker, isProbe }: Run,
+  evidence: readonly RunEvidence[],
 ): Promise<boolean> {
   const end = async (connection: Kysely<DB>) =>
     (await write.execute(connection)).rows[0]?.ended === true;
-  if (evidence === null || !changesHold(evidence)) return repeatAfterConflict(() => end(db));
+  if (evidence.length === 0 && !isProbe) return repeatAfterConflict(() => end(db));
 
   return inTransaction(db, async (trx) => {
     const hasEnded = await end(trx);
-    if (hasEnded) await noteRunEvidence(trx, evidence);
-    return hasEnded;
-  });
-}
+    if (!hasEnded) return false;
 
-function toEvidence(run: Run, end: RunEnd): RunEvidence | null {
-  if (run.isLocal) return null;
-  const { startedAt, wasHeld, isProbe } = run;
-  const failure = end.status === 'failed' ? end : null;
-  return {
-    ...{ client: run.lease.client, startedAt, wasHeld, isProbe, status: end.status },
-    ...{ hold: failure?.hold ?? null, reason: failure?.message ?? null },
-  };
+    for (const { scope, evidence: one } of evidence)
+      await noteEvidenceIn(trx, { client, scope, worker }, one);
+    if (isProbe && !evidence.some(({ scope }) => scope === clientScope))
+      await returnTrial(trx, { client, worker });
+    return true;
+  });
 }
 
 /** Reads what the end of a run has to know; null if the run no longer holds its lease. */
@@ -95,7 +90,7 @@ function toEndStatement(
   version: string,
 ) {
   const { client, name: job, key } = run.lease;
-  const failure = end.status === 'failed' ? end : null;
+  const failure = end.status === 'failed' ? end.failure : null;
   const from = sql`locked`;
   const parts = [
     sql`released as (
@@ -149,11 +144,14 @@ function toJobChanges(
     return { ...due, skips: sql`j.skips + 1`, last_skip_at: now, last_skip_reason: end.reason };
 
   const isDone = end.status === 'done';
+  const failure = end.status === 'failed' ? end.failure : null;
   return {
     ...due,
     ...{ last_finished_at: now, last_outcome: end.status, warnings: totals.warnings },
     ...{ last_pages: totals.pages, last_fetched: totals.fetched, last_changed: changed },
-    last_error: end.status === 'failed' ? end.message : null,
+    ...{ last_error: failure?.words ?? null, last_code: failure?.code ?? null },
+    ...{ last_http_status: failure?.httpStatus ?? null },
+    ...{ last_operation: failure?.operation ?? null },
     ...(changed > 0 ? { last_change_at: now } : {}),
     ...(isEventful ? {} : { uneventful_runs: sql`j.uneventful_runs + 1` }),
     ...(isDone ? { last_success_at: now, consecutive_failures: 0, failing_since: null } : {}),

@@ -1,7 +1,8 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Schedule } from '../../../config/schedules.ts';
+import type { Failure } from '../../core/errors.ts';
 import type { DB } from '../../db/generated/tables.ts';
-import { type EndFacts, type Failure, isEventful, type Totals } from '../decide-end.ts';
+import { type EndFacts, isEventful, type Totals } from '../decide-end.ts';
 import type { Trigger } from '../decide-start.ts';
 import type { Lease } from './leases.ts';
 
@@ -112,7 +113,8 @@ export function toLedgerRow(
   const changing = {
     ...totals,
     ...{ status, finished_at: status === 'running' ? null : sql`now()` },
-    ...{ error_code: failure?.code ?? null, error: failure?.message ?? null },
+    ...{ error_code: failure?.code ?? null, http_status: failure?.httpStatus ?? null },
+    ...{ operation: failure?.operation ?? null, error: failure?.words ?? null },
   };
   const row = { ...run, ...changing };
   const replaced = Object.keys(changing).map(

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { Database } from '../../db/pool.ts';
@@ -11,6 +11,12 @@ import {
   registerClients,
 } from '../../service/sql/clients.ts';
 import {
+  isRunHeld,
+  readRunHold,
+  returnTrial,
+  takeTrial,
+} from '../../service/sql/service-health.ts';
+import {
   decideStart,
   type HoldFacts,
   judgeRefusal,
@@ -20,7 +26,6 @@ import {
   type StartRequest,
 } from '../decide-start.ts';
 import type { JobKey } from '../plan-next.ts';
-import { isClientHeld, readClientHold, returnProbe, takeProbe } from './client-holds.ts';
 import { ensureJobs, reviveAbandoned } from './due-jobs.ts';
 import { endFacts } from './end-run.ts';
 import { leaseSpan } from './leases.ts';
@@ -95,16 +100,20 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
       const [run] = await beginRuns(db, [{ request, row: facts, decision, afterAbandoned }]);
       if (run !== undefined) return { kind: 'started', run };
     } else if (isLast || !facts.isExpired) return skip(db, request, decision);
-    if (isLast) return skip(db, request, lockedDecision(facts));
+    if (isLast) return skip(db, request, toLostStart(facts, decision));
 
     await wait(retryMs);
   }
 }
 
-/** The decision about a run whose rows others keep locked. */
-const lockedDecision = ({ dueAt }: StartRow) =>
-  ({ kind: 'skipped', reason: 'overlap', because, dueAt, isCounted: false }) as const;
-const because = 'another process starts or ends a run of it';
+/** Decides about a run that did not begin: others were faster, or keep its rows locked. */
+function toLostStart({ dueAt, hold }: StartRow, decision: StartDecision) {
+  const isProbe = decision.kind === 'start' && decision.isProbe;
+  const [reason, because] = isProbe
+    ? (['held', hold?.reason ?? ''] as const)
+    : (['overlap', 'another process starts or ends a run of it'] as const);
+  return { kind: 'skipped', reason, because, dueAt, isCounted: false } as const;
+}
 
 /** Decides about the start of a run, from the facts that were read. */
 export function judgeStart(request: StartRequest & ClientAccount, row: StartRow): StartDecision {
@@ -123,9 +132,9 @@ export function judgeStart(request: StartRequest & ClientAccount, row: StartRow)
  * @throws SchemaError if the schema does not fit this program
  */
 async function readRegistered(db: Database, request: RunRequest): Promise<StartRow> {
-  const { client, job, stream, schedule } = request;
+  const { client, job, stream, schedule, worker } = request;
   const isWanted = sql`j.client = ${client} and j.job = ${job}`;
-  const [found] = await readStartFacts(db, isWanted);
+  const [found] = await readStartFacts(db, worker, isWanted);
   if (found !== undefined) return found;
 
   await registerClients(db, [request]);
@@ -133,7 +142,7 @@ async function readRegistered(db: Database, request: RunRequest): Promise<StartR
   const due = schedule?.kind === 'every' || schedule?.kind === 'cron' ? null : 'never';
   await ensureJobs(db, [{ client, job, stream, due }]);
 
-  const [registered] = await readStartFacts(db, isWanted);
+  const [registered] = await readStartFacts(db, worker, isWanted);
   if (registered === undefined) throw new Error(`${client} ${job} was registered, but has no row`);
   return registered;
 }
@@ -142,6 +151,7 @@ async function readRegistered(db: Database, request: RunRequest): Promise<StartR
 export interface DueFilter {
   readonly jobs: readonly string[];
   readonly clients: readonly ClientAccount[];
+  readonly worker: string;
   /** Jobs that a client hold does not keep from beginning. */
   readonly local: readonly string[];
   /** Also reads runs that become due within this time. */
@@ -158,7 +168,7 @@ const maxDue = 200;
  */
 export function readDueRuns(
   db: Database,
-  { jobs, clients, local, aheadMs }: DueFilter,
+  { jobs, clients, worker, local, aheadMs }: DueFilter,
 ): Promise<StartRow[]> {
   const [keys, identities] = [
     clients.map(({ client }) => client),
@@ -166,11 +176,13 @@ export function readDueRuns(
   ];
   return readStartFacts(
     db,
+    worker,
     sql`j.job = any(${jobs}::text[])
       and j.next_at <= sync.clock() + make_interval(secs => ${aheadMs / 1_000})
       and (c.client, c.identity) in (
         select * from unnest(${keys}::text[], ${identities}::text[]))
-      and l.expires_at is null and (not ${isClientHeld} or j.job = any(${local}::text[]))
+      and l.expires_at is null and (j.job = any(${local}::text[])
+        or not ${isRunHeld(sql`j.client`, sql`j.job`, worker)})
       and ${readPause(sql`j.job`)} is null`,
   );
 }
@@ -178,10 +190,15 @@ export function readDueRuns(
 /**
  * Reads all that decides whether runs begin, in one statement. The job that is overdue longest
  * comes first.
+ * @param worker the worker that is to make the runs
  * @param where SQL: a condition for the rows `j`, `l` and `c` of sync.jobs, leases and clients
  * @throws SchemaError if the schema does not fit this program
  */
-async function readStartFacts(db: Database, where: RawBuilder<unknown>): Promise<StartRow[]> {
+async function readStartFacts(
+  db: Database,
+  worker: string,
+  where: RawBuilder<unknown>,
+): Promise<StartRow[]> {
   const { rows } = await sql<StartRow>`
     select j.client, j.job, sync.clock() as now, ${endFacts},
       coalesce(j.last_finished_at > j.next_at, false) as "wasBusy",
@@ -189,7 +206,7 @@ async function readStartFacts(db: Database, where: RawBuilder<unknown>): Promise
       coalesce(l.expires_at <= clock_timestamp(), false) as "isExpired",
       coalesce(j.last_outcome = 'stopped', false) as "isContinued",
       c.identity, c.base_url as "baseUrl", ${readPause(sql`j.job`)} as pause,
-      ${readClientHold} as hold,
+      ${readRunHold(sql`j.client`, sql`j.job`, worker)} as hold,
       (select max(m.name) from sync.migrations m) as "newestMigration"
     from sync.jobs j
     join sync.clients c on c.client = j.client
@@ -233,18 +250,15 @@ export async function beginRuns(db: Database, starts: readonly Start[]): Promise
 }
 
 /** Begins runs of which some are probes. A probe that does not begin is left to another run. */
-async function beginProbes(
-  trx: Parameters<typeof takeProbe>[0],
-  starts: readonly Start[],
-): Promise<BegunRow[]> {
+async function beginProbes(trx: Transaction<DB>, starts: readonly Start[]): Promise<BegunRow[]> {
   const taken: Start[] = [];
   for (const start of starts)
-    if (!start.decision.isProbe || (await takeProbe(trx, start.request.client))) taken.push(start);
+    if (!start.decision.isProbe || (await takeTrial(trx, start.request))) taken.push(start);
 
   const begun = await writeStarts(trx, taken);
   const clients = new Set(begun.map(({ client }) => client));
   for (const { decision, request } of taken)
-    if (decision.isProbe && !clients.has(request.client)) await returnProbe(trx, request.client);
+    if (decision.isProbe && !clients.has(request.client)) await returnTrial(trx, request);
   return begun;
 }
 

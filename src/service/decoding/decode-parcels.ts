@@ -162,7 +162,8 @@ export function decodeParcels(result: Json, zone: string): ParcelList {
 function decodeItems<Of extends Fields>(operation: string, result: Json, fields: Of, zone: string) {
   // In other answers of this generation, null means that there is no result.
   const list = result ?? [];
-  if (!Array.isArray(list)) throw makeUndecodableError(`${operation}: the result is not a list`);
+  if (!Array.isArray(list))
+    throw makeUndecodableError(`${operation}: the result is not a list`, operation);
 
   const items: Item<Of>[] = [];
   const undecodable: (DecodingProblem & { readonly raw: Json })[] = [];

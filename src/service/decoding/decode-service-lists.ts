@@ -1,4 +1,4 @@
-import { makeUndecodableError } from '../../core/errors.ts';
+import { makeUndecodableError, type WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json } from '../../core/json.ts';
 import { decodeMembers, type Fields, ownId, text, type ValueOf } from './fields.ts';
 
@@ -64,7 +64,7 @@ export function decodeServiceLists(result: Json): DecodedLists {
   const warehouses = readMethodWarehouses(result.mainShippingMethods);
 
   if (absentLists.length === settingLists.length)
-    throw makeUndecodableError('common.settings.get: the answer has none of the lists');
+    throw makeSettingsError('the answer has none of the lists');
 
   return { options, warehouses, absentLists };
 }
@@ -100,5 +100,9 @@ function readEntries<Of extends Fields>(path: string, list: Json | undefined, fi
   );
 }
 
-const makeListsError = (path: string, reason: string) =>
-  makeUndecodableError(`common.settings.get: ${path}: ${reason}`);
+const makeListsError = (path: string, reason: string) => makeSettingsError(`${path}: ${reason}`);
+
+function makeSettingsError(problem: string): WarehouseError {
+  const operation = 'common.settings.get';
+  return makeUndecodableError(`${operation}: ${problem}`, operation);
+}

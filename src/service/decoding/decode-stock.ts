@@ -45,13 +45,14 @@ export interface StockList {
 export function decodeStockList(result: Json): StockList {
   // In other answers of the older generations, null means that there is no result.
   const list = result ?? [];
-  if (!Array.isArray(list)) throw makeUndecodableError(`${operation}: the result is not a list`);
+  if (!Array.isArray(list))
+    throw makeUndecodableError(`${operation}: the result is not a list`, operation);
 
   if (list.length > maxArticles)
     throw new WarehouseError(
       'body_too_large',
       `${operation}: the answer has ${list.length} articles; at most ${maxArticles} are read`,
-      { outcome: 'unknown' },
+      { outcome: 'unknown', operation },
     );
 
   const articles = list.flatMap((entry): ListedStock[] => {

@@ -25,11 +25,11 @@ export function decodeEnvelope(operation: string, body: string): Json {
   } catch (cause) {
     if (!(cause instanceof SyntaxError || cause instanceof z.ZodError)) throw cause;
     const what = cause instanceof ShapeError ? cause.message : 'is not an envelope';
-    throw makeUndecodableError(`${operation}: the answer ${what}`);
+    throw makeUndecodableError(`${operation}: the answer ${what}`, operation);
   }
 
   if (envelope.messageCode === 'OK') return envelope.result ?? null;
 
   const words = envelope.message == null ? 'without a message' : quote(envelope.message);
-  throw new WarehouseError('nok', `${operation}: NOK: ${words}`, { outcome: 'refused' });
+  throw new WarehouseError('nok', `${operation}: NOK: ${words}`, { outcome: 'refused', operation });
 }

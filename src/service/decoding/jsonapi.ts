@@ -91,7 +91,7 @@ export function decodeDocument(
 }
 
 function makeDocumentError(operation: string, what: string): WarehouseError {
-  return makeUndecodableError(`${operation}: the answer ${what}`);
+  return makeUndecodableError(`${operation}: the answer ${what}`, operation);
 }
 
 /**

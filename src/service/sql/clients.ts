@@ -1,6 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyText } from '../../db/values.ts';
+import { clientScope, holds, isValid, runHoldCodes } from './service-health.ts';
 
 /** A client with the account that this process is set up with for it. */
 export interface ClientAccount {
@@ -114,45 +115,39 @@ export interface KnownClient {
 /** Reads all clients, also former ones, with what keeps them from being read. */
 export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
   return db
-    .selectFrom('sync.clients')
+    .selectFrom('sync.clients as c')
+    .leftJoinLateral(
+      (eb) =>
+        eb
+          .selectFrom('sync.service_health as h')
+          .select(['h.code', 'h.reason', 'h.since', 'h.next_at'])
+          .whereRef('h.client', '=', 'c.client')
+          .where('h.scope', '=', clientScope)
+          .where('h.code', '=', anyText(runHoldCodes))
+          .where(isValid)
+          .where(holds)
+          .orderBy('h.next_at', 'desc')
+          .limit(1)
+          .as('h'),
+      (join) => join.onTrue(),
+    )
     .select([
-      'client',
-      'identity',
-      'base_url as baseUrl',
-      'accepted_at as acceptedAt',
-      'hold_code as holdCode',
-      'hold_reason as holdReason',
-      'hold_since as holdSince',
-      'hold_until as holdUntil',
-      'queue_away_since as queueAwaySince',
-      'queue_error as queueError',
-      'served_at as servedAt',
+      'c.client',
+      'c.identity',
+      'c.base_url as baseUrl',
+      'c.accepted_at as acceptedAt',
+      'h.code as holdCode',
+      'h.reason as holdReason',
+      'h.since as holdSince',
+      'h.next_at as holdUntil',
+      'c.queue_away_since as queueAwaySince',
+      'c.queue_error as queueError',
+      'c.served_at as servedAt',
       sql<string | null>`
         case when offered_at > now() - interval '1 minute' then offered_base_url end`.as(
         'offeredBaseUrl',
       ),
     ])
-    .orderBy('client')
-    .execute();
-}
-
-/**
- * Ends the waiting time of holds for refused credentials and of held kinds. One run, and one row of
- * each kind, then tries again at once. Call it when user name, password or path may have been
- * corrected.
- */
-export async function endHoldWaits(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
-  await db
-    .updateTable('sync.clients')
-    .set({ hold_until: sql<Date>`clock_timestamp()` })
-    .where('client', '=', anyText(clients))
-    .where('hold_code', '=', 'credentials_refused')
-    .execute();
-
-  await db
-    .updateTable('sync.push_holds')
-    .set({ until: sql<Date>`clock_timestamp()` })
-    .where('client', '=', anyText(clients))
-    .where('code', 'in', ['credentials_refused', 'kind_parked', 'kind_failing'])
+    .orderBy('c.client')
     .execute();
 }

@@ -187,7 +187,8 @@ function decodeToken(body: string): GrantedToken {
   return { token: String(token), seconds };
 }
 
-const makeTokenError = (problem: string) => makeUndecodableError(`common.token: ${problem}`);
+const makeTokenError = (problem: string) =>
+  makeUndecodableError(`common.token: ${problem}`, 'common.token');
 
 /** Returns why a value is no token; null if it is one. */
 function findTokenProblem(token: Json | undefined): string | null {

@@ -36,7 +36,7 @@ export class NotConnectedError extends Error {
 export function toTransportError(operation: string, cause: unknown): WarehouseError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const makeError = (ours: ErrorCode, outcome: Outcome, text: string) =>
-    new WarehouseError(ours, `${operation}: ${text}`, { outcome, cause });
+    new WarehouseError(ours, `${operation}: ${text}`, { outcome, operation, cause });
 
   if (isBeforeSending(cause)) {
     const tlsError = findTlsError(cause, 'service');
@@ -45,7 +45,7 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
 
     // Without the cause: its words would repeat the message.
     const message = `${operation}: no connection to the service: ${tlsError.message}`;
-    return new WarehouseError('connect_failed', message, { outcome: 'not_executed' });
+    return new WarehouseError('connect_failed', message, { outcome: 'not_executed', operation });
   }
 
   // A request that was stopped is handled earlier. Here, the cause is a proxy that did not open a
@@ -75,7 +75,7 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
  */
 export function makeEncodingError(operation: string, encoding: string): WarehouseError {
   const found = `${operation}: the answer is encoded as ${quote(encoding)}`;
-  return makeUndecodableError(`${found}, which was not asked for`);
+  return makeUndecodableError(`${found}, which was not asked for`, operation);
 }
 
 function isBeforeSending(cause: unknown): boolean {
@@ -121,6 +121,7 @@ export function toStatusError(operation: string, answer: StatusAnswer): Warehous
     return new WarehouseError('nok', `${operation}: NOK: ${refusal}`, {
       outcome: 'refused',
       status,
+      operation,
       jsonBody,
     });
 
@@ -135,6 +136,7 @@ export function toStatusError(operation: string, answer: StatusAnswer): Warehous
   return new WarehouseError(code, `${operation}: ${what}${quoteErrorTitles(problems)}`, {
     outcome: toOutcome(status, jsonBody, retryAfterMs),
     status,
+    operation,
     jsonBody,
     explained: problems.length > 0,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),

@@ -7,7 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { OperationName, Operations } from '../../../config/operations.ts';
 import { pauses, toPauseMs } from '../../core/backoff.ts';
-import { makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
+import { isSilence, makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
 import { isOrdinaryTime } from '../../core/time.ts';
 import {
   type AnswerPart,
@@ -220,7 +220,8 @@ export class WarehouseHttp {
     } catch (error) {
       if (error instanceof WarehouseError) throw error;
       if (request.signal.aborted) throwStopped(request.signal);
-      if (isNotUtf8(error)) throw makeUndecodableError(`${operation}: the answer is not UTF-8`);
+      if (isNotUtf8(error))
+        throw makeUndecodableError(`${operation}: the answer is not UTF-8`, operation);
       throw toTransportError(operation, deadline.signal.aborted ? deadline.signal.reason : error);
     } finally {
       deadline.pause();
@@ -327,7 +328,10 @@ function buildUrl(
     // The URL parser would treat `.` and `..` as steps in the path, even if they are encoded.
     if (String(value) === '.' || String(value) === '..') {
       const problem = `${request.operation}: ${name} must not be ${value}`;
-      throw new WarehouseError('bad_path_value', problem, { outcome: 'refused' });
+      throw new WarehouseError('bad_path_value', problem, {
+        outcome: 'refused',
+        operation: request.operation,
+      });
     }
 
     return encodeValue(value);
@@ -374,5 +378,5 @@ function isTransient(error: WarehouseError): boolean {
   if (error.status !== undefined && error.status >= 400) {
     return error.status >= 500 || transientStatuses.has(error.status);
   }
-  return ['connect_failed', 'timeout', 'connection_lost'].includes(error.code);
+  return isSilence(error);
 }

@@ -31,12 +31,16 @@ async function store(): Promise<void> {
         (${words}, ${words}, '{}', 'dead', null, now(), ${words});
     insert into sync.outbox_attempts (outbox_id, step, by, became, duration_ms, error)
       values (1, 'sent', ${words}, 'dead', 7, ${words});
-    insert into sync.jobs (client, job, stream, next_at, last_started_at, last_error, warnings)
-      values ('default', 'pull-orders', 'orders', now(), now(), ${words}, array[${words}]);
+    insert into sync.jobs (client, job, stream, next_at, last_started_at, last_error, last_code, warnings)
+      values ('default', 'pull-orders', 'orders', now(), now(), ${words}, 'undecodable', array[${words}]);
     insert into sync.pauses (client, job, by) values ('', 'pull-orders', ${words});
     insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker)
-      values ('default', 'orders', '1', ${words}, ${words}, ${words}, ${words});
-    update sync.clients set hold_code = 'no_answer', hold_reason = ${words}, hold_since = now(), hold_until = now()`);
+      values ('default', 'orders', '1', ${words}, ${words}, ${words}, ${words})`);
+  await database.query(`
+    insert into sync.service_health (client, scope, worker, code, reason, error_code, failures,
+      send_window, since, next_at, void_at)
+    values ('default', 'client', '*', 'no_answer', ${words}, 'timeout', 1, 0, now(), now(),
+      now() + interval '1 day')`);
   writeFileSync(payload, JSON.stringify({ [hostile]: hostile }));
   await sandbox.seed(3);
   const set = [{ path: ['data', 0, 'attributes', 'orderedOn'], value: hostile }];

@@ -271,7 +271,7 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     select last_error as error from fulfilment.outbox union all select error from sync.outbox_attempts
     union all select error from sync.runs union all select unnest(warnings) from sync.runs
     union all select last_error from sync.jobs union all select unnest(warnings) from sync.jobs
-    union all select reason from sync.quarantine union all select reason from sync.push_holds
+    union all select reason from sync.quarantine union all select reason from sync.service_health
     union all select hold_reason from sync.clients union all select error from sync.rescans`);
   const words = errors.flatMap(({ error }) => error ?? []);
   expect(words.some((text) => canary.test(text))).toBe(true);

@@ -325,7 +325,7 @@ test('18 clients stay fresh while one is slow, one is refused, one is down and o
     lags.sort((a, b) => a - b);
     const at = (share: number) => Number((lags[Math.floor(lags.length * share)] ?? 0).toFixed(1));
     const holds = await database.query(
-      'select client, hold_code from sync.clients where hold_code is not null order by client',
+      "select distinct client, code from sync.service_health where scope = 'client' order by client",
     );
     await fleet.stop();
     const slow = await fleet.sandbox.requests();
@@ -336,8 +336,8 @@ test('18 clients stay fresh while one is slow, one is refused, one is down and o
       holds,
     });
     expect(holds).toEqual([
-      { client: 'shop-20', hold_code: 'credentials_refused' },
-      { client: 'shop-21', hold_code: 'no_answer' },
+      { client: 'shop-20', code: 'credentials_refused' },
+      { client: 'shop-21', code: 'no_answer' },
     ]);
     expect(slow.filter(({ client }) => client === 'shop-22')).toEqual([]);
     // Each job is due every 5 s. A busy machine may make it two runs late; next to other tests,

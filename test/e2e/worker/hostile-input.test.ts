@@ -153,8 +153,8 @@ const wantedAnswers = 300;
 const makeDue = () =>
   database.query(`
     with released as (
-      update sync.clients set hold_code = null, hold_reason = null, hold_since = null, hold_until = null, hold_times = 0
-    ), forgotten as (delete from sync.push_holds), due as (
+      delete from sync.service_health
+    ), due as (
       update fulfilment.outbox set next_attempt_at = now()
       where client = 'hostile' and status in ('pending', 'unknown') and next_attempt_at > now()
     )

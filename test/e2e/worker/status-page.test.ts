@@ -5,6 +5,7 @@ import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { useBrowser } from '../../helpers/processes/browser.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
@@ -46,10 +47,10 @@ async function refuseCredentials() {
   // A run that is done ends the hold.
   const running = `select 1 from sync.jobs where client = 'default' and stream is not null and last_success_at is null`;
   await waitFor('the first runs', async () => (await database.query(running)).length === 0);
+  await insertHealth(database, {
+    ...{ code: 'credentials_refused', sendWindow: 0, untilInMs: 3_600_000 },
+  });
   await database.query(`
-    with held as (
-      update sync.clients set hold_code = 'credentials_refused', hold_reason = 'x', hold_since = now(),
-        hold_until = now() + interval '1 hour')
     update sync.jobs set skips = 1, last_skip_at = now() + interval '1 hour', last_skip_reason = 'x'
     where job = 'pull-inbounds'`);
 }

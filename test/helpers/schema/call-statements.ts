@@ -106,9 +106,9 @@ import { recordProgress } from '../../../src/schedule/sql/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/schedule/sql/pauses.ts';
 import { readDueRuns, readRefusal, startRun } from '../../../src/schedule/sql/start-runs.ts';
 import * as turns from '../../../src/schedule/sql/turns.ts';
-import { endHoldWaits, readClients } from '../../../src/service/sql/clients.ts';
-import * as holds from '../../../src/service/sql/holds.ts';
+import { readClients } from '../../../src/service/sql/clients.ts';
 import { takeRequests } from '../../../src/service/sql/request-budgets.ts';
+import * as health from '../../../src/service/sql/service-health.ts';
 
 const client = 'default';
 const kind = {
@@ -349,7 +349,7 @@ async function callUpsert(trx: Transaction<DB>): Promise<void> {
 }
 
 async function callRuns(trx: Transaction<DB>): Promise<void> {
-  await endHoldWaits(trx, [client]);
+  await health.endHoldWaits(trx, [client]);
   await recordConfirmations({ trx, client, stream: 'shipments' }, [{ id: 1, readNo: 1 }]);
   await recordAudit(trx, { by: 'x', action: 'pruned', client: null, detail: 'x' });
   const key = { name: 'track-trace', scope: 'x', client } as const;
@@ -361,7 +361,7 @@ async function callRuns(trx: Transaction<DB>): Promise<void> {
 async function callSchedules(db: Database): Promise<void> {
   const job = { client, job: 'prune' };
   const clients = [{ client, identity: 'x' }];
-  await readDueRuns(db, { jobs: ['prune'], clients, local: [], aheadMs: 0 });
+  await readDueRuns(db, { jobs: ['prune'], clients, worker: 'x', local: [], aheadMs: 0 });
   await callRun(db);
   await dueJobs.readScheduleClock(db);
   await dueJobs.ensureJobs(db, [{ ...job, stream: null, due: now, latest: now }]);
@@ -394,18 +394,20 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await findUnclaimedIds(trx, { id, client }, [1], mirror);
   await insertFollowUps(trx, [{ client, kind: 'order.cancel', reference: 'X', payload: {} }]);
   await releaseLanes(trx, [lane]);
-  await holds.readHealth(trx);
-  await holds.takeQuestion(trx, client, 1);
-  await holds.recordProof(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
-  await holds.isProven(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
+  await health.readHealth(trx);
+  await health.takeTrial(trx, { client, worker: 'x' });
+  await health.returnTrial(trx, { client, worker: 'x' });
+  await health.recordProof(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
+  await health.isProven(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await delayTrackTrace(trx);
 }
 
 async function callOperator(db: Database, id: number): Promise<void> {
-  const failure = { seen: 'failure', reason: 'x', isNew: true } as const;
-  for (let times = 0; times < 4; times++)
-    await holds.noteEvidence(db, { client, kind: 'order.create' }, failure);
-  await holds.noteEvidence(db, { client, kind: 'order.create' }, { seen: 'success' });
+  const cause = { code: 'timeout', httpStatus: null, operation: null, words: 'x' };
+  const failure = { seen: 'failure', failure: cause, isNew: true } as const;
+  const place = { client, scope: 'order.create', worker: 'x' };
+  for (let times = 0; times < 4; times++) await health.noteEvidence(db, place, failure);
+  await health.noteEvidence(db, place, { seen: 'success' });
   await listOutbox(db, {}, 5);
   await readOutbox(db, id);
   const rows = JSON.stringify([{ place: 0, kind: 'order.cancel', reference: 'API', payload: {} }]);

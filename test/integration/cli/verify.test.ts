@@ -140,7 +140,7 @@ describe('against a service that differs', () => {
       'v2.shipment.search': { method: 'POST', path: '/v2/shipments/search' },
       'v2.shipment.trackTrace': { method: 'GET', path: '/v2/shipments/track-trace' },
     });
-    // The job is parked for a day, and the gate of the list is closed for an hour.
+    // The gate of the list is closed for an hour.
     await setScheduleClock(database, 1.1 * 86_400);
     done(await pull('pull-parcels', { env: inUse }));
     done(await pull('track-trace', { env: inUse }));

@@ -9,6 +9,7 @@ import { workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { makeConfig } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -77,9 +78,10 @@ test.each(farTimes)(
     insert into sync.audit (by, action, client, detail) values ('x', 'paused', 'default', 'x');
     insert into sync.pauses (client, job, by) values ('', 'pull-shipments', 'x');
     insert into sync.turns (client, name, scope, next_at, taken_at) values ('default', 'track-trace', 'x', now(), now());
-    update sync.jobs set last_started_at = now(), last_success_at = now(), failing_since = now(), last_error = 'x';
-    update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_since = now(), hold_until = now(),
-      served_at = now(), queue_away_since = now(), queue_error = 'x'`);
+    update sync.jobs set last_started_at = now(), last_success_at = now(), failing_since = now(), last_error = 'x',
+      last_code = 'timeout';
+    update sync.clients set served_at = now(), queue_away_since = now(), queue_error = 'x'`);
+    await insertHealth(database, { code: 'no_answer', sendWindow: 0 });
     await setAllTimes(time);
 
     const { visitor } = await admin();

@@ -165,7 +165,7 @@ const causes: Readonly<Record<string, () => Promise<unknown>>> = {
     await sandbox.seed(2);
     await database.query(`
       create function public.fill() returns trigger language plpgsql as $$
-      begin raise disk_full using message = 'could not extend file "base/1/2": No space left on device'; end $$;
+      begin raise disk_full using message = 'no room'; end $$;
       create trigger fill before insert on fulfilment.shipments execute function public.fill()`);
     await poll('pull-shipments');
     diskFullSince = new Date();
@@ -289,7 +289,7 @@ test('a worker whose runs cannot be recorded because the disk is full says so, u
   await worker.line('worker_started');
   await database.query(`
     create function public.fill() returns trigger language plpgsql as $$
-    begin raise disk_full using message = 'could not extend file'; end $$;
+    begin raise disk_full using message = 'no room'; end $$;
     create trigger fill before update on sync.jobs for each row execute function public.fill()`);
   const readCodes = async () => {
     const answer = await fetch(`http://127.0.0.1:${port}/`, {
@@ -306,7 +306,7 @@ test('a full disk is posted even if no run can begin because the end of another 
   const receiver = await startReceiver();
   await database.query(`
     create function public.fill() returns trigger language plpgsql as $$
-    begin raise disk_full using message = 'could not extend file'; end $$;
+    begin raise disk_full using message = 'no room'; end $$;
     create trigger fill before update on sync.runs for each row execute function public.fill()`);
   const env = { ALERT_WEBHOOK_URL: receiver.url.href, ALERT_WEBHOOK_SECRET: secret };
   const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, env));

@@ -128,7 +128,7 @@ async function prepareOrders(): Promise<{ order: PlacedOrder; other: PlacedOrder
     values ('default', 'a', 'manual', 'w', 1, 'failed', now(), now(), 'refused: «${order.texts.quoted}»',
       '{"other «${order.texts.quoted.slice(0, 9)}"}')`);
   await database.query(
-    `update sync.jobs set last_error = 'refused: «${order.texts.quoted}»' where job = 'prune'`,
+    `update sync.jobs set last_error = 'refused: «${order.texts.quoted}»', last_code = 'nok' where job = 'prune'`,
   );
   return { order, other };
 }

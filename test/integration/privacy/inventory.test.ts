@@ -24,7 +24,8 @@ const harmlessNames = new Set(
   condition country_code currency kind locale operation outcome refused_as role severity state
   status trigger type became tracking_state slip_status package_statuses track_trace_statuses
   current_track_trace_exception_level current_track_trace_status last_outcome mime_type
-  code carrier_code error_code hold_code last_error_code problem_code reason_code warehouse_code
+  code carrier_code error_code last_code last_error_code problem_code reason_code warehouse_code
+  last_operation
   carrier_name order_type order_type_name return_reason return_reason_name shipment_method
   shipping_method shipping_method_name channel_identifier
   expected_in fulfill_from processed_in received_in restock_in warehouse
@@ -61,8 +62,8 @@ const harmlessColumns = new Set(
   sync.proven_kinds.path sync.push_database.accepted_as sync.push_database.mark
   sync.quarantine.member_path sync.quarantine.resource_key sync.receivers.last_error
   sync.receivers.name sync.receivers.types sync.rescans.meaning sync.rescans.query
-  sync.rescans.windows sync.schema_parts.part
-  sync.waiting_reads.reason sync.waiting_reads.resource`),
+  sync.rescans.windows sync.schema_parts.part sync.service_health.scope
+  sync.turns.name sync.turns.scope sync.waiting_reads.reason sync.waiting_reads.resource`),
 );
 
 /** Types that cannot hold personal data without a column that says whose they are. */

@@ -36,7 +36,7 @@ async function loseOrder(effect: { status: number; afterEffect?: boolean }): Pro
   expect(await outbox.row(id)).toMatchObject({ status: 'cancelled', written_at: expect.any(Date) });
   await sandbox.clearFaults();
   await database.query('delete from sync.turns');
-  await database.query('delete from sync.push_holds');
+  await database.query('delete from sync.service_health');
 }
 
 test('an order whose answer was lost stays erased when it is read', async () => {

@@ -244,7 +244,7 @@ test('a package that leaves the track-trace list is looked up, and not again', a
   expect(await readPlans()).toEqual([]);
 });
 
-test('the job is due as soon as a shipment is SHIPPED, unless it is off or parked', async () => {
+test('the job is due as soon as a shipment is SHIPPED, unless it is off', async () => {
   const isDue = async () =>
     (
       await database.query(
@@ -262,10 +262,6 @@ test('the job is due as soon as a shipment is SHIPPED, unless it is off or parke
   );
   await storeShipped(2);
   expect(await isDue()).toBe(true);
-  await sandbox.faults({ operation, effect: { status: 404, html: true } });
-  await pullParcels({}, 'schedule');
-  await storeShipped(2);
-  expect(await isDue()).toBe(false);
 });
 
 test('a page does not wait for the job whose row another transaction has locked', async () => {
@@ -279,23 +275,27 @@ test('a page does not wait for the job whose row another transaction has locked'
   });
 });
 
-test('a service without the look-up parks the job for a day and says so', async () => {
+test('a service without the look-up holds the job for 15 minutes and says so', async () => {
   await storeShipped(3);
   await sandbox.faults({ operation, effect: { status: 404, html: true } });
   const { warnings } = await pullParcels({}, 'schedule');
   expect(warnings).toEqual([
-    expect.stringMatching(/^the job is parked for a day.*v2\.shipment\.search.*404.*PARCELS=off$/),
+    expect.stringMatching(/^the job is held.*v2\.shipment\.search.*404.*PARCELS=off$/),
   ]);
   expect(await sandbox.requestsTo(path)).toHaveLength(1);
-  const [job] = await database.query<{ hours: number }>(
-    `select round(extract(epoch from next_at - now()) / 3600) as hours from sync.jobs where job = 'pull-parcels'`,
-  );
-  expect(Number(job?.hours)).toBe(24);
+  expect(
+    await database.query(`
+      select scope, code, round(extract(epoch from next_at - now()) / 60)::int as minutes
+      from sync.service_health`),
+  ).toEqual([{ scope: 'pull-parcels', code: 'wrong_path', minutes: 15 }]);
+  await database.query(`update sync.jobs set next_at = sync.clock() where job = 'pull-parcels'`);
+  expect(await pull('pull-parcels', { trigger: 'schedule' })).toMatchObject({ reason: 'held' });
+  expect(await sandbox.requestsTo(path)).toHaveLength(1);
   await sandbox.clearFaults();
   expect(await pullParcels()).toMatchObject({ pages: 3, warnings: [] });
 });
 
-test('five refusals without an answer park the job; later, a refusal concerns its shipment alone', async () => {
+test('five refusals without an answer hold the job; later, a refusal concerns its shipment alone', async () => {
   await storeShipped(8);
   // A shipment of today may have no packages yet.
   await sandbox.advance(2 * daySeconds);
@@ -311,7 +311,7 @@ test('five refusals without an answer park the job; later, a refusal concerns it
       },
     });
   await nok(99);
-  expect((await pullParcels()).warnings).toEqual([expect.stringContaining('parked')]);
+  expect((await pullParcels()).warnings).toEqual([expect.stringContaining('the job is held')]);
   expect(await sandbox.requestsTo(path)).toHaveLength(5);
   await sandbox.clearFaults();
   await answerWith([], 1);

@@ -77,6 +77,21 @@ describe('a run that meets', () => {
     ]);
   });
 
+  test('a failed run and its job keep the code, the HTTP status and the operation', async () => {
+    await sandbox.seed(1);
+    await sandbox.faults({ operation: list, effect: { status: 400 } });
+    await pull('pull-shipments');
+    const codes = { code: 'http_status', http_status: 400, operation: list };
+    expect(
+      await database.query('select error_code as code, http_status, operation from sync.runs'),
+    ).toEqual([codes]);
+    expect(
+      await database.query(`
+        select last_code as code, last_http_status as http_status, last_operation as operation
+        from sync.jobs`),
+    ).toEqual([codes]);
+  });
+
   test('a request to wait for an hour is due again after 15 minutes', async () => {
     await sandbox.seed(1);
     await sandbox.faults({ operation: list, effect: { status: 429, retryAfter: '3600' } });

@@ -3,6 +3,7 @@ import { useDatabase } from '../../helpers/database.ts';
 import { insertOrders } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
@@ -53,9 +54,9 @@ test('after a Retry-After, no row that was claimed ahead is sent', async () => {
 
 test('rows that were claimed ahead are given back if another worker puts their kind on hold', async () => {
   const worker = await claimAhead(20_000, { HTTP_TIMEOUT_MS: '60000' });
-  await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until)
-    values ('default', 'order.create', 'kind_failing', 'x', now() + interval '1 hour')`);
+  await insertHealth(database, {
+    ...{ scope: 'order.create', code: 'kind_failing', sendWindow: null, untilInMs: 3_600_000 },
+  });
   worker.pusher.wake();
   // The hold began after the first requests. Their success may end it later.
   await waitFor(

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
-import { endHoldWaits } from '../../../src/service/sql/clients.ts';
+import { endHoldWaits } from '../../../src/service/sql/service-health.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { expireHolds, insertHealth } from '../../helpers/service-health.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -11,11 +12,8 @@ const outbox = usePusher(database, sandbox);
 
 const readHolds = () =>
   database.query(
-    'select client, kind, code, until > now() as held from sync.push_holds order by kind',
+    'select client, scope, code, next_at > now() as held from sync.service_health order by scope',
   );
-/** Ends the time of all holds. */
-const expireHolds = () =>
-  database.query("update sync.push_holds set until = now() - interval '1 second'");
 
 test('wrong credentials hold the client without using attempts; correct ones end the hold', async () => {
   const wrong = { WAREHOUSE_PASSWORD: 'wrong' };
@@ -25,7 +23,7 @@ test('wrong credentials hold the client without using attempts; correct ones end
   ];
   await outbox.push(wrong);
   expect(await readHolds()).toEqual([
-    { client: 'default', kind: '', code: 'credentials_refused', held: true },
+    { client: 'default', scope: 'client', code: 'credentials_refused', held: true },
   ]);
   for (const id of ids)
     expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
@@ -38,15 +36,15 @@ test('wrong credentials hold the client without using attempts; correct ones end
   expect(open?.because).toBe(
     'The service refused the user name and password; check them with the issuer',
   );
-  await expireHolds();
+  await expireHolds(database);
   await outbox.push(wrong);
   expect((await readHolds())[0]).toMatchObject({ code: 'credentials_refused', held: true });
-  await expireHolds();
+  await expireHolds(database);
   await outbox.hurry();
   await outbox.push();
   for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
   // Two rows are done, so the send window is three. A few more successes end the hold.
-  expect(await database.query('select send_window from sync.push_holds')).toEqual([
+  expect(await database.query('select send_window from sync.service_health')).toEqual([
     { send_window: 3 },
   ]);
   for (let index = 0; index < 13; index++)
@@ -55,12 +53,50 @@ test('wrong credentials hold the client without using attempts; correct ones end
   expect(await readHolds()).toEqual([]);
 });
 
+test('an attempt and its hold keep the code, the HTTP status and the operation of a failure', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
+  await outbox.insert('order.release', 'SO-1');
+  await sandbox.faults({ operation: 'v2.order.release', effect: { status: 404, html: true } });
+  await outbox.push();
+  const codes = { error_code: 'http_status', http_status: 404, operation: 'v2.order.release' };
+  const columns = 'error_code, http_status, operation';
+  expect(
+    await database.query(`select ${columns} from sync.outbox_attempts where error is not null`),
+  ).toEqual([codes]);
+  expect(await database.query(`select ${columns} from sync.service_health`)).toEqual([codes]);
+});
+
+test('silence that one worker has met holds its own claims, and no other worker', async () => {
+  const silent = { code: 'no_answer', sendWindow: 0, untilInMs: 600_000 } as const;
+  await insertHealth(database, { ...silent, worker: 'other' });
+  const first = await outbox.insert('product.save', 'A', { name: 'A' });
+  await outbox.push();
+  expect(await outbox.row(first)).toMatchObject({ status: 'done' });
+
+  await insertHealth(database, { ...silent, worker: 'test' });
+  const second = await outbox.insert('product.save', 'B', { name: 'B' });
+  await outbox.push();
+  expect(await outbox.row(second)).toMatchObject({ status: 'pending', attempts: 0 });
+});
+
+test('a worker whose question is answered sends one row first, whatever others send', async () => {
+  await insertHealth(database, { code: 'no_answer', worker: 'test', sendWindow: 1 });
+  await database.query(`
+    insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, claim_no,
+      lease_until, attempts)
+    select 'product.save', 'O-' || n, '{"name": "O"}', 'sending', null, nextval('sync.read_no'),
+      now() + interval '1 minute', 1
+    from generate_series(1, 9) n`);
+  const id = await outbox.insert('product.save', 'A', { name: 'A' });
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+});
+
 test('a hold has begun with its own cause, not with that of an outage that is over', async () => {
-  const [{ at } = { at: '' }] = await database.query<{ at: string }>(`
-    insert into sync.push_holds (client, kind, code, reason, since, until, failures, send_window)
-    values ('default', '', 'breaker_open', 'away', now() - interval '20 minutes', now(), 0, 3) returning since as at`);
+  await insertHealth(database, { code: 'no_answer', sendWindow: 3, minutes: 20 });
   const readSince = async () =>
-    (await database.query('select since from sync.push_holds'))[0]?.since;
+    (await database.query('select since from sync.service_health'))[0]?.since;
+  const at = await readSince();
   await outbox.insert('product.save', 'X', { name: 'X' });
   await outbox.push();
   expect(await readSince()).toEqual(at);
@@ -86,15 +122,15 @@ test('an assumed path that the service does not have holds its kind, and no othe
   );
   expect(await outbox.row(other)).toMatchObject({ status: 'done' });
   expect(await readHolds()).toEqual([
-    { client: 'default', kind: 'order.release', code: 'kind_parked', held: true },
+    { client: 'default', scope: 'order.release', code: 'wrong_path', held: true },
   ]);
   await outbox.push();
   expect(await outbox.row(release)).toMatchObject({ status: 'pending' });
-  await expireHolds();
+  await expireHolds(database);
   await outbox.hurry();
   await outbox.push();
   expect(await outbox.row(release)).toMatchObject({ status: 'done', attempts: 1 });
-  expect(await readHolds()).toMatchObject([{ kind: 'order.release', held: false }]);
+  expect(await readHolds()).toMatchObject([{ scope: 'order.release', held: false }]);
 });
 
 test('an outage holds the client: waiting rows use no attempt, and only status/get is asked', async () => {
@@ -103,22 +139,22 @@ test('an outage holds the client: waiting rows use no attempt, and only status/g
     await outbox.insert('product.save', `P-${index}`, { name: 'P' });
   await outbox.push({ PUSH_CONCURRENCY: '4' });
   expect(await readHolds()).toEqual([
-    { client: 'default', kind: '', code: 'breaker_open', held: true },
+    { client: 'default', scope: 'client', code: 'no_answer', held: true },
   ]);
   const [total] = await database.query(
     'select sum(attempts)::int as attempts from fulfilment.outbox',
   );
   expect(total?.attempts).toBeLessThan(20);
-  const reason = await database.query('select reason from sync.push_holds');
+  const reason = await database.query('select reason from sync.service_health');
   expect(reason).toEqual([{ reason: 'common.status.get: answered 502' }]);
-  await expireHolds();
+  await expireHolds(database);
   const place = await sandbox.lastPlace();
   await outbox.push();
   expect((await sandbox.requests(place)).map(({ operation }) => operation)).toEqual([
     'common.status.get',
   ]);
   await sandbox.clearFaults();
-  await expireHolds();
+  await expireHolds(database);
   await outbox.hurry();
   await outbox.push();
   expect(
@@ -135,7 +171,7 @@ test('failing rows of a kind hold only that kind; after one success the others a
   await outbox.push({ PUSH_CONCURRENCY: '4' });
   expect(await outbox.row(other)).toMatchObject({ status: 'done' });
   expect(await readHolds()).toEqual([
-    { client: 'default', kind: 'product.save', code: 'kind_failing', held: true },
+    { client: 'default', scope: 'product.save', code: 'kind_failing', held: true },
   ]);
   const [total] = await database.query(
     "select sum(attempts)::int as attempts from fulfilment.outbox where kind = 'product.save'",
@@ -146,7 +182,7 @@ test('failing rows of a kind hold only that kind; after one success the others a
   );
   expect(open?.because).toMatch(/^oldest\.product\.search: answered 500/);
   await sandbox.clearFaults();
-  await expireHolds();
+  await expireHolds(database);
   await outbox.hurry();
   await outbox.push({ PUSH_CONCURRENCY: '4' });
   expect(
@@ -160,9 +196,7 @@ test('when the hold of a kind ends, its rows are sent even if many rows of other
   for (let index = 0; index < 60; index++)
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
   const last = await outbox.insert('product.save', 'P', { name: 'P' });
-  await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, send_window)
-    values ('default', 'product.save', 'kind_failing', 'x', now() + interval '500 ms', 1)`);
+  await insertHealth(database, { scope: 'product.save', code: 'kind_failing', untilInMs: 500 });
   await outbox.push({ PUSH_CONCURRENCY: '1' });
   const done = await database.query<{ id: number }>(
     "select a.outbox_id as id from sync.outbox_attempts a where a.became = 'done' order by a.id",
@@ -185,10 +219,10 @@ test('Retry-After holds all pushes of the client, for 15 minutes at most', async
   for (const id of [first, second])
     expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
   const [hold] = await database.query(
-    "select code, until < now() + interval '15 minutes' as bounded, until > now() + interval '14 minutes' as held from sync.push_holds",
+    "select code, next_at < now() + interval '15 minutes' as bounded, next_at > now() + interval '14 minutes' as held from sync.service_health",
   );
-  expect(hold).toEqual({ code: 'retry_after', bounded: true, held: true });
-  await expireHolds();
+  expect(hold).toEqual({ code: 'asked_to_wait', bounded: true, held: true });
+  await expireHolds(database);
   await outbox.hurry();
   await outbox.push();
   expect((await outbox.rows()).map(({ status }) => status)).toEqual(['done', 'done']);
@@ -218,18 +252,25 @@ test('a row that fails too often is dead and says why; a new payload starts a ne
 });
 
 test('a worker that starts ends all holds, except those that Retry-After asked for', async () => {
-  await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until)
-    select 'default', kind, code, 'x', now() + interval '15 minutes'
-    from (values ('', 'credentials_refused'), ('order.release', 'kind_parked'), ('order.update', 'kind_failing'),
-      ('product.save', 'retry_after')) as h (kind, code)`);
+  const holds = [
+    ...([
+      ['order.release', 'wrong_path'],
+      ['order.update', 'kind_failing'],
+    ] as const),
+    ...([
+      ['client', 'credentials_refused'],
+      ['product.save', 'asked_to_wait'],
+    ] as const),
+  ];
+  for (const [scope, code] of holds)
+    await insertHealth(database, { scope, code, untilInMs: 900_000 });
   await endHoldWaits(database.db, ['default']);
   const due = await database.query(
-    'select code from sync.push_holds where until <= clock_timestamp() order by code',
+    'select code from sync.service_health where next_at <= clock_timestamp() order by code',
   );
   expect(due.map(({ code }) => code)).toEqual([
     'credentials_refused',
     'kind_failing',
-    'kind_parked',
+    'wrong_path',
   ]);
 });

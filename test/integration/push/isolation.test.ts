@@ -155,13 +155,13 @@ describe('PUSH_MAX_AGE counts from the first attempt that counted', () => {
     await ageRows();
     for (let attempt = 0; attempt < 3; attempt++) {
       await outbox.hurry();
-      await database.query('delete from sync.push_holds');
+      await database.query('delete from sync.service_health');
       await outbox.push();
     }
     expect(await outbox.row(id)).toMatchObject({ status: 'pending' });
     await sandbox.clearFaults();
     await outbox.hurry();
-    await database.query('delete from sync.push_holds');
+    await database.query('delete from sync.service_health');
     await outbox.push();
     expect(await outbox.row(id)).toMatchObject({ status: 'done' });
   });

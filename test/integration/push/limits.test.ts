@@ -13,7 +13,7 @@ const outbox = usePusher(database, sandbox);
 const readHoldCodes = async () =>
   (
     await database.query(
-      "select code from sync.push_holds where send_window is not null or kind = '' order by 1",
+      "select code from sync.service_health where send_window is not null or scope = 'client' order by 1",
     )
   ).map(({ code }) => code);
 const countPosts = () => sandbox.count('v3.orders.create');
@@ -82,7 +82,7 @@ describe('a look-up', () => {
     });
     await outbox.hurry();
     await outbox.push(short);
-    expect(await readHoldCodes()).toEqual(['retry_after']);
+    expect(await readHoldCodes()).toEqual(['asked_to_wait']);
     const [row] = await database.query(
       "select next_attempt_at > now() + interval '9 minutes' as waits from fulfilment.outbox",
     );
@@ -93,7 +93,7 @@ describe('a look-up', () => {
     await outbox.push(short);
     expect(await sandbox.requests(place)).toEqual([]);
     await sandbox.clearFaults();
-    await database.query('update sync.push_holds set until = now()');
+    await database.query('update sync.service_health set next_at = now()');
     await outbox.push(short);
     expect((await outbox.rows()).map(({ status }) => status)).toEqual(['done', 'done']);
   });
@@ -124,7 +124,7 @@ describe('a look-up', () => {
 
   test('whose credentials are refused holds the client, so that they are tried only once', async () => {
     await pushUnknownOrders();
-    await database.query('delete from sync.push_holds');
+    await database.query('delete from sync.service_health');
     const wrong = { ...short, WAREHOUSE_PASSWORD: 'wrong' };
     const place = await sandbox.lastPlace();
     for (let round = 0; round < 3; round++) {
@@ -136,7 +136,7 @@ describe('a look-up', () => {
       'common.token',
     ]);
     // Only look-ups are due. They find out whether the service accepts the credentials again.
-    await database.query('update sync.push_holds set until = now()');
+    await database.query('update sync.service_health set next_at = now()');
     await outbox.hurry();
     await outbox.push(short);
     await outbox.push(short);
@@ -195,6 +195,6 @@ describe('an operation that is refused', () => {
     const id = await outbox.insert('order.release', 'SO-2');
     await outbox.push();
     expect((await outbox.row(id)).last_error).toBe('v2.order.release: answered 404');
-    expect(await readHoldCodes()).not.toContain('kind_parked');
+    expect(await readHoldCodes()).not.toContain('wrong_path');
   });
 });

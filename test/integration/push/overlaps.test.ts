@@ -10,6 +10,7 @@ import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
@@ -214,6 +215,8 @@ const claim = async (maxRows: number, db: Kysely<DB> = database.db) =>
       stamped: [],
       lingerMs: 60_000,
     },
+    worker: 'w',
+    held: 0,
     maxRows,
     maxBytes: 8 * 1024 * 1024,
     takesLarge: true,
@@ -225,7 +228,7 @@ test('a claim and a look find nothing once the database was migrated beyond thei
   const look = async () => {
     const account = { client: 'default', identity: await readIdentity() };
     const names = outboxKinds.map(({ name }) => name);
-    return readDueWork(database.db, [account], { names, lookedUp: [] });
+    return readDueWork(database.db, [account], { worker: 'a worker', names, lookedUp: [] });
   };
   expect(await look()).toMatchObject([{ client: 'default', pendingInMs: 0 }]);
 
@@ -242,9 +245,9 @@ test('a claim reads no row of a kind that is held, no matter how many there are'
   await database.query(`
     insert into fulfilment.outbox (kind, reference, payload)
     select 'order.release', 'R-' || i, '{}' from generate_series(1, 20000) i`);
-  await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, send_window)
-    values ('default', 'order.release', 'kind_parked', 'x', now() + interval '15 minutes', 1)`);
+  await insertHealth(database, {
+    ...{ scope: 'order.release', code: 'wrong_path', untilInMs: 900_000 },
+  });
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await database.query('vacuum analyze fulfilment.outbox');
   const read = await database.db.connection().execute(async (db) => {

@@ -7,6 +7,7 @@ import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -102,7 +103,9 @@ describe('a database that was restored from a backup', () => {
   test('restored: rows of the backup are looked up or left to the operator, later rows are sent', async () => {
     await outbox.push();
     const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    await insertHealth(database, { code: 'no_answer', sendWindow: 0 });
     expect(await accept('restored')).toEqual({ lookedUp: 2, toDecide: 1 });
+    expect(await database.count('sync.service_health')).toBe(0);
     for (let round = 0; round < 4; round++) {
       await outbox.push();
       await outbox.hurry();

@@ -178,7 +178,7 @@ describe('runs', () => {
   const readJob = async () => (await database.query('select * from sync.jobs'))[0];
   const findDue = () =>
     readDueRuns(database.db, {
-      ...{ jobs: ['pull-shipments'], clients: [account], local: [], aheadMs: 0 },
+      ...{ jobs: ['pull-shipments'], clients: [account], worker: 'w', local: [], aheadMs: 0 },
     });
 
   test('a tick that comes twice runs once; a run that would overlap is counted with its reason', async () => {
@@ -222,15 +222,23 @@ describe('runs', () => {
     ]);
     await endRun(database.db, run, totals, {
       status: 'failed',
-      code: 'timeout',
-      message: 'words',
+      failure: {
+        ...{ code: 'timeout', httpStatus: 504, operation: 'v3.orders.list', words: 'words' },
+      },
       retryAfterMs: 90_000,
-      hold: null,
     });
-    expect(await database.query('select status, error_code from sync.runs')).toEqual([
-      { status: 'failed', error_code: 'timeout' },
+    expect(
+      await database.query('select status, error_code, http_status, operation from sync.runs'),
+    ).toEqual([
+      {
+        ...{ status: 'failed', error_code: 'timeout' },
+        ...{ http_status: 504, operation: 'v3.orders.list' },
+      },
     ]);
-    expect(await readJob()).toMatchObject({ consecutive_failures: 1, last_error: 'words' });
+    expect(await readJob()).toMatchObject({
+      ...{ consecutive_failures: 1, last_error: 'words', last_code: 'timeout' },
+      ...{ last_http_status: 504, last_operation: 'v3.orders.list' },
+    });
     expect(
       await database.query(
         `select next_at > now() + interval '80 seconds' as later from sync.jobs`,

@@ -28,6 +28,7 @@ const findDueClients = async () =>
     await readDueRuns(database.db, {
       ...{ jobs: ['pull-shipments'], local: [], aheadMs: 0 },
       clients: ['a', 'b'].map((client) => ({ client, identity: client })),
+      worker: 'w',
     })
   ).map(({ client }) => client);
 const readJob = async () =>

@@ -11,6 +11,7 @@ import { DueRuns } from '../../../src/schedule/start-due.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
@@ -82,11 +83,11 @@ test('a command changes no schedule, whatever the settings of its shell are', as
 
 test('a restarted worker tries refused credentials at once', async () => {
   await prepare({});
-  await database.query(`
-    update sync.clients set hold_code = 'credentials_refused', hold_reason = 'x', hold_since = now(),
-      hold_until = now() + interval '15 minutes'`);
+  await insertHealth(database, {
+    ...{ code: 'credentials_refused', sendWindow: 0, untilInMs: 900_000 },
+  });
   await prepare({});
-  expect(await database.query('select hold_until <= now() as over from sync.clients')).toEqual([
+  expect(await database.query('select next_at <= now() as over from sync.service_health')).toEqual([
     { over: true },
   ]);
 });

@@ -8,6 +8,7 @@ import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { expireHolds, insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
@@ -152,25 +153,25 @@ describe('a hold of a client', () => {
     });
   const readHold = async () =>
     (
-      await database.query<{ hold_code: string | null; hold_times: number; seconds: number }>(`
-        select hold_code, hold_times, extract(epoch from hold_until - now())::float8 as seconds from sync.clients`)
+      await database.query<{ code: string; seconds: number }>(`
+        select code, extract(epoch from next_at - now())::float8 as seconds
+        from sync.service_health`)
     )[0];
   /** Returns the seconds from `before` to the end of the hold. */
   const readHoldSeconds = async (before: Date | undefined) =>
     (
       await database.query<{ seconds: number }>(
-        'select extract(epoch from hold_until - $1::timestamptz)::float8 as seconds from sync.clients',
+        'select extract(epoch from next_at - $1::timestamptz)::float8 as seconds from sync.service_health',
         [before],
       )
     )[0]?.seconds;
   const readNow = async () => (await database.query<{ now: Date }>('select now() as now'))[0]?.now;
-  const endHoldSpan = () => database.query('update sync.clients set hold_until = now()');
 
   test('begins with refused credentials, skips other jobs for 15 minutes, and ends with a success', async () => {
     const wrong = { WAREHOUSE_PASSWORD: 'wrong' };
     const before = await readNow();
     expect(await runScheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
-    expect(await readHold()).toMatchObject({ hold_code: 'credentials_refused', hold_times: 1 });
+    expect(await readHold()).toMatchObject({ code: 'credentials_refused' });
     expect(await readHoldSeconds(before)).toBeGreaterThanOrEqual(900);
     expect((await readHold())?.seconds).toBeLessThanOrEqual(900);
     const place = await sandbox.lastPlace();
@@ -179,41 +180,76 @@ describe('a hold of a client', () => {
       reason: 'held',
     });
     expect(await sandbox.requests(place)).toEqual([]);
-    await endHoldSpan();
+    await expireHolds(database);
     // A job that sends no requests to the service is not held, and does not end the hold.
     done(await runScheduled('prune', wrong));
     expect(await runScheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
-    expect(await readHold()).toMatchObject({ hold_times: 2 });
+    expect((await readHold())?.seconds).toBeGreaterThan(800);
     done(await runScheduled('prune'));
-    expect(await readHold()).toMatchObject({ hold_times: 2 });
-    await endHoldSpan();
+    expect((await readHold())?.seconds).toBeGreaterThan(800);
+    await expireHolds(database);
     done(await runScheduled('pull-inbounds'));
-    expect(await readHold()).toMatchObject({ hold_code: null, hold_times: 0 });
+    // Rows of the outbox are sent one at a time at first.
+    expect((await readHold())?.seconds).toBeLessThanOrEqual(0);
   });
 
-  test('grows while the service does not answer; a manual run may try at any time', async () => {
+  test('lasts 5 s while the service does not answer; a manual run may try at any time', async () => {
     const away = { HTTP_TIMEOUT_MS: '200' };
     await sandbox.faults({ operation: '*', effect: { noAnswer: true } });
     expect(await runScheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
     expect((await readHold())?.seconds).toBeLessThan(5);
-    await endHoldSpan();
+    await expireHolds(database);
     const [place, before] = [await sandbox.lastPlace(), await readNow()];
     expect(await runScheduled('pull-inbounds', away)).toMatchObject({ status: 'failed' });
     expect((await sandbox.requests(place)).map(({ path }) => path)).toEqual(['/status/get']);
-    expect(await readHoldSeconds(before)).toBeGreaterThanOrEqual(10);
-    expect((await readHold())?.seconds).toBeLessThan(10);
+    const seconds = await readHoldSeconds(before);
+    expect(seconds).toBeGreaterThanOrEqual(5);
     // A run that was under way already, or was started by hand, does not lengthen the hold.
     expect(await pull('pull-shipments', { env: away })).toMatchObject({ status: 'failed' });
-    expect(await readHold()).toMatchObject({ hold_times: 2 });
+    expect(await readHoldSeconds(before)).toBe(seconds);
     await sandbox.clearFaults();
     done(await pull('pull-shipments'));
-    expect(await readHold()).toMatchObject({ hold_code: null });
+    expect((await readHold())?.seconds ?? 0).toBeLessThanOrEqual(0);
+  });
+
+  test('with which one worker met silence does not keep the runs of another', async () => {
+    const silent = { code: 'no_answer', sendWindow: 0, untilInMs: 600_000 } as const;
+    await insertHealth(database, { ...silent, worker: 'other' });
+    done(await runScheduled('pull-inbounds'));
+    await insertHealth(database, { ...silent, worker: 'test' });
+    expect(await runScheduled('pull-inbounds')).toMatchObject({ reason: 'held' });
+  });
+
+  test('that a push began holds runs, except if rows were only sent too fast', async () => {
+    await insertHealth(database, { code: 'too_fast', sendWindow: 4, untilInMs: 600_000 });
+    done(await runScheduled('pull-inbounds'));
+    await database.query("update sync.service_health set code = 'asked_to_wait'");
+    expect(await runScheduled('pull-inbounds')).toMatchObject({ reason: 'held' });
+  });
+
+  test('of an old backup, older than its longest pause, holds nobody', async () => {
+    await insertHealth(database, { code: 'no_answer', sendWindow: 0, untilInMs: 600_000 });
+    await database.query('update sync.service_health set void_at = now()');
+    done(await runScheduled('pull-inbounds'));
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  });
+
+  test('begins if a list and status/get fail, and not if only the list is silent', async () => {
+    const away = { HTTP_TIMEOUT_MS: '200' };
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { noAnswer: true } });
+    expect(await runScheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toBeUndefined();
+    await sandbox.faults({ operation: '*', effect: { status: 503 } });
+    expect(await runScheduled('pull-inbounds', away)).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toMatchObject({ code: 'no_answer' });
   });
 
   test('does not begin with an answer that concerns only one list', async () => {
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 404 } });
     expect(await runScheduled('pull-shipments')).toMatchObject({ status: 'failed' });
-    expect(await readHold()).toMatchObject({ hold_code: null });
+    expect((await readHold())?.seconds ?? 0).toBeLessThanOrEqual(0);
   });
 
   test('that is over is tried by one run alone', async () => {
@@ -228,8 +264,7 @@ describe('a hold of a client', () => {
       nextDue: { kind: 'stays' as const },
     });
     done(await pull('pull-orders'));
-    await database.query(`
-      update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_since = now(), hold_until = now()`);
+    await insertHealth(database, { code: 'no_answer', worker: 'w', sendWindow: 0 });
     const jobs = ['a', 'b', 'c', 'd'];
     await database.query(
       `insert into sync.jobs (client, job) select 'default', unnest($1::text[])`,

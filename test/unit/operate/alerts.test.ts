@@ -11,7 +11,10 @@ import type { AlertChanges, StoredAlert } from '../../../src/operate/sql/open-al
 const start = Date.parse('2026-05-04T12:00:00Z');
 const plenty = { alerts: 10, posts: 10, perClient: 5 };
 const dead = (text: string) =>
-  toFoundAlerts([createProblem('outbox_dead', { client: 'shop' }, text, 'retry')], ['', 'shop']);
+  toFoundAlerts(
+    [createProblem('outbox_dead', { client: 'shop' }, text, { remedy: 'retry' })],
+    ['', 'shop'],
+  );
 
 /** Makes a check, `seconds` after the start. */
 const check = (
@@ -45,7 +48,7 @@ describe('a problem', () => {
   test('is posted again when a warning becomes one that needs a person', () => {
     const away = (severity: 'bad' | 'warn') =>
       toFoundAlerts(
-        [createProblem('service_away', { client: 'shop' }, 'away', null, { severity })],
+        [createProblem('service_away', { client: 'shop' }, 'away', { severity })],
         ['shop'],
       );
     const began = check(away('warn'), check(away('warn'), [], 0).kept, 30);

@@ -1,6 +1,8 @@
 import { hostname } from 'node:os';
 import { expect, test } from 'vitest';
 import { readConfig } from '../../../config/env.ts';
+import type { ErrorCode } from '../../../src/core/error-codes.ts';
+import type { Failure } from '../../../src/core/errors.ts';
 import type { Problem } from '../../../src/operate/health/problem.ts';
 import { findProblems } from '../../../src/operate/health/problems.ts';
 import type { CurrentState, LateJob } from '../../../src/operate/health/state.ts';
@@ -8,13 +10,24 @@ import type { JobStatus } from '../../../src/operate/sql/job-status.ts';
 import type { OutboxStatus } from '../../../src/operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../../src/operate/sql/stream-status.ts';
 import type { KnownClient } from '../../../src/service/sql/clients.ts';
-import type { StoredHealth } from '../../../src/service/sql/holds.ts';
+import type { StoredHealth } from '../../../src/service/sql/service-health.ts';
 
 const now = new Date('2026-05-04T12:00:00Z');
 const ago = (minutes: number) => new Date(now.getTime() - minutes * 60_000);
 const config = readConfig({ database: false, clients: false }, {});
 
-const away = 'v3.orders.list: answered 503';
+/** A failure whose words say nothing of its codes, unless a test shows them. */
+const makeFailure = (
+  code: ErrorCode,
+  facts: Partial<Pick<Failure, 'httpStatus' | 'operation' | 'words'>> = {},
+): Failure => ({ ...{ code, httpStatus: null, operation: null, words: 'words' }, ...facts });
+/** The answer of an operation with an error status. */
+const makeAnswer = (operation: string, httpStatus: number) =>
+  makeFailure('http_status', {
+    ...{ httpStatus, operation, words: `${operation}: the answer of the service` },
+  });
+const away = makeAnswer('v3.orders.list', 503);
+const refused = makeFailure('credentials_refused');
 /** A job whose last run was done two minutes ago. */
 const makeJob = (job: string, changes: Partial<JobStatus> = {}): JobStatus => ({
   ...{
@@ -33,6 +46,7 @@ const makeJob = (job: string, changes: Partial<JobStatus> = {}): JobStatus => ({
     lastOutcome: 'done',
     lastError: null,
   },
+  ...{ lastCode: null, lastHttpStatus: null, lastOperation: null },
   ...{
     consecutiveFailures: 0,
     failingSince: null,
@@ -46,24 +60,26 @@ const makeJob = (job: string, changes: Partial<JobStatus> = {}): JobStatus => ({
 /** A job that has failed since a time, and last a minute ago. */
 const makeFailing = (
   job: string,
-  lastError: string,
+  { code, httpStatus, operation, words }: Failure,
   minutes = 10,
   changes: Partial<JobStatus> = {},
 ) =>
   makeJob(job, {
-    ...{ lastStartedAt: ago(1), lastSuccessAt: ago(minutes + 5), lastError, warnings: [lastError] },
+    ...{ lastStartedAt: ago(1), lastSuccessAt: ago(minutes + 5), warnings: [words] },
+    ...{ lastError: words, lastCode: code, lastHttpStatus: httpStatus, lastOperation: operation },
     ...{ consecutiveFailures: 3, failingSince: ago(minutes) },
     ...changes,
   });
 const makeHold = (changes: Partial<StoredHealth> = {}): StoredHealth => ({
   ...{
     client: 'shop',
-    kind: '',
-    code: 'breaker_open',
-    reason: 'common.status.get: answered 503',
+    scope: 'client',
+    worker: '*',
+    code: 'no_answer',
+    cause: makeAnswer('common.status.get', 503),
     failures: 3,
   },
-  ...{ sendWindow: null, since: ago(42), untilInMs: 30_000 },
+  ...{ sendWindow: 0, since: ago(42), untilInMs: 30_000, nextAt: ago(-0.5), voidAt: ago(-2) },
   ...changes,
 });
 const rows: OutboxStatus = {
@@ -127,14 +143,14 @@ const failing = jobs.map((job) => makeFailing(job, away));
 
 test('a service that is away is one problem, and everything that waits for it follows', () => {
   const reread = {
-    ...makeFailing('pull-inbounds', 'v3.inbounds.list: the service did not answer in time'),
+    ...makeFailing('pull-inbounds', makeFailure('timeout', { operation: 'v3.inbounds.list' })),
   };
   const found = find(
     { jobs: [...failing, reread], holds: [makeHold()], outbox: [rows] },
     { stale: [makeLate('pull-returns')] },
   );
   expect(describe(found)).toEqual([
-    'bad shop: the service has answered 503 since 11:18 UTC; 5 jobs and 12 rows wait, nothing is lost, and it is tried again every minute; ' +
+    'bad shop: the service has answered 503 since 11:18 UTC; 5 jobs and 12 rows wait, nothing is lost, and it is tried again every 5 seconds; ' +
       'ask the operator of the service when it will be back; nothing needs to be done here (shop pull-returns, shop pull-orders, shop pull-shipments, shop reconcile, shop pull-inbounds)',
   ]);
   expect(find({ jobs: failing })[0]).toMatchObject({
@@ -142,12 +158,11 @@ test('a service that is away is one problem, and everything that waits for it fo
     severity: 'warn',
     remedy: 'nothing to do unless it lasts',
   });
-  const held = makeClient({
-    holdCode: 'no_answer',
-    holdReason: 'v3.orders.list: no connection to the service',
-    holdSince: ago(3),
+  const unreached = makeHold({
+    cause: makeFailure('connect_failed', { operation: 'v3.orders.list' }),
+    since: ago(3),
   });
-  expect(find({ clients: [held] })[0]?.text).toContain(
+  expect(find({ holds: [unreached] })[0]?.text).toContain(
     'the service cannot be reached since 11:57 UTC; nothing is lost',
   );
 });
@@ -172,16 +187,9 @@ test('when the service answers again, what failed is a note: it runs again by it
 });
 
 test('refused credentials are one problem that needs a person', () => {
-  const reason = 'The service refused the user name and password; check them with the issuer';
-  const client = makeClient({
-    holdCode: 'credentials_refused',
-    holdReason: reason,
-    holdSince: ago(5),
-  });
   const found = find({
-    clients: [client],
-    jobs: [makeFailing('pull-orders', reason)],
-    holds: [makeHold({ code: 'credentials_refused', reason, since: ago(3) })],
+    jobs: [makeFailing('pull-orders', refused)],
+    holds: [makeHold({ code: 'credentials_refused', cause: refused, since: ago(5) })],
   });
   expect(describe(found)).toEqual([
     'bad shop: the service has refused the user name and password since 11:55 UTC; 1 job waits, nothing is lost, and it is tried again every 15 minutes; ' +
@@ -191,10 +199,10 @@ test('refused credentials are one problem that needs a person', () => {
 
 test('a rate limit is a note while only rows wait, a warning if jobs fail, and needs a person if that lasts', () => {
   const holds = [
-    makeHold({ code: 'too_fast', reason: 'v3.orders.create: answered 429', sendWindow: 4 }),
+    makeHold({ code: 'too_fast', cause: makeAnswer('v3.orders.create', 429), sendWindow: 4 }),
   ];
   const failFor = (minutes: number) => [
-    makeFailing('pull-orders', 'v3.orders.list: answered 429', minutes),
+    makeFailing('pull-orders', makeAnswer('v3.orders.list', 429), minutes),
   ];
   expect(find({ holds })).toMatchObject([{ code: 'rate_limited', severity: 'note' }]);
   expect(describe(find({ holds, jobs: failFor(10) }))).toEqual([
@@ -214,24 +222,24 @@ test.each<[string, Partial<StoredHealth>, string]>([
   [
     'fails',
     {},
-    'warn shop v3.orders.update: fails since 11:50 UTC: answered 500; 12 rows wait behind order.update or other causes',
+    'warn shop v3.orders.update: fails since 11:50 UTC: the answer of the service; 12 rows wait behind order.update or other causes',
   ],
   [
     'is not there',
-    { code: 'kind_parked', reason: 'v3.orders.update: answered 404: its path is assumed' },
+    { code: 'wrong_path', cause: makeAnswer('v3.orders.update', 404) },
     'bad shop v3.orders.update: ',
   ],
   [
     'has failed for long',
     { since: ago(45), untilInMs: -1 },
-    'bad shop v3.orders.update: fails since 11:15 UTC: answered 500',
+    'bad shop v3.orders.update: fails since 11:15 UTC: the answer of the service',
   ],
   ['recovers', { since: ago(45), untilInMs: -1, sendWindow: 5 }, 'note shop v3.orders.update: '],
 ])('an operation that %s is one problem, and says what continues', (_what, changes, expected) => {
   const hold = makeHold({
-    kind: 'order.update',
+    scope: 'order.update',
     code: 'kind_failing',
-    reason: 'v3.orders.update: answered 500',
+    cause: makeAnswer('v3.orders.update', 500),
     sendWindow: 1,
     since: ago(10),
     ...changes,
@@ -272,13 +280,13 @@ test('a list that fails while others are read is an operation, not the service',
     makeFailing(job, away, 45, { failedAlone: true }),
   );
   expect(describe(find({ jobs: [...lists, makeJob('pull-shipments')] }))).toEqual([
-    'bad shop v3.orders.list: fails since 11:15 UTC: answered 503; all other requests continue; ' +
+    'bad shop v3.orders.list: fails since 11:15 UTC: the answer of the service; all other requests continue; ' +
       'ask the operator of the service about v3.orders.list, or see: fulfilment-sync doctor (shop pull-orders, shop reconcile)',
   ]);
 });
 
 test('a full database is one problem of all clients', () => {
-  const full = 'could not extend file "base/1/2": No space left on device';
+  const full = makeFailure('disk_full');
   expect(
     describe(
       find({
@@ -366,8 +374,8 @@ test('a quarantine is a warning, and a run that was not made is told until one i
 
 test('a job that fails by itself needs a person when it has failed for half an hour', () => {
   const failures = [
-    makeFailing('prune', 'something broke', 29),
-    makeFailing('reconcile', 'something broke', 31),
+    makeFailing('prune', makeFailure('unexpected'), 29),
+    makeFailing('reconcile', makeFailure('unexpected'), 31),
   ];
   expect(
     find({ jobs: failures }).map(({ severity, subject, follows }) => [

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '../../../src/core/error-codes.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
-import { findDoubtedScope } from '../../../src/push/client-health.ts';
 import {
   type AbsenceBasis,
   judgeAbsence,
@@ -12,6 +11,7 @@ import { batchRows } from '../../../src/push/kinds/order/look-up-orders.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { maskPayload, maskResult } from '../../../src/push/mask.ts';
 import { type FailedAttempt, judgeFailure, readEvidence } from '../../../src/push/push-outcome.ts';
+import { findDoubtedScope } from '../../../src/service/health/client-health.ts';
 import { toStatusError, toTransportError } from '../../../src/service/transport/http-error.ts';
 
 const policy = { maxAttempts: 25, maxAgeMs: 3 * 86_400_000 };

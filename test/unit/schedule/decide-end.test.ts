@@ -20,7 +20,11 @@ const end = (how: RunEnd, facts: Partial<EndFacts> = {}, changes = {}) =>
     { ...stored, ...facts },
     now,
   );
-const failed = { status: 'failed', code: 'x', message: 'x', retryAfterMs: 0, hold: null } as const;
+const failed = {
+  status: 'failed',
+  failure: { code: 'timeout', httpStatus: null, operation: null, words: 'x' },
+  retryAfterMs: 0,
+} as const;
 
 test.each([
   ['that is done is due at its turn', { status: 'done' }, later(40_000)],

@@ -8,6 +8,7 @@ import { ensureJobs } from '../../../../src/schedule/sql/due-jobs.ts';
 import { registerClients } from '../../../../src/service/sql/clients.ts';
 import { useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
+import { insertHealth } from '../../../helpers/service-health.ts';
 
 const database = useDatabase();
 const admin = useAdmin(database);
@@ -35,6 +36,8 @@ const settlement = {
   status: 'done',
   error: null,
   errorCode: null,
+  httpStatus: null,
+  operation: null,
   delayMs: null,
   result: null,
   written: true,
@@ -123,9 +126,7 @@ describe('/metrics', () => {
     await database.query(
       `insert into fulfilment.outbox (client, kind, reference, created_at) values ('default', 'order.cancel', 'x', now() - interval '90 seconds')`,
     );
-    await database.query(
-      `insert into sync.push_holds (client, kind, code, reason, until) values ('default', '', 'breaker_open', 'x', now())`,
-    );
+    await insertHealth(database, { code: 'no_answer', sendWindow: 0 });
     await database.query(
       `insert into sync.turns (name, scope, client, next_at, taken_at, taken, spent) values ('track-trace', 'x', 'default', now() + interval '30 minutes', now(), 7, 1)`,
     );
@@ -155,9 +156,7 @@ describe('/metrics', () => {
     );
     expect(values.get('fulfilment_lookback_days')).toBe(7);
     expect(values.get('fulfilment_outbox_rows{client="unknown",status="pending"}')).toBe(50);
-    expect(values.get('fulfilment_push_held{client="default",kind="",code="breaker_open"}')).toBe(
-      1,
-    );
+    expect(values.get('fulfilment_push_held{client="default",kind="",code="no_answer"}')).toBe(1);
     expect(
       values.get('fulfilment_gate_opens_in_seconds{client="default",gate="track-trace"}'),
     ).toBeCloseTo(1_800, -1);

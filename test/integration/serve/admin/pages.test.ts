@@ -3,6 +3,7 @@ import { ensureJobs } from '../../../../src/schedule/sql/due-jobs.ts';
 import { registerClients } from '../../../../src/service/sql/clients.ts';
 import { useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
+import { insertHealth } from '../../../helpers/service-health.ts';
 
 const database = useDatabase();
 const admin = useAdmin(database);
@@ -201,10 +202,7 @@ describe('the page of an outbox row', () => {
       `update fulfilment.outbox set last_error = $1, next_attempt_at = now() - interval '1 minute' where id = $2`,
       [reason, id],
     );
-    await database.query(
-      `insert into sync.push_holds (client, kind, code, reason, until) values ('default', '', 'credentials_refused', $1, now())`,
-      [reason],
-    );
+    await insertHealth(database, { code: 'credentials_refused', sendWindow: 0, words: reason });
     const page = await (await visitor.get(`/outbox/${id}`)).text();
     expect(page.split(reason)).toHaveLength(2);
     expect(page).toContain('If a person must act, the overview says so');
@@ -287,11 +285,13 @@ test('no page turns the text of a row into markup', async () => {
     id,
   ]);
   await database.query(
-    `insert into sync.clients (client, identity, base_url, hold_code, hold_reason, hold_since, hold_until) values ($1, 'x', $1, $1, $1, now(), now() + interval '1 hour')`,
+    `insert into sync.clients (client, identity, base_url) values ($1, 'x', $1)`,
     [nasty],
   );
+  const hold = { client: nasty, words: nasty, code: 'no_answer', sendWindow: 0 } as const;
+  await insertHealth(database, hold);
   await database.query(
-    `insert into sync.jobs (client, job, next_at, last_error, warnings) values ('default', 'pull-orders', now(), $1, array[$1])`,
+    `insert into sync.jobs (client, job, next_at, last_error, last_code, warnings) values ('default', 'pull-orders', now(), $1, 'undecodable', array[$1])`,
     [nasty],
   );
   await database.query(

@@ -1,0 +1,262 @@
+/**
+ * Decides from evidence whether and how much a client's service is asked. Pulls and pushes give
+ * evidence, and both obey the result. These functions are pure; sync.service_health keeps the state
+ * (src/service/sql/service-health.ts).
+ *
+ * A health has a scope: the client, one kind of the outbox, or one job. No row: everything is open.
+ *
+ * | scope  | code                | begins with                   | nothing is asked for    | then   |
+ * | ------ | ------------------- | ----------------------------- | ----------------------- | ------ |
+ * | client | no_answer           | status/get fails              | 5 s, then a question    | 1 row  |
+ * | client | credentials_refused | a refused token               | 15 min, then a question | 1 row  |
+ * | client | asked_to_wait       | Retry-After                   | as asked, 15 min max.   | 4 rows |
+ * | client | too_fast            | 429 without Retry-After       | 1 s to 10 s (rows only) | 4 rows |
+ * | kind   | kind_failing        | 5 distinct rows, no success   | 0.5 s to 10 s           | 1 row  |
+ * | kind   | wrong_path          | 403, 404 or 405, never worked | 15 min                  | 1 row  |
+ * | job    | wrong_path          | the same, of its operation    | 15 min                  | 1 run  |
+ *
+ * `then` is the send window after the hold: the number of rows that are sent at the same time. Each
+ * success makes it larger by one, so it doubles with each round; from 16 rows on there is no limit.
+ * A question is a request to status/get, or for a token: it is answered, or the hold begins again.
+ *
+ * Rules:
+ * - A failure holds no more than it can concern. A row that failed before says nothing new.
+ * - `no_answer` is what one worker has seen, and holds that worker alone: others find out
+ *   themselves, or go on if only the path from that worker is broken.
+ * - Evidence from a request that was sent before a hold began does not change the hold. Only a
+ *   Retry-After makes a wait longer.
+ * - Health that is older than its longest pause is void: a restored backup holds nobody.
+ */
+
+import {
+  type Backoff,
+  growPauseMs,
+  longestWaitMs,
+  makeFixedPause,
+  pauses,
+} from '../../core/backoff.ts';
+import type { Failure } from '../../core/errors.ts';
+import { minuteMs } from '../../core/time.ts';
+
+/** The reason why nothing, or only a little, is asked of the service. */
+export type HealthCode =
+  | 'no_answer'
+  | 'credentials_refused'
+  | 'asked_to_wait'
+  | 'too_fast'
+  | 'kind_failing'
+  | 'wrong_path';
+
+/** The health of a client, a kind or a job, if something failed. Without it, all may be asked. */
+export interface Health {
+  readonly code: HealthCode;
+  /** The last failure. */
+  readonly cause: Failure;
+  /** Number of failures since the last success. */
+  readonly failures: number;
+  /**
+   * Number of rows that are sent at the same time. 0: none, until a question is answered. Null: no
+   * limit but the slots of the workers.
+   */
+  readonly sendWindow: number | null;
+  /** When the first of these failures came. */
+  readonly since: Date;
+  /** When the hold ends, or when the service is asked whether it is over. */
+  readonly nextAt: Date;
+  /** When this health says nothing any more. */
+  readonly voidAt: Date;
+}
+
+/** An observation about a client, a kind or a job. */
+export type Evidence = Observation & {
+  /** True if the evidence is the result of the question that ends a hold. */
+  readonly isTrial?: boolean;
+};
+
+type Observation =
+  /**
+   * A row succeeded, a look-up found it, or the service refused it with a reason: the service works
+   * for rows like it.
+   */
+  | { readonly seen: 'success' }
+  /**
+   * A row failed. `isNew`: for the first time. A repeated failure of one row is not evidence about
+   * other rows.
+   */
+  | { readonly seen: 'failure'; readonly failure: Failure; readonly isNew: boolean }
+  /** The service does not have the route: the assumed path of the kind or job is wrong. */
+  | { readonly seen: 'no route'; readonly failure: Failure }
+  /** The service did not answer status/get. */
+  | { readonly seen: 'no answer'; readonly failure: Failure }
+  | { readonly seen: 'credentials refused'; readonly failure: Failure }
+  | { readonly seen: 'asked to wait'; readonly failure: Failure; readonly ms: number }
+  /**
+   * The service refused a request because requests come too fast, and did not say how long to wait.
+   */
+  | { readonly seen: 'too fast'; readonly failure: Failure }
+  /** The question that ends a hold was answered. */
+  | { readonly seen: 'answered' };
+
+/** The pauses of holds. Health is void after the longest pause, and the time of a trial. */
+const pauseOf: Readonly<Record<HealthCode, Backoff>> = {
+  no_answer: pauses.silentService,
+  credentials_refused: pauses.refusedCredentials,
+  asked_to_wait: makeFixedPause(longestWaitMs),
+  too_fast: pauses.tooFast,
+  kind_failing: pauses.failingKind,
+  wrong_path: pauses.wrongPath,
+};
+
+/** Milliseconds that a trial has for its answer, before another one is made. */
+export const trialMs = minuteMs;
+
+/** A kind is held if this many distinct rows of it have failed without a success in between. */
+const minFailuresToHold = 5;
+/**
+ * Send window after a 429 or a Retry-After. It is larger than 1, because the service did answer.
+ */
+const windowAfterWait = 4;
+/** If the send window reaches this size, the limit ends. */
+const fullWindow = 16;
+
+/** Returns true if the hold of a health ends only when a question is answered. */
+export const awaitsAnswer = ({ sendWindow }: Pick<Health, 'sendWindow'>): boolean =>
+  sendWindow === 0;
+
+/**
+ * Decides what follows from evidence.
+ * @param former null if there is no health; void health is taken for none
+ * @param now the time by the clock that stored the former health
+ * @returns null if everything is open; `former` itself if nothing changes
+ */
+export function judgeHealth(former: Health | null, evidence: Evidence, now: Date): Health | null {
+  const health = former !== null && former.voidAt > now ? former : null;
+  const isHeld = health !== null && (awaitsAnswer(health) || health.nextAt > now);
+  if (isHeld && evidence.isTrial !== true && isKept(health, evidence))
+    return keepHold(health, evidence);
+
+  const place = { former: health, now };
+  switch (evidence.seen) {
+    case 'success':
+      return judgeSuccess(health, now);
+    case 'answered':
+      return judgeAnswer(health, now);
+    case 'failure':
+      return judgeFailedRow(place, evidence);
+    case 'no route':
+      return makeHold(place, { code: 'wrong_path', cause: evidence.failure, sendWindow: 1 });
+    case 'no answer':
+      return makeHold(place, { code: 'no_answer', cause: evidence.failure, sendWindow: 0 });
+    case 'credentials refused':
+      return makeHold(place, {
+        ...{ code: 'credentials_refused', cause: evidence.failure, sendWindow: 0 },
+      });
+    case 'asked to wait':
+      return judgeWait(place, evidence);
+    case 'too fast': {
+      const failures = (health?.code === 'too_fast' ? health.failures : 0) + 1;
+      return makeHold(place, {
+        ...{ code: 'too_fast', cause: evidence.failure, failures, sendWindow: windowAfterWait },
+      });
+    }
+  }
+}
+
+/**
+ * Returns true if evidence does not change a hold: its request was sent before the hold began.
+ */
+function isKept({ code, sendWindow }: Health, { seen }: Evidence): boolean {
+  if (seen === 'answered') return false;
+  if (seen === 'failure' || sendWindow === 0) return true;
+  return (code === 'asked_to_wait' || code === 'too_fast') && seen !== 'asked to wait';
+}
+
+function keepHold(health: Health, { seen }: Evidence): Health {
+  // A 429 comes sooner than the answers to rows that were sent before it. These show that the next
+  // hold may be short.
+  const isShortened = health.code === 'too_fast' && seen === 'success' && health.failures > 0;
+  return isShortened ? { ...health, failures: 0 } : health;
+}
+
+/** A success makes the send window larger by one. */
+function judgeSuccess(health: Health | null, now: Date): Health | null {
+  if (health === null || health.sendWindow === null) return null;
+  const sendWindow = health.sendWindow + 1;
+  if (sendWindow >= fullWindow) return null;
+  return extend({ ...health, failures: 0, sendWindow, nextAt: now }, now);
+}
+
+/** An answered question ends the hold that waited for it. */
+function judgeAnswer(health: Health | null, now: Date): Health | null {
+  if (health === null || !awaitsAnswer(health)) return health;
+  return extend({ ...health, failures: 0, sendWindow: 1, nextAt: now }, now);
+}
+
+/** Where evidence is judged. */
+interface Place {
+  readonly former: Health | null;
+  readonly now: Date;
+}
+
+function judgeFailedRow(
+  place: Place,
+  { failure, isNew }: { readonly failure: Failure; readonly isNew: boolean },
+): Health | null {
+  const { former, now } = place;
+  const sendWindow = former?.sendWindow ?? null;
+  // If only one row is sent at a time, any failure counts: there was no other row to send.
+  if (!isNew && sendWindow !== 1) return former;
+
+  const failures = (former?.failures ?? 0) + 1;
+  const isHolding = sendWindow === null ? failures >= minFailuresToHold : sendWindow === 1;
+  if (isHolding)
+    return makeHold(place, {
+      ...{ code: 'kind_failing', cause: failure, failures, sendWindow: 1 },
+      ms: growPauseMs(pauses.failingKind, failures + 1),
+    });
+
+  const counted = {
+    ...{ code: former?.code ?? 'kind_failing', cause: failure, failures },
+    sendWindow: sendWindow && Math.floor(sendWindow / 2),
+    ...{ since: former?.since ?? now, nextAt: former?.nextAt ?? now },
+  };
+  return extend(counted, now);
+}
+
+/** A later answer of the service can extend the wait that it asked for, never shorten it. */
+function judgeWait(
+  place: Place,
+  { failure, ms }: { readonly failure: Failure; readonly ms: number },
+): Health {
+  const code = 'asked_to_wait';
+  const hold = makeHold(place, { code, cause: failure, sendWindow: windowAfterWait, ms });
+  const { former } = place;
+  return former !== null && former.nextAt > hold.nextAt ? { ...hold, nextAt: former.nextAt } : hold;
+}
+
+interface Hold extends Pick<Health, 'code' | 'cause' | 'sendWindow'> {
+  readonly failures?: number;
+  /** Milliseconds that it lasts; without it, the pause of its code. */
+  readonly ms?: number;
+}
+
+function makeHold(
+  { former, now }: Place,
+  { code, cause, sendWindow, failures = 1, ms = growPauseMs(pauseOf[code], failures) }: Hold,
+): Health {
+  // Refused credentials have another cause than an outage, and so has an outage after rows were
+  // done.
+  const isOther =
+    former !== null && (former.code === 'credentials_refused') !== (code === 'credentials_refused');
+  const isAfterSuccess = sendWindow === 0 && (former?.sendWindow ?? 1) > 1;
+  const since = former === null || isOther || isAfterSuccess ? now : former.since;
+
+  const nextAt = new Date(now.getTime() + ms);
+  return extend({ code, cause, failures, sendWindow, since, nextAt }, now);
+}
+
+/** Returns a health that is valid for the longest pause of its code, and the time of a trial. */
+function extend(health: Omit<Health, 'voidAt'>, now: Date): Health {
+  const validMs = pauseOf[health.code].longestMs + trialMs;
+  return { ...health, voidAt: new Date(now.getTime() + validMs) };
+}

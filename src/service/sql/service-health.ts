@@ -1,0 +1,320 @@
+/** Stores the health of the services, for all workers, and reads it for claims and for runs. */
+
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
+import type { Failure } from '../../core/errors.ts';
+import type { DB } from '../../db/generated/tables.ts';
+import { inTransaction } from '../../db/transaction.ts';
+import { anyText } from '../../db/values.ts';
+import {
+  awaitsAnswer,
+  type Evidence,
+  type Health,
+  type HealthCode,
+  judgeHealth,
+  trialMs,
+} from '../health/judge-health.ts';
+
+/** The scope of the health of a whole client. Other scopes are kinds and jobs. */
+export const clientScope = 'client';
+/** Health that concerns all workers. Other health concerns the worker that it names. */
+export const everyWorker = '*';
+
+/** What a health belongs to. */
+export interface HealthPlace {
+  readonly client: string;
+  /** `client`, a kind of the outbox, or a job. */
+  readonly scope: string;
+  /** The worker that has seen the evidence. */
+  readonly worker: string;
+}
+
+/** A stored health. Without one, all may be asked. */
+export interface StoredHealth extends HealthPlace, Health {
+  /** Milliseconds until the hold may end. 0 or less: its time is over, or there was no hold. */
+  readonly untilInMs: number;
+}
+
+/** What a pusher needs of a stored health. */
+export type CurrentHealth = Pick<StoredHealth, 'scope' | 'code' | 'sendWindow' | 'untilInMs'>;
+
+/** Returns true if no row of the client or kind may be sent at present. */
+export const isHeld = (health: Pick<StoredHealth, 'sendWindow' | 'untilInMs'>): boolean =>
+  awaitsAnswer(health) || health.untilInMs > 0;
+
+/** Returns true if no rows may be sent at present, or only as many as a send window allows. */
+export const isRestricted = (health: StoredHealth): boolean =>
+  isHeld(health) || health.sendWindow !== null;
+
+/** SQL: true if a row `h` of sync.service_health is not void. */
+export const isValid = sql<boolean>`h.void_at > statement_timestamp()`;
+
+/** SQL: true if a valid row `h` of sync.service_health holds all that it concerns. */
+export const holds = sql<boolean>`
+  (h.send_window is not distinct from 0 or h.next_at > statement_timestamp())`;
+
+/** SQL: the valid rows `h` that concern the whole client for a worker, or all workers. */
+export const isOfClient = (client: RawBuilder<unknown>, worker: string) => sql<boolean>`
+  h.client = ${client} and h.scope = ${clientScope} and h.worker in (${everyWorker}, ${worker})
+    and ${isValid}`;
+
+/** Codes with which the client's runs wait. Too fast are only rows: they are sent more often. */
+export const runHoldCodes: readonly HealthCode[] = [
+  'no_answer',
+  'credentials_refused',
+  'asked_to_wait',
+];
+
+/** SQL: the rows `h` that keep the scheduled runs of a job from beginning on a worker. */
+const holdsRun = (client: RawBuilder<unknown>, job: RawBuilder<unknown>, worker: string) => sql`
+  h.client = ${client} and h.worker in (${everyWorker}, ${worker}) and ${isValid} and ${holds}
+    and (h.scope = ${clientScope} and h.code = any(${runHoldCodes}::text[]) or h.scope = ${job})`;
+
+/**
+ * SQL: why the scheduled runs of a job wait on a worker, as JSON: reason, until, and whether the
+ * time is over, so that one run tries. Null: they do not wait.
+ */
+export const readRunHold = (
+  client: RawBuilder<unknown>,
+  job: RawBuilder<unknown>,
+  worker: string,
+) => sql`(
+  select json_build_object('reason', h.reason, 'until', h.next_at,
+    'isOver', h.next_at <= clock_timestamp())
+  from sync.service_health h
+  where ${holdsRun(client, job, worker)}
+  order by h.next_at desc
+  limit 1)`;
+
+/** SQL: true if a hold whose time is not over keeps a job from beginning on a worker. */
+export const isRunHeld = (
+  client: RawBuilder<unknown>,
+  job: RawBuilder<unknown>,
+  worker: string,
+) => sql<boolean>`exists (
+  select from sync.service_health h
+  where ${holdsRun(client, job, worker)} and h.next_at > clock_timestamp())`;
+
+const selectHealth = (db: Kysely<DB>) =>
+  db.selectFrom('sync.service_health as h').select([
+    'h.client',
+    'h.scope',
+    'h.worker',
+    sql<HealthCode>`h.code`.as('code'),
+    sql<Failure>`json_build_object('code', h.error_code, 'httpStatus', h.http_status,
+        'operation', h.operation, 'words', h.reason)`.as('cause'),
+    'h.failures',
+    'h.send_window as sendWindow',
+    'h.since',
+    'h.next_at as nextAt',
+    'h.void_at as voidAt',
+    sql<number>`extract(epoch from h.next_at - clock_timestamp())::float8 * 1000`.as('untilInMs'),
+  ]);
+
+/** Reads the health of all clients and of their kinds and jobs. */
+export async function readHealth(db: Kysely<DB>): Promise<StoredHealth[]> {
+  return selectHealth(db)
+    .where(isValid)
+    .orderBy('h.client')
+    .orderBy('h.scope')
+    .orderBy('h.worker')
+    .execute();
+}
+
+/** The health after evidence was judged. */
+export interface HealthUpdate {
+  /** Null: everything is open. */
+  readonly health: Health | null;
+  /** Milliseconds of the hold that begins now; null if none begins. */
+  readonly heldMs: number | null;
+}
+
+/** Judges what a worker has seen, and stores the result for all workers, in one transaction. */
+export const noteEvidence = (
+  db: Kysely<DB>,
+  place: HealthPlace,
+  evidence: Evidence,
+): Promise<HealthUpdate> => inTransaction(db, (trx) => noteEvidenceIn(trx, place, evidence));
+
+/**
+ * Judges what a worker has seen, in a transaction. Each row is locked while it is judged, so that
+ * the judgements of several workers are made one after the other.
+ */
+export async function noteEvidenceIn(
+  trx: Transaction<DB>,
+  place: HealthPlace,
+  evidence: Evidence,
+): Promise<HealthUpdate> {
+  if (evidence.seen === 'no answer') return judgeStored(trx, place, evidence);
+
+  const ofAll = await judgeStored(trx, { ...place, worker: everyWorker }, evidence);
+  const isGood = evidence.seen === 'success' || evidence.seen === 'answered';
+  if (!isGood || place.scope !== clientScope) return ofAll;
+  const own = await judgeStored(trx, place, evidence);
+  return ofAll.health === null ? own : ofAll;
+}
+
+async function judgeStored(
+  trx: Transaction<DB>,
+  place: HealthPlace,
+  evidence: Evidence,
+): Promise<HealthUpdate> {
+  for (;;) {
+    const { former, now } = await lockHealth(trx, place);
+    const health = judgeHealth(former, evidence, now);
+    if (health === former) return { health, heldMs: null };
+
+    const isStored = await storeHealth(trx, place, former, health);
+    const heldMs = health === null ? 0 : health.nextAt.getTime() - now.getTime();
+    // Another worker has stored the first health meanwhile: the evidence is judged again.
+    if (isStored) return { health, heldMs: heldMs > 0 ? heldMs : null };
+  }
+}
+
+/** Locks the stored health, and reads it with the clock that stores it. */
+async function lockHealth(
+  trx: Transaction<DB>,
+  { client, scope, worker }: HealthPlace,
+): Promise<{ readonly former: Health | null; readonly now: Date }> {
+  const former = await selectHealth(trx)
+    .select(sql<Date>`clock_timestamp()`.as('now'))
+    .where('h.client', '=', client)
+    .where('h.scope', '=', scope)
+    .where('h.worker', '=', worker)
+    .forUpdate()
+    .executeTakeFirst();
+  if (former !== undefined) return { former, now: former.now };
+
+  const { now } = await trx
+    .selectNoFrom(sql<Date>`clock_timestamp()`.as('now'))
+    .executeTakeFirstOrThrow();
+  return { former: null, now };
+}
+
+/** Returns false if another transaction has inserted the health meanwhile. */
+async function storeHealth(
+  trx: Transaction<DB>,
+  { client, scope, worker }: HealthPlace,
+  former: Health | null,
+  health: Health | null,
+): Promise<boolean> {
+  const key = { client, scope, worker };
+  const table = 'sync.service_health';
+  if (health === null) {
+    await trx
+      .deleteFrom(table)
+      .where('client', '=', client)
+      .where('scope', '=', scope)
+      .where('worker', '=', worker)
+      .execute();
+    return true;
+  }
+
+  const { code, cause, failures, sendWindow, since, nextAt, voidAt } = health;
+  const values = {
+    ...{ code, reason: cause.words, error_code: cause.code, http_status: cause.httpStatus },
+    ...{ operation: cause.operation, failures, send_window: sendWindow },
+    ...{ since, next_at: nextAt, void_at: voidAt },
+  };
+  if (former === null) {
+    const { numInsertedOrUpdatedRows = 0n } = await trx
+      .insertInto(table)
+      .values({ ...key, ...values })
+      .onConflict((conflict) => conflict.doNothing())
+      .executeTakeFirst();
+    return numInsertedOrUpdatedRows > 0n;
+  }
+  await trx
+    .updateTable(table)
+    .set(values)
+    .where('client', '=', client)
+    .where('scope', '=', scope)
+    .where('worker', '=', worker)
+    .execute();
+  return true;
+}
+
+/**
+ * Takes the trial that ends holds of a client, for this worker: a question or a run.
+ * @returns false if another one tries, or there is nothing to try
+ */
+export async function takeTrial(
+  db: Kysely<DB>,
+  { client, worker }: Omit<HealthPlace, 'scope'>,
+): Promise<boolean> {
+  const trial = sql`make_interval(secs => ${trialMs / 1_000})`;
+  const { rows } = await sql`
+    update sync.service_health h
+    set next_at = clock_timestamp() + ${trial},
+      void_at = greatest(h.void_at, clock_timestamp() + 2 * ${trial})
+    where ${isOfClient(sql`${client}`, worker)} and h.send_window = 0
+      and h.next_at <= clock_timestamp()
+    returning h.client`.execute(db);
+  return rows.length > 0;
+}
+
+/** Lets another run or worker make the trial, because this one has asked nothing. */
+export async function returnTrial(
+  db: Kysely<DB>,
+  { client, worker }: Omit<HealthPlace, 'scope'>,
+): Promise<void> {
+  await sql`
+    update sync.service_health h
+    set next_at = clock_timestamp()
+    where ${isOfClient(sql`${client}`, worker)} and h.send_window = 0`.execute(db);
+}
+
+/**
+ * Ends the waiting time of holds that another configuration may end: refused credentials, wrong
+ * paths, and kinds that fail. Each is then tried at once.
+ */
+export async function endHoldWaits(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
+  await db
+    .updateTable('sync.service_health')
+    .set({ next_at: sql<Date>`clock_timestamp()` })
+    .where('client', '=', anyText(clients))
+    .where('code', 'in', ['credentials_refused', 'wrong_path', 'kind_failing'])
+    .execute();
+}
+
+/** Deletes health that is void. */
+export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
+  await db.deleteFrom('sync.service_health as h').where(sql<boolean>`not ${isValid}`).execute();
+}
+
+/**
+ * A kind that the service has carried out for a client, with the method and path of the request.
+ */
+export interface Proof {
+  readonly client: string;
+  readonly kind: string;
+  readonly method: string;
+  readonly path: string;
+}
+
+/**
+ * Records that the service has carried out a kind. A later refusal of this kind is then not caused
+ * by a wrong path.
+ */
+export async function recordProof(db: Kysely<DB>, proof: Proof): Promise<void> {
+  await db
+    .insertInto('sync.proven_kinds')
+    .values(proof)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+}
+
+/** Returns true if any worker has seen the service carry out a kind with this method and path. */
+export async function isProven(
+  db: Kysely<DB>,
+  { client, kind, method, path }: Proof,
+): Promise<boolean> {
+  const proven = await db
+    .selectFrom('sync.proven_kinds')
+    .select('kind')
+    .where('client', '=', client)
+    .where('kind', '=', kind)
+    .where('method', '=', method)
+    .where('path', '=', path)
+    .executeTakeFirst();
+  return proven !== undefined;
+}
