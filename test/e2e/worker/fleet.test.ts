@@ -349,7 +349,7 @@ test('18 clients stay fresh while one is slow, one is refused, one is down and o
   }
 }, 400_000);
 
-// test/unit/queue/run-slots.test.ts proves the decisions of RunSlots. This test measures their
+// test/unit/schedule/places.test.ts proves the decisions of Places. This test measures their
 // effect.
 test.skipIf(!isLong)(
   'six clients keep their intervals, and the queue stays short, during four long first loads',
