@@ -515,7 +515,7 @@ export async function readDueWork(
           and h.scope = any(array[${clientScope}] || ${kinds.names}::text[])
       ), '[]') as health
     from concerned
-    join sync.clients c using (client)
+    join sync.clients c on c.client = concerned.client
     where ${mayPush(sql`c.client`, await readNewestMigration())}`.execute(db);
   const toNonNegative = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
 
