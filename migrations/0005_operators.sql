@@ -6,13 +6,15 @@ create table sync.audit (
   by text not null,
   action text not null,
   client text,
-  detail text not null
+  detail text not null,
+  outbox_ids bigint[] not null default '{}'
 );
 create index audit_by_time on sync.audit (at);
 comment on table sync.audit is 'What operators did, and what workers repaired by themselves';
 comment on column sync.audit.by is 'Worker, user of the command, or page with the address that asked for it';
 comment on column sync.audit.action is
   'paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal';
+comment on column sync.audit.outbox_ids is 'The first rows of the outbox that it concerns';
 comment on column sync.audit.client is 'Client key; null if the action is not about one client';
 
 -- Problems that are posted to ALERT_WEBHOOK_URL when they begin and when they end.

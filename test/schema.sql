@@ -473,6 +473,7 @@ create table sync.audit (
   action text not null, -- paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal
   client text, -- Client key; null if the action is not about one client
   detail text not null,
+  outbox_ids bigint[] not null default '{}'::bigint[], -- The first rows of the outbox that it concerns
 ); -- What operators did, and what workers repaired by themselves
 create table sync.awake_clients (
   client text not null, -- Client key

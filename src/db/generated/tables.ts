@@ -2597,6 +2597,10 @@ export interface SyncAudit {
   client: string | null;
   detail: string;
   id: Generated<number>;
+  /**
+   * The first rows of the outbox that it concerns
+   */
+  outbox_ids: Generated<ArrayType<number>>;
 }
 
 export interface SyncAwakeClients {

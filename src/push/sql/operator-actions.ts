@@ -140,10 +140,10 @@ async function auditRows(
   const [first] = rows;
   if (first === undefined) return;
   const client = rows.every((row) => row.client === first.client) ? first.client : null;
-  const ids = rows.slice(0, maxNamedRows).map(({ id }) => id);
-  const more = rows.length > maxNamedRows ? ` and ${rows.length - maxNamedRows} more` : '';
-  const detail = `outbox ${rows.length === 1 ? 'row' : 'rows'} ${ids.join(', ')}${more}`;
-  await recordAudit(trx, { by, action, client, detail });
+
+  const outboxIds = rows.slice(0, maxNamedRows).map(({ id }) => id);
+  const detail = rows.length === 1 ? '1 row' : `${rows.length} rows`;
+  await recordAudit(trx, { by, action, client, detail, outboxIds });
 }
 
 /**

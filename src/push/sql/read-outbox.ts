@@ -41,6 +41,8 @@ export interface OutboxSummary {
   readonly finishedAt: Date | null;
   /** Why the row is not done: its last error, or the row of its lane that comes first. */
   readonly because: string | null;
+  /** Row that comes first; null if there is none. */
+  readonly waitsFor: number | null;
 }
 
 /** SQL: the condition on `o` (fulfilment.outbox) that a filter describes. */
@@ -84,7 +86,8 @@ export async function listOutbox(
       ${cutColumn('reference', 200)} as reference, o.status,
       o.attempts, o.next_attempt_at as "nextAttemptAt", o.created_at as "createdAt",
         o.finished_at as "finishedAt",
-      left(coalesce(w.because, o.last_error), ${maxReasonLength}) as because
+      left(coalesce(w.because, o.last_error), ${maxReasonLength}) as because,
+      w.waits_for as "waitsFor"
     from (select * from fulfilment.outbox o where ${toCondition(filter)}
       order by o.id limit ${limit}) o
     left join fulfilment.outbox_open w on w.id = o.id
@@ -102,8 +105,6 @@ export interface OutboxDetail extends OutboxSummary {
   readonly result: Json | null;
   readonly lastError: string | null;
   readonly mayBeCarriedOut: boolean;
-  /** Row that comes first; null if there is none. */
-  readonly waitsFor: number | null;
   /** Ids of the first `maxRowsBehind` rows that cannot be sent before it. */
   readonly rowsBehind: readonly number[];
   readonly history: readonly {

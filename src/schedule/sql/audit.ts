@@ -22,18 +22,23 @@ export interface AuditEntry {
   /** Null if the entry does not concern a single client. */
   readonly client: string | null;
   readonly detail: string;
+  /** Ids of the first rows of the outbox that it concerns. */
+  readonly outboxIds?: readonly number[];
 }
 
 /** Appends an entry to sync.audit. */
 export async function recordAudit(
   db: Kysely<DB>,
-  { by, action, client, detail }: AuditEntry,
+  { by, action, client, detail, outboxIds = [] }: AuditEntry,
 ): Promise<void> {
-  await db.insertInto('sync.audit').values({ by, action, client, detail }).execute();
+  await db
+    .insertInto('sync.audit')
+    .values({ by, action, client, detail, outbox_ids: [...outboxIds] })
+    .execute();
 }
 
 /** An audit entry with its time. */
-export interface AuditRow extends Omit<AuditEntry, 'action'> {
+export interface AuditRow extends Omit<Required<AuditEntry>, 'action'> {
   readonly at: Date;
   readonly action: string;
 }
@@ -42,7 +47,7 @@ export interface AuditRow extends Omit<AuditEntry, 'action'> {
 export async function readAudit(db: Kysely<DB>, limit: number): Promise<AuditRow[]> {
   return db
     .selectFrom('sync.audit')
-    .select(['at', 'by', 'action', 'client', 'detail'])
+    .select(['at', 'by', 'action', 'client', 'detail', 'outbox_ids as outboxIds'])
     .orderBy('at', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)

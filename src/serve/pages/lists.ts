@@ -156,11 +156,11 @@ ${cut}`;
 
 /** Renders `/audit`. */
 export function renderAuditPage(rows: readonly AuditRow[]): Html {
-  const cells = rows.map(({ at, by, action, client, detail }) => [
+  const cells = rows.map(({ at, by, action, client, detail, outboxIds }) => [
     renderTime(at),
     action.replaceAll('_', ' '),
     client === null ? 'every client' : linkClient('/runs', client),
-    linkRows(detail),
+    outboxIds.length === 0 ? detail : html`${detail}: ${linkRows(outboxIds)}`,
     by,
   ]);
   const headings = ['time (UTC)', 'action', 'client', 'detail', 'by'];

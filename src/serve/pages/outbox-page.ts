@@ -17,6 +17,7 @@ import {
 import { toOrderPath } from './timeline.ts';
 import {
   linkClient,
+  linkRow,
   linkRows,
   renderAge,
   renderChoice,
@@ -61,7 +62,7 @@ export function renderOutboxPage(
     linkReference(row),
     row.attempts,
     renderAge(row.createdAt, now),
-    row.because === null ? '–' : linkRows(row.because),
+    row.waitsFor === null ? (row.because ?? '–') : html`behind ${linkRow(row.waitsFor)}`,
   ]);
   const headings = [
     'row',
@@ -165,7 +166,7 @@ export function renderOutboxRowPage(
 ): Html {
   const isBlocked = row.waitsFor !== null;
   const because = html`<p class="why"><b>${isBlocked ? 'It waits' : 'Reason'}:</b>
-${row.because !== null && linkRows(row.because)}</p>`;
+${row.because}</p>`;
   const advice = html`<p class="remedy">→ ${adviseOperator(row, 'page')}</p>`;
 
   const editable = isRevealed && isObject(payload) ? payload : null;
@@ -208,7 +209,7 @@ function renderFacts(row: OutboxDetail, now: Date): Html {
 
 /** Renders when a row is sent next. */
 function renderNextTry(row: OutboxDetail, now: Date): Child {
-  if (row.waitsFor !== null) return linkRows(`after row ${row.waitsFor}`);
+  if (row.waitsFor !== null) return html`after ${linkRow(row.waitsFor)}`;
   if (row.nextAttemptAt === null) return '–';
   const isDue = row.nextAttemptAt <= now;
   if (row.status === 'pending' && row.because !== null && isDue)
@@ -229,9 +230,8 @@ function describeRowsBehind({ rowsBehind }: OutboxDetail): Child {
   if (rowsBehind.length === 0) return 'none';
 
   const count = `${rowsBehind.length}${rowsBehind.length === maxRowsBehind ? ' or more' : ''}`;
-  const first = rowsBehind.slice(0, maxNamed).map((id) => `row ${id}`);
-  const rest = rowsBehind.length > maxNamed ? ', …' : '';
-  return linkRows(`${count}: ${first.join(', ')}${rest}`);
+  const rest = rowsBehind.length > maxNamed ? ' …' : '';
+  return html`${count}: ${linkRows(rowsBehind.slice(0, maxNamed))}${rest}`;
 }
 
 /** Says whether the service has carried the row out. */

@@ -162,13 +162,12 @@ export function renderList(
 export const linkClient = (page: string, client: string): Html =>
   html`<a href="${page}?client=${encodeURIComponent(client)}">${client}</a>`;
 
-/** Makes links of the numbers of outbox rows in a text. */
-export const linkRows = (text: string): Child =>
-  text
-    .split(/(row \d+)/)
-    .map((part) =>
-      /^row \d+$/.test(part) ? html`<a href="/outbox/${part.slice(4)}">${part}</a>` : part,
-    );
+/** Renders a link to a row of the outbox. */
+export const linkRow = (id: number): Html => html`<a href="/outbox/${id}">row ${id}</a>`;
+
+/** Renders links to rows of the outbox. */
+export const linkRows = (ids: readonly number[]): Child =>
+  ids.map((id, index) => html`${index === 0 ? '' : ', '}${linkRow(id)}`);
 
 /**
  * Renders a field of a filter form.
