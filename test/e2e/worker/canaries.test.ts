@@ -272,7 +272,7 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     union all select error from sync.runs union all select unnest(warnings) from sync.runs
     union all select last_error from sync.jobs union all select unnest(warnings) from sync.jobs
     union all select reason from sync.quarantine union all select reason from sync.service_health
-    union all select hold_reason from sync.clients union all select error from sync.rescans`);
+    union all select words from sync.waiting_reads union all select error from sync.rescans`);
   const words = errors.flatMap(({ error }) => error ?? []);
   expect(words.some((text) => canary.test(text))).toBe(true);
   expect(

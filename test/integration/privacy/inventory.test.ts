@@ -50,12 +50,12 @@ const harmlessColumns = new Set(
   fulfilment.service_product_candidates.reason fulfilment.setting_options.name
   fulfilment.setting_options.raw
   sync.admin_secrets.purpose sync.admin_secrets.secret sync.admin_sessions.id
-  sync.alert_checks.scope sync.alerts.detail sync.alerts.remedy sync.alerts.scope
+  sync.alerts.detail sync.alerts.remedy sync.alerts.scope
   sync.alerts.subject sync.alerts.text sync.api_keys.body_hash sync.api_keys.key
   sync.api_keys.token sync.audit.action sync.audit.detail sync.carrier_links.url
   sync.clients.queue_error sync.cursors.meaning sync.cursors.pass sync.cursors.query
   sync.deliveries.body sync.deliveries.last_error sync.deliveries.number sync.figures.measure
-  sync.figures.part sync.findings.finding sync.gates.gate sync.leases.name sync.locks.name
+  sync.figures.part sync.findings.finding sync.leases.name sync.locks.name
   sync.migrations.name sync.outbox_attempts.step sync.outbox_kinds.schema
   sync.outbox_kinds.document sync.outbox_kinds.overtaken_by sync.outbox_kinds.waits_for
   sync.outbox_outcomes.changed_columns sync.outbox_targets.present sync.proven_kinds.method
