@@ -36,16 +36,23 @@ export function adviseOperator(
   const undated = nextAttemptAt === null;
   if (status === 'pending' && because !== null) {
     if (where === 'command' && because !== lastError) return `It waits: ${because}`;
-    return `The row is sent by itself as soon as this is over. If a person must act, ${where === 'page' ? 'the overview' : 'fulfilment-sync status'} says so.`;
+    return (
+      'The row is sent by itself as soon as this is over. If a person must act, ' +
+      `${where === 'page' ? 'the overview' : 'fulfilment-sync status'} says so.`
+    );
   }
   if (status === 'dead')
     return where === 'page'
-      ? 'Fix the cause. Then retry the row, replace its payload, mark it as done, or cancel it. Until then it blocks the later rows of its lane.'
-      : 'Fix the cause, then: outbox retry <id>; outbox replace <id> <payload>; outbox done <id> if the service has carried it out already; or outbox cancel <id>';
+      ? 'Fix the cause. Then retry the row, replace its payload, mark it as done, ' +
+          'or cancel it. Until then it blocks the later rows of its lane.'
+      : 'Fix the cause, then: outbox retry <id>; outbox replace <id> <payload>; ' +
+          'outbox done <id> if the service has carried it out already; or outbox cancel <id>';
   if (status === 'unknown' && undated)
     return where === 'page'
-      ? 'Check at the service whether it was carried out. Mark the row as done if it was, else retry it.'
-      : 'Check at the service whether it was carried out, then: outbox done <id> if it was, or outbox retry <id> to send it again';
+      ? 'Check at the service whether it was carried out. ' +
+          'Mark the row as done if it was, else retry it.'
+      : 'Check at the service whether it was carried out, then: ' +
+          'outbox done <id> if it was, or outbox retry <id> to send it again';
   return status === 'unknown'
     ? 'A worker looks it up at the service; nothing needs to be done'
     : 'Nothing needs to be done';

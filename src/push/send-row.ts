@@ -99,7 +99,8 @@ export async function sendRow(
     if (await mustBeLookedUp(deps, kind, row)) {
       await readPayload(kind, row, context);
       const error =
-        'an earlier attempt may have been carried out; it is looked up before the row is sent again';
+        'an earlier attempt may have been carried out; ' +
+        'it is looked up before the row is sent again';
       return toOutcome(row, { status: 'unknown', error, delayMs: 0, codes: null }, progress);
     }
     const payload = await checkPayload(kind, row, context);

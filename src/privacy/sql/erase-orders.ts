@@ -29,8 +29,9 @@ export class OpenOrderError extends CodedError {
     const named = rows.slice(0, 10).map(({ id, kind, status }) => `${id} (${kind}, ${status})`);
     super(
       'order_open',
-      `Nothing was erased: outbox rows of the order are not finished: ${named.join(', ')}. ` +
-        'Wait until they are, or end them with: fulfilment-sync outbox cancel <id>, or outbox done <id>',
+      'Nothing was erased: outbox rows of the order are not finished: ' +
+        `${named.join(', ')}. Wait until they are, or end them with: ` +
+        'fulfilment-sync outbox cancel <id>, or outbox done <id>',
     );
   }
 }

@@ -404,7 +404,8 @@ function selectTouchedByChildren(
     full join ${rowsWhere(child, client, child.parentColumn, parents)} on ${hasSameKey(child)}
     where case
       when t.client is null then true
-      when ${claimed} is null then ${stored} = any(${listCompleteParents(child, families)}::bigint[])
+      when ${claimed} is null
+        then ${stored} = any(${listCompleteParents(child, families)}::bigint[])
       else ${differs(child, compare, 'i')}
     end`;
 }
