@@ -385,8 +385,8 @@ async function checkNumbers(shared: SharedOrder, session: WriteSession): Promise
   for (const [name, text] of Object.entries(confusing))
     tried.push(`${name}: ${await tryNumber((number) => `${number}${text}`, shared, session)}`);
   tried.push(`a leading zero: ${await tryNumber((number) => `0${number}`, shared, session)}`);
-  const words =
-    `${tried.join('; ')}; ` + 'an order that is not found is looked up in the list of its days';
+  const found = tried.join('; ');
+  const words = `${found}; an order that is not found is looked up in the list of its days`;
   return tried.some((one) => one.endsWith(': not found'))
     ? promiseDiffers(words)
     : promiseHolds(words);
