@@ -114,7 +114,7 @@ export async function sendRow(
       if (!progress.sent) await returnClaims(deps.db, [row]);
       return null;
     }
-    return toOutcome(row, await judgeError(deps, row, kind, error, progress.sent), progress);
+    return toOutcome(row, await judgeError(deps, { row, kind, ...progress }, error), progress);
   }
 }
 
@@ -187,10 +187,8 @@ type AttemptVerdict =
 
 async function judgeError(
   deps: PushDeps,
-  row: ClaimedRow,
-  kind: AnyKind,
+  { row, kind, sent }: { readonly row: ClaimedRow; readonly kind: AnyKind; readonly sent: boolean },
   error: unknown,
-  sent: boolean,
 ): Promise<AttemptVerdict> {
   if (error instanceof PayloadError)
     return { status: 'dead', error: error.message, codes: readFailureCodes(error) };

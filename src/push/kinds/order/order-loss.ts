@@ -66,11 +66,7 @@ export function listMembers(order: Resource): ReadonlyMap<string, string> {
  */
 function toText(value: Json | undefined): string | null {
   if (value === undefined || value === null || value === '') return null;
-  const text = JSON.isRawJSON(value)
-    ? value.rawJSON
-    : typeof value === 'string'
-      ? value
-      : JSON.stringify(value);
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
   return /^-?\d{1,15}(\.\d+)?$/.test(text) && String(Number(text)).length < 17
     ? String(Number(text))
     : text;
