@@ -1,14 +1,18 @@
--- Schemas, roles, the feed of changes, and what every job needs: clients, schedules, leases and runs.
--- The migrator has created schema sync, because it keeps its record there.
+-- Schemas, roles, the feed of changes, and what every job needs: clients, schedules, leases and
+-- runs. The migrator has created schema sync, because it keeps its record there.
 create schema fulfilment;
-comment on schema fulfilment is 'What the ERP reads: the resources of the warehouse service, and a feed of their changes';
+comment on schema fulfilment is
+  'What the ERP reads: the resources of the warehouse service, and a feed of their changes';
 comment on schema sync is 'State of fulfilment-sync itself; not for the ERP';
-comment on table sync.migrations is 'Migrations that were applied. Code refuses to work with a migration that it does not know';
+comment on table sync.migrations is
+  'Migrations that were applied. Code refuses to work with a migration that it does not know';
 comment on column sync.migrations.applied_by is 'Version that applied it';
 comment on table sync.schema_parts is
-  'Columns, constraints, indexes, functions and triggers that migrations made. Doctor compares them';
+  'Columns, constraints, indexes, functions and triggers that migrations made. '
+  'Doctor compares them';
 
--- Roles of the ERP. If the migrating role may not create them, an administrator creates them before the migration.
+-- Roles of the ERP. If the migrating role may not create them, an administrator creates them before
+-- the migration.
 do $$
 declare
   wanted name;
@@ -23,37 +27,45 @@ begin
     end;
     if exists (select from pg_roles where rolname = wanted) then
       execute format('grant usage on schema fulfilment to %I', wanted);
-      execute format('alter default privileges in schema fulfilment grant select on tables to %I', wanted);
+      execute format('alter default privileges in schema fulfilment grant select on tables to %I',
+        wanted);
     end if;
   end loop;
 end
 $$;
 
 -- The clock of schedules and gates. Leases use the clock of the server.
-create function sync.clock() returns timestamptz language sql stable as 'select statement_timestamp()';
-comment on function sync.clock is 'Returns the time of schedules and gates: the clock of the database';
+create function sync.clock() returns timestamptz
+  language sql stable as 'select statement_timestamp()';
+comment on function sync.clock is
+  'Returns the time of schedules and gates: the clock of the database';
 
--- A program of the ERP calls functions and reads views in a session whose settings nobody here knows. So what it calls sets its
--- search_path, or is bound when it is created (`begin atomic`); texts of functions have no backslash; and a time becomes text
--- only here.
+-- A program of the ERP calls functions and reads views in a session whose settings nobody here
+-- knows. So what it calls sets its search_path, or is bound when it is created (`begin atomic`);
+-- texts of functions have no backslash; and a time becomes text only here.
 create function sync.format_time(at timestamptz) returns text language sql stable begin atomic
-  select case when isfinite(at) then to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') else at::text end;
+  select case when isfinite(at) then to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+    else at::text end;
 end;
-comment on function sync.format_time is 'Returns a time in UTC as ISO 8601, to seconds, whatever the session has set';
+comment on function sync.format_time is
+  'Returns a time in UTC as ISO 8601, to seconds, whatever the session has set';
 
 create sequence sync.read_no;
 comment on sequence sync.read_no is
-  'A number is drawn before each request is sent. Of two readings of a row, the one with the larger number wins';
+  'A number is drawn before each request is sent. Of two readings of a row, '
+  'the one with the larger number wins';
 
--- Transactions of workers lock rows and tables that no other role may lock. Any role that may connect could take an advisory
--- lock, and keep it.
+-- Transactions of workers lock rows and tables that no other role may lock. Any role that may
+-- connect could take an advisory lock, and keep it.
 create table sync.locks (
   name text primary key
 );
-comment on table sync.locks is 'Names that transactions of the workers lock, so that they run one after the other';
+comment on table sync.locks is
+  'Names that transactions of the workers lock, so that they run one after the other';
 
--- The feed. A transaction that writes an entry holds sync.feed_lock until its commit, and seq is drawn after the lock. So seq
--- grows in the order of commits: a reader that remembers its last seq misses no entry that commits later.
+-- The feed. A transaction that writes an entry holds sync.feed_lock until its commit, and seq is
+-- drawn after the lock. So seq grows in the order of commits: a reader that remembers its last seq
+-- misses no entry that commits later.
 create table fulfilment.changes (
   seq bigint generated always as identity primary key,
   client text not null,
@@ -66,7 +78,8 @@ create table fulfilment.changes (
   check (id is not null or key is not null),
   check ((operation = 'updated') = (changed_columns is not null))
 );
-comment on table fulfilment.changes is 'Feed of every change of the tables in this schema, in the order of commit';
+comment on table fulfilment.changes is
+  'Feed of every change of the tables in this schema, in the order of commit';
 comment on column fulfilment.changes.seq is 'Order of the feed';
 comment on column fulfilment.changes.entity is
   'Table of the row that changed; outbox for a row that became done, dead, unknown or cancelled';
@@ -74,11 +87,13 @@ comment on column fulfilment.changes.id is 'Id of the row that changed';
 comment on column fulfilment.changes.key is 'Key of the row, if its table has no bigint id';
 comment on column fulfilment.changes.operation is 'created, updated, unlisted or removed';
 comment on column fulfilment.changes.changed_columns is
-  'updated: names of the columns whose values changed, without changed_at and what is derived from others; raw alone: a member without a column. Null otherwise';
+  'updated: names of the columns whose values changed, without changed_at and what is derived '
+  'from others; raw alone: a member without a column. Null otherwise';
 comment on column fulfilment.changes.changed_at is 'Transaction time of the change';
 
 create table sync.feed_lock ();
-comment on table sync.feed_lock is 'Has no columns. A transaction that writes to the feed locks it until the commit';
+comment on table sync.feed_lock is
+  'Has no columns. A transaction that writes to the feed locks it until the commit';
 
 create function sync.order_changes() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -90,8 +105,9 @@ $$;
 create trigger changes_in_commit_order before insert on fulfilment.changes
   for each statement execute function sync.order_changes();
 
--- A notification is left out while the NOTIFY queue of the server is half full: a full one would fail the statement. Any role
--- that may connect can fill it. Those who listen also look by themselves.
+-- A notification is left out while the NOTIFY queue of the server is half full: a full one would
+-- fail the statement. Any role that may connect can fill it. Those who listen also look by
+-- themselves.
 create function sync.notify_changes() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
@@ -107,7 +123,8 @@ create table sync.installation (
   id uuid not null default gen_random_uuid()
 );
 insert into sync.installation default values;
-comment on table sync.installation is 'Name of this installation for what it shares with others, such as one Redis';
+comment on table sync.installation is
+  'Name of this installation for what it shares with others, such as one Redis';
 comment on column sync.installation.id is 'Random, and kept by a restore';
 
 create table sync.feed_mark (
@@ -120,28 +137,36 @@ comment on column sync.feed_mark.pruned_until is 'Changes up to this seq are no 
 
 -- Has the rights of its owner, so that readers of the feed need no rights in schema sync.
 create function fulfilment.changes_since(after bigint, max integer default 1000)
-returns setof fulfilment.changes language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+returns setof fulfilment.changes language plpgsql stable security definer
+  set search_path = pg_catalog, pg_temp as $$
 declare
   pruned bigint := (select pruned_until from sync.feed_mark);
-  given_out bigint := coalesce(pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
-  -- Only committed entries count: a reader that continued from a seq that is still being written would miss it.
-  newest bigint := coalesce((select c.seq from fulfilment.changes c order by c.seq desc limit 1), pruned);
+  given_out bigint := coalesce(
+    pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
+  -- Only committed entries count: a reader that continued from a seq that is still being written
+  -- would miss it.
+  newest bigint := coalesce((select c.seq from fulfilment.changes c order by c.seq desc limit 1),
+    pruned);
 begin
   if after is null or after < 0 then
-    raise exception 'after must be the last seq that was read, or 0 to begin' using errcode = '22023';
+    raise exception 'after must be the last seq that was read, or 0 to begin'
+      using errcode = '22023';
   end if;
   if max is null or max < 1 or max > 100000 then
     raise exception 'max must lie between 1 and 100000' using errcode = '22023';
   end if;
   if after < pruned then
-    raise exception 'changes after % are no longer all kept (pruned until %): read the tables again, then continue from %',
+    raise exception 'changes after % are no longer all kept (pruned until %): '
+      'read the tables again, then continue from %',
       after, pruned, newest using errcode = '22023';
   end if;
   if after > given_out then
-    raise exception 'seq % was never used here: was the database restored? Read the tables again, then continue from %',
+    raise exception 'seq % was never used here: was the database restored? '
+      'Read the tables again, then continue from %',
       after, newest using errcode = '22023';
   end if;
-  -- seq grows in the order of commits, so a later commit cannot add an entry before those read here.
+  -- seq grows in the order of commits, so a later commit cannot add an entry before those read
+  -- here.
   return query select c.* from fulfilment.changes c where c.seq > after order by c.seq limit max;
 end
 $$;
@@ -155,18 +180,21 @@ create table fulfilment.consumers (
   moved_at timestamptz not null default now()
 ) with (fillfactor = 50);
 comment on table fulfilment.consumers is
-  'Programs that follow the feed with consume_changes, and how far each has read; written by functions only';
+  'Programs that follow the feed with consume_changes, and how far each has read; '
+  'written by functions only';
 comment on column fulfilment.consumers.name is 'Name that the program chose, at most 64 characters';
 comment on column fulfilment.consumers.seq is 'Last seq that the consumer has read';
 comment on column fulfilment.consumers.created_at is 'When it was started first';
 comment on column fulfilment.consumers.moved_at is 'When seq last changed';
 
--- Starts a consumer, unless it exists: programs may call it at each start. Call it before you read the tables; the feed then
--- has every later change.
-create function fulfilment.start_consumer(consumer text, after bigint default null, move boolean default false)
+-- Starts a consumer, unless it exists: programs may call it at each start. Call it before you read
+-- the tables; the feed then has every later change.
+create function fulfilment.start_consumer(consumer text, after bigint default null,
+  move boolean default false)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  place bigint := (select c.seq from fulfilment.consumers c where c.name = consumer and move is not true);
+  place bigint := (
+    select c.seq from fulfilment.consumers c where c.name = consumer and move is not true);
 begin
   if place is not null then
     return place;
@@ -178,31 +206,36 @@ begin
   perform from fulfilment.changes_since(place, 1);
   insert into fulfilment.consumers as c (name, seq) values (consumer, place)
   on conflict (name) do update
-  set seq = case when move then excluded.seq else c.seq end, moved_at = case when move then now() else c.moved_at end
+  set seq = case when move then excluded.seq else c.seq end,
+    moved_at = case when move then now() else c.moved_at end
   returning c.seq into place;
   return place;
 end
 $$;
 comment on function fulfilment.start_consumer is
-  'Starts a consumer of the feed after a seq (null: after the newest change); moves one that exists only if move is true. Returns its seq';
+  'Starts a consumer of the feed after a seq (null: after the newest change); '
+  'moves one that exists only if move is true. Returns its seq';
 
--- The checkpoint moves in the transaction of the caller: a rollback moves it back. A second reader of the same consumer waits
--- for the end of the first one's transaction, then continues after it.
+-- The checkpoint moves in the transaction of the caller: a rollback moves it back. A second reader
+-- of the same consumer waits for the end of the first one's transaction, then continues after it.
 create function fulfilment.consume_changes(consumer text, max integer default 1000)
-returns setof fulfilment.changes language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns setof fulfilment.changes language plpgsql security definer
+  set search_path = pg_catalog, pg_temp as $$
 declare
   place bigint := (select c.seq from fulfilment.consumers c where c.name = consumer);
   entry fulfilment.changes;
   last bigint;
 begin
   if place is null then
-    raise exception 'there is no consumer %; start it with fulfilment.start_consumer', coalesce(left(consumer, 100), 'null')
+    raise exception 'there is no consumer %; start it with fulfilment.start_consumer',
+      coalesce(left(consumer, 100), 'null')
       using errcode = '22023';
   end if;
   if max is null or max < 1 or max > 100000 then
     raise exception 'max must lie between 1 and 100000' using errcode = '22023';
   end if;
-  -- A look that finds nothing locks nothing and writes nothing. The entries of an unfinished reader are found.
+  -- A look that finds nothing locks nothing and writes nothing. The entries of an unfinished reader
+  -- are found.
   perform from fulfilment.changes_since(place, 1);
   if not found then
     return;
@@ -221,7 +254,8 @@ begin
 end
 $$;
 comment on function fulfilment.consume_changes is
-  'The next changes for a consumer, at most max; its checkpoint moves behind them when the transaction of the caller commits';
+  'The next changes for a consumer, at most max; '
+  'its checkpoint moves behind them when the transaction of the caller commits';
 
 create function fulfilment.drop_consumer(consumer text)
 returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -230,20 +264,24 @@ begin
   return found;
 end
 $$;
-comment on function fulfilment.drop_consumer is 'Forgets a consumer of the feed; false if there is none of this name';
+comment on function fulfilment.drop_consumer is
+  'Forgets a consumer of the feed; false if there is none of this name';
 
-revoke execute on function fulfilment.changes_since, fulfilment.start_consumer, fulfilment.consume_changes,
+revoke execute on function fulfilment.changes_since, fulfilment.start_consumer,
+  fulfilment.consume_changes,
   fulfilment.drop_consumer from public;
 -- A reader changes nothing, so it keeps its checkpoint itself and calls changes_since.
 do $$
 declare
   found name;
 begin
-  for found in select rolname from pg_roles where rolname in ('fulfilment_reader', 'fulfilment_writer') loop
+  for found in select rolname from pg_roles
+    where rolname in ('fulfilment_reader', 'fulfilment_writer') loop
     execute format('grant execute on function fulfilment.changes_since to %I', found);
   end loop;
   if exists (select from pg_roles where rolname = 'fulfilment_writer') then
-    grant execute on function fulfilment.start_consumer, fulfilment.consume_changes, fulfilment.drop_consumer
+    grant execute on function fulfilment.start_consumer, fulfilment.consume_changes,
+      fulfilment.drop_consumer
       to fulfilment_writer;
   end if;
 end
@@ -261,14 +299,19 @@ create table sync.clients (
   queue_away_since timestamptz,
   queue_error text,
   check ((queue_away_since is null) = (queue_error is null)),
-  check ((offered_identity is null) = (offered_at is null) and (offered_identity is null) = (offered_base_url is null))
+  check ((offered_identity is null) = (offered_at is null)
+    and (offered_identity is null) = (offered_base_url is null))
 ) with (fillfactor = 50);
 comment on table sync.clients is 'The account that each client''s rows come from';
 comment on column sync.clients.identity is
-  'Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing';
-comment on column sync.clients.served_at is 'When a worker that pushes for the client was last seen, to half a minute';
-comment on column sync.clients.offered_identity is 'Fingerprint of another account that a worker or command was set up with';
-comment on column sync.clients.queue_away_since is 'Since when the queue has not answered the worker that looks after it';
+  'Fingerprint of the accepted base URL and user name; '
+  'a worker with another account reads and pushes nothing';
+comment on column sync.clients.served_at is
+  'When a worker that pushes for the client was last seen, to half a minute';
+comment on column sync.clients.offered_identity is
+  'Fingerprint of another account that a worker or command was set up with';
+comment on column sync.clients.queue_away_since is
+  'Since when the queue has not answered the worker that looks after it';
 
 create table sync.pauses (
   client text not null default '',
@@ -291,7 +334,8 @@ create table sync.leases (
   primary key (client, name),
   check ((holder is null) = (expires_at is null))
 ) with (fillfactor = 50);
-comment on table sync.leases is 'The worker that may write for a client and job. A writer with an older key is rejected';
+comment on table sync.leases is
+  'The worker that may write for a client and job. A writer with an older key is rejected';
 comment on column sync.leases.key is 'Grows with every acquisition';
 comment on column sync.leases.holder is 'Worker that holds the lease; null if it was released';
 
@@ -325,20 +369,27 @@ create table sync.jobs (
   primary key (client, job),
   check ((last_error is null) = (last_code is null))
 ) with (fillfactor = 50);
-comment on table sync.jobs is 'One row per client and job: when it is due, and how its last run ended';
+comment on table sync.jobs is
+  'One row per client and job: when it is due, and how its last run ended';
 comment on column sync.jobs.stream is 'Stream that the job polls; null for jobs that poll none';
 comment on column sync.jobs.next_at is 'When the next run is due, by sync.clock()';
 comment on column sync.jobs.soon_at is
   'When the next run is due if something moves before; null if the schedule does not adapt';
 comment on column sync.jobs.last_change_at is 'When a run last wrote a row';
-comment on column sync.jobs.last_outcome is 'done, failed, stopped or abandoned; null before the first run ends';
+comment on column sync.jobs.last_outcome is
+  'done, failed, stopped or abandoned; null before the first run ends';
 comment on column sync.jobs.last_error is 'Error of the last run; null after a success';
-comment on column sync.jobs.last_operation is 'Operation that failed; null if the error concerns no single one';
-comment on column sync.jobs.failing_since is 'End of the first of these failed runs; null after a success';
+comment on column sync.jobs.last_operation is
+  'Operation that failed; null if the error concerns no single one';
+comment on column sync.jobs.failing_since is
+  'End of the first of these failed runs; null after a success';
 comment on column sync.jobs.failed_alone is
-  'True if the job failed again after a poll of another stream was done: the service answers, but not this job';
-comment on column sync.jobs.uneventful_runs is 'Runs that wrote nothing and so have no row in sync.runs';
-comment on column sync.jobs.skips is 'Runs that were skipped, or missed because no worker could start them in time';
+  'True if the job failed again after a poll of another stream was done: '
+  'the service answers, but not this job';
+comment on column sync.jobs.uneventful_runs is
+  'Runs that wrote nothing and so have no row in sync.runs';
+comment on column sync.jobs.skips is
+  'Runs that were skipped, or missed because no worker could start them in time';
 comment on column sync.jobs.last_push_at is
   'When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts';
 
@@ -373,8 +424,12 @@ create index runs_by_job on sync.runs (client, job, id desc);
 create index runs_running on sync.runs (client, job) where status = 'running';
 create index runs_by_end on sync.runs (finished_at) where finished_at is not null;
 create index runs_troubled on sync.runs (id) where status in ('failed', 'abandoned', 'stopped');
-comment on table sync.runs is 'Runs that wrote something or failed. Other runs are only counted in sync.jobs';
-comment on column sync.runs.status is 'running, done, failed, stopped (asked to), abandoned (its worker was lost)';
+comment on table sync.runs is
+  'Runs that wrote something or failed. Other runs are only counted in sync.jobs';
+comment on column sync.runs.status is
+  'running, done, failed, stopped (asked to), abandoned (its worker was lost)';
 comment on column sync.runs.fetched is 'Resources read, without their items';
-comment on column sync.runs.stale is 'Readings that were not applied because a newer one was stored';
-comment on column sync.runs.operation is 'Operation that failed; null if the failure concerns no single one';
+comment on column sync.runs.stale is
+  'Readings that were not applied because a newer one was stored';
+comment on column sync.runs.operation is
+  'Operation that failed; null if the failure concerns no single one';

@@ -1,4 +1,5 @@
--- What the pulls remember: places in lists, resources to read again, quarantine, re-scans, and limits of requests.
+-- What the pulls remember: places in lists, resources to read again, quarantine, re-scans, and
+-- limits of requests.
 
 create table sync.cursors (
   client text not null,
@@ -13,15 +14,20 @@ create table sync.cursors (
   updated_at timestamptz not null default now(),
   primary key (client, stream, pass)
 ) with (fillfactor = 50);
-comment on table sync.cursors is 'Place of each walk over a list; written together with the rows of its page';
-comment on column sync.cursors.query is 'Query of the last page that held rows; the next walk begins with it';
-comment on column sync.cursors.meaning is 'What page[cursor] was seen to contain: id, offset, opaque, or unknown';
+comment on table sync.cursors is
+  'Place of each walk over a list; written together with the rows of its page';
+comment on column sync.cursors.query is
+  'Query of the last page that held rows; the next walk begins with it';
+comment on column sync.cursors.meaning is
+  'What page[cursor] was seen to contain: id, offset, opaque, or unknown';
 comment on column sync.cursors.last_id is 'Id of the last row of that page';
 comment on column sync.cursors.largest_seen is 'Largest date seen in a walk that is under way';
 comment on column sync.cursors.watermark is 'Largest date seen in a completed walk';
-comment on column sync.cursors.completed_at is 'When the walk first reached its end; null while the first load is under way';
+comment on column sync.cursors.completed_at is
+  'When the walk first reached its end; null while the first load is under way';
 
--- Everything that waits to be read again, whatever the reason. What was read, or is shown by a list, leaves the table.
+-- Everything that waits to be read again, whatever the reason. What was read, or is shown by a
+-- list, leaves the table.
 create table sync.waiting_reads (
   client text not null,
   resource text not null,
@@ -38,15 +44,18 @@ create index waiting_reads_by_since on sync.waiting_reads (since);
 comment on table sync.waiting_reads is
   'Resources that wait to be read again, each with its reason and the time of the next read';
 comment on column sync.waiting_reads.resource is
-  'What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list
-  of a stream must show (poll of …, reconcile of …)';
+  'What is read: resources of a stream by id (its name), the packages of shipments (parcels), '
+  'or rows that the next list of a stream must show (poll of …, reconcile of …)';
 comment on column sync.waiting_reads.id is 'Id of the resource; for packages, that of the shipment';
-comment on column sync.waiting_reads.words is 'What the last read met; null if nothing is to be said';
+comment on column sync.waiting_reads.words is
+  'What the last read met; null if nothing is to be said';
 comment on column sync.waiting_reads.next_at is
-  'Time of the next read, by sync.clock(); infinity if no read is planned until something asks for it';
+  'Time of the next read, by sync.clock(); '
+  'infinity if no read is planned until something asks for it';
 comment on column sync.waiting_reads.tries is
   'Number of reads in a row that did not help; of lists in a row that lacked the row';
-comment on column sync.waiting_reads.since is 'When it began to wait; for packages, when they were last asked for';
+comment on column sync.waiting_reads.since is
+  'When it began to wait; for packages, when they were last asked for';
 
 create table sync.quarantine (
   id bigint generated always as identity primary key,
@@ -72,10 +81,13 @@ create table sync.quarantine (
 create index quarantine_by_time on sync.quarantine (last_seen_at);
 comment on table sync.quarantine is
   'Resources that could not be decoded or stored, kept whole. A later good version releases them';
-comment on column sync.quarantine.resource_key is 'The id if it can be read, else a hash of the document';
+comment on column sync.quarantine.resource_key is
+  'The id if it can be read, else a hash of the document';
 comment on column sync.quarantine.document is
-  'The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)';
-comment on column sync.quarantine.read_no is 'Number of its reading, so that a replay cannot undo a newer reading';
+  'The resource as received, with its included resources, '
+  'as JSON text (jsonb refuses some valid JSON)';
+comment on column sync.quarantine.read_no is
+  'Number of its reading, so that a replay cannot undo a newer reading';
 
 create table sync.confirmations (
   client text not null,
@@ -86,7 +98,8 @@ create table sync.confirmations (
   primary key (client, stream, read_no, no)
 );
 comment on table sync.confirmations is
-  'Rows that a reading found unchanged while another reader of the stream was active; an older reading must not undo them';
+  'Rows that a reading found unchanged while another reader of the stream was active; '
+  'an older reading must not undo them';
 comment on column sync.confirmations.no is 'Makes the key unique: replicas find rows by it';
 
 create table sync.freshness (
@@ -99,10 +112,13 @@ create table sync.freshness (
   primary key (client, stream)
 ) with (fillfactor = 50);
 comment on table sync.freshness is 'How complete each stream is';
-comment on column sync.freshness.complete_at is 'When the last poll that read everything began, by the service''s clock';
+comment on column sync.freshness.complete_at is
+  'When the last poll that read everything began, by the service''s clock';
 comment on column sync.freshness.newest_source_at is 'Newest date or time on any resource received';
-comment on column sync.freshness.usual_fetched is 'Resources that a poll usually reads (moving average)';
-comment on column sync.freshness.loaded_at is 'When the first load was done; what it read makes no business events';
+comment on column sync.freshness.usual_fetched is
+  'Resources that a poll usually reads (moving average)';
+comment on column sync.freshness.loaded_at is
+  'When the first load was done; what it read makes no business events';
 
 create table sync.gaps (
   client text not null,
@@ -113,7 +129,8 @@ create table sync.gaps (
   primary key (client, stream, from_at)
 );
 comment on table sync.gaps is 'Spans that the service no longer lists and that no poll had read';
-comment on column sync.gaps.from_at is 'End of the last complete poll before the span, by the service''s clock';
+comment on column sync.gaps.from_at is
+  'End of the last complete poll before the span, by the service''s clock';
 comment on column sync.gaps.to_at is 'End of the span: later changes were still listed';
 
 -- Reconcile, backfill and refetch.
@@ -146,21 +163,28 @@ create table sync.rescans (
   check ((finished_at is null) = (outcome is null)),
   check ((outcome is not distinct from 'failed') = (error is not null))
 ) with (fillfactor = 70);
-create unique index rescans_open on sync.rescans (client, stream, kind, background, coalesce(from_day, '-infinity'), coalesce(to_day, 'infinity'))
+create unique index rescans_open
+  on sync.rescans (client, stream, kind, background,
+    coalesce(from_day, '-infinity'), coalesce(to_day, 'infinity'))
   where finished_at is null;
 create index rescans_by_stream on sync.rescans (client, stream, kind, id desc);
 create index rescans_by_end on sync.rescans (finished_at) where finished_at is not null;
 comment on table sync.rescans is
   'Reconciliations and backfills. One that was interrupted continues from its last committed page';
-comment on column sync.rescans.kind is 'reconcile (compares and heals the tables) or backfill (reads a span of days again)';
-comment on column sync.rescans.from_day is 'First day of a backfill, in the client''s zone; null for no bound';
+comment on column sync.rescans.kind is
+  'reconcile (compares and heals the tables) or backfill (reads a span of days again)';
+comment on column sync.rescans.from_day is
+  'First day of a backfill, in the client''s zone; null for no bound';
 comment on column sync.rescans.to_day is 'Last day of a backfill; null for no bound';
-comment on column sync.rescans.background is 'True if workers continue it; false if only its command does';
-comment on column sync.rescans.windows is 'Date windows that it walks one after the other, {after, before}, both exclusive';
+comment on column sync.rescans.background is
+  'True if workers continue it; false if only its command does';
+comment on column sync.rescans.windows is
+  'Date windows that it walks one after the other, {after, before}, both exclusive';
 comment on column sync.rescans.step is 'Number of windows that were walked to their end';
 comment on column sync.rescans.full_list is
   'False if the service did not show a list to its end; then nothing follows from a missing row';
-comment on column sync.rescans.expected is 'Rows stored in its windows when it began, to measure progress';
+comment on column sync.rescans.expected is
+  'Rows stored in its windows when it began, to measure progress';
 comment on column sync.rescans.missing is 'Resources that were not in the tables';
 comment on column sync.rescans.stale is 'Resources that differed from the tables';
 comment on column sync.rescans.extra is 'Rows of the tables that the service does not have';
@@ -186,7 +210,8 @@ create table sync.findings (
 comment on table sync.findings is 'Differences that reconciliations found and healed, one row each';
 comment on column sync.findings.no is 'Makes the key unique: replicas find rows by it';
 comment on column sync.findings.late_seconds is
-  'Age of the row''s newest date when it was found, by the service''s clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll';
+  'Age of the row''s newest date when it was found, by the service''s clock: the lookback that '
+  'would have found it. Null for extras, and for rows that changed after the last complete poll';
 
 
 create table sync.turns (
@@ -200,17 +225,22 @@ create table sync.turns (
   spent bigint not null default 0,
   primary key (name, scope)
 ) with (fillfactor = 50);
-comment on table sync.turns is 'What one worker at a time does for all of them, and not again before a given time';
+comment on table sync.turns is
+  'What one worker at a time does for all of them, and not again before a given time';
 comment on column sync.turns.name is
-  'track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, or figures';
+  'track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, '
+  'or figures';
 comment on column sync.turns.scope is
-  'Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn;
-  empty: all';
+  'Client key; for track-trace the fingerprint of base URL and user name, '
+  'so that two clients of one account share a turn; empty: all';
 comment on column sync.turns.client is 'Client that last took the turn';
 comment on column sync.turns.next_at is 'When the next turn may be taken, by sync.clock()';
-comment on column sync.turns.finished_at is 'When its work ended; null while it is under way, or if its worker was lost';
-comment on column sync.turns.taken is 'Number of turns so far. Work of a turn that was taken again stores nothing';
-comment on column sync.turns.spent is 'Number of turns whose work never ended, because its worker was lost';
+comment on column sync.turns.finished_at is
+  'When its work ended; null while it is under way, or if its worker was lost';
+comment on column sync.turns.taken is
+  'Number of turns so far. Work of a turn that was taken again stores nothing';
+comment on column sync.turns.spent is
+  'Number of turns whose work never ended, because its worker was lost';
 
 -- All processes share REQUESTS_PER_SECOND: each takes its requests of a second from here.
 create table sync.request_budgets (
@@ -219,9 +249,12 @@ create table sync.request_budgets (
   taken_at timestamptz not null
 ) with (fillfactor = 50);
 comment on table sync.request_budgets is
-  'Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. One row for each account';
-comment on column sync.request_budgets.next_at is 'Begin of the next slot that is not granted. It may lie ahead';
-comment on column sync.request_budgets.taken_at is 'When requests were last granted. It tells if the clock went back';
+  'Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. '
+  'One row for each account';
+comment on column sync.request_budgets.next_at is
+  'Begin of the next slot that is not granted. It may lie ahead';
+comment on column sync.request_budgets.taken_at is
+  'When requests were last granted. It tells if the clock went back';
 
 -- Records runs as abandoned whose leases were just taken from them, and makes their jobs due.
 create function sync.record_abandoned(clients text[], jobs text[]) returns void language sql as $$
@@ -235,10 +268,11 @@ create function sync.record_abandoned(clients text[], jobs text[]) returns void 
   where j.client = l.client and j.job = l.job;
 $$;
 comment on function sync.record_abandoned is
-  'Records runs as abandoned whose leases were just taken from them, and makes their jobs due. A statement of its own, after
-  that one: only then does it see what a run committed meanwhile';
+  'Records runs as abandoned whose leases were just taken from them, and makes their jobs due. '
+  'A statement of its own, after that one: only then does it see what a run committed meanwhile';
 
--- Ends the leases of lost workers. Skips a lease whose row is locked: one slow statement must not delay the others.
+-- Ends the leases of lost workers. Skips a lease whose row is locked: one slow statement must not
+-- delay the others.
 create function sync.revive_abandoned(of_client text default null, of_job text default null)
 returns table (client text, job text) language plpgsql as $$
 #variable_conflict use_column
@@ -251,7 +285,8 @@ begin
     set holder = null, expires_at = null
     where (l.client, l.name) in (
       select f.client, f.name from sync.leases f
-      where f.expires_at <= clock_timestamp() and (of_client is null or f.client = of_client and f.name = of_job)
+      where f.expires_at <= clock_timestamp()
+        and (of_client is null or f.client = of_client and f.name = of_job)
       for update skip locked)
     returning l.client, l.name)
   select array_agg(l.client), array_agg(l.name) into clients, jobs from lost l;
@@ -261,4 +296,5 @@ begin
 end
 $$;
 comment on function sync.revive_abandoned is
-  'Makes the jobs of lost workers due: their leases have expired. With a client and a job, only that one. Returns the jobs';
+  'Makes the jobs of lost workers due: their leases have expired. '
+  'With a client and a job, only that one. Returns the jobs';

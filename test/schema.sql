@@ -828,8 +828,7 @@ create table sync.service_health (
   since timestamp with time zone not null, -- When the first of these failures came
   next_at timestamp with time zone not null, -- When the hold ends, or when the service is asked whether it is over
   void_at timestamp with time zone not null, -- When it says nothing any more: after the longest pause, so that an old backup holds nobody
-) with (fillfactor=50); -- Why nothing, or only a little, is asked of the service of a client. No row: all may be asked. Pulls and pushes write and
-  obey it; src/service/health/judge-health.ts has the states
+) with (fillfactor=50); -- Why nothing, or only a little, is asked of the service of a client. No row: all may be asked. Pulls and pushes write and obey it; src/service/health/judge-health.ts has the states
 create table sync.service_products (
   client text not null,
   sku text not null,
@@ -837,8 +836,7 @@ create table sync.service_products (
 ); -- Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it
 create table sync.turns (
   name text not null, -- track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, or figures
-  scope text not null, -- Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn;
-  empty: all
+  scope text not null, -- Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn; empty: all
   client text not null, -- Client that last took the turn
   next_at timestamp with time zone not null, -- When the next turn may be taken, by sync.clock()
   taken_at timestamp with time zone not null,
@@ -848,8 +846,7 @@ create table sync.turns (
 ) with (fillfactor=50); -- What one worker at a time does for all of them, and not again before a given time
 create table sync.waiting_reads (
   client text not null,
-  resource text not null, -- What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list
-  of a stream must show (poll of …, reconcile of …)
+  resource text not null, -- What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list of a stream must show (poll of …, reconcile of …)
   id bigint not null, -- Id of the resource; for packages, that of the shipment
   reason text not null,
   words text, -- What the last read met; null if nothing is to be said
@@ -1912,25 +1909,32 @@ CREATE OR REPLACE FUNCTION fulfilment.changes_since(after bigint, max integer DE
 AS $function$
 declare
   pruned bigint := (select pruned_until from sync.feed_mark);
-  given_out bigint := coalesce(pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
-  -- Only committed entries count: a reader that continued from a seq that is still being written would miss it.
-  newest bigint := coalesce((select c.seq from fulfilment.changes c order by c.seq desc limit 1), pruned);
+  given_out bigint := coalesce(
+    pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
+  -- Only committed entries count: a reader that continued from a seq that is still being written
+  -- would miss it.
+  newest bigint := coalesce((select c.seq from fulfilment.changes c order by c.seq desc limit 1),
+    pruned);
 begin
   if after is null or after < 0 then
-    raise exception 'after must be the last seq that was read, or 0 to begin' using errcode = '22023';
+    raise exception 'after must be the last seq that was read, or 0 to begin'
+      using errcode = '22023';
   end if;
   if max is null or max < 1 or max > 100000 then
     raise exception 'max must lie between 1 and 100000' using errcode = '22023';
   end if;
   if after < pruned then
-    raise exception 'changes after % are no longer all kept (pruned until %): read the tables again, then continue from %',
+    raise exception 'changes after % are no longer all kept (pruned until %): '
+      'read the tables again, then continue from %',
       after, pruned, newest using errcode = '22023';
   end if;
   if after > given_out then
-    raise exception 'seq % was never used here: was the database restored? Read the tables again, then continue from %',
+    raise exception 'seq % was never used here: was the database restored? '
+      'Read the tables again, then continue from %',
       after, newest using errcode = '22023';
   end if;
-  -- seq grows in the order of commits, so a later commit cannot add an entry before those read here.
+  -- seq grows in the order of commits, so a later commit cannot add an entry before those read
+  -- here.
   return query select c.* from fulfilment.changes c where c.seq > after order by c.seq limit max;
 end
 $function$
@@ -1947,13 +1951,15 @@ declare
   last bigint;
 begin
   if place is null then
-    raise exception 'there is no consumer %; start it with fulfilment.start_consumer', coalesce(left(consumer, 100), 'null')
+    raise exception 'there is no consumer %; start it with fulfilment.start_consumer',
+      coalesce(left(consumer, 100), 'null')
       using errcode = '22023';
   end if;
   if max is null or max < 1 or max > 100000 then
     raise exception 'max must lie between 1 and 100000' using errcode = '22023';
   end if;
-  -- A look that finds nothing locks nothing and writes nothing. The entries of an unfinished reader are found.
+  -- A look that finds nothing locks nothing and writes nothing. The entries of an unfinished reader
+  -- are found.
   perform from fulfilment.changes_since(place, 1);
   if not found then
     return;
@@ -1993,13 +1999,15 @@ AS $function$
   with named as materialized (
     (select r.id
      from fulfilment.orders r
-     where r.external_order_number = order_history.number and r.client = (select order_history.client)
+     where r.external_order_number = order_history.number
+       and r.client = (select order_history.client)
      limit 100)
     union
     (select t.target_id
      from fulfilment.outbox o
      join sync.outbox_targets t on t.outbox_id = o.id
-     where o.client = (select order_history.client) and o.reference = order_history.number and o.kind = 'order.rename'
+     where o.client = (select order_history.client) and o.reference = order_history.number
+       and o.kind = 'order.rename'
      limit 100)
   ), numbers as materialized (
     select order_history.number as number
@@ -2012,7 +2020,8 @@ AS $function$
     select r.external_order_number
     from named n
     join fulfilment.orders r
-      on r.client = (select order_history.client) and r.id = n.id and r.external_order_number is not null
+      on r.client = (select order_history.client) and r.id = n.id
+        and r.external_order_number is not null
   ), sent as materialized (
     select s.*
     from named n
@@ -2021,7 +2030,8 @@ AS $function$
   ), announced as materialized (
     select a.*
     from sent s
-    join fulfilment.return_merchandise_authorizations a on a.client = s.client and a.shipment_id = s.id
+    join fulfilment.return_merchandise_authorizations a on a.client = s.client
+      and a.shipment_id = s.id
     limit 100
   ), asked as materialized (
     (select o.id, o.kind, o.reference, o.created_at
@@ -2033,16 +2043,19 @@ AS $function$
     union
     (select o.id, o.kind, o.reference, o.created_at
      from announced a
-     join fulfilment.outbox o on o.client = a.client and o.reference = a.external_reference and o.family = 'return'
+     join fulfilment.outbox o on o.client = a.client and o.reference = a.external_reference
+       and o.family = 'return'
      order by o.id desc
      limit 100)
   ), boxes as materialized (
     select p.*
     from sent s
     cross join lateral (
-      select * from fulfilment.parcels p where p.client = s.client and p.shipment_id = s.id limit 200) p
+      select * from fulfilment.parcels p
+      where p.client = s.client and p.shipment_id = s.id limit 200) p
   ), events as (
-    select k.created_at as at, false as is_day, 'outbox' as source, k.id, 'inserted' as what, k.kind as detail,
+    select k.created_at as at, false as is_day, 'outbox' as source, k.id, 'inserted' as what,
+      k.kind as detail,
       k.reference as name, null::text as error
     from asked k
     union all
@@ -2062,7 +2075,8 @@ AS $function$
     join fulfilment.orders r on r.client = (select order_history.client) and r.id = n.id
     cross join sync.list_stored_times(r.first_seen_at, r.changed_at, r.unlisted_since) t
     union all
-    select e.seen_at, false, 'line', i.id, case when e.unlisted_since is null then 'quantity' else 'unlisted' end,
+    select e.seen_at, false, 'line', i.id,
+      case when e.unlisted_since is null then 'quantity' else 'unlisted' end,
       e.quantity::text, e.sku, null
     from named n
     cross join lateral (
@@ -2083,7 +2097,8 @@ AS $function$
     cross join lateral (
       values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since),
         ('ready to pick', sync.real_time(s.ready_to_pick_on)),
-        ('ready to ship', sync.real_time(s.ready_to_ship_on)), ('shipped', sync.real_time(s.shipped_on))) t (what, at)
+        ('ready to ship', sync.real_time(s.ready_to_ship_on)),
+        ('shipped', sync.real_time(s.shipped_on))) t (what, at)
     union all
     select e.seen_at, false, 'shipment', s.id, 'status', e.status, null, null
     from sent s
@@ -2099,10 +2114,12 @@ AS $function$
     from boxes p
     cross join sync.list_stored_times(p.first_seen_at, p.changed_at, p.unlisted_since) t
     union all
-    select sync.real_time(p.shipping_date), false, 'parcel', p.shipment_id, 'shipped', null, p.package_number, null
+    select sync.real_time(p.shipping_date), false, 'parcel', p.shipment_id, 'shipped', null,
+      p.package_number, null
     from boxes p
     union all
-    select coalesce(sync.real_time(e.current_track_trace_status_date_time), e.seen_at), false, 'parcel', s.id, 'status',
+    select coalesce(sync.real_time(e.current_track_trace_status_date_time), e.seen_at),
+      false, 'parcel', s.id, 'status',
       e.current_track_trace_status::text, e.package_number, null
     from sent s
     cross join lateral (
@@ -2166,10 +2183,12 @@ AS $function$
     f.order_id,
     case
       when f.order_id is not null then f.state
-      when exists (select from asked a where a.kind = 'order.rename' and a.status = 'done') then 'renamed'
+      when exists (select from asked a where a.kind = 'order.rename' and a.status = 'done')
+        then 'renamed'
       else case c.status
         when 'pending' then 'waiting' when 'sending' then 'waiting' when 'unknown' then 'unknown'
-        when 'dead' then 'refused' when 'cancelled' then 'cancelled' when 'done' then 'accepted' else 'not_found' end
+        when 'dead' then 'refused' when 'cancelled' then 'cancelled' when 'done' then 'accepted'
+        else 'not_found' end
     end,
     (select w.because
      from fulfilment.outbox_open w
@@ -2178,8 +2197,8 @@ AS $function$
      order by w.id
      limit 1),
     (select count(*) from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
-    coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0), coalesce(f.to_come, 0), coalesce(f.returned, 0),
-    coalesce(f.shipments, 0), f.last_shipped_on,
+    coalesce(f.ordered, 0), coalesce(f.cancelled, 0), coalesce(f.shipped, 0),
+    coalesce(f.to_come, 0), coalesce(f.returned, 0), coalesce(f.shipments, 0), f.last_shipped_on,
     coalesce((
       select array_agg(distinct p.tracking_url)
       from fulfilment.shipments s
@@ -2201,14 +2220,17 @@ AS $function$
 declare
   changed fulfilment.outbox;
 begin
-  update fulfilment.outbox o set status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null
+  update fulfilment.outbox o set status = 'cancelled', next_attempt_at = null,
+    finished_at = clock_timestamp(), refusal = null
   where o.id = outbox_cancel.id and o.status in ('pending', 'dead') returning * into changed;
   if not found then
     raise exception 'outbox row % %: only pending and dead rows can be cancelled', id,
-      coalesce((select 'is ' || o.status from fulfilment.outbox o where o.id = outbox_cancel.id), 'does not exist')
+      coalesce((select 'is ' || o.status from fulfilment.outbox o where o.id = outbox_cancel.id),
+        'does not exist')
       using errcode = '22023';
   end if;
-  insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'cancelled', session_user, 'cancelled');
+  insert into sync.outbox_attempts (outbox_id, step, by, became)
+    values (changed.id, 'cancelled', session_user, 'cancelled');
   perform pg_notify('fulfilment_outbox', 'outcomes') where pg_notification_queue_usage() < 0.5;
   return changed;
 end
@@ -2226,18 +2248,22 @@ begin
   if payload is null then
     raise exception 'payload must not be null' using errcode = '22023';
   end if;
-  -- Where an earlier attempt may have been carried out, the worker that claims the row looks it up first, if its kind can be.
-  update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending', next_attempt_at = clock_timestamp(),
-    finished_at = null, last_error = null, refusal = null, claim_no = null, lookups = 0, absences = 0, absent_at = null,
-    replaced_at = clock_timestamp(), limits_from = clock_timestamp(), uncounted_attempts = o.attempts,
+  -- Where an earlier attempt may have been carried out, the worker that claims the row looks it up
+  -- first, if its kind can be.
+  update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending',
+    next_attempt_at = clock_timestamp(), finished_at = null, last_error = null, refusal = null,
+    claim_no = null, lookups = 0, absences = 0, absent_at = null, replaced_at = clock_timestamp(),
+    limits_from = clock_timestamp(), uncounted_attempts = o.attempts,
     failed_checks = 0
   where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
   if not found then
     raise exception 'outbox row % %: only pending and dead rows can be replaced', id,
-      coalesce((select 'is ' || o.status from fulfilment.outbox o where o.id = outbox_replace.id), 'does not exist')
+      coalesce((select 'is ' || o.status from fulfilment.outbox o where o.id = outbox_replace.id),
+        'does not exist')
       using errcode = '22023';
   end if;
-  insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'replaced', session_user, 'pending');
+  insert into sync.outbox_attempts (outbox_id, step, by, became)
+    values (changed.id, 'replaced', session_user, 'pending');
   perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
   return changed;
 end
@@ -2250,11 +2276,13 @@ CREATE OR REPLACE FUNCTION fulfilment.outbox_schema(kind text)
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  found_schema jsonb := (select k.schema from sync.outbox_kinds k where k.kind = outbox_schema.kind);
+  found_schema jsonb := (
+    select k.schema from sync.outbox_kinds k where k.kind = outbox_schema.kind);
 begin
   if found_schema is null then
     raise exception 'there is no kind %; known are %', coalesce(kind, 'null'),
-      (select string_agg(k.kind, ', ' order by k.kind) from sync.outbox_kinds k) using errcode = '22023';
+      (select string_agg(k.kind, ', ' order by k.kind) from sync.outbox_kinds k)
+        using errcode = '22023';
   end if;
   return found_schema;
 end
@@ -2267,7 +2295,8 @@ CREATE OR REPLACE FUNCTION fulfilment.start_consumer(consumer text, after bigint
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  place bigint := (select c.seq from fulfilment.consumers c where c.name = consumer and move is not true);
+  place bigint := (
+    select c.seq from fulfilment.consumers c where c.name = consumer and move is not true);
 begin
   if place is not null then
     return place;
@@ -2279,7 +2308,8 @@ begin
   perform from fulfilment.changes_since(place, 1);
   insert into fulfilment.consumers as c (name, seq) values (consumer, place)
   on conflict (name) do update
-  set seq = case when move then excluded.seq else c.seq end, moved_at = case when move then now() else c.moved_at end
+  set seq = case when move then excluded.seq else c.seq end,
+    moved_at = case when move then now() else c.moved_at end
   returning c.seq into place;
   return place;
 end
@@ -2292,21 +2322,27 @@ CREATE OR REPLACE FUNCTION sync.check_outbox_limits()
 AS $function$
 begin
   if length(new.client) > 64 then
-    raise exception 'client has % characters; at most 64 are taken', length(new.client) using errcode = '22001';
+    raise exception 'client has % characters; at most 64 are taken',
+      length(new.client) using errcode = '22001';
   end if;
   if length(new.kind) > 64 then
-    raise exception 'kind has % characters; at most 64 are taken', length(new.kind) using errcode = '22001';
+    raise exception 'kind has % characters; at most 64 are taken',
+      length(new.kind) using errcode = '22001';
   end if;
   if length(new.reference) > 200 then
-    raise exception 'reference has % characters; at most 200 are taken', length(new.reference) using errcode = '22001';
+    raise exception 'reference has % characters; at most 200 are taken',
+      length(new.reference) using errcode = '22001';
   end if;
   new.payload_bytes := octet_length(new.payload::text);
   if new.payload_bytes > 16777216 then
-    raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', new.payload_bytes using errcode = '22001';
+    raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken',
+      new.payload_bytes using errcode = '22001';
   end if;
   -- Programs cannot hold every time that Postgres can.
-  if new.not_before not between new.created_at - interval '100 years' and new.created_at + interval '100 years' then
-    raise exception 'not_before is %; it must be within 100 years of the insertion', new.not_before using errcode = '22008';
+  if new.not_before not between
+    new.created_at - interval '100 years' and new.created_at + interval '100 years' then
+    raise exception 'not_before is %; it must be within 100 years of the insertion',
+      new.not_before using errcode = '22008';
   end if;
   if new.status = 'pending' then
     new.next_attempt_at := greatest(new.next_attempt_at, new.not_before);
@@ -2335,10 +2371,12 @@ begin
     execute format('delete from %s', copy);
   end if;
   if tg_op in ('DELETE', 'UPDATE') then
-    execute format('delete from %1$s c using gone g where c.client = g.client and c.%2$I = g.%2$I', copy, tg_argv[1]);
+    execute format('delete from %1$s c using gone g where c.client = g.client and c.%2$I = g.%2$I',
+      copy, tg_argv[1]);
   end if;
   if tg_op in ('INSERT', 'UPDATE') then
-    execute format('insert into %1$s (client, %2$s) select client, %2$s from added on conflict do nothing', copy, columns);
+    execute format('insert into %1$s (client, %2$s)
+      select client, %2$s from added on conflict do nothing', copy, columns);
   end if;
   return null;
 end
@@ -2361,7 +2399,8 @@ begin
   if not pg_is_in_recovery() then
     timeline := substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
   end if;
-  return concat_ws('/', coalesce(server, '-'), (select d.oid from pg_database d where d.datname = current_database()),
+  return concat_ws('/', coalesce(server, '-'),
+    (select d.oid from pg_database d where d.datname = current_database()),
     to_regclass('fulfilment.outbox')::oid, coalesce(timeline, '-'));
 end
 $function$
@@ -2387,9 +2426,11 @@ CREATE OR REPLACE FUNCTION sync.enter_document()
 AS $function$
 begin
   if tg_op = 'DELETE' then
-    insert into fulfilment.changes (client, entity, id, operation) values (old.client, 'documents', old.id, 'removed');
+    insert into fulfilment.changes (client, entity, id, operation)
+      values (old.client, 'documents', old.id, 'removed');
   else
-    insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'documents', new.id, 'created');
+    insert into fulfilment.changes (client, entity, id, operation)
+      values (new.client, 'documents', new.id, 'created');
   end if;
   return null;
 end
@@ -2423,7 +2464,8 @@ CREATE OR REPLACE FUNCTION sync.list_stored_times(first_seen_at timestamp with t
  LANGUAGE sql
  IMMUTABLE
 AS $function$
-  values ('stored', first_seen_at), ('changed', nullif(changed_at, first_seen_at)), ('unlisted', unlisted_since)
+  values ('stored', first_seen_at), ('changed', nullif(changed_at, first_seen_at)),
+    ('unlisted', unlisted_since)
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.note_outcome()
@@ -2440,7 +2482,8 @@ begin
     case when old.result is distinct from new.result then 'result' end,
     case when old.finished_at is distinct from new.finished_at then 'finished_at' end], null));
   -- Any role that may connect can listen: the id tells it nothing.
-  perform pg_notify('fulfilment_outbox_settled', new.id::text) where pg_notification_queue_usage() < 0.5;
+  perform pg_notify('fulfilment_outbox_settled', new.id::text)
+    where pg_notification_queue_usage() < 0.5;
   return null;
 end
 $function$
@@ -2466,7 +2509,8 @@ begin
   if pg_notification_queue_usage() < 0.5 and not exists (
     select from sync.awake_clients a
     -- A time that is far ahead was written before the clock was set back.
-    where a.client = new.client and a.awake_until between clock_timestamp() and clock_timestamp() + interval '5 seconds'
+    where a.client = new.client
+      and a.awake_until between clock_timestamp() and clock_timestamp() + interval '5 seconds'
   ) then
     perform pg_notify('fulfilment_outbox', '');
   end if;
@@ -2495,8 +2539,10 @@ AS $function$
     -- On a standby the timeline is not known.
     when d.mark is distinct from sync.database_mark()
       and not (pg_is_in_recovery()
-        and regexp_replace(d.mark, '[^/]*$', '') = regexp_replace(sync.database_mark(), '[^/]*$', '')) then
-      'the database has changed, and nothing is sent from it: database accept --as moved, restored or copy (docs/operations.md)'
+        and regexp_replace(d.mark, '[^/]*$', '')
+          = regexp_replace(sync.database_mark(), '[^/]*$', '')) then
+      'the database has changed, and nothing is sent from it: '
+      'database accept --as moved, restored or copy (docs/operations.md)'
     when d.accepted_as = 'copy' then 'this database is a copy: nothing is sent from it'
   end
   from sync.push_database d
@@ -2509,7 +2555,8 @@ CREATE OR REPLACE FUNCTION sync.pushes_allowed()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select exists (
-    select from sync.push_database d where d.mark = sync.database_mark() and d.accepted_as <> 'copy')
+    select from sync.push_database d
+    where d.mark = sync.database_mark() and d.accepted_as <> 'copy')
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.read_document_id(given jsonb)
@@ -2582,7 +2629,8 @@ begin
   if not exists (select from written) then
     return null;
   end if;
-  execute format('insert into fulfilment.%I (client, %s, %s%s) select n.client, %s, %s%s from written n ',
+  execute format('insert into fulfilment.%I (client, %s, %s%s) '
+      'select n.client, %s, %s%s from written n ',
       tg_argv[0], tg_argv[2], tg_argv[3], ', ' || nullif(tg_argv[4], ''),
       written_key, written_values, ', ' || nullif(tg_argv[5], ''))
     || case tg_op
@@ -2609,10 +2657,12 @@ begin
   -- Rows that somebody has locked are looked at again by themselves, soon.
   with free as materialized (
     select o.id from fulfilment.outbox o
-    where o.id in (select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id) and o.status = 'pending'
+    where o.id in (select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id)
+      and o.status = 'pending'
     for no key update of o skip locked
   ), released as (
-    update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id returning o.id
+    update fulfilment.outbox o set next_attempt_at = clock_timestamp()
+    from free where o.id = free.id returning o.id
   )
   select array_agg(id) into freed from released;
   if freed is not null then
@@ -2637,7 +2687,8 @@ begin
     set holder = null, expires_at = null
     where (l.client, l.name) in (
       select f.client, f.name from sync.leases f
-      where f.expires_at <= clock_timestamp() and (of_client is null or f.client = of_client and f.name = of_job)
+      where f.expires_at <= clock_timestamp()
+        and (of_client is null or f.client = of_client and f.name = of_job)
       for update skip locked)
     returning l.client, l.name)
   select array_agg(l.client), array_agg(l.name) into clients, jobs from lost l;
@@ -2654,7 +2705,8 @@ CREATE OR REPLACE FUNCTION sync.store_document()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  if exists (select from sync.outbox_kinds k where k.kind = new.kind and k.document is not null) then
+  if exists (
+    select from sync.outbox_kinds k where k.kind = new.kind and k.document is not null) then
     perform sync.store_documents(array[new.id]);
   end if;
   return null;
@@ -2666,26 +2718,33 @@ CREATE OR REPLACE FUNCTION sync.store_documents(outbox_ids bigint[])
  LANGUAGE sql
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id, order_attachment_id, state, file_name,
-    mime_type, package_number, shipping_method_id, is_paperless, result, created_at)
-  select d.id, d.client, d.document_kind, d.reference, coalesce(sync.read_document_id(d.result -> 'orderId'), s.order_id),
+  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id,
+    order_attachment_id, state, file_name, mime_type, package_number, shipping_method_id,
+    is_paperless, result, created_at)
+  select d.id, d.client, d.document_kind, d.reference,
+    coalesce(sync.read_document_id(d.result -> 'orderId'), s.order_id),
     d.shipment_id, sync.read_document_id(d.result -> 'orderAttachmentId'),
-    case when d.with_order and d.result -> 'orderAttachmentId' is null then 'sent' else 'stored' end,
+    case when d.with_order and d.result -> 'orderAttachmentId' is null then 'sent'
+      else 'stored' end,
     coalesce(d.result ->> 'fileName', d.payload ->> 'filename'),
-    coalesce(d.result ->> 'mimeType', case d.document_kind when 'order_attachment' then 'application/pdf' end),
+    coalesce(d.result ->> 'mimeType',
+      case d.document_kind when 'order_attachment' then 'application/pdf' end),
     d.result ->> 'packageNumber', sync.read_document_id(d.result -> 'shippingMethodId'),
-    case d.result ->> 'isPaperlessReturnShippingMethod' when 'true' then true when 'false' then false end,
+    case d.result ->> 'isPaperlessReturnShippingMethod'
+      when 'true' then true when 'false' then false end,
     d.result, d.finished_at
   from (
-    select o.id, o.client, o.reference, o.finished_at, w.with_order, k.document ->> 'kind' as document_kind,
-      o.payload #> w.path as payload,
+    select o.id, o.client, o.reference, o.finished_at, w.with_order,
+      k.document ->> 'kind' as document_kind, o.payload #> w.path as payload,
       case when w.with_order then jsonb_strip_nulls(jsonb_build_object(
-        'orderId', o.result -> 'orderId', 'orderAttachmentId', o.result -> 'orderAttachmentId')) else o.result end as result,
+        'orderId', o.result -> 'orderId', 'orderAttachmentId', o.result -> 'orderAttachmentId'))
+        else o.result end as result,
       sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
     from fulfilment.outbox o
     join sync.outbox_kinds k on k.kind = o.kind and k.document is not null
     cross join lateral (
-      select array(select jsonb_array_elements_text(k.document -> 'path')) as path, k.document -> 'path' <> '[]' as with_order) w
+      select array(select jsonb_array_elements_text(k.document -> 'path')) as path,
+        k.document -> 'path' <> '[]' as with_order) w
     where o.id = any(outbox_ids) and o.payload #> w.path is not null
   ) d
   left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
@@ -2701,11 +2760,15 @@ CREATE TRIGGER carrier_links_gone AFTER DELETE ON fulfilment.carrier_links REFER
 CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.order_changes();
 CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
 CREATE CONSTRAINT TRIGGER documents_entered AFTER INSERT OR DELETE ON fulfilment.documents DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sync.enter_document();
-CREATE TRIGGER inbound_packing_slips_changed AFTER UPDATE ON fulfilment.inbound_packing_slips REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_packing_slip_events', 'id', 'inbound_packing_slip_id', 'status, expected_in, expected_on', 'source_time', 'sync.real_time(case n.status when ''IN_PROGRESS'' then n.received_on when ''COMPLETED'' then n.completed_on end)');
-CREATE TRIGGER inbound_packing_slips_first AFTER INSERT ON fulfilment.inbound_packing_slips REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_packing_slip_events', 'id', 'inbound_packing_slip_id', 'status, expected_in, expected_on', 'source_time', 'sync.real_time(case n.status when ''IN_PROGRESS'' then n.received_on when ''COMPLETED'' then n.completed_on end)');
-CREATE TRIGGER inbounds_changed AFTER UPDATE ON fulfilment.inbounds REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_events', 'id', 'inbound_id', 'status, received_in', 'source_time', 'sync.real_time(case n.status when ''PROCESSING'' then n.created_on when ''CHECKING'' then n.checking_on
+CREATE TRIGGER inbound_packing_slips_changed AFTER UPDATE ON fulfilment.inbound_packing_slips REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_packing_slip_events', 'id', 'inbound_packing_slip_id', 'status, expected_in, expected_on', 'source_time', 'sync.real_time(case n.status when ''IN_PROGRESS'' then n.received_on
           when ''COMPLETED'' then n.completed_on end)');
-CREATE TRIGGER inbounds_first AFTER INSERT ON fulfilment.inbounds REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_events', 'id', 'inbound_id', 'status, received_in', 'source_time', 'sync.real_time(case n.status when ''PROCESSING'' then n.created_on when ''CHECKING'' then n.checking_on
+CREATE TRIGGER inbound_packing_slips_first AFTER INSERT ON fulfilment.inbound_packing_slips REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_packing_slip_events', 'id', 'inbound_packing_slip_id', 'status, expected_in, expected_on', 'source_time', 'sync.real_time(case n.status when ''IN_PROGRESS'' then n.received_on
+          when ''COMPLETED'' then n.completed_on end)');
+CREATE TRIGGER inbounds_changed AFTER UPDATE ON fulfilment.inbounds REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_events', 'id', 'inbound_id', 'status, received_in', 'source_time', 'sync.real_time(case n.status when ''PROCESSING'' then n.created_on
+          when ''CHECKING'' then n.checking_on
+          when ''COMPLETED'' then n.completed_on end)');
+CREATE TRIGGER inbounds_first AFTER INSERT ON fulfilment.inbounds REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_events', 'id', 'inbound_id', 'status, received_in', 'source_time', 'sync.real_time(case n.status when ''PROCESSING'' then n.created_on
+          when ''CHECKING'' then n.checking_on
           when ''COMPLETED'' then n.completed_on end)');
 CREATE TRIGGER order_items_changed AFTER UPDATE ON fulfilment.order_items REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
 CREATE TRIGGER order_items_first AFTER INSERT ON fulfilment.order_items REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');

@@ -68,7 +68,8 @@ export const pauses = {
   emptyParcelRead: makeFixedPause(dayMs),
   /**
    * A look-up of packages that the track-trace list shows. Each reading of the list prolongs it, so
-   * it only ends if the list is no longer read. A package that leaves the list is looked up at once.
+   * it only ends if the list is no longer read. A package that leaves the list is looked up at
+   * once.
    */
   listedParcelRead: makeFixedPause(3 * dayMs),
   /** The call for track-trace, if there was no connection. */

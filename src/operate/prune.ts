@@ -159,7 +159,8 @@ async function eraseBatch(
 ): Promise<void> {
   try {
     await within(async (trx) => {
-      const { changes } = await eraseOrders(trx, step.client, step.by, orders, {
+      const { changes } = await eraseOrders(trx, step.client, orders, {
+        by: step.by,
         cancelDead: false,
       });
       await appendChanges(trx, step.client, changes);

@@ -139,7 +139,7 @@ async function commitPage<Result>(
       await recordConfirmations(transaction, findReadNos(reading, page, written.unchanged));
 
     await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
-    await updateWaitingReads(transaction, context, reading, { ...page, written }, mayWait);
+    await updateWaitingReads(transaction, context, reading, { ...page, written, mayWait });
 
     const quarantined = await quarantineResources(transaction, readNo, page.quarantined);
     if (stream.get !== null)
@@ -205,17 +205,16 @@ async function countIfUnchanged(
 
 /**
  * Updates what a reading means for resources that wait to be read by id, and for quarantined ones.
- * @param mayWait false if nothing of the stream waits and nothing is in quarantine; then there is
+ * @param page `mayWait` is false if nothing of the stream waits and nothing is in quarantine; then there is
  *   nothing to remove
  */
 async function updateWaitingReads(
   transaction: RunTransaction,
   { stream }: PullContext,
   reading: Reading,
-  page: CommittedPage,
-  mayWait: boolean,
+  page: CommittedPage & { readonly mayWait: boolean },
 ): Promise<void> {
-  const { families, mustReadById, written } = page;
+  const { families, mustReadById, written, mayWait } = page;
   const changed = new Set(findChangedIds(stream, written.changes));
   const older = new Set(written.stale);
   const ids = families.map(({ parent }) => parent.id);

@@ -65,7 +65,10 @@ class PageSizes {
     if (size > maxWritten)
       return `has ${size} characters with its included resources; the maximum is ${maxWritten}`;
     if (this.#written + size > maxWrittenPerPage)
-      return `is on a page of more than ${maxWrittenPerPage} characters, counting each included resource as often as it is linked`;
+      return (
+        `is on a page of more than ${maxWrittenPerPage} characters, ` +
+        'counting each included resource as often as it is linked'
+      );
     this.#written += size;
     return null;
   }

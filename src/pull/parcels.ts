@@ -191,7 +191,8 @@ export async function pullParcels(context: RunContext): Promise<void> {
   if (unanswered.count > 0)
     warn(
       context,
-      `the service gave no complete list of packages for ${unanswered.count} shipments, such as ${unanswered.first}`,
+      `the service gave no complete list of packages for ${unanswered.count} shipments, ` +
+        `such as ${unanswered.first}`,
     );
 }
 

@@ -157,7 +157,7 @@ export async function readWaiting(
 ): Promise<void> {
   const { client, db, stream } = context;
   const limit = isFirstLoad ? null : readsPerPoll;
-  const due = mayWait(context) ? await findDueReads(db, client, stream.name, limit) : [];
+  const due = mayWait(context) ? await findDueReads(db, client, stream.name, { limit }) : [];
   const waiting = due.map(({ id }) => id);
 
   await readByIds(context, interleave([waiting, also], limit), {

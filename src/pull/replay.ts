@@ -24,7 +24,10 @@ export async function replayQuarantine(context: StreamContext): Promise<ReplayCo
   let released = 0;
   let kept = 0;
   for (let afterId = 0; ; ) {
-    const rows = await readNextQuarantined(db, client, stream.name, afterId, batchSize);
+    const rows = await readNextQuarantined(db, client, stream.name, {
+      afterId,
+      limit: batchSize,
+    });
     for (const { id, document, readNo } of rows) {
       signal.throwIfAborted();
       const data = parseDocument(document);

@@ -20,8 +20,9 @@ const operation = 'oldest.stock.bulk';
 /** Number of articles that are stored in one transaction. */
 const listBatchSize = 1_000;
 const assumedPathWarning =
-  `the interface description does not show ${operation} (docs/assumptions.md): set the right path in ` +
-  'WAREHOUSE_OPERATIONS_FILE, or remove its entry there, so that each article is asked for';
+  `the interface description does not show ${operation} (docs/assumptions.md): ` +
+  'set the right path in WAREHOUSE_OPERATIONS_FILE, or remove its entry there, ' +
+  'so that each article is asked for';
 
 /**
  * Reads the stock of all articles in one request, and stores that of the watched ones. It always

@@ -305,7 +305,8 @@ function decodeChildren(
   for (const resource of resources) {
     const read = decodeRow(fields, resource, zone);
     if ('problem' in read) {
-      const path = `included.${fields.type}.${readId(resource) ?? 'without id'}.${read.problem.path}`;
+      const id = readId(resource) ?? 'without id';
+      const path = `included.${fields.type}.${id}.${read.problem.path}`;
       return { problem: { ...read.problem, path } };
     }
     rows.push({ ...read.row, [parentColumn]: parentId, ...constants });

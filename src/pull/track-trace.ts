@@ -174,13 +174,14 @@ async function storeList(
   if (contradictions > 0)
     warn(
       context,
-      `${contradictions} packages were listed more than once with different data; the latest entry is stored`,
+      `${contradictions} packages were listed more than once with different data; ` +
+        'the latest entry is stored',
     );
   if (written.doubted > 0)
     warn(
       context,
-      `the list lacks ${written.doubted} of the ${written.listedBefore} packages of the last one; ` +
-        'they are marked if the next list lacks them, too',
+      `the list lacks ${written.doubted} of the ${written.listedBefore} packages of the last ` +
+        'one; they are marked if the next list lacks them, too',
     );
 }
 

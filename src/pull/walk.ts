@@ -108,7 +108,7 @@ export async function* walk<P extends WalkablePage>(
 
     // An empty page is the end of the list, even if it has a next link.
     const next = rows === 0 ? null : page.next;
-    if (typeof next === 'string') meaning = learnMeaning(meaning, query, rows, lastId, next);
+    if (typeof next === 'string') meaning = learnMeaning(meaning, { query, rows, lastId }, next);
     const problem = next instanceof WarehouseError ? next : guard.check(query, next, steppedBack);
 
     // A service that gave a link before, in this list or an earlier walk of it, gives one to the
@@ -213,16 +213,15 @@ export function readIds(data: readonly Json[]): number[] {
  */
 function learnMeaning(
   before: CursorMeaning,
-  query: string,
-  rows: number,
-  lastId: number | null,
+  { query, rows, lastId }: { query: string; rows: number; lastId: number | null },
   next: string,
 ): CursorMeaning {
   const [cursor, nextCursor] = [readPageCursor(query), readPageCursor(next)];
   const isId = nextCursor !== null && nextCursor === lastId;
   const isOffset = nextCursor !== null && cursor !== null && nextCursor === cursor + rows;
   if (isId && isOffset) return before;
-  return isId ? 'id' : isOffset ? 'offset' : 'opaque';
+  if (isId) return 'id';
+  return isOffset ? 'offset' : 'opaque';
 }
 
 /**

@@ -28,25 +28,43 @@ export function toShownPayload(
   }
 }
 
+/** The advice for the states in which a person may have to act, by the place that shows it. */
+const advice = {
+  command: {
+    pending:
+      'The row is sent by itself as soon as this is over. ' +
+      'If a person must act, fulfilment-sync status says so.',
+    dead:
+      'Fix the cause, then: outbox retry <id>; outbox replace <id> <payload>; ' +
+      'outbox done <id> if the service has carried it out already; or outbox cancel <id>',
+    undecided:
+      'Check at the service whether it was carried out, then: ' +
+      'outbox done <id> if it was, or outbox retry <id> to send it again',
+  },
+  page: {
+    pending:
+      'The row is sent by itself as soon as this is over. ' +
+      'If a person must act, the overview says so.',
+    dead:
+      'Fix the cause. Then retry the row, replace its payload, mark it as done, or cancel it. ' +
+      'Until then it blocks the later rows of its lane.',
+    undecided:
+      'Check at the service whether it was carried out. ' +
+      'Mark the row as done if it was, else retry it.',
+  },
+};
+
 /** Tells an operator what to do with a row. */
 export function adviseOperator(
-  { status, nextAttemptAt, because, lastError }: OutboxDetail,
+  { status, nextAttemptAt, because, waitsFor }: OutboxDetail,
   where: 'command' | 'page' = 'command',
 ): string {
-  const undated = nextAttemptAt === null;
-  if (status === 'pending' && because !== null) {
-    if (where === 'command' && because !== lastError) return `It waits: ${because}`;
-    return `The row is sent by itself as soon as this is over. If a person must act, ${where === 'page' ? 'the overview' : 'fulfilment-sync status'} says so.`;
-  }
-  if (status === 'dead')
-    return where === 'page'
-      ? 'Fix the cause. Then retry the row, replace its payload, mark it as done, or cancel it. Until then it blocks the later rows of its lane.'
-      : 'Fix the cause, then: outbox retry <id>; outbox replace <id> <payload>; outbox done <id> if the service has carried it out already; or outbox cancel <id>';
-  if (status === 'unknown' && undated)
-    return where === 'page'
-      ? 'Check at the service whether it was carried out. Mark the row as done if it was, else retry it.'
-      : 'Check at the service whether it was carried out, then: outbox done <id> if it was, or outbox retry <id> to send it again';
-  return status === 'unknown'
-    ? 'A worker looks it up at the service; nothing needs to be done'
-    : 'Nothing needs to be done';
+  if (status === 'pending' && waitsFor !== null) return `It waits: ${because}`;
+  if (status === 'pending' && because !== null) return advice[where].pending;
+  if (status === 'dead') return advice[where].dead;
+  if (status !== 'unknown') return 'Nothing needs to be done';
+
+  return nextAttemptAt === null
+    ? advice[where].undecided
+    : 'A worker looks it up at the service; nothing needs to be done';
 }

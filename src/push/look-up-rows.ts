@@ -235,11 +235,11 @@ function concludeFound(
 }
 
 const earlierVersionError =
-  'the service carried out an earlier attempt, with the payload from before it was replaced. Mark the row as done,' +
-  ' and correct the result at the service';
+  'the service carried out an earlier attempt, with the payload from before it was replaced. ' +
+  'Mark the row as done, and correct the result at the service';
 
 const describeOthersVersion = (difference: string | null) =>
   difference === null
     ? null
-    : `the service already has one that no attempt of this row created: ${difference}. Cancel this row; a changed one` +
-      ' needs another number, or order.replace';
+    : `the service already has one that no attempt of this row created: ${difference}. ` +
+      'Cancel this row; a changed one needs another number, or order.replace';

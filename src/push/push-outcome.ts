@@ -154,8 +154,8 @@ function toDoubtedRefusal({ message, status }: WarehouseError): Verdict {
 
 /** The advice to an operator on a row that only a person can decide. */
 export const operatorChoices =
-  'It may have been carried out, and the service cannot be asked. Check there, then mark it as done if it was' +
-  ' carried out, or retry it to send it again';
+  'It may have been carried out, and the service cannot be asked. ' +
+  'Check there, then mark it as done if it was carried out, or retry it to send it again';
 
 /**
  * Returns the reason to give a row up: too many attempts, or too old. Returns null if it should be
@@ -184,9 +184,9 @@ function findSharedRefusal(failed: FailedAttempt): string | null {
 }
 
 const describeWrongRoute = (error: WarehouseError) =>
-  `${error.message}: its method and path are assumed (docs/assumptions.md) and are probably wrong.` +
-  ' Rows of this kind are held. Set the right method and path in WAREHOUSE_OPERATIONS_FILE, or confirm the assumed' +
-  ' ones there with "documented": true';
+  `${error.message}: its method and path are assumed (docs/assumptions.md) and are ` +
+  'probably wrong. Rows of this kind are held. Set the right method and path in ' +
+  'WAREHOUSE_OPERATIONS_FILE, or confirm the assumed ones there with "documented": true';
 
 /**
  * Returns true if the answer may mean that the assumed route of an operation that never succeeded

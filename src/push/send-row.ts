@@ -99,7 +99,8 @@ export async function sendRow(
     if (await mustBeLookedUp(deps, kind, row)) {
       await readPayload(kind, row, context);
       const error =
-        'an earlier attempt may have been carried out; it is looked up before the row is sent again';
+        'an earlier attempt may have been carried out; ' +
+        'it is looked up before the row is sent again';
       return toOutcome(row, { status: 'unknown', error, delayMs: 0, codes: null }, progress);
     }
     const payload = await checkPayload(kind, row, context);
@@ -113,7 +114,7 @@ export async function sendRow(
       if (!progress.sent) await returnClaims(deps.db, [row]);
       return null;
     }
-    return toOutcome(row, await judgeError(deps, row, kind, error, progress.sent), progress);
+    return toOutcome(row, await judgeError(deps, { row, kind, ...progress }, error), progress);
   }
 }
 
@@ -186,10 +187,8 @@ type AttemptVerdict =
 
 async function judgeError(
   deps: PushDeps,
-  row: ClaimedRow,
-  kind: AnyKind,
+  { row, kind, sent }: { readonly row: ClaimedRow; readonly kind: AnyKind; readonly sent: boolean },
   error: unknown,
-  sent: boolean,
 ): Promise<AttemptVerdict> {
   if (error instanceof PayloadError)
     return { status: 'dead', error: error.message, codes: readFailureCodes(error) };

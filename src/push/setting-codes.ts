@@ -106,7 +106,8 @@ export class SettingCodes implements CodeFinder {
     if (turn === 'later')
       throw new PostponedError(
         'settings_unread',
-        'the code could not be checked, because the settings could not be read; they will be read again soon',
+        'the code could not be checked, because the settings could not be read; ' +
+          'they will be read again soon',
         pauses.serviceLists.firstMs,
       );
     await readListsNow(this.#db, this.#account, this.#warehouse, signal);
@@ -194,7 +195,9 @@ export function findCode(
   if (others.length === 0) return { id: first.id };
   const ids = found.map(({ id }) => id).join(', ');
   return {
-    problem: `several entries have the code ${nameCode(code)} (ids ${ids}), so use ${idMember} instead`,
+    problem:
+      `several entries have the code ${nameCode(code)} (ids ${ids}), ` +
+      `so use ${idMember} instead`,
   };
 }
 

@@ -17,7 +17,8 @@ const adviceByCode = {
   date_with_space: () => 'Write T between the date and the time',
   form_body: () => 'Send JSON: docs/interface.md shows no form here',
   encoded_comma: () =>
-    'Write the commas between values as they are: this one was taken as a separator; the service may refuse it',
+    'Write the commas between values as they are: this one was taken as a separator; ' +
+    'the service may refuse it',
   too_often: (meant: string) => `Call it ${meant}`,
   deprecated_call: (meant: string) => `Call ${meant}`,
   deprecated_member: () =>

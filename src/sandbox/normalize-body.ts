@@ -192,7 +192,8 @@ function describeShape(value: unknown, depth = maxDepth): string {
   const members = Object.entries(value).map(
     ([name, member]) => `${name.slice(0, maxNameLength)}: ${describeShape(member, depth - 1)}`,
   );
-  return `{${members.length > maxNames ? [...members.slice(0, maxNames), '…'].join(', ') : members.join(', ')}}`;
+  const shown = members.length > maxNames ? [...members.slice(0, maxNames), '…'] : members;
+  return `{${shown.join(', ')}}`;
 }
 
 interface BodySchema {

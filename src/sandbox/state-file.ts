@@ -171,7 +171,8 @@ export async function loadWorld(
       else addRow(world, line);
     } catch (cause) {
       throw new Error(
-        `Line ${count + 1} of ${file} cannot be read: a sandbox did not write it. Remove the file to start over`,
+        `Line ${count + 1} of ${file} cannot be read: a sandbox did not write it. ` +
+          'Remove the file to start over',
         { cause },
       );
     }

@@ -1,6 +1,6 @@
 /**
- * BullMQ: a queue in Postgres or Redis that only keeps time. It can be emptied at any moment without
- * loss: the tables in Postgres say what is due.
+ * BullMQ: a queue in Postgres or Redis that only keeps time. It can be emptied at any moment
+ * without loss: the tables in Postgres say what is due.
  */
 
 import {
@@ -211,7 +211,8 @@ export function findRedisProblem(info: string): QueueSetupError | null {
   if (policy === 'noeviction') return null;
   return new QueueSetupError(
     'redis_evicts',
-    `REDIS_URL: maxmemory-policy is ${policy ?? 'not known'}, with which Redis may delete queue data; ` +
-      'set it with: redis-cli config set maxmemory-policy noeviction (and in redis.conf)',
+    `REDIS_URL: maxmemory-policy is ${policy ?? 'not known'}, ` +
+      'with which Redis may delete queue data; set it with: ' +
+      'redis-cli config set maxmemory-policy noeviction (and in redis.conf)',
   );
 }

@@ -162,7 +162,8 @@ function explainRedisError(error: Error, url: string): Error {
   if (!['ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(readCode(error)) && !isClosed(error))
     return error;
   const hint = url.startsWith('rediss:')
-    ? 'REDIS_URL begins with rediss://, so it must lead to the tls-port of Redis, and redis.conf needs tls-auth-clients no'
+    ? 'REDIS_URL begins with rediss://, so it must lead to the tls-port of Redis, ' +
+      'and redis.conf needs tls-auth-clients no'
     : 'if this port is the tls-port of Redis, REDIS_URL must begin with rediss://';
   return new CodedError('redis_unreachable', `${describeError(error)}; TLS: ${hint}`);
 }

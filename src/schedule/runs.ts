@@ -40,29 +40,28 @@ export function toClientIdentity(client: WarehouseClient): RunClient {
   };
 }
 
+/** The client of a run, and what asks for the run. */
+interface RunRequest {
+  readonly client: WarehouseClient;
+  readonly trigger: Trigger;
+}
+
 /** Runs one job for one client, and logs one line about it. */
 export function runJob(
   deps: RunnerDeps,
   job: JobName,
-  client: WarehouseClient,
-  trigger: Trigger,
+  request: RunRequest,
   stop: AbortSignal,
 ): Promise<RunReport> {
-  return runWork(
-    deps,
-    { ...deps.jobs[job], name: job, schedule: deps.config.schedules[job] },
-    client,
-    trigger,
-    stop,
-  );
+  const work = { ...deps.jobs[job], name: job, schedule: deps.config.schedules[job] };
+  return runWork(deps, work, request, stop);
 }
 
 /** Runs any work for one client under its lease, and logs one line about it. */
 export function runWork(
   deps: RunnerDeps,
   work: Work,
-  client: WarehouseClient,
-  trigger: Trigger,
+  { client, trigger }: RunRequest,
   stop: AbortSignal,
 ): Promise<RunReport> {
   const request = { work, client: toClientIdentity(client), trigger };

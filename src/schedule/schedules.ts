@@ -1,4 +1,4 @@
-/** When runs begin: due times in Postgres, and schedulers in BullMQ, which can be lost at any time. */
+/** When runs begin: due times in Postgres, and schedulers in BullMQ, which can lose them. */
 
 import { type JobName, jobNames } from '../../config/jobs.ts';
 import { describeError } from '../core/errors.ts';
@@ -143,7 +143,9 @@ export class Schedules {
       log.error({
         event: 'client_parked',
         client,
-        error: `the base URL or username differs from the account that the rows come from; correct it, or accept it with: fulfilment-sync client accept-identity ${client}`,
+        error:
+          'the base URL or username differs from the account that the rows come from; ' +
+          `correct it, or accept it with: fulfilment-sync client accept-identity ${client}`,
       });
     for (const client of this.#parked.filter((key) => !parked.includes(key)))
       log.info({ event: 'client_unparked', client });

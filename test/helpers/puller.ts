@@ -91,7 +91,7 @@ export function usePuller(
     return runInProcess(
       makeConfig(database, sandbox, { ...pace, ...env }),
       database,
-      (deps, client) => runJob(deps, job, client, trigger, stop),
+      (deps, client) => runJob(deps, job, { client, trigger }, stop),
     );
   };
 }
@@ -104,7 +104,7 @@ export function useWork(database: TestDatabase, sandbox: SandboxControl) {
     env: Record<string, string> = {},
   ): Promise<RunReport> =>
     runInProcess(makeConfig(database, sandbox, env), database, (deps, client) =>
-      runWork(deps, { name, run }, client, 'manual', new AbortController().signal),
+      runWork(deps, { name, run }, { client, trigger: 'manual' }, new AbortController().signal),
     );
 }
 

@@ -60,7 +60,8 @@ function runForClients<T>(
       const keepResult: Work['run'] = async (context) => {
         result = await run(context, client.key);
       };
-      const report = await runWork(deps, { ...work, run: keepResult }, client, 'manual', stop);
+      const request = { client, trigger: 'manual' } as const;
+      const report = await runWork(deps, { ...work, run: keepResult }, request, stop);
       reports.push(report);
 
       const outcome = describe(client.key, report, result);

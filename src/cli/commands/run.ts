@@ -34,7 +34,7 @@ async function runCommand(name: string, { client: only }: CommonOptions): Promis
   return withForeground(only, false, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
     for (const client of clients) {
-      const report = await runJob(deps, job, client, 'manual', stop);
+      const report = await runJob(deps, job, { client, trigger: 'manual' }, stop);
       print(`${client.key} ${job}: ${describeReport(report)}`);
       reports.push(report);
     }

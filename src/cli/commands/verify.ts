@@ -80,7 +80,8 @@ function formatReport({ judgements, variables, operations, left }: Report): stri
     .flatMap(select)
     .map(({ client, verdict, id, section, assumption, evidence }) => {
       const name = `${hasSeveral ? `${client}: ` : ''}${id} (${section})`;
-      const head = `${styleText(looks[verdict], verdict.padEnd(11))}  ${name}: ${toVisible(evidence)}`;
+      const mark = styleText(looks[verdict], verdict.padEnd(11));
+      const head = `${mark}  ${name}: ${toVisible(evidence)}`;
       return verdict === 'differs' ? `${head}\n${' '.repeat(13)}assumed: ${assumption}` : head;
     });
   for (const [name, value] of Object.entries(variables)) lines.push('', `Set ${name}: ${value}`);
@@ -127,11 +128,12 @@ interface VerifyOptions extends CommonOptions {
 }
 
 const orderWarning =
-  'This places up to 21 orders on hold at the service, with numbers that hold VERIFY-, changes one of them, adds ' +
-  'documents to it, releases another, and cancels all of them. The service keeps cancelled orders in its lists.';
+  'This places up to 21 orders on hold at the service, with numbers that hold VERIFY-, ' +
+  'changes one of them, adds documents to it, releases another, and cancels all of them. ' +
+  'The service keeps cancelled orders in its lists.';
 const goodsWarning =
-  'This announces one piece of a shipped shipment as a return, and removes it. It announces one piece of goods, up to ' +
-  'twice, which nobody can cancel: tell the warehouse that nothing comes.';
+  'This announces one piece of a shipped shipment as a return, and removes it. It announces one ' +
+  'piece of goods, up to twice, which nobody can cancel: tell the warehouse that nothing comes.';
 
 /**
  * Asks a service which assumptions of docs/assumptions.md hold there, and prints the configuration
@@ -146,7 +148,8 @@ async function verifyCommand(options: VerifyOptions): Promise<number> {
   ];
   if (warnings.length > 0) {
     printError(
-      `${warnings.join('\n')}\nFor ${clients.map(({ key, baseUrl }) => `${key} at ${baseUrl.href}`).join(', ')}.`,
+      `${warnings.join('\n')}\n` +
+        `For ${clients.map(({ key, baseUrl }) => `${key} at ${baseUrl.href}`).join(', ')}.`,
     );
     if (!options.yes && !process.stdin.isTTY)
       throw new UsageError('Writing needs --yes if nobody can be asked');
@@ -227,7 +230,7 @@ function makeLagReader(config: Config, client: WarehouseClient): VerifyContext['
   };
 }
 
-/** Returns a function that asks for the track-trace list of a client in a turn that workers take. */
+/** Returns a function that asks for the track-trace list in a turn that workers take. */
 function askInTurn(config: Config, client: WarehouseClient): VerifyContext['askTrackTrace'] {
   if (config.DATABASE_URL === undefined) return (ask) => ask();
   return async (ask) => {
@@ -289,7 +292,8 @@ export function addServiceCommand(cli: Command): void {
   addCommand(service, {
     name: 'verify',
     description:
-      'ask a service which of our assumptions hold there, and print the configuration for those that do not',
+      'ask a service which of our assumptions hold there, ' +
+      'and print the configuration for those that do not',
     examples: `WAREHOUSE_PASSWORD_FILE=secret ${example} --base-url https://… --username shop`,
     notes: 'Exits with 1 if something differs, or there is no token.',
   })
@@ -302,7 +306,8 @@ export function addServiceCommand(cli: Command): void {
     .option('--client <key>', 'only this configured client')
     .option(
       '--ask-track-trace',
-      'also ask for the track-trace list, which the service gives once an hour; with DATABASE_URL, not before the workers may',
+      'also ask for the track-trace list, which the service gives once an hour; ' +
+        'with DATABASE_URL, not before the workers may',
     )
     .option('--allow-writes', 'also place orders on hold, change and release some, and cancel them')
     .option(

@@ -248,7 +248,8 @@ async function replaceReturn(announced: Announced, session: WriteSession): Promi
 async function deleteReturn({ id }: Announced, { service }: WriteSession): Promise<VerifyResult> {
   const answer = await service.call(`${group}.delete`, { path: { id } });
   const after = await service.call(`${group}.get`, { path: { id } });
-  const words = `${describeAnswer(answer)}; afterwards it is ${after.status === 404 ? 'gone' : 'still there'}`;
+  const state = after.status === 404 ? 'gone' : 'still there';
+  const words = `${describeAnswer(answer)}; afterwards it is ${state}`;
   if (after.status === 404 && isDone(answer)) return promiseHolds(words);
   return isDone(answer)
     ? promiseDiffers(words)

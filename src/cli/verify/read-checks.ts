@@ -74,7 +74,8 @@ export const readOnlyChecks: readonly Check[] = [
   quoteCheck(
     'next-link',
     '2.6',
-    '`links.next` may be a string or `{href}`, absolute or relative, with another scheme, port or path.',
+    '`links.next` may be a string or `{href}`, absolute or relative, ' +
+      'with another scheme, port or path.',
     checkNextLink,
   ),
   defineCheck(
@@ -156,7 +157,8 @@ async function checkCommas(context: VerifyContext): Promise<VerifyResult> {
   if (first === undefined || second === undefined)
     return cannotTell('there are fewer than two orders');
   const count = async (comma: string) => {
-    const query = `${encodeValue(numbersFilter)}=${encodeValue(first)}${comma}${encodeValue(second)}`;
+    const numbers = `${encodeValue(first)}${comma}${encodeValue(second)}`;
+    const query = `${encodeValue(numbersFilter)}=${numbers}`;
     const answer = await context.service.call('v3.orders.list', { query });
     return { rows: isDone(answer) ? (readData(answer)?.length ?? 0) : 0, answer };
   };
@@ -164,8 +166,8 @@ async function checkCommas(context: VerifyContext): Promise<VerifyResult> {
   if (plain.rows >= 2) return promiseHolds('two numbers with a plain comma find two orders');
   const encoded = await count('%2C');
   return promiseDiffers(
-    `two numbers with a plain comma find ${plain.rows} orders (${describeAnswer(plain.answer)}), with %2C ${encoded.rows}; ` +
-      'no setting changes that',
+    `two numbers with a plain comma find ${plain.rows} orders ` +
+      `(${describeAnswer(plain.answer)}), with %2C ${encoded.rows}; no setting changes that`,
   );
 }
 
@@ -201,7 +203,9 @@ async function checkListLag({ readListLag }: VerifyContext): Promise<VerifyResul
   }
   if (lag === null) return cannotTell('no look-up of a worker has met a list that lagged');
   const { longestMs, longestAt, exceededAt } = lag;
-  const words = `the longest lag that a look-up met is ${Math.round(longestMs / 1_000)} s, at ${longestAt.toISOString()}`;
+  const words =
+    `the longest lag that a look-up met is ${Math.round(longestMs / 1_000)} s, ` +
+    `at ${longestAt.toISOString()}`;
   return exceededAt === null
     ? promiseHolds(words)
     : promiseDiffers(`${words}; no setting changes that`);
@@ -246,7 +250,9 @@ async function checkShipmentIds(context: VerifyContext): Promise<VerifyResult> {
   if (typeof number !== 'string')
     return cannotTell(`the order of the shipment: ${describeAnswer(order)}`);
   const same = items.filter((item) => item.id === id && item.externalOrderNumber === number).length;
-  const words = `the look-up by the id of a v3 shipment finds ${items.length} items, ${same} of the same order`;
+  const words =
+    `the look-up by the id of a v3 shipment finds ${items.length} items, ` +
+    `${same} of the same order`;
   return same > 0
     ? promiseHolds(words)
     : promiseDiffers(`${words}; set SCHEDULE_PULL_PARCELS=off`, off);
@@ -291,7 +297,9 @@ async function checkPackages(context: VerifyContext): Promise<VerifyResult> {
   const { several, fitting } = seen;
   if (several === 0)
     return cannotTell(`each of the ${found.length} shipments has one package at most`);
-  const words = `${several} of ${found.length} shipments have several packages; ${fitting} have as many items`;
+  const words =
+    `${several} of ${found.length} shipments have several packages; ` +
+    `${fitting} have as many items`;
   return fitting === several
     ? promiseHolds(words)
     : promiseDiffers(`${words}; parcels will be missing, and no setting changes that`);
@@ -305,10 +313,12 @@ async function checkContents(context: VerifyContext): Promise<VerifyResult> {
   );
   if (several.length === 0) return cannotTell('no shipment has several items that list lines');
   const repeating = several.filter(repeatsLines).length;
-  const words = `of ${several.length} shipments with several items, ${repeating} repeat all lines on each`;
+  const words =
+    `of ${several.length} shipments with several items, ` + `${repeating} repeat all lines on each`;
   if (repeating === several.length) return promiseHolds(words);
   return promiseDiffers(
-    `${words}; what is in each package stays unknown (parcel_overview.items), and no setting changes that`,
+    `${words}; what is in each package stays unknown (parcel_overview.items), ` +
+      'and no setting changes that',
   );
 }
 
@@ -363,13 +373,16 @@ async function checkZone({ client, service }: VerifyContext): Promise<VerifyResu
     // The service's zone must be so far east that its newest time is not in the future.
     const offsetMs = findLatest(zoneLess) - dateMs;
     const hours = Math.ceil((offsetMs - toleranceMs) / halfHourMs) / 2;
-    const words = `in ${client.timeZone} the newest time is ${Math.round(aheadMs / minuteMs)} minutes in the future`;
+    const words =
+      `in ${client.timeZone} the newest time ` +
+      `is ${Math.round(aheadMs / minuteMs)} minutes in the future`;
     const value = `a zone of UTC${hours < 0 ? '' : '+'}${hours} or further east`;
     return promiseDiffers(words, { kind: 'variable', name: 'WAREHOUSE_TIME_ZONE', value });
   }
   const agoMinutes = Math.round(-aheadMs / minuteMs);
   return cannotTell(
-    `in ${client.timeZone} the newest time is ${agoMinutes} minutes ago, which other zones allow, too`,
+    `in ${client.timeZone} the newest time is ${agoMinutes} minutes ago, ` +
+      'which other zones allow, too',
   );
 }
 
@@ -406,7 +419,8 @@ function checkPageSize(
   const isSent = service.operation(name).pageSize !== false;
   const attempt = async (pageSize: boolean) => {
     const answer = await service.call(name, pageSize ? { query: { 'page[size]': 100 } } : {});
-    const words = `${pageSize ? 'with page[size] 100' : 'without page[size]'} ${describeAnswer(answer)}`;
+    const form = pageSize ? 'with page[size] 100' : 'without page[size]';
+    const words = `${form} ${describeAnswer(answer)}`;
     return { works: isDone(answer), words };
   };
   return tryForms(
@@ -426,7 +440,9 @@ async function checkNextLink({ service }: VerifyContext): Promise<VerifyResult> 
   const [first] = readData(answer) ?? [];
   const following = await service.call('v3.shipments.list', { query: next.query });
   const [second] = readData(following) ?? [];
-  const words = `the link is ${describeLink(answer.json)}, and its page answered ${describeAnswer(following)}`;
+  const words =
+    `the link is ${describeLink(answer.json)}, ` +
+    `and its page answered ${describeAnswer(following)}`;
   const [before, after] = [readNumber(first?.id), readNumber(second?.id)];
   if (!isDone(following) || after === null) return promiseDiffers(`${words}, without a shipment`);
   return before !== after

@@ -29,7 +29,8 @@ export const routeChecks = [
 async function checkTrackTrace({ service, askTrackTrace }: VerifyContext): Promise<VerifyResult> {
   if (askTrackTrace === null)
     return cannotTell(
-      'it was not asked, because the service gives this list once an hour, also to workers; --ask-track-trace asks it',
+      'it was not asked, because the service gives this list once an hour, also to workers; ' +
+        '--ask-track-trace asks it',
     );
   const finding = await askTrackTrace(() =>
     checkRoute('v2.shipment.trackTrace', ['GET', 'POST'], service),

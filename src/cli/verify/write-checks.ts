@@ -88,7 +88,8 @@ function createPlacingChecks(first: () => Promise<VerifyResult>, on: OnShared): 
     quoteCheck(
       'request-included',
       '7.9',
-      '`included` of a request is inside `data`: of orders (also changed ones), returns (also replaced ones) and slips.',
+      '`included` of a request is inside `data`: of orders (also changed ones), ' +
+        'returns (also replaced ones) and slips.',
       first,
     ),
     quoteCheck(
@@ -187,7 +188,8 @@ async function placeFirst(
     const items = 'refused' in placed ? 0 : selectType(placed.order, 'orderItem').length;
     if ('order' in placed && items > 0) shared = { ...plan, order: placed.order, options };
     const outcome = 'refused' in placed ? placed.refused : `taken with ${items} items`;
-    const words = `included ${options.included}, billing address ${options.billingAddress}: ${outcome}`;
+    const form = `included ${options.included}, billing address ${options.billingAddress}`;
+    const words = `${form}: ${outcome}`;
     return { works: items > 0, words };
   };
   const finding = await tryForms(
@@ -221,7 +223,9 @@ async function checkBilling(
 ): Promise<VerifyResult> {
   const inUse = session.service.operation(createName).billingAddress ?? 'copy';
   const took = options.billingAddress ?? 'copy';
-  const words = `${describeBilling[took]}: taken, the order shows ${selectType(order, 'address').length} addresses`;
+  const words =
+    `${describeBilling[took]}: ` +
+    `taken, the order shows ${selectType(order, 'address').length} addresses`;
   if (took !== inUse)
     return promiseDiffers(
       `${describeBilling[inUse]}: refused; ${words}`,
@@ -264,7 +268,8 @@ async function checkPickUpPoint(
   return dropped.length === 0
     ? promiseHolds(`${sent}: taken, and shown as sent`)
     : promiseDiffers(
-        `${sent}: taken, but not shown as sent: ${dropped.join(', ')}; ask which members a pick-up point has`,
+        `${sent}: taken, but not shown as sent: ${dropped.join(', ')}; ` +
+          'ask which members a pick-up point has',
       );
 }
 
@@ -282,7 +287,9 @@ async function checkRelease(
   await session.service.call('v3.orders.cancel', { path: { id } });
   const isReleased = readAttribute(after.resource, 'onHold') === false;
   const loss = describeLoss(findLoss(toMembers(placed.order), toMembers(after), ['onHold']));
-  const words = `${describeAnswer(answer)}; onHold is ${isReleased ? 'false' : 'not false'}${loss === null ? '' : `, but ${loss}`}`;
+  const state = isReleased ? 'false' : 'not false';
+  const lost = loss === null ? '' : `, but ${loss}`;
+  const words = `${describeAnswer(answer)}; onHold is ${state}${lost}`;
   if (isReleased && loss === null && readEnvelope(answer)?.isOk) return promiseHolds(words);
   return isNoRoute(answer)
     ? cannotTell(`${words}; ask for the method and the path`)
@@ -320,7 +327,9 @@ async function checkAttachment(
     const wrong = await add(member, Buffer.from('no pdf').toString('base64'));
     const right = await add(member, pdf);
     const lacks = isDone(right.answer) ? right.dropped : [];
-    const words = `${member}: no pdf ${describeAnswer(wrong.answer)}, a pdf ${describeAnswer(right.answer)}`;
+    const words =
+      `${member}: no pdf ${describeAnswer(wrong.answer)}, ` +
+      `a pdf ${describeAnswer(right.answer)}`;
     const works = !isDone(wrong.answer) && isDone(right.answer) && lacks.length === 0;
     const shown = lacks.length === 0 ? '' : `, not shown as sent: ${lacks.join(', ')}`;
     return { works, words: `${words}${shown}`, isTaken: isDone(right.answer) };
@@ -376,7 +385,8 @@ async function checkNumbers(shared: SharedOrder, session: WriteSession): Promise
   for (const [name, text] of Object.entries(confusing))
     tried.push(`${name}: ${await tryNumber((number) => `${number}${text}`, shared, session)}`);
   tried.push(`a leading zero: ${await tryNumber((number) => `0${number}`, shared, session)}`);
-  const words = `${tried.join('; ')}; an order that is not found is looked up in the list of its days`;
+  const found = tried.join('; ');
+  const words = `${found}; an order that is not found is looked up in the list of its days`;
   return tried.some((one) => one.endsWith(': not found'))
     ? promiseDiffers(words)
     : promiseHolds(words);
@@ -402,7 +412,8 @@ async function checkUnique(shared: SharedOrder, session: WriteSession): Promise<
   return 'refused' in placed
     ? promiseHolds(placed.refused)
     : promiseDiffers(
-        'a second order with the same number was taken: an order that is sent twice is shipped twice',
+        'a second order with the same number was taken: ' +
+          'an order that is sent twice is shipped twice',
       );
 }
 
@@ -444,7 +455,9 @@ async function checkUpdate(shared: SharedOrder, session: WriteSession): Promise<
       : null;
     hasLost = loss !== null;
     const outcome = isChanged ? (loss === null ? '' : `, but ${loss}`) : ', unchanged';
-    const words = `${method}${sendsRelationships ? ' with the relationships' : ''} ${describeAnswer(answer)}${outcome}`;
+    const words =
+      `${method}${sendsRelationships ? ' with the relationships' : ''} ` +
+      `${describeAnswer(answer)}${outcome}`;
     return { works: isChanged && !hasLost, isTaken: hasLost, words };
   };
   const toSetting = ({ method, sendsRelationships }: (typeof forms)[number]) =>
@@ -590,7 +603,8 @@ async function checkItemCancel(
     const item = selectType(await session.read(order.id), 'orderItem').find(
       (one) => readNumber(one.id) === id,
     );
-    const words = `${form.method} with ${Object.keys(form.attributes).join(', ')}: ${describeAnswer(answer)}`;
+    const members = Object.keys(form.attributes).join(', ');
+    const words = `${form.method} with ${members}: ${describeAnswer(answer)}`;
     return { works: readAttribute(item, 'quantity') === 0, words };
   };
   const inUse: Form = { method, path, attributes };

@@ -188,7 +188,10 @@ export class WriteSession {
     for (const [name, undo] of this.#undo.splice(0)) {
       const words = await undo().catch((error: unknown) => {
         if (!(error instanceof CodedError)) throw error;
-        return `${name} may exist and could not be cancelled (${removeQuotes(describeError(error))}); cancel it by hand`;
+        return (
+          `${name} may exist and could not be cancelled (${removeQuotes(describeError(error))}); ` +
+          'cancel it by hand'
+        );
       });
       if (words !== null) left.push(words);
     }
@@ -202,6 +205,9 @@ export class WriteSession {
     const answer = await this.service.call('v3.orders.cancel', { path: { id } });
     const open = countOpen(await this.read(id));
     if (open === 0) return `${number} (id ${id}) is cancelled; the service keeps it in its list`;
-    return `${number} (id ${id}) still has ${open} open items, as DELETE answered ${describeAnswer(answer)}; cancel it by hand`;
+    return (
+      `${number} (id ${id}) still has ${open} open items, ` +
+      `as DELETE answered ${describeAnswer(answer)}; cancel it by hand`
+    );
   }
 }

@@ -3397,8 +3397,7 @@ export interface SyncTurns {
    */
   next_at: Timestamp;
   /**
-   * Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn;
-   *   empty: all
+   * Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn; empty: all
    */
   scope: string;
   /**
@@ -3424,8 +3423,7 @@ export interface SyncWaitingReads {
   next_at: Timestamp;
   reason: string;
   /**
-   * What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list
-   *   of a stream must show (poll of …, reconcile of …)
+   * What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list of a stream must show (poll of …, reconcile of …)
    */
   resource: string;
   /**

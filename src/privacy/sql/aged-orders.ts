@@ -122,7 +122,8 @@ async function readFacts(trx: Transaction<DB>, { client, days, limit }: AgedStep
         i.lines = 0 as "hasNoLine",
       coalesce(i.is_open, false) as "hasOpenLine",
       coalesce(p.first_seen_at > p.placed_at + make_interval(days => ${listedDays}), true)
-        and coalesce(p.placed_at, p.changed_at) < ${cutoff} - make_interval(days => ${withoutNewsDays})
+        and coalesce(p.placed_at, p.changed_at)
+          < ${cutoff} - make_interval(days => ${withoutNewsDays})
         as "mayLackShipments",
       coalesce(s.is_under_way, false) or ${isToBeRead(client, 'orders', sql`p.id`)} or exists (
         select from quarantined q

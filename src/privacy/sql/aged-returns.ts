@@ -28,7 +28,8 @@ const conditions = (client: string) =>
       isOpen: sql`false`,
     },
     return_merchandise_authorizations: {
-      day: sql`coalesce(sync.real_day(r.modified_on), sync.real_day(r.created_on), r.changed_at::date)`,
+      day: sql`coalesce(
+        sync.real_day(r.modified_on), sync.real_day(r.created_on), r.changed_at::date)`,
       hasOrder: sql`exists (
         select from fulfilment.shipments s
         join fulfilment.orders o on o.client = s.client and o.id = s.order_id

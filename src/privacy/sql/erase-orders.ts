@@ -29,8 +29,9 @@ export class OpenOrderError extends CodedError {
     const named = rows.slice(0, 10).map(({ id, kind, status }) => `${id} (${kind}, ${status})`);
     super(
       'order_open',
-      `Nothing was erased: outbox rows of the order are not finished: ${named.join(', ')}. ` +
-        'Wait until they are, or end them with: fulfilment-sync outbox cancel <id>, or outbox done <id>',
+      'Nothing was erased: outbox rows of the order are not finished: ' +
+        `${named.join(', ')}. Wait until they are, or end them with: ` +
+        'fulfilment-sync outbox cancel <id>, or outbox done <id>',
     );
   }
 }
@@ -62,9 +63,8 @@ export interface Erased extends ErasedCounts {
 export async function eraseOrders(
   trx: Transaction<DB>,
   client: string,
-  by: string,
   orders: readonly OrderToErase[],
-  { cancelDead }: { readonly cancelDead: boolean },
+  { by, cancelDead }: { readonly by: string; readonly cancelDead: boolean },
 ): Promise<Erased> {
   const checkRows = (found: readonly OrderOutboxRow[]) => checkOrderRows(orders, found, cancelDead);
   await lockParcelWriters(trx, client);
@@ -166,7 +166,8 @@ export async function eraseOrder(
 ): Promise<ErasedCounts> {
   try {
     return await inTransaction(db, async (trx) => {
-      const { tables, cancelled, changes } = await eraseOrders(trx, client, by, [order], {
+      const { tables, cancelled, changes } = await eraseOrders(trx, client, [order], {
+        by,
         cancelDead: true,
       });
       const counts = {

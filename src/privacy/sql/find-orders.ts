@@ -75,7 +75,8 @@ export async function findErasableOrders(
       where not exists (select from stored s where s.client = p.client)
         and not exists (select from quarantined q where q.client = p.client
           and coalesce(p.id, q.id) = q.id)
-        -- Rows without an id belong to the order that the other rows name, unless a later one began another order.
+        -- Rows without an id belong to the order that the other rows name, unless a later one began
+        -- another order.
         and (p.id is not null) = (exists (
           select from pushed named
           where named.client = p.client and named.id is not null) and not exists (

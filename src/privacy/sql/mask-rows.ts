@@ -119,7 +119,9 @@ async function maskTable(
   const columns = Object.keys(personalColumns[name]);
   const read = columns.map((column) =>
     column === 'result'
-      ? sql`case when length(t.result::text) > ${maxResultLength} then '{}'::jsonb else t.result end as result`
+      ? sql`case
+          when length(t.result::text) > ${maxResultLength} then '{}'::jsonb
+          else t.result end as result`
       : sql.ref(`t.${column}`),
   );
   const { rows: stored } = await sql<{ row: string }>`

@@ -49,9 +49,8 @@ export async function removeQuotedWords(
       update ${sql.table(table)} t
       set ${sql.ref(column)} = ${replaced}
       where t.client = ${anyClient(client)} and ${ref}::text ~ '«(?!…»)'
-        and (${days}::integer is null or ${sql.ref(`t.${at}`)} < now() - make_interval(days => ${days}))`.execute(
-      trx,
-    );
+        and (${days}::integer is null
+          or ${sql.ref(`t.${at}`)} < now() - make_interval(days => ${days}))`.execute(trx);
     const changed = Number(numAffectedRows ?? 0);
     if (changed > 0) counts[table] = (counts[table] ?? 0) + changed;
   }

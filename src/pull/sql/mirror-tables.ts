@@ -100,7 +100,8 @@ export const rowsWhere = (
 ) => sql`(
       select *
       from ${tableRef(table.name)}
-      where client = ${anyClient(client)} and ${sql.ref(column)} = any(${values}::bigint[]) offset 0) t`;
+      where client = ${anyClient(client)} and ${sql.ref(column)} = any(${values}::bigint[])
+      offset 0) t`;
 
 /**
  * Returns SQL: whether the stored row t and the reading i, both of one client, have the same key.
@@ -210,8 +211,10 @@ export function rowSet(types: Readonly<Record<string, string>>, rows: readonly o
   const values = rows as readonly Readonly<Record<string, unknown>>[];
   const columns = Object.entries(types);
   const sources = columns.map(([column, type]) => {
-    if (column === 'raw')
-      return sql`string_to_array(${values.map(({ raw }) => JSON.stringify(raw)).join('\n')}, chr(10))`;
+    if (column === 'raw') {
+      const lines = values.map(({ raw }) => JSON.stringify(raw));
+      return sql`string_to_array(${lines.join('\n')}, chr(10))`;
+    }
     const literal = toArrayLiteral(values, column, type);
     return sql`${literal}::${sql.raw(isUnnested(type) ? type : 'text')}[]`;
   });
@@ -247,12 +250,10 @@ function toArrayLiteral(
 }
 
 /** Writes a number, a boolean, or the text of a time or a numeric. */
-const writePlain = (value: unknown) =>
-  typeof value === 'string'
-    ? writeText(value)
-    : JSON.isRawJSON(value)
-      ? value.rawJSON
-      : String(value);
+function writePlain(value: unknown): string {
+  if (typeof value === 'string') return writeText(value);
+  return JSON.isRawJSON(value) ? value.rawJSON : String(value);
+}
 
 const mustEscape = /["\\]/;
 

@@ -134,7 +134,7 @@ export async function findDueParcelReads(
   client: string,
   limit: number,
 ): Promise<DueParcelRead[]> {
-  const due = await findDueReads(db, client, parcels, limit, 'newest');
+  const due = await findDueReads(db, client, parcels, { limit, order: 'newest' });
   if (due.length === 0) return [];
 
   const { rows } = await sql<{ id: number; shippedOn: Date | null }>`

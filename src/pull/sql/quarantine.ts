@@ -197,8 +197,7 @@ export async function readNextQuarantined(
   db: Kysely<DB>,
   client: string,
   stream: string,
-  afterId: number,
-  limit: number,
+  { afterId, limit }: { readonly afterId: number; readonly limit: number },
 ): Promise<QuarantinedDocument[]> {
   return selectDocuments(db)
     .where('q.client', '=', anyClient(client))

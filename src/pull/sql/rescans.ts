@@ -100,7 +100,8 @@ export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promis
     .onConflict((conflict) =>
       conflict
         .expression(
-          sql`client, stream, kind, background, coalesce(from_day, '-infinity'), coalesce(to_day, 'infinity')`,
+          sql`client, stream, kind, background,
+            coalesce(from_day, '-infinity'), coalesce(to_day, 'infinity')`,
         )
         .where('finished_at', 'is', null)
         .doUpdateSet((eb) => ({ client: eb.ref('excluded.client') })),

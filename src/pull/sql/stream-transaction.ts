@@ -177,7 +177,8 @@ export async function saveCursor(
         .columns(['client', 'stream', 'pass'])
         .doUpdateSet({
           ...position,
-          completed_at: sql<Date | null>`coalesce(excluded.completed_at, sync.cursors.completed_at)`,
+          completed_at: sql<Date | null>`
+            coalesce(excluded.completed_at, sync.cursors.completed_at)`,
           updated_at: sql<Date>`now()`,
         })
         .where((eb) =>

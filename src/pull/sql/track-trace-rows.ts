@@ -141,6 +141,7 @@ async function writeCurrent(
   listed: RawBuilder<unknown>,
 ): Promise<Change[]> {
   const columns = Object.keys(trackTraceColumns);
+  const table = sql.table('fulfilment.track_traces');
   const { rows } = await sql<ChangedRow>`
     insert into fulfilment.track_traces
       as t (client, shipment_id, package_number, ${columnRefs(columns)})
@@ -153,9 +154,7 @@ async function writeCurrent(
         or t.current_track_trace_status_date_time is distinct
           from excluded.current_track_trace_status_date_time
     returning t.shipment_id || ':' || t.package_number as key,
-      ${changedColumnsOrNew(sql.table('fulfilment.track_traces'), packageKey, [...columns, 'unlisted_since'])}`.execute(
-    trx,
-  );
+      ${changedColumnsOrNew(table, packageKey, [...columns, 'unlisted_since'])}`.execute(trx);
   return rows.map((row) => toChange('track_traces', row));
 }
 

@@ -112,7 +112,8 @@ export async function recordAbsences(
   const seen =
     rescanId === null
       ? sql<boolean>`not (id = any(${absent}::bigint[]))`
-      : sql<boolean>`id in (select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
+      : sql<boolean>`id in (
+          select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
   await trx
     .deleteFrom('sync.waiting_reads')
     .where('client', '=', anyClient(client))

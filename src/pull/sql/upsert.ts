@@ -102,15 +102,14 @@ export async function upsertFamilies(
     .filter(({ changed }) => changed)
     .map((row) => toChange(tables.parent.name, row));
   for (const child of tables.children) {
-    for (const change of await writeFamilyChildren(
+    const age = { readNo: reading.readNo, stored };
+    const written = await writeFamilyChildren(
       transaction,
-      reading.readNo,
-      tables.parent,
-      child,
+      { parent: tables.parent, child },
       applied,
-      stored,
-    ))
-      changes.push(change);
+      age,
+    );
+    for (const change of written) changes.push(change);
     // Only parents that were stored before can have child rows to remove.
     const storedBefore = applied.filter(({ parent }) => stored.has(parent.id));
     const gone = await removeChildren(trx, client, child, storedBefore);
@@ -138,25 +137,25 @@ export async function upsertFamilies(
  * Writes the child rows of these families in one table. Rows of a parent that was not stored are
  * usually new, so they are inserted without a look at the table. Only the others, and those that
  * are stored nevertheless, may have moved.
+ * @param age number of the reading, and those of the stored parents by id
  */
 async function writeFamilyChildren(
-  { trx, client }: StreamTransaction,
-  readNo: number,
-  parent: MirrorTable,
-  child: ChildTable,
+  transaction: StreamTransaction,
+  { parent, child }: { readonly parent: MirrorTable; readonly child: ChildTable },
   families: readonly Family[],
-  stored: ReadonlyMap<number, number>,
+  { readNo, stored }: { readonly readNo: number; readonly stored: ReadonlyMap<number, number> },
 ): Promise<Change[]> {
+  const { trx, client } = transaction;
   const rows = collectRows(child, families);
   const isNew = (row: MirrorRow) => !stored.has(row[child.parentColumn] as number);
-  const inserted = await insertChildren(trx, client, child, rows.filter(isNew), sql`do nothing`);
+  const inserted = await insertChildren(transaction, child, rows.filter(isNew), sql`do nothing`);
   const insertedKeys = new Set(inserted.map(({ id, key }) => key ?? id));
   const others = rows.filter((row) => !isNew(row) || !insertedKeys.has(toFeedKey(child, row)));
   const moves = await findMoves(trx, client, child, others);
   const readNos = new Map(families.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
   const former = moves.map(({ id, goesTo }) => ({ id, readNo: readNos.get(goesTo) ?? readNo }));
-  await raiseFormerParents({ trx, client }, parent, former);
-  const written = await insertChildren(trx, client, child, others, overwrite(child));
+  await raiseFormerParents(transaction, parent, former);
+  const written = await insertChildren(transaction, child, others, overwrite(child));
   return [...inserted, ...written].map((row) => toChange(child.name, row));
 }
 
@@ -404,7 +403,8 @@ function selectTouchedByChildren(
     full join ${rowsWhere(child, client, child.parentColumn, parents)} on ${hasSameKey(child)}
     where case
       when t.client is null then true
-      when ${claimed} is null then ${stored} = any(${listCompleteParents(child, families)}::bigint[])
+      when ${claimed} is null
+        then ${stored} = any(${listCompleteParents(child, families)}::bigint[])
       else ${differs(child, compare, 'i')}
     end`;
 }
@@ -414,8 +414,7 @@ function selectTouchedByChildren(
  * @param onConflict what happens with those that are stored
  */
 async function insertChildren(
-  trx: Transaction<DB>,
-  client: string,
+  { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
   table: ChildTable,
   rows: readonly MirrorRow[],
   onConflict: RawBuilder<unknown>,

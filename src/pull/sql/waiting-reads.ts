@@ -65,17 +65,22 @@ export interface WaitingRead {
   readonly waitedMs: number;
 }
 
-/**
- * Finds the reads that are due: at most `limit` (null: all).
- * @param order `fair`: each reason in turn, of each the longest waiting first; `newest`: the
- *   largest ids first
- */
+interface DueReadsOptions {
+  /** Maximum number of reads; null: all. */
+  readonly limit: number | null;
+  /**
+   * `fair`: each reason in turn, of each the longest waiting first; `newest`: the largest ids
+   * first. Default: `fair`.
+   */
+  readonly order?: 'fair' | 'newest';
+}
+
+/** Finds the reads that are due. */
 export async function findDueReads(
   db: Kysely<DB>,
   client: string,
   resource: string,
-  limit: number | null,
-  order: 'fair' | 'newest' = 'fair',
+  { limit, order = 'fair' }: DueReadsOptions,
 ): Promise<WaitingRead[]> {
   const turn = sql`row_number() over (partition by w.reason order by w.next_at, w.id), w.next_at`;
   const { rows } = await sql<WaitingRead>`

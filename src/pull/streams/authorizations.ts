@@ -75,7 +75,7 @@ export const authorizations = declareStream<MirroredResource>({
  */
 export async function rereadAuthorizations(context: RunContext): Promise<void> {
   const { client, db } = context;
-  const requested = await findDueReads(db, client, authorizations.name, null);
+  const requested = await findDueReads(db, client, authorizations.name, { limit: null });
   const open = await findOpenAuthorizations(db, client);
   const rescan = toRescanContext(context, authorizations);
   await readAuthorizations(rescan, [...new Set([...requested.map(({ id }) => id), ...open])]);
@@ -87,7 +87,9 @@ export async function rereadAuthorizations(context: RunContext): Promise<void> {
 export async function rereadArrivedAuthorizations(context: StreamContext): Promise<void> {
   if (!mayWait(context)) return;
   const { db, client } = context;
-  const due = await findDueReads(db, client, authorizations.name, readsPerPoll);
+  const due = await findDueReads(db, client, authorizations.name, {
+    limit: readsPerPoll,
+  });
   await readAuthorizations(
     { ...context, stream: authorizations },
     due.map(({ id }) => id),

@@ -164,7 +164,7 @@ export type OrderPayload = z.infer<ReturnType<typeof makeOrderPayload>>;
  */
 const defaultCountries: readonly string[] = ['NL', 'BE', 'DE'];
 
-/** Returns the countries whose delivery addresses need a house number, which the street may have. */
+/** Returns the countries whose delivery addresses need a house number, also within the street. */
 export const listHouseNumberCountries = (operations: Operations): readonly string[] =>
   operations['v3.orders.create'].houseNumberCountries ?? defaultCountries;
 

@@ -64,7 +64,9 @@ export async function acceptDatabase(
         ? await markBackupRowsUnknown(trx, options, former?.isSame ?? false)
         : { lookedUp: 0, toDecide: 0 };
     if (as !== 'moved') await delayTrackTrace(trx);
-    const detail = `as ${as}: ${unknownRows.lookedUp} rows are looked up, ${unknownRows.toDecide} wait for a decision`;
+    const detail =
+      `as ${as}: ${unknownRows.lookedUp} rows are looked up, ` +
+      `${unknownRows.toDecide} wait for a decision`;
     await recordAudit(trx, { by, action: 'database_accepted', client: null, detail });
     await notifyPushers(trx);
     return unknownRows;
@@ -83,7 +85,8 @@ async function markBackupRowsUnknown(
   { by, lookedUp, advice }: AcceptDatabaseOptions,
   isSame: boolean,
 ): Promise<AcceptedDatabase> {
-  const isOfBackup = sql`(${isSame} or o.database_mark is distinct from (select sync.database_mark()))`;
+  const isOfBackup = sql`(${isSame}
+    or o.database_mark is distinct from (select sync.database_mark()))`;
   const reason =
     'the database was restored, and the former one may have sent this row after the backup';
   const isLookedUp = sql`o.kind = any(${lookedUp}::text[])`;

@@ -134,8 +134,9 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
             and o.lease_until > statement_timestamp() + interval '5 seconds'`;
   const { rows } = await sql<ReadRow>`
     with
-    -- Nothing is claimed unless this database, the account and the pauses allow it, or while the client is held. Its
-    -- send window limits all of its rows. Without a window, room is null. A change of the account waits for this claim.
+    -- Nothing is claimed unless this database, the account and the pauses allow it, or while the
+    -- client is held. Its send window limits all of its rows. Without a window, room is null. A
+    -- change of the account waits for this claim.
     of_client as materialized (
       select least(h.of_all - case when h.of_all is not null then (
           select count(*) from fulfilment.outbox o where ${sendingNow}) end,
@@ -149,12 +150,12 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
         from sync.service_health h
         where ${isOfClient(sql`c.client`, worker)}
       ) h
-      where c.client = ${client} and c.identity = ${identity} and ${mayPush(client, newestMigration)}
-        and not h.is_held
+      where c.client = ${client} and c.identity = ${identity} and not h.is_held
+        and ${mayPush(client, newestMigration)}
       for key share of c
     ),
-    -- The kinds that this worker knows and that are not held, each with the room in its send window. Rows of other
-    -- kinds are not read at all, so their number does not matter.
+    -- The kinds that this worker knows and that are not held, each with the room in its send
+    -- window. Rows of other kinds are not read at all, so their number does not matter.
     of_kind as materialized (
       select k.kind, h.send_window - case when h.send_window is not null then (
           select count(*) from fulfilment.outbox o where ${sendingNow} and o.kind = k.kind)
@@ -165,8 +166,9 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
       left join sync.service_health h on h.client = ${client} and h.scope = k.kind and ${isValid}
       where not coalesce(${holds}, false) and (c.room is null or c.room > 0)
     ),
-    -- The rows that are due, by one search of an index for each kind. Within a send window, rows that never failed come
-    -- first. Rows of kinds with a window come before all others: behind a backlog they would never be sent.
+    -- The rows that are due, by one search of an index for each kind. Within a send window, rows
+    -- that never failed come first. Rows of kinds with a window come before all others: behind a
+    -- backlog they would never be sent.
     due as materialized (
       select d.*
       from (
@@ -189,9 +191,10 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
       where d.place <= case when d.is_windowed then ${minSearchedInWindow}::int
         else ${searched}::int end
     ),
-    -- Each of them is checked again under its lock: another worker may have released or postponed it meanwhile. They
-    -- are found one by one by their id, and their state is compared outside: with a join or a condition on the state, a
-    -- plan that expects few open rows would search all of them for each.
+    -- Each of them is checked again under its lock: another worker may have released or postponed
+    -- it meanwhile. They are found one by one by their id, and their state is compared outside:
+    -- with a join or a condition on the state, a plan that expects few open rows would search all
+    -- of them for each.
     locked as materialized (
       select l.*, d.next_attempt_at as due_at, d.room, d.is_windowed, d.failed
       from due d
@@ -205,14 +208,15 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
       ) l
       where l.status = 'pending'
     ),
-    -- The rules by which rows wait for rows of another kind. Usually no such row is open: that is found out once, not
-    -- for each row.
+    -- The rules by which rows wait for rows of another kind. Usually no such row is open: that is
+    -- found out once, not for each row.
     wait_rules as materialized (
       select k.kind, r.kind as other_kind, r.family, r.list, r.member
       from sync.outbox_kinds k
       cross join lateral jsonb_to_record(k.waits_for)
         as r (kind text, family text, list text, member text)
-      -- With "exists" or without an order, a plan that expects few rows would read all pending ones.
+      -- With "exists" or without an order, a plan that expects few rows would read all pending
+      -- ones.
       where k.waits_for is not null and coalesce((
           select true
           from fulfilment.outbox p
@@ -232,8 +236,9 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
       select l.*, w.waits_for, case
         -- The writer chose the time. It counts, even if the lane was released earlier.
         when l.not_before > statement_timestamp() then l.not_before
-        -- An earlier row of the lane is unfinished. Usually its settlement releases this row before the time is over.
-        -- A row with a smaller id that was committed late waits for later rows that are under way already.
+        -- An earlier row of the lane is unfinished. Usually its settlement releases this row before
+        -- the time is over. A row with a smaller id that was committed late waits for later rows
+        -- that are under way already.
         when exists (
           select from fulfilment.outbox b
           where ${inLane} and b.id < l.id and b.status in ${unfinishedStatuses} and ${isNeeded}

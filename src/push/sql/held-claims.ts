@@ -105,8 +105,8 @@ export async function renewClaims(db: Kysely<DB>, rows: readonly HeldClaim[]): P
 /** Number of lost workers after which a row becomes dead: its payload may have crashed them. */
 const maxLosses = 5;
 const givenUpError =
-  `its worker was lost ${maxLosses} times in a row, perhaps because of this payload. Look into the logs of the` +
-  ' workers, then replace the payload or cancel the row';
+  `its worker was lost ${maxLosses} times in a row, perhaps because of this payload. ` +
+  'Look into the logs of the workers, then replace the payload or cancel the row';
 
 /** A row whose claim was taken from a lost worker. */
 export interface TakenOverRow {
@@ -133,7 +133,8 @@ export async function takeOverClaims(
   const kinds = Object.keys(rules);
   const { rows } = await sql<TakenOverRow>`
     with lost as materialized (
-      -- Look-ups between the losses do not count as an outcome: they show nothing about the payload.
+      -- Look-ups between the losses do not count as an outcome: they show nothing about the
+      -- payload.
       select o.id, o.sent_at, k.rule, (
         select count(*) from sync.outbox_attempts a
         where a.outbox_id = o.id and a.step = 'taken over' and a.id > coalesce((
@@ -159,8 +160,10 @@ export async function takeOverClaims(
         finished_at = case when j.became = 'dead' then statement_timestamp() end,
         next_attempt_at = case
           when j.became = 'dead' or j.became = 'unknown' and j.rule = 'ask operator' then null
-          -- Spread rows that were claimed together over time, so that only the row at fault is lost again.
-          when o.sent_at is null then statement_timestamp() + random() * ${toPauseSpan(pauses.takeover, sql`j.times`)}
+          -- Spread rows that were claimed together over time, so that only the row at fault is
+          -- lost again.
+          when o.sent_at is null then statement_timestamp()
+            + random() * ${toPauseSpan(pauses.takeover, sql`j.times`)}
           else statement_timestamp() end,
         attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
         written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
@@ -322,7 +325,8 @@ async function markDead(
       update fulfilment.outbox o
       set status = 'dead', next_attempt_at = null, finished_at = statement_timestamp(),
         last_error = case
-          when f.is_unknown_kind then format('there is no kind %s; cancel this row, and insert it with one of %s',
+          when f.is_unknown_kind then format(
+            'there is no kind %s; cancel this row, and insert it with one of %s',
             o.kind, (select string_agg(k.kind, ', ' order by k.kind collate "C")
               from sync.outbox_kinds k))
           else format('no worker was ever set up with client %s; known are %s', o.client,

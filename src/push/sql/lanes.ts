@@ -40,9 +40,9 @@ export interface ReleasedLanes {
 const noLanes: ReleasedLanes = { released: 0, locked: [] };
 
 /**
- * Makes due the first row of each lane, without failed rows that let others pass. Skips locked rows. Call it in
- * the transaction that frees the lanes, and again after its commit: a claim that ran meanwhile has
- * postponed the row, because it still saw the row before it.
+ * Makes due the first row of each lane, without failed rows that let others pass. Skips locked
+ * rows. Call it in the transaction that frees the lanes, and again after its commit: a claim that
+ * ran meanwhile has postponed the row, because it still saw the row before it.
  */
 export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<ReleasedLanes> {
   if (lanes.length === 0) return noLanes;

@@ -253,7 +253,8 @@ export async function bringLookUpsForward(
             else o.reference end as number
         from fulfilment.outbox o
         where o.client = c.client and o.status = 'unknown' and o.kind = any(${kinds}::text[])
-          and (o.next_attempt_at is null or o.next_attempt_at > statement_timestamp() + interval '5 seconds')
+          and (o.next_attempt_at is null
+            or o.next_attempt_at > statement_timestamp() + interval '5 seconds')
         order by o.next_attempt_at desc
         limit ${maxCompared}
       ) u

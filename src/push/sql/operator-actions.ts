@@ -53,14 +53,15 @@ export async function actOnOutbox(
   }: { readonly by: string; readonly followUps: FollowUpRules; readonly result?: Json },
 ): Promise<number[]> {
   const changes = {
-    retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null,
-      claim_no = null, lookups = 0, absent_at = null,
+    retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null,
+      refusal = null, claim_no = null, lookups = 0, absent_at = null,
       absences = case when o.status = 'unknown' and o.next_attempt_at is null then 2 else 0 end,
       limits_from = clock_timestamp(), uncounted_attempts = o.attempts, failed_checks = 0,
         refused_for_others = 0`,
-    done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null,
-      last_error = null, result = ${JSON.stringify(result)}::jsonb`,
-    cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null`,
+    done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(),
+      refusal = null, last_error = null, result = ${JSON.stringify(result)}::jsonb`,
+    cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(),
+      refusal = null`,
   } as const;
   const step = { retry: 'retried', done: 'marked done', cancel: 'cancelled' } as const;
   return inTransaction(db, async (trx) => {

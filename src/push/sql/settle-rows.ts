@@ -164,13 +164,14 @@ async function writeSettlements(
         lookups = case when s.step = 'looked up' then o.lookups + 1 else 0 end,
         absences = case when s.step = 'looked up'
                         then o.absences + case when s."absenceCounts" then 1 else 0 end
-                        -- An attempt that was certainly not carried out changes nothing about what was found before.
+                        -- An attempt that was certainly not carried out changes nothing about what
+                        -- was found before.
                         when s.status = 'pending' and not s.written then o.absences else 0 end,
         absent_at = case when s.step <> 'looked up' then null
                          when s."isAbsent" then statement_timestamp() else o.absent_at end
       from free s
-      -- The row is found by its id. Its state was read under the lock: a condition on it here would let a plan search
-      -- all open rows.
+      -- The row is found by its id. Its state was read under the lock: a condition on it here would
+      -- let a plan search all open rows.
       where o.id = s.id and s.present_claim_no = s."claimNo"
         and (s.present_status = 'unknown' or (s.present_status = 'sending' and s.step = 'sent')
              or (s.present_status = 'pending' and s.step = 'sent' and s.status = 'done'))
@@ -188,7 +189,8 @@ async function writeSettlements(
       from free s
       where (s.step = 'sent' or s.status <> 'unknown' or s."absenceCounts")
         and (s.id in (select id from settled) or s.step = 'sent' and 0 = (
-          -- A count uses an index for each row. A plan for "not exists" would read the whole history into memory.
+          -- A count uses an index for each row. A plan for "not exists" would read the whole
+          -- history into memory.
           select count(*) from sync.outbox_attempts a
           where a.outbox_id = s.id and a.claim_no = s."claimNo" and a.step in ('sent', 'checked')))
       order by s.id

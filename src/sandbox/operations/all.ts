@@ -114,7 +114,9 @@ export const notServed: readonly { readonly name: string; readonly why: string }
   },
   {
     name: 'the second of two v2 operations with a body {ids}',
-    why: 'docs/interface.md shows neither its purpose nor a method or path; the first may be POST /v2/shipment/sync',
+    why:
+      'docs/interface.md shows neither its purpose nor a method or path; ' +
+      'the first may be POST /v2/shipment/sync',
   },
   {
     name: 'stock of all changed products',

@@ -12,7 +12,8 @@ export const table = (
 
 /** Renders a part of the page that the reader can close. */
 export function section(id: string, title: string, isOpen: boolean, content: Child): Html {
-  return html`<details class="section" id="${id}"${new Html(isOpen ? ' open' : '')}><summary><h2>${title}</h2></summary>
+  const open = new Html(isOpen ? ' open' : '');
+  return html`<details class="section" id="${id}"${open}><summary><h2>${title}</h2></summary>
 ${content}
 </details>`;
 }

@@ -16,14 +16,16 @@ ${renderAction('Start over', renderResetForm(world))}`;
 }
 
 function renderAction(title: string, form: Child, isOpen = false): Html {
-  return html`<details class="action"${isOpen ? html` open` : ''}><summary>${title}</summary>${form}</details>`;
+  const open = isOpen ? html` open` : '';
+  return html`<details class="action"${open}><summary>${title}</summary>${form}</details>`;
 }
 
 function renderTimeForm(): Html {
   return controlForm('advance', [
     field('times', 'How many', { type: 'number', min: 1, value: 1, required: true }),
     html`<div class="buttons"><button name="seconds" value="60">Minutes</button>`,
-    html`<button name="seconds" value="3600">Hours</button><button name="seconds" value="86400">Days</button></div>`,
+    html`<button name="seconds" value="3600">Hours</button>`,
+    html`<button name="seconds" value="86400">Days</button></div>`,
   ]);
 }
 
@@ -73,14 +75,16 @@ const tickedEffects = [
 function renderFaultForm({ clientNames }: World): Html {
   const names = [...patterns, ...operations.map(({ name }) => name)];
   const toOption = (name: string) => html`<option>${name}</option>`;
+  const clients = [html`<option value="">all</option>`, ...clientNames.map(toOption)];
+  const ticks = tickedEffects.map((name) => renderTick(`effect[${name}]`, name));
   return controlForm('faults', [
     html`<label>Operation <select name="operation">${names.map(toOption)}</select></label>`,
-    html`<label>Client <select name="client"><option value="">all</option>${clientNames.map(toOption)}</select></label>`,
+    html`<label>Client <select name="client">${clients}</select></label>`,
     field('count', 'Times', { type: 'number', min: 1, value: 1 }),
     field('effect[status]', 'Status', { type: 'number', min: 300, max: 599, placeholder: 'none' }),
     field('effect[retryAfter]', 'Retry-After', { placeholder: 'none' }),
     field('effect[delayMs]', 'Delay (ms)', { type: 'number', min: 1, placeholder: 'none' }),
-    html`<fieldset><legend>Also</legend>${tickedEffects.map((name) => renderTick(`effect[${name}]`, name))}</fieldset>`,
+    html`<fieldset><legend>Also</legend>${ticks}</fieldset>`,
     html`<button>Inject</button>`,
   ]);
 }

@@ -115,7 +115,8 @@ ${part('clock')}<a href="/openapi.json">OpenAPI document</a>`,
     html`<h1>Sandbox of the warehouse fulfilment service</h1>
 <p class="said" role="status">${/^[a-z/-]+$/.test(view.said) ? `Done: ${view.said}` : ''}</p>
 <form class="filter" role="search" method="get" action="/">${hidden('client', view.client)}
-${field('q', label, { type: 'search', value: view.q })} <button>Search</button> <a href="${writeAddress({ client: view.client })}">All</a></form>
+${field('q', label, { type: 'search', value: view.q })} <button>Search</button>
+<a href="${writeAddress({ client: view.client })}">All</a></form>
 <section aria-label="Actions"><div class="sandbox-actions">${renderActions(world, store)}</div>
 <h2>Active faults</h2>${part('active-faults')}</section>
 ${part('data')}${part('log')}${part('all-findings')}`,

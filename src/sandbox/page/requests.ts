@@ -74,11 +74,12 @@ export function renderFindings({ findings, strict }: World): Html {
       ...[advice, count, writeMoment(Date.parse(lastAt))],
     ]);
   const headings = ['client', 'operation', 'finding', 'sent', 'advice', 'count', 'last (UTC)'];
+  const treatment = strict ? 'refused' : 'accepted if possible';
   return section(
     'findings',
     `Findings (${all.length})`,
     all.length > 0,
-    html`<p>What clients send beyond the interface: ${strict ? 'refused' : 'accepted if possible'}${more}.</p>
+    html`<p>What clients send beyond the interface: ${treatment}${more}.</p>
 ${table('Findings, latest first', headings, rows)}`,
   );
 }
@@ -97,8 +98,9 @@ export function renderExchange({ log }: World, place: number, origin: string): H
     exchange.kept ? '' : 'The bodies are gone: only those of the latest requests are kept.',
     exchange.cut ? 'Only the beginning of a body is kept.' : '',
   ].filter((note) => note !== '');
+  const at = writeMoment(exchange.atMs);
   return html`<h1><code>${request}</code></h1>
-<p>${renderStatus(exchange, status)} ${operation}, client ${client}, ${writeMoment(exchange.atMs)} UTC, ${ms} ms</p>
+<p>${renderStatus(exchange, status)} ${operation}, client ${client}, ${at} UTC, ${ms} ms</p>
 ${notes.map((note) => html`<p>${note}</p>`)}
 <h2>As a command</h2>
 <pre class="copy" tabindex="0">${writeCommand(log.readExchange(place, mark), origin)}</pre>
@@ -126,8 +128,9 @@ function indentJson(body: string): string {
 function writeCommand(exchange: Exchange, origin: string): string {
   const { method, path, query, contentType, requestBody, cut, hasToken } = exchange;
   const body = cut && requestBody ? '@body' : requestBody;
+  const url = quote(`${origin}${path}${query === '' ? '' : `?${query}`}`);
   const parts = [
-    `curl -g ${method === 'GET' ? '' : `-X ${method} `}${quote(`${origin}${path}${query === '' ? '' : `?${query}`}`)}`,
+    `curl -g ${method === 'GET' ? '' : `-X ${method} `}${url}`,
     hasToken ? '-H "authorization: bearer $TOKEN"' : '',
     contentType === null ? '' : `-H ${quote(`content-type: ${contentType}`)}`,
     body ? `--data-binary ${quote(body)}` : '',

@@ -293,7 +293,8 @@ export function finishOrder(simulation: Simulation, order: Order, nowMs: number)
   }
   if (waiting.length === 0 && !isFulfilled(order))
     throw ruleBroken(
-      `Order ${order.externalOrderNumber} cannot be shipped: goods are missing in the warehouses that offer its shipping method`,
+      `Order ${order.externalOrderNumber} cannot be shipped: ` +
+        'goods are missing in the warehouses that offer its shipping method',
     );
   return waiting.length;
 }

@@ -27,12 +27,13 @@ export function createOpenApiDocument({ strict }: World): Record<string, unknown
       [operation.method.toLowerCase()]: describeOperation(operation, strict),
     };
   }
+  const reasons = notServed.map(({ name, why }) => `${name} (${why})`);
   return {
     openapi: '3.1.0',
     info: {
       title: 'Warehouse fulfilment service (sandbox)',
       version: '1.0.0',
-      description: `Not served: ${notServed.map(({ name, why }) => `${name} (${why})`).join('; ')}.`,
+      description: `Not served: ${reasons.join('; ')}.`,
     },
     paths,
     components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },

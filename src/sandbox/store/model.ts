@@ -18,8 +18,9 @@ export type SlipStatus = (typeof slipStatuses)[number];
 export type Texts = Readonly<Record<string, string>>;
 
 /*
- * All rows are plain data, so that a state file has a line for each row. Members that end in `Ms` are moments in
- * milliseconds since 1970. `visibleFromMs` is the virtual moment from which on a row is shown; its id may be older.
+ * All rows are plain data, so that a state file has a line for each row. Members that end in `Ms`
+ * are moments in milliseconds since 1970. `visibleFromMs` is the virtual moment from which on a row
+ * is shown; its id may be older.
  */
 
 export interface Product {

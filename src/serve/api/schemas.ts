@@ -149,8 +149,11 @@ const shipment = rowOf('shipments').extend({
 export const entityNames = Object.keys(entities) as readonly EntityName[];
 
 /** Returns the schema of a row of an entity. */
-export const entityRow = (entity: EntityName): z.ZodObject =>
-  entity === 'orders' ? order : entity === 'shipments' ? shipment : rowOf(entity);
+export function entityRow(entity: EntityName): z.ZodObject {
+  if (entity === 'orders') return order;
+  return entity === 'shipments' ? shipment : rowOf(entity);
+}
+
 export const anyEntityRow = z.union(
   entityNames.map((entity) => entityRow(entity).meta({ title: entity })) as [
     z.ZodObject,

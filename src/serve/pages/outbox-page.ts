@@ -256,7 +256,8 @@ function renderHistory({ history: steps }: OutboxDetail): Html {
 
 /** Renders the form of an action. */
 const renderForm = (id: number, action: string, csrf: string, content: Html) =>
-  html`<form method="post" action="/outbox/${id}/${action}">${renderCsrfField(csrf)}${content}</form>`;
+  html`<form method="post" action="/outbox/${id}/${action}">
+${renderCsrfField(csrf)}${content}</form>`;
 
 /** Renders a box that has to be ticked. */
 const renderConfirmation = (text: string) =>

@@ -5,15 +5,15 @@
  *
  * A health has a scope: the client, one kind of the outbox, or one job. No row: everything is open.
  *
- * | scope  | code                | begins with                   | nothing is asked for    | then   |
- * | ------ | ------------------- | ----------------------------- | ----------------------- | ------ |
- * | client | no_answer           | status/get fails              | 5 s, then a question    | 1 row  |
- * | client | credentials_refused | a refused token               | 15 min, then a question | 1 row  |
- * | client | asked_to_wait       | Retry-After                   | as asked, 15 min max.   | 4 rows |
- * | client | too_fast            | 429 without Retry-After       | 1 s to 10 s (rows only) | 4 rows |
- * | kind   | kind_failing        | 5 distinct rows, no success   | 0.5 s to 10 s           | 1 row  |
- * | kind   | wrong_path          | 403, 404 or 405, never worked | 15 min                  | 1 row  |
- * | job    | wrong_path          | the same, of its operation    | 15 min                  | 1 run  |
+ * | scope  | code                | begins with                 | nothing is asked for    | then   |
+ * | ------ | ------------------- | --------------------------- | ----------------------- | ------ |
+ * | client | no_answer           | status/get fails            | 5 s, then a question    | 1 row  |
+ * | client | credentials_refused | a refused token             | 15 min, then a question | 1 row  |
+ * | client | asked_to_wait       | Retry-After                 | as asked, 15 min max.   | 4 rows |
+ * | client | too_fast            | 429 without Retry-After     | 1 s to 10 s (rows only) | 4 rows |
+ * | kind   | kind_failing        | 5 distinct rows, no success | 0.5 s to 10 s           | 1 row  |
+ * | kind   | wrong_path          | 403, 404, 405; never worked | 15 min                  | 1 row  |
+ * | job    | wrong_path          | the same, of its operation  | 15 min                  | 1 run  |
  *
  * `then` is the send window after the hold: the number of rows that are sent at the same time. Each
  * success makes it larger by one, so it doubles with each round; from 16 rows on there is no limit.

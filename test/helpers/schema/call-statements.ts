@@ -296,12 +296,12 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await quarantine.releaseQuarantineRow(trx, 1);
   await quarantine.listQuarantined(trx, {});
   await quarantine.readQuarantined(trx, 1);
-  await quarantine.readNextQuarantined(trx, client, 'shipments', 0, 5);
+  await quarantine.readNextQuarantined(trx, client, 'shipments', { afterId: 0, limit: 5 });
   await waitingReads.postponeReads(scope, [1], 'still_open');
   await waitingReads.requestReads(scope, [1], 'pushed');
   await waitingReads.addQuarantinedReads(scope, [1]);
-  await waitingReads.findDueReads(trx, client, 'shipments', null);
-  await waitingReads.findDueReads(trx, client, 'shipments', 1, 'newest');
+  await waitingReads.findDueReads(trx, client, 'shipments', { limit: null });
+  await waitingReads.findDueReads(trx, client, 'shipments', { limit: 1, order: 'newest' });
   await waitingReads.findWaiting(trx, client, 'shipments', [1]);
   await waitingReads.removeReads(scope, [1]);
   await findDueParcelReads(trx, client, 1);

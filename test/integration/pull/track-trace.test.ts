@@ -152,12 +152,12 @@ test('if the service cannot be reached, the job is due again after a minute', as
     makeConfig(database, control),
     database,
     async (deps, client) => {
-      done(await runJob(deps, 'refresh-settings', client, 'manual', never));
+      done(await runJob(deps, 'refresh-settings', { client, trigger: 'manual' }, never));
       process.kill('SIGKILL');
       await process.ended;
       // The token is still valid, so the run passes the gate before it finds that the service is
       // down.
-      return runJob(deps, 'track-trace', client, 'schedule', never);
+      return runJob(deps, 'track-trace', { client, trigger: 'schedule' }, never);
     },
   );
   expect(report).toMatchObject({ status: 'failed', error: { code: 'connect_failed' } });

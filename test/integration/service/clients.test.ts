@@ -149,7 +149,7 @@ describe('a hold of a client', () => {
   ) =>
     runInProcess(makeConfig(database, sandbox, env), database, async (deps, client) => {
       await database.query('update sync.jobs set next_at = now()');
-      return runJob(deps, job, client, 'schedule', new AbortController().signal);
+      return runJob(deps, job, { client, trigger: 'schedule' }, new AbortController().signal);
     });
   const readHold = async () =>
     (

@@ -92,8 +92,10 @@ export async function searchOrder(context: PushContext): Promise<FoundOrder> {
   if (rename !== null) throw makeRenameAwaited(rename, `gives the order the number ${number}`);
   throw new NotFoundError(
     newNumber === null
-      ? `the service has no order with the number ${number}; once it has, retry this row, or replace its payload by the same one`
-      : `the order ${number} was renamed to ${newNumber}; cancel this row and insert it with the reference ${newNumber}`,
+      ? `the service has no order with the number ${number}; ` +
+          'once it has, retry this row, or replace its payload by the same one'
+      : `the order ${number} was renamed to ${newNumber}; ` +
+          `cancel this row and insert it with the reference ${newNumber}`,
   );
 }
 
@@ -115,8 +117,8 @@ export const makeRenameAwaited = (
 function assertSearchable(number: string): void {
   if (number.length >= 1 && number.length <= 50) return;
   throw new PayloadError([
-    'reference: must have 1 to 50 characters, because no order with that number is in the tables, and the service searches' +
-      ' only for such numbers',
+    'reference: must have 1 to 50 characters, because no order with that number is in the ' +
+      'tables, and the service searches only for such numbers',
   ]);
 }
 

@@ -415,7 +415,9 @@ async function toResults(
       const ofOrder = renames.filter(({ orderId }) => orderId === found.order.id);
       const last = ofOrder.findLast(({ status }) => status === 'done');
       if (last?.from === reference) {
-        const why = `the list still has order ${last.orderId} as ${reference}, which was renamed to ${last.to}; looked up again`;
+        const why =
+          `the list still has order ${last.orderId} as ${reference}, ` +
+          `which was renamed to ${last.to}; looked up again`;
         return [id, { seen: 'unclear', why }];
       }
       if (!ofOrder.some(({ to }) => to === reference))

@@ -66,11 +66,7 @@ export function listMembers(order: Resource): ReadonlyMap<string, string> {
  */
 function toText(value: Json | undefined): string | null {
   if (value === undefined || value === null || value === '') return null;
-  const text = JSON.isRawJSON(value)
-    ? value.rawJSON
-    : typeof value === 'string'
-      ? value
-      : JSON.stringify(value);
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
   return /^-?\d{1,15}(\.\d+)?$/.test(text) && String(Number(text)).length < 17
     ? String(Number(text))
     : text;
@@ -146,9 +142,9 @@ export async function assertKept(
 
 /** Returns the error of a row whose update lost something. */
 export const describeLostMembers = (loss: string): string =>
-  `the service carried the update out, but ${loss}, which the row does not name. Restore the order at the service, then` +
-  ' mark the row as done. If the service erases what an update omits, set "sendsRelationships": true for' +
-  ' v3.orders.update in WAREHOUSE_OPERATIONS_FILE';
+  `the service carried the update out, but ${loss}, which the row does not name. ` +
+  'Restore the order at the service, then mark the row as done. If the service erases what an ' +
+  'update omits, set "sendsRelationships": true for v3.orders.update in WAREHOUSE_OPERATIONS_FILE';
 
 /**
  * Compares also with what an earlier attempt of the row found: its update may have erased what is

@@ -104,7 +104,10 @@ export async function findWarehouseProblems(
     .slice(0, maxProblems + 1)
     .map(({ path, warehouse }) => {
       const method = typeof code === 'string' ? nameCode(code) : found.id;
-      return `${path}: shipping method ${method} is not offered in ${nameCode(warehouse)} (offered in: ${offered.join(', ')})`;
+      return (
+        `${path}: shipping method ${method} is not offered in ${nameCode(warehouse)} ` +
+        `(offered in: ${offered.join(', ')})`
+      );
     });
 }
 
@@ -143,5 +146,8 @@ export function describeAddressDoubt(
 ): string | null {
   const isNeeded = listHouseNumberCountries(operations).includes(countryCode ?? '');
   if (!isNeeded || !isEmpty(houseNumber) || endsWithNumber.test(street1 ?? '')) return null;
-  return 'deliveryAddress.houseNumber is missing and street1 does not end with a number; check the address at the service';
+  return (
+    'deliveryAddress.houseNumber is missing and street1 does not end with a number; ' +
+    'check the address at the service'
+  );
 }

@@ -94,7 +94,7 @@ async function assertNumberUnused(number: string, context: PushContext): Promise
   if (user === null) return;
   if (user.kind === 'order.rename') throw makeRenameAwaited(user, `frees the number ${number}`);
   throw new PayloadError([
-    `externalOrderNumber: ${number} is the number of row ${user.id} (${user.kind}), which is ${user.status}; choose` +
-      ' another number, or cancel that row and retry this one',
+    `externalOrderNumber: ${number} is the number of row ${user.id} (${user.kind}), ` +
+      `which is ${user.status}; choose another number, or cancel that row and retry this one`,
   ]);
 }

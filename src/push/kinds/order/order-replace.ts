@@ -85,7 +85,8 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
     present = await changeNumber(context, known, formerNumber);
   } else if (known.order.external_order_number !== formerNumber)
     throw new NotFoundError(
-      `order ${id} has the number ${known.order.external_order_number}, neither ${number} nor ${formerNumber}`,
+      `order ${id} has the number ${known.order.external_order_number}, ` +
+        `neither ${number} nor ${formerNumber}`,
     );
   if (describeOpenItems(present) !== '') {
     const request = { operation: 'v3.orders.cancel', path: { id }, query: orderInclude } as const;
@@ -118,8 +119,9 @@ async function assertNotShipped(
   });
   if (data.length === 0) return;
   throw new NotFoundError(
-    `order ${context.row.reference} cannot be replaced, because shipment ${readId(data[0] ?? null)} has items of it.` +
-      ' Nothing was changed: cancel this row, and create an order with another number',
+    `order ${context.row.reference} cannot be replaced, ` +
+      `because shipment ${readId(data[0] ?? null)} has items of it. Nothing was changed: ` +
+      'cancel this row, and create an order with another number',
   );
 }
 
@@ -136,15 +138,17 @@ async function giveNumberBack(
   formerNumber: string,
 ): Promise<NotFoundError> {
   const number = context.row.reference;
-  const begin = `the order could not be cancelled whole, so no new one was created: ${left} had been shipped already.`;
+  const begin =
+    'the order could not be cancelled whole, so no new one was created: ' +
+    `${left} had been shipped already.`;
   try {
     await changeNumber(context, found, number);
     return new NotFoundError(`${begin} It has its number ${number} again; cancel this row`);
   } catch (error) {
     if (!(error instanceof WarehouseError) || error.outcome !== 'refused') throw error;
     return new NotFoundError(
-      `${begin} It keeps the number ${formerNumber}, because the service does not change it back (${error.message});` +
-        ' cancel this row, and create an order for the remaining articles',
+      `${begin} It keeps the number ${formerNumber}, because the service does not change it ` +
+        `back (${error.message}); cancel this row, and create an order for the remaining articles`,
     );
   }
 }
@@ -160,8 +164,12 @@ async function createNew(
     return { ...pushed, result: { ...result, replacedOrderId: id } };
   } catch (error) {
     if (!(error instanceof WarehouseError) || error.outcome !== 'refused') throw error;
-    const words = `${error.message}. The replaced order ${id} is cancelled and has the number ${formerNumber}; correct the`;
-    throw rewordRefusal(error, `${words} payload of this row, and it creates the new order`);
+    throw rewordRefusal(
+      error,
+      `${error.message}. ` +
+        `The replaced order ${id} is cancelled and has the number ${formerNumber}; ` +
+        'correct the payload of this row, and it creates the new order',
+    );
   }
 }
 

@@ -38,8 +38,8 @@ const alwaysTaken = {
 };
 
 const itemsReason =
-  'cannot be changed by an update; order_item.cancel cancels a line, and order.replace changes lines' +
-  ' and keeps the number';
+  'cannot be changed by an update; order_item.cancel cancels a line, ' +
+  'and order.replace changes lines and keeps the number';
 
 /** Reasons for members that no update takes. */
 const neverTaken = {

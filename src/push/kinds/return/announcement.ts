@@ -264,10 +264,12 @@ export function findAnnouncedId(named: number | null | undefined, { row }: PushC
   if (named !== undefined && named !== null) return named;
   if (row.knownCount > 1)
     throw new NotFoundError(
-      `${row.knownCount} announced returns have the reference ${row.reference}; name one by returnMerchandiseAuthorizationId`,
+      `${row.knownCount} announced returns have the reference ${row.reference}; ` +
+        'name one by returnMerchandiseAuthorizationId',
     );
   if (row.knownId !== null) return row.knownId;
   throw new NotFoundError(
-    `no announced return with the reference ${row.reference} is known here; name it by returnMerchandiseAuthorizationId`,
+    `no announced return with the reference ${row.reference} is known here; ` +
+      'name it by returnMerchandiseAuthorizationId',
   );
 }

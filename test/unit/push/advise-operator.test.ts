@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { adviseOperator } from '../../../src/push/advise-operator.ts';
+import type { OutboxDetail } from '../../../src/push/sql/read-outbox.ts';
+
+const pending: OutboxDetail = {
+  id: 2,
+  client: 'default',
+  kind: 'order.update',
+  reference: 'SO-1',
+  status: 'pending',
+  attempts: 1,
+  nextAttemptAt: new Date(),
+  createdAt: new Date(),
+  finishedAt: null,
+  because: 'the service answered 500',
+  payload: '{}',
+  result: null,
+  lastError: 'the service answered 502',
+  mayBeCarriedOut: false,
+  waitsFor: null,
+  rowsBehind: [],
+  history: [],
+};
+
+test('a row that waits for no other one is sent by itself, whatever its last error was', () => {
+  expect(adviseOperator(pending)).toContain('sent by itself as soon as this is over');
+});
+
+test('a row that waits for another one says so, even in the words of its last error', () => {
+  const blocked = { ...pending, waitsFor: 1, lastError: pending.because };
+  expect(adviseOperator(blocked)).toBe('It waits: the service answered 500');
+});
