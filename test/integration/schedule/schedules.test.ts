@@ -288,3 +288,33 @@ test('a run that has had its turn gives its place to a due run, and continues be
     { job: 'pull-return-items', last_outcome: 'done' },
   ]);
 });
+
+test('long runs that wait for a place do not hide a due poll', async () => {
+  const stop = new AbortController();
+  const started: string[] = [];
+  const work = async ({ run, signal }: RunContext) => {
+    started.push(run.lease.name);
+    if (run.lease.name === 'reconcile') await pause(signal, 600_000);
+  };
+  await runInProcess(makeConfig(database, sandbox), database, async (deps, client) => {
+    const others = Array.from({ length: 220 }, (_, n) => ({ ...client, key: `other-${n}` }));
+    const config = { ...deps.config, clients: [client, ...others] };
+    const warehouses = new Map(
+      config.clients.map(({ key }) => [key, deps.warehouses.get(client.key)]),
+    ) as typeof deps.warehouses;
+    const jobs = Object.fromEntries(
+      Object.entries(deps.jobs).map(([name, job]) => [name, { ...job, run: work }]),
+    ) as unknown as Jobs;
+    const all = { ...deps, config, warehouses, jobs };
+
+    await new Schedules(all, noQueue).prepare();
+    await database.query(`
+      update sync.jobs set next_at = now() + case when job = 'reconcile' then '-1 hour'
+        when job = 'pull-orders' and client = 'default' then '-1 s' else '1 hour' end::interval`);
+    const runs = new DueRuns(all, stop.signal, () => undefined);
+    await runs.sweep();
+    await waitFor('both jobs', () => new Set(started).size === 2);
+    stop.abort(new StoppedError());
+    await runs.ended();
+  });
+});
