@@ -6,6 +6,7 @@ import { createLogger } from '../../src/operate/logging/create-logger.ts';
 import { Metrics } from '../../src/operate/metrics/metrics.ts';
 import { WorkMetrics } from '../../src/operate/metrics/work-metrics.ts';
 import { outboxKinds } from '../../src/push/kinds/registry.ts';
+import type { AdminDeps } from '../../src/serve/admin/admin-deps.ts';
 import { type AdminServer, startAdmin } from '../../src/serve/admin/server.ts';
 import type { TestDatabase } from './database.ts';
 
@@ -57,15 +58,20 @@ export class Visitor {
 }
 
 /**
- * Returns a function that starts an admin server in this process, for a worker that has not
- * started. It uses the database of the test, and is closed at the end of the test.
+ * Returns a function that starts an admin server in this process, by default for a worker that has
+ * not started. It uses the database of the test, and is closed at the end of the test.
  */
 export function useAdmin(database: TestDatabase) {
   const servers: AdminServer[] = [];
   afterEach(async () => {
     await Promise.all(servers.splice(0).map((server) => server.close()));
   });
-  return async (env: Record<string, string> = {}, db?: Database, changes: Partial<Config> = {}) => {
+  return async (
+    env: Record<string, string> = {},
+    db?: Database,
+    changes: Partial<Config> = {},
+    daemon: AdminDeps['daemon'] = () => null,
+  ) => {
     const read = readConfig(
       { database: true, clients: true },
       {
@@ -98,7 +104,7 @@ export function useAdmin(database: TestDatabase) {
       log,
       metrics,
       readers,
-      daemon: () => null,
+      daemon,
     });
     servers.push(server);
     const visitor = new Visitor(`http://127.0.0.1:${server.port}`);

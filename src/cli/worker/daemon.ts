@@ -58,6 +58,8 @@ const closeTimeoutMs = 3_000;
 export interface Daemon {
   /** Returns the milliseconds since the last complete sweep; undefined before the first. */
   readonly sinceLastSweepMs: () => number | undefined;
+  /** Returns the milliseconds since a sweep last began; undefined before the first. */
+  readonly sinceSweepBegunMs: () => number | undefined;
   /**
    * Since when Postgres refuses runs of this worker because its disk is full; null: it does not.
    */
@@ -122,6 +124,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     queues: new Map([[queueName, queue.queue]]),
     startDue: (job) => runInBackground(runs.startDue([job]), log),
     sinceLastSweepMs: sweeper.sinceLastDoneMs,
+    sinceSweepBegunMs: sweeper.sinceBegunMs,
     diskFullSince,
     stop: () => stopDaemon(deps, queue, pushing, closers),
   };
@@ -257,8 +260,10 @@ function startSweeps(schedules: Schedules, runs: DueRuns, { config, db, log }: R
     }
   };
 
+  let begunAtMs: number | undefined;
   let lastDoneAtMs: number | undefined;
   const sweeps = repeat(sweepMs, async () => {
+    begunAtMs = performance.now();
     const isStarted = await attempt('startDue', () => runs.sweep());
     // A worker that pushes does so with its other upkeep.
     const isEntered =
@@ -271,10 +276,13 @@ function startSweeps(schedules: Schedules, runs: DueRuns, { config, db, log }: R
     async () => void (await attempt('align', () => schedules.align())),
   );
 
+  const since = (atMs: number | undefined) =>
+    atMs === undefined ? undefined : performance.now() - atMs;
   return {
     /** Returns the milliseconds since the last complete sweep; undefined before the first. */
-    sinceLastDoneMs: () =>
-      lastDoneAtMs === undefined ? undefined : performance.now() - lastDoneAtMs,
+    sinceLastDoneMs: () => since(lastDoneAtMs),
+    /** Returns the milliseconds since a sweep last began; undefined before the first. */
+    sinceBegunMs: () => since(begunAtMs),
     close: () => Promise.all([sweeps.close(), alignments.close()]),
   };
 }

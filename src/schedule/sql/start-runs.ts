@@ -133,8 +133,8 @@ export function judgeStart(request: StartRequest & ClientAccount, row: StartRow)
  */
 async function readRegistered(db: Database, request: RunRequest): Promise<StartRow> {
   const { client, job, stream, schedule, worker } = request;
-  const isWanted = sql`j.client = ${client} and j.job = ${job}`;
-  const [found] = await readStartFacts(db, worker, isWanted);
+  const wanted = sql`select ${client}::text as client, ${job}::text as job`;
+  const [found] = await readStartFacts(db, worker, wanted);
   if (found !== undefined) return found;
 
   await registerClients(db, [request]);
@@ -142,7 +142,7 @@ async function readRegistered(db: Database, request: RunRequest): Promise<StartR
   const due = schedule?.kind === 'every' || schedule?.kind === 'cron' ? null : 'never';
   await ensureJobs(db, [{ client, job, stream, due }]);
 
-  const [registered] = await readStartFacts(db, worker, isWanted);
+  const [registered] = await readStartFacts(db, worker, wanted);
   if (registered === undefined) throw new Error(`${client} ${job} was registered, but has no row`);
   return registered;
 }
@@ -158,32 +158,49 @@ export interface DueFilter {
   readonly aheadMs: number;
 }
 
-/** Maximum number of due runs that are read at once. */
-const maxDue = 200;
+/**
+ * Maximum number of due runs of a job that are read at once: more than a worker has places. Runs
+ * that continue are counted apart.
+ */
+const maxDue = 20;
 
 /**
  * Reads the facts about due runs. The run that is overdue longest comes first. Leaves out those
  * that would not begin, because they are under way, paused or held, or because their client is
- * parked: there may be many.
+ * parked: there may be many. Of each job the first ones are read: runs that wait for a place hide
+ * no run of another job.
  */
 export function readDueRuns(
   db: Database,
   { jobs, clients, worker, local, aheadMs }: DueFilter,
 ): Promise<StartRow[]> {
-  const [keys, identities] = [
-    clients.map(({ client }) => client),
-    clients.map((one) => one.identity),
-  ];
+  const isLocal = sql`d.job = any(${local}::text[])`;
+  const identities = Object.fromEntries(clients.map(({ client, identity }) => [client, identity]));
+
+  // What is due is read first: looks are frequent, and mostly find little.
   return readStartFacts(
     db,
     worker,
-    sql`j.job = any(${jobs}::text[])
-      and j.next_at <= sync.clock() + make_interval(secs => ${aheadMs / 1_000})
-      and (c.client, c.identity) in (
-        select * from unnest(${keys}::text[], ${identities}::text[]))
-      and l.expires_at is null and (j.job = any(${local}::text[])
-        or not ${isRunHeld(sql`j.client`, sql`j.job`, worker)})
-      and ${readPause(sql`j.job`)} is null`,
+    sql`
+      with due as materialized (
+        select client, job, next_at, last_outcome is not distinct from 'stopped' as is_continued
+        from sync.jobs
+        where job = any(${jobs}::text[])
+          and next_at <= sync.clock() + make_interval(secs => ${aheadMs / 1_000})
+      )
+      select client, job
+      from (
+        select d.client, d.job,
+          row_number() over (
+            partition by d.job, d.is_continued order by d.next_at, d.client) as place
+        from due d
+        join sync.clients c on c.client = d.client
+        join sync.leases l on l.client = d.client and l.name = d.job
+        where ${JSON.stringify(identities)}::jsonb ->> c.client = c.identity
+          and l.expires_at is null and ${readPause(sql`d.job`)} is null
+          and (${isLocal} or not ${isRunHeld(sql`d.client`, sql`d.job`, worker)})
+      ) ranked
+      where place <= ${maxDue}`,
   );
 }
 
@@ -191,13 +208,13 @@ export function readDueRuns(
  * Reads all that decides whether runs begin, in one statement. The job that is overdue longest
  * comes first.
  * @param worker the worker that is to make the runs
- * @param where SQL: a condition for the rows `j`, `l` and `c` of sync.jobs, leases and clients
+ * @param wanted SQL: selects the client and job of each of them
  * @throws SchemaError if the schema does not fit this program
  */
 async function readStartFacts(
   db: Database,
   worker: string,
-  where: RawBuilder<unknown>,
+  wanted: RawBuilder<unknown>,
 ): Promise<StartRow[]> {
   const { rows } = await sql<StartRow>`
     select j.client, j.job, sync.clock() as now, ${endFacts},
@@ -208,12 +225,11 @@ async function readStartFacts(
       c.identity, c.base_url as "baseUrl", ${readPause(sql`j.job`)} as pause,
       ${readRunHold(sql`j.client`, sql`j.job`, worker)} as hold,
       (select max(m.name) from sync.migrations m) as "newestMigration"
-    from sync.jobs j
+    from (${wanted}) w
+    join sync.jobs j on j.client = w.client and j.job = w.job
     join sync.clients c on c.client = j.client
     join sync.leases l on l.client = j.client and l.name = j.job
-    where ${where}
-    order by j.next_at
-    limit ${maxDue}`.execute(db);
+    order by j.next_at, j.client`.execute(db);
 
   const newest = (await readKnownMigrations()).at(-1)?.name;
   if (rows[0] !== undefined && rows[0].newestMigration !== newest) await assertSchemaFits(db);

@@ -20,6 +20,8 @@ export class AdminError extends CodedError {
 interface RunningWorker {
   /** Returns the milliseconds since the last complete sweep; undefined before the first. */
   readonly sinceLastSweepMs: () => number | undefined;
+  /** Returns the milliseconds since a sweep last began; undefined before the first. */
+  readonly sinceSweepBegunMs: () => number | undefined;
   readonly queues: ReadonlyMap<string, TaskQueue>;
   /** Starts the due runs of a job at once, as far as places are free. */
   readonly startDue: (job: JobName) => void;

@@ -242,14 +242,14 @@ async function sendChanges(
 /** A worker is not ready if its last complete sweep is older than this, in milliseconds. */
 const lateAfterMs = 20 * sweepMs;
 /**
- * A worker should be restarted if its last complete sweep is older than this. A short outage of
- * Postgres is fine.
+ * A worker should be restarted if it has begun no sweep for this long. Sweeps that fail count: a
+ * restart does not help while Postgres is away.
  */
 const deadAfterMs = 40 * sweepMs;
 
 /**
- * Registers the probes. `/livez` answers 503 if no sweep was completed for two minutes, `/readyz`
- * if none was for one.
+ * Registers the probes. `/livez` answers 503 if no sweep has begun for two minutes, `/readyz`
+ * if none was completed for one.
  */
 function registerHealthChecks(
   app: FastifyInstance,
@@ -261,8 +261,9 @@ function registerHealthChecks(
   const readSweepAgeMs = () => daemon()?.sinceLastSweepMs();
 
   app.get('/livez', open, async (_request, reply) => {
-    const ageMs = readSweepAgeMs() ?? performance.now() - startedAtMs;
-    const alive = ageMs < deadAfterMs;
+    const sinceStartMs = performance.now() - startedAtMs;
+    const alive = (daemon()?.sinceSweepBegunMs() ?? sinceStartMs) < deadAfterMs;
+    const ageMs = readSweepAgeMs() ?? sinceStartMs;
     const answer = { alive, lastSweepSecondsAgo: Math.round(ageMs / 1_000) };
     return reply.code(alive ? 200 : 503).send(answer);
   });

@@ -235,7 +235,7 @@ async function storeHealth(
 
 /**
  * Takes the trial that ends holds of a client, for this worker: a question or a run.
- * @returns false if another one tries, or there is nothing to try
+ * @returns false if another one tries or is just noting evidence, or if there is nothing to try
  */
 export async function takeTrial(
   db: Kysely<DB>,
@@ -246,8 +246,13 @@ export async function takeTrial(
     update sync.service_health h
     set next_at = clock_timestamp() + ${trial},
       void_at = greatest(h.void_at, clock_timestamp() + 2 * ${trial})
-    where ${isOfClient(sql`${client}`, worker)} and h.send_window = 0
-      and h.next_at <= clock_timestamp()
+    where (h.client, h.scope, h.worker) in (
+      select h.client, h.scope, h.worker
+      from sync.service_health h
+      where ${isOfClient(sql`${client}`, worker)} and h.send_window = 0
+        and h.next_at <= clock_timestamp()
+      -- The runs of other clients begin in the same transaction.
+      for update skip locked)
     returning h.client`.execute(db);
   return rows.length > 0;
 }

@@ -288,3 +288,72 @@ test('a run that has had its turn gives its place to a due run, and continues be
     { job: 'pull-return-items', last_outcome: 'done' },
   ]);
 });
+
+/**
+ * Calls `work` with the runs of a worker of several clients. Each run does `run`. Then stops them.
+ */
+async function withClients(
+  keys: readonly string[],
+  run: (context: RunContext) => Promise<void>,
+  work: (runs: DueRuns) => Promise<unknown>,
+) {
+  const stop = new AbortController();
+  await runInProcess(makeConfig(database, sandbox), database, async (deps, client) => {
+    const clients = keys.map((key) => ({ ...client, key }));
+    const warehouse = deps.warehouses.get(client.key);
+    if (warehouse === undefined) throw new Error('no service');
+    const jobs = Object.fromEntries(
+      Object.entries(deps.jobs).map(([name, job]) => [name, { ...job, run }]),
+    ) as unknown as Jobs;
+    const all = {
+      ...{ ...deps, jobs, config: { ...deps.config, clients } },
+      warehouses: new Map(keys.map((key) => [key, warehouse])),
+    };
+
+    await new Schedules(all, noQueue).prepare();
+    const runs = new DueRuns(all, stop.signal, () => undefined);
+    try {
+      await work(runs);
+    } finally {
+      stop.abort(new StoppedError());
+      await runs.ended();
+    }
+  });
+}
+
+test('long runs that wait for a place do not hide a due poll', async () => {
+  const started = new Set<string>();
+  const run = async ({ run: { lease }, signal }: RunContext) => {
+    started.add(lease.name);
+    if (lease.name === 'reconcile') await pause(signal, 600_000);
+  };
+  const others = Array.from({ length: 220 }, (_, number) => `other-${number}`);
+  await withClients(['default', ...others], run, async (runs) => {
+    await database.query(`
+      update sync.jobs set next_at = now() + case when job = 'reconcile' then '-1 hour'
+        when job = 'pull-orders' and client = 'default' then '-1 s' else '1 hour' end::interval`);
+    await runs.sweep();
+    await waitFor('both jobs', () => started.size === 2);
+  });
+});
+
+test('a locked health of one client does not keep the runs of others from beginning', async () => {
+  const started: string[] = [];
+  const run = async ({ client }: RunContext) => {
+    started.push(client);
+  };
+  await withClients(['default', 'other'], run, async (runs) => {
+    await database.query(
+      `update sync.jobs set next_at = now() + case job when 'pull-orders' then '0' else '1 hour' end::interval`,
+    );
+    await insertHealth(database, { code: 'credentials_refused', sendWindow: 0 });
+    await database.db.transaction().execute(async (trx) => {
+      await trx.selectFrom('sync.service_health').selectAll().forUpdate().execute();
+      await runs.startDue();
+      await waitFor('the run of the other client', () => started.includes('other'));
+    });
+    expect(started).toEqual(['other']);
+    await runs.startDue();
+    await waitFor('the trial', () => started.includes('default'));
+  });
+});

@@ -166,6 +166,24 @@ describe('/metrics', () => {
   });
 });
 
+test('a worker whose sweeps fail is alive, but not ready', async () => {
+  const failingMs = 600_000;
+  const worker = {
+    queues: new Map(),
+    startDue: () => undefined,
+    sinceLastSweepMs: () => failingMs,
+  };
+  let begunMs = 3_000;
+  const { visitor } = await admin({}, undefined, {}, () => ({
+    ...worker,
+    sinceSweepBegunMs: () => begunMs,
+  }));
+  expect((await visitor.get('/livez')).status).toBe(200);
+  expect((await visitor.get('/readyz')).status).toBe(503);
+  begunMs = failingMs;
+  expect((await visitor.get('/livez')).status).toBe(503);
+});
+
 describe('/readyz', () => {
   test('names the late jobs, since when and why', async () => {
     await setUp();
