@@ -9,6 +9,7 @@ import { useDatabase } from '../../helpers/database.ts';
 import { insertOrders, orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
@@ -103,6 +104,7 @@ async function startWorker() {
     await worker.stop(1_000);
   };
   closers.push(stop);
+  return worker.pusher;
 }
 
 const countDone = () => database.count("fulfilment.outbox where status = 'done'");
@@ -114,7 +116,30 @@ const readAwake = async () => {
   return row?.ms ?? Number.NEGATIVE_INFINITY;
 };
 
+/** Notifies a worker of more inserts than it looks. */
+const crowd = (pusher: { readonly notice: (payload: string) => void }) => {
+  for (let count = 0; count < 10; count++) pusher.notice('');
+};
+
 describe('a worker', () => {
+  test('falls asleep while its client is held, although rows are due', async () => {
+    await insertHealth(database, { code: 'asked_to_wait', sendWindow: null, untilInMs: 600_000 });
+    await insertRow();
+    await setAwake('300 milliseconds');
+    crowd(await startWorker());
+    await waitFor('the worker to sleep', async () => (await readAwake()) < -500, 10_000);
+  });
+
+  test('falls asleep although a row is due that the ERP has locked', async () => {
+    const id = await insertRow();
+    await database.db.transaction().execute(async (erp) => {
+      await sql`select from fulfilment.outbox where id = ${id} for update`.execute(erp);
+      crowd(await startWorker());
+      await waitFor('the worker to be awake', async () => (await readAwake()) > 0);
+      await waitFor('the worker to sleep', async () => (await readAwake()) < -500, 10_000);
+    });
+  });
+
   test('looks by itself while many rows come, and hears the ERP again when it has fallen asleep', async () => {
     await startWorker();
     let inserted = 0;
