@@ -121,10 +121,15 @@ async function waitForTurn({ owner, signal }: TaskContext): Promise<void> {
   await promise.finally(() => signal.removeEventListener('abort', stop));
 }
 
-/** Hands the turn of an owner to the first one that waits and has none. */
+/**
+ * Hands the turn of an owner to the first one that waits and has none; to the same owner only if
+ * none of the others waits.
+ */
 function giveTurn(owner: string): void {
+  const findNext = () => waiting.findIndex((turn) => !owners.has(turn.owner));
+  const other = findNext();
   owners.delete(owner);
-  const place = waiting.findIndex((turn) => !owners.has(turn.owner));
+  const place = other === -1 ? findNext() : other;
   const [next] = place === -1 ? [] : waiting.splice(place, 1);
   if (next === undefined) return;
 

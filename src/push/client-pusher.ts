@@ -51,6 +51,8 @@ export class ClientPusher {
   #changes = 0;
   /** Counts what was done: rows claimed, postponed or looked up, and questions asked. */
   #progress = 0;
+  /** The progress at the last call of `hasProgressed`. */
+  #seenProgress = 0;
   #onIdle: () => void = () => undefined;
 
   /** @param signal ends what is under way; rows that were sent become unknown */
@@ -76,6 +78,13 @@ export class ClientPusher {
   /** True if no further rows may be claimed now. What makes room claims the next ones. */
   get isFull(): boolean {
     return this.#buffer.room.rows === 0;
+  }
+
+  /** Returns true if something was done since the last call. */
+  hasProgressed(): boolean {
+    const before = this.#seenProgress;
+    this.#seenProgress = this.#progress;
+    return before !== this.#progress;
   }
 
   /** Claims rows, because some may be due. */

@@ -217,25 +217,34 @@ export class Pusher {
   async #look(): Promise<void> {
     const { db, clients } = this.#options;
     const works = await readDueWork(db, clients, this.#kinds);
-    await Promise.all(works.map((work) => this.#lookAt(work)));
-    await this.#stayAwake(works.filter(({ pendingInMs }) => pendingInMs === 0));
+    const areOpen = await Promise.all(works.map((work) => this.#lookAt(work)));
+    await this.#stayAwake(works.filter((_, place) => areOpen[place]));
   }
 
-  /** Looks again soon while inserts come faster than looks, and says so. */
-  async #stayAwake(due: readonly DueWork[]): Promise<void> {
+  /**
+   * Looks again soon while inserts come faster than looks, and says so.
+   * @param open work of the clients that are not held
+   */
+  async #stayAwake(open: readonly DueWork[]): Promise<void> {
     const nowMs = performance.now();
-    const clients = due.map(({ client }) => client);
-    const promised = this.#waking.look(clients, nowMs);
+    const due = open.flatMap(({ client, pendingInMs }) => (pendingInMs === 0 ? [client] : []));
+    const full = due.filter((client) => this.#pushers.get(client)?.isFull);
+    // Due rows that nobody can claim, such as locked ones, are no reason to look soon.
+    const progressed = open.filter(({ client }) => this.#pushers.get(client)?.hasProgressed());
+
+    const promised = this.#waking.look(due, full.length + progressed.length > 0, nowMs);
     if (promised.length > 0) await sayAwake(this.#options.db, promised, awakeMs);
     if (!this.#waking.isAwake(nowMs)) return;
 
-    const areFull = clients.every((client) => this.#pushers.get(client)?.isFull);
-    this.#lookWithin(clients.length > 0 && areFull ? fullLookMs : minLookMs);
+    const areFull = due.length > 0 && due.length === full.length;
+    this.#lookWithin(areFull ? fullLookMs : minLookMs);
   }
 
-  async #lookAt({ client, pendingInMs, unknownInMs, awakeInMs, health }: DueWork): Promise<void> {
+  /** Begins what can begin for a client. Returns false if the client is held. */
+  async #lookAt(work: DueWork): Promise<boolean> {
+    const { client, pendingInMs, unknownInMs, awakeInMs, health } = work;
     const pusher = this.#pushers.get(client);
-    if (pusher === undefined) return;
+    if (pusher === undefined) return false;
     // Inserts notify nobody while another worker is awake.
     if (awakeInMs !== null) this.#lookWithin(awakeInMs > 0 ? awakeInMs : lastLookMs + awakeInMs);
     const held = await pusher.see(health);
@@ -244,12 +253,13 @@ export class Pusher {
     if (whole.length > 0) {
       const asked = whole.find((hold) => awaitsAnswer(hold) && hold.untilInMs <= 0);
       if (asked !== undefined) pusher.askWhetherOver(asked.code);
-      return;
+      return false;
     }
     if (unknownInMs === 0) pusher.lookUp();
     if (pendingInMs === 0) pusher.claimDue();
     // What is due but cannot begin now is looked at again soon.
     for (const inMs of [pendingInMs, unknownInMs])
       if (inMs !== null) this.#lookWithin(inMs === 0 ? busyLookMs : inMs);
+    return true;
   }
 }

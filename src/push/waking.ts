@@ -12,7 +12,7 @@ const renewMs = 500;
 export const lastLookMs = 1_000;
 /** Notifications between two looks from which a pusher looks by itself. */
 const crowd = 3;
-/** A pusher falls asleep if fewer than one of so many looks find due rows. */
+/** A pusher falls asleep if there was work in fewer than one of so many looks. */
 const maxLooksPerFind = 4;
 
 /**
@@ -23,7 +23,7 @@ const maxLooksPerFind = 4;
 export class Waking {
   /** Notifications since the last look. */
   #notified = 0;
-  /** Looks since the last promise, and those that found due rows. */
+  /** Looks since the last promise, and those at which there was work. */
   #looks = 0;
   #finds = 0;
   #awakeUntilMs = Number.NEGATIVE_INFINITY;
@@ -42,14 +42,15 @@ export class Waking {
 
   /**
    * Notes a look.
-   * @param due the clients that had due rows
+   * @param due the clients that have due rows and are not held
+   * @param isWorking true if rows were claimed since the last look, or due rows wait for room
    * @returns the clients to which it must be said now that the pusher is awake for `awakeMs`
    */
-  look(due: readonly string[], nowMs: number): readonly string[] {
+  look(due: readonly string[], isWorking: boolean, nowMs: number): readonly string[] {
     const isCrowded = this.#notified >= crowd;
     this.#notified = 0;
     this.#looks++;
-    if (due.length > 0) this.#finds++;
+    if (isWorking) this.#finds++;
 
     const findsEnough = this.#finds * maxLooksPerFind >= this.#looks;
     if (!isCrowded && !(this.isAwake(nowMs) && findsEnough)) return [];

@@ -484,7 +484,8 @@ export async function readDueWork(
       where h.worker in (${everyWorker}, ${worker}) and ${isValid}
       union
       select client
-      from sync.awake_clients
+      from sync.awake_clients a
+      where a.awake_until > clock_timestamp() - make_interval(secs => ${lastLookMs / 1_000})
     )
     select c.client, c.identity, (
         select min(d.in_ms)

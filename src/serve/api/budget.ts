@@ -15,6 +15,8 @@ const maxTokenRequests = 128;
 export const maxTurns = 6;
 /** Maximum number of them that belong to one token. */
 const maxTokenTurns = 3;
+/** Maximum number of requests of one token whose bodies are checked at the same time. */
+const maxTokenChecks = 3;
 /** Maximum milliseconds that a request waits for its turn. */
 const maxWaitMs = 10_000;
 
@@ -24,8 +26,6 @@ const refuse = (words: string) => new ApiError(503, words, {}, { 'retry-after': 
 interface TokenUse {
   requests: number;
   bytes: number;
-  turns: number;
-  readonly waiting: (() => void)[];
 }
 
 /**
@@ -35,21 +35,23 @@ interface TokenUse {
 interface RequestUse {
   readonly token: TokenUse;
   bytes: number;
-  isWorking: boolean;
+  /** Number of pieces of work that are under way for it. */
+  working: number;
   hasEnded: boolean;
 }
 
 /**
- * Shares memory and database connections among the tokens, so that none of them can block the
- * others. Bytes count when they are received, not when they are announced. Tokens take turns at the
- * database, one request each.
+ * Shares memory, checks and database connections among the tokens, so that none of them can block
+ * the others. Bytes count when they are received, not when they are announced. Tokens take turns at
+ * the database, one request each. A check may take long, so it is no turn at the database.
  */
 export class Budget {
   readonly #tokens = new Map<string, TokenUse>();
   readonly #requests = new WeakMap<FastifyRequest, RequestUse>();
   readonly #busy = new Set<Socket>();
+  readonly #database = new Turns(maxTurns, maxTokenTurns);
+  readonly #checks = new Turns(Number.POSITIVE_INFINITY, maxTokenChecks);
   #bytes = 0;
-  #turns = 0;
 
   /** Returns true if a request with a token is under way on a connection. */
   isBusy(socket: Socket): boolean {
@@ -62,14 +64,14 @@ export class Budget {
    */
   admit(request: FastifyRequest, reply: FastifyReply): void {
     const { name } = toCaller(request);
-    const none = { requests: 0, bytes: 0, turns: 0, waiting: [] };
+    const none = { requests: 0, bytes: 0 };
     const token = this.#tokens.get(name) ?? none;
     if (token.requests >= maxTokenRequests)
       throw refuse(`The token has ${maxTokenRequests} requests under way; wait for their answers`);
 
     this.#tokens.set(name, token);
     token.requests++;
-    const use: RequestUse = { token, bytes: 0, isWorking: false, hasEnded: false };
+    const use: RequestUse = { token, bytes: 0, working: 0, hasEnded: false };
     this.#requests.set(request, use);
 
     const { socket } = request.raw;
@@ -103,27 +105,37 @@ export class Budget {
   }
 
   /**
-   * Runs the work of a request when it is the turn of its token.
+   * Runs what a request does with the database when it is the turn of its token.
    * @throws ApiError if there was no turn in time
    */
-  async run<T>(request: FastifyRequest, work: () => Promise<T>): Promise<T> {
+  run<T>(request: FastifyRequest, work: () => Promise<T>): Promise<T> {
+    return this.#work(request, this.#database, work);
+  }
+
+  /**
+   * Checks the body of a request when it is the turn of its token.
+   * @throws ApiError if there was no turn in time
+   */
+  check<T>(request: FastifyRequest, work: () => Promise<T>): Promise<T> {
+    return this.#work(request, this.#checks, work);
+  }
+
+  async #work<T>(request: FastifyRequest, turns: Turns, work: () => Promise<T>): Promise<T> {
     const { name } = toCaller(request);
     const use = this.#findUse(request);
     if (use.hasEnded) throw refuse('The caller has gone');
 
-    use.isWorking = true;
+    use.working++;
     try {
-      await this.#waitForTurn(use.token);
+      await turns.wait(name);
       try {
         if (use.hasEnded) throw refuse('The caller has gone');
         return await work();
       } finally {
-        use.token.turns--;
-        this.#turns--;
-        this.#giveTurns();
+        turns.end(name);
       }
     } finally {
-      use.isWorking = false;
+      use.working--;
       this.#release(name, use);
     }
   }
@@ -147,20 +159,45 @@ export class Budget {
 
   #release(name: string, use: RequestUse): void {
     const { token } = use;
-    if (!use.hasEnded || use.isWorking) return;
+    if (!use.hasEnded || use.working > 0) return;
 
     token.requests--;
     token.bytes -= use.bytes;
     this.#bytes -= use.bytes;
     if (token.requests === 0) this.#tokens.delete(name);
   }
+}
 
-  #waitForTurn(token: TokenUse): Promise<void> {
+/** The turns of one token. */
+interface TokenTurns {
+  turns: number;
+  readonly waiting: (() => void)[];
+}
+
+/** Turns of the tokens, which are given to one token after the other. */
+class Turns {
+  readonly #max: number;
+  readonly #maxOfToken: number;
+  readonly #tokens = new Map<string, TokenTurns>();
+  #turns = 0;
+
+  constructor(max: number, maxOfToken: number) {
+    this.#max = max;
+    this.#maxOfToken = maxOfToken;
+  }
+
+  /**
+   * Waits for a turn. Call `end` when it is over.
+   * @throws ApiError if there was none in time
+   */
+  wait(name: string): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const token = this.#tokens.get(name) ?? { turns: 0, waiting: [] };
+    this.#tokens.set(name, token);
 
     const timer = setTimeout(() => {
       token.waiting.splice(token.waiting.indexOf(start), 1);
-      reject(refuse('The database has no time for the request; try again'));
+      reject(refuse('There is no time for the request; try again'));
     }, maxWaitMs);
     const start = () => {
       clearTimeout(timer);
@@ -168,15 +205,22 @@ export class Budget {
     };
 
     token.waiting.push(start);
-    this.#giveTurns();
+    this.#give();
     return promise;
   }
 
+  end(name: string): void {
+    const token = this.#tokens.get(name);
+    if (token !== undefined) token.turns--;
+    this.#turns--;
+    this.#give();
+  }
+
   /** Gives the free turns to the requests that wait, one token after the other. */
-  #giveTurns(): void {
+  #give(): void {
     for (const [name, token] of this.#tokens) {
-      if (this.#turns >= maxTurns) return;
-      if (token.turns >= maxTokenTurns) continue;
+      if (this.#turns >= this.#max) return;
+      if (token.turns >= this.#maxOfToken) continue;
       const start = token.waiting.shift();
       if (start === undefined) continue;
 

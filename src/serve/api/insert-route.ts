@@ -20,7 +20,7 @@ const codesMs = 10_000;
 
 /** Registers the routes that check rows of the outbox, and that insert them. */
 export function registerInserts(app: FastifyInstance, deps: ApiDeps, budget: Budget): void {
-  const check = createCheck(deps);
+  const check = createCheck(deps, budget);
 
   const schema: RouteSchemas = {
     summary:
@@ -33,16 +33,15 @@ export function registerInserts(app: FastifyInstance, deps: ApiDeps, budget: Bud
     const caller = toCaller(request);
     const { 'idempotency-key': key } = request.headers as z.output<typeof keyHeaders>;
 
-    const { ids, isList } = await budget.run(request, async () => {
-      const { rows } = await check(caller, readBody(request));
-      const named = key === undefined ? null : { token: caller.name, key, bodyHash: rows.hash };
+    const { rows } = await check(request);
+    const named = key === undefined ? null : { token: caller.name, key, bodyHash: rows.hash };
+    const ids = await budget.run(request, async () => {
       const known = await findIds(deps, caller, named);
-      const ids = known ?? (await insertChecked(deps, caller, rows, named));
-      return { ids, isList: rows.isList };
+      return known ?? insertChecked(deps, caller, rows, named);
     });
 
     const answer = ids.map((id) => ({ id }));
-    return reply.code(202).send(isList ? answer : answer[0]);
+    return reply.code(202).send(rows.isList ? answer : answer[0]);
   });
 
   const checkSchema: RouteSchemas = {
@@ -52,8 +51,7 @@ export function registerInserts(app: FastifyInstance, deps: ApiDeps, budget: Bud
   };
   const checkOptions = { schema: checkSchema, config: { right: 'write' } } as const;
   app.post('/v1/outbox/check', checkOptions, async (request) => {
-    const caller = toCaller(request);
-    const { rows, unchecked } = await budget.run(request, () => check(caller, readBody(request)));
+    const { rows, unchecked } = await check(request);
     return { problems: rows.problems, why_unchecked: unchecked };
   });
 }
@@ -117,17 +115,22 @@ interface KeptCodes {
   readonly untilMs: number;
 }
 
-/** Creates the check of a body: that of `outbox check`, for each of its rows. */
-function createCheck({
-  db,
-  config: { operations },
-}: ApiDeps): (caller: ApiToken, body: Uint8Array) => Promise<Check> {
+/**
+ * Creates the check of the body of a request: that of `outbox check`, for each of its rows. It
+ * takes turns at the database only to read codes.
+ */
+function createCheck(
+  { db, config: { operations } }: ApiDeps,
+  budget: Budget,
+): (request: FastifyRequest) => Promise<Check> {
   const kept = new Map<string, KeptCodes>();
 
-  const checkWith = async (caller: ApiToken, body: Uint8Array, codes: CodeFinder) => {
+  const checkWith = async (request: FastifyRequest, codes: CodeFinder) => {
+    const body = readBody(request);
     const signal = AbortSignal.timeout(checkMs);
-    const context = { codes, operations, owner: `token ${caller.name}`, signal };
-    const found = await checkRows(body, context).catch((error: unknown) => {
+    const context = { codes, operations, owner: `token ${toCaller(request).name}`, signal };
+    const checking = budget.check(request, () => checkRows(body, context));
+    const found = await checking.catch((error: unknown) => {
       if (!signal.aborted) throw error;
       const words = 'Too many large requests are being checked; try again';
       throw new ApiError(503, words, {}, { 'retry-after': '5' });
@@ -139,16 +142,16 @@ function createCheck({
     throw new ApiError(status, detail, problems.length > 0 ? { problems } : {});
   };
 
-  return async (caller, body) => {
-    const { client } = caller;
+  return async (request) => {
+    const { client } = toCaller(request);
     const known = kept.get(client);
     if (known !== undefined && known.untilMs > performance.now()) {
-      const rows = await checkWith(caller, body, known.codes);
+      const rows = await checkWith(request, known.codes);
       if (rows.problems.length === 0) return { rows, unchecked: known.unchecked };
     }
 
-    const { codes, unchecked } = await readStoredCodes(db, client);
+    const { codes, unchecked } = await budget.run(request, () => readStoredCodes(db, client));
     kept.set(client, { codes, unchecked, untilMs: performance.now() + codesMs });
-    return { rows: await checkWith(caller, body, codes), unchecked };
+    return { rows: await checkWith(request, codes), unchecked };
   };
 }

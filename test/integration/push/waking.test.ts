@@ -9,6 +9,7 @@ import { useDatabase } from '../../helpers/database.ts';
 import { insertOrders, orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
@@ -70,10 +71,11 @@ describe('an insert', () => {
     await setAwake('1 hour');
     await insertRow();
     expect(await heard.count()).toBe(1);
-    // The next promise counts again.
+    // The next promise counts again. Other workers are notified of it.
     await sayAwake(database.db, ['default'], 4_000);
+    expect(await heard.count()).toBe(2);
     await insertRow();
-    expect(await heard.count()).toBe(1);
+    expect(await heard.count()).toBe(2);
   });
 
   test('decides at its commit', async () => {
@@ -103,6 +105,7 @@ async function startWorker() {
     await worker.stop(1_000);
   };
   closers.push(stop);
+  return worker.pusher;
 }
 
 const countDone = () => database.count("fulfilment.outbox where status = 'done'");
@@ -114,7 +117,30 @@ const readAwake = async () => {
   return row?.ms ?? Number.NEGATIVE_INFINITY;
 };
 
+/** Notifies a worker of more inserts than it looks. */
+const crowd = (pusher: { readonly notice: (payload: string) => void }) => {
+  for (let count = 0; count < 10; count++) pusher.notice('');
+};
+
 describe('a worker', () => {
+  test('falls asleep while its client is held, although rows are due', async () => {
+    await insertHealth(database, { code: 'asked_to_wait', sendWindow: null, untilInMs: 600_000 });
+    await insertRow();
+    await setAwake('300 milliseconds');
+    crowd(await startWorker());
+    await waitFor('the worker to sleep', async () => (await readAwake()) < -500, 10_000);
+  });
+
+  test('falls asleep although a row is due that the ERP has locked', async () => {
+    const id = await insertRow();
+    await database.db.transaction().execute(async (erp) => {
+      await sql`select from fulfilment.outbox where id = ${id} for update`.execute(erp);
+      crowd(await startWorker());
+      await waitFor('the worker to be awake', async () => (await readAwake()) > 0);
+      await waitFor('the worker to sleep', async () => (await readAwake()) < -500, 10_000);
+    });
+  });
+
   test('looks by itself while many rows come, and hears the ERP again when it has fallen asleep', async () => {
     await startWorker();
     let inserted = 0;
@@ -158,9 +184,7 @@ describe('a worker', () => {
     await insertOrders(database, 1, 1);
     await waitFor('the first row', async () => (await countDone()) === 1);
 
-    // The lost worker was awake, and this one heard of that by its notifications.
     await sayAwake(database.db, ['default'], awakeMs);
-    await database.query("select pg_notify('fulfilment_outbox', '')");
     const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
     await waitFor('the row', async () => (await outbox.row(id)).status === 'done', 10_000);
   });
@@ -170,7 +194,6 @@ describe('a worker', () => {
     await waitFor('a commit in time', async () => {
       const before = await countDone();
       await sayAwake(database.db, ['default'], 300);
-      await database.query("select pg_notify('fulfilment_outbox', '')");
       await database.db.transaction().execute(async (erp) => {
         const payload = JSON.stringify(orderPayload('SO-1'));
         await sql`

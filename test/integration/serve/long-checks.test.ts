@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
+import { type FoundProblems, runInProcess } from '../../../src/push/check-process.ts';
 import { checkRowsHere } from '../../../src/push/new-rows.ts';
 import { anyCode } from '../../../src/push/setting-codes.ts';
 import { useAdmin } from '../../helpers/admin.ts';
@@ -126,6 +127,56 @@ test('a payload that is too large for a form is neither shown nor taken by a pag
   ]);
 });
 
+/** Ends the processes that check payloads, until the work is over that waits for them. */
+async function endChecks(work: readonly Promise<unknown>[]) {
+  let isOver = false;
+  void Promise.allSettled(work).then(() => {
+    isOver = true;
+  });
+  await waitFor('the checks to end', () => {
+    for (const id of listCheckers()) process.kill(id, 'SIGKILL');
+    return isOver;
+  });
+}
+
+test('bodies that take long hold up no reading of another token', async () => {
+  const { as } = await api();
+  const payload = orderPayload('A', { attachments: [{ filename: 'a.pdf', content: makeBomb() }] });
+  const body = { kind: 'order.create', reference: 'A', payload };
+  const hostile = ['erp', 'other'].flatMap((token) =>
+    Array.from({ length: 3 }, () => as(token)('/v1/outbox', body)),
+  );
+  await waitFor('the checks to begin', () => listCheckers().length === 2);
+
+  const reading = as('reader')('/v1/changes');
+  expect(
+    await Promise.race([reading, ...hostile.map((one) => one.then(() => null))]),
+  ).toMatchObject({ status: 200 });
+  await endChecks(hostile);
+});
+
+test('an owner with many tasks leaves turns to the others', async () => {
+  const { signal } = new AbortController();
+  const read = (owner: string, content: string) =>
+    runInProcess<FoundProblems>(
+      { do: 'read document', path: 'a', content },
+      { owner, signal, codes: anyCode },
+    );
+  const hostile = ['a', 'b'].flatMap((owner) =>
+    Array.from({ length: 3 }, () => read(owner, makeBomb()).catch(() => null)),
+  );
+  const other = read('c', 'AAAA');
+  await waitFor('the checks to begin', () => listCheckers().length === 2);
+
+  const [first] = listCheckers();
+  process.kill(first ?? 0, 'SIGKILL');
+  const others = Promise.all([hostile[1], hostile[4]].map((one) => one));
+  expect(await Promise.race([other, others.then(() => null)])).toMatchObject({
+    problems: [expect.stringContaining('pdf')],
+  });
+  await endChecks(hostile);
+});
+
 test('a body that takes long holds up no other token, and a lost check loses nothing', async () => {
   const { as } = await api();
   const payload = orderPayload('A', { attachments: [{ filename: 'a.pdf', content: makeBomb() }] });
@@ -138,14 +189,7 @@ test('a body that takes long holds up no other token, and a lost check loses not
   expect(first).toBe('other');
   expect((await other).status).toBe(202);
 
-  let isAnswered = false;
-  void hostile.then(() => {
-    isAnswered = true;
-  });
-  await waitFor('the answer', () => {
-    for (const id of listCheckers()) process.kill(id, 'SIGKILL');
-    return isAnswered;
-  });
+  await endChecks([hostile]);
   const { status, headers, json } = await hostile;
   expect([status, headers.get('retry-after')]).toEqual([503, '2']);
   expect(json.detail).toContain('was interrupted; try again');

@@ -4,7 +4,7 @@ import { awakeMs, Waking } from '../../../src/push/waking.ts';
 /** Notifies this often, and looks. */
 function look(waking: Waking, notifications: number, due: readonly string[], nowMs: number) {
   for (let count = 0; count < notifications; count++) waking.notify();
-  return waking.look(due, nowMs);
+  return waking.look(due, due.length > 0, nowMs);
 }
 
 describe('a pusher', () => {
