@@ -47,6 +47,10 @@ export async function requestMissingOrders(
       -- Looks up one key at a time: a join could read the orders of all clients.
       and (select o.read_no from fulfilment.orders o where o.client = ${client}
         and o.id = s.order_id) is null
+      -- Leaves out what is asked for until it is found: reads of orders would wait for its rows.
+      and coalesce((select w.reason from sync.waiting_reads w where w.client = ${client}
+        and w.resource = 'orders' and w.id = s.order_id), '') <> 'named_by_shipment'
+    order by s.order_id
     -- One that was asked for otherwise is repeated from now on, until it is found.
     on conflict (client, resource, id) do update set reason = excluded.reason
       where w.reason not in ('quarantined', 'named_by_shipment')`.execute(trx);

@@ -48,6 +48,8 @@ type WaitingReason = RequestReason | PostponeReason | ParcelReadReason | 'not_li
  * the read is repeated.
  */
 const lastingReasons: readonly WaitingReason[] = ['quarantined', 'named_by_shipment'];
+/** Reasons that tell of a change. A read that failed before is then made at once. */
+const changeReasons: readonly WaitingReason[] = ['pushed', 'returned'];
 /**
  * Reasons of reads that found nothing new. Nobody repeats them for their own sake. They are the
  * pause of the pass that finds open rows (src/pull/sql/open-rows.ts).
@@ -123,9 +125,10 @@ export async function requestReads(
   reason: RequestReason,
   again = true,
 ): Promise<void> {
-  const isOvertaken = sql`w.reason = 'listed_still_open'
+  const isOvertaken = sql`(w.reason = 'listed_still_open'
     or (w.reason = 'quarantined' and w.tries = 0)
-    or (${again} and w.tries > 0 and w.reason in ('not_found', 'named_by_shipment'))`;
+    or (${again} and w.tries > 0
+      and (${changeReasons.includes(reason)} or w.reason in ('not_found', 'named_by_shipment'))))`;
 
   await addReads(scope, ids, reason, {
     tries: 0,

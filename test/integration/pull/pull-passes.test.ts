@@ -195,3 +195,24 @@ test('a read whose answer differs from a newer row is made again', async () => {
   );
   expect(await readWaits()).toEqual([{ tries: 0, isDue: true }]);
 });
+
+test.each([
+  { reason: 'quarantined', tries: 0, after: 'quarantined' },
+  { reason: 'quarantined', tries: 9, after: 'quarantined' },
+  { reason: 'read_failed', tries: 9, after: 'pushed' },
+  { reason: 'still_open', tries: 9, after: 'pushed' },
+])(
+  'a resource that waits because it is $reason ($tries) is read at once after a push changed it',
+  async ({ reason, tries, after }) => {
+    await database.query(
+      `insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
+       values ('default', 'shipments', 7, $1, now() + interval '1 day', $2)`,
+      [tries, reason],
+    );
+    await request(7, 'pushed');
+    expect(await readWaits()).toEqual([{ tries: 0, isDue: true }]);
+    expect(await database.query('select reason from sync.waiting_reads')).toEqual([
+      { reason: after },
+    ]);
+  },
+);
