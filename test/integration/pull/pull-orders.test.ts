@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { requestMissingOrders } from '../../../src/pull/sql/missing-orders.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { useSandbox } from '../../helpers/sandbox.ts';
@@ -197,4 +198,21 @@ test('the oracle finds rows that are missing, that differ and that should not be
     ]),
   );
   expect(await differences()).toHaveLength(6);
+});
+
+test('an order that a shipment names is asked for until it is found, whatever asked before', async () => {
+  await database.query(`
+    insert into fulfilment.shipments (client, id, order_id, raw, read_no)
+    values ('default', 1, 5, '{}', 1), ('default', 2, 6, '{}', 1);
+    insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
+    values ('default', 'orders', 5, 0, now(), 'pushed')`);
+  await database.db
+    .transaction()
+    .execute((trx) => requestMissingOrders({ trx, client: 'default' }, null));
+  expect(
+    await database.query('select id::int, reason from sync.waiting_reads order by id'),
+  ).toEqual([
+    { id: 5, reason: 'named_by_shipment' },
+    { id: 6, reason: 'named_by_shipment' },
+  ]);
 });
