@@ -1,8 +1,11 @@
 import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { WarehouseError } from '../../../src/core/errors.ts';
 import { requestMissingOrders } from '../../../src/pull/sql/missing-orders.ts';
+import { runJob } from '../../../src/schedule/runs.ts';
+import type { Warehouse } from '../../../src/service/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
+import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
 import { useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
@@ -105,6 +108,37 @@ test('a long first load is read in parts, several at a time, and continues after
     ),
   ).toEqual([{ newest: true }]);
   expect(await compareWithSandbox(database.db, sandbox.url, ['orders'])).toEqual([]);
+});
+
+test('a part of a first load whose pages cannot be read does not stop the other parts', async () => {
+  await sandbox.seed(2_400, { spreadDays: 380 });
+  const report = await runInProcess(makeConfig(database, sandbox), database, (deps, client) => {
+    const warehouse = deps.warehouses.get('default');
+    if (warehouse === undefined) throw new Error('no service');
+    let broken: string | null = null;
+    const list: Warehouse['list'] = async (operation, query, options) => {
+      const upper = /lt%5D=([^&]*)/.exec(query)?.[1];
+      broken ??= upper ?? null;
+      if (upper !== undefined && upper === broken)
+        throw new WarehouseError('undecodable', 'no JSON', { outcome: 'unknown' });
+      return warehouse.list(operation, query, options);
+    };
+    const damaged = new Proxy(warehouse, {
+      get: (target, name: keyof Warehouse) => {
+        const member = target[name];
+        if (name === 'list') return list;
+        return typeof member === 'function' ? member.bind(target) : member;
+      },
+    });
+    const damagedDeps = { ...deps, warehouses: new Map([['default', damaged]]) };
+    return runJob(damagedDeps, 'pull-orders', client, 'manual', new AbortController().signal);
+  });
+  expect(report).toMatchObject({ status: 'failed', error: { code: 'undecodable' } });
+  expect(
+    await database.query(
+      `select count(*)::int as parts from sync.cursors where pass like 'placed %' and completed_at is not null`,
+    ),
+  ).toEqual([{ parts: 15 }]);
 });
 
 test('an order date far in the future does not move the watermark there', async () => {
