@@ -36,6 +36,7 @@ create table sync.waiting_reads (
   words text,
   next_at timestamptz not null,
   tries integer not null default 0 check (tries >= 0),
+  asked_no bigint not null default 0,
   since timestamptz not null default now(),
   primary key (client, resource, id)
 ) with (fillfactor = 70);
@@ -54,6 +55,9 @@ comment on column sync.waiting_reads.next_at is
   'infinity if no read is planned until something asks for it';
 comment on column sync.waiting_reads.tries is
   'Number of reads in a row that did not help; of lists in a row that lacked the row';
+comment on column sync.waiting_reads.asked_no is
+  'Number of the last request, of sync.read_no; 0 if nothing asked. '
+  'A reading with a smaller number does not answer it';
 comment on column sync.waiting_reads.since is
   'When it began to wait; for packages, when they were last asked for';
 

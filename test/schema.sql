@@ -852,6 +852,7 @@ create table sync.waiting_reads (
   words text, -- What the last read met; null if nothing is to be said
   next_at timestamp with time zone not null, -- Time of the next read, by sync.clock(); infinity if no read is planned until something asks for it
   tries integer not null default 0, -- Number of reads in a row that did not help; of lists in a row that lacked the row
+  asked_no bigint not null default 0, -- Number of the last request, of sync.read_no; 0 if nothing asked. A reading with a smaller number does not answer it
   since timestamp with time zone not null default now(), -- When it began to wait; for packages, when they were last asked for
 ) with (fillfactor=70); -- Resources that wait to be read again, each with its reason and the time of the next read
 create table sync.watched_articles (

@@ -231,7 +231,7 @@ async function updateWaitingReads(
   if (mayWait) {
     await releaseQuarantined(transaction, findReadNos(reading, page, seen));
     const changedIds = settled.filter((id) => changed.has(id));
-    await removeReads(transaction, settled, changedIds);
+    await removeReads(transaction, findReadNos(reading, page, settled), changedIds);
   }
   await requestReads(transaction, unlinked, 'unlinked_lines');
 }

@@ -72,14 +72,13 @@ function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
 
 /** Returns the answer for a shipment whose look-up the service refused. */
 function toUnanswered(read: ParcelRead, problem: string): AnsweredRead {
-  const { id: shipmentId, readNo, nextAt } = read;
+  const { id: shipmentId, readNo } = read;
   const nextInSeconds =
     read.tries + 1 < maxUnanswered ? pauses.emptyParcelRead.firstMs / 1_000 : null;
   return {
     read,
     shipmentId,
     readNo,
-    nextAt,
     parcels: [],
     problem,
     reason: 'unanswered',

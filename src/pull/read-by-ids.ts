@@ -63,7 +63,8 @@ export async function readByIds<Result>(
     const reading = { readNo, pages: 0, resources: batch.data.length, decoded };
     const { result } = await commitReading(context, reading, {
       write: async (transaction, committed) => {
-        await updateWaitingReads(transaction, batch, committed, options.findStillOpen);
+        const { findStillOpen } = options;
+        await updateWaitingReads(transaction, batch, { ...committed, readNo }, findStillOpen);
         return options.write(transaction, { ...committed, absent: batch.absent, readNo });
       },
     });
@@ -78,21 +79,23 @@ export async function readByIds<Result>(
 async function updateWaitingReads(
   transaction: RunTransaction,
   { found, absent, failed }: FetchedBatch,
-  { families }: CommittedPage,
+  { families, readNo }: Pick<ReadBatch, 'families' | 'readNo'>,
   findStillOpen: ByIdOptions<unknown>['findStillOpen'],
 ): Promise<void> {
   const decoded = families.map(({ parent }) => parent.id);
   const undecoded = found.filter((id) => !decoded.includes(id));
   const stillOpen = new Set(await findStillOpen?.(transaction, decoded));
 
+  const settled = decoded.filter((id) => !stillOpen.has(id));
+
   await removeReads(
     transaction,
-    decoded.filter((id) => !stillOpen.has(id)),
+    settled.map((id) => ({ id, readNo })),
   );
-  await postponeReads(transaction, undecoded, 'quarantined');
-  await postponeReads(transaction, [...stillOpen], 'still_open');
-  await postponeReads(transaction, absent, 'not_found');
-  await postponeReads(transaction, failed, 'read_failed');
+  await postponeReads(transaction, undecoded, 'quarantined', readNo);
+  await postponeReads(transaction, [...stillOpen], 'still_open', readNo);
+  await postponeReads(transaction, absent, 'not_found', readNo);
+  await postponeReads(transaction, failed, 'read_failed', readNo);
 }
 
 /** The answers of one batch, before they are decoded. */

@@ -12,7 +12,7 @@ import { commitWithCursor, isSameCursor, warnOfWalk } from './poll.ts';
 import type { DayWindow } from './sql/rescans.ts';
 import { deleteCursors, noCursor, saveCursor, writeStream } from './sql/stream-transaction.ts';
 import type { StreamContext } from './stream.ts';
-import { type StreamPage, toDateFilter, walkList } from './walk-list.ts';
+import { isErrorOfOnePass, type StreamPage, toDateFilter, walkList } from './walk-list.ts';
 
 /** The filter by which a pass limits a list to recent dates. */
 export interface DateWindow {
@@ -45,6 +45,8 @@ const pagesBeforeParts = 10;
 /** Number of parts of such a first load, and number of those that are read at the same time. */
 const partCount = 16;
 const partsAtOnce = 4;
+/** If this number of parts fails, the service fails, and the others are not read either. */
+const maxFailedParts = 3;
 
 /**
  * Reads the resources whose date is after the watermark minus the lookback. A long first load is
@@ -82,7 +84,11 @@ export async function readWindow(context: StreamContext, window: DateWindow): Pr
 /** A part of a first load: its days are in its name. */
 type PartPass = `${DateWindow['pass']} ${string}`;
 
-/** Reads the parts of a first load that are not complete, several at the same time. */
+/**
+ * Reads the parts of a first load that are not complete, several at the same time. A part whose
+ * page cannot be read fails alone, or it would keep the others from their ends in each run.
+ * @throws the first error of a part
+ */
 async function readParts(
   context: StreamContext,
   window: DateWindow,
@@ -93,6 +99,7 @@ async function readParts(
   const inPool = limitConcurrency(partsAtOnce);
   // One page is committed at a time: each commit changes the counts of the run.
   const inTurn = limitConcurrency(1);
+  let failures = 0;
 
   const readPart = async ([pass, stored]: readonly [PartPass, Cursor]) => {
     const [, after = null, before = null] = pass.split(' ');
@@ -100,7 +107,8 @@ async function readParts(
     try {
       return await inPool(() => walkDays(within, window, part));
     } catch (error) {
-      failed.abort(new StoppedError());
+      failures++;
+      if (!isErrorOfOnePass(error) || failures === maxFailedParts) failed.abort(new StoppedError());
       throw error;
     }
   };
@@ -133,15 +141,18 @@ interface FirstLoad {
 
 /**
  * Waits for all works. Returns their results.
- * @throws the first error that is more than a stop, if any failed
+ * @throws the first error that concerns more than one pass, else the first that is more than a
+ *   stop, if any failed
  */
 async function settleAll<T>(works: readonly Promise<T>[]): Promise<T[]> {
   const results = await Promise.allSettled(works);
   const errors = results.flatMap((result): unknown[] =>
     result.status === 'rejected' ? [result.reason] : [],
   );
-  if (errors.length > 0)
-    throw errors.find((error) => !(error instanceof StoppedError)) ?? errors[0];
+  if (errors.length > 0) {
+    const failures = errors.filter((error) => !(error instanceof StoppedError));
+    throw failures.find((error) => !isErrorOfOnePass(error)) ?? failures[0] ?? errors[0];
+  }
 
   return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
 }

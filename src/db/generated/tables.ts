@@ -3412,6 +3412,10 @@ export interface SyncTurns {
 }
 
 export interface SyncWaitingReads {
+  /**
+   * Number of the last request, of sync.read_no; 0 if nothing asked. A reading with a smaller number does not answer it
+   */
+  asked_no: Generated<number>;
   client: string;
   /**
    * Id of the resource; for packages, that of the shipment

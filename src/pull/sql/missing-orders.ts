@@ -3,6 +3,7 @@
 import { sql } from 'kysely';
 import { anyClient, anyId } from '../../db/values.ts';
 import type { RunTransaction } from './stream-transaction.ts';
+import { newRequestNo } from './waiting-reads.ts';
 
 /**
  * Finds the shipments among these ids that have an order. The service returns only these by id
@@ -37,15 +38,20 @@ export async function requestMissingOrders(
         where c.client = ${anyClient(client)} and c.stream = 'orders' and c.pass = 'placed'
           and c.completed_at is not null)`;
   await sql`
-    insert into sync.waiting_reads as w (client, resource, id, reason, next_at)
-    select distinct s.client, 'orders', s.order_id, 'named_by_shipment', sync.clock()
+    insert into sync.waiting_reads as w (client, resource, id, reason, next_at, asked_no)
+    select distinct s.client, 'orders', s.order_id, 'named_by_shipment', sync.clock(),
+      ${newRequestNo}
     from fulfilment.shipments s
     where s.client = ${anyClient(client)} and s.order_id is not null
       and ${ids === null ? sql`true` : sql`s.id = any(${ids}::bigint[]) and ${isLoaded}`}
       -- Looks up one key at a time: a join could read the orders of all clients.
       and (select o.read_no from fulfilment.orders o where o.client = ${client}
         and o.id = s.order_id) is null
-    -- One that was asked for otherwise, and that the service did not know, is repeated from now on.
+      -- Leaves out what is asked for until it is found: reads of orders would wait for its rows.
+      and coalesce((select w.reason from sync.waiting_reads w where w.client = ${client}
+        and w.resource = 'orders' and w.id = s.order_id), '') <> 'named_by_shipment'
+    order by s.order_id
+    -- One that was asked for otherwise is repeated from now on, until it is found.
     on conflict (client, resource, id) do update set reason = excluded.reason
-      where w.reason = 'not_found'`.execute(trx);
+      where w.reason not in ('quarantined', 'named_by_shipment')`.execute(trx);
 }

@@ -3,7 +3,12 @@ import { pauses } from '../../core/backoff.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId, toPauseSpan } from '../../db/values.ts';
 import { makeParcelJobsDue } from '../../schedule/sql/due-jobs.ts';
-import { findDueReads, type ParcelReadReason, type WaitingRead } from './waiting-reads.ts';
+import {
+  findDueReads,
+  newRequestNo,
+  type ParcelReadReason,
+  type WaitingRead,
+} from './waiting-reads.ts';
 
 /**
  * Number of days that a shipment is old at most when its first look-up is requested. The lists
@@ -24,14 +29,14 @@ export async function requestParcelReads(
 ): Promise<void> {
   if (shipmentIds.length === 0) return;
   await sql`
-    insert into sync.waiting_reads as w (client, resource, id, reason, next_at, since)
-    select s.client, ${parcels}, s.id, 'shipped', sync.clock(), sync.clock()
+    insert into sync.waiting_reads as w (client, resource, id, reason, next_at, since, asked_no)
+    select s.client, ${parcels}, s.id, 'shipped', sync.clock(), sync.clock(), ${newRequestNo}
     from fulfilment.shipments s
     where s.client = ${anyClient(client)} and s.id = ${anyId(shipmentIds)} and s.status = 'SHIPPED'
     order by s.id
     on conflict (client, resource, id) do update
       set reason = excluded.reason, tries = 0, next_at = excluded.next_at,
-        since = excluded.since`.execute(trx);
+        since = excluded.since, asked_no = excluded.asked_no`.execute(trx);
   await makeParcelJobsDue(trx, [client]);
 }
 
@@ -149,8 +154,8 @@ export async function findDueParcelReads(
 /** What follows from the answer to a look-up. */
 export interface ParcelReadPlan {
   readonly shipmentId: number;
-  /** When the look-up was due (`WaitingRead.nextAt`). */
-  readonly nextAt: string;
+  /** Number of the look-up. */
+  readonly readNo: number;
   readonly reason: Exclude<ParcelReadReason, 'shipped' | 'listed'>;
   /** Why there is no package, or why some could not be decoded; null otherwise. */
   readonly problem: string | null;
@@ -172,8 +177,8 @@ export async function planParcelReads(
   client: string,
   answered: readonly ParcelReadPlan[],
 ): Promise<void> {
-  const plans = answered.map(({ shipmentId, nextAt, reason, problem, nextInSeconds }) => ({
-    ...{ shipmentId, nextAt, reason, problem, nextInSeconds },
+  const plans = answered.map(({ shipmentId, readNo, reason, problem, nextInSeconds }) => ({
+    ...{ shipmentId, readNo, reason, problem, nextInSeconds },
   }));
   const ids = answered.map(({ shipmentId }) => shipmentId);
 
@@ -182,7 +187,7 @@ export async function planParcelReads(
       select a.*, a.problem is null and l.listed as is_listed,
         a.problem is null and not coalesce(l.listed, a."nextInSeconds" is not null) as is_done
       from json_to_recordset(${JSON.stringify(plans)}::json) as a (
-        "shipmentId" bigint, "nextAt" timestamptz, reason text, problem text,
+        "shipmentId" bigint, "readNo" bigint, reason text, problem text,
         "nextInSeconds" float8)
       left join (
         select t.shipment_id, bool_or(t.unlisted_since is null) as listed
@@ -194,7 +199,7 @@ export async function planParcelReads(
       delete from sync.waiting_reads w
       using plans p
       where w.client = ${anyClient(client)} and w.resource = ${parcels} and w.id = ${anyId(ids)}
-        and w.id = p."shipmentId" and w.next_at = p."nextAt" and p.is_done
+        and w.id = p."shipmentId" and w.asked_no < p."readNo" and p.is_done
     )
     update sync.waiting_reads w
     set words = p.problem,
@@ -205,7 +210,7 @@ export async function planParcelReads(
         else coalesce(sync.clock() + make_interval(secs => p."nextInSeconds"), 'infinity') end
     from plans p
     where w.client = ${anyClient(client)} and w.resource = ${parcels} and w.id = ${anyId(ids)}
-      and w.id = p."shipmentId" and w.next_at = p."nextAt" and not p.is_done`.execute(trx);
+      and w.id = p."shipmentId" and w.asked_no < p."readNo" and not p.is_done`.execute(trx);
 }
 
 /**

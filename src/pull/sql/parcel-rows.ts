@@ -21,7 +21,6 @@ import {
 
 /** The answer to one look-up. */
 export interface ParcelAnswer extends ParcelReadPlan {
-  readonly readNo: number;
   /** Packages of the shipment, each number once. */
   readonly parcels: readonly ReadPackage[];
 }

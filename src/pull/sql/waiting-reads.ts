@@ -7,7 +7,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { type Backoff, pauses } from '../../core/backoff.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId, toPauseSpan } from '../../db/values.ts';
-import type { StreamTransaction } from './stream-transaction.ts';
+import type { NumberedReading, StreamTransaction } from './stream-transaction.ts';
 
 /** Why something asks for a read, at once. */
 export type RequestReason =
@@ -48,6 +48,8 @@ type WaitingReason = RequestReason | PostponeReason | ParcelReadReason | 'not_li
  * the read is repeated.
  */
 const lastingReasons: readonly WaitingReason[] = ['quarantined', 'named_by_shipment'];
+/** Reasons that tell of a change. A read that failed before is then made at once. */
+const changeReasons: readonly WaitingReason[] = ['pushed', 'returned'];
 /**
  * Reasons of reads that found nothing new. Nobody repeats them for their own sake. They are the
  * pause of the pass that finds open rows (src/pull/sql/open-rows.ts).
@@ -59,8 +61,6 @@ export interface WaitingRead {
   readonly id: number;
   /** Number of reads so far that did not help. */
   readonly tries: number;
-  /** Its time as text, exact to the microsecond: a request that comes meanwhile changes it. */
-  readonly nextAt: string;
   /** Time for which it has waited, in milliseconds. */
   readonly waitedMs: number;
 }
@@ -84,7 +84,7 @@ export async function findDueReads(
 ): Promise<WaitingRead[]> {
   const turn = sql`row_number() over (partition by w.reason order by w.next_at, w.id), w.next_at`;
   const { rows } = await sql<WaitingRead>`
-    select w.id, w.tries, w.next_at::text as "nextAt",
+    select w.id, w.tries,
       extract(epoch from sync.clock() - w.since)::float8 * 1000 as "waitedMs"
     from sync.waiting_reads w
     where w.client = ${anyClient(client)} and w.resource = ${resource}
@@ -115,6 +115,12 @@ export async function findWaiting(
 }
 
 /**
+ * SQL: the number of a request. A reading with a smaller number was asked for before: it neither
+ * removes nor postpones what is requested.
+ */
+export const newRequestNo = sql`(select nextval('sync.read_no'))`;
+
+/**
  * Requests reads of these ids. They are due at once.
  * @param again true: also of ids that the service did not know at an earlier read
  */
@@ -124,31 +130,41 @@ export async function requestReads(
   reason: RequestReason,
   again = true,
 ): Promise<void> {
-  const isOvertaken = sql`w.reason = 'listed_still_open'
+  const isOvertaken = sql`(w.reason = 'listed_still_open'
     or (w.reason = 'quarantined' and w.tries = 0)
-    or (${again} and w.tries > 0 and w.reason in ('not_found', 'named_by_shipment'))`;
+    or (${again} and w.tries > 0
+      and (${changeReasons.includes(reason)} or w.reason in ('not_found', 'named_by_shipment'))))`;
 
   await addReads(scope, ids, reason, {
     tries: 0,
     pause: null,
-    onConflict: sql`tries = 0, next_at = excluded.next_at, ${keepLastingReason}
-      where ${isOvertaken}`,
+    onConflict: sql`asked_no = excluded.asked_no,
+      tries = case when ${isOvertaken} then 0 else w.tries end,
+      next_at = case when ${isOvertaken} then excluded.next_at else w.next_at end,
+      reason = case when ${isOvertaken} and not ${isLasting} then excluded.reason
+        else w.reason end`,
   });
 }
 
-/** Postpones reads that did not help, with growing pauses. */
+/**
+ * Postpones reads that did not help, with growing pauses.
+ * @param readNo number of the reading. What was requested after it keeps its time.
+ */
 export async function postponeReads(
   scope: StreamTransaction,
   ids: readonly number[],
   reason: PostponeReason,
+  readNo: number,
 ): Promise<void> {
   const { reread } = pauses;
 
   await addReads(scope, ids, reason, {
     tries: 1,
     pause: reread,
-    onConflict: sql`tries = w.tries + 1, ${keepLastingReason},
-      next_at = sync.clock() + ${toPauseSpan(reread, sql`w.tries + 1`)}`,
+    onConflict: sql`tries = w.tries + 1,
+      reason = case when ${isLasting} then w.reason else excluded.reason end,
+      next_at = sync.clock() + ${toPauseSpan(reread, sql`w.tries + 1`)}
+      where w.asked_no < ${readNo}`,
   });
 }
 
@@ -167,13 +183,12 @@ export async function addQuarantinedReads(
   });
 }
 
-const keepLastingReason = sql`reason =
-  case when w.reason = any(${lastingReasons}::text[]) then w.reason else excluded.reason end`;
+const isLasting = sql`w.reason = any(${lastingReasons}::text[])`;
 
 /** How reads are added, and what happens to those that wait already. */
 interface AddedReads {
   readonly tries: 0 | 1;
-  /** Null: due at once. */
+  /** Null: they are requested, and due at once. */
   readonly pause: Backoff | null;
   /** SQL: the SET of the row w that waits already. */
   readonly onConflict: RawBuilder<unknown>;
@@ -187,32 +202,36 @@ async function addReads(
 ): Promise<void> {
   if (ids.length === 0) return;
   const span = pause === null ? sql`interval '0'` : toPauseSpan(pause, sql`1`);
+  const askedNo = pause === null ? newRequestNo : sql`0`;
 
   await sql`
-    insert into sync.waiting_reads as w (client, resource, id, reason, tries, next_at)
-    select distinct ${client}, ${stream}, i.id, ${reason}, ${tries}::integer, sync.clock() + ${span}
-    from unnest(${ids}::bigint[]) as i (id)
+    insert into sync.waiting_reads as w (client, resource, id, reason, tries, next_at, asked_no)
+    select ${client}, ${stream}, i.id, ${reason}, ${tries}::integer, sync.clock() + ${span},
+      ${askedNo}
+    from (select distinct unnest(${ids}::bigint[]) as id) i
     order by i.id
     on conflict (client, resource, id) do update set ${onConflict}`.execute(trx);
 }
 
 /**
- * Removes ids that were read, or that a list showed. A quarantined one stays while it is in
- * quarantine.
+ * Removes what was read, or what a list showed. What was requested after the reading stays, and a
+ * quarantined one while it is in quarantine.
  * @param changed the ids whose row has changed; null: all. A row that lists show still open stays
  *   until it changes.
  */
 export async function removeReads(
   { trx, client, stream }: StreamTransaction,
-  ids: readonly number[],
+  read: readonly NumberedReading[],
   changed: readonly number[] | null = null,
 ): Promise<void> {
-  if (ids.length === 0) return;
+  if (read.length === 0) return;
+  const [ids, readNos] = [read.map(({ id }) => id), read.map(({ readNo }) => readNo)];
 
   await sql`
     delete from sync.waiting_reads w
+    using unnest(${ids}::bigint[], ${readNos}::bigint[]) as r (id, read_no)
     where w.client = ${anyClient(client)} and w.resource = ${stream}
-      and w.id = any(${ids}::bigint[])
+      and w.id = any(${ids}::bigint[]) and w.id = r.id and w.asked_no < r.read_no
       and (w.reason <> 'listed_still_open' or w.id = any(${changed ?? ids}::bigint[]))
       and (w.reason <> 'quarantined' or not exists (
         select from sync.quarantine q

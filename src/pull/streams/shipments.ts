@@ -123,9 +123,11 @@ async function readByOrders(
   const unlisted = await findUnlistedOpenRows(db, client, kind, [...listed]);
 
   const found = new Set<number>();
+  let firstReadNo = Number.POSITIVE_INFINITY;
   for (const orderIds of batchOrderIds(unlisted.filter(({ gone }) => !gone))) {
-    const { ids } = await readWhole(context, null, { 'filter[orderId][in]': orderIds });
+    const { ids, readNo } = await readWhole(context, null, { 'filter[orderId][in]': orderIds });
     for (const id of ids) found.add(id);
+    firstReadNo = Math.min(firstReadNo, readNo);
   }
 
   const ids = unlisted.map(({ id }) => id);
@@ -137,7 +139,7 @@ async function readByOrders(
   );
   if (stillOpen.length > 0)
     await writeStream(db, run, stream.name, (transaction) =>
-      postponeReads(transaction, stillOpen, 'listed_still_open'),
+      postponeReads(transaction, stillOpen, 'listed_still_open', firstReadNo),
     );
 
   return ids.filter((id) => !found.has(id));

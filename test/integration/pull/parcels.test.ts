@@ -2,11 +2,8 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import type { DatabaseTransaction } from '../../../src/db/pool.ts';
 import { findNextReadSeconds } from '../../../src/pull/parcels.ts';
-import {
-  findDueParcelReads,
-  planParcelReads,
-  requestParcelReads,
-} from '../../../src/pull/sql/parcel-reads.ts';
+import { planParcelReads, requestParcelReads } from '../../../src/pull/sql/parcel-reads.ts';
+import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
 import type { Trigger } from '../../../src/schedule/decide-start.ts';
 import { ServiceClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -388,14 +385,14 @@ test('a look-up that was asked before a newer list keeps the status of the list'
 
 test('a look-up that is asked for while one is made is made again', async () => {
   const [id = 0] = await storeShipped(1);
-  const [{ nextAt } = { nextAt: '' }] = await findDueParcelReads(database.db, 'default', 1);
+  const readNo = await drawReadNo(database.db);
   const inTransaction = (work: (trx: DatabaseTransaction) => Promise<void>) =>
     database.db.transaction().execute(work);
 
   await inTransaction((trx) => requestParcelReads(trx, 'default', [id]));
   const plan = { reason: 'aging', problem: null, nextInSeconds: daySeconds } as const;
   await inTransaction((trx) =>
-    planParcelReads(trx, 'default', [{ ...plan, shipmentId: id, nextAt }]),
+    planParcelReads(trx, 'default', [{ ...plan, shipmentId: id, readNo }]),
   );
 
   expect(await readPlans()).toEqual([{ id, days: 0, problem: null }]);

@@ -1,7 +1,11 @@
 import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { WarehouseError } from '../../../src/core/errors.ts';
+import { requestMissingOrders } from '../../../src/pull/sql/missing-orders.ts';
+import { runJob } from '../../../src/schedule/runs.ts';
+import type { Warehouse } from '../../../src/service/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
+import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
 import { useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
@@ -106,6 +110,38 @@ test('a long first load is read in parts, several at a time, and continues after
   expect(await compareWithSandbox(database.db, sandbox.url, ['orders'])).toEqual([]);
 });
 
+test('a part of a first load whose pages cannot be read does not stop the other parts', async () => {
+  await sandbox.seed(2_400, { spreadDays: 380 });
+  const report = await runInProcess(makeConfig(database, sandbox), database, (deps, client) => {
+    const warehouse = deps.warehouses.get('default');
+    if (warehouse === undefined) throw new Error('no service');
+    let broken: string | null = null;
+    const list: Warehouse['list'] = async (operation, query, options) => {
+      const upper = /lt%5D=([^&]*)/.exec(query)?.[1];
+      broken ??= upper ?? null;
+      if (upper !== undefined && upper === broken)
+        throw new WarehouseError('undecodable', 'no JSON', { outcome: 'unknown' });
+      return warehouse.list(operation, query, options);
+    };
+    const damaged = new Proxy(warehouse, {
+      get: (target, name: keyof Warehouse) => {
+        const member = target[name];
+        if (name === 'list') return list;
+        return typeof member === 'function' ? member.bind(target) : member;
+      },
+    });
+    const damagedDeps = { ...deps, warehouses: new Map([['default', damaged]]) };
+    const request = { client, trigger: 'manual' } as const;
+    return runJob(damagedDeps, 'pull-orders', request, new AbortController().signal);
+  });
+  expect(report).toMatchObject({ status: 'failed', error: { code: 'undecodable' } });
+  expect(
+    await database.query(
+      `select count(*)::int as parts from sync.cursors where pass like 'placed %' and completed_at is not null`,
+    ),
+  ).toEqual([{ parts: 15 }]);
+});
+
 test('an order date far in the future does not move the watermark there', async () => {
   await sandbox.seed(10);
   await sandbox.faults({
@@ -197,4 +233,21 @@ test('the oracle finds rows that are missing, that differ and that should not be
     ]),
   );
   expect(await differences()).toHaveLength(6);
+});
+
+test('an order that a shipment names is asked for until it is found, whatever asked before', async () => {
+  await database.query(`
+    insert into fulfilment.shipments (client, id, order_id, raw, read_no)
+    values ('default', 1, 5, '{}', 1), ('default', 2, 6, '{}', 1);
+    insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
+    values ('default', 'orders', 5, 0, now(), 'pushed')`);
+  await database.db
+    .transaction()
+    .execute((trx) => requestMissingOrders({ trx, client: 'default' }, null));
+  expect(
+    await database.query('select id::int, reason from sync.waiting_reads order by id'),
+  ).toEqual([
+    { id: 5, reason: 'named_by_shipment' },
+    { id: 6, reason: 'named_by_shipment' },
+  ]);
 });

@@ -1,12 +1,16 @@
 import { expect, test } from 'vitest';
-import { requestReads } from '../../../src/pull/sql/waiting-reads.ts';
+import { readByIds } from '../../../src/pull/read-by-ids.ts';
+import { type RequestReason, requestReads } from '../../../src/pull/sql/waiting-reads.ts';
+import { toPullContext } from '../../../src/pull/stream.ts';
+import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
+import { done, usePuller, useWork } from '../../helpers/puller.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);
 const pull = usePuller(database, sandbox);
+const work = useWork(database, sandbox);
 
 /** Counts the requests since `place` by operation, without those for tokens. */
 async function countRequestsSince(place: number): Promise<Record<string, number>> {
@@ -124,12 +128,91 @@ test('a row that was postponed because it is still open is due at once if it is 
     `insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
      values ('default', 'shipments', 7, 9, now() + interval '1 day', 'listed_still_open')`,
   );
-  await database.db
+  await request(7, 'pushed', false);
+  expect(await readWaits()).toEqual([{ tries: 0, isDue: true }]);
+});
+
+const request = (id: number, reason: RequestReason, again = true) =>
+  database.db
     .transaction()
     .execute((trx) =>
-      requestReads({ trx, client: 'default', stream: 'shipments' }, [7], 'pushed', false),
+      requestReads({ trx, client: 'default', stream: 'shipments' }, [id], reason, again),
     );
-  expect(
-    await database.query('select tries, next_at <= now() as due from sync.waiting_reads'),
-  ).toEqual([{ tries: 0, due: true }]);
+const readWaits = () =>
+  database.query(
+    `select tries, next_at <= sync.clock() as "isDue"
+     from sync.waiting_reads where resource = 'shipments'`,
+  );
+
+/** Reads a shipment by id. `during` runs after the service has answered, before it is stored. */
+async function readDuring(id: number, during: () => Promise<unknown>): Promise<void> {
+  const report = await work('read', async (context) => {
+    const { warehouse } = context;
+    const slow = Object.assign(Object.create(warehouse), {
+      get: async (...asked: Parameters<typeof warehouse.get>) => {
+        const answer = await warehouse.get(...asked);
+        await during();
+        return answer;
+      },
+    });
+    const reader = { ...toPullContext(context, shipments), warehouse: slow };
+    await readByIds(reader, [id], { write: async () => null });
+  });
+  done(report);
+}
+
+test.each([
+  ['waits already', true],
+  ['does not wait yet', false],
+])('a resource that %s and is asked for while it is read is read again', async (_, isWaiting) => {
+  await sandbox.seed(1);
+  done(await pull('pull-shipments'));
+  const [{ id } = { id: 0 }] = await database.query<{ id: number }>(
+    'select id from fulfilment.shipments',
+  );
+  if (isWaiting) await request(id, 'older_reading');
+  await readDuring(id, () => request(id, 'pushed'));
+  expect(await readWaits()).toEqual([{ tries: 0, isDue: true }]);
 });
+
+test('a resource that is asked for while a read does not find it is read again', async () => {
+  await request(700_000, 'older_reading');
+  await readDuring(700_000, () => request(700_000, 'pushed'));
+  expect(await readWaits()).toEqual([{ tries: 0, isDue: true }]);
+});
+
+test('a read whose answer differs from a newer row is made again', async () => {
+  await sandbox.seed(1);
+  done(await pull('pull-shipments'));
+  const [{ id } = { id: 0 }] = await database.query<{ id: number }>(
+    'select id from fulfilment.shipments',
+  );
+  await request(id, 'pushed');
+  await readDuring(id, () =>
+    database.query(
+      `update fulfilment.shipments set raw = raw || '{"newer": true}', read_no = nextval('sync.read_no')`,
+    ),
+  );
+  expect(await readWaits()).toEqual([{ tries: 0, isDue: true }]);
+});
+
+test.each([
+  { reason: 'quarantined', tries: 0, after: 'quarantined' },
+  { reason: 'quarantined', tries: 9, after: 'quarantined' },
+  { reason: 'read_failed', tries: 9, after: 'pushed' },
+  { reason: 'still_open', tries: 9, after: 'pushed' },
+])(
+  'a resource that waits because it is $reason ($tries) is read at once after a push changed it',
+  async ({ reason, tries, after }) => {
+    await database.query(
+      `insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
+       values ('default', 'shipments', 7, $1, now() + interval '1 day', $2)`,
+      [tries, reason],
+    );
+    await request(7, 'pushed');
+    expect(await readWaits()).toEqual([{ tries: 0, isDue: true }]);
+    expect(await database.query('select reason from sync.waiting_reads')).toEqual([
+      { reason: after },
+    ]);
+  },
+);
