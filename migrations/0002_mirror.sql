@@ -1164,7 +1164,8 @@ select s.client, s.external_order_number, s.order_id, s.id as shipment_id, s.sta
   i.expiration_date, i.serial_numbers,
   p.package_numbers, p.track_trace_statuses, p.track_trace_at, s.unlisted_since, p.package_statuses,
   p.track_and_trace_codes, coalesce(p.tracking_url, sync.read_tracking_link(s.raw)) as tracking_url,
-  s.order_type, s.order_type_name, s.shipping_method, s.shipping_method_name, s.carrier_code, s.carrier_name
+  s.order_type, s.order_type_name, s.shipping_method, s.shipping_method_name,
+  s.carrier_code, s.carrier_name
 from fulfilment.shipment_overview s
 join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
 left join lateral (

@@ -205,8 +205,8 @@ async function countIfUnchanged(
 
 /**
  * Updates what a reading means for resources that wait to be read by id, and for quarantined ones.
- * @param page `mayWait` is false if nothing of the stream waits and nothing is in quarantine; then there is
- *   nothing to remove
+ * @param page `mayWait` is false if nothing of the stream waits and nothing is in quarantine; then
+ *   there is nothing to remove
  */
 async function updateWaitingReads(
   transaction: RunTransaction,

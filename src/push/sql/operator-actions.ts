@@ -129,7 +129,7 @@ async function insertFollowUpsByRules(
 }
 
 /** Number of row ids that an audit entry names. The history of each row has its entry, too. */
-const maxNamedRows = 20;
+export const maxNamedRows = 20;
 
 /** Records in the audit what an operator did to rows. */
 async function auditRows(
@@ -143,7 +143,8 @@ async function auditRows(
   const client = rows.every((row) => row.client === first.client) ? first.client : null;
 
   const outboxIds = rows.slice(0, maxNamedRows).map(({ id }) => id);
-  const detail = rows.length === 1 ? '1 row' : `${rows.length} rows`;
+  const more = rows.length > maxNamedRows ? ` and ${rows.length - maxNamedRows} more` : '';
+  const detail = `outbox ${rows.length === 1 ? 'row' : 'rows'} ${outboxIds.join(', ')}${more}`;
   await recordAudit(trx, { by, action, client, detail, outboxIds });
 }
 

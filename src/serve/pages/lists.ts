@@ -10,6 +10,7 @@ import type { Snapshot } from '../../operate/health/state.ts';
 import type { JobStatus } from '../../operate/sql/job-status.ts';
 import type { ListedRun, RunFilter } from '../../operate/sql/run-list.ts';
 import type { QuarantineRow } from '../../pull/sql/quarantine.ts';
+import { maxNamedRows } from '../../push/sql/operator-actions.ts';
 import type { AuditRow } from '../../schedule/sql/audit.ts';
 import {
   linkClient,
@@ -154,13 +155,17 @@ ${renderList('Oldest first', headings, cells, 'Nothing is in quarantine.')}
 ${cut}`;
 }
 
+/** Renders links to the rows that an entry of the audit names. */
+const renderAuditedRows = (ids: readonly number[]) =>
+  html`${linkRows(ids)}${ids.length < maxNamedRows ? '' : ', …'}`;
+
 /** Renders `/audit`. */
 export function renderAuditPage(rows: readonly AuditRow[]): Html {
   const cells = rows.map(({ at, by, action, client, detail, outboxIds }) => [
     renderTime(at),
     action.replaceAll('_', ' '),
     client === null ? 'every client' : linkClient('/runs', client),
-    outboxIds.length === 0 ? detail : html`${detail}: ${linkRows(outboxIds)}`,
+    outboxIds.length === 0 ? detail : renderAuditedRows(outboxIds),
     by,
   ]);
   const headings = ['time (UTC)', 'action', 'client', 'detail', 'by'];

@@ -230,7 +230,7 @@ function describeRowsBehind({ rowsBehind }: OutboxDetail): Child {
   if (rowsBehind.length === 0) return 'none';
 
   const count = `${rowsBehind.length}${rowsBehind.length === maxRowsBehind ? ' or more' : ''}`;
-  const rest = rowsBehind.length > maxNamed ? ' …' : '';
+  const rest = rowsBehind.length > maxNamed ? ', …' : '';
   return html`${count}: ${linkRows(rowsBehind.slice(0, maxNamed))}${rest}`;
 }
 
