@@ -398,7 +398,8 @@ test('another client can write its changes while errors are searched for words',
     const erasing = erase('SO-ERASED');
     await waitFor('the erasure to reach the runs', async () => {
       const waiting = await database.query(
-        `select from pg_locks where not granted and relation = 'sync.runs'::regclass`,
+        `select from pg_locks where not granted and relation = 'sync.runs'::regclass
+          and database = (select oid from pg_database where datname = current_database())`,
       );
       return waiting.length > 0;
     });

@@ -222,7 +222,8 @@ test('the feed grows in the order of commits, not of writes', async () => {
     void second.then(() => order.push(2));
     const waiting = () =>
       database.query(
-        `select 1 from pg_locks where relation = 'sync.feed_lock'::regclass and not granted`,
+        `select 1 from pg_locks where relation = 'sync.feed_lock'::regclass and not granted
+          and database = (select oid from pg_database where datname = current_database())`,
       );
 
     await waitFor(

@@ -346,7 +346,8 @@ describe('runs', () => {
       await committed.promise;
     });
     await waitFor('the page to hold the lease', async () => {
-      const held = `select from pg_locks where relation = 'sync.leases'::regclass and mode = 'RowExclusiveLock'`;
+      const held = `select from pg_locks where relation = 'sync.leases'::regclass and mode = 'RowExclusiveLock'
+        and database = (select oid from pg_database where datname = current_database())`;
       return (await database.query(held)).length > 0;
     });
     const next = start('manual');
