@@ -339,8 +339,7 @@ comment on column sync.outbox_targets.present is
   'Names of the members that the order had before the first request; no values';
 comment on column sync.outbox_targets.target_id is 'Id of the order at the service';
 
--- What the program's kinds need, for functions, triggers and claims. It stands once, in
--- src/push/kinds.
+-- What the kinds need, for functions, triggers and claims. `migrate` writes it from src/push/kinds.
 create table sync.outbox_kinds (
   kind text primary key,
   schema jsonb not null,

@@ -122,8 +122,8 @@ async function waitForTurn({ owner, signal }: TaskContext): Promise<void> {
 }
 
 /**
- * Hands the turn of an owner to the first one that waits and has none; to the same owner only if
- * none of the others waits.
+ * Gives the turn of an owner to the first waiting owner that has no turn. If no other owner waits,
+ * the same owner gets it again.
  */
 function giveTurn(owner: string): void {
   const findNext = () => waiting.findIndex((turn) => !owners.has(turn.owner));

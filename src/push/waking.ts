@@ -12,7 +12,7 @@ const renewMs = 500;
 export const lastLookMs = 1_000;
 /** Notifications between two looks from which a pusher looks by itself. */
 const crowd = 3;
-/** A pusher falls asleep if there was work in fewer than one of so many looks. */
+/** Maximum number of looks for each one that found work. A pusher that looks more falls asleep. */
 const maxLooksPerFind = 4;
 
 /**

@@ -155,8 +155,8 @@ export function findLateJobs(
       const since = findLateSince(schedule, from, row);
       if (since === null || since > now) return [];
 
-      const stands = consecutiveFailures > 0 ? 'failing' : 'not run';
-      const because = pausedSince === null ? stands : 'paused';
+      const unpaused = consecutiveFailures > 0 ? 'failing' : 'not run';
+      const because = pausedSince === null ? unpaused : 'paused';
       return [{ client, job, lastSuccessAt, since, because }];
     })
     .sort((one, other) => one.since.getTime() - other.since.getTime());

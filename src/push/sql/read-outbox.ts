@@ -95,7 +95,7 @@ export async function listOutbox(
   return rows;
 }
 
-/** The view `fulfilment.outbox_open` names so many rows behind a row at most. */
+/** Maximum number of rows behind a row that the view `fulfilment.outbox_open` names. */
 export const maxRowsBehind = 100;
 
 /** A complete row, with its history. */

@@ -115,8 +115,8 @@ export async function finishTurns(
 }
 
 /**
- * Records that the work of a turn was done, by whoever took the last one, or by somebody who took
- * none. The next turn is `everyMs` after the last one.
+ * Records that the work of a turn was done. The caller may have taken no turn. The next turn is
+ * `everyMs` after the last one.
  */
 export async function recordTurnDone(
   trx: Kysely<DB>,

@@ -221,7 +221,7 @@ async function registerForms(app: FastifyInstance, signer: SessionSigner): Promi
   });
 }
 
-/** Finds why a request is refused whoever sends it; null if it is not. */
+/** Finds why a request is refused, whatever its token; null if it is not refused. */
 function findRefusal(request: FastifyRequest): Refusal | null {
   if (request.url.includes('%00')) return { status: 400, words: 'The address has a NUL character' };
   if (!isChange(request) || !isCrossSite(request)) return null;
