@@ -46,9 +46,17 @@ interface WorkerFigures {
   memoryMb: number;
 }
 
+interface Watch {
+  /** @throws Error if /livez gave no answer in time */
+  readonly check: () => void;
+  /** @throws Error as `check` does */
+  readonly stop: () => Promise<WorkerFigures>;
+}
+
 /** Requests /livez again and again, and measures the memory of the worker. */
-function watch(port: number, worker: CliProcess): { readonly stop: () => Promise<WorkerFigures> } {
+function watch(port: number, worker: CliProcess): Watch {
   let stopped = false;
+  let failure: unknown;
   const seen: WorkerFigures = { slowestMs: 0, memoryMb: 0 };
   const measure = async () => {
     while (!stopped) {
@@ -71,14 +79,24 @@ function watch(port: number, worker: CliProcess): { readonly stop: () => Promise
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
   };
-  const measuring = measure();
-  const stop = async () => {
+  const measuring = measure().catch((error: unknown) => {
+    failure = error;
+  });
+  const end = async () => {
     stopped = true;
     await measuring;
+  };
+  closers.push(end);
+
+  const check = () => {
+    if (failure) throw failure;
+  };
+  const stop = async () => {
+    await end();
+    check();
     return seen;
   };
-  closers.push(async () => void (await stop()));
-  return { stop };
+  return { check, stop };
 }
 
 async function startWorker() {
@@ -183,6 +201,7 @@ test(
     let rounds = 0;
     const endMs = performance.now() + minutes * 60_000;
     for (; rounds < fewRounds || performance.now() < endMs; rounds++) {
+      watched.check();
       const round = rounds;
       const reference = `SO-${round}`;
       const payload = toHostilePayload(orderPayload(reference), random);
