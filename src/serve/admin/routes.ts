@@ -27,7 +27,7 @@ import {
   outboxStatuses,
   readOutbox,
 } from '../../push/sql/read-outbox.ts';
-import { readAudit } from '../../schedule/sql/audit.ts';
+import { auditActions, readAudit } from '../../schedule/sql/audit.ts';
 import { renderChartsPage } from '../pages/charts.ts';
 import {
   describeSchedule,
@@ -99,6 +99,10 @@ const runFilter = z.object({
   job: optionalParam(z.enum(runJobs)),
   status: optionalParam(z.enum(runStatuses)),
   before: optionalParam(z.coerce.number().int().positive()),
+});
+const auditFilter = z.object({
+  by: optionalParam(z.string().max(maxLength)),
+  action: optionalParam(z.enum(auditActions)),
 });
 const orderText = z.string('is missing').max(maxLength);
 const orderSearch = z.object({
@@ -182,9 +186,9 @@ export const pages: readonly PageRoute[] = [
       return { title: 'Quarantine', body, data: { rows, hasMore: rows.length === rowsShown } };
     },
   ),
-  definePage('/audit', 'The latest entries of the audit', z.object({}), async (_values, { db }) => {
-    const entries = await readAudit(db, rowsShown);
-    return { title: 'Audit', body: renderAuditPage(entries), data: { entries } };
+  definePage('/audit', 'The latest entries of the audit', auditFilter, async (chosen, { db }) => {
+    const entries = await readAudit(db, chosen, rowsShown);
+    return { title: 'Audit', body: renderAuditPage(entries, chosen), data: { entries } };
   }),
 ];
 

@@ -316,29 +316,47 @@ function registerErrorHandlers(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error, request, reply) => {
     const { status, words } = toErrorAnswer(error);
     if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
-    return sendError(request, reply, status, words);
+    return sendFramedError(request, reply, status, words);
   });
   app.setNotFoundHandler((request, reply) =>
-    sendError(request, reply, 404, 'There is no page at this address'),
+    sendFramedError(request, reply, 404, 'There is no page at this address'),
   );
 }
 
+/** Sends an error with the navigation to whoever may read pages. */
+function sendFramedError(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  status: number,
+  words: string,
+) {
+  const isOpen = request.routeOptions.config.open === true;
+  if (isOpen || status >= 500 || !wantsPage(request))
+    return sendError(request, reply, status, words);
+
+  reply.code(status);
+  const page = { title: toErrorTitle(status), body: renderError(status, words), data: null };
+  return sendPage(request, reply, page);
+}
+
+const wantsPage = ({ headers: { accept } }: FastifyRequest) =>
+  (accept ?? '').includes('text/html') && !wantsJson(accept);
+
+// "Service" means the warehouse here.
+const toErrorTitle = (status: number) =>
+  status === 503 ? 'The database cannot be used' : (STATUS_CODES[status] ?? 'Error');
+
+const renderError = (status: number, words: string) =>
+  html`<h1>${toErrorTitle(status)}</h1><p class="why">${words}</p>`;
+
 /** Sends an error as a page or as JSON, as the request prefers. */
 function sendError(request: FastifyRequest, reply: FastifyReply, status: number, words: string) {
-  const { url, routeOptions } = request;
-  const { accept } = request.headers;
   reply.code(status);
-  if (!(accept ?? '').includes('text/html') || wantsJson(accept))
-    return reply.send({ error: words });
+  if (!wantsPage(request)) return reply.send({ error: words });
 
-  // "Service" means the warehouse here.
-  const title = status === 503 ? 'The database cannot be used' : (STATUS_CODES[status] ?? 'Error');
-  const way = url === '/' ? 'Try again' : 'To the overview';
-  const body = html`<h1>${title}</h1><p class="why">${words}</p><p><a href="/">${way}</a></p>`;
-  // Whoever may read pages gets the navigation, too.
-  if (routeOptions.config.open !== true && status < 500)
-    return sendPage(request, reply, { title, body, data: { error: words } });
-  return reply.type('text/html').send(renderBarePage(title, body));
+  const way = request.url === '/' ? 'Try again' : 'To the overview';
+  const body = html`${renderError(status, words)}<p><a href="/">${way}</a></p>`;
+  return reply.type('text/html').send(renderBarePage(toErrorTitle(status), body));
 }
 
 /** Returns the status and the words with which an error is answered. */

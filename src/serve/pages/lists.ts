@@ -11,7 +11,7 @@ import type { JobStatus } from '../../operate/sql/job-status.ts';
 import type { ListedRun, RunFilter } from '../../operate/sql/run-list.ts';
 import type { QuarantineRow } from '../../pull/sql/quarantine.ts';
 import { maxNamedRows } from '../../push/sql/operator-actions.ts';
-import type { AuditRow } from '../../schedule/sql/audit.ts';
+import { type AuditFilter, type AuditRow, auditActions } from '../../schedule/sql/audit.ts';
 import {
   linkClient,
   linkRows,
@@ -160,7 +160,7 @@ const renderAuditedRows = (ids: readonly number[]) =>
   html`${linkRows(ids)}${ids.length < maxNamedRows ? '' : ', …'}`;
 
 /** Renders `/audit`. */
-export function renderAuditPage(rows: readonly AuditRow[]): Html {
+export function renderAuditPage(rows: readonly AuditRow[], { by, action }: AuditFilter): Html {
   const cells = rows.map(({ at, by, action, client, detail, outboxIds }) => [
     renderTime(at),
     action.replaceAll('_', ' '),
@@ -173,7 +173,11 @@ export function renderAuditPage(rows: readonly AuditRow[]): Html {
   return html`<h1>Audit</h1>
 <p>What operators did, and what workers repaired by themselves (<code>sync.audit</code>).
 Newest first.</p>
-${renderList('Latest entries', headings, cells, 'No entries yet.')}`;
+<form class="filter" method="get" action="/audit">
+<label>By <input name="by" value="${by ?? ''}" maxlength="200"></label>
+${renderChoice('action', 'Action', auditActions, action)}
+<button>Show</button></form>
+${renderList('Latest entries', headings, cells, 'No entries found.')}`;
 }
 
 /** Renders `/schedules`. */

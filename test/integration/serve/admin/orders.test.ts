@@ -187,10 +187,41 @@ describe('the timeline of an order', () => {
     } finally {
       end();
     }
-    const asked = executed.filter(({ statement }) => statement.includes('fulfilment.parcels'));
-    expect(asked).toHaveLength(8);
+    const asked = executed.filter(({ statement }) =>
+      /fulfilment\.parcels|"order_id" in/.test(statement),
+    );
+    expect(asked).toHaveLength(12);
     expect(asked.filter(({ touched }) => touched > 500)).toEqual([]);
   });
+});
+
+test('lists have the orders that are late, in trouble or on back order', async () => {
+  await registerClients(database.db, [
+    { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
+  ]);
+  await database.query(`
+    with ordered as (
+      insert into fulfilment.orders (client, id, external_order_number, ordered_on, raw, read_no)
+      select 'default', id, 'SO-' || id, current_date - days, '{}', 1
+      from (values (1, 0), (2, 5), (3, 5)) o (id, days)
+    ), lines as (
+      insert into fulfilment.order_items (client, id, order_id, sku, quantity, raw)
+      select 'default', id, id, 'MUG', 2, '{}' from generate_series(1, 3) id
+    )
+    insert into fulfilment.shipments (client, id, order_id, status, raw, read_no)
+    values ('default', 1, 1, 'ERROR', '{}', 1)`);
+  const { visitor } = await admin();
+  const read = async (list: string) => {
+    const answer = await visitor.get(`/orders?list=${list}`, { accept: 'application/json' });
+    return ((await answer.json()) as { orders: { number: string }[] }).orders.map(
+      ({ number }) => number,
+    );
+  };
+  expect(await read('newest')).toEqual(['SO-1', 'SO-3', 'SO-2']);
+  expect(await read('late')).toEqual(['SO-3', 'SO-2']);
+  expect(await read('trouble')).toEqual(['SO-1']);
+  expect(await read('back+order')).toEqual(['SO-3', 'SO-2']);
+  expect(await (await visitor.get('/orders?list=trouble')).text()).toContain('warehouse error');
 });
 
 describe('the search for an order', () => {
