@@ -41,6 +41,8 @@ export interface OutboxSummary {
   readonly status: string;
   readonly attempts: number;
   readonly nextAttemptAt: Date | null;
+  /** Time before which the ERP does not want it to be sent; null if there is none. */
+  readonly notBefore: Date | null;
   readonly createdAt: Date;
   readonly finishedAt: Date | null;
   /** Why the row is not done: its last error, or the row of its lane that comes first. */
@@ -101,8 +103,8 @@ export async function listOutbox(
   const { rows } = await sql<OutboxSummary>`
     select o.id, ${cutColumn('client', 64)} as client, ${cutColumn('kind', 64)} as kind,
       ${cutColumn('reference', 200)} as reference, o.status,
-      o.attempts, o.next_attempt_at as "nextAttemptAt", o.created_at as "createdAt",
-        o.finished_at as "finishedAt",
+      o.attempts, o.next_attempt_at as "nextAttemptAt", o.not_before as "notBefore",
+        o.created_at as "createdAt", o.finished_at as "finishedAt",
       left(coalesce(w.because, o.last_error), ${maxReasonLength}) as because,
       w.waits_for as "waitsFor"
     from (select * from fulfilment.outbox o where ${toCondition(filter)}
@@ -138,7 +140,7 @@ export interface OutboxDetail extends OutboxSummary {
 export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDetail | null> {
   const { rows } = await sql<OutboxDetail>`
     select o.id, o.client, o.kind, o.reference, o.status, o.attempts,
-      o.next_attempt_at as "nextAttemptAt",
+      o.next_attempt_at as "nextAttemptAt", o.not_before as "notBefore",
       o.created_at as "createdAt", o.finished_at as "finishedAt",
         coalesce(w.because, o.last_error) as because,
       o.payload::text as payload, o.result, o.last_error as "lastError",

@@ -45,25 +45,11 @@ export function renderRunsPage(
     linkClient('/runs', run.client),
     run.job,
     badge(tones[run.status] ?? 'note', run.status),
-    renderTime(run.startedAt),
-    formatDuration(run),
-    `${run.fetched} in ${formatCount(run.pages, 'page')}`,
-    `${run.created} / ${run.updated} / ${run.removed}`,
-    run.quarantined,
+    html`${renderTime(run.startedAt)}<small>${formatDuration(run)}</small>`,
+    describeRunRows(run),
     renderRunDetails(run),
   ]);
-  const headings = [
-    'run',
-    'client',
-    'job',
-    'status',
-    'started (UTC)',
-    'duration',
-    'read',
-    'created / updated / removed',
-    'quarantined',
-    'details',
-  ];
+  const headings = ['run', 'client', 'job', 'status', 'started (UTC)', 'rows', 'details'];
   const last = runs.at(-1);
   const older =
     last !== undefined &&
@@ -83,8 +69,21 @@ ${older}`;
 }
 
 function formatDuration({ startedAt, finishedAt }: ListedRun): string {
-  if (finishedAt === null) return '–';
-  return formatSpan((finishedAt.getTime() - startedAt.getTime()) / 1_000);
+  if (finishedAt === null) return 'not ended';
+  return `took ${formatSpan((finishedAt.getTime() - startedAt.getTime()) / 1_000)}`;
+}
+
+/** Says how many rows a run read and wrote. */
+function describeRunRows(run: ListedRun): string {
+  const counts = [
+    [run.created, 'created'],
+    [run.updated, 'updated'],
+    [run.removed, 'removed'],
+    [run.quarantined, 'in quarantine'],
+  ] as const;
+  const written = counts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
+  const read = `${run.fetched} read in ${formatCount(run.pages, 'page')}`;
+  return [read, ...written].join(', ');
 }
 
 /** Renders the error and the warnings of a run, and where it ran. */

@@ -83,18 +83,20 @@ const renderState = ({ state }: OrderHead) => badge(toStateTone(state), state.re
 const renderProblem = ({ problem }: OrderHead) =>
   problem !== null && html`<p class="why"><b>Reason:</b> ${problem}</p>`;
 
-/** Renders the facts of an order that no other part shows. */
-function renderFacts({ id, ...order }: OrderHead, show: ShowWord): Html {
+/** Renders the facts of an order that no other part shows, and that are known. */
+function renderFacts(order: OrderHead, show: ShowWord): Html {
   const facts: readonly (readonly [string, Child])[] = [
-    ['Order id', id],
+    ['Order id', order.id],
     ['Number', order.number],
-    ['Ordered on', order.orderedOn ?? '–'],
-    ['Not before', order.notBefore ?? '–'],
-    ['Order type', show(order.orderType)],
-    ['Shipping method', show(order.shippingMethod)],
-    ['Unlisted since', renderTime(order.unlistedSince)],
+    ['Ordered on', order.orderedOn],
+    ['Not before', order.notBefore],
+    ['Order type', order.orderType === null ? null : show(order.orderType)],
+    ['Shipping method', order.shippingMethod === null ? null : show(order.shippingMethod)],
+    ['Unlisted since', order.unlistedSince === null ? null : renderTime(order.unlistedSince)],
   ];
-  const entries = facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`);
+  const entries = facts
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`);
   return html`<dl class="facts">${entries}</dl>`;
 }
 

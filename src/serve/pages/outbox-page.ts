@@ -41,6 +41,10 @@ const tones: Readonly<Record<string, Tone>> = {
 /** Renders the status of a row as a badge. */
 const renderStatus = (status: string) => badge(tones[status] ?? 'note', status);
 
+/** Returns true if a row is not to be sent before a time in the future. */
+const isPlanned = ({ status, notBefore }: OutboxSummary, now: Date) =>
+  status === 'pending' && notBefore !== null && notBefore > now;
+
 /** What `/outbox` was asked for. A member that is not set does not restrict. */
 interface ChosenRows {
   readonly client?: string | undefined;
@@ -74,7 +78,7 @@ export function renderOutboxPage(
   const cells = rows.map((row) => [
     ...(isSelectable ? [renderSelection(row)] : []),
     html`<a href="/outbox/${row.id}">${row.id}</a>`,
-    renderStatus(row.status),
+    renderStatus(isPlanned(row, now) ? 'planned' : row.status),
     linkClient('/outbox', row.client),
     row.kind,
     linkReference(row),
@@ -243,7 +247,9 @@ export function renderOutboxRowPage(
   now: Date,
 ): Html {
   const isBlocked = row.waitsFor !== null;
-  const because = html`<p class="why"><b>${isBlocked ? 'It waits' : 'Reason'}:</b>
+  // Only a row that needs a person looks like an alarm.
+  const tone = row.status === 'dead' || row.status === 'unknown' ? '' : 'note';
+  const because = html`<p class="why ${tone}"><b>${isBlocked ? 'It waits' : 'Reason'}:</b>
 ${row.because}</p>`;
   const advice = html`<p class="remedy">→ ${adviseOperator(row, 'page')}</p>`;
 
@@ -257,7 +263,7 @@ ${csrf !== null && renderForm(row.id, 'reveal', csrf, revealButton)}`;
   const result = html`<h2>Result</h2>${renderJson('Result', row.result)}`;
 
   return html`<div data-live>
-<h1>Row ${row.id} ${renderStatus(row.status)}</h1>
+<h1>Row ${row.id} ${renderStatus(isPlanned(row, now) ? 'planned' : row.status)}</h1>
 ${draft === null && renderLastAction(row, now)}
 ${row.because !== null && because}
 ${!isBlocked && advice}
@@ -268,7 +274,7 @@ ${editor}
 ${renderHistory(row)}
 <h2>Payload</h2>
 ${isRevealed ? unmasked : masked}
-${renderJson('Payload', payload)}
+${!(isRevealed && isChangeable) && renderJson('Payload', payload)}
 ${row.result !== null && result}`;
 }
 
