@@ -16,6 +16,13 @@ export const basePathSchema = z
   .regex(/^\/(?:[\w.~-]+(?:\/[\w.~-]+)*\/?)?$/, 'must be a path such as /fulfilment')
   .transform((path) => path.replace(/\/$/, ''));
 
+/** The address of the pages as people reach them, without its last slash. */
+export const publicUrlSchema = z
+  .url({ protocol: /^https?$/, error: 'must be an address such as https://erp.example/fulfilment' })
+  .max(500)
+  .refine((url) => !/[?#@]/.test(url), 'must have no user, query or fragment')
+  .transform((url) => url.replace(/\/$/, ''));
+
 /** The name of a request header. */
 export const headerNameSchema = z
   .string()

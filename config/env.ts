@@ -4,6 +4,7 @@ import {
   basePathSchema,
   findAdminProblems,
   headerNameSchema,
+  publicUrlSchema,
   trustedProxiesSchema,
 } from './admin.ts';
 import { ConfigError, describeFileError } from './config-error.ts';
@@ -67,6 +68,7 @@ const variables = z.object({
   ADMIN_TOKEN: adminTokenSchema.optional(),
   ADMIN_VIEWER_TOKEN: adminTokenSchema.optional(),
   ADMIN_BASE_PATH: basePathSchema.default(''),
+  ADMIN_PUBLIC_URL: publicUrlSchema.optional(),
   ADMIN_TRUSTED_PROXIES: trustedProxiesSchema.optional(),
   ADMIN_USER_HEADER: headerNameSchema.optional(),
   API_HOST: z.string().default('127.0.0.1'),

@@ -53,16 +53,23 @@ export type Tone = 'good' | 'warn' | 'bad' | 'note';
 export const badge = (tone: Tone, text: string): Html =>
   html`<span class="badge ${tone}">${text}</span>`;
 
-/** Renders a table. Its rows become cards on a narrow screen. */
+/** Returns true if a cell holds a number, or the dash of a number that is not known. */
+const isNumeric = (cell: Child) => typeof cell === 'number' || cell === '–';
+
+/** Renders a table. Columns of numbers end at the right. Its rows become cards on a narrow screen. */
 export function renderTable(
   caption: Html,
   headings: readonly string[],
   rows: readonly (readonly Child[])[],
 ): Html {
+  const isNumber = headings.map((_, index) => rows.every((cells) => isNumeric(cells[index])));
+  const toClass = (index: number) => isNumber[index] && html` class="num"`;
   const renderCell = (cell: Child, index: number) =>
-    html`<td data-label="${headings[index]}"><div>${cell}</div></td>`;
+    html`<td data-label="${headings[index]}"${toClass(index)}><div>${cell}</div></td>`;
 
-  const head = headings.map((heading) => html`<th scope="col">${heading}</th>`);
+  const head = headings.map(
+    (heading, index) => html`<th scope="col"${toClass(index)}>${heading}</th>`,
+  );
   const body = rows.map((cells) => html`<tr>${cells.map(renderCell)}</tr>\n`);
 
   return html`<table>${caption}<thead><tr>${head}</tr></thead><tbody>

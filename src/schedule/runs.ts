@@ -114,7 +114,10 @@ function logStart({ log }: RunnerDeps, { lease, afterAbandoned, missed }: Run): 
   if (missed > 0) log.warn({ ...jobKey, event: 'turns_missed', missed });
 }
 
-/** Logs how a run ended: at error if it failed or was abandoned, at warn if it has new warnings. */
+/**
+ * Logs how a run ended: at error if it failed or was abandoned, at warn if it has new warnings, at
+ * debug if it changed nothing.
+ */
 function logReport(
   { log, reportedWarnings }: RunnerDeps,
   jobKey: JobKey,
@@ -136,5 +139,5 @@ function logReport(
   if (status === 'failed' || status === 'abandoned')
     log.error({ ...fields, ...errorFields(error) });
   else if (hasNewWarnings || counts.quarantined > 0) log.warn(fields);
-  else log.info(fields);
+  else log[counts.created + counts.updated + counts.removed > 0 ? 'info' : 'debug'](fields);
 }

@@ -38,6 +38,11 @@ export class Visitor {
     return this.#ask(path, { method: 'POST', body, headers: { accept: 'text/html', ...headers } });
   }
 
+  /** Sends a form with members that may occur several times. */
+  async send(path: string, body: URLSearchParams): Promise<Response> {
+    return this.#ask(path, { method: 'POST', body, headers: { accept: 'text/html' } });
+  }
+
   cookie(name: string): string | undefined {
     return this.#cookies.get(name);
   }

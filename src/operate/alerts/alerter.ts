@@ -103,8 +103,9 @@ export class Alerter {
     if (checks.length === 0) return;
 
     const problems = findProblems(await readCurrentState(db, config), config);
+    const link = config.ADMIN_PUBLIC_URL ?? null;
     const changes = await storeAlertChecks(db, checks, bounds, (valid, open, now, capacity) =>
-      decideAlerts(toFoundAlerts(problems, valid), open, { now, holdMs, capacity }),
+      decideAlerts(toFoundAlerts(problems, valid), open, { now, holdMs, capacity, link }),
     );
     if (changes.posts.length > 0) log.info({ event: 'alerts_queued', rows: changes.posts.length });
   }
@@ -114,12 +115,13 @@ export class Alerter {
    * tried again.
    */
   async #postOwn(): Promise<void> {
-    const { webhook } = this.#options;
+    const { webhook, config } = this.#options;
     const found = toAlerts(await this.#findOwnProblems());
     const { kept, posts } = decideAlerts(found, this.#ownAlerts, {
       now: new Date(),
       holdMs: this.#times.holdMs,
       capacity: { ...bounds, alerts: bounds.perClient },
+      link: config.ADMIN_PUBLIC_URL ?? null,
     });
     this.#ownAlerts = kept;
     this.#ownPosts = [...this.#ownPosts, ...posts].slice(-bounds.perClient);

@@ -21,6 +21,8 @@ interface AlertTerms {
   /** Time that a problem must last before it is posted, and be gone before its end is posted. */
   readonly holdMs: number;
   readonly capacity: AlertCapacity;
+  /** Address of the pages as people reach them; null if it is not known. */
+  readonly link: string | null;
 }
 
 /** A problem as it is found by a check, before it is known whether it is open already. */
@@ -36,7 +38,7 @@ type FoundAlert = Omit<StoredAlert, 'id' | 'since' | 'beganAt' | 'missingSince'>
 export function decideAlerts(
   found: readonly FoundAlert[],
   open: readonly StoredAlert[],
-  { now, holdMs, capacity }: AlertTerms,
+  { now, holdMs, capacity, link }: AlertTerms,
 ): AlertChanges & { readonly posts: readonly AlertPost[] } {
   const known = new Map(open.map((alert) => [toKey(alert), alert]));
   const present = new Map(keepFitting(found, open, capacity).map((alert) => [toKey(alert), alert]));
@@ -60,7 +62,7 @@ export function decideAlerts(
     const next = { ...stored, ...alert, severity, beganAt, missingSince: null };
     kept.push(next);
     if (type !== null && canPost)
-      posts.push({ alertId: next.id, body: toPostBody(type, next, now) });
+      posts.push({ alertId: next.id, body: toPostBody(type, next, { now, link }) });
   }
 
   for (const alert of open.filter((one) => !present.has(toKey(one)))) {
@@ -70,7 +72,7 @@ export function decideAlerts(
       kept.push({ ...alert, missingSince });
     else {
       removed.push(alert.id);
-      posts.push({ alertId: alert.id, body: toPostBody('problem.ended', alert, now) });
+      posts.push({ alertId: alert.id, body: toPostBody('problem.ended', alert, { now, link }) });
     }
   }
 
@@ -202,6 +204,8 @@ export interface PostBody {
     readonly text: string;
     readonly remedy: string | null;
     readonly since: string;
+    /** Address of the pages (ADMIN_PUBLIC_URL); null if it is not known. */
+    readonly link: string | null;
   };
   readonly text: string;
 }
@@ -212,13 +216,18 @@ export interface AlertPost {
   readonly body: PostBody;
 }
 
-function toPostBody(type: PostBody['type'], alert: StoredAlert, now: Date): PostBody {
+function toPostBody(
+  type: PostBody['type'],
+  alert: StoredAlert,
+  { now, link }: Pick<AlertTerms, 'now' | 'link'>,
+): PostBody {
   const { id, code, severity, client, subject, text, remedy, since } = alert;
+  const words = escapeForChat(describePost(type, alert, now));
   return {
     type,
     timestamp: now.toISOString(),
-    data: { id, code, severity, client, subject, text, remedy, since: since.toISOString() },
-    text: `fulfilment-sync: ${escapeForChat(describePost(type, alert, now))}`,
+    data: { id, code, severity, client, subject, text, remedy, since: since.toISOString(), link },
+    text: `fulfilment-sync: ${words}${link === null ? '' : ` ${link}/`}`,
   };
 }
 

@@ -14,7 +14,19 @@ export async function openLogger({
 }: Pick<Config, 'LOG_LEVEL' | 'LOG_PRETTY'>): Promise<Logger> {
   if (!pretty) return createLogger(level);
   const { default: pinoPretty } = await import('pino-pretty');
-  return createLogger(level, pinoPretty({ colorize: wantsColours(), sync: true }));
+  return createLogger(
+    level,
+    pinoPretty({
+      colorize: wantsColours(),
+      sync: true,
+      // One line for each event: its name, then its fields.
+      messageFormat: '{event}',
+      ignore: 'event',
+      errorLikeObjectKeys: [],
+      singleLine: true,
+      translateTime: 'SYS:HH:MM:ss',
+    }),
+  );
 }
 
 /**

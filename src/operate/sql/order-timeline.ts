@@ -13,8 +13,11 @@ export type EventSource =
 
 /** Something that happened to an order. Names, addresses and payloads are not read. */
 export interface OrderEvent {
+  /** When it happened or was read here. */
   readonly at: Date;
-  /** True if the service tells only the day. */
+  /** The time that the service gives for it; null if it gives none. */
+  readonly serviceAt: Date | null;
+  /** True if the service gives only the day. */
   readonly isDay: boolean;
   readonly source: EventSource;
   /**
@@ -46,7 +49,7 @@ export async function readOrderTimeline(
   limit: number,
 ): Promise<OrderEvent[]> {
   const { rows } = await sql<OrderEvent>`
-    select at, is_day as "isDay", source, id, what, detail, name, error
+    select at, service_at as "serviceAt", is_day as "isDay", source, id, what, detail, name, error
     from fulfilment.order_history(${number}, ${client})
     order by at desc, source, id, what
     limit ${limit}`.execute(db);

@@ -8,7 +8,10 @@ export interface OutboxStatus {
    * of names.
    */
   readonly client: string | null;
+  /** Without the planned ones. */
   readonly pending: number;
+  /** Number of pending rows whose `not_before` is in the future. */
+  readonly planned: number;
   readonly sending: number;
   readonly unknown: number;
   /** Number of unknown rows that only a person can decide. */
@@ -17,7 +20,7 @@ export interface OutboxStatus {
   /** Number of clients whose rows are dead or undecided. */
   readonly stuckClients: number;
   readonly doneLastDay: number;
-  /** Age of the oldest unfinished row, whatever it waits for. */
+  /** Age of the oldest unfinished row that is not planned, whatever it waits for. */
   readonly oldestSeconds: number | null;
   /** Age of the oldest unfinished row that needs no person: neither dead nor undecided. */
   readonly oldestMovingSeconds: number | null;
@@ -30,13 +33,21 @@ export interface OutboxStatus {
 export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
   const { rows } = await sql<OutboxStatus>`
     with counted as (
-      select client, status, count(*)::int as count, min(created_at) as oldest,
-        min(created_at) filter (where status <> 'dead'
-          and (status <> 'unknown' or next_attempt_at is not null)) as moving,
-        count(*) filter (where next_attempt_at is null)::int as undated
-      from fulfilment.outbox
-      where status in ('pending', 'sending', 'unknown', 'dead')
-      group by client, status
+      select o.client, o.status, count(*)::int as count, min(o.waits_from) as oldest,
+        min(o.waits_from) filter (where o.status <> 'dead'
+          and (o.status <> 'unknown' or o.next_attempt_at is not null)) as moving,
+        count(*) filter (where o.next_attempt_at is null)::int as undated
+      from (
+        select client, next_attempt_at,
+          case when status = 'pending' and not_before > now() then 'planned' else status end
+            as status,
+          -- A planned row waits from its day on.
+          case when status <> 'pending' or not_before is null then created_at
+            when not_before <= now() then greatest(created_at, not_before) end as waits_from
+        from fulfilment.outbox
+        where status in ('pending', 'sending', 'unknown', 'dead')
+      ) o
+      group by o.client, o.status
       union all
       select client, 'done', count(*)::int, null, null, 0
       from fulfilment.outbox
@@ -45,6 +56,7 @@ export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
     )
     select k.client,
       coalesce(sum(count) filter (where status = 'pending'), 0)::int as pending,
+      coalesce(sum(count) filter (where status = 'planned'), 0)::int as planned,
       coalesce(sum(count) filter (where status = 'sending'), 0)::int as sending,
       coalesce(sum(count) filter (where status = 'unknown'), 0)::int as unknown,
       coalesce(sum(undated) filter (where status = 'unknown'), 0)::int as "toDecide",

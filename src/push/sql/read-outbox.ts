@@ -13,11 +13,15 @@ export const outboxStatuses = [
   'cancelled',
 ] as const;
 
+/** Groups of rows by who has to do something: a person, the workers, or nobody any more. */
+export const outboxGroups = ['needs you', 'waiting', 'done'] as const;
+
 /** The rows that a command applies to. */
 export interface OutboxFilter {
   readonly ids?: readonly number[];
   /** Only rows that are neither done nor cancelled. */
   readonly open?: boolean;
+  readonly group?: (typeof outboxGroups)[number];
   readonly client?: string;
   readonly status?: string;
   readonly kind?: string;
@@ -37,6 +41,8 @@ export interface OutboxSummary {
   readonly status: string;
   readonly attempts: number;
   readonly nextAttemptAt: Date | null;
+  /** Time before which the ERP does not want it to be sent; null if there is none. */
+  readonly notBefore: Date | null;
   readonly createdAt: Date;
   readonly finishedAt: Date | null;
   /** Why the row is not done: its last error, or the row of its lane that comes first. */
@@ -45,10 +51,20 @@ export interface OutboxSummary {
   readonly waitsFor: number | null;
 }
 
+/** SQL: the rows of each group. A row of unknown outcome without a due time is undecided. */
+const inGroup = {
+  'needs you': sql`o.status in ('dead', 'unknown')
+    and (o.status = 'dead' or o.next_attempt_at is null)`,
+  waiting: sql`o.status in ('pending', 'sending', 'unknown')
+    and (o.status <> 'unknown' or o.next_attempt_at is not null)`,
+  done: sql`o.status in ('done', 'cancelled')`,
+} as const;
+
 /** SQL: the condition on `o` (fulfilment.outbox) that a filter describes. */
 export function toCondition({
   ids,
   open,
+  group,
   client,
   status,
   kind,
@@ -59,6 +75,7 @@ export function toCondition({
   const all = [
     ids === undefined ? null : sql`o.id = any(${ids}::bigint[])`,
     open ? sql`o.status in ${unfinishedStatuses}` : null,
+    group === undefined ? null : inGroup[group],
     client === undefined ? null : sql`o.client = ${client}`,
     status === undefined ? null : sql`o.status = ${status}`,
     kind === undefined ? null : sql`o.kind = ${kind}`,
@@ -75,23 +92,25 @@ export function toCondition({
 const cutColumn = (column: string, length: number) => sql`left(o.${sql.ref(column)}, ${length})`;
 const maxReasonLength = 2_000;
 
-/** Lists the rows that match, oldest first. Long texts are cut. */
+/** Lists the rows that match, oldest first unless asked otherwise. Long texts are cut. */
 export async function listOutbox(
   db: Kysely<DB>,
   filter: OutboxFilter,
   limit: number,
+  order: 'oldest first' | 'newest first' = 'oldest first',
 ): Promise<OutboxSummary[]> {
+  const direction = order === 'oldest first' ? sql`asc` : sql`desc`;
   const { rows } = await sql<OutboxSummary>`
     select o.id, ${cutColumn('client', 64)} as client, ${cutColumn('kind', 64)} as kind,
       ${cutColumn('reference', 200)} as reference, o.status,
-      o.attempts, o.next_attempt_at as "nextAttemptAt", o.created_at as "createdAt",
-        o.finished_at as "finishedAt",
+      o.attempts, o.next_attempt_at as "nextAttemptAt", o.not_before as "notBefore",
+        o.created_at as "createdAt", o.finished_at as "finishedAt",
       left(coalesce(w.because, o.last_error), ${maxReasonLength}) as because,
       w.waits_for as "waitsFor"
     from (select * from fulfilment.outbox o where ${toCondition(filter)}
-      order by o.id limit ${limit}) o
+      order by o.id ${direction} limit ${limit}) o
     left join fulfilment.outbox_open w on w.id = o.id
-    order by o.id`.execute(db);
+    order by o.id ${direction}`.execute(db);
   return rows;
 }
 
@@ -121,7 +140,7 @@ export interface OutboxDetail extends OutboxSummary {
 export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDetail | null> {
   const { rows } = await sql<OutboxDetail>`
     select o.id, o.client, o.kind, o.reference, o.status, o.attempts,
-      o.next_attempt_at as "nextAttemptAt",
+      o.next_attempt_at as "nextAttemptAt", o.not_before as "notBefore",
       o.created_at as "createdAt", o.finished_at as "finishedAt",
         coalesce(w.because, o.last_error) as because,
       o.payload::text as payload, o.result, o.last_error as "lastError",

@@ -1,24 +1,28 @@
-import type { Kysely } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
+
+/** What an entry can say that was done. */
+export const auditActions = [
+  'paused',
+  'resumed',
+  'run_requested',
+  'identity_accepted',
+  'database_accepted',
+  'schedulers_set',
+  'pruned',
+  'erased',
+  'outbox_retry',
+  'outbox_done',
+  'outbox_cancel',
+  'outbox_replace',
+  'outbox_reveal',
+] as const;
 
 /** An action of an operator, or a repair that the workers made by themselves. */
 export interface AuditEntry {
   /** The worker, or the person who called the command. */
   readonly by: string;
-  readonly action:
-    | 'paused'
-    | 'resumed'
-    | 'run_requested'
-    | 'identity_accepted'
-    | 'database_accepted'
-    | 'schedulers_set'
-    | 'pruned'
-    | 'erased'
-    | 'outbox_retry'
-    | 'outbox_done'
-    | 'outbox_cancel'
-    | 'outbox_replace'
-    | 'outbox_reveal';
+  readonly action: (typeof auditActions)[number];
   /** Null if the entry does not concern a single client. */
   readonly client: string | null;
   readonly detail: string;
@@ -43,11 +47,24 @@ export interface AuditRow extends Omit<Required<AuditEntry>, 'action'> {
   readonly action: string;
 }
 
+/** Which entries are read. A member that is absent does not restrict. */
+export interface AuditFilter {
+  /** Part of the name of whoever acted. */
+  readonly by?: string | undefined;
+  readonly action?: string | undefined;
+}
+
 /** Reads the latest entries, newest first. */
-export async function readAudit(db: Kysely<DB>, limit: number): Promise<AuditRow[]> {
+export async function readAudit(
+  db: Kysely<DB>,
+  { by, action }: AuditFilter,
+  limit: number,
+): Promise<AuditRow[]> {
   return db
     .selectFrom('sync.audit')
     .select(['at', 'by', 'action', 'client', 'detail', 'outbox_ids as outboxIds'])
+    .$if(by !== undefined, (query) => query.where(sql`position(${by} in by)`, '>', 0))
+    .$if(action !== undefined, (query) => query.where('action', '=', String(action)))
     .orderBy('at', 'desc')
     .orderBy('id', 'desc')
     .limit(limit)

@@ -132,8 +132,8 @@ const failureSpanS = 60;
 /** Maximum milliseconds that the first requests wait for the secret of the cookies. */
 const secretWithinMs = 2_000;
 
-/** Path of the stream of events. */
-export const eventsPath = '/events';
+/** Header with which the script of a page asks for the page again. */
+const refreshHeader = 'x-refresh';
 
 const cookieOptions = { signed: true, httpOnly: true, sameSite: 'lax', path: '/' } as const;
 
@@ -268,7 +268,7 @@ const toSessionId = (session: string) => session.split('.')[2] ?? '';
 
 /**
  * Returns the role of the session that a request belongs to; null if there is none, or if it has
- * ended. The stream of events keeps no session open: a page that nobody looks at asks for it, too.
+ * ended. A page that asks for itself again keeps no session open: perhaps nobody looks at it.
  */
 async function readSessionRole(
   request: FastifyRequest,
@@ -277,7 +277,7 @@ async function readSessionRole(
   const session = readSession(request);
   if (session === '' || !(await isSessionOpen(db, toSessionId(session)))) return null;
 
-  if (request.routeOptions.url !== eventsPath)
+  if (request.headers[refreshHeader] === undefined)
     await markSessionUsed(db, toSessionId(session)).catch((error: unknown) =>
       log.warn({ event: 'admin_failed', ...errorFields(error) }),
     );
@@ -403,8 +403,8 @@ function sendLoginPage(
 ${refusal}
 <form method="post" action="/login" class="login">
 ${renderCsrfField(csrfToken)}<input type="hidden" name="next" value="${next}">
-<label>Token (ADMIN_TOKEN or ADMIN_VIEWER_TOKEN)
-<input type="password" name="token" required autocomplete="current-password"></label>
+<label>Token of an operator (ADMIN_TOKEN) or of a viewer (ADMIN_VIEWER_TOKEN)
+<input type="password" name="token" required autofocus autocomplete="current-password"></label>
 <button>Log in</button></form>`;
 
   return reply.type('text/html').send(renderBarePage('Log in', body));

@@ -61,6 +61,32 @@ export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): voi
     return reply.redirect(`/outbox/${id}`, 303);
   });
 
+  app.post('/outbox/:id/check', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
+    const { id } = idSchema.parse(request.params);
+    const { payload } = payloadForm.parse(request.body);
+    const refusal = await findRefusal(deps, id, payload, false);
+    const row = refusal?.row ?? (await readOutbox(db, id));
+    if (row === null) throw noSuchRow(id);
+
+    const draft = refusal?.draft ?? { text: payload, problems: [], mayStore: false };
+    return sendPage(request, reply, makeRowPage(row, false, draft));
+  });
+
+  app.post('/outbox/selected', async (request, reply) => {
+    const { ids, action, sure } = selectionForm.parse(request.body);
+    const refused = [];
+    for (const id of ids)
+      try {
+        await changeRow(db, id, action, { isSure: sure !== undefined, by: nameSender(request) });
+        logOutboxAction(log, action, id, request);
+      } catch (error) {
+        if (!(error instanceof AdminError)) throw error;
+        refused.push(id);
+      }
+
+    return reply.redirect(sayOnce('/outbox', refused.length === 0 ? 'all' : 'some'), 303);
+  });
+
   app.post('/outbox/:id/reveal', async (request, reply) => {
     const { id } = idSchema.parse(request.params);
     const row = await revealOutbox(db, id, nameSender(request));
@@ -84,6 +110,17 @@ const logOutboxAction = (
 ) => log.info({ event: 'admin_action', action: `outbox_${action}`, outbox, from: ip });
 
 const actionForm = z.object({ sure: z.string().optional(), result: z.string().default('{}') });
+/** Maximum number of rows that one form changes: those of a list. */
+const maxSelected = 100;
+const selectedId = z.coerce.number().int().positive();
+const selectionForm = z.object({
+  ids: z.preprocess(
+    (ids) => (Array.isArray(ids) ? ids : [ids]),
+    z.array(selectedId, 'must name selected rows').max(maxSelected),
+  ),
+  action: z.enum(['retry', 'cancel']),
+  sure: z.string().optional(),
+});
 const payloadForm = z.object({ payload: z.string(), sure: z.string().optional() });
 
 /** How an action is carried out. */
@@ -171,9 +208,9 @@ async function replacePayload(
   }
 }
 
-/** Returns the path of the schedules with a message that is shown for a few seconds. */
-const sayOnce = (said: string) =>
-  `/schedules?${new URLSearchParams({ said, at: String(Date.now()) })}`;
+/** Returns the path of a page with a message that is shown for a few seconds. */
+const sayOnce = (path: string, said: string) =>
+  `${path}?${new URLSearchParams({ said, at: String(Date.now()) })}`;
 
 /** A job in a form; the client is empty if the action is about every client. */
 interface ChosenJob {
@@ -207,14 +244,14 @@ function registerScheduleRoutes(
     const chosen = jobForm.parse(request.body);
     await pauseJob(db, chosen.job, chosen.client || null, nameSender(request));
     logJobAction(log, 'paused', chosen, request);
-    return reply.redirect(sayOnce('pause'), 303);
+    return reply.redirect(sayOnce('/schedules', 'pause'), 303);
   });
 
   app.post('/schedules/resume', async (request, reply) => {
     const chosen = jobForm.parse(request.body);
     await resumeJob(db, chosen.job, chosen.client || null, nameSender(request));
     logJobAction(log, 'resumed', chosen, request);
-    return reply.redirect(sayOnce('resume'), 303);
+    return reply.redirect(sayOnce('/schedules', 'resume'), 303);
   });
 
   app.post('/schedules/run', async (request, reply) => {
@@ -229,6 +266,6 @@ function registerScheduleRoutes(
 
     logJobAction(log, 'run_requested', { client, job }, request);
     daemon()?.startDue(job);
-    return reply.redirect(sayOnce('run'), 303);
+    return reply.redirect(sayOnce('/schedules', 'run'), 303);
   });
 }

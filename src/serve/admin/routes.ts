@@ -13,6 +13,8 @@ import type { Overview } from '../../operate/health/overview.ts';
 import { readSnapshot, type Snapshot } from '../../operate/health/state.ts';
 import { readTrends } from '../../operate/health/trends.ts';
 import { readDatabaseClock } from '../../operate/sql/job-status.ts';
+import { readOrderDetails } from '../../operate/sql/order-details.ts';
+import { listOrders, orderLists } from '../../operate/sql/order-list.ts';
 import { searchOrders } from '../../operate/sql/order-search.ts';
 import { readOrderTimeline } from '../../operate/sql/order-timeline.ts';
 import { listRuns, type RunFilter } from '../../operate/sql/run-list.ts';
@@ -21,10 +23,11 @@ import { streams } from '../../pull/streams/all-streams.ts';
 import {
   listOutbox,
   type OutboxFilter,
+  outboxGroups,
   outboxStatuses,
   readOutbox,
 } from '../../push/sql/read-outbox.ts';
-import { readAudit } from '../../schedule/sql/audit.ts';
+import { auditActions, readAudit } from '../../schedule/sql/audit.ts';
 import { renderChartsPage } from '../pages/charts.ts';
 import {
   describeSchedule,
@@ -36,16 +39,12 @@ import {
   runJobs,
   runStatuses,
 } from '../pages/lists.ts';
+import { findStages, renderOrderPage } from '../pages/order-page.ts';
+import { renderFoundOrders, renderOrdersPage } from '../pages/orders-page.ts';
 import { renderOutboxPage } from '../pages/outbox-page.ts';
-import { renderOverviewPage } from '../pages/overview-page.ts';
-import {
-  describeEvents,
-  findOrderIds,
-  findStages,
-  renderOrdersPage,
-  renderTimelinePage,
-  toOrderPath,
-} from '../pages/timeline.ts';
+import { renderOverviewPage, toOverviewTitle } from '../pages/overview-page.ts';
+import { describeEvents, findOrderIds } from '../pages/timeline.ts';
+import { toOrderPath } from '../pages/view.ts';
 import { type AdminDeps, AdminError, type PageDeps } from './admin-deps.ts';
 import { makeRowPage, type Page, sendPage, wantsJson } from './send-page.ts';
 
@@ -90,6 +89,7 @@ export const idSchema = z.object({
 });
 const outboxFilter = z.object({
   client,
+  group: optionalParam(z.enum(outboxGroups)),
   status: optionalParam(z.enum(outboxStatuses)),
   kind: optionalParam(z.string()),
   reference: optionalParam(z.string()),
@@ -100,8 +100,16 @@ const runFilter = z.object({
   status: optionalParam(z.enum(runStatuses)),
   before: optionalParam(z.coerce.number().int().positive()),
 });
+const auditFilter = z.object({
+  by: optionalParam(z.string().max(maxLength)),
+  action: optionalParam(z.enum(auditActions)),
+});
 const orderText = z.string('is missing').max(maxLength);
-const orderSearch = z.object({ q: optionalParam(orderText.trim()) });
+const orderSearch = z.object({
+  q: optionalParam(orderText.trim()),
+  list: optionalParam(z.enum(orderLists)),
+  client,
+});
 
 const listClients = ({ config }: PageDeps) => config.clients.map(({ key }) => key);
 
@@ -114,10 +122,11 @@ export const pages: readonly PageRoute[] = [
     async (_values, { readers }) => {
       const overview = await readers.readOverview();
       return {
-        title: 'Overview',
+        title: toOverviewTitle(overview),
         body: renderOverviewPage(overview),
         data: toOverviewJson(overview),
-        live: true,
+        refreshSeconds: 2,
+        isReloaded: true,
       };
     },
   ),
@@ -126,23 +135,14 @@ export const pages: readonly PageRoute[] = [
     const body = renderChartsPage(charts, listClients(deps), client);
     return { title: 'Charts', body, data: { charts } };
   }),
-  definePage('/orders', 'Finds orders', orderSearch, searchOrdersPage),
+  definePage('/orders', 'Lists of orders, or what a search finds', orderSearch, makeOrdersPage),
   definePage(
     '/order',
-    'The timeline of an order',
+    'An order with its parts and its timeline',
     z.object({ client: orderText, number: orderText }),
     makeOrderPage,
   ),
-  definePage('/outbox', 'Rows of the outbox', outboxFilter, async (chosen, deps) => {
-    const given = Object.fromEntries(
-      Object.entries(chosen).filter(([, value]) => value !== undefined),
-    );
-    const filter: OutboxFilter = chosen.status === undefined ? { ...given, open: true } : given;
-
-    const rows = await listOutbox(deps.db, filter, rowsShown);
-    const body = renderOutboxPage(rows, chosen, listClients(deps), rowsShown);
-    return { title: 'Outbox', body, data: { rows, hasMore: rows.length === rowsShown } };
-  }),
+  definePage('/outbox', 'Rows of the outbox, newest first', outboxFilter, makeOutboxPage),
   definePage(
     '/outbox/{id}',
     'A row of the outbox; personal data is masked',
@@ -186,44 +186,98 @@ export const pages: readonly PageRoute[] = [
       return { title: 'Quarantine', body, data: { rows, hasMore: rows.length === rowsShown } };
     },
   ),
-  definePage('/audit', 'The latest entries of the audit', z.object({}), async (_values, { db }) => {
-    const entries = await readAudit(db, rowsShown);
-    return { title: 'Audit', body: renderAuditPage(entries), data: { entries } };
+  definePage('/audit', 'The latest entries of the audit', auditFilter, async (chosen, { db }) => {
+    const entries = await readAudit(db, chosen, rowsShown);
+    return { title: 'Audit', body: renderAuditPage(entries, chosen), data: { entries } };
   }),
 ];
 
-async function searchOrdersPage(
-  { q: text }: { readonly q?: string | undefined },
+async function makeOutboxPage(
+  chosen: z.output<typeof outboxFilter>,
+  { db, config, readers }: PageDeps,
+): Promise<Page> {
+  const given = Object.fromEntries(
+    Object.entries(chosen).filter(([, value]) => value !== undefined),
+  );
+  const isAnyStatus = chosen.status === undefined && chosen.group === undefined;
+  const filter: OutboxFilter = isAnyStatus ? { ...given, open: true } : given;
+
+  const rows = await listOutbox(db, filter, rowsShown, 'newest first');
+  const { snapshot } = await readers.readOverview();
+  const counts = snapshot.outbox.filter(
+    (row) => chosen.client === undefined || row.client === chosen.client,
+  );
+  const clients = config.clients.map(({ key }) => key);
+  const shown = { rows, chosen, counts, clients, limit: rowsShown };
+  return {
+    title: 'Outbox',
+    body: (csrf) => renderOutboxPage(shown, csrf),
+    data: { rows, hasMore: rows.length === rowsShown },
+  };
+}
+
+type OrderSearch = z.output<typeof orderSearch>;
+
+async function makeOrdersPage(
+  chosen: OrderSearch,
+  deps: PageDeps,
+  request: PageRequest,
+): Promise<Page | string> {
+  const { q: text, list = 'newest', client } = chosen;
+  if (text !== undefined) return makeFoundOrdersPage(text, deps, request);
+
+  const orders = await listOrders(deps.db, { list, client: client ?? null }, ordersShown);
+  const shown = { orders, list, client, clients: listClients(deps), limit: ordersShown };
+  return {
+    title: 'Orders',
+    body: (csrf) => renderOrdersPage(shown, csrf),
+    data: { list, orders, hasMore: orders.length === ordersShown },
+  };
+}
+
+async function makeFoundOrdersPage(
+  text: string,
   { db }: PageDeps,
   request: PageRequest,
 ): Promise<Page | string> {
   const byEmail = request.role === 'operator';
-  const orders =
-    text === undefined ? [] : await searchOrders(db, text, { limit: ordersShown, byEmail });
+  const orders = await searchOrders(db, text, { limit: ordersShown, byEmail });
 
   const [only] = orders;
   if (only !== undefined && orders.length === 1 && !wantsJson(request.headers.accept))
     return toOrderPath(only.client, only.number);
 
-  const body = (csrf: string | null) => renderOrdersPage(orders, text, ordersShown, csrf);
-  return { title: 'Orders', body, data: { orders, hasMore: orders.length === ordersShown } };
+  return {
+    title: 'Orders',
+    body: (csrf) => renderFoundOrders(orders, text, ordersShown, csrf),
+    data: { orders, hasMore: orders.length === ordersShown },
+  };
 }
 
 async function makeOrderPage(
-  order: { client: string; number: string },
+  { client, number }: { readonly client: string; readonly number: string },
   { db }: PageDeps,
 ): Promise<Page> {
-  const events = await readOrderTimeline(db, order.client, order.number, eventsShown);
+  const events = await readOrderTimeline(db, client, number, eventsShown);
   if (events.length === 0)
-    throw new AdminError(404, `There is no order ${order.number} of client ${order.client}`);
+    throw new AdminError(404, `There is no order ${number} of client ${client}`);
+
+  const orderIds = findOrderIds(events);
+  const details = await readOrderDetails(db, { client, number, ids: orderIds });
+  const shown = { client, number, details, events, limit: eventsShown };
 
   return {
-    title: `Order ${order.number}`,
-    body: renderTimelinePage(order, events, eventsShown, new Date()),
+    title: `Order ${number}`,
+    body: (csrf) => renderOrderPage(shown, csrf === null),
+    isReloaded: true,
     data: {
-      ...order,
-      orderIds: findOrderIds(events),
-      stages: findStages(events),
+      client,
+      number,
+      orderIds,
+      orders: details.orders.map(({ id, state, problem }) => ({ id, state, problem })),
+      lines: details.lines.map(({ name: _, ...line }) => line),
+      openRows: details.rows,
+      stages: findStages(details, events),
       events: describeEvents(events),
       hasMore: events.length === eventsShown,
     },
@@ -244,7 +298,7 @@ export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void 
 
   // The search of an operator, whose text may be an e-mail address: it must not be in a URL.
   app.post('/orders', async (request, reply) => {
-    const page = await searchOrdersPage(orderSearch.parse(request.body ?? {}), deps, request);
+    const page = await makeOrdersPage(orderSearch.parse(request.body ?? {}), deps, request);
     return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
   });
 

@@ -13,6 +13,8 @@ import { hasSession, maxPayloadBytes, readFormOwner } from './access.ts';
 const formMessages: Readonly<Record<string, string>> = {
   pause: 'The job is paused. A run under way will finish.',
   resume: 'The job is resumed. One run makes up for all missed runs.',
+  all: 'Done for all selected rows.',
+  some: 'Some of the selected rows were not changed: open them to see why, or tick the box.',
   run: 'The job is due now. A worker starts it within seconds, unless its client is held.',
 };
 
@@ -32,13 +34,13 @@ export interface Page {
    */
   readonly body: Html | ((csrf: string | null) => Html);
   readonly data: unknown;
-  /** True if the page asks for its changes. */
-  readonly live?: boolean;
   /**
-   * True if the browser loads the page again in two seconds: what an operator did has no result
-   * yet.
+   * Seconds after which the script asks for the page again, and replaces what has changed; 5 if it
+   * is absent.
    */
-  readonly isFollowed?: boolean;
+  readonly refreshSeconds?: number;
+  /** True if a browser without script loads the page again, too: it has no form to fill in. */
+  readonly isReloaded?: boolean;
 }
 
 /**
@@ -53,15 +55,16 @@ export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Pag
     return reply.type('application/json').send(text);
   }
 
-  const { title, body, live = false, isFollowed = false } = page;
+  const { title, body, refreshSeconds = 5, isReloaded = false } = page;
   const csrf = reply.generateCsrf({ userInfo: readFormOwner(request) });
   const frame = {
     title,
     path: request.url.split('?', 1)[0] ?? '/',
     loggedIn: hasSession(request),
     message: findMessage(request),
-    live,
-    isFollowed,
+    // A page that answers a form has no address of its own.
+    refreshSeconds: request.method === 'GET' ? refreshSeconds : null,
+    isReloaded,
     csrf,
     isViewer,
   };
@@ -96,10 +99,12 @@ export function makeRowPage(
     result: found.result === null || isRevealed ? found.result : maskResult(found.result),
   };
 
+  const isFollowed = draft === null && isUnderWay(row, new Date());
+
   return {
     title: `Row ${row.id}`,
     body: (csrf) => renderOutboxRowPage(row, { payload, isRevealed, draft }, csrf, new Date()),
-    isFollowed: draft === null && isUnderWay(row, new Date()),
+    ...(isFollowed && { refreshSeconds: 2, isReloaded: true }),
     data: { ...row, payload, advice: adviseOperator(row, 'page') },
   };
 }

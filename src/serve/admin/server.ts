@@ -4,7 +4,6 @@
  */
 
 import { STATUS_CODES } from 'node:http';
-import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import helmet from '@fastify/helmet';
 import files from '@fastify/static';
@@ -18,14 +17,12 @@ import { errorFields, type Logger } from '../../core/logger.ts';
 import { minuteMs } from '../../core/time.ts';
 import { isDatabaseAway } from '../../db/is-unreachable.ts';
 import { isDiskFull, isLockTimeout, readSqlState } from '../../db/transaction.ts';
-import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
+import { withReadTimeout } from '../../operate/health/overview.ts';
 import type { CurrentState, LateJob } from '../../operate/health/state.ts';
 import { sweepMs } from '../../schedule/schedules.ts';
-import { renderOverviewParts } from '../pages/overview-page.ts';
-import { maskQuotes, renderBarePage } from '../pages/view.ts';
+import { renderBarePage } from '../pages/view.ts';
 import {
   addBasePath,
-  eventsPath,
   guardRoutes,
   limitConnections,
   maxFormBytes,
@@ -37,7 +34,7 @@ import {
 import { registerActionRoutes } from './actions.ts';
 import { type AdminDeps, AdminError } from './admin-deps.ts';
 import { registerPageRoutes } from './routes.ts';
-import { wantsJson } from './send-page.ts';
+import { sendPage, wantsJson } from './send-page.ts';
 
 const boardPath = '/queues';
 /**
@@ -152,104 +149,17 @@ function listNextRuns({ snapshot: { jobs } }: CurrentState): string {
   return runs.length === 0 ? 'none' : `${runs.join(', ')} (UTC)`;
 }
 
-const refreshMs = 2_000;
-/**
- * Maximum milliseconds of one stream of events. The browser then connects again, which checks its
- * session.
- */
-const maxStreamMs = minuteMs;
-const maxWatchers = 50;
-
-/** Registers `/events`, which sends the changed parts of the overview as server-sent events. */
-function registerLiveRoutes(
-  app: FastifyInstance,
-  read: () => Promise<Overview>,
-  basePath: string,
-): void {
-  const closing = new AbortController();
-  let watchers = 0;
-  app.addHook('preClose', async () => closing.abort());
-
-  app.get(eventsPath, async (request, reply) => {
-    if (watchers >= maxWatchers) {
-      const error = 'Too many overview pages are open; close some, or reload later';
-      return reply.code(503).send({ error });
-    }
-
-    const gone = new AbortController();
-    request.raw.socket.once('close', () => gone.abort());
-    const end = AbortSignal.any([gone.signal, closing.signal, AbortSignal.timeout(maxStreamMs)]);
-
-    const isViewer = request.role === 'viewer';
-    const readParts = async () => {
-      const parts = Object.entries(renderOverviewParts(await read()));
-      return parts.map(([id, { text }]): LivePart => {
-        return [id, addBasePath(isViewer ? maskQuotes(text) : text, basePath)];
-      });
-    };
-
-    reply.hijack();
-    watchers++;
-    try {
-      // The headers that hooks have set, such as the content policy, are sent too.
-      reply.raw.writeHead(200, {
-        ...(reply.getHeaders() as Record<string, string>),
-        'content-type': 'text/event-stream',
-        'cache-control': 'no-store',
-      });
-      await sendChanges(reply, readParts, end);
-    } finally {
-      watchers--;
-      reply.raw.end();
-    }
-    return reply;
-  });
-}
-
-/** The id of an element of the overview, and its markup. */
-type LivePart = readonly [id: string, markup: string];
-
-const databaseAway: LivePart = ['headline', '<h1 class="bad">The database cannot be reached</h1>'];
-
-/** Sends changed parts until `end` is aborted. */
-async function sendChanges(
-  { raw }: FastifyReply,
-  readParts: () => Promise<LivePart[]>,
-  end: AbortSignal,
-): Promise<void> {
-  const sent = new Map<string, string>();
-
-  while (!end.aborted) {
-    // The next read may reach the database again.
-    const parts = await withReadTimeout(readParts()).catch(() => [databaseAway]);
-    const changed = parts.filter(([id, markup]) => sent.get(id) !== markup);
-    const message =
-      changed.length > 0
-        ? `data: ${JSON.stringify(Object.fromEntries(changed))}\n\n`
-        : ': no change\n\n';
-
-    // A browser that does not read gets nothing until it has caught up.
-    if (!end.aborted && !raw.writableNeedDrain) {
-      for (const [id, markup] of changed) sent.set(id, markup);
-      raw.write(message);
-    }
-
-    // If the wait is aborted, the loop ends.
-    await wait(refreshMs, undefined, { signal: end }).catch(() => undefined);
-  }
-}
-
 /** A worker is not ready if its last complete sweep is older than this, in milliseconds. */
 const lateAfterMs = 20 * sweepMs;
 /**
  * A worker should be restarted if it has begun no sweep for this long. Sweeps that fail count: a
  * restart does not help while Postgres is away.
  */
-const deadAfterMs = 40 * sweepMs;
+const deadAfterMs = minuteMs;
 
 /**
- * Registers the probes. `/livez` answers 503 if no sweep has begun for two minutes, `/readyz`
- * if none was completed for one.
+ * Registers the probes. `/livez` answers 503 if no sweep has begun for a minute, `/readyz` if
+ * none was completed for one.
  */
 function registerHealthChecks(
   app: FastifyInstance,
@@ -356,7 +266,6 @@ async function registerRoutes(app: FastifyInstance, deps: AdminDeps): Promise<vo
   registerHealthChecks(app, deps, readers.readState);
   registerMetricsRoute(app, deps);
   await app.register(async (pages) => {
-    registerLiveRoutes(pages, readers.readOverview, config.ADMIN_BASE_PATH);
     registerPageRoutes(pages, deps);
     registerActionRoutes(pages, deps);
   });
@@ -407,29 +316,47 @@ function registerErrorHandlers(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error, request, reply) => {
     const { status, words } = toErrorAnswer(error);
     if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
-    return sendError(request, reply, status, words);
+    return sendFramedError(request, reply, status, words);
   });
   app.setNotFoundHandler((request, reply) =>
-    sendError(request, reply, 404, 'There is no page at this address'),
+    sendFramedError(request, reply, 404, 'There is no page at this address'),
   );
 }
 
-/** Sends an error as a page or as JSON, as the request prefers. */
-function sendError(
-  { headers: { accept }, url }: FastifyRequest,
+/** Sends an error with the navigation to whoever may read pages. */
+function sendFramedError(
+  request: FastifyRequest,
   reply: FastifyReply,
   status: number,
   words: string,
 ) {
-  reply.code(status);
-  if (!(accept ?? '').includes('text/html') || wantsJson(accept))
-    return reply.send({ error: words });
+  const isOpen = request.routeOptions.config.open === true;
+  if (isOpen || status >= 500 || !wantsPage(request))
+    return sendError(request, reply, status, words);
 
-  // "Service" means the warehouse here.
-  const title = status === 503 ? 'The database cannot be used' : (STATUS_CODES[status] ?? 'Error');
-  const way = url === '/' ? 'Try again' : 'To the overview';
-  const body = html`<h1>${title}</h1><p class="why">${words}</p><p><a href="/">${way}</a></p>`;
-  return reply.type('text/html').send(renderBarePage(title, body));
+  reply.code(status);
+  const page = { title: toErrorTitle(status), body: renderError(status, words), data: null };
+  return sendPage(request, reply, page);
+}
+
+const wantsPage = ({ headers: { accept } }: FastifyRequest) =>
+  (accept ?? '').includes('text/html') && !wantsJson(accept);
+
+// "Service" means the warehouse here.
+const toErrorTitle = (status: number) =>
+  status === 503 ? 'The database cannot be used' : (STATUS_CODES[status] ?? 'Error');
+
+const renderError = (status: number, words: string) =>
+  html`<h1>${toErrorTitle(status)}</h1><p class="why">${words}</p>`;
+
+/** Sends an error as a page or as JSON, as the request prefers. */
+function sendError(request: FastifyRequest, reply: FastifyReply, status: number, words: string) {
+  reply.code(status);
+  if (!wantsPage(request)) return reply.send({ error: words });
+
+  const way = request.url === '/' ? 'Try again' : 'To the overview';
+  const body = html`${renderError(status, words)}<p><a href="/">${way}</a></p>`;
+  return reply.type('text/html').send(renderBarePage(toErrorTitle(status), body));
 }
 
 /** Returns the status and the words with which an error is answered. */

@@ -11,7 +11,7 @@ import type { JobStatus } from '../../operate/sql/job-status.ts';
 import type { ListedRun, RunFilter } from '../../operate/sql/run-list.ts';
 import type { QuarantineRow } from '../../pull/sql/quarantine.ts';
 import { maxNamedRows } from '../../push/sql/operator-actions.ts';
-import type { AuditRow } from '../../schedule/sql/audit.ts';
+import { type AuditFilter, type AuditRow, auditActions } from '../../schedule/sql/audit.ts';
 import {
   linkClient,
   linkRows,
@@ -45,25 +45,11 @@ export function renderRunsPage(
     linkClient('/runs', run.client),
     run.job,
     badge(tones[run.status] ?? 'note', run.status),
-    renderTime(run.startedAt),
-    formatDuration(run),
-    `${run.fetched} in ${formatCount(run.pages, 'page')}`,
-    `${run.created} / ${run.updated} / ${run.removed}`,
-    run.quarantined,
+    html`${renderTime(run.startedAt)}<small>${formatDuration(run)}</small>`,
+    describeRunRows(run),
     renderRunDetails(run),
   ]);
-  const headings = [
-    'run',
-    'client',
-    'job',
-    'status',
-    'started (UTC)',
-    'duration',
-    'read',
-    'created / updated / removed',
-    'quarantined',
-    'details',
-  ];
+  const headings = ['run', 'client', 'job', 'status', 'started (UTC)', 'rows', 'details'];
   const last = runs.at(-1);
   const older =
     last !== undefined &&
@@ -83,8 +69,21 @@ ${older}`;
 }
 
 function formatDuration({ startedAt, finishedAt }: ListedRun): string {
-  if (finishedAt === null) return '–';
-  return formatSpan((finishedAt.getTime() - startedAt.getTime()) / 1_000);
+  if (finishedAt === null) return 'not ended';
+  return `took ${formatSpan((finishedAt.getTime() - startedAt.getTime()) / 1_000)}`;
+}
+
+/** Says how many rows a run read and wrote. */
+function describeRunRows(run: ListedRun): string {
+  const counts = [
+    [run.created, 'created'],
+    [run.updated, 'updated'],
+    [run.removed, 'removed'],
+    [run.quarantined, 'in quarantine'],
+  ] as const;
+  const written = counts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
+  const read = `${run.fetched} read in ${formatCount(run.pages, 'page')}`;
+  return [read, ...written].join(', ');
 }
 
 /** Renders the error and the warnings of a run, and where it ran. */
@@ -160,7 +159,7 @@ const renderAuditedRows = (ids: readonly number[]) =>
   html`${linkRows(ids)}${ids.length < maxNamedRows ? '' : ', …'}`;
 
 /** Renders `/audit`. */
-export function renderAuditPage(rows: readonly AuditRow[]): Html {
+export function renderAuditPage(rows: readonly AuditRow[], { by, action }: AuditFilter): Html {
   const cells = rows.map(({ at, by, action, client, detail, outboxIds }) => [
     renderTime(at),
     action.replaceAll('_', ' '),
@@ -173,7 +172,11 @@ export function renderAuditPage(rows: readonly AuditRow[]): Html {
   return html`<h1>Audit</h1>
 <p>What operators did, and what workers repaired by themselves (<code>sync.audit</code>).
 Newest first.</p>
-${renderList('Latest entries', headings, cells, 'No entries yet.')}`;
+<form class="filter" method="get" action="/audit">
+<label>By <input name="by" value="${by ?? ''}" maxlength="200"></label>
+${renderChoice('action', 'Action', auditActions, action)}
+<button>Show</button></form>
+${renderList('Latest entries', headings, cells, 'No entries found.')}`;
 }
 
 /** Renders `/schedules`. */

@@ -5,6 +5,7 @@
 
 import { badge, type Child, type Html, html, type Tone } from '../../core/html.ts';
 import { isObject, type Json } from '../../core/json.ts';
+import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
 import { adviseOperator } from '../../push/advise-operator.ts';
 import { outboxKinds } from '../../push/kinds/registry.ts';
 import { allowedFrom, type OutboxAction } from '../../push/sql/operator-actions.ts';
@@ -14,7 +15,6 @@ import {
   type OutboxSummary,
   outboxStatuses,
 } from '../../push/sql/read-outbox.ts';
-import { toOrderPath } from './timeline.ts';
 import {
   linkClient,
   linkRow,
@@ -23,7 +23,10 @@ import {
   renderChoice,
   renderCsrfField,
   renderList,
+  renderTabs,
   renderTime,
+  type Tab,
+  toOrderPath,
 } from './view.ts';
 
 const tones: Readonly<Record<string, Tone>> = {
@@ -38,33 +41,53 @@ const tones: Readonly<Record<string, Tone>> = {
 /** Renders the status of a row as a badge. */
 const renderStatus = (status: string) => badge(tones[status] ?? 'note', status);
 
+/** Returns true if a row is not to be sent before a time in the future. */
+const isPlanned = ({ status, notBefore }: OutboxSummary, now: Date) =>
+  status === 'pending' && notBefore !== null && notBefore > now;
+
 /** What `/outbox` was asked for. A member that is not set does not restrict. */
 interface ChosenRows {
   readonly client?: string | undefined;
+  readonly group?: string | undefined;
   readonly status?: string | undefined;
   readonly kind?: string | undefined;
   readonly reference?: string | undefined;
 }
 
-/** Renders `/outbox`. */
+/** What `/outbox` shows. */
+interface ShownRows {
+  /** Newest first. */
+  readonly rows: readonly OutboxSummary[];
+  readonly chosen: ChosenRows;
+  /** Numbers of rows of the chosen clients. */
+  readonly counts: readonly OutboxStatus[];
+  readonly clients: readonly string[];
+  readonly limit: number;
+}
+
+/**
+ * Renders `/outbox`.
+ * @param csrf the token of the form; null for a viewer, who can change nothing
+ */
 export function renderOutboxPage(
-  rows: readonly OutboxSummary[],
-  chosen: ChosenRows,
-  clients: readonly string[],
-  limit: number,
+  { rows, chosen, counts, clients, limit }: ShownRows,
+  csrf: string | null,
 ): Html {
   const now = new Date();
+  const isSelectable = csrf !== null && rows.some(({ status }) => status in selectableStatuses);
   const cells = rows.map((row) => [
+    ...(isSelectable ? [renderSelection(row)] : []),
     html`<a href="/outbox/${row.id}">${row.id}</a>`,
-    renderStatus(row.status),
+    renderStatus(isPlanned(row, now) ? 'planned' : row.status),
     linkClient('/outbox', row.client),
     row.kind,
     linkReference(row),
     row.attempts,
     renderAge(row.createdAt, now),
-    row.waitsFor === null ? (row.because ?? '–') : html`behind ${linkRow(row.waitsFor)}`,
+    renderReason(row),
   ]);
   const headings = [
+    ...(isSelectable ? ['select'] : []),
     'row',
     'status',
     'client',
@@ -74,22 +97,81 @@ export function renderOutboxPage(
     'created',
     'reason',
   ];
-  const kinds = outboxKinds.map(({ name }) => name);
-  const none = 'No rows found. Without a status, only open rows are shown.';
+  const none = 'No rows found.';
   const cut =
     rows.length === limit &&
-    html`<p>Only the first ${limit} are shown.
+    html`<p>Only the newest ${limit} are shown.
 Narrow the filter, or use <code>fulfilment-sync outbox list --limit</code>.</p>`;
+  const list = renderList('Newest first', headings, cells, none);
 
   return html`<h1>Outbox</h1>
-<form class="filter" method="get" action="/outbox">
-${renderChoice('status', { text: 'Status', all: 'open' }, outboxStatuses, chosen.status)}
+${renderTabs('Groups of rows', listGroups(chosen, counts))}
+${renderFilter(chosen, clients)}
+${isSelectable ? renderSelectionForm(list, csrf) : list}
+${cut}`;
+}
+
+function renderFilter(chosen: ChosenRows, clients: readonly string[]): Html {
+  const kinds = outboxKinds.map(({ name }) => name);
+  const group = html`<input type="hidden" name="group" value="${chosen.group}">`;
+  return html`<form class="filter" method="get" action="/outbox">
+${chosen.group !== undefined && group}
+${renderChoice('status', { text: 'Status', all: 'any' }, outboxStatuses, chosen.status)}
 ${renderChoice('client', 'Client', clients, chosen.client)}
 ${renderChoice('kind', 'Kind', kinds, chosen.kind)}
 <label>Reference <input name="reference" value="${chosen.reference ?? ''}"></label>
-<button>Show</button></form>
-${renderList('Oldest first', headings, cells, none)}
-${cut}`;
+<button>Show</button></form>`;
+}
+
+/** Lists the groups of rows as tabs, with the number of rows in each. */
+function listGroups(chosen: ChosenRows, counts: readonly OutboxStatus[]): Tab[] {
+  const sum = (count: (row: OutboxStatus) => number) =>
+    counts.reduce((total, row) => total + count(row), 0);
+  const needsYou = sum(({ dead, toDecide }) => dead + toDecide);
+  const waiting = sum(
+    (row) => row.pending + row.planned + row.sending + row.unknown - row.toDecide,
+  );
+  const groups = [
+    { group: undefined, title: `Open ${needsYou + waiting}` },
+    { group: 'needs you', title: `Needs you ${needsYou}` },
+    { group: 'waiting', title: `Waiting ${waiting}` },
+    { group: 'done', title: `Done ${sum((row) => row.doneLastDay)} in 24 h` },
+  ];
+  return groups.map(({ group, title }) => {
+    const query = new URLSearchParams({
+      ...(group !== undefined && { group }),
+      ...(chosen.client !== undefined && { client: chosen.client }),
+    });
+    const isCurrent = chosen.status === undefined && chosen.group === group;
+    return { title, path: query.size === 0 ? '/outbox' : `/outbox?${query}`, isCurrent };
+  });
+}
+
+/** Statuses of rows that can be retried or cancelled together. */
+const selectableStatuses = { dead: true, unknown: true, pending: true };
+
+const renderSelection = ({ id, status }: OutboxSummary) =>
+  status in selectableStatuses &&
+  html`<input type="checkbox" name="ids" value="${id}" aria-label="Select row ${id}">`;
+
+/** Renders a list of rows with the actions on those that are selected. */
+function renderSelectionForm(list: Html, csrf: string): Html {
+  return html`<form method="post" action="/outbox/selected">${renderCsrfField(csrf)}
+${list}
+<div class="buttons"><button name="action" value="retry">Retry selected rows</button>
+${renderBox('I have checked each of them')}
+<button name="action" value="cancel" class="danger">Cancel selected rows</button></div>
+<p><small>The box is needed to cancel rows, and to retry rows whose outcome nobody knows.
+</small></p></form>`;
+}
+
+/** Maximum number of characters of a reason in a list. The page of the row has all. */
+const maxReason = 140;
+
+function renderReason({ waitsFor, because }: OutboxSummary): Child {
+  if (waitsFor !== null) return html`behind ${linkRow(waitsFor)}`;
+  const reason = because ?? '–';
+  return reason.length <= maxReason ? reason : `${reason.slice(0, maxReason)}…`;
 }
 
 /** A payload that an operator typed and that is not stored. */
@@ -165,29 +247,34 @@ export function renderOutboxRowPage(
   now: Date,
 ): Html {
   const isBlocked = row.waitsFor !== null;
-  const because = html`<p class="why"><b>${isBlocked ? 'It waits' : 'Reason'}:</b>
+  // Only a row that needs a person looks like an alarm.
+  const tone = row.status === 'dead' || row.status === 'unknown' ? '' : 'note';
+  const because = html`<p class="why ${tone}"><b>${isBlocked ? 'It waits' : 'Reason'}:</b>
 ${row.because}</p>`;
   const advice = html`<p class="remedy">→ ${adviseOperator(row, 'page')}</p>`;
 
   const editable = isRevealed && isObject(payload) ? payload : null;
-  const actions = csrf !== null && renderActions(row, csrf, draft, editable);
+  const isChangeable = row.status === 'dead' || row.status === 'pending';
+  const editor = csrf !== null && isChangeable && renderEditor(row.id, csrf, draft, editable);
   const revealButton = html`<button class="quiet">Show unmasked</button>`;
   const masked = html`<p>Personal data is masked.</p>
 ${csrf !== null && renderForm(row.id, 'reveal', csrf, revealButton)}`;
   const unmasked = html`<p>Unmasked. The audit records that it was shown.</p>`;
   const result = html`<h2>Result</h2>${renderJson('Result', row.result)}`;
 
-  return html`<h1>Row ${row.id} ${renderStatus(row.status)}</h1>
+  return html`<div data-live>
+<h1>Row ${row.id} ${renderStatus(isPlanned(row, now) ? 'planned' : row.status)}</h1>
 ${draft === null && renderLastAction(row, now)}
 ${row.because !== null && because}
 ${!isBlocked && advice}
-${renderFacts(row, now)}
-${actions}
+${renderFacts(row, now)}</div>
+${csrf !== null && renderActions(row, csrf)}
+${editor}
 <h2>Attempts</h2>
 ${renderHistory(row)}
 <h2>Payload</h2>
 ${isRevealed ? unmasked : masked}
-${renderJson('Payload', payload)}
+${!(isRevealed && isChangeable) && renderJson('Payload', payload)}
 ${row.result !== null && result}`;
 }
 
@@ -259,48 +346,54 @@ const renderForm = (id: number, action: string, csrf: string, content: Html) =>
   html`<form method="post" action="/outbox/${id}/${action}">
 ${renderCsrfField(csrf)}${content}</form>`;
 
+/** Renders a box that can be ticked. */
+const renderBox = (text: string) =>
+  html`<label class="sure"><input type="checkbox" name="sure"> ${text}</label>`;
+
 /** Renders a box that has to be ticked. */
 const renderConfirmation = (text: string) =>
   html`<label class="sure"><input type="checkbox" name="sure" required> ${text}</label>`;
 
-/** Renders the form of another payload. A text that was refused is kept, with its problems. */
-function renderReplacement(
+/**
+ * Renders the editor of the payload. Before the payload is revealed, there is only a button that
+ * reveals it. A text that was refused is kept, with its problems.
+ */
+function renderEditor(
   id: number,
   csrf: string,
   draft: PayloadDraft | null,
-  payload: Json,
+  payload: Json | null,
 ): Html {
-  const text = draft?.text ?? (payload === null ? '' : JSON.stringify(payload, null, 2));
-  const problems = draft?.problems.map((problem) => html`<li>${problem}</li>`);
-  const refusal = html`<div class="why" role="alert">
-<p>Not stored:</p><ul>${problems}</ul></div>`;
+  const text = draft?.text ?? (payload === null ? null : JSON.stringify(payload, null, 2));
+  if (text === null) {
+    const button = html`<button>Edit payload</button>
+<small>Shows it unmasked. The audit records that.</small>`;
+    return html`<h2>Replace payload</h2>${renderForm(id, 'reveal', csrf, button)}`;
+  }
 
   const field = html`<label>New payload (JSON)
-<textarea name="payload" rows="8" spellcheck="false" required>${text}</textarea></label>`;
-  const hint = html`<p><small>“Show unmasked” below fills in the current payload.</small></p>`;
-  const anyway = html`<label class="sure">
-<input type="checkbox" name="sure"> Store it anyway</label>`;
-
-  const content = html`${field}${text === '' && hint}${draft?.mayStore && anyway}
-<button>Replace payload</button>`;
-  return html`<h3>Replace payload</h3>${draft !== null && refusal}
+<textarea name="payload" rows="24" spellcheck="false" required>${text}</textarea></label>`;
+  const content = html`${field}${draft?.mayStore && renderBox('Store it anyway')}
+<div class="buttons"><button>Replace payload</button>
+<button class="quiet" formaction="/outbox/${id}/check">Check only</button></div>`;
+  return html`<h2>Replace payload</h2>${draft !== null && renderDraftState(draft)}
 ${renderForm(id, 'replace', csrf, content)}`;
 }
 
+function renderDraftState({ problems }: PayloadDraft): Html {
+  if (problems.length === 0) return renderMessage('No problem found. It is not stored yet.');
+  const items = problems.map((problem) => html`<li>${problem}</li>`);
+  return html`<div class="why" role="alert"><p>Not stored:</p><ul>${items}</ul></div>`;
+}
+
 /** Renders the forms of the actions that the status of the row allows. */
-function renderActions(
-  row: OutboxDetail,
-  csrf: string,
-  draft: PayloadDraft | null,
-  payload: Json,
-): Html {
-  const { id, status } = row;
+function renderActions({ id, status, nextAttemptAt }: OutboxDetail, csrf: string): Html {
   const isAllowed = (action: OutboxAction) =>
     (allowedFrom[action] as readonly string[]).includes(status);
   const forms: Html[] = [];
 
   if (isAllowed('retry')) {
-    const isUndecided = status === 'unknown' && row.nextAttemptAt === null;
+    const isUndecided = status === 'unknown' && nextAttemptAt === null;
     const sure = renderConfirmation('I have checked that the service did not carry it out');
     const content = html`${isUndecided && sure}<button>Retry</button>`;
     forms.push(html`<h3>Retry</h3>${renderForm(id, 'retry', csrf, content)}`);
@@ -313,9 +406,6 @@ ${renderConfirmation('I have checked that the service carried it out')}
 <button>Mark as done</button>`;
     forms.push(html`<h3>Mark as done</h3>${renderForm(id, 'done', csrf, content)}`);
   }
-
-  if (status === 'dead' || status === 'pending')
-    forms.push(renderReplacement(id, csrf, draft, payload));
 
   if (isAllowed('cancel')) {
     const content = html`${renderConfirmation('This row will never be sent again')}

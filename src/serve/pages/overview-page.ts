@@ -1,7 +1,4 @@
-/**
- * The overview: problems, streams, outbox, charts and gates. The server sends each part again when
- * it changes.
- */
+/** The overview: problems, streams, outbox, charts and gates. */
 
 import { badge, type Html, html } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
@@ -17,33 +14,23 @@ import { linkClient, renderAge, renderBars, renderList } from './view.ts';
 /** Maximum number of problems on the page. The rest is counted. */
 const problemsShown = 50;
 
-/**
- * Renders the parts of the overview, by the ids of their elements, so that each can be replaced
- * alone.
- */
-export function renderOverviewParts(overview: Overview): Readonly<Record<string, Html>> {
-  const charts = renderCharts(overview.charts.slice(0, 1));
-  return {
-    headline: renderHeadline(overview),
-    clock: renderClock(overview),
-    problems: renderProblems(overview.problems),
-    streams: renderStreams(overview),
-    outbox: renderOutbox(overview.snapshot.outbox),
-    charts: html`${charts}<p><a href="/charts">More charts</a></p>`,
-    gates: renderGates(overview),
-  };
-}
+/** Returns the title of the overview: it begins with the number of problems. */
+export const toOverviewTitle = ({ problems }: Overview): string =>
+  problems.length === 0 ? 'Overview' : `(${problems.length}) Overview`;
 
 /** Renders `/`. */
 export function renderOverviewPage(overview: Overview): Html {
-  const parts = renderOverviewParts(overview);
-  return html`<div id="headline" role="status">${parts.headline}</div>
-<p id="clock">${parts.clock}</p>
-<section id="problems" aria-label="Problems">${parts.problems}</section>
-<section id="streams" aria-label="Streams">${parts.streams}</section>
-<section id="outbox" aria-label="Outbox">${parts.outbox}</section>
-<section id="charts" aria-label="Charts">${parts.charts}</section>
-<section id="gates" aria-label="Gates">${parts.gates}</section>`;
+  const charts = renderCharts(overview.charts.slice(0, 1));
+  return html`<div id="headline" role="status" data-live>${renderHeadline(overview)}</div>
+<p id="clock" data-live>${renderClock(overview)}</p>
+<section id="problems" aria-label="Problems" data-live>
+${renderProblems(overview.problems)}</section>
+<section id="streams" aria-label="Streams" data-live>${renderStreams(overview)}</section>
+<section id="outbox" aria-label="Outbox" data-live>
+${renderOutbox(overview.snapshot.outbox)}</section>
+<section id="charts" aria-label="Charts" data-live>${charts}
+<p><a href="/charts">More charts</a></p></section>
+<section id="gates" aria-label="Gates" data-live>${renderGates(overview)}</section>`;
 }
 
 /** Renders the heading: whether a person must act, and whether the jobs run. */
@@ -233,7 +220,7 @@ function renderOutbox(rows: readonly OutboxStatus[]): Html {
     renderStatusBox(
       'pending',
       sum(({ pending }) => pending),
-      'sent when their turn comes',
+      `sent when their turn comes; ${sum(({ planned }) => planned)} more planned for later`,
     ),
     renderStatusBox(
       'sending',
@@ -247,12 +234,22 @@ function renderOutbox(rows: readonly OutboxStatus[]): Html {
     ),
   ];
 
-  const headings = ['client', 'dead', 'unknown', 'pending', 'sending', 'done 24 h', 'oldest'];
+  const headings = [
+    'client',
+    'dead',
+    'unknown',
+    'pending',
+    'planned',
+    'sending',
+    'done in 24 h',
+    'oldest waits for',
+  ];
   const clientRows = rows.map((row) => [
     row.client === null ? 'unknown clients' : linkClient('/outbox', row.client),
     row.dead,
     row.unknown,
     row.pending,
+    row.planned,
     row.sending,
     row.doneLastDay,
     formatSpan(row.oldestSeconds),
@@ -275,14 +272,12 @@ function renderGates({ snapshot: { gates, now } }: Overview): Html {
   const rows = gates.map(({ client, gate, nextAt, takenAt, taken, spent }) => [
     client,
     gate,
-    nextAt > now
-      ? html`${badge('note', 'closed')} opens ${renderAge(nextAt, now)}`
-      : badge('good', 'open'),
+    nextAt > now ? renderAge(nextAt, now) : 'with the next run',
     renderAge(takenAt, now),
     taken,
     spent,
   ]);
   const note = 'At most one call an hour, also if the worker of the last call was lost';
-  const headings = ['client', 'gate', 'state', 'last call', 'calls', 'lost calls'];
+  const headings = ['client', 'gate', 'next call', 'last call', 'calls', 'lost calls'];
   return html`<h2>Track-trace</h2>${renderList(note, headings, rows)}`;
 }

@@ -21,10 +21,10 @@ interface Frame {
   readonly loggedIn: boolean;
   /** Message about the action that led here. */
   readonly message: string | undefined;
-  /** True if the page loads changes from the server. */
-  readonly live: boolean;
-  /** True if the browser loads the page again in two seconds. */
-  readonly isFollowed: boolean;
+  /** Seconds after which the script asks for the page again; null: never. */
+  readonly refreshSeconds: number | null;
+  /** True if a browser without script loads the page again, too. */
+  readonly isReloaded: boolean;
   /** Token of the forms for logout and search. */
   readonly csrf: string;
   /** True if the reader may see no personal data. */
@@ -60,6 +60,8 @@ export function renderPage(frame: Frame, body: Child): string {
 <header><a class="name" href="/">fulfilment-sync</a>
 ${renderNavigation(path)}${search}${loggedIn && logout}</header>
 <main id="main" tabindex="-1">
+<p class="why" id="stale" role="alert" hidden>Not connected: the values below are old.
+Reload the page.</p>
 ${message !== undefined && said}
 ${body}
 </main>`;
@@ -77,11 +79,16 @@ function renderNavigation(path: string): Html {
   return html`<nav aria-label="Pages"><ul>${links}</ul></nav>`;
 }
 
+/** Seconds after which a browser without script loads a page again, unless it is followed. */
+const reloadSeconds = 10;
+
 /** Renders what keeps a page up to date: the script, or loading it again. */
-function renderRefresh({ live, isFollowed }: Frame): Html {
-  const script = html`<script src="/assets/page.js" defer></script>
-<noscript><meta http-equiv="refresh" content="10"></noscript>`;
-  return html`${live && script}${isFollowed && html`<meta http-equiv="refresh" content="2">`}`;
+function renderRefresh({ refreshSeconds, isReloaded }: Frame): Html {
+  if (refreshSeconds === null) return html``;
+  const seconds = refreshSeconds < 5 ? refreshSeconds : reloadSeconds;
+  const reload = html`<noscript><meta http-equiv="refresh" content="${seconds}"></noscript>`;
+  return html`<script src="/assets/page.js" data-seconds="${refreshSeconds}" defer></script>
+${isReloaded && reload}`;
 }
 
 /** Renders the token of a form that changes something. */
@@ -147,20 +154,42 @@ export function renderTime(at: Date | string | null): Html {
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`;
 }
 
-/** Renders a table with a caption, or a sentence if it has no rows. */
+/** Renders a table with a caption, or a sentence if it has no rows. It is kept up to date. */
 export function renderList(
   caption: string,
   headings: readonly string[],
   rows: readonly (readonly Child[])[],
   ifEmpty?: string,
 ): Html {
-  if (rows.length === 0 && ifEmpty !== undefined) return html`<p class="none">${ifEmpty}</p>`;
-  return renderTable(html`<caption>${caption}</caption>`, headings, rows);
+  if (rows.length === 0 && ifEmpty !== undefined)
+    return html`<div data-live><p class="none">${ifEmpty}</p></div>`;
+  const table = renderTable(html`<caption>${caption}</caption>`, headings, rows);
+  return html`<div data-live>${table}</div>`;
 }
 
 /** Renders the name of a client as a link to what a page shows of it alone. */
 export const linkClient = (page: string, client: string): Html =>
   html`<a href="${page}?client=${encodeURIComponent(client)}">${client}</a>`;
+
+/** Returns the path of the page of an order. */
+export const toOrderPath = (client: string, number: string): string =>
+  `/order?${new URLSearchParams({ client, number })}`;
+
+/** A link to another view of the same page. */
+export interface Tab {
+  readonly title: Child;
+  readonly path: string;
+  readonly isCurrent: boolean;
+}
+
+/** Renders links to views of a page. The current one is marked. */
+export function renderTabs(label: string, tabs: readonly Tab[]): Html {
+  const links = tabs.map(({ title, path, isCurrent }) => {
+    const mark = isCurrent && html` aria-current="page"`;
+    return html`<li><a href="${path}"${mark}>${title}</a></li>`;
+  });
+  return html`<nav class="tabs" aria-label="${label}"><ul>${links}</ul></nav>`;
+}
 
 /** Renders a link to a row of the outbox. */
 export const linkRow = (id: number): Html => html`<a href="/outbox/${id}">row ${id}</a>`;

@@ -186,7 +186,6 @@ const paths = [
   '/quarantine',
   '/audit',
   '/queues',
-  '/events',
   '/login',
   '/metrics',
   '/livez',

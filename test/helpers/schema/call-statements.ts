@@ -17,6 +17,8 @@ import { readEventBody } from '../../../src/operate/sql/event-rows.ts';
 import { readDatabaseClock, readJobStatus } from '../../../src/operate/sql/job-status.ts';
 import * as makeEvents from '../../../src/operate/sql/make-events.ts';
 import * as openAlerts from '../../../src/operate/sql/open-alerts.ts';
+import { readOrderDetails } from '../../../src/operate/sql/order-details.ts';
+import { listOrders, orderLists } from '../../../src/operate/sql/order-list.ts';
 import * as orderSearch from '../../../src/operate/sql/order-search.ts';
 import { readOrderTimeline } from '../../../src/operate/sql/order-timeline.ts';
 import { readOutboxStatus } from '../../../src/operate/sql/outbox-status.ts';
@@ -89,7 +91,7 @@ import {
 } from '../../../src/push/sql/look-ups.ts';
 import * as actions from '../../../src/push/sql/operator-actions.ts';
 import { delayTrackTrace, markEnded, noteDatabase } from '../../../src/push/sql/push-database.ts';
-import { listOutbox, readOutbox } from '../../../src/push/sql/read-outbox.ts';
+import { listOutbox, outboxGroups, readOutbox } from '../../../src/push/sql/read-outbox.ts';
 import {
   findRenameTo,
   findTargetIds,
@@ -180,7 +182,8 @@ async function readReports(db: Database): Promise<void> {
   await turns.readTurns(db, 'track-trace');
   await readPauses(db);
   await sayAwake(db, [client], 1_000);
-  await readAudit(db, 5);
+  await readAudit(db, {}, 5);
+  await readAudit(db, { by: 'x', action: 'paused' }, 5);
   await takeRequests(db, { identity: 'x', perSecond: 1 }, 1);
   await readServiceLists(db, client);
   await readAdminSecret(db, 'a purpose');
@@ -218,6 +221,8 @@ async function callErasing(db: Database): Promise<void> {
   await rollUpFigures(db, 0);
   await orderSearch.searchOrders(db, '7', { limit: 5, byEmail: true });
   await readOrderTimeline(db, client, 'NEW', 50);
+  await readOrderDetails(db, { client, number: 'NEW', ids: [1] });
+  for (const list of orderLists) await listOrders(db, { list, client }, 5);
   await readFigures(db, '', { minutes: 5, stepMinutes: 15, from: now });
   // Readings are compared with erasures only if there are any.
   await db.transaction().execute(callUpsert);
@@ -409,6 +414,7 @@ async function callOperator(db: Database, id: number): Promise<void> {
   for (let times = 0; times < 4; times++) await health.noteEvidence(db, place, failure);
   await health.noteEvidence(db, place, { seen: 'success' });
   await listOutbox(db, {}, 5);
+  for (const group of outboxGroups) await listOutbox(db, { group }, 5, 'newest first');
   await readOutbox(db, id);
   const rows = JSON.stringify([{ place: 0, kind: 'order.cancel', reference: 'API', payload: {} }]);
   await insertRows(db, client, rows, null);

@@ -27,6 +27,7 @@ const check = (
     now: new Date(start + seconds * 1_000),
     holdMs: 30_000,
     capacity: room,
+    link: 'https://erp.example/sync',
   });
 const listTypes = ({ posts }: AlertChanges) => posts.map(({ body }) => (body as PostBody).type);
 
@@ -38,7 +39,13 @@ describe('a problem', () => {
     expect(listTypes(early)).toEqual([]);
     const second = check(dead('3 rows are dead'), early.kept, 30);
     expect(second.posts).toMatchObject([
-      { alertId: first.kept[0]?.id, body: { data: { text: '3 rows are dead' } } },
+      {
+        alertId: first.kept[0]?.id,
+        body: {
+          data: { text: '3 rows are dead', link: 'https://erp.example/sync' },
+          text: expect.stringMatching(/ https:\/\/erp\.example\/sync\/$/) as string,
+        },
+      },
     ]);
     const later = check(dead('400 rows are dead'), second.kept, 60);
     expect(later.posts).toEqual([]);

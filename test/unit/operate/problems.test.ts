@@ -86,6 +86,7 @@ const rows: OutboxStatus = {
   ...{
     client: 'shop',
     pending: 12,
+    planned: 0,
     sending: 0,
     unknown: 0,
     toDecide: 0,

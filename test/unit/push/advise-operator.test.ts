@@ -10,6 +10,7 @@ const pending: OutboxDetail = {
   status: 'pending',
   attempts: 1,
   nextAttemptAt: new Date(),
+  notBefore: null,
   createdAt: new Date(),
   finishedAt: null,
   because: 'the service answered 500',

@@ -16,7 +16,6 @@ const guarded = [
   '/audit',
   '/metrics',
   '/queues',
-  '/events',
 ];
 
 /** Returns the status of a request with this Host header, which fetch does not allow to set. */
@@ -67,7 +66,7 @@ test('with a token everything except probes, login and assets requires it', asyn
     expect([path, (await visitor.get(path)).status]).toEqual([path, 200]);
   // This worker has not started, but the probe answers.
   expect((await visitor.get('/readyz')).status).toBe(503);
-  for (const path of guarded.filter((one) => one !== '/events' && one !== '/outbox/1'))
+  for (const path of guarded.filter((one) => one !== '/outbox/1'))
     expect([path, (await visitor.get(path, { authorization: `Bearer ${token}` })).status]).toEqual([
       path,
       200,

@@ -3,6 +3,7 @@ import { ensureJobs } from '../../../../src/schedule/sql/due-jobs.ts';
 import { registerClients } from '../../../../src/service/sql/clients.ts';
 import { useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
+import { orderPayload } from '../../../helpers/order-payload.ts';
 import { insertHealth } from '../../../helpers/service-health.ts';
 
 const database = useDatabase();
@@ -366,7 +367,7 @@ describe('/schedules', () => {
 
 describe('/runs', () => {
   const numbers = (text: string) =>
-    [...text.matchAll(/data-label="run"><div>(\d+)</g)].map(([, number]) => Number(number));
+    [...text.matchAll(/data-label="run"[^>]*><div>(\d+)</g)].map(([, number]) => Number(number));
 
   test('shows the runs by client, job and status, page by page', async () => {
     await ensureJobs(
@@ -402,4 +403,75 @@ describe('/runs', () => {
     await database.query('update sync.runs set pages = 1, fetched = 7 where id = 300');
     expect(await (await visitor.get('/runs')).text()).toContain('7 in 1 page<');
   });
+});
+
+describe('the list of the outbox', () => {
+  const readIds = async (address: string) => {
+    const { visitor } = await admin();
+    const answer = await visitor.get(address, { accept: 'application/json' });
+    const { rows } = (await answer.json()) as { rows: { id: number }[] };
+    return rows.map(({ id }) => id);
+  };
+
+  test('groups rows by who has to do something, newest first', async () => {
+    const [dead, undecided, pending] = [
+      await insertRow('dead', 'A'),
+      await insertRow('unknown', 'B'),
+      await insertRow('pending', 'C'),
+    ];
+    expect(await readIds('/outbox')).toEqual([pending, undecided, dead]);
+    expect(await readIds('/outbox?group=needs+you')).toEqual([undecided, dead]);
+    expect(await readIds('/outbox?group=waiting')).toEqual([pending]);
+    expect(await readIds('/outbox?group=done')).toEqual([]);
+  });
+
+  test('acts on all selected rows, but only with a tick on those that it must not guess', async () => {
+    const { visitor } = await admin();
+    const dead = await insertRow('dead', 'A');
+    const undecided = await insertRow('unknown', 'B');
+    const select = async (ids: readonly number[], more: Record<string, string>) => {
+      const page = await (await visitor.get('/outbox')).text();
+      const csrf =
+        /action="\/outbox\/selected"><input type="hidden" name="_csrf" value="([^"]+)"/.exec(page);
+      const body = new URLSearchParams({ _csrf: csrf?.[1] ?? '', ...more });
+      for (const id of ids) body.append('ids', String(id));
+      return visitor.send('/outbox/selected', body);
+    };
+
+    const some = await select([dead, undecided], { action: 'retry' });
+    expect(some.headers.get('location')).toContain('said=some');
+    expect([await readStatus(dead), await readStatus(undecided)]).toEqual(['pending', 'unknown']);
+
+    const all = await select([dead], { action: 'cancel', sure: 'on' });
+    expect(all.headers.get('location')).toContain('said=all');
+    expect(await readStatus(dead)).toBe('cancelled');
+    expect((await select([], { action: 'retry' })).status).toBe(400);
+  });
+});
+
+test('a payload is checked without being stored', async () => {
+  const { visitor } = await admin();
+  const id = await insertRow('dead');
+  const check = async (payload: string) =>
+    (await visitor.post(`/outbox/${id}/check`, { payload }, `/outbox/${id}`)).text();
+  expect(await check('{"items": 1}')).toMatch(/Not stored:.*items/s);
+  const page = await check(JSON.stringify(orderPayload('SO-1')));
+  expect(page).toContain('No problem found. It is not stored yet.');
+  expect(await readStatus(id)).toBe('dead');
+});
+
+test('the audit is filtered by who acted, and by what was done', async () => {
+  const { visitor } = await admin();
+  await database.query(`
+    insert into sync.audit (by, action, detail)
+    values ('page eva', 'paused', 'one'), ('page jan', 'paused', 'two'), ('page eva', 'resumed', 'three')`);
+  const read = async (query: string) => {
+    const answer = await visitor.get(`/audit?${query}`, { accept: 'application/json' });
+    return ((await answer.json()) as { entries: { detail: string }[] }).entries.map(
+      ({ detail }) => detail,
+    );
+  };
+  expect(await read('by=eva&action=')).toEqual(['three', 'one']);
+  expect(await read('action=paused')).toEqual(['two', 'one']);
+  expect((await visitor.get('/audit?action=nothing')).status).toBe(400);
 });

@@ -1,0 +1,74 @@
+import { type Kysely, sql } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+
+/** What lists of orders show. */
+export const orderLists = ['newest', 'late', 'trouble', 'back order'] as const;
+
+/** Newest orders of each client that are searched for a list. */
+export const maxSearchedOrders = 2_000;
+
+/** An order in a list. */
+export interface ListedOrder {
+  readonly client: string;
+  readonly number: string;
+  readonly orderedOn: string | null;
+  readonly state: string;
+  readonly problem: string | null;
+  readonly ordered: number;
+  readonly shipped: number;
+  readonly toCome: number;
+}
+
+/** Which orders are listed. */
+interface OrderFilter {
+  readonly list: (typeof orderLists)[number];
+  /** Null for all clients. */
+  readonly client: string | null;
+}
+
+const isOpen = sql`v.state not in ('unlisted', 'cancelled', 'nothing_to_ship', 'shipped')`;
+/** A back order and a time that is not reached are no trouble: nobody has to do anything. */
+const isTrouble = sql`v.problem_code in ('warehouse_error', 'parcel_exception', 'row_dead',
+  'row_unknown', 'check_address', 'no_lines', 'over_shipped')`;
+
+const conditions = {
+  newest: sql`true`,
+  late: sql`${isOpen} and v.ordered_on <= current_date - 2`,
+  trouble: isTrouble,
+  'back order': sql`v.problem_code = 'back_order'`,
+} satisfies Record<OrderFilter['list'], unknown>;
+
+/**
+ * Lists orders at the service, those that were ordered last first. Searches the newest
+ * `maxSearchedOrders` orders of each client.
+ */
+export async function listOrders(
+  db: Kysely<DB>,
+  { list, client }: OrderFilter,
+  limit: number,
+): Promise<ListedOrder[]> {
+  const { rows } = await sql<ListedOrder>`
+    with newest as materialized (
+      select o.client, o.id, o.ordered_on
+      from sync.clients c
+      cross join lateral (
+        select o.client, o.id, o.ordered_on
+        from fulfilment.orders o
+        where o.client = c.client and o.ordered_on is not null
+        order by o.ordered_on desc
+        limit ${maxSearchedOrders}
+      ) o
+      where c.client = coalesce(${client}::text, c.client)
+    )
+    select v.client, v.external_order_number as number, v.ordered_on as "orderedOn", v.state,
+      v.problem, v.ordered, v.shipped, v.to_come as "toCome"
+    from newest n
+    cross join lateral (
+      select * from fulfilment.order_overview v where v.client = n.client and v.order_id = n.id
+    ) v
+    where v.external_order_number is not null and ${conditions[list]}
+    order by n.ordered_on desc, n.id desc
+    limit ${limit}`.execute(db);
+
+  return rows;
+}

@@ -1,0 +1,265 @@
+/**
+ * The page of one order: its state, lines, shipments, returns and documents, what waits and why,
+ * and its timeline. It shows neither names nor addresses; only an operator gets tracking links,
+ * which may hold a postcode.
+ */
+
+import { badge, type Child, type Html, html, type Tone } from '../../core/html.ts';
+import { maxParts, type OrderDetails, type OrderHead } from '../../operate/sql/order-details.ts';
+import type { OrderEvent } from '../../operate/sql/order-timeline.ts';
+import { findOrderIds, renderTimeline, showWord } from './timeline.ts';
+import { linkClient, linkRow, renderList, renderTime } from './view.ts';
+
+/** A step on the way of an order, and when it was reached. */
+export interface Stage {
+  readonly name: string;
+  readonly at: Date | null;
+  /** True if it is not reached because a row is dead, or its outcome is unknown. */
+  readonly isStuck: boolean;
+}
+
+const stateTones: Readonly<Record<string, Tone>> = {
+  shipped: 'good',
+  warehouse_error: 'bad',
+  check_address: 'warn',
+  on_hold: 'warn',
+  unlisted: 'warn',
+};
+
+/** Returns the colour of the state of an order. */
+export const toStateTone = (state: string): Tone => stateTones[state] ?? 'note';
+
+/** An order, and what is shown of it. */
+interface ShownOrder {
+  readonly client: string;
+  readonly number: string;
+  readonly details: OrderDetails;
+  /** The latest events, newest first. */
+  readonly events: readonly OrderEvent[];
+  /** Maximum number of events. */
+  readonly limit: number;
+}
+
+/** Renders a word of the service, or a dash. */
+type ShowWord = (word: string | null) => string;
+
+const listOfIds = new Intl.ListFormat('en');
+
+/**
+ * Renders `/order`.
+ * @param isViewer true if the reader gets no tracking links
+ */
+export function renderOrderPage(order: ShownOrder, isViewer: boolean): Html {
+  const { client, number, details, events, limit } = order;
+  const ids = findOrderIds(events).map(String);
+  const several = html`<p>${badge('warn', 'several orders')}
+Orders ${listOfIds.format(ids)} have or had this number. All parts below are of all of them.</p>`;
+  const query = new URLSearchParams({ client, reference: number });
+  const cut = events.length === limit && html`<p>Only the latest ${limit} events are shown.</p>`;
+  const showAll: ShowWord = (word) => word ?? '–';
+  const showPlain: ShowWord = (word) => (word === null ? '–' : showWord(word));
+  const show = isViewer ? showPlain : showAll;
+
+  return html`<div data-live>
+<h1>Order ${number} ${details.orders.map(renderState)}</h1>
+<p>Client ${linkClient('/orders', client)}. Times are in UTC.
+<a href="/outbox?${query.toString()}">All outbox rows</a></p>
+${ids.length > 1 && several}
+${details.orders.map(renderProblem)}
+<ol class="stages">${findStages(details, events).map(renderStage)}</ol>
+${details.orders.map((head) => renderFacts(head, show))}
+${renderOpenRows(details)}
+${renderLines(details, show)}
+${renderShipments(details, show, isViewer)}
+${renderReturns(details, show)}
+${renderDocuments(details)}
+<h2>Timeline</h2>
+${renderTimeline(events)}
+${cut}</div>`;
+}
+
+const renderState = ({ state }: OrderHead) => badge(toStateTone(state), state.replaceAll('_', ' '));
+
+const renderProblem = ({ problem }: OrderHead) =>
+  problem !== null && html`<p class="why"><b>Reason:</b> ${problem}</p>`;
+
+/** Renders the facts of an order that no other part shows, and that are known. */
+function renderFacts(order: OrderHead, show: ShowWord): Html {
+  const facts: readonly (readonly [string, Child])[] = [
+    ['Order id', order.id],
+    ['Number', order.number],
+    ['Ordered on', order.orderedOn],
+    ['Not before', order.notBefore],
+    ['Order type', order.orderType === null ? null : show(order.orderType)],
+    ['Shipping method', order.shippingMethod === null ? null : show(order.shippingMethod)],
+    ['Unlisted since', order.unlistedSince === null ? null : renderTime(order.unlistedSince)],
+  ];
+  const entries = facts
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`);
+  return html`<dl class="facts">${entries}</dl>`;
+}
+
+/**
+ * Returns true if the latest outcome of a row is that it is dead, or unknown. Events are the latest
+ * first.
+ */
+function isStuck(events: readonly OrderEvent[]): boolean {
+  const latest = new Map<number, string | null>();
+  for (const { source, id, what, detail } of events)
+    if (source === 'outbox' && what !== 'inserted' && !latest.has(id)) latest.set(id, detail);
+  return [...latest.values()].some((became) => became === 'dead' || became === 'unknown');
+}
+
+const findEarliest = (times: readonly (Date | null)[]): Date | null =>
+  times.reduce((first, at) => (at !== null && (first === null || at < first) ? at : first), null);
+
+/** Finds when an order reached each step. */
+export function findStages(details: OrderDetails, events: readonly OrderEvent[]): Stage[] {
+  const findFirst = (fits: (event: OrderEvent) => boolean) =>
+    findEarliest(events.filter(fits).map(({ at }) => at));
+  const { shipments, returns } = details;
+
+  const atService =
+    findFirst(({ source, detail }) => source === 'outbox' && detail === 'done') ??
+    findFirst(({ source }) => source === 'order');
+  const days = returns.map(({ processedOn }) => (processedOn ? new Date(processedOn) : null));
+  const times = {
+    inserted: findFirst(({ source, what }) => source === 'outbox' && what === 'inserted'),
+    'at the service': atService,
+    'ready to pick': findEarliest(shipments.map(({ readyToPickOn }) => readyToPickOn)),
+    shipped: findEarliest(shipments.map(({ shippedOn }) => shippedOn)),
+    returned: findEarliest(days),
+  };
+
+  const hasStuckRow = atService === null && isStuck(events);
+  return Object.entries(times).map(([name, at]) => ({
+    name,
+    at,
+    isStuck: name === 'at the service' && hasStuckRow,
+  }));
+}
+
+function renderStage({ name, at, isStuck }: Stage): Html {
+  if (at !== null) return html`<li class="reached"><b>${name}</b> ${renderTime(at)}</li>`;
+  const [look, words] = isStuck ? ['stuck', 'stuck: see below'] : ['ahead', 'not yet'];
+  return html`<li class="${look}"><b>${name}</b> <span>${words}</span></li>`;
+}
+
+/** Says that a part may have more than is shown. */
+const renderCut = (parts: readonly unknown[]) =>
+  parts.length === maxParts && html`<p>Only the first ${maxParts} are shown.</p>`;
+
+/** Renders the rows of the outbox that are not finished, and why. */
+function renderOpenRows({ rows }: OrderDetails): Html {
+  if (rows.length === 0) return html``;
+  const cells = rows.map(({ id, kind, status, waitsFor, because }) => [
+    linkRow(id),
+    kind,
+    badge(status === 'dead' ? 'bad' : 'note', status),
+    waitsFor === null ? (because ?? 'sent when its turn comes') : html`behind ${linkRow(waitsFor)}`,
+  ]);
+  return html`<h2>What waits</h2>
+${renderList('Rows that are not finished', ['row', 'kind', 'status', 'reason'], cells)}
+${renderCut(rows)}`;
+}
+
+function renderLines({ lines }: OrderDetails, show: ShowWord): Html {
+  const cells = lines.map((line) => [
+    line.sku ?? '–',
+    html`${show(line.name)}${line.isService && html` ${badge('note', 'service')}`}`,
+    line.ordered ?? '–',
+    line.cancelled ?? '–',
+    line.shipped,
+    line.isService ? '–' : line.toCome,
+    line.isService ? '–' : line.missing,
+    line.returned,
+  ]);
+  const headings = [
+    'article',
+    'name',
+    'ordered',
+    'cancelled',
+    'shipped',
+    'to come',
+    'on no shipment',
+    'returned',
+  ];
+  return html`<h2>Lines</h2>
+${renderList('Pieces of each line', headings, cells, 'No line is stored here yet.')}
+${renderCut(lines)}`;
+}
+
+/** Renders the shipments, each with its packages. */
+function renderShipments(
+  { shipments, parcels }: OrderDetails,
+  show: ShowWord,
+  isViewer: boolean,
+): Html {
+  const cells = shipments.map((shipment) => [
+    shipment.id,
+    html`${badge(shipment.status === 'ERROR' ? 'bad' : 'note', show(shipment.status))}
+${shipment.unlistedSince !== null && badge('warn', 'unlisted')}`,
+    shipment.warehouse ?? '–',
+    show(shipment.shippingMethod),
+    renderTime(shipment.readyToPickOn),
+    renderTime(shipment.shippedOn),
+    parcels
+      .filter(({ shipmentId }) => shipmentId === shipment.id)
+      .map((parcel) => renderParcel(parcel, show, isViewer)),
+  ]);
+  const headings = [
+    'shipment',
+    'status',
+    'warehouse',
+    'shipping method',
+    'ready to pick',
+    'shipped',
+    'packages',
+  ];
+  return html`<h2>Shipments</h2>
+${renderList('Times of the service', headings, cells, 'No shipment yet.')}
+${renderCut(shipments)}${renderCut(parcels)}`;
+}
+
+function renderParcel(
+  { packageNumber, trackingState, status, trackingUrl }: OrderDetails['parcels'][number],
+  show: ShowWord,
+  isViewer: boolean,
+): Html {
+  const name = packageNumber === '' ? 'package' : packageNumber;
+  const isLink = !isViewer && trackingUrl !== null && /^https?:\/\//i.test(trackingUrl);
+  const link =
+    isLink && html` <a href="${trackingUrl}" rel="noreferrer noopener" target="_blank">track</a>`;
+  const state = trackingState === null ? '' : `, ${trackingState.replaceAll('_', ' ')}`;
+  const carrier = status === null ? '' : `, carrier status ${show(status)}`;
+  return html`<div>${name}${state}${carrier}${link}</div>`;
+}
+
+function renderReturns({ returns }: OrderDetails, show: ShowWord): Html {
+  if (returns.length === 0) return html``;
+  const cells = returns.map((item) => [
+    item.id,
+    item.sku ?? '–',
+    item.quantity ?? '–',
+    show(item.condition),
+    show(item.reason),
+    item.processedOn ?? '–',
+    renderTime(item.restockOn),
+  ]);
+  const headings = ['return', 'article', 'pieces', 'condition', 'reason', 'processed', 'restocked'];
+  return html`<h2>Returns</h2>
+${renderList('Processed by the warehouse', headings, cells)}${renderCut(returns)}`;
+}
+
+function renderDocuments({ documents }: OrderDetails): Html {
+  if (documents.length === 0) return html``;
+  const cells = documents.map(({ id, kind, state, createdAt }) => [
+    html`<a href="/outbox/${id}">${kind.replaceAll('_', ' ')}</a>`,
+    state,
+    renderTime(createdAt),
+  ]);
+  return html`<h2>Documents</h2>
+${renderList('Labels and attachments', ['document', 'state', 'since'], cells)}
+${renderCut(documents)}`;
+}
