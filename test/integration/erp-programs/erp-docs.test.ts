@@ -58,16 +58,3 @@ test('the SQL of docs/first-order.md leads from the first query to an order and 
     await database.query('drop owned by erp_app cascade; drop role erp_app');
   }
 });
-
-test('Postgres accepts the exports of docs/erp.md, for a role that may only read', async () => {
-  const text = readFileSync(new URL('../../../docs/erp.md', import.meta.url), 'utf8');
-  const statements = [...text.matchAll(/^psql .* -c "(?:\\copy \((.+)\) to .*|(.+))"/gm)].map(
-    ([, copy, command]) => copy ?? command,
-  );
-  expect(statements).toHaveLength(2);
-  for (const statement of statements)
-    await database.db.transaction().execute(async (trx) => {
-      await sql`set local role fulfilment_reader`.execute(trx);
-      await sql.raw(statement ?? '').execute(trx);
-    });
-});

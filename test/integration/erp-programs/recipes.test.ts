@@ -5,6 +5,7 @@ import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
+import { readRecipes } from '../../helpers/recipes.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
@@ -13,17 +14,7 @@ const pull = usePuller(database, sandbox);
 const outbox = usePusher(database, sandbox);
 
 const page = readFileSync(new URL('../../../docs/erp.md', import.meta.url), 'utf8');
-/**
- * The statements of the page that an ERP asks, with the heading of each. consumers.test.ts runs
- * those that create something.
- */
-const recipes = page.split(/^##+ /m).flatMap((section) => {
-  const heading = section.split('\n', 1)[0] ?? '';
-  return [...section.matchAll(/```sql\n((?!create ).*?)```/gs)].map(([, statement = '']) => ({
-    heading,
-    statement,
-  }));
-});
+const recipes = readRecipes();
 const writes = /start_consumer|consume_changes|^insert into/;
 
 /** Runs a recipe as the role that the page names. What it writes stays. */
