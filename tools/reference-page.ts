@@ -77,17 +77,15 @@ Made by \`npm run golden\` from the schema of the configuration and from \`--hel
 
 ## Settings
 
-From the environment, or from \`--env-file F\` ([.env.example](../.env.example) is one). A secret may come from a file:
-${secretNames.map((name) => `\`${name}_FILE\``).join(', ')}.
-SIGHUP [restarts the worker](production.md#change-settings) with what has changed.
+From the environment, or from \`--env-file F\` ([.env.example](../.env.example) is one). \`NAME_FILE\` names a file that has the
+value. SIGHUP [restarts the worker](production.md#change-settings) with what has changed.
 
 ${variableNames.map(describeVariable).join('\n')}
 
 ## Jobs
 
-A schedule is \`30s\`, \`2m\`, \`6h\`, \`1d\`, a cron expression of five fields in UTC, \`on-request\` or \`off\`. With two
-intervals, which only polls of streams take, a job runs after the first while something moves, up to the second when nothing does.
-\`${toScheduleVariable('pull-shipments')}\` sets that of \`pull-shipments\`.
+\`${toScheduleVariable('pull-shipments')}\` sets the schedule of \`pull-shipments\`: \`30s\`, \`2m\`, \`6h\`, \`1d\`, a cron expression of
+five fields in UTC, or \`off\`. Polls of streams take two intervals: the first while something moves, up to the second when nothing does.
 
 ${Object.entries(defaultSchedules).map(describeJob).join('\n')}
 - \`${pushJob.name}\` (\`${pushJob.sweep}\`): sends outbox rows as they come, and looks for them at this interval, too; with \`off\` this worker sends
@@ -95,7 +93,7 @@ ${Object.entries(defaultSchedules).map(describeJob).join('\n')}
 
 ## Commands
 
-\`--help\` of a command explains its options. In a clone, write \`npm run --silent fulfilment-sync --\` for \`fulfilment-sync\`.
+\`--help\` explains the options; ${commonOptions.map((option) => `\`${option}\``).join(' and ')}, which most commands take, are left out. In a clone, write \`npm run --silent fulfilment-sync --\` for \`fulfilment-sync\`.
 Exit code 0: done; 1: failed, or a problem found; 2: wrong usage or configuration. Streams:
 ${Object.values(polledStreams)
   .map((stream) => `\`${stream}\``)
@@ -108,7 +106,8 @@ ${listCommands(cli).map(describeCommand).join('\n')}
 function describeVariable(name: (typeof variableNames)[number]): string {
   const fallback = readDefault(name);
   const meaning = meanings[name].replace(/docs\/(\w+)\.md/, '[$1]($1.md)');
-  return `- \`${name}\`${fallback === null ? '' : ` (\`${fallback}\`)`}: ${meaning}`;
+  const isSecret = (secretNames as readonly string[]).includes(name);
+  return `- \`${name}${isSecret ? '[_FILE]' : ''}\`${fallback === null ? '' : ` (\`${fallback}\`)`}: ${meaning}`;
 }
 
 const describeJob = ([job, schedule]: [string, string]) =>
@@ -118,6 +117,9 @@ const describeJob = ([job, schedule]: [string, string]) =>
 const listCommands = (command: Command): Command[] =>
   command.commands.flatMap((one) => (one.commands.length > 0 ? listCommands(one) : [one]));
 
+/** Options that are not repeated for each command. */
+const commonOptions = ['--client', '--json'];
+
 function describeCommand(command: Command): string {
   const group = command.parent?.parent ? [command.parent.name()] : [];
   const words = command.registeredArguments.map((argument) => {
@@ -125,7 +127,9 @@ function describeCommand(command: Command): string {
     return argument.required ? `<${name}>` : `[${name}]`;
   });
 
-  const options = command.options.map(({ long }) => long);
+  const options = command.options.flatMap(({ long }) =>
+    long === undefined || commonOptions.includes(long) ? [] : [long],
+  );
   const usage = [...group, command.name(), ...words, ...options].join(' ');
   return `- \`${usage}\`: ${command.description()}`;
 }
