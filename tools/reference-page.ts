@@ -6,8 +6,8 @@ import { createCli } from '../src/cli/program.ts';
 /** What each variable is for. */
 const meanings: Readonly<Record<(typeof variableNames)[number], string>> = {
   DATABASE_URL: 'Postgres 14 or newer; required by workers',
-  DATABASE_DIRECT_URL: 'Postgres past a pooler in transaction mode; without it, `DATABASE_URL`',
-  REDIS_URL: 'Redis 6.2 or newer with `noeviction`; without it, the queue is in Postgres',
+  DATABASE_DIRECT_URL: 'Postgres past a pooler in transaction mode',
+  REDIS_URL: 'Redis 6.2 or newer with `noeviction`; else the queue is in Postgres',
   WAREHOUSE_BASE_URL: 'service of the client `default`; a path is kept',
   WAREHOUSE_USERNAME: 'its user name',
   WAREHOUSE_PASSWORD: 'its password',
@@ -17,13 +17,12 @@ const meanings: Readonly<Record<(typeof variableNames)[number], string>> = {
   WAREHOUSE_OPERATIONS_FILE: 'methods, paths and switches of your service (docs/assumptions.md)',
   LOOKBACK_DAYS: 'days before the newest date that polls read again',
   HTTP_TIMEOUT_MS: 'milliseconds that a request may take',
-  REQUESTS_PER_SECOND: 'limit for an account, of all processes together; without it, none',
+  REQUESTS_PER_SECOND: 'limit for an account, of all processes together',
   PUSH_CONCURRENCY: 'outbox rows sent at the same time, for each client and process',
   PUSH_MAX_ATTEMPTS: 'attempts after which an outbox row is given up',
   PUSH_MAX_AGE: 'time after the first attempt after which it is given up',
   RETENTION_DAYS: 'days that history is kept',
-  PERSONAL_DATA_DAYS:
-    'days after which personal data is erased; without it, never (docs/operations.md)',
+  PERSONAL_DATA_DAYS: 'days after which personal data is erased (docs/operations.md)',
   ADMIN_HOST: 'address of the pages; another one needs `ADMIN_TOKEN`',
   ADMIN_PORT: 'port of the pages; 0: any free one',
   ADMIN_TOKEN: 'lets operators read and act',
