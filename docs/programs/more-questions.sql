@@ -73,3 +73,9 @@ select id, file_name, package_number, decode(result ->> 'content', 'base64') as 
 from fulfilment.documents
 where client = 'default' and kind = 'return_label' and reference = 'SO-1001'
 order by id;
+
+-- How far behind each consumer is
+-- A consumer that is behind by more than RETENTION_DAYS has to start anew.
+select name, moved_at, (select count(*) from fulfilment.changes c where c.seq > n.seq) as waiting
+from fulfilment.consumers n
+order by waiting desc;
