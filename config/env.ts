@@ -60,14 +60,14 @@ const variables = z.object({
   REQUESTS_PER_SECOND: wholeNumber(1, 10_000).optional(),
   PUSH_CONCURRENCY: wholeNumber(1, 256).default(8),
   PUSH_MAX_ATTEMPTS: wholeNumber(1, 1_000).default(25),
-  PUSH_MAX_AGE: span.default(3 * 86_400_000),
+  PUSH_MAX_AGE: span.prefault('3d'),
   RETENTION_DAYS: wholeNumber(1, 3_650).default(90),
   PERSONAL_DATA_DAYS: wholeNumber(1, 3_650).optional(),
   ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: wholeNumber(0, 65_535).default(8080),
   ADMIN_TOKEN: adminTokenSchema.optional(),
   ADMIN_VIEWER_TOKEN: adminTokenSchema.optional(),
-  ADMIN_BASE_PATH: basePathSchema.default(''),
+  ADMIN_BASE_PATH: basePathSchema.prefault('/'),
   ADMIN_PUBLIC_URL: publicUrlSchema.optional(),
   ADMIN_TRUSTED_PROXIES: trustedProxiesSchema.optional(),
   ADMIN_USER_HEADER: headerNameSchema.optional(),
@@ -88,6 +88,12 @@ const variables = z.object({
 });
 
 export const variableNames = Object.keys(variables.shape) as (keyof typeof variables.shape)[];
+
+/** Returns the default of a variable as one writes it; null if it has none. */
+export function readDefault(name: (typeof variableNames)[number]): string | null {
+  const { def } = variables.shape[name];
+  return 'defaultValue' in def ? String(def.defaultValue) : null;
+}
 
 /** Variables that name proxies, for requests to the service. */
 const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'] as const;

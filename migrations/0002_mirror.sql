@@ -1354,7 +1354,8 @@ select s.client, s.id as inbound_packing_slip_id, s.reference, s.expected_in, s.
 from fulfilment.inbound_packing_slips s
 join fulfilment.inbound_packing_slip_items i on i.client = s.client
   and i.inbound_packing_slip_id = s.id
-where s.status is distinct from 'COMPLETED' and s.unlisted_since is null;
+where s.status is distinct from 'COMPLETED' and s.unlisted_since is null
+  and i.unlisted_since is null;
 comment on view fulfilment.open_inbound_expectations is
   'Announced goods that have not arrived completely';
 comment on column fulfilment.open_inbound_expectations.reference is 'Its reference';

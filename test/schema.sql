@@ -1127,7 +1127,7 @@ create view fulfilment.open_inbound_expectations as -- Announced goods that have
     s.inbound_id
    FROM (fulfilment.inbound_packing_slips s
      JOIN fulfilment.inbound_packing_slip_items i ON (((i.client = s.client) AND (i.inbound_packing_slip_id = s.id))))
-  WHERE ((s.status IS DISTINCT FROM 'COMPLETED'::text) AND (s.unlisted_since IS NULL));
+  WHERE ((s.status IS DISTINCT FROM 'COMPLETED'::text) AND (s.unlisted_since IS NULL) AND (i.unlisted_since IS NULL));
 create view fulfilment.order_lines as -- Lines of orders, with the pieces that were shipped, are in the warehouse, are to come, and came back. ordered = cancelled + shipped + to_come, and to_come = in_warehouse + missing. Name orders: it computes each order whole
  SELECT o.client,
     o.external_order_number,

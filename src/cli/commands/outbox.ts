@@ -164,7 +164,7 @@ async function outboxActCommand(
     if (ids.length === 0 && !options.yes) {
       const count = await countOutbox(db, filter, action);
       throw new UsageError(
-        `This would ${action} ${count} ${filter.status} rows; ` +
+        `This would ${action} ${formatCount(count, `${filter.status} row`)}; ` +
           'add --yes to do it (outbox list shows them)',
       );
     }

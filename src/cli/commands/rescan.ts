@@ -170,7 +170,8 @@ function describeRescan(
   const isReconcile = kind === 'reconcile';
 
   const extras = isReconcile ? `, extra ${extra}` : '';
-  const counts = `${fetched} read in ${pages} pages; missing ${missing}, stale ${stale}${extras}`;
+  const read = `${fetched} read in ${formatCount(pages ?? 0, 'page')}`;
+  const counts = `${read}; missing ${missing}, stale ${stale}${extras}`;
   const parts = [
     describeEnd(report) ?? report.status,
     rescan === null ? '' : `: ${counts}`,
@@ -290,7 +291,8 @@ export function tellProgress(
 
     // The service may list more resources than the tables held at the beginning.
     const share = expected ? ` ${Math.floor(Math.min(1, fetched / expected) * 100)} %` : '';
-    const read = `${fetched.toLocaleString('en')} read in ${pages.toLocaleString('en')} pages`;
+    const listPages = `${pages.toLocaleString('en')} ${pages === 1 ? 'page' : 'pages'}`;
+    const read = `${fetched.toLocaleString('en')} read in ${listPages}`;
     write(`${label}:${share} ${read}, ${missing + stale} healed`);
   };
 }

@@ -8,6 +8,7 @@ import { jobNames, pushJob, runnableNames } from '../../../config/jobs.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import { toDirectUrl } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
+import { formatCount } from '../../operate/health/problem.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
 import type { RunReport } from '../../schedule/run.ts';
 import { runJob, toClientIdentity } from '../../schedule/runs.ts';
@@ -121,7 +122,7 @@ function describeReport(report: RunReport): string {
 
   const { pages, fetched, created, updated, removed, quarantined } = report.totals;
   const counts =
-    `${fetched} fetched in ${pages} pages; ` +
+    `${fetched} fetched in ${formatCount(pages, 'page')}; ` +
     `rows created ${created}, updated ${updated}, removed ${removed}; quarantined ${quarantined}`;
   return end === null ? `${report.status}: ${counts}` : `${end} (${counts})`;
 }

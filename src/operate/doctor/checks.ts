@@ -579,7 +579,7 @@ async function checkGrants(db: Database): Promise<CheckResult[]> {
   const grantAll =
     'use the role that ran migrate, ' +
     'or grant all on schemas fulfilment, sync and bullmq to this role';
-  const createRoles = 'run the statements in docs/erp.md under Roles as a superuser';
+  const createRoles = 'run docs/programs/roles.sql as a superuser';
 
   return [
     missing.length === 0

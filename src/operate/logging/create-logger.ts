@@ -82,7 +82,7 @@ const wantsColours = () => process.stdout.isTTY && process.stdout.hasColors();
  * logger adds trace_id and span_id.
  */
 const logFields = {
-  event: 'what happened; docs/operations.md lists them',
+  event: 'what happened',
   client: 'client key',
   job: 'job name',
   leaseKey:

@@ -30,7 +30,7 @@ const readBlocks = (file: string, language: string) =>
  */
 const testedElsewhere = {
   sql: ['docs/erp.md', 'docs/first-order.md', 'docs/outbox.md'],
-  sh: ['docs/sandbox.md', 'docs/api.md'],
+  sh: ['docs/api.md'],
 };
 /**
  * Lines that a test cannot run, or that run the tests. CI covers them, or tests of the files that

@@ -72,6 +72,10 @@ test('a command changes many rows at once, but only those that were asked for', 
     code: 2,
     output: 'This would cancel 4 dead rows; add --yes to do it (outbox list shows them)',
   });
+  const askedForOne = await command('outbox', 'cancel', '--reference', 'SO-0');
+  expect(askedForOne.output).toBe(
+    'This would cancel 1 dead row; add --yes to do it (outbox list shows them)',
+  );
   expect((await command('outbox', 'retry')).code).toBe(2);
   expect((await command('outbox', 'list', '--status', 'lost')).code).toBe(2);
   expect(await command('outbox', 'cancel', '1', '99')).toEqual({

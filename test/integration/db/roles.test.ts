@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
@@ -181,4 +182,38 @@ describe('a search_path of the caller', () => {
         and not coalesce(p.proconfig @> array['search_path=pg_catalog, pg_temp'], false)`);
     expect(functions).toEqual([]);
   });
+});
+
+/** Returns every grant in schema fulfilment to the roles of the ERP, in words. */
+const listGrants = async () =>
+  (
+    await database.query<{ words: string }>(`
+      with granted as (
+        select oid::regclass::text as object, relacl as acl from pg_class
+        where relnamespace = 'fulfilment'::regnamespace
+        union all
+        select attrelid::regclass || '.' || attname, attacl from pg_attribute
+        where attrelid in (select oid from pg_class where relnamespace = 'fulfilment'::regnamespace)
+        union all
+        select oid::regprocedure::text, proacl from pg_proc
+        where pronamespace = 'fulfilment'::regnamespace)
+      select concat_ws(' ', object, a.grantee::regrole, a.privilege_type) as words
+      from granted, aclexplode(acl) a
+      where a.grantee::regrole::text in ('fulfilment_reader', 'fulfilment_writer')
+      order by 1`)
+  ).map(({ words }) => words);
+
+test('docs/programs/roles.sql grants what the migrations grant', async () => {
+  const granted = await listGrants();
+  expect(granted.length).toBeGreaterThan(50);
+  const file = readFileSync(new URL('../../../docs/programs/roles.sql', import.meta.url), 'utf8');
+  const roles = 'fulfilment_reader, fulfilment_writer';
+  await database.query(`
+    revoke all on all tables in schema fulfilment from ${roles};
+    revoke all on all functions in schema fulfilment from ${roles};
+    revoke insert (client, kind, reference, payload, not_before) on fulfilment.outbox from ${roles}`);
+  expect((await listGrants()).length).toBeLessThan(granted.length / 2);
+
+  await database.query(file.replaceAll(/^create role .*$/gm, ''));
+  expect(await listGrants()).toEqual(granted);
 });

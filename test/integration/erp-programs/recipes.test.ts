@@ -5,6 +5,7 @@ import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
+import { readRecipes } from '../../helpers/recipes.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
@@ -13,17 +14,7 @@ const pull = usePuller(database, sandbox);
 const outbox = usePusher(database, sandbox);
 
 const page = readFileSync(new URL('../../../docs/erp.md', import.meta.url), 'utf8');
-/**
- * The statements of the page that an ERP asks, with the heading of each. consumers.test.ts runs
- * those that create something.
- */
-const recipes = page.split(/^##+ /m).flatMap((section) => {
-  const heading = section.split('\n', 1)[0] ?? '';
-  return [...section.matchAll(/```sql\n((?!create ).*?)```/gs)].map(([, statement = '']) => ({
-    heading,
-    statement,
-  }));
-});
+const recipes = readRecipes();
 const writes = /start_consumer|consume_changes|^insert into/;
 
 /** Runs a recipe as the role that the page names. What it writes stays. */
@@ -87,6 +78,12 @@ async function fill(): Promise<void> {
   await database.query(
     `update fulfilment.inbound_packing_slip_items set received = quantity - 1
      where inbound_packing_slip_id = (select min(id) from fulfilment.inbound_packing_slips)`,
+  );
+  // A line that the service no longer has differs, too, but is not expected any more.
+  await database.query(
+    `insert into fulfilment.inbound_packing_slip_items
+       (client, id, inbound_packing_slip_id, sku, quantity, received, raw, unlisted_since)
+     select 'default', 9000000, max(id), 'UNLISTED', 5, 0, '{}', now() from fulfilment.inbound_packing_slips`,
   );
   await database.query(
     "update fulfilment.shipments set shipped_on = now() where status = 'SHIPPED'",
@@ -154,6 +151,9 @@ test('every recipe finds what it says, for a role of the ERP', async () => {
   const goods = found.get('Expected and received goods') ?? [];
   expect(goods).toContainEqual(expect.objectContaining({ status: 'COMPLETED', difference: -1 }));
   expect(goods).toContainEqual(expect.objectContaining({ status: 'EXPECTED' }));
+  expect(goods.map(({ sku }) => sku)).not.toContain('UNLISTED');
+  const expected = await database.query('select sku from fulfilment.open_inbound_expectations');
+  expect(expected.map(({ sku }) => sku)).not.toContain('UNLISTED');
   const history = (found.get('History of one order') ?? []).map(
     ({ source, what }) => `${source} ${what}`,
   );

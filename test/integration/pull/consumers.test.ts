@@ -1,10 +1,9 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -12,18 +11,10 @@ import { waitFor } from '../../helpers/wait.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const page = readFileSync(join(root, 'docs/erp.md'), 'utf8');
-const blocks = (language: string) =>
-  [...page.matchAll(new RegExp(`^ *\`\`\`${language}\\n(.*?)^ *\`\`\``, 'gms'))].map(
-    ([, text = '']) => text,
-  );
-const [tables = '', ...publications] = blocks('sql').filter((block) => block.startsWith('create '));
-const [python = ''] = blocks('python');
-
-const folder = mkdtempSync(join(tmpdir(), 'consumers-'));
-symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
-writeFileSync(join(folder, 'consumer.mjs'), blocks('js').join(''));
-writeFileSync(join(folder, 'consumer.py'), python);
-afterAll(() => rmSync(folder, { recursive: true }));
+const [tables = '', ...publications] = [...page.matchAll(/^```sql\n(create .*?)^```/gms)].map(
+  ([, text = '']) => text,
+);
+const folder = join(root, 'docs/programs');
 
 const programs = {
   Node: [process.execPath, 'consumer.mjs'],
@@ -126,7 +117,7 @@ describe.each(['Node', 'Python'] as const)('the program in %s', (name) => {
 
 test('Postgres accepts every statement of the program in Python', async () => {
   // Texts that follow each other are one text.
-  const texts = python
+  const texts = readFileSync(join(folder, 'consumer.py'), 'utf8')
     .replaceAll(/"\s*\n\s*"/g, '')
     .matchAll(/"((?:select|insert|update) [^"]*)"/g);
   const statements = [...texts].map(([, text = '']) => text);

@@ -7,7 +7,6 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { expect, test } from 'vitest';
 import { useApi } from '../../../helpers/api.ts';
 import { useDatabase } from '../../../helpers/database.ts';
-import { orderPayload } from '../../../helpers/order-payload.ts';
 
 const database = useDatabase();
 const api = useApi(database);
@@ -43,8 +42,8 @@ test('the commands of docs/api.md succeed', async () => {
   expect(lines).toHaveLength(6);
   const folder = await mkdtemp(join(tmpdir(), 'fulfilment-sync-api-'));
   try {
-    const row = { kind: 'order.create', reference: 'SO-1001', payload: orderPayload('SO-1001') };
-    await writeFile(join(folder, 'row.json'), JSON.stringify(row));
+    const [, row = ''] = /```json\n(.*?)```/s.exec(page) ?? [];
+    await writeFile(join(folder, 'row.json'), row);
     const env = { ...process.env, API: `http://127.0.0.1:${server.port}`, TOKEN: 'erp', ID: '1' };
     const answers = [];
     for (const line of lines) {
