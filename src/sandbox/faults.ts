@@ -77,7 +77,7 @@ export const faultSchema = z.strictObject({
   client: z.string().optional(),
   /** Number of matching requests that are not affected at first. */
   after: z.int().min(0).default(0),
-  /** Number of requests that are affected; then the rule ends. Unlimited if absent. */
+  /** Number of requests that are affected; then the rule is removed. Unlimited if absent. */
   count: z.int().positive().optional(),
   /** Share of the matching requests that are affected. */
   probability: z.number().min(0).max(1).default(1),
@@ -121,8 +121,9 @@ export class Faults {
   }
 
   /** Replaces the rules by saved ones, with their counters. */
-  restore(rules: readonly Omit<FaultRule, 'number'>[]): void {
-    this.#rules = rules.map((rule) => ({ ...rule, number: ++this.#lastNumber }));
+  restore(rules: readonly FaultRule[]): void {
+    this.#rules = [...rules];
+    this.#lastNumber = rules.at(-1)?.number ?? 0;
   }
 
   list(): readonly (Fault & Pick<FaultRule, 'number' | 'hits'>)[] {
@@ -140,12 +141,12 @@ export class Faults {
       if (!matchesOperation(fault.operation, operation) || (fault.client ?? client) !== client)
         continue;
       // Counted even if an earlier rule affects the request: `after` counts all matching requests.
-      if (rule.seen++ < fault.after || (fault.count !== undefined && rule.hits >= fault.count))
-        continue;
-      if (effect !== null || !this.random.chance(fault.probability)) continue;
+      if (rule.seen++ < fault.after || effect !== null) continue;
+      if (!this.random.chance(fault.probability)) continue;
       rule.hits++;
       effect = fault.effect;
     }
+    this.#rules = this.#rules.filter(({ fault: { count }, hits }) => hits !== count);
     return effect;
   }
 }

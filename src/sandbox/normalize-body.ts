@@ -255,13 +255,11 @@ export function isForm(request: FastifyRequest): boolean {
 /**
  * Parses a form. Names may address members of lists and objects, as in `OrderItems[0].Sku` or
  * `OrderItems[0][Sku]`.
- * @param skipsEmpty whether empty fields are absent
  */
-export function readForm(text: string, skipsEmpty = false): unknown {
+export function readForm(text: string): unknown {
   const root: FormNode = Object.create(null);
   let members = 0;
   for (const [name, value] of new URLSearchParams(text)) {
-    if (skipsEmpty && value.trim() === '') continue;
     if (++members > maxMembers)
       throw new Refusal(400, `The form has more than ${maxMembers} members`);
     addMember(root, name, value);

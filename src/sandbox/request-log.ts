@@ -116,10 +116,9 @@ export class RequestLog {
   }
 
   /**
-   * Returns a request with its bodies, in which `mark` replaces each secret. Refuses one that was
-   * dropped.
+   * Returns a request with its bodies, without their secrets. Refuses one that was dropped.
    */
-  readExchange(place: number, mark?: string): Exchange {
+  readExchange(place: number): Exchange {
     const entry = this.#entries[place - (this.#entries[0]?.place ?? 0)];
     if (entry === undefined) throw notFound(`request in the log: ${place}`);
     const kept = this.#bodies.get(place);
@@ -127,8 +126,8 @@ export class RequestLog {
     return {
       ...entry,
       contentType: kept?.contentType ?? null,
-      requestBody: requestBody && hideSecrets(requestBody, mark),
-      answerBody: answerBody && hideSecrets(answerBody, mark),
+      requestBody: requestBody && hideSecrets(requestBody),
+      answerBody: answerBody && hideSecrets(answerBody),
       cut: [requestBody, answerBody].some((body) => body?.length === maxCharacters),
       kept: kept !== undefined,
       hasToken: kept?.hasToken ?? entry.client !== null,
@@ -166,13 +165,13 @@ const bearer = /(\bbearer\s+)[\w.~+/=-]+/gi;
  * Replaces the secrets in a query, a body or an answer. The log and the page show nothing that was
  * not treated so.
  */
-function hideSecrets(text: string, mark = '***'): string {
+function hideSecrets(text: string): string {
   return text
     .replace(jsonMember, (member: string, name: string, colon: string) =>
-      secretName.test(name) ? `"${name}"${colon}"${mark}"` : member,
+      secretName.test(name) ? `"${name}"${colon}"***"` : member,
     )
     .replace(formMember, (member: string, before: string, name: string) =>
-      secretName.test(name) ? `${before}${name}=${mark}` : member,
+      secretName.test(name) ? `${before}${name}=***` : member,
     )
-    .replace(bearer, (_, start: string) => start + mark);
+    .replace(bearer, '$1***');
 }

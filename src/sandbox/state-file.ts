@@ -9,7 +9,7 @@ import {
 } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
-import { type Fault, faultSchema } from './faults.ts';
+import { faultSchema } from './faults.ts';
 import {
   type Strictness,
   switchesSchema,
@@ -39,7 +39,9 @@ const headerSchema = z.object({
   switches: switchesSchema,
   faults: z.object({
     state: z.number(),
-    rules: z.array(z.object({ fault: faultSchema, seen: z.number(), hits: z.number() })),
+    rules: z.array(
+      z.object({ number: z.number(), fault: faultSchema, seen: z.number(), hits: z.number() }),
+    ),
   }),
 });
 
@@ -139,8 +141,7 @@ function* toLines(world: World): Generator<unknown> {
     rows: listRows(world.requireClient(client)),
   }));
   const { clock, options, started, switches, faults } = world;
-  const rules = faults.rules.map(({ fault, seen, hits }) => ({ fault, seen, hits }));
-  const savedFaults = { state: faults.random.state, rules };
+  const savedFaults = { state: faults.random.state, rules: faults.rules };
   yield { format, nowMs: clock.nowMs(), started, options, switches, faults: savedFaults };
   let count = 1;
   for (const { client, rows } of clients)
@@ -188,7 +189,7 @@ function createWorld(line: unknown, speed: number | undefined, strictness: Stric
   const worldOptions: WorldOptions = { ...options, speed: speed ?? options.speed };
   const world = new World(worldOptions, strictness, { nowMs, switches, started });
   world.faults.random.state = faults.state;
-  world.faults.restore(faults.rules as { fault: Fault; seen: number; hits: number }[]);
+  world.faults.restore(faults.rules);
   return world;
 }
 

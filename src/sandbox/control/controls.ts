@@ -1,9 +1,8 @@
 /** The controls of the sandbox: time, the business of a client, faults, switches and state. */
 
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { faultSchema, matchesOperation } from '../faults.ts';
-import { isForm, normalizeBody, readForm } from '../normalize-body.ts';
 import { operations } from '../operations/all.ts';
 import { toRichEntry } from '../operations/v3-dialect.ts';
 import {
@@ -55,7 +54,7 @@ type AddClientControl = <T extends z.ZodRawShape>(
 export function addControlRoutes(app: FastifyInstance, world: World): void {
   const addControl: AddControl = (path, schema, run) =>
     app.post(`/_sandbox/${path}`, { config }, async (request) => {
-      const answer = run(readControlBody(request, schema));
+      const answer = run(schema.parse(request.body));
       world.changes++;
       return answer;
     });
@@ -78,19 +77,6 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   addLogRoutes(app, world);
 }
 
-/**
- * Reads the body of a control call. In a form, empty fields are absent, and texts become the types
- * of the schema.
- */
-function readControlBody<T extends z.ZodType>(request: FastifyRequest, schema: T): z.output<T> {
-  if (!isForm(request)) return schema.parse(request.body);
-  const record = ({ code, member }: { code: string; member: string }) => {
-    if (code === 'unknown_member') throw badParameter(member, 'is unknown');
-  };
-  const body = readForm(request.bodyText ?? '', true);
-  return schema.parse(normalizeBody(body, schema, { isOlder: true, isForm: true, record }));
-}
-
 const resetSchema = z
   .strictObject({
     seed: z.int().optional(),
@@ -100,21 +86,15 @@ const resetSchema = z
     lateChanges: z.boolean().optional(),
   })
   .nullish();
-const advanceSchema = z.strictObject({
-  seconds: z.number().positive().max(maxAdvanceSeconds),
-  /** How often the span is added. */
-  times: z.number().positive().default(1),
-});
+const advanceSchema = z.strictObject({ seconds: z.number().positive().max(maxAdvanceSeconds) });
 
 function addTimeControls(addControl: AddControl, world: World): void {
   addControl('reset', resetSchema, (given) => {
     world.reset({ ...given } as Partial<WorldOptions>);
     return given ?? {};
   });
-  addControl('advance', advanceSchema, ({ seconds, times }) => {
-    if (seconds * times > maxAdvanceSeconds)
-      throw badParameter('times', 'gives a span of more than 400 days');
-    world.clock.advance(seconds * times * 1_000);
+  addControl('advance', advanceSchema, ({ seconds }) => {
+    world.clock.advance(seconds * 1_000);
     for (const name of world.clientNames) world.requireClient(name);
     return { now: new Date(world.clock.nowMs()).toISOString() };
   });
@@ -262,7 +242,7 @@ function addFaultControls(addControl: AddControl, app: FastifyInstance, world: W
   app.post('/_sandbox/faults', { config }, async (request) => {
     const faults = Array.isArray(request.body)
       ? z.array(faultSchema).parse(request.body)
-      : [readControlBody(request, faultSchema)];
+      : [faultSchema.parse(request.body)];
     const names = operations.map(({ name }) => name);
     const wrong = faults.find(
       ({ operation }) => !names.some((name) => matchesOperation(operation, name)),

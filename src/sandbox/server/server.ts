@@ -17,7 +17,7 @@ import {
   readQuery,
 } from '../operations/operation.ts';
 import { toRichAnswer } from '../operations/v3-dialect.ts';
-import { addPageRoutes, isPageForm, renderRefusedForm, sendPage } from '../page/page.ts';
+import { addPageRoutes } from '../page/page.ts';
 import { type ErrorSource, Refusal, refuseOtherSites } from '../refusal.ts';
 import type { LoggedRequest } from '../request-log.ts';
 import type { World } from '../world.ts';
@@ -57,13 +57,9 @@ export function createSandbox(world: World): FastifyInstance {
   app.decorateRequest('startedAtMs', 0);
   addParsers(app);
   addHooks(app, world);
-  app.setErrorHandler((error, request, reply) => {
-    if (!isPageForm(request))
-      return answerError(error, request.routeOptions.config.operation ?? null, reply);
-    const { status, problems } = describeError(error);
-    const titles = problems.map(({ title }) => title);
-    return sendPage(reply.code(status), renderRefusedForm(request, titles));
-  });
+  app.setErrorHandler((error, request, reply) =>
+    answerError(error, request.routeOptions.config.operation ?? null, reply),
+  );
   for (const operation of operations) {
     app.route({
       method: operation.method,
