@@ -10,7 +10,7 @@ import { badge, type Child, type Html, html, renderTable } from '../../core/html
 import { sandboxAssetsFolder, styleFolder } from '../../core/installation.ts';
 import type { Exchange, LoggedRequest } from '../request-log.ts';
 import { isFulfilled } from '../rules/orders.ts';
-import type { ClientStore } from '../store/client-store.ts';
+import type { Client } from '../store/client.ts';
 import type { Order } from '../store/model.ts';
 import type { World } from '../world.ts';
 
@@ -71,7 +71,7 @@ const viewSchema = z.object({ client: z.string().catch(''), q: z.string().trim()
 function renderMain(world: World, query: unknown): Html {
   const { client: wanted, q } = viewSchema.parse(query);
   const client = world.clientNames.find((name) => name === wanted) ?? world.clientNames[0] ?? '';
-  const { store } = world.requireClient(client).simulation;
+  const shown = world.requireClient(client);
   const links = world.clientNames.map((name) => {
     const current = name === client ? html` aria-current="page"` : '';
     return html`<li><a href="/?client=${name}"${current}>${name}</a></li>`;
@@ -89,7 +89,7 @@ function renderMain(world: World, query: unknown): Html {
 <div id="live"><p id="clock">Virtual time ${writeMoment(world.clock.nowMs())} UTC, ${speed} times as
 fast as real time. ${renderButton('advance', { seconds: 3_600 }, 'Advance an hour')}
 ${renderButton('advance', { seconds: 86_400 }, 'Advance a day')}</p>
-${renderOrders(store, q)}${renderRequests(world, q)}${renderFindings(world)}${renderFaults(world)}
+${renderOrders(shown, q)}${renderRequests(world, q)}${renderFindings(world)}${renderFaults(world)}
 </div>`,
   );
 }
@@ -116,23 +116,23 @@ const createSearch =
 const writeGoods = (items: readonly { readonly quantity: number; readonly sku: string }[]) =>
   items.map(({ quantity, sku }) => `${quantity} x ${sku}`).join(', ');
 
-function renderOrders(store: ClientStore, q: string): Html {
+function renderOrders(client: Client, q: string): Html {
   const hasText = createSearch(q);
-  const rows = store.orders
+  const rows = client.orders
     .latest(searchedOrders)
-    .map((order) => renderOrder(store, order))
+    .map((order) => renderOrder(client, order))
     .filter((texts) => hasText(...texts.slice(0, 5)))
     .slice(0, shownRows);
 
   return renderList('Orders', ['number', 'id', 'ordered on', 'items', 'shipments', 'state'], rows);
 }
 
-function renderOrder(store: ClientStore, order: Order): Child[] {
+function renderOrder(client: Client, order: Order): Child[] {
   const { externalOrderNumber, id, orderedOn, items } = order;
-  const shipments = store.listShipments(order);
+  const shipments = client.listShipments(order);
   const isShipped =
     isFulfilled(order) && shipments.every((shipment) => shipment.status === 'SHIPPED');
-  const body = { client: store.name, externalOrderNumber };
+  const body = { client: client.name, externalOrderNumber };
   const state = isShipped
     ? badge('good', 'shipped')
     : [describeOpen(order), ' ', renderButton('ship', body, 'Ship')];
@@ -193,7 +193,7 @@ function renderFindings({ findings }: World): Html {
 }
 
 function renderFaults({ faults }: World): Html {
-  const rows = faults.list().map(({ number, hits, effect, ...rule }) => {
+  const rows = faults.rules.map(({ number, hits, seen: _, effect, ...rule }) => {
     const remove = renderButton('faults/remove', { number }, 'Remove');
     return [number, JSON.stringify(rule), JSON.stringify(effect), hits, remove];
   });
