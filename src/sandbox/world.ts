@@ -13,7 +13,6 @@ import { RequestLog } from './request-log.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
 import { createFirstProducts } from './rules/products.ts';
 import { Client, type ClientOptions, type ClientState } from './store/client.ts';
-import { ServiceLists } from './store/service-lists.ts';
 
 /** A saved world. */
 export interface SavedWorld {
@@ -55,40 +54,23 @@ export class World {
   }
 
   #begin(options: WorldOptions, saved?: SavedWorld): void {
-    const { dialect } = this.strictness;
-    const { clients, seed, startMs, ordersPerDay, lateChanges = false } = options;
+    const { dialect, strict = false } = this.strictness;
+    const { ordersPerDay, lateChanges = false } = options;
     this.options = options;
-    this.clock = new VirtualClock(saved?.nowMs ?? startMs, options.speed);
-    this.faults = new Faults(new Random(seed));
+    this.clock = new VirtualClock(saved?.nowMs ?? options.startMs, options.speed);
+    this.faults = new Faults(new Random(options.seed));
     this.switches = saved
       ? { ...saved.switches, ...(dialect && { dialect }) }
       : parseSwitches({}, options, dialect);
-    this.#clientOptions = { ordersPerDay, lateChanges, ...this.switches };
+    this.#clientOptions = { ordersPerDay, lateChanges, showsExtras: !strict, ...this.switches };
 
-    const created = clients.map((name) => this.#createClient(name));
-    this.#clients = new Map(created.map((client) => [client.name, client]));
-    for (const client of created) {
+    const clients = options.clients.map((name) => new Client(name, options, this.#clientOptions));
+    this.#clients = new Map(clients.map((client) => [client.name, client]));
+    for (const client of clients) {
       const state = saved?.clients[client.name];
-      if (state === undefined) this.#start(client);
+      if (state === undefined) startClient(client, options.startMs);
       else client.restore(state, this.clock.nowMs());
     }
-  }
-
-  #createClient(name: string): Client {
-    const { clients, seed, zone, lists: { clients: own, ...lists } = {} } = this.options;
-    return new Client(name, {
-      seed,
-      zone,
-      position: { index: clients.indexOf(name), count: clients.length },
-      lists: new ServiceLists({ ...lists, ...own?.[name] }),
-      options: this.#clientOptions,
-      showsExtras: !this.strictness.strict,
-    });
-  }
-
-  #start(client: Client): void {
-    for (const product of createFirstProducts(client)) client.products.set(product.sku, product);
-    planFirstDay(client, this.options.startMs);
   }
 
   /**
@@ -167,6 +149,11 @@ export class World {
   expireTokens(): void {
     this.#tokens.clear();
   }
+}
+
+function startClient(client: Client, startMs: number): void {
+  for (const product of createFirstProducts(client)) client.products.set(product.sku, product);
+  planFirstDay(client, startMs);
 }
 
 /**

@@ -118,7 +118,7 @@ const listedFields = defineFields<ShipmentView>({
 });
 const listAnswer = envelope(z.array(listedFields.schema.extend(extraSchemas)));
 
-function listColli({ packages }: ShipmentView, { showsExtras }: Client) {
+function listColli({ packages }: ShipmentView, { options: { showsExtras } }: Client) {
   return packages.map((packageNumber, index) => {
     const collo = { colloNr: String(index + 1), packageNumber };
     return showsExtras ? { ...collo, trackTraceUrl: toTrackingUrl(packageNumber) } : collo;
@@ -226,16 +226,12 @@ export const olderShipmentOperations = [
       return ok('Track-trace', items);
     },
   }),
-  defineShipmentList('list', 'GET /v2/shipment/list', 'Shipments no older than 90 days'),
-  defineShipmentList('listByStatus', 'GET /v2/shipment/list/:status', 'Shipments in one status'),
-  defineShipmentList(
-    'listByOrderTypes',
-    'POST /v2/shipment/list',
-    'Shipments of certain order types',
-  ),
+  defineShipmentList('list', 'GET list', 'Shipments no older than 90 days'),
+  defineShipmentList('listByStatus', 'GET list/:status', 'Shipments in one status'),
+  defineShipmentList('listByOrderTypes', 'POST list', 'Shipments of certain order types'),
   defineShipmentList(
     'listByOrderTypesAndStatus',
-    'POST /v2/shipment/list/:status',
+    'POST list/:status',
     'Shipments of certain order types in one status',
   ),
   defineOperation({
@@ -306,15 +302,11 @@ export const olderShipmentOperations = [
         : answerShipments(call.client, findShipments(call, { id }));
     },
   }),
-  defineOperation({
-    name: 'v2.shipment.byOrderType',
-    route: 'POST /v2/shipment/byordertype',
-    summary: 'Shipments of certain order types',
+  {
+    ...defineShipmentList('byOrderType', 'POST byordertype', 'Shipments of certain order types'),
     described: false,
-    body: orderTypes,
-    answer: listAnswer,
-    run: (call) => answerListed(call, filterByOrderTypes(call)),
-  }),
+    replacedBy: null,
+  },
   defineOperation({
     name: 'v2.shipment.sync',
     route: 'POST /v2/shipment/sync',
@@ -338,16 +330,17 @@ export const olderShipmentOperations = [
  * Defines a list of shipments: of one status if the route names it, of certain order types if it
  * has a body.
  */
-function defineShipmentList(verb: string, route: `${'GET' | 'POST'} /${string}`, summary: string) {
+function defineShipmentList(verb: string, call: `${'GET' | 'POST'} ${string}`, summary: string) {
   return defineOperation<Record<never, never>, typeof orderTypes>({
     name: `v2.shipment.${verb}`,
-    route,
+    route: call.replace(' ', ' /v2/shipment/') as `GET /${string}`,
     summary,
     documented: false,
     replacedBy: 'GET /v3/shipments with filters on orderType and status',
-    ...(route.startsWith('POST') && { body: orderTypes }),
+    ...(call.startsWith('POST') && { body: orderTypes }),
     answer: listAnswer,
-    run: (call) => answerListed(call, [...filterByOrderTypes(call), ...filterByStatus(call)]),
+    run: (request) =>
+      answerListed(request, [...filterByOrderTypes(request), ...filterByStatus(request)]),
   });
 }
 

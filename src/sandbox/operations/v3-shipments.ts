@@ -54,7 +54,7 @@ export const shipmentResource = defineResource<Shipment>('shipment', {
     // Of the first package.
     tracking: [
       markExtra(z.strictObject({ url: z.string() }).nullable()).optional(),
-      (row, { showsExtras }) => (showsExtras ? readTracking(row) : undefined),
+      (row, { options }) => (options.showsExtras ? readTracking(row) : undefined),
     ],
   },
   relationships: {

@@ -150,7 +150,13 @@ function renderRequests({ log }: World, q: string): Html {
   const hasText = createSearch(q);
   const rows = log
     .findLatest(shownRows, (entry, bodies) =>
-      hasText(writeRequest(entry), entry.client, entry.operation, bodies?.request, bodies?.answer),
+      hasText(
+        writeRequest(entry),
+        entry.client,
+        entry.operation,
+        bodies?.requestBody,
+        bodies?.answerBody,
+      ),
     )
     .map((entry) => [
       new Date(entry.atMs).toISOString().slice(11, 23),

@@ -106,13 +106,13 @@ function addHooks(app: FastifyInstance, world: World): void {
 }
 
 /** Keeps the bodies of a logged request; its answer as it was before faults changed its bytes. */
-function keepBodies(request: FastifyRequest, { log }: World, answer: string | null): void {
+function keepBodies(request: FastifyRequest, { log }: World, answerBody: string | null): void {
   if (request.logged === null) return;
   log.keepBodies(request.logged.place, {
     contentType: request.headers['content-type'] ?? null,
     hasToken: request.headers.authorization !== undefined,
-    request: request.bodyText,
-    answer,
+    requestBody: request.bodyText,
+    answerBody,
   });
 }
 

@@ -13,7 +13,7 @@ import type {
   ShipmentStatus,
   Slip,
 } from './model.ts';
-import type { ServiceLists } from './service-lists.ts';
+import { ServiceLists } from './service-lists.ts';
 
 /** A task of the robot. It is plain data, so that it can be saved in the state file. */
 export type Task =
@@ -60,16 +60,9 @@ interface PlannedTask {
 }
 
 /** Options of the robot and the rules, for what docs/interface.md leaves open. */
-export type ClientOptions = Required<Pick<WorldOptions, 'ordersPerDay' | 'lateChanges'>> &
-  Pick<Switches, 'unknownProducts' | 'repeatedReturnLines' | 'repeatedNumbers'>;
-
-interface ClientSettings {
-  readonly seed: number;
-  /** The position of the client among the clients of the world. */
-  readonly position: { readonly index: number; readonly count: number };
-  readonly zone: string;
-  readonly lists: ServiceLists;
-  readonly options: ClientOptions;
+export interface ClientOptions extends Switches {
+  readonly ordersPerDay: number;
+  readonly lateChanges: boolean;
   /**
    * Whether answers show members that docs/interface.md does not have, but that clients of similar
    * services read.
@@ -90,7 +83,6 @@ export class Client {
   readonly zone: Zone;
   readonly lists: ServiceLists;
   readonly options: ClientOptions;
-  readonly showsExtras: boolean;
   readonly random: Random;
   readonly visibility = new ListVisibility();
 
@@ -142,18 +134,20 @@ export class Client {
    */
   readonly #tasks: PlannedTask[] = [];
 
-  readonly #position: ClientSettings['position'];
+  /** The names of all clients of the world. */
+  readonly #names: readonly string[];
   #lastId = 1_000;
   #sweptUntilDay: string | null = null;
 
-  constructor(name: string, settings: ClientSettings) {
+  /** @param options of the world, and those that its switches change for all clients */
+  constructor(name: string, world: WorldOptions, options: ClientOptions) {
+    const { clients: ownLists, ...lists } = world.lists ?? {};
     this.name = name;
-    this.zone = new Zone(settings.zone);
-    this.lists = settings.lists;
-    this.options = settings.options;
-    this.showsExtras = settings.showsExtras;
-    this.random = new Random(deriveSeed(settings.seed, name));
-    this.#position = settings.position;
+    this.zone = new Zone(world.zone);
+    this.lists = new ServiceLists({ ...lists, ...ownLists?.[name] });
+    this.options = options;
+    this.random = new Random(deriveSeed(world.seed, name));
+    this.#names = world.clients;
   }
 
   #toDay(ms: number | null): number | null {
@@ -163,7 +157,7 @@ export class Client {
   /** Draws the next id. Ids ascend with gaps. No two clients of a world get the same id. */
   nextId(): number {
     this.#lastId += this.random.between(1, 3);
-    return this.#lastId * this.#position.count + this.#position.index;
+    return this.#lastId * this.#names.length + this.#names.indexOf(this.name);
   }
 
   /** Plans a task for a moment of virtual time. */
@@ -263,7 +257,7 @@ export class Client {
     return {
       random: this.random.state,
       lastId: this.#lastId,
-      products: [...this.products.values()],
+      products: [...this.products],
       orders: [...this.orders],
       shipments: [...this.shipments],
       inDelivery: [...this.inDelivery].map(({ id }) => id),
@@ -284,9 +278,12 @@ export class Client {
   restore(saved: ClientState, nowMs: number): void {
     this.random.state = saved.random;
     this.#lastId = saved.lastId;
-    for (const product of saved.products) this.products.set(product.sku, product);
-    for (const order of saved.orders) this.addOrder(order);
+    const maps = [this.products, this.toldStock, this.waitingForDay, this.visibility.hiddenUntilMs];
+    const entries = [saved.products, saved.toldStock, saved.waitingForDay, saved.hidden];
+    for (const [index, map] of maps.entries())
+      for (const [key, value] of entries[index] ?? []) map.set(key as never, value as never);
 
+    for (const order of saved.orders) this.addOrder(order);
     for (const shipment of saved.shipments) {
       this.shipments.add(shipment);
       if (shipment.visibleFromMs <= nowMs) this.showShipment(shipment, nowMs);
@@ -301,12 +298,9 @@ export class Client {
     for (const inbound of saved.inbounds) this.inbounds.add(inbound);
     for (const slip of saved.slips) this.addSlip(slip, nowMs);
 
-    for (const [sku, told] of saved.toldStock) this.toldStock.set(sku, told);
     for (const orderId of saved.waitingForStock) this.waitingForStock.add(orderId);
-    for (const [orderId, day] of saved.waitingForDay) this.waitingForDay.set(orderId, day);
     for (const sku of saved.onTheWay) this.onTheWay.add(sku);
     for (const planned of saved.tasks) this.#tasks.push(planned);
-    for (const [key, untilMs] of saved.hidden) this.visibility.hiddenUntilMs.set(key, untilMs);
   }
 }
 export type ClientState = Client['state'];
