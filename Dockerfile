@@ -38,7 +38,7 @@ WORKDIR /app
 FROM base AS sandbox
 LABEL org.opencontainers.image.description="A stand-in for a warehouse fulfilment service"
 COPY --from=build /build/dist-without-maps dist
-# For `--state /state/sandbox.ndjson`, with a volume at /state.
+# For `--state /state/sandbox.json`, with a volume at /state.
 RUN mkdir /state && chown node:node /state
 USER node
 EXPOSE 8090

@@ -25,19 +25,18 @@ function listChanges(): number[] {
     zone: 'Europe/Amsterdam',
     ordersPerDay: defaultOrdersPerDay,
   };
-  const { simulation } = new World({ ...options, startMs }).requireClient('default');
-  const { store } = simulation;
+  const client = new World({ ...options, startMs }).requireClient('default');
   const changes: number[] = [];
-  const [show, setStatus] = [store.showShipment.bind(store), store.setStatus.bind(store)];
-  store.showShipment = (shipment, nowMs) => {
+  const [show, setStatus] = [client.showShipment.bind(client), client.setStatus.bind(client)];
+  client.showShipment = (shipment, nowMs) => {
     changes.push(nowMs);
     show(shipment, nowMs);
   };
-  store.setStatus = (shipment, status, atMs) => {
+  client.setStatus = (shipment, status, atMs) => {
     changes.push(atMs);
     setStatus(shipment, status, atMs);
   };
-  simulateUntil(simulation, startMs + (warmUpDays + days) * dayMs);
+  simulateUntil(client, startMs + (warmUpDays + days) * dayMs);
   return changes.sort((a, b) => a - b);
 }
 

@@ -28,6 +28,7 @@ const meanings: Readonly<Record<(typeof variableNames)[number], string>> = {
   ADMIN_TOKEN: 'lets operators read and act',
   ADMIN_VIEWER_TOKEN: 'lets viewers read, without personal data',
   ADMIN_BASE_PATH: 'path of the pages behind a reverse proxy',
+  ADMIN_PUBLIC_URL: 'address of the pages as people reach them; alert posts link to it',
   ADMIN_TRUSTED_PROXIES: 'addresses and networks of proxies whose `X-Forwarded` headers count',
   ADMIN_USER_HEADER: 'their header that names the user for the audit',
   API_HOST: 'address of the API',

@@ -39,7 +39,7 @@ export interface Oddity {
   /** The names and types that were sent. */
   readonly shape: string;
   /** What the client should send instead. */
-  readonly meant?: string;
+  readonly meant?: string | undefined;
 }
 
 /** All oddities of a client that have the same operation, code and member. */

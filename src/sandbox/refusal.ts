@@ -72,7 +72,7 @@ export function refuseOtherSites(request: FastifyRequest): void {
  * Returns whether a URL has the host of a request. Schemes may differ (a proxy); an origin of
  * `null` has no host.
  */
-export const isFromHost = (url: string, host: string): boolean =>
+const isFromHost = (url: string, host: string): boolean =>
   URL.canParse(url) && new URL(url).host === host;
 
 /**

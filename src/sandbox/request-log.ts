@@ -24,16 +24,23 @@ export interface LoggedRequest {
 }
 
 /**
- * The bodies of a request and of its answer. They may contain secrets: only `readExchange` may show
- * them.
+ * The bodies of a request and of its answer; null if there was none, or if it was not read. They
+ * may contain secrets: only `readExchange` may show them.
  */
 interface KeptBodies {
   readonly contentType: string | null;
   /** Whether the request had a bearer token. The token itself is not kept. */
   readonly hasToken: boolean;
-  /** Null if there was no body, or if it was not read. */
-  readonly request: string | null;
-  readonly answer: string | null;
+  readonly requestBody: string | null;
+  readonly answerBody: string | null;
+}
+
+/** A logged request with what is kept of its bodies, without secrets. */
+export interface Exchange extends LoggedRequest, KeptBodies {
+  /** Whether the bodies are kept: only those of the latest requests are. */
+  readonly kept: boolean;
+  /** Whether only the beginning of a body is kept. */
+  readonly cut: boolean;
 }
 
 const maxEntries = 200_000;
@@ -46,6 +53,7 @@ const maxKept = 200;
  * megabytes.
  */
 const maxCharacters = 16_384;
+const noBodies = { contentType: null, hasToken: false, requestBody: null, answerBody: null };
 
 /** The received requests in order of arrival. If there are too many, the oldest are dropped. */
 export class RequestLog {
@@ -54,30 +62,18 @@ export class RequestLog {
   readonly #bodies = new Map<number, KeptBodies>();
 
   add(entry: Omit<LoggedRequest, 'place' | 'status' | 'durationMs' | 'faulty'>): LoggedRequest {
-    const [query, place] = [hideSecrets(entry.query), ++this.#place];
-    const logged: LoggedRequest = {
-      ...entry,
-      query,
-      place,
-      status: null,
-      durationMs: null,
-      faulty: false,
-    };
+    const query = hideSecrets(entry.query);
+    const ended = { status: null, durationMs: null, faulty: false };
+    const logged = { ...entry, query, place: ++this.#place, ...ended };
     this.#entries.push(logged);
     if (this.#entries.length > maxEntries) this.#entries = this.#entries.slice(maxEntries / 2);
     return logged;
   }
 
-  /**
-   * Keeps the beginnings of the bodies of a request. Drops those of the oldest request if there are
-   * too many.
-   */
-  keepBodies(place: number, bodies: KeptBodies): void {
-    this.#bodies.set(place, {
-      ...bodies,
-      request: cutBody(bodies.request),
-      answer: cutBody(bodies.answer),
-    });
+  /** Keeps the beginnings of the bodies of a request. Drops those of the oldest request. */
+  keepBodies(place: number, { requestBody, answerBody, ...others }: KeptBodies): void {
+    const [request, answer] = [copyBeginning(requestBody), copyBeginning(answerBody)];
+    this.#bodies.set(place, { ...others, requestBody: request, answerBody: answer });
     if (this.#bodies.size > maxKept) this.#bodies.delete(this.#bodies.keys().next().value ?? place);
   }
 
@@ -92,22 +88,9 @@ export class RequestLog {
     count: number,
     test: (entry: LoggedRequest, bodies: KeptBodies | undefined) => boolean,
   ): LoggedRequest[] {
-    const found: LoggedRequest[] = [];
-    const last = this.#entries.length - 1;
-    for (
-      let index = last;
-      index >= 0 && index > last - maxSearched && found.length < count;
-      index--
-    ) {
-      const entry = this.#entries[index];
-      if (entry !== undefined && test(entry, this.#bodies.get(entry.place))) found.push(entry);
-    }
-    return found;
-  }
-
-  /** Number of all entries, the dropped ones included. */
-  get total(): number {
-    return this.#entries.at(-1)?.place ?? 0;
+    const latest = this.#entries.slice(-maxSearched).reverse().values();
+    const found = latest.filter((entry) => test(entry, this.#bodies.get(entry.place)));
+    return [...found.take(count)];
   }
 
   clear(): void {
@@ -115,43 +98,27 @@ export class RequestLog {
     this.#bodies.clear();
   }
 
-  /**
-   * Returns a request with its bodies, in which `mark` replaces each secret. Refuses one that was
-   * dropped.
-   */
-  readExchange(place: number, mark?: string): Exchange {
+  /** Returns a request with its bodies. Refuses one that was dropped. */
+  readExchange(place: number): Exchange {
     const entry = this.#entries[place - (this.#entries[0]?.place ?? 0)];
     if (entry === undefined) throw notFound(`request in the log: ${place}`);
+
     const kept = this.#bodies.get(place);
-    const [requestBody = null, answerBody = null] = [kept?.request, kept?.answer];
+    const { requestBody, answerBody } = kept ?? noBodies;
     return {
       ...entry,
-      contentType: kept?.contentType ?? null,
-      requestBody: requestBody && hideSecrets(requestBody, mark),
-      answerBody: answerBody && hideSecrets(answerBody, mark),
-      cut: [requestBody, answerBody].some((body) => body?.length === maxCharacters),
+      ...(kept ?? noBodies),
+      requestBody: requestBody && hideSecrets(requestBody),
+      answerBody: answerBody && hideSecrets(answerBody),
       kept: kept !== undefined,
-      hasToken: kept?.hasToken ?? entry.client !== null,
+      cut: [requestBody, answerBody].some((body) => body?.length === maxCharacters),
     };
   }
 }
 
-function cutBody(body: string | null): string | null {
-  if (body === null || body.length < maxCharacters) return body;
-  // A slice would keep the whole body in memory, so its characters are copied.
-  return Buffer.from(body.slice(0, maxCharacters), 'utf16le').toString('utf16le');
-}
-
-/** A logged request with what is kept of its bodies. Secrets are hidden. */
-export interface Exchange extends LoggedRequest, Pick<KeptBodies, 'contentType' | 'hasToken'> {
-  /** Null if there was none, or if it is not kept. */
-  readonly requestBody: string | null;
-  readonly answerBody: string | null;
-  /** Whether only the beginning of a body is kept. */
-  readonly cut: boolean;
-  /** Whether the bodies are kept: only those of the latest requests are. */
-  readonly kept: boolean;
-}
+/** A slice would keep the whole body in memory, so the characters are copied. */
+const copyBeginning = (body: string | null): string | null =>
+  body && Buffer.from(body.slice(0, maxCharacters), 'utf16le').toString('utf16le');
 
 /**
  * Parts of the names of members and parameters whose values are secret, such as `password` and
@@ -162,17 +129,15 @@ const jsonMember = /"([\w.-]+)"(\s*:\s*)(?:"(?:[^"\\]|\\.)*"?|[^\s,}\]"{[]+)/g;
 const formMember = /(^|[&?;\s"'])([\w.%[\]-]+)=[^&\s"']*/g;
 const bearer = /(\bbearer\s+)[\w.~+/=-]+/gi;
 
-/**
- * Replaces the secrets in a query, a body or an answer. The log and the page show nothing that was
- * not treated so.
- */
-function hideSecrets(text: string, mark = '***'): string {
+/** Replaces the secrets in a query, a body or an answer. */
+function hideSecrets(text: string): string {
+  const isSecret = (name: string) => secretName.test(name);
   return text
     .replace(jsonMember, (member: string, name: string, colon: string) =>
-      secretName.test(name) ? `"${name}"${colon}"${mark}"` : member,
+      isSecret(name) ? `"${name}"${colon}"***"` : member,
     )
     .replace(formMember, (member: string, before: string, name: string) =>
-      secretName.test(name) ? `${before}${name}=${mark}` : member,
+      isSecret(name) ? `${before}${name}=***` : member,
     )
-    .replace(bearer, (_, start: string) => start + mark);
+    .replace(bearer, '$1***');
 }

@@ -91,7 +91,8 @@ export function writeInstant(ms: number | null, fraction = ''): string | null {
   return ms === null ? null : new Date(ms).toISOString().replace('Z', `${fraction.slice(0, 3)}Z`);
 }
 
-function toDayText(dayNumber: number): string {
+/** Returns the calendar day YYYY-MM-DD of its number. */
+export function toDayText(dayNumber: number): string {
   return new Date(dayNumber * dayMs).toISOString().slice(0, 10);
 }
 

@@ -101,7 +101,7 @@ async function openWorld(options: SandboxOptions): Promise<World> {
   const chosen = { clients, seed, ordersPerDay, lateChanges, unknownProducts };
 
   if (state !== undefined && existsSync(state)) {
-    const world = await loadWorld(state, speed, strictness);
+    const world = loadWorld(state, speed, strictness);
     const lists = openLists(options.lists, world.clientNames);
     assertSameStart(world, { ...chosen, lists }, state);
     return world;
@@ -226,7 +226,7 @@ export function addSandboxCommand(cli: Command): void {
   addCommand(cli, {
     name: 'sandbox',
     description: 'serve a stand-in for the fulfilment service on this machine',
-    examples: 'fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson',
+    examples: 'fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.json',
   })
     .option(
       '--host <address>',

@@ -6,11 +6,10 @@
 
 import { z } from 'zod';
 import { dayMs } from '../../core/time.ts';
-import { members } from './older-fields.ts';
 import { olderOrderOperations } from './older-orders.ts';
 import { olderProductOperations } from './older-products.ts';
 import { olderShipmentOperations } from './older-shipments.ts';
-import { defineOperation, envelope, type Operation, ok } from './operation.ts';
+import { defineOperation, envelope, members, type Operation, ok } from './operation.ts';
 import { goodsOperations } from './v3-goods.ts';
 import { orderOperations } from './v3-orders.ts';
 import { returnOperations } from './v3-returns.ts';
@@ -20,16 +19,17 @@ const option = z.strictObject({ id: z.int(), name: z.string(), code: z.string() 
 const mainMethod = option.extend({
   shippingMethods: z.array(z.strictObject({ id: z.int(), warehouse: z.string() })),
 });
-const optionLists = [
-  'shippingMethods',
-  'returnShippingMethods',
-  'orderTypes',
-  'returnReasons',
-  'languages',
-] as const;
 const listsSchema = z.strictObject({
   mainShippingMethods: z.array(mainMethod),
-  ...members(z.array(option), [...optionLists, 'countries', 'paymentMethods']),
+  ...members(z.array(option), [
+    'shippingMethods',
+    'returnShippingMethods',
+    'orderTypes',
+    'returnReasons',
+    'languages',
+    'countries',
+    'paymentMethods',
+  ]),
 });
 
 /**
@@ -45,16 +45,12 @@ const commonOperations = [
     form: 'only',
     body: z.object({
       grant_type: z.literal('password'),
-      username: z.string(),
-      password: z.string(),
+      ...members(z.string(), ['username', 'password']),
     }),
     answer: z.strictObject({
-      access_token: z.string(),
       token_type: z.literal('bearer'),
       expires_in: z.int(),
-      userName: z.string(),
-      issued: z.string(),
-      expires: z.string(),
+      ...members(z.string(), ['access_token', 'userName', 'issued', 'expires']),
     }),
     run: ({ world, body: { username, password } }) => world.grantToken(username, password),
   }),
@@ -72,7 +68,7 @@ const commonOperations = [
     summary: 'The lists whose ids other calls use',
     advised: { everyMs: dayMs, words: 'at most once a day, and keep the lists' },
     answer: envelope(listsSchema),
-    run: ({ store }) => ok('Settings are ok.', store.lists.shown),
+    run: ({ client }) => ok('Settings are ok.', client.lists.shown),
   }),
 ];
 
@@ -93,6 +89,7 @@ export const operations: readonly Operation[] = [
 
 const unknownShape =
   'docs/interface.md does not have it, so its request and its answer are unknown';
+const stockByArticle = `${unknownShape}; GET /stock/get/{sku} answers the stock`;
 
 /**
  * Operations that the sandbox does not serve, with the reason. Some are called by clients of
@@ -104,14 +101,8 @@ export const notServed: readonly { readonly name: string; readonly why: string }
     why: `${unknownShape}; POST /v3/inboundPackingSlips announces goods`,
   },
   { name: 'POST /rma/add', why: `${unknownShape}; POST /v2/rma/add announces a return` },
-  {
-    name: 'GET /v2/stockmutation/get',
-    why: `${unknownShape}; GET /stock/get/{sku} answers the stock`,
-  },
-  {
-    name: '/v2/stockmutation/sync',
-    why: `${unknownShape}; GET /stock/get/{sku} answers the stock`,
-  },
+  { name: 'GET /v2/stockmutation/get', why: stockByArticle },
+  { name: '/v2/stockmutation/sync', why: stockByArticle },
   {
     name: 'the second of two v2 operations with a body {ids}',
     why:

@@ -18,21 +18,6 @@ export const piecesIn = integerIn.pipe(z.int().min(1, 'must be at least 1').max(
 export const toNumber = (decimal: number | string | null | undefined): number | null =>
   decimal === null || decimal === undefined ? null : Number(decimal);
 
-/**
- * Returns members of one type, whose names are a prefix and a suffix, such as
- * `billingAddressStreet`.
- */
-export function members<T extends z.ZodType, N extends string, P extends string = ''>(
-  type: T,
-  suffixes: readonly N[],
-  prefix = '' as P,
-) {
-  return Object.fromEntries(suffixes.map((suffix) => [`${prefix}${suffix}`, type])) as Record<
-    `${P}${N}`,
-    T
-  >;
-}
-
 /** A date or a date-time. */
 export const dayIn = z
   .union(
@@ -43,10 +28,8 @@ export const dayIn = z
 
 /** Returns the day of a date or date-time: the local day at the warehouses, if it has a zone. */
 export function toWarehouseDay(zone: Zone, text: string | null | undefined): string | null {
-  if (text === null || text === undefined) return null;
-  return text.includes('T') && /(Z|[+-]\d{2}:?\d{2})$/i.test(text)
-    ? zone.day(Date.parse(text))
-    : text.slice(0, 10);
+  if (!text) return null;
+  return /T.*(Z|[+-]\d{2}:?\d{2})$/i.test(text) ? zone.day(Date.parse(text)) : text.slice(0, 10);
 }
 
 /**
@@ -58,16 +41,16 @@ export function readPrefixedMembers(
   prefix: string,
 ): Readonly<Record<string, unknown>> | null {
   const entries = Object.entries(body)
-    .filter(
-      ([name, value]) =>
-        name.startsWith(prefix) && value !== null && value !== undefined && value !== '',
-    )
-    .map(([name, value]) => [
-      `${name.charAt(prefix.length).toLowerCase()}${name.slice(prefix.length + 1)}`,
-      value,
-    ]);
+    .filter(([name, value]) => name.startsWith(prefix) && (value ?? '') !== '')
+    .map(([name, value]) => [lowerFirst(name.slice(prefix.length)), value]);
   return entries.length === 0 ? null : Object.fromEntries(entries);
 }
+
+/** Returns a name with a small first letter. */
+export const lowerFirst = (name: string): string =>
+  `${name.charAt(0).toLowerCase()}${name.slice(1)}`;
+
+type Id = number | null | undefined;
 
 /** Returns an entry that a request names. Refuses the request if there is none. */
 function requireEntry<T>(found: T | undefined, name: string): T {
@@ -80,11 +63,8 @@ export const findLocale = ({ languages }: ServiceLists, languageId: number): str
   requireEntry(languages.find(({ id }) => id === languageId)?.code, `language ${languageId}`);
 
 /** Returns the id of the main shipping method that a method of the older list belongs to. */
-export function findMainMethodId(
-  { mainShippingMethods }: ServiceLists,
-  methodId: number | null | undefined,
-) {
-  if (methodId === null || methodId === undefined) return null;
+export function findMainMethodId({ mainShippingMethods }: ServiceLists, methodId: Id) {
+  if ((methodId ?? null) === null) return null;
   const main = mainShippingMethods.find(({ shippingMethods }) =>
     shippingMethods.some(({ id }) => id === methodId),
   );
@@ -92,10 +72,7 @@ export function findMainMethodId(
 }
 
 /** Returns the code of a warehouse by its v2 id (docs/interface.md, 15.3 Add order: rules). */
-export function findWarehouseCode(
-  lists: ServiceLists,
-  warehouseId: number | null | undefined,
-): string | null {
+export function findWarehouseCode(lists: ServiceLists, warehouseId: Id): string | null {
   if (warehouseId === null || warehouseId === undefined) return null;
   return requireEntry(lists.findWarehouseCode(warehouseId), `warehouse ${warehouseId}`);
 }
@@ -104,13 +81,11 @@ export function findWarehouseCode(
  * Returns the code of a country, by its id or code. Accepts two-letter codes that the service lists
  * do not contain.
  */
-export function findCountryCode(lists: ServiceLists, given: string | number): string {
-  const country = lists.countries.find(
-    ({ id, code }) => String(id) === String(given) || code === given,
-  );
-  if (country !== undefined) return country.code;
-  if (/^[A-Z]{2}$/.test(String(given))) return String(given);
-  throw ruleBroken(`There is no country ${given}`);
+export function findCountryCode({ countries }: ServiceLists, given: string | number): string {
+  const text = String(given);
+  const country = countries.find(({ id, code }) => String(id) === text || code === text);
+  const isCode = /^[A-Z]{2}$/.test(text);
+  return country?.code ?? requireEntry(isCode ? text : undefined, `country ${given}`);
 }
 
 /** The lines of an address, by the suffix of their names in the older generations. */
@@ -135,13 +110,9 @@ export function readAddress(
   countryCode: string | null,
 ): AddressLines {
   const given = body as Readonly<Record<string, unknown>>;
-  const entries = Object.entries(addressSuffixes);
-  const lines = entries.map(([line, suffix]) => [
+  const lines = Object.entries(addressSuffixes).map(([line, suffix]) => [
     line,
     String(given[`${prefix}${suffix}`] ?? '') || null,
   ]);
-  return {
-    ...(Object.fromEntries(lines) as Record<keyof typeof addressSuffixes, string | null>),
-    countryCode,
-  };
+  return { ...Object.fromEntries(lines), countryCode };
 }

@@ -6,9 +6,10 @@
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import { emptyDraft, type OrderDraft, placeOrder, releaseOrder } from '../rules/orders.ts';
-import type { ClientStore } from '../store/client-store.ts';
+import type { Client } from '../store/client.ts';
 import type { Texts } from '../store/model.ts';
 import { noReplyAddress } from '../store/service-lists.ts';
+import { textIn } from './document.ts';
 import {
   dayIn,
   decimalIn,
@@ -17,23 +18,32 @@ import {
   findMainMethodId,
   findWarehouseCode,
   integerIn,
-  members,
+  lowerFirst,
   piecesIn,
   readAddress,
   readPrefixedMembers,
   toNumber,
   toWarehouseDay,
 } from './older-fields.ts';
-import { type Call, defineOperation, envelope, markExtra, nok, ok } from './operation.ts';
-import { textIn } from './v3-document.ts';
+import {
+  type Call,
+  defineOperation,
+  envelope,
+  markExtra,
+  members,
+  nok,
+  ok,
+  recordWrite,
+  viewRow,
+} from './operation.ts';
 
 const extraNames = ['extra1', 'extra2', 'extra3', 'extra4', 'extra5'] as const;
-/** The schemas of the extra fields of an order in answers. */
-export const extraSchemas = members(z.string().nullable(), extraNames);
 
 /** Returns the extra fields of an order, null for those that it does not have. */
 export const readExtras = (metadata: Texts) =>
   Object.fromEntries(extraNames.map((name) => [name, metadata[name] ?? null]));
+/** The schemas of the extra fields of an order in answers. */
+export const extraSchemas = members(z.string().nullable(), extraNames);
 
 /** The result of an order search (docs/interface.md, 15.4 Order lookup result). */
 const orderLookup = z.strictObject({
@@ -43,16 +53,8 @@ const orderLookup = z.strictObject({
 });
 
 const textOrNumberIn = z.union([z.int(), z.string()]).nullish();
-const oldestLines = [
-  'FirstName',
-  'LastName',
-  'PostalCode',
-  'Street',
-  'HouseNumberAddition',
-  'CityName',
-] as const;
-const oldestLineNumbers = ['HouseNumber', 'CountryIso'] as const;
-const extraLines = ['ExtraName', 'ExtraAddress'] as const;
+const requiredLines = ['LastName', 'PostalCode', 'Street'] as const;
+const oldestLines = [...requiredLines, 'FirstName', 'HouseNumberAddition', 'CityName'] as const;
 const pointNames = [
   'Id',
   'Name',
@@ -61,8 +63,14 @@ const pointNames = [
   'PostalCode',
   'CityName',
   'CountryIso',
+  'Region',
+  'ExtraAddress',
 ] as const;
-const pointExtras = ['Region', 'ExtraAddress'] as const;
+const oldestAddress = <Prefix extends string>(prefix: Prefix) => ({
+  ...members(textIn, oldestLines, prefix),
+  ...members(textOrNumberIn, ['HouseNumber', 'CountryIso'], prefix),
+  ...members(markExtra(textOrNumberIn), ['ExtraName', 'ExtraAddress'], prefix),
+});
 
 /** docs/interface.md, 16.2 Order add: body, with members that it does not show. */
 const oldestBody = z.strictObject({
@@ -85,17 +93,9 @@ const oldestBody = z.strictObject({
     )
     .min(1),
   ...members(textIn, ['Email', 'PhoneNumber']),
-  ...members(textIn, oldestLines, 'BillingAddress'),
-  ...members(textIn, oldestLines, 'DeliveryAddress'),
-  ...members(textOrNumberIn, oldestLineNumbers, 'BillingAddress'),
-  ...members(textOrNumberIn, oldestLineNumbers, 'DeliveryAddress'),
-  ...members(markExtra(textOrNumberIn), extraLines, 'BillingAddress'),
-  ...members(markExtra(textOrNumberIn), extraLines, 'DeliveryAddress'),
-  ...members(
-    markExtra(textOrNumberIn),
-    [...pointNames, ...pointExtras, 'HouseNumber'],
-    'PickUpPoint',
-  ),
+  ...oldestAddress('BillingAddress'),
+  ...oldestAddress('DeliveryAddress'),
+  ...members(markExtra(textOrNumberIn), [...pointNames, 'HouseNumber'], 'PickUpPoint'),
 });
 
 const wholeNumber = z.int('must be a whole number');
@@ -110,20 +110,17 @@ const optionalLines = [
   'Region',
   'ExtraAddress',
 ] as const;
-const lines = ['LastName', 'PostalCode', 'Street'] as const;
+const houseNumbers = [
+  'deliveryAddressHouseNumber',
+  'billingAddressHouseNumber',
+  'pickUpPointHouseNumber',
+] as const;
 
 /** docs/interface.md, 15.2 Add order: fields. */
 const v2Body = z.strictObject({
   externalOrderNumber: requiredText.max(50),
-  ...members(textIn, [
-    'extraReference',
-    'actionCode',
-    'email',
-    'phoneNumber',
-    'vatNumber',
-    'clientReference',
-  ]),
-  ...members(textIn, extraNames),
+  ...members(textIn, ['extraReference', 'actionCode', 'email', 'phoneNumber']),
+  ...members(textIn, ['vatNumber', 'clientReference', ...extraNames]),
   preferredShippingDate: dayIn,
   ...members(z.boolean().nullish(), ['partialDelivery', 'onHold']),
   currency: z
@@ -133,19 +130,17 @@ const v2Body = z.strictObject({
   ...members(textIn.meta({ deprecated: true }), bankAccount),
   paymentMethodId: z.literal(1, 'must be 1').meta({ deprecated: true }),
   ...members(wholeNumber, ['languageId', 'orderTypeId']),
-  ...members(wholeNumber.nullish(), ['shippingMethodId', 'warehouseId']),
-  ...members(requiredText, lines, 'deliveryAddress'),
+  ...members(wholeNumber.nullish(), ['shippingMethodId', 'warehouseId', ...houseNumbers]),
+  ...members(requiredText, requiredLines, 'deliveryAddress'),
   ...members(textIn, optionalLines, 'deliveryAddress'),
   deliveryAddressCountryIso: z
     .string()
     .regex(/^[A-Z]{2}$/, 'must be a country code of two letters'),
   // docs/interface.md writes this name with a capital D.
   DeliveryAddressCityName: textIn,
-  ...members(textIn, [...lines, ...optionalLines, 'CityName', 'CountryIso'], 'billingAddress'),
-  ...members(textIn, [...pointNames, ...pointExtras], 'pickUpPoint'),
-  deliveryAddressHouseNumber: wholeNumber.nullish(),
-  billingAddressHouseNumber: wholeNumber.nullish(),
-  pickUpPointHouseNumber: wholeNumber.nullish(),
+  ...members(textIn, [...requiredLines, ...optionalLines], 'billingAddress'),
+  ...members(textIn, ['billingAddressCityName', 'billingAddressCountryIso']),
+  ...members(textIn, pointNames, 'pickUpPoint'),
   orderItems: z
     .array(
       z.strictObject({
@@ -158,6 +153,12 @@ const v2Body = z.strictObject({
     )
     .min(1),
 });
+
+const searchesByNumber = {
+  replacedBy: 'GET /v3/orders with filter[externalOrderNumber][in]',
+  documented: false,
+  answer: envelope(orderLookup),
+};
 
 /**
  * docs/interface.md, 16 Oldest operations and 15.1 Operations. The oldest take JSON or a form, with
@@ -196,21 +197,17 @@ export const olderOrderOperations = [
     name: 'v2.order.search',
     route: 'GET /v2/order/search',
     summary: 'Finds an order, query variant',
-    replacedBy: 'GET /v3/orders with filter[externalOrderNumber][in]',
-    documented: false,
+    ...searchesByNumber,
     query: { externalOrderNumber: requiredText },
     required: ['externalOrderNumber'],
-    answer: envelope(orderLookup),
     run: (call) => lookUpOrder(call, call.query.externalOrderNumber ?? ''),
   }),
   defineOperation({
     name: 'v2.order.searchByBody',
     route: 'POST /v2/order/search',
     summary: 'Finds an order, body variant',
-    replacedBy: 'GET /v3/orders with filter[externalOrderNumber][in]',
-    documented: false,
+    ...searchesByNumber,
     body: orderNumberBody,
-    answer: envelope(orderLookup),
     run: (call) => lookUpOrder(call, call.body.externalOrderNumber),
   }),
   defineOperation({
@@ -221,68 +218,60 @@ export const olderOrderOperations = [
     body: orderNumberBody,
     answer: envelope(z.null()),
     run: (call) => {
-      const order = call.store.orderByNumber.get(call.body.externalOrderNumber);
+      const order = call.client.orderByNumber.get(call.body.externalOrderNumber);
       if (order === undefined) return nok('Order not found');
-      call.recordWrite('order', order.id, order);
-      releaseOrder(call.simulation, order, call.nowMs);
+      recordWrite(call, 'order', order);
+      releaseOrder(call.client, order, call.nowMs);
       return ok('Order released');
     },
   }),
 ];
 
 function lookUpOrder(call: Call, externalOrderNumber: string) {
-  const known = call.store.orderByNumber.get(externalOrderNumber);
-  const order = known && call.viewRow('order', known);
+  const known = call.client.orderByNumber.get(externalOrderNumber);
+  const order = known && viewRow(call, 'order', known);
   if (!order) return nok('Order not found');
+
   const result = { orderNumber: order.id, externalOrderNumber: order.externalOrderNumber };
   return ok('Order found', { ...result, ...readExtras(order.metadata) });
 }
 
 function addOrder(call: Call<unknown, z.output<typeof oldestBody> | z.output<typeof v2Body>>) {
-  const { simulation, store, body, nowMs } = call;
-  const order = placeOrder(
-    simulation,
-    readOrder(lowerNames(body) as OrderMembers, store, nowMs),
-    nowMs,
-  );
-  call.recordWrite('order', order.id, null);
-  return ok(
-    order.notValid ? 'Order added, Not Valid: its house number is missing' : 'Order added',
-    order.id,
-  );
+  const { client, nowMs } = call;
+  const body = lowerNames(call.body) as OrderMembers;
+  const order = placeOrder(client, readOrder(body, client, nowMs), nowMs);
+  recordWrite(call, 'order', order, 'creation');
+  const problem = order.notValid ? ', Not Valid: its house number is missing' : '';
+  return ok(`Order added${problem}`, order.id);
 }
 
 /** Changes the first letter of all names, so that both generations have the same. */
 function lowerNames(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(lowerNames);
   if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).map(([name, member]) => {
-    return [`${name.charAt(0).toLowerCase()}${name.slice(1)}`, lowerNames(member)];
-  });
-  return Object.fromEntries(entries);
+  const entries = Object.entries(value);
+  return Object.fromEntries(entries.map(([name, part]) => [lowerFirst(name), lowerNames(part)]));
 }
 
 type V2Order = z.output<typeof v2Body>;
-type OldestItem = z.output<typeof oldestBody>['OrderItems'][number];
+type Decimal = z.output<typeof decimalIn> | null | undefined;
 /**
  * The members of an order of both generations. The oldest has other types of some, and lacks
  * others.
  */
-interface OrderMembers extends Partial<Omit<V2Order, 'orderItems'>> {
-  readonly externalOrderNumber: string;
-  readonly languageId: number;
-  readonly orderTypeId: number;
-  readonly orderItems: readonly (Omit<V2Order['orderItems'][number], 'price' | 'vat'> & {
-    readonly price?: OldestItem['Price'];
-    readonly vat?: OldestItem['Vat'];
-  })[];
-}
+type OrderMembers = Partial<Omit<V2Order, 'orderItems'>> &
+  Pick<V2Order, 'externalOrderNumber' | 'languageId' | 'orderTypeId'> & {
+    readonly orderItems: readonly (Omit<V2Order['orderItems'][number], 'price' | 'vat'> & {
+      readonly price?: Decimal;
+      readonly vat?: Decimal;
+    })[];
+  };
 
 /**
  * Reads an order. If one of its two addresses is absent, it is the other one. An address must have
  * a country.
  */
-function readOrder(body: OrderMembers, { zone, lists }: ClientStore, nowMs: number): OrderDraft {
+function readOrder(body: OrderMembers, { zone, lists }: Client, nowMs: number): OrderDraft {
   const [billing, delivery] = (['billingAddress', 'deliveryAddress'] as const).map((prefix) => {
     const country = body[`${prefix}CountryIso`] || null;
     const address = readAddress(body, prefix, country && findCountryCode(lists, country));
@@ -291,6 +280,7 @@ function readOrder(body: OrderMembers, { zone, lists }: ClientStore, nowMs: numb
   const [deliveryAddress, billingAddress] = [delivery ?? billing, billing ?? delivery];
   if (!deliveryAddress?.countryCode || !billingAddress)
     throw ruleBroken('An order needs an address with its CountryIso');
+
   return {
     ...emptyDraft,
     externalOrderNumber: body.externalOrderNumber,

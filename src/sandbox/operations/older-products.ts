@@ -7,13 +7,24 @@ import { z } from 'zod';
 import { readBoolean } from '../normalize-body.ts';
 import { ruleBroken } from '../refusal.ts';
 import { countStock, createProduct } from '../rules/products.ts';
-import type { ClientStore } from '../store/client-store.ts';
+import type { Client } from '../store/client.ts';
 import { type Product, shipmentStatuses } from '../store/model.ts';
-import { decimalIn, members } from './older-fields.ts';
-import { defineOperation, envelope, markExtra, nok, ok } from './operation.ts';
-import { textIn } from './v3-document.ts';
+import { textIn } from './document.ts';
+import { decimalIn } from './older-fields.ts';
+import {
+  type Call,
+  defineFields,
+  defineOperation,
+  envelope,
+  markExtra,
+  members,
+  nok,
+  ok,
+  recordWrite,
+  viewRow,
+} from './operation.ts';
 
-const productSchema = z.strictObject({
+const productFields = defineFields<Product>({
   id: z.int(),
   ...members(z.string(), ['sku', 'name']),
   weight: z.number().nullable(),
@@ -41,13 +52,12 @@ export const olderProductOperations = [
     summary: 'Whether a product exists',
     form: 'allowed',
     body: z.strictObject({ Sku: textIn, Barcode: textIn }),
-    answer: envelope(productSchema),
+    answer: envelope(productFields.schema),
     run: (call) => {
       const { Sku, Barcode } = call.body;
-      const { products, listedProducts } = call.store;
+      const { products } = call.client;
       const hasBarcode = ({ barcode }: Product) => Boolean(Barcode) && barcode === Barcode;
-      const product = Sku ? products.get(Sku) : [...listedProducts].find(hasBarcode);
-      return answerProduct(product && call.viewRow('product', product));
+      return answerProduct(call, Sku ? products.get(Sku) : products.values().find(hasBarcode));
     },
   }),
   defineOperation({
@@ -58,18 +68,13 @@ export const olderProductOperations = [
     body: productBody,
     answer: envelope(z.int()),
     run: (call) => {
-      const { simulation, store, body } = call;
-      if (store.products.has(body.Sku))
+      const { client, body } = call;
+      if (client.products.has(body.Sku))
         throw ruleBroken(`Product ${body.Sku} exists already; use edit`);
-      const product = createProduct(
-        simulation.ids.next(),
-        body.Sku,
-        body.Name,
-        simulation.store.lists.warehouseCodes,
-      );
-      Object.assign(product, readChanges(body));
-      store.addProduct(product);
-      call.recordWrite('product', product.id, null);
+
+      const product = { ...createProduct(client, body.Sku, body.Name), ...readChanges(body) };
+      client.products.set(body.Sku, product);
+      recordWrite(call, 'product', product, 'creation');
       return ok('Product added', product.id);
     },
   }),
@@ -81,9 +86,10 @@ export const olderProductOperations = [
     body: productBody,
     answer: envelope(z.int()),
     run: (call) => {
-      const product = call.store.products.get(call.body.Sku);
+      const product = call.client.products.get(call.body.Sku);
       if (product === undefined) throw ruleBroken(`There is no product ${call.body.Sku}; use add`);
-      call.recordWrite('product', product.id, product);
+
+      recordWrite(call, 'product', product);
       Object.assign(product, readChanges(call.body));
       return ok('Product changed', product.id);
     },
@@ -93,8 +99,8 @@ export const olderProductOperations = [
     route: 'GET /stock/get/:sku',
     summary: 'The stock of a product over all warehouses',
     answer: envelope(z.int()),
-    run: ({ store, path }) => {
-      const product = store.products.get(path.sku ?? '');
+    run: ({ client, path }) => {
+      const product = client.products.get(path.sku ?? '');
       return product === undefined ? nok('Product not found') : ok('Stock', countStock(product));
     },
   }),
@@ -108,26 +114,7 @@ export const olderProductOperations = [
     run: (call) => {
       const isWhole = readBoolean(call.path.all ?? '');
       if (isWhole === undefined) throw ruleBroken('The path must end with true or false');
-      const { toldStock } = call.store;
-      const picked = countPickedGoods(call.store);
-      const result: z.input<typeof articleSchema>[] = [];
-      for (const product of call.store.listedProducts) {
-        const seen = call.viewRow('product', product);
-        if (seen === null) continue;
-        const stock = countStock(seen);
-        const article = {
-          sku: seen.sku,
-          name: seen.name,
-          stock,
-          physicalStock: stock + (picked.get(seen.sku) ?? 0),
-        };
-        const told = JSON.stringify(article);
-        if (isWhole || toldStock.get(seen.sku) !== told) result.push(article);
-        toldStock.set(seen.sku, told);
-      }
-      // This read changes what the next one answers.
-      call.world.changes++;
-      return ok('Stock', result);
+      return ok('Stock', listStock(call, isWhole));
     },
   }),
   defineOperation({
@@ -137,18 +124,16 @@ export const olderProductOperations = [
     described: false,
     query: { sku: z.string().min(1, 'must not be empty') },
     required: ['sku'],
-    answer: envelope(productSchema),
-    run: (call) => {
-      const product = call.store.products.get(call.query.sku ?? '');
-      return answerProduct(product && call.viewRow('product', product));
-    },
+    answer: envelope(productFields.schema),
+    run: (call) => answerProduct(call, call.client.products.get(call.query.sku ?? '')),
   }),
 ];
 
-function answerProduct(product: Product | null | undefined) {
-  if (!product) return nok('Product not found');
-  const { id, sku, name, weight, description, barcode } = product;
-  return ok('Product found', { id, sku, name, weight, description, barcode });
+function answerProduct(call: Call, known: Product | undefined) {
+  const product = known && viewRow(call, 'product', known);
+  return product
+    ? ok('Product found', productFields.show(product, call.client))
+    : nok('Product not found');
 }
 
 function readChanges(body: z.output<typeof productBody>): Partial<Product> {
@@ -162,10 +147,32 @@ function readChanges(body: z.output<typeof productBody>): Partial<Product> {
   };
 }
 
+function listStock(call: Call, isWhole: boolean): z.input<typeof articleSchema>[] {
+  const { products, toldStock } = call.client;
+  const picked = countPickedGoods(call.client);
+  const articles: z.input<typeof articleSchema>[] = [];
+
+  for (const product of products.values()) {
+    const seen = viewRow(call, 'product', product);
+    if (seen === null) continue;
+
+    const { sku, name } = seen;
+    const stock = countStock(seen);
+    const article = { sku, name, stock, physicalStock: stock + (picked.get(sku) ?? 0) };
+    const told = JSON.stringify(article);
+    if (isWhole || toldStock.get(sku) !== told) articles.push(article);
+    toldStock.set(sku, told);
+  }
+
+  // This read changes what the next one answers.
+  call.world.changes++;
+  return articles;
+}
+
 /**
  * Counts the pieces by sku that are in shipments which have not left yet: stock no longer has them.
  */
-function countPickedGoods({ listedShipments }: ClientStore): ReadonlyMap<string, number> {
+function countPickedGoods({ listedShipments }: Client): ReadonlyMap<string, number> {
   const picked = new Map<string, number>();
   for (const status of shipmentStatuses.filter((known) => known !== 'SHIPPED'))
     for (const { items } of listedShipments.findRows('status', status))

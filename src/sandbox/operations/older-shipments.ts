@@ -6,11 +6,11 @@
 import { z } from 'zod';
 import { hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import { isInDelivery, listPackageNumbers, toTrackingUrl } from '../robot/fulfil.ts';
+import { isInDelivery, listPackageNumbers, toTrackingUrl } from '../robot/tracking.ts';
 import { announceReturn } from '../rules/announcements.ts';
 import { writePage } from '../rules/pdf.ts';
-import { type ClientStore, toFractions } from '../store/client-store.ts';
-import { type Filter, readRowsAfter } from '../store/listing.ts';
+import { type Client, toFractions } from '../store/client.ts';
+import { type Filter, readRows } from '../store/listing.ts';
 import {
   type Order,
   type Shipment,
@@ -18,26 +18,28 @@ import {
   shipmentStatuses,
   type Track,
 } from '../store/model.ts';
-import { toDayNumber } from '../zone.ts';
-import { dayIn, integerIn, members, toWarehouseDay } from './older-fields.ts';
+import { toDayNumber, toDayText } from '../zone.ts';
+import { textIn } from './document.ts';
+import { dayIn, integerIn, toWarehouseDay } from './older-fields.ts';
 import { extraSchemas, readExtras } from './older-orders.ts';
 import {
   type Call,
+  defineFields,
   defineOperation,
   envelope,
+  type Fields,
   flag,
   markExtra,
+  members,
   ok,
   type ParameterValues,
+  viewRow,
   wholeNumber,
 } from './operation.ts';
-import { textIn } from './v3-document.ts';
-
-const text = z.string().nullable();
+import { localDateTime, text } from './resource.ts';
 
 /** A shipment or one of its packages, with what answers show of it. */
 interface ShipmentView {
-  readonly store: ClientStore;
   readonly shipment: Shipment;
   readonly order: Order;
   /** The numbers of all its packages. */
@@ -50,42 +52,30 @@ interface ShipmentView {
 
 type Contents = Pick<ShipmentItem, 'id' | 'quantity' | 'sku' | 'lotNumber'>;
 
-/** The members of an answer: the schema of each, and how to read it. */
-type Fields = Readonly<Record<string, readonly [z.ZodType, (view: ShipmentView) => unknown]>>;
-
-const toSchema = (fields: Fields) =>
-  z.strictObject(
-    Object.fromEntries(Object.entries(fields).map(([name, [schema]]) => [name, schema])),
-  );
-const show = (fields: Fields, view: ShipmentView) =>
-  Object.fromEntries(Object.entries(fields).map(([name, [, read]]) => [name, read(view)]));
-
 /**
  * An item of the track-trace list (docs/interface.md, 15.5 Track-trace item). Its time has no zone.
  */
-const trackTraceFields: Fields = {
+const trackTraceFields = defineFields<ShipmentView>({
   shipmentId: [z.int(), ({ shipment }) => shipment.id],
   externalOrderNumber: [z.string(), ({ order }) => order.externalOrderNumber],
-  packageNumber: [text, ({ packageNumber }) => packageNumber],
+  packageNumber: text,
   shipmentMethod: [z.string(), ({ shipment }) => String(shipment.shippingMethodId)],
   currentTrackTraceStatus: [z.int(), ({ track }) => track?.status],
   currentTrackTraceStatusDateTime: [
     z.iso.datetime({ local: true, precision: 0 }).nullable(),
-    ({ store, track }) =>
-      store.zone.writeLocal(track?.statusOnMs ?? null, '')?.slice(0, 19) ?? null,
+    ({ track }, { zone }) => zone.writeLocal(track?.statusOnMs ?? null, '')?.slice(0, 19) ?? null,
   ],
   currentTrackTraceExceptionLevel: [z.int().nullable(), ({ track }) => track?.exceptionLevel],
-};
+});
 
 /** The status of a shipment about which no carrier reports. */
 const unknownStatus = 0;
-const commonFields: Fields = {
+const commonFields: Fields<ShipmentView> = {
   id: [z.int(), ({ shipment }) => shipment.id],
   externalOrderNumber: [z.string(), ({ order }) => order.externalOrderNumber],
   shippingDate: [
-    z.iso.datetime({ local: true, precision: 7 }).nullable(),
-    ({ store, shipment }) =>
-      store.zone.writeLocal(shipment.shippedOnMs, toFractions(shipment).later),
+    localDateTime.nullable(),
+    ({ shipment }, { zone }) => zone.writeLocal(shipment.shippedOnMs, toFractions(shipment).later),
   ],
   numberOfColli: [z.int(), ({ packages }) => packages.length],
   totalNumberOfProducts: [
@@ -94,8 +84,8 @@ const commonFields: Fields = {
   ],
   shippingMethodId: [
     z.int(),
-    ({ store, shipment }) =>
-      store.lists.findShippingMethodId(shipment.shippingMethodId, shipment.warehouseCode),
+    ({ shipment: { shippingMethodId, warehouseCode } }, { lists }) =>
+      lists.findShippingMethodId(shippingMethodId, warehouseCode),
   ],
   returnPackageNumber: [text, ({ shipment }) => shipment.returnLabel],
   currentTrackTraceStatus: [z.string(), ({ track }) => String(track?.status ?? unknownStatus)],
@@ -103,7 +93,10 @@ const commonFields: Fields = {
   mainShippingMethodId: [z.int(), ({ shipment }) => shipment.shippingMethodId],
 };
 
-const trackTraceUrl = markExtra(z.string()).optional();
+const shippedCollo = z.strictObject({
+  ...members(z.string(), ['colloNr', 'packageNumber']),
+  trackTraceUrl: markExtra(z.string()).optional(),
+});
 const shippedProduct = z.strictObject({
   sku: z.string(),
   quantity: z.int(),
@@ -113,80 +106,76 @@ const shippedProduct = z.strictObject({
   ...members(text, ['extra6', 'extra7', 'lotNumber']),
   parts: z.array(z.never()),
 });
-/**
- * A shipment of a list, but for its extra fields (docs/interface.md, 15.6 Shipment item of the
- * lists).
- */
-const listedFields: Fields = {
+/** A shipment of a list (docs/interface.md, 15.6 Shipment item of the lists). */
+const listedFields = defineFields<ShipmentView>({
   ...commonFields,
   orderNumber: [z.int(), ({ order }) => order.id],
   orderType: [z.int(), ({ shipment }) => shipment.orderTypeId],
-  shippedColli: [
-    z.array(
-      z.strictObject({ ...members(z.string(), ['colloNr', 'packageNumber']), trackTraceUrl }),
-    ),
-    ({ store, packages }) =>
-      packages.map((packageNumber, index) => ({
-        colloNr: String(index + 1),
-        packageNumber,
-        ...(store.showsExtras && { trackTraceUrl: toTrackingUrl(packageNumber) }),
-      })),
-  ],
-  shippedProducts: [z.array(shippedProduct), toShippedProducts],
+  shippedColli: [z.array(shippedCollo), listColli],
+  shippedProducts: [z.array(shippedProduct), listProducts],
   /** The lists spell this name so. */
   warehouseAbbrevation: [z.string(), ({ shipment }) => shipment.warehouseCode],
-};
+});
+const listAnswer = envelope(z.array(listedFields.schema.extend(extraSchemas)));
+
+function listColli({ packages }: ShipmentView, { options: { showsExtras } }: Client) {
+  return packages.map((packageNumber, index) => {
+    const collo = { colloNr: String(index + 1), packageNumber };
+    return showsExtras ? { ...collo, trackTraceUrl: toTrackingUrl(packageNumber) } : collo;
+  });
+}
+
+function listProducts({ shipment, order }: ShipmentView, { products }: Client) {
+  return shipment.items.map((item) => {
+    const { sku, quantity, lotNumber } = item;
+    const orderItem = order.items.find(({ id }) => id === item.orderItemId);
+    const { extra6 = null, extra7 = null } = orderItem?.metadata ?? {};
+    return {
+      sku,
+      quantity,
+      serialNrs: item.serialNumbers,
+      weight: products.get(sku)?.weight ?? null,
+      tht: item.expirationDate,
+      extra6,
+      extra7,
+      lotNumber,
+      parts: [],
+    };
+  });
+}
+
+const foundItem = z.strictObject({
+  ...members(z.int(), ['shipmentItemId', 'quantity']),
+  sku: z.string(),
+  lotNumber: text,
+});
 /** A shipment found by criteria (docs/interface.md, 15.7 Shipment item of the criteria lookup). */
-const foundFields: Fields = {
+const foundFields = defineFields<ShipmentView>({
   ...commonFields,
   trackingNumber: [z.int(), ({ shipment }) => shipment.id],
   trackAndTraceCode: [text, ({ packageNumber }) => packageNumber],
   trackAndTraceBarCode: [text, ({ packageNumber }) => packageNumber],
-  packageNumber: [text, ({ packageNumber }) => packageNumber],
+  packageNumber: text,
   shipmentItems: [
-    z.array(
-      z.strictObject({
-        shipmentItemId: z.int(),
-        quantity: z.int(),
-        sku: z.string(),
-        lotNumber: text,
-      }),
-    ),
+    z.array(foundItem),
     ({ contents }) =>
-      contents.map(({ id, quantity, sku, lotNumber }) => ({
-        shipmentItemId: id,
-        quantity,
-        sku,
-        lotNumber,
-      })),
+      contents.map(({ id: shipmentItemId, quantity, sku, lotNumber }) => {
+        return { shipmentItemId, quantity, sku, lotNumber };
+      }),
   ],
   warehouseAbbreviation: [z.string(), ({ shipment }) => shipment.warehouseCode],
-};
-
-function toShippedProducts({ store, shipment, order }: ShipmentView) {
-  return shipment.items.map(
-    ({ sku, quantity, serialNumbers, expirationDate, lotNumber, orderItemId }) => {
-      const { extra6 = null, extra7 = null } =
-        order.items.find(({ id }) => id === orderItemId)?.metadata ?? {};
-      const weight = store.products.get(sku)?.weight ?? null;
-      const shown = { sku, quantity, serialNrs: serialNumbers, weight, tht: expirationDate };
-      return { ...shown, extra6, extra7, lotNumber, parts: [] };
-    },
-  );
-}
+});
+const foundAnswer = envelope(z.array(foundFields.schema));
 
 const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
-const listAnswer = envelope(z.array(toSchema(listedFields).extend(extraSchemas)));
 const criteria = z.strictObject({
   id: z.int().nullish(),
   externalOrderNumber: textIn,
   shippingDate: dayIn,
 });
-const foundAnswer = envelope(z.array(toSchema(foundFields)));
 const rmaBody = z.strictObject({
   shipmentId: z.int(),
-  remark: textIn,
-  externalReference: textIn,
+  ...members(textIn, ['remark', 'externalReference']),
   // One object, not an array (docs/interface.md, 15.8 Create a return: body).
   rmaItems: z.strictObject({
     shipmentItemId: z.int(),
@@ -224,39 +213,25 @@ export const olderShipmentOperations = [
     summary: 'Where parcels are that are not delivered yet; at most once per hour',
     advised: { everyMs: hourMs, words: 'at most once an hour' },
     documented: false,
-    answer: envelope(z.array(toSchema(trackTraceFields))),
+    answer: envelope(z.array(trackTraceFields.schema)),
     run: (call) => {
-      const shipments = [...call.store.inDelivery].filter((shipment) =>
-        call.viewRow('shipment', shipment),
+      const shipments = [...call.client.inDelivery].filter((row) => viewRow(call, 'shipment', row));
+      const items = shipments.flatMap((shipment) =>
+        shipment.tracks.filter(isInDelivery).map((track) => {
+          const { packageNumber } = track;
+          const view = { ...viewShipment(call.client, shipment), track, packageNumber };
+          return trackTraceFields.show(view, call.client);
+        }),
       );
-      const items = shipments.flatMap((shipment) => {
-        const view = viewShipment(call.store, shipment);
-        const tracks = shipment.tracks.filter(isInDelivery);
-        return tracks.map((track) =>
-          show(trackTraceFields, { ...view, track, packageNumber: track.packageNumber }),
-        );
-      });
       return ok('Track-trace', items);
     },
   }),
+  defineShipmentList('list', 'GET list', 'Shipments no older than 90 days'),
+  defineShipmentList('listByStatus', 'GET list/:status', 'Shipments in one status'),
+  defineShipmentList('listByOrderTypes', 'POST list', 'Shipments of certain order types'),
   defineShipmentList(
-    'v2.shipment.list',
-    'GET /v2/shipment/list',
-    'Shipments no older than 90 days',
-  ),
-  defineShipmentList(
-    'v2.shipment.listByStatus',
-    'GET /v2/shipment/list/:status',
-    'Shipments in one status',
-  ),
-  defineShipmentList(
-    'v2.shipment.listByOrderTypes',
-    'POST /v2/shipment/list',
-    'Shipments of certain order types',
-  ),
-  defineShipmentList(
-    'v2.shipment.listByOrderTypesAndStatus',
-    'POST /v2/shipment/list/:status',
+    'listByOrderTypesAndStatus',
+    'POST list/:status',
     'Shipments of certain order types in one status',
   ),
   defineOperation({
@@ -276,22 +251,17 @@ export const olderShipmentOperations = [
     documented: false,
     body: rmaBody,
     answer: envelope(z.int()),
-    run: ({ simulation, body: { shipmentId, remark, externalReference, rmaItems }, nowMs }) => {
-      const {
-        returnReasonId: reasonId,
-        externalReference: reference,
-        metadata,
-        ...item
-      } = rmaItems;
+    run: ({ client, body: { shipmentId, remark, externalReference, rmaItems }, nowMs }) => {
+      const { returnReasonId: reasonId, metadata, ...item } = rmaItems;
       const line = {
         ...item,
         reasonId,
-        externalReference: reference || null,
+        externalReference: item.externalReference || null,
         metadata: metadata ?? {},
       };
       const texts = { externalReference: externalReference || null, comments: remark || null };
       const draft = { shipmentId, ...texts, metadata: {}, lines: [line] };
-      return ok('Return announced', announceReturn(simulation, draft, nowMs).id);
+      return ok('Return announced', announceReturn(client, draft, nowMs).id);
     },
   }),
   defineOperation({
@@ -314,12 +284,8 @@ export const olderShipmentOperations = [
       .nullable(),
     answer: foundAnswer,
     run: (call) => {
-      const { Id, ExternalOrderNumber, ShippingDate } = call.body ?? {};
-      return answerFound(call, {
-        id: Id,
-        externalOrderNumber: ExternalOrderNumber,
-        shippingDate: ShippingDate,
-      });
+      const { Id: id, ExternalOrderNumber, ShippingDate: shippingDate } = call.body ?? {};
+      return answerFound(call, { id, externalOrderNumber: ExternalOrderNumber, shippingDate });
     },
   }),
   defineOperation({
@@ -333,18 +299,14 @@ export const olderShipmentOperations = [
       const { id } = call.query;
       return id === undefined
         ? answerListed(call, [])
-        : answerShipments(call.store, findShipments(call, { id }));
+        : answerShipments(call.client, findShipments(call, { id }));
     },
   }),
-  defineOperation({
-    name: 'v2.shipment.byOrderType',
-    route: 'POST /v2/shipment/byordertype',
-    summary: 'Shipments of certain order types',
+  {
+    ...defineShipmentList('byOrderType', 'POST byordertype', 'Shipments of certain order types'),
     described: false,
-    body: orderTypes,
-    answer: listAnswer,
-    run: (call) => answerListed(call, filterByOrderTypes(call)),
-  }),
+    replacedBy: null,
+  },
   defineOperation({
     name: 'v2.shipment.sync',
     route: 'POST /v2/shipment/sync',
@@ -368,16 +330,17 @@ export const olderShipmentOperations = [
  * Defines a list of shipments: of one status if the route names it, of certain order types if it
  * has a body.
  */
-function defineShipmentList(name: string, route: `${'GET' | 'POST'} /${string}`, summary: string) {
+function defineShipmentList(verb: string, call: `${'GET' | 'POST'} ${string}`, summary: string) {
   return defineOperation<Record<never, never>, typeof orderTypes>({
-    name,
-    route,
+    name: `v2.shipment.${verb}`,
+    route: call.replace(' ', ' /v2/shipment/') as `GET /${string}`,
     summary,
     documented: false,
     replacedBy: 'GET /v3/shipments with filters on orderType and status',
-    ...(route.startsWith('POST') && { body: orderTypes }),
+    ...(call.startsWith('POST') && { body: orderTypes }),
     answer: listAnswer,
-    run: (call) => answerListed(call, [...filterByOrderTypes(call), ...filterByStatus(call)]),
+    run: (request) =>
+      answerListed(request, [...filterByOrderTypes(request), ...filterByStatus(request)]),
   });
 }
 
@@ -385,17 +348,17 @@ function defineShipmentList(name: string, route: `${'GET' | 'POST'} /${string}`,
  * Answers with the listed shipments that pass all filters and that the client has not acknowledged.
  */
 function answerListed(call: Call, filters: readonly Filter<Shipment>[]) {
-  const shipments = [...readRowsAfter(call.store.listedShipments.select(filters), 0)];
-  const shown = shipments.filter(
-    (shipment) => !shipment.acknowledged && call.viewRow('shipment', shipment),
+  const listed = readRows(call.client.listedShipments.select(filters));
+  const shown = listed.filter(
+    (row) => !row.acknowledged && viewRow(call, 'shipment', row) !== null,
   );
-  return answerShipments(call.store, shown);
+  return answerShipments(call.client, [...shown]);
 }
 
-function answerShipments(store: ClientStore, shipments: readonly Shipment[]) {
+function answerShipments(client: Client, shipments: readonly Shipment[]) {
   const shown = shipments.map((shipment) => {
-    const view = viewShipment(store, shipment);
-    return { ...show(listedFields, view), ...readExtras(view.order.metadata) };
+    const view = viewShipment(client, shipment);
+    return { ...listedFields.show(view, client), ...readExtras(view.order.metadata) };
   });
   return ok('Shipments', shown);
 }
@@ -405,17 +368,17 @@ function answerShipments(store: ClientStore, shipments: readonly Shipment[]) {
  * `foundItems` says, and with the lines of the shipment or the package, as `foundContents` says.
  */
 function answerFound(call: Call, wanted: z.output<typeof criteria>) {
+  const { foundItems, foundContents } = call.world.switches;
   const shown = findShipments(call, wanted).flatMap((shipment) => {
-    const view = viewShipment(call.store, shipment);
-    const packages =
-      call.switches.foundItems === 'shipment' ? view.packages.slice(0, 1) : view.packages;
-    return (packages.length === 0 ? [null] : packages).map((packageNumber, index) => {
-      const isDivided = call.switches.foundContents === 'package' && packages.length > 1;
-      const contents = isDivided
-        ? divideItems(shipment.items, packages.length, index)
-        : shipment.items;
-      return show(foundFields, { ...view, packageNumber, track: shipment.tracks[index], contents });
-    });
+    const view = viewShipment(call.client, shipment);
+    const length = foundItems === 'shipment' ? 1 : Math.max(1, view.packages.length);
+    const items = Array.from({ length }, (_, index) => ({
+      ...view,
+      packageNumber: view.packages[index] ?? null,
+      track: shipment.tracks[index],
+      contents: foundContents === 'package' ? divideItems(shipment, length, index) : shipment.items,
+    }));
+    return items.map((item) => foundFields.show(item, call.client));
   });
   return ok('Shipments', shown);
 }
@@ -424,7 +387,7 @@ function answerFound(call: Call, wanted: z.output<typeof criteria>) {
  * Returns what is in one of several packages: each line is divided among them as evenly as pieces
  * can be.
  */
-function divideItems(items: readonly ShipmentItem[], packages: number, index: number): Contents[] {
+function divideItems({ items }: Shipment, packages: number, index: number): Contents[] {
   return items
     .map((item) => ({
       ...item,
@@ -433,56 +396,61 @@ function divideItems(items: readonly ShipmentItem[], packages: number, index: nu
     .filter(({ quantity }) => quantity > 0);
 }
 
-function viewShipment(store: ClientStore, shipment: Shipment): ShipmentView {
-  const [track] = shipment.tracks;
-  const order = store.orders.get(shipment.orderId) as Order;
-  const packages = listPackageNumbers(shipment);
-  return { store, shipment, order, packages, packageNumber: null, track, contents: shipment.items };
+function viewShipment(client: Client, shipment: Shipment): ShipmentView {
+  return {
+    shipment,
+    order: client.orders.get(shipment.orderId) as Order,
+    packages: listPackageNumbers(shipment),
+    packageNumber: null,
+    track: shipment.tracks[0],
+    contents: shipment.items,
+  };
 }
 
-function filterByStatus({ store, path }: Call): Filter<Shipment>[] {
-  if (path.status === undefined) return [];
-  const status = shipmentStatuses.find((known) => known === path.status?.toUpperCase());
+function filterByStatus({ client, path: { status: wanted } }: Call): Filter<Shipment>[] {
+  if (wanted === undefined) return [];
+  const status = shipmentStatuses.find((known) => known === wanted.toUpperCase());
   if (status === undefined)
-    throw ruleBroken(`There is no status ${path.status}; known: ${shipmentStatuses.join(', ')}`);
-  return store.listedShipments.filterByKeys('status', [status]);
+    throw ruleBroken(`There is no status ${wanted}; known: ${shipmentStatuses.join(', ')}`);
+  return [client.listedShipments.filterByKeys('status', [status])];
 }
 
 function filterByOrderTypes({
-  store,
+  client,
   body,
 }: Call<unknown, z.output<typeof orderTypes>>): Filter<Shipment>[] {
-  return store.listedShipments.filterByKeys('orderType', body?.orderTypes);
+  return body?.orderTypes
+    ? [client.listedShipments.filterByKeys('orderType', body.orderTypes)]
+    : [];
 }
 
 /**
  * Finds the visible shipments that meet all criteria. Shipments that are named by id or order may
  * have any age.
  */
-function findShipments(
-  call: Call,
-  { id, externalOrderNumber, shippingDate }: z.output<typeof criteria>,
-): readonly Shipment[] {
-  const { store, nowMs } = call;
-  const wanted = toWarehouseDay(store.zone, shippingDate);
-  const day = wanted === null ? null : toDayNumber(wanted);
+function findShipments(call: Call, wanted: z.output<typeof criteria>): readonly Shipment[] {
+  const { client, nowMs } = call;
+  const { zone, listedShipments } = client;
+  const day = toWarehouseDay(zone, wanted.shippingDate);
+  const order = wanted.externalOrderNumber
+    ? (client.orderByNumber.get(wanted.externalOrderNumber) ?? null)
+    : undefined;
   const meetsCriteria = (shipment: Shipment) =>
     shipment.visibleFromMs <= nowMs &&
-    call.viewRow('shipment', shipment) !== null &&
-    (!externalOrderNumber ||
-      store.orders.get(shipment.orderId)?.externalOrderNumber === externalOrderNumber) &&
-    (day === null ||
-      (shipment.shippedOnMs !== null && store.zone.dayNumber(shipment.shippedOnMs) === day));
-  if (id !== null && id !== undefined) {
-    const shipment = store.shipments.get(id);
-    return shipment !== undefined && meetsCriteria(shipment) ? [shipment] : [];
-  }
-  const order = externalOrderNumber ? store.orderByNumber.get(externalOrderNumber) : undefined;
-  if (externalOrderNumber)
-    return order === undefined ? [] : store.listShipments(order).filter(meetsCriteria);
-  const filters =
-    day === null ? [] : [store.listedShipments.filterByRange('shippedOn', day - 1, day + 1)];
-  return [...readRowsAfter(store.listedShipments.select(filters), 0)].filter(meetsCriteria);
+    viewRow(call, 'shipment', shipment) !== null &&
+    (order === undefined || shipment.orderId === order?.id) &&
+    (day === null || (shipment.shippedOnMs !== null && zone.day(shipment.shippedOnMs) === day));
+
+  if (typeof wanted.id === 'number')
+    return [client.shipments.get(wanted.id) ?? []].flat().filter(meetsCriteria);
+  if (order !== undefined)
+    return order === null ? [] : client.listShipments(order).filter(meetsCriteria);
+  if (day === null) return [...listedShipments].filter(meetsCriteria);
+
+  const [before, after] = [-1, 1].map((days) => toDayText(toDayNumber(day) + days));
+  return [...readRows(listedShipments.filterByDays('shippedOn', before, after))].filter(
+    meetsCriteria,
+  );
 }
 
 /**
@@ -490,27 +458,25 @@ function findShipments(
  * shipment and method give the same label. Its number becomes the `returnLabel` of the shipment.
  */
 async function makeReturnLabel(call: LabelCall) {
-  const { store, nowMs } = call;
   const id = Number(call.path.shipmentId);
-  const shipment = Number.isSafeInteger(id) ? store.shipments.get(id) : undefined;
-  if (shipment === undefined || shipment.visibleFromMs > nowMs)
+  const shipment = Number.isSafeInteger(id) ? call.client.shipments.get(id) : undefined;
+  if (shipment === undefined || shipment.visibleFromMs > call.nowMs)
     throw ruleBroken('Shipment not found');
-  if (shipment.status !== 'SHIPPED')
-    throw ruleBroken('No label could be made: the shipment has not been shipped');
+  if (shipment.status !== 'SHIPPED') throw noLabel('the shipment has not been shipped');
+
   const method = chooseMethod(call);
   const isPaperless = method.paperless ?? false;
   const packageNumber = `3SRET${String(id).padStart(9, '0')}${method.id}`;
-  const lines = [
+  const document = await writePage([
     'Return label',
     method.name,
     `Shipment ${id}`,
     packageNumber,
     `To warehouse ${shipment.warehouseCode}`,
-  ];
-  const document = await writePage(
-    isPaperless ? [...lines, 'Paperless: show this code at the counter'] : lines,
-  );
+    ...(isPaperless ? ['Paperless: show this code at the counter'] : []),
+  ]);
   const content = document.toString('base64');
+
   shipment.returnLabel = packageNumber;
   // This read changes the shipment.
   call.world.changes++;
@@ -525,14 +491,14 @@ async function makeReturnLabel(call: LabelCall) {
   });
 }
 
-function chooseMethod({ store, query: { shippingMethodId, paperless = false } }: LabelCall) {
-  const method = store.lists.returnShippingMethods.find((known) =>
+const noLabel = (why: string) => ruleBroken(`No label could be made: ${why}`);
+
+function chooseMethod({ client, query: { shippingMethodId, paperless = false } }: LabelCall) {
+  const method = client.lists.returnShippingMethods.find((known) =>
     shippingMethodId === undefined ? !paperless || known.paperless : known.id === shippingMethodId,
   );
-  const wanted = shippingMethodId ?? 'without paper';
   if (method === undefined)
-    throw ruleBroken(`No label could be made: there is no return shipping method ${wanted}`);
-  if (paperless && !method.paperless)
-    throw ruleBroken(`No label could be made: ${method.name} is not paperless`);
+    throw noLabel(`there is no return shipping method ${shippingMethodId ?? 'without paper'}`);
+  if (paperless && !method.paperless) throw noLabel(`${method.name} is not paperless`);
   return method;
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import { announceGoods, type SlipDraft } from '../rules/announcements.ts';
+import { SortedRows } from '../store/listing.ts';
 import {
   type Inbound,
   type InboundItem,
@@ -10,23 +11,27 @@ import {
   slipStatuses,
 } from '../store/model.ts';
 import { writeInstant } from '../zone.ts';
-import { defineOperation, paging, uniqueList } from './operation.ts';
-import { product } from './v3-dialect.ts';
+import { product } from './dialect.ts';
 import {
-  date,
   dateIn,
   documentIn,
   keepGivenTexts,
   linksTo,
-  metadata,
   namedTexts,
   quantityIn,
   readIncluded,
   readTexts,
   resourceIn,
-  text,
   textIn,
-} from './v3-document.ts';
+} from './document.ts';
+import {
+  defineOperation,
+  paging,
+  readId,
+  recordWrite,
+  requireRow,
+  uniqueList,
+} from './operation.ts';
 import {
   byDays,
   byKeys,
@@ -35,18 +40,17 @@ import {
   defineResource,
   include,
   many,
+  metadata,
   one,
   oneOrNone,
   renderDocument,
   renderPage,
-} from './v3-resource.ts';
+  text,
+} from './resource.ts';
 
 /** An inbound time, which ends in Z. */
-const zuluDateTime = z.iso.datetime();
-const zulu = <Row>(read: (row: Row) => number | null) => ({
-  schema: zuluDateTime.nullable(),
-  read: (row: Row) => writeInstant(read(row)),
-});
+const zulu = <Row>(read: (row: Row) => number | null) =>
+  [z.iso.datetime().nullable(), (row: Row) => writeInstant(read(row))] as const;
 
 /** docs/interface.md, 13.2 Inbound items. */
 export const inboundItemResource = defineResource<InboundItem>('inboundItem', {
@@ -54,7 +58,7 @@ export const inboundItemResource = defineResource<InboundItem>('inboundItem', {
     quantity: z.int(),
     sku: z.string(),
     lotNumber: text,
-    expirationDate: date.nullable(),
+    expirationDate: z.iso.date().nullable(),
   },
   relationships: {
     product: one('product', ({ productId }) => productId),
@@ -64,9 +68,11 @@ export const inboundItemResource = defineResource<InboundItem>('inboundItem', {
 
 /** docs/interface.md, 13.1 Fields. An inbound links its slip, but not its items. */
 export const inboundResource = defineResource<Inbound>('inbound', {
-  attributes: { reference: text, status: z.enum(inboundStatuses), receivedIn: z.string() },
-  computed: {
-    createdOn: { schema: zuluDateTime, read: ({ createdOnMs }) => writeInstant(createdOnMs) },
+  attributes: {
+    reference: text,
+    status: z.enum(inboundStatuses),
+    receivedIn: z.string(),
+    createdOn: zulu(({ createdOnMs }) => createdOnMs),
     checkingOn: zulu(({ checkingOnMs }) => checkingOnMs),
     completedOn: zulu(({ completedOnMs }) => completedOnMs),
   },
@@ -83,13 +89,11 @@ export const slipItemResource = defineResource<SlipItem>('inboundPackingSlipItem
 export const slipResource = defineResource<Slip>('inboundPackingSlip', {
   attributes: {
     expectedIn: z.string(),
-    expectedOn: date,
+    expectedOn: z.iso.date(),
     reference: text,
     status: z.enum(slipStatuses),
     comments: text,
     metadata,
-  },
-  computed: {
     receivedOn: zulu(({ receivedOnMs }) => receivedOnMs),
     completedOn: zulu(({ completedOnMs }) => completedOnMs),
   },
@@ -124,34 +128,32 @@ const slipBody = documentIn(
  * Operations) and products.
  */
 export const goodsOperations = [
-  defineList(inboundResource, {
-    summary: 'Inbounds, by ascending id',
-    listing: ({ listedInbounds }) => listedInbounds,
-    filters: [byKeys('status', uniqueList(z.enum(inboundStatuses)))],
-  }),
-  defineGet(inboundResource, {
-    summary: 'One inbound',
-    find: ({ id, store }) => store.inbounds.get(id),
-  }),
+  defineList(inboundResource, 'Inbounds, by ascending id', ({ inbounds }) => inbounds, [
+    byKeys('status', uniqueList(z.enum(inboundStatuses))),
+  ]),
+  defineGet(inboundResource, 'One inbound', ({ inbounds }, id) => inbounds.get(id)),
   defineOperation({
     name: 'v3.inboundItems.get',
     route: 'GET /v3/inboundItems/:id',
     summary: 'One inbound item: the resource itself, not wrapped in data',
     answer: inboundItemResource.schema,
     run: (call) => {
-      const item = call.store.inboundOfItem.get(call.id)?.items.find(({ id }) => id === call.id);
-      return inboundItemResource.render(call.requireRow('inboundItem', item), call.store);
+      const id = readId(call);
+      const items = [...call.client.inbounds].flatMap((inbound) => inbound.items);
+      const item = items.find((known) => known.id === id);
+      return inboundItemResource.render(requireRow(call, 'inboundItem', item), call.client);
     },
   }),
-  defineList(slipResource, {
-    summary: 'Inbound packing slips no older than 90 days',
-    listing: ({ listedSlips }) => listedSlips,
-    filters: [
+  defineList(
+    slipResource,
+    'Inbound packing slips no older than 90 days',
+    ({ listedSlips }) => listedSlips,
+    [
       byDays('receivedOn'),
       byDays('completedOn'),
       byKeys('status', uniqueList(z.enum(slipStatuses))),
     ],
-  }),
+  ),
   defineOperation({
     name: 'v3.inboundPackingSlips.create',
     route: 'POST /v3/inboundPackingSlips',
@@ -160,8 +162,8 @@ export const goodsOperations = [
     body: slipBody,
     answer: slipResource.document,
     run: (call) => {
-      const slip = announceGoods(call.simulation, readSlip(call.body), call.nowMs);
-      call.recordWrite('inboundPackingSlip', slip.id, null);
+      const slip = announceGoods(call.client, readSlip(call.body), call.nowMs);
+      recordWrite(call, 'inboundPackingSlip', slip, 'creation');
       return renderDocument(call, slipResource, slip, slipResource.includeNames);
     },
   }),
@@ -172,18 +174,24 @@ export const goodsOperations = [
     described: false,
     query: paging,
     answer: product.page,
-    run: (call) => renderPage(call, product, { sources: [call.store.listedProducts], tests: [] }),
+    run: (call) => {
+      const sources = [new SortedRows(call.client.products.values())];
+      return renderPage(call, product, { sources, test: () => true });
+    },
   }),
 ];
 
 function readSlip(body: z.output<typeof slipBody>): SlipDraft {
-  const { expectedIn, expectedOn, metadata, ...texts } = body.data.attributes;
+  const { attributes } = body.data;
+  const { expectedIn, expectedOn } = attributes;
   const lines = readIncluded(body).map(({ resource, pointer }) => ({
     ...resource.attributes,
     pointer,
   }));
   if (lines.length === 0)
     throw ruleBroken('An inbound packing slip needs at least one item', '/data/included');
-  const { reference, comments } = readTexts(texts, ['reference', 'comments']);
-  return { expectedIn, expectedOn, reference, comments, metadata: keepGivenTexts(metadata), lines };
+
+  const metadata = keepGivenTexts(attributes.metadata);
+  const given = readTexts(attributes, ['reference', 'comments']);
+  return { expectedIn, expectedOn, ...given, metadata, lines };
 }

@@ -9,7 +9,7 @@ import {
   placeOrder,
 } from '../rules/orders.ts';
 import { checkPrintable } from '../rules/pdf.ts';
-import type { ClientStore } from '../store/client-store.ts';
+import type { Client } from '../store/client.ts';
 import { SortedRows, type StoredRow } from '../store/listing.ts';
 import {
   type AddressLines,
@@ -21,31 +21,36 @@ import {
   orderTexts,
 } from '../store/model.ts';
 import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
-import type { Ids } from '../store/simulation.ts';
-import { decimalIn, members, toNumber } from './older-fields.ts';
-import { type Call, defineOperation, orderNumbers, uniqueList } from './operation.ts';
-import { showRelationships } from './v3-dialect.ts';
+import { showRelationships } from './dialect.ts';
 import {
   assertSameId,
   clientMembers,
-  date,
   dateIn,
   documentIn,
-  emptyToNull,
   idIn,
   keepGivenTexts,
   linksTo,
   linkTo,
-  metadata,
   namedTexts,
   provisionalId,
   quantityIn,
   readIncluded,
   readTexts,
   resourceIn,
-  text,
+  selectParts,
   textIn,
-} from './v3-document.ts';
+} from './document.ts';
+import { decimalIn, toNumber } from './older-fields.ts';
+import {
+  type Call,
+  defineOperation,
+  members,
+  orderNumbers,
+  readId,
+  recordWrite,
+  requireRow,
+  uniqueList,
+} from './operation.ts';
 import {
   byDays,
   byKeys,
@@ -55,10 +60,12 @@ import {
   defineResource,
   include,
   many,
+  metadata,
   one,
   oneOrNone,
   renderDocument,
-} from './v3-resource.ts';
+  text,
+} from './resource.ts';
 
 const decimal = z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal')]);
 
@@ -75,7 +82,7 @@ const orderItemResource = defineResource<OrderItem>('orderItem', {
     metadata,
   },
   relationships: {
-    order: one('order', ({ id }, store) => store.findOrderOfItem(id)?.id ?? 0),
+    order: one('order', ({ id }, client) => client.findOrderOfItem(id)?.id ?? 0),
     product: one('product', ({ productId }) => productId),
   },
 });
@@ -101,11 +108,11 @@ export const orderResource = defineResource<Order>('order', {
   attributes: {
     ...members(text, orderTexts),
     externalOrderNumber: z.string(),
-    orderedOn: date,
+    orderedOn: z.iso.date(),
     currency: z.string(),
     locale: z.string(),
     email: z.string(),
-    preferredShippingDate: date.nullable(),
+    preferredShippingDate: z.iso.date().nullable(),
     allowPartialDelivery: z.boolean(),
     onHold: z.boolean(),
     metadata,
@@ -137,6 +144,7 @@ export const orderResource = defineResource<Order>('order', {
   isInsideOnly: true,
 });
 
+const notNull = 'must not be null';
 /** The attributes that a creation and an update of an order have in common. */
 const commonAttributes = {
   ...members(textIn, orderTexts),
@@ -145,28 +153,25 @@ const commonAttributes = {
   preferredShippingDate: dateIn.nullish(),
   allowPartialDelivery: z.boolean().nullish(),
   metadata: namedTexts('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
+  locale: z
+    .string(notNull)
+    .regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a locale such as nl-NL')
+    .optional(),
 };
-const notNull = 'must not be null';
-const localeIn = z
-  .string(notNull)
-  .regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a locale such as nl-NL')
-  .optional();
 
 /** A link to the order that is created. It has no id yet, so the link is not checked. */
-const anyLink = z.looseObject({});
+const anyLink = z.looseObject({}).optional();
 const lineIn = resourceIn('orderItem', {
   attributes: z.strictObject({
     sku: z.string().min(1),
     quantity: quantityIn,
-    fulfillFrom: textIn,
     price: decimalIn.nullish(),
     vat: decimalIn.nullish(),
-    name: textIn,
-    channelIdentifier: textIn,
+    ...members(textIn, ['fulfillFrom', 'name', 'channelIdentifier']),
     metadata: namedTexts('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
   }),
   relationships: z
-    .strictObject({ product: linkTo('product').optional(), order: anyLink.optional() })
+    .strictObject({ product: linkTo('product').optional(), order: anyLink })
     .optional(),
 });
 const addressIn = resourceIn('address', {
@@ -186,7 +191,7 @@ const attachmentAttributes = z.strictObject({
 });
 const attachmentIn = resourceIn('orderAttachment', {
   attributes: attachmentAttributes,
-  relationships: z.strictObject({ order: anyLink.optional() }).optional(),
+  relationships: z.strictObject({ order: anyLink }).optional(),
 });
 const linkToAddress = z.strictObject({
   data: z.strictObject({ id: provisionalId, type: z.literal('address') }),
@@ -202,7 +207,6 @@ const orderBody = documentIn(
     attributes: z.strictObject({
       ...commonAttributes,
       externalOrderNumber: z.string().min(1).max(50),
-      locale: localeIn,
       onHold: z.boolean().default(false),
     }),
     relationships: z.strictObject({
@@ -222,6 +226,7 @@ type OrderBody = z.output<typeof orderBody>;
 
 /** Resources that the relationships link to, if the switch `changeableRelationships` is on. */
 const includedIn = z.array(z.discriminatedUnion('type', [addressIn, pickUpPointIn])).optional();
+const anyRelationships = z.record(z.string(), z.unknown()).optional();
 
 /**
  * docs/interface.md, 7.7 Update. `orderedOn`, `currency` and `channelIdentifier` may be sent, but
@@ -234,12 +239,10 @@ const updateBody = z.strictObject({
     attributes: z.strictObject({
       ...commonAttributes,
       externalOrderNumber: z.string(notNull).min(1).optional(),
-      locale: localeIn,
       onHold: z.boolean(notNull).optional(),
-      currency: textIn,
-      channelIdentifier: textIn,
+      ...members(textIn, ['currency', 'channelIdentifier']),
     }),
-    relationships: z.record(z.string(), z.unknown()).optional(),
+    relationships: anyRelationships,
     included: includedIn,
   }),
   included: includedIn,
@@ -253,7 +256,7 @@ const cancelBody = z.strictObject({
     attributes: z.looseObject({
       quantity: z.literal(0, 'must be 0: an order item can be cancelled, not changed'),
     }),
-    relationships: z.record(z.string(), z.unknown()).optional(),
+    relationships: anyRelationships,
   }),
 });
 const attachmentBody = z.strictObject({
@@ -262,9 +265,8 @@ const attachmentBody = z.strictObject({
     relationships: z.strictObject({ order: linkTo('order') }).optional(),
   }),
 });
-type LinkedAttachment = StoredRow & { readonly orderId: number } & z.output<
-    typeof attachmentAttributes
-  >;
+type AttachmentBody = z.output<typeof attachmentBody>;
+type LinkedAttachment = StoredRow & { readonly orderId: number };
 const attachmentResource = defineResource<LinkedAttachment>('orderAttachment', {
   attributes: {
     externalOrderNumber: z.string(),
@@ -275,33 +277,25 @@ const attachmentResource = defineResource<LinkedAttachment>('orderAttachment', {
   relationships: { order: one('order', ({ orderId }) => orderId) },
 });
 
-const cancelledOrder = z.strictObject({
-  data: orderResource.schema,
-  meta: z.strictObject({ modified: z.boolean(), modifiedItems: itemLinks.schema }),
-});
-const requireOrder = (call: Call) => call.requireRow('order', call.store.orders.get(call.id));
+const requireOrder = (call: Call) =>
+  requireRow(call, 'order', call.client.orders.get(readId(call)));
+
+const answerWhole = (call: Call, order: Order) =>
+  renderDocument(call, orderResource, order, orderResource.includeNames);
 
 /**
  * The operations on orders, their items and their attachments (docs/interface.md, 7.4, 8.2 and 9.2
  * Operations).
  */
 export const orderOperations = [
-  defineList(orderResource, {
-    summary: "The client's orders, by ascending id",
-    listing: ({ listedOrders }) => listedOrders,
-    filters: [
-      byDays('orderedOn'),
-      byValues('filter[externalOrderNumber][in]', orderNumbers, (numbers, { orderByNumber }) => {
-        const wanted = new Set(numbers);
-        const found = numbers.flatMap((number) => orderByNumber.get(number) ?? []);
-        return {
-          sources: [SortedRows.fromRows(found)],
-          test: ({ externalOrderNumber }) => wanted.has(externalOrderNumber),
-        };
-      }),
-      byKeys('reference', uniqueList(z.string())),
-    ],
-  }),
+  defineList(orderResource, "The client's orders, by ascending id", ({ orders }) => orders, [
+    byDays('orderedOn'),
+    byValues('filter[externalOrderNumber][in]', orderNumbers, (numbers, { orderByNumber }) => ({
+      sources: [new SortedRows(numbers.flatMap((number) => orderByNumber.get(number) ?? []))],
+      test: ({ externalOrderNumber }) => numbers.includes(externalOrderNumber),
+    })),
+    byKeys('reference', uniqueList(z.string())),
+  ]),
   defineOperation({
     name: 'v3.orders.create',
     route: 'POST /v3/orders',
@@ -309,28 +303,30 @@ export const orderOperations = [
     body: orderBody,
     answer: orderResource.document,
     run: async (call) => {
-      const { simulation, body } = call;
-      const draft = readOrder(body, simulation.store.zone.day(call.nowMs), simulation.store.lists);
-      for (const { resource, pointer } of selectParts(body, 'orderAttachment')) {
-        const content = Buffer.from(resource.attributes.content, 'base64');
-        await checkPrintable(content, `${pointer}/attributes/content`);
-      }
-      const order = placeOrder(simulation, draft, call.nowMs);
-      call.recordWrite('order', order.id, null);
-      return renderDocument(call, orderResource, order, orderResource.includeNames);
+      const { client, body, nowMs } = call;
+      const draft = readOrder(body, client.zone.day(nowMs), client.lists);
+      for (const { resource, pointer } of selectParts(body, 'orderAttachment'))
+        await checkPrintable(resource.attributes.content, `${pointer}/attributes/content`);
+
+      const order = placeOrder(client, draft, nowMs);
+      recordWrite(call, 'order', order, 'creation');
+      return answerWhole(call, order);
     },
   }),
-  defineGet(orderResource, { summary: 'One order', find: ({ id, store }) => store.orders.get(id) }),
+  defineGet(orderResource, 'One order', ({ orders }, id) => orders.get(id)),
   defineOperation({
     name: 'v3.orders.cancel',
     route: 'DELETE /v3/orders/:id',
     summary: 'Cancels what is left of every item of an order',
     query: orderResource.query,
-    answer: cancelledOrder,
+    answer: z.strictObject({
+      data: orderResource.schema,
+      meta: z.strictObject({ modified: z.boolean(), modifiedItems: itemLinks[0] }),
+    }),
     run: (call) => {
       const order = requireOrder(call);
-      call.recordWrite('order', order.id, order);
-      const changed = cancelItems(call.simulation, order, order.items, call.nowMs);
+      recordWrite(call, 'order', order);
+      const changed = cancelItems(call.client, order, order.items, call.nowMs);
       const modifiedItems = { data: changed.map(({ id }) => ({ id, type: 'orderItem' })) };
       const meta = { modified: changed.length > 0, modifiedItems };
       return { ...renderDocument(call, orderResource, order), meta };
@@ -348,13 +344,11 @@ export const orderOperations = [
       const order = requireOrder(call);
       assertSameId(call.body.data.id, order.id);
       const relationships = readWantedRelationships(call, order);
-      const wanted = {
-        ...readWantedAttributes(call, order, relationships.orderTypeId),
-        ...relationships,
-      };
-      call.recordWrite('order', order.id, order);
-      changeOrder(call.simulation, order, wanted, call.nowMs);
-      return renderDocument(call, orderResource, order, orderResource.includeNames);
+      const attributes = readWantedAttributes(call, order, relationships.orderTypeId);
+
+      recordWrite(call, 'order', order);
+      changeOrder(call.client, order, { ...attributes, ...relationships }, call.nowMs);
+      return answerWhole(call, order);
     },
   }),
   defineOperation({
@@ -377,8 +371,8 @@ export const orderOperations = [
     run: (call) => {
       const { order, item } = findItem(call);
       assertSameId(call.body.data.id, item.id);
-      call.recordWrite('order', order.id, order);
-      const modified = cancelItems(call.simulation, order, [item], call.nowMs).length > 0;
+      recordWrite(call, 'order', order);
+      const modified = cancelItems(call.client, order, [item], call.nowMs).length > 0;
       return { ...renderDocument(call, orderItemResource, item), meta: { modified } };
     },
   }),
@@ -389,28 +383,20 @@ export const orderOperations = [
     body: attachmentBody,
     answer: attachmentResource.document,
     run: async (call) => {
-      const { attributes, relationships } = call.body.data;
-      const order = findNamedOrder(
-        call.store,
-        attributes.externalOrderNumber,
-        relationships?.order.data.id,
-      );
-      await checkPrintable(Buffer.from(attributes.content, 'base64'), '/data/attributes/content');
+      const { attributes } = call.body.data;
+      const order = findNamedOrder(call.client, call.body);
+      await checkPrintable(attributes.content, '/data/attributes/content');
       // Checked after the `await`, because the order may have been fulfilled in the meantime.
-      if (isFulfilled(order))
-        throw ruleBroken(
-          'The order is completely fulfilled: nothing remains to print for',
-          '/data',
-        );
-      const attachment = { id: call.simulation.ids.next(), filename: attributes.filename };
+      if (isFulfilled(order)) {
+        const problem = 'The order is completely fulfilled: nothing remains to print for';
+        throw ruleBroken(problem, '/data');
+      }
+
+      const attachment = { id: call.client.nextId(), filename: attributes.filename };
       order.attachments = [...order.attachments, attachment];
       const { id: orderId, externalOrderNumber } = order;
-      return renderDocument(call, attachmentResource, {
-        ...attributes,
-        ...attachment,
-        externalOrderNumber,
-        orderId,
-      });
+      const shown = { ...attributes, ...attachment, externalOrderNumber, orderId };
+      return renderDocument(call, attachmentResource, shown);
     },
   }),
 ];
@@ -422,24 +408,28 @@ export const orderOperations = [
 function readOrder(body: OrderBody, today: string, lists: ServiceLists): OrderDraft {
   const { attributes, relationships } = body.data;
   const lines = selectParts(body, 'orderItem').map(({ resource, pointer }) =>
-    readLine(resource, pointer),
+    readLine(resource.attributes, pointer),
   );
   if (lines.length === 0)
     throw ruleBroken('An order needs at least one orderItem', '/data/included');
+
   const [pickUpPoint, secondPoint] = selectParts(body, 'pickUpPoint');
   if (secondPoint) throw ruleBroken('An order has one pickUpPoint at most', secondPoint.pointer);
   const [attachment, second] = selectParts(body, 'orderAttachment');
-  if (second)
-    throw ruleBroken(
-      'One orderAttachment goes along with an order; add others afterwards',
-      second.pointer,
-    );
-  const deliveryAddress = readAddress(body, 'deliveryAddress');
+  if (second) {
+    const problem = 'One orderAttachment goes along with an order; add others afterwards';
+    throw ruleBroken(problem, second.pointer);
+  }
+
+  const addresses = selectParts(body, 'address').map(({ resource }) => resource);
+  const findRole = (role: 'deliveryAddress' | 'billingAddress') =>
+    findAddress(addresses, role, relationships[role]?.data.id);
+  const deliveryAddress = findRole('deliveryAddress');
   return {
     ...readTexts(attributes, orderTexts),
     externalOrderNumber: attributes.externalOrderNumber,
     locale: attributes.locale ?? lists.usualLocale,
-    email: emptyToNull(attributes.email) ?? noReplyAddress,
+    email: attributes.email || noReplyAddress,
     preferredShippingDate: attributes.preferredShippingDate ?? null,
     allowPartialDelivery: attributes.allowPartialDelivery ?? null,
     onHold: attributes.onHold,
@@ -450,68 +440,39 @@ function readOrder(body: OrderBody, today: string, lists: ServiceLists): OrderDr
     shippingMethodId: relationships.preferredShippingMethod?.data?.id ?? null,
     lines,
     deliveryAddress,
-    billingAddress:
-      relationships.billingAddress === undefined
-        ? deliveryAddress
-        : readAddress(body, 'billingAddress'),
+    billingAddress: relationships.billingAddress ? findRole('billingAddress') : deliveryAddress,
     pickUpPoint: pickUpPoint?.resource.attributes ?? null,
-    attachment:
-      attachment === undefined ? null : { filename: attachment.resource.attributes.filename },
+    attachment: attachment ? { filename: attachment.resource.attributes.filename } : null,
   };
 }
 
-type Part = NonNullable<OrderBody['included']>[number];
-
-function selectParts<T extends Part['type']>(body: OrderBody, type: T) {
-  return readIncluded<Part>(body).filter(
-    (part): part is { resource: Extract<Part, { type: T }>; pointer: string } =>
-      part.resource.type === type,
-  );
-}
-
-function readLine(
-  { attributes }: Extract<Part, { type: 'orderItem' }>,
-  pointer: string,
-): LineDraft {
+function readLine(attributes: z.output<typeof lineIn>['attributes'], pointer: string): LineDraft {
   const { sku, quantity, price, vat = null, metadata } = attributes;
-  const texts = readTexts(attributes, ['fulfillFrom', 'name', 'channelIdentifier']);
   return {
     sku,
     quantity,
     price: toNumber(price),
     vat,
-    ...texts,
+    ...readTexts(attributes, ['fulfillFrom', 'name', 'channelIdentifier']),
     metadata: keepGivenTexts(metadata),
     pointer,
   };
 }
 
-function readAddress(body: OrderBody, role: 'deliveryAddress' | 'billingAddress'): AddressLines {
-  const addresses = selectParts(body, 'address').map(({ resource }) => resource);
-  return findAddress(
-    addresses,
-    body.data.relationships[role]?.data.id,
-    `/data/relationships/${role}`,
-  );
-}
-
-/**
- * Returns the lines of the one included address with a provisional id. `pointer` is the place of
- * the link.
- */
+/** Returns the lines of the one included address with a provisional id. */
 function findAddress(
   addresses: readonly z.output<typeof addressIn>[],
-  wanted: string | number | undefined,
-  pointer: string,
+  role: string,
+  wanted: unknown,
 ): AddressLines {
+  const pointer = `/data/relationships/${role}`;
   const [address, ...others] = addresses.filter(({ id }) => String(id) === String(wanted));
   if (address === undefined) throw ruleBroken(`No included address has the id ${wanted}`, pointer);
   if (others.length > 0)
     throw ruleBroken(`Several included addresses have the id ${wanted}`, pointer);
-  return {
-    ...readTexts(address.attributes, addressTexts),
-    countryCode: address.attributes.countryCode,
-  };
+
+  const { countryCode } = address.attributes;
+  return { ...readTexts(address.attributes, addressTexts), countryCode };
 }
 
 const noAddress: AddressLines = { ...readTexts({}, addressTexts), countryCode: null };
@@ -528,60 +489,52 @@ const changeableNames = [
  * switch `omittedRelationships` says what happens to omitted ones; the order type is always kept.
  */
 function readWantedRelationships(
-  call: Call<unknown, UpdateBody>,
+  { client, body, world: { switches } }: Call<unknown, UpdateBody>,
   order: Order,
 ): ChangeableRelationships {
-  const { changeableRelationships: changeable, omittedRelationships, dialect } = call.switches;
-  const shown = showRelationships(orderResource.render(order, call.store), call.store, dialect);
-  const given = call.body.data.relationships ?? {};
-  const included = readIncluded(call.body);
-  if (!changeable && included[0])
-    throw ruleBroken('An update takes no included resources', included[0].pointer);
-  const changed = Object.keys(given).filter(
-    (name) =>
-      !Object.hasOwn(shown, name) || readLinkedIds(shown[name]) !== readLinkedIds(given[name]),
-  );
-  const refused = changed.find((name) => !changeable || !changeableNames.includes(name));
+  const given = body.data.relationships ?? {};
+  const included = readIncluded(body).map(({ resource }) => resource);
+  const addresses = included.filter((resource) => resource.type === 'address');
+  const changed = listChanges(given, order, client, switches.dialect === 'rich');
+  const isChangeable = (name: string) =>
+    switches.changeableRelationships && changeableNames.includes(name);
+  const refused = changed.find((name) => !isChangeable(name));
   if (refused)
     throw ruleBroken(`${refused} cannot be changed by an update`, `/data/relationships/${refused}`);
-  /**
-   * Returns the link that the update asks for: null for none, undefined if the present one stays.
-   */
-  const readWish = (name: string) => {
-    if (changed.includes(name)) return readLink(given, name);
-    return omittedRelationships === 'erase' && !Object.hasOwn(given, name) ? null : undefined;
+  if (included.length > 0 && !switches.changeableRelationships) {
+    const pointer = body.included ? '/included/0' : '/data/included/0';
+    throw ruleBroken('An update takes no included resources', pointer);
+  }
+
+  /** Returns the present value, the one that is linked to, or that of an omitted relationship. */
+  const choose = <T>(name: string, present: T, none: T, read: (link: Link) => T): T => {
+    if (changed.includes(name)) return read(readLink(given[name], name));
+    const isErased = switches.omittedRelationships === 'erase' && !Object.hasOwn(given, name);
+    return isErased ? none : present;
   };
-  const addresses = included.flatMap(({ resource }) =>
-    resource.type === 'address' ? [resource] : [],
-  );
-  const readAddress = (name: 'deliveryAddress' | 'billingAddress') => {
-    const wish = readWish(name);
-    if (wish === undefined) return order[name];
-    return changed.includes(name)
-      ? findAddress(addresses, wish?.id, `/data/relationships/${name}`)
-      : noAddress;
-  };
-  const [method, point] = [readWish('preferredShippingMethod'), readWish('pickUpPoint')];
+  const chooseAddress = (name: 'deliveryAddress' | 'billingAddress') =>
+    choose(name, order[name], noAddress, (link) => findAddress(addresses, name, link?.id));
+  const { orderTypeId: type, shippingMethodId: method, pickUpPoint } = order;
+  const readNumber = (link: Link) => Number(link?.id ?? 0);
   return {
-    orderTypeId: changed.includes('orderType')
-      ? Number(readLink(given, 'orderType')?.id ?? 0)
-      : order.orderTypeId,
-    shippingMethodId:
-      method === undefined ? order.shippingMethodId : method && Number(method.id ?? 0),
-    deliveryAddress: readAddress('deliveryAddress'),
-    billingAddress: readAddress('billingAddress'),
-    pickUpPoint:
-      point === undefined
-        ? order.pickUpPoint
-        : point && readPickUpPoint(call.body, call.simulation.ids),
+    orderTypeId: choose('orderType', type, type, readNumber),
+    shippingMethodId: choose('preferredShippingMethod', method, null, (link) =>
+      link === null ? null : readNumber(link),
+    ),
+    deliveryAddress: chooseAddress('deliveryAddress'),
+    billingAddress: chooseAddress('billingAddress'),
+    pickUpPoint: choose('pickUpPoint', pickUpPoint, null, (link) =>
+      link === null ? null : { id: client.nextId(), attributes: readPickUpPoint(included) },
+    ),
   };
 }
 
 const linkIn = z.object({ data: z.object({ id: provisionalId.optional() }).nullable() });
+type Link = z.output<typeof linkIn>['data'];
 
 /** Returns the resource that a relationship links to; null if it links to none. */
-function readLink(given: Readonly<Record<string, unknown>>, name: string) {
-  const read = linkIn.safeParse(given[name]);
+function readLink(given: unknown, name: string): Link {
+  const read = linkIn.safeParse(given);
   if (!read.success) throw ruleBroken(`${name} is not a link`, `/data/relationships/${name}`);
   return read.data.data;
 }
@@ -590,25 +543,34 @@ const anyLinks = z.object({
   data: z.union([z.object({ id: idIn }), z.array(z.object({ id: idIn })), z.null()]),
 });
 
-/** Returns the ids that a relationship links to, as a text. Returns null if it is not a link. */
-function readLinkedIds(link: unknown): string | null {
-  const read = anyLinks.safeParse(link);
-  if (!read.success) return null;
-  const linked = [read.data.data].flat();
-  return linked.map((resource) => resource?.id ?? 'none').join(' ');
+/** Returns the names of the relationships that link to other resources than those of the order. */
+function listChanges(
+  given: Readonly<Record<string, unknown>>,
+  order: Order,
+  client: Client,
+  isRich: boolean,
+): string[] {
+  const shown = showRelationships(orderResource.render(order, client), client, isRich);
+  const readIds = (link: unknown) => {
+    const read = anyLinks.safeParse(link);
+    return (
+      read.success &&
+      [read.data.data]
+        .flat()
+        .map((resource) => resource?.id ?? 'none')
+        .join()
+    );
+  };
+  return Object.keys(given).filter(
+    (name) => !Object.hasOwn(shown, name) || readIds(shown[name]) !== readIds(given[name]),
+  );
 }
 
-function readPickUpPoint(body: UpdateBody, ids: Ids): Order['pickUpPoint'] {
-  const points = readIncluded(body).flatMap(({ resource }) =>
-    resource.type === 'pickUpPoint' ? [resource] : [],
-  );
-  const [point, ...others] = points;
-  if (point === undefined || others.length > 0)
-    throw ruleBroken(
-      'An update of the pickUpPoint includes exactly one',
-      '/data/relationships/pickUpPoint',
-    );
-  return { id: ids.next(), attributes: point.attributes };
+function readPickUpPoint(included: NonNullable<UpdateBody['included']>) {
+  const [point, ...others] = included.filter((resource) => resource.type === 'pickUpPoint');
+  if (point !== undefined && others.length === 0) return point.attributes;
+  const problem = 'An update of the pickUpPoint includes exactly one';
+  throw ruleBroken(problem, '/data/relationships/pickUpPoint');
 }
 
 /**
@@ -617,7 +579,7 @@ function readPickUpPoint(body: UpdateBody, ids: Ids): Order['pickUpPoint'] {
  * type after the update.
  */
 function readWantedAttributes(
-  { body, store: { lists } }: Call<unknown, UpdateBody>,
+  { body, client: { lists } }: Call<unknown, UpdateBody>,
   order: Order,
   orderTypeId: number,
 ): ChangeableOrder {
@@ -626,7 +588,7 @@ function readWantedAttributes(
     ...readTexts(attributes, orderTexts),
     externalOrderNumber: attributes.externalOrderNumber ?? order.externalOrderNumber,
     locale: attributes.locale ?? order.locale,
-    email: emptyToNull(attributes.email) ?? noReplyAddress,
+    email: attributes.email || noReplyAddress,
     preferredShippingDate: attributes.preferredShippingDate ?? null,
     allowPartialDelivery: attributes.allowPartialDelivery ?? lists.isDeliveredInParts(orderTypeId),
     onHold: attributes.onHold ?? order.onHold,
@@ -634,11 +596,12 @@ function readWantedAttributes(
   };
 }
 
-function findItem(call: Call) {
-  const order = call.store.findOrderOfItem(call.id);
-  const item = order?.items.find(({ id }) => id === call.id);
+function findItem(call: Call): { readonly order: Order; readonly item: OrderItem } {
+  const id = readId(call);
+  const order = call.client.findOrderOfItem(id);
+  const item = order?.items.find((known) => known.id === id);
   if (order === undefined || item === undefined) throw notFound('orderItem');
-  call.requireRow('order', order);
+  requireRow(call, 'order', order);
   return { order, item };
 }
 
@@ -646,27 +609,21 @@ function findItem(call: Call) {
  * Returns the order that an attachment names by number, by relationship or by both, if they do not
  * differ.
  */
-function findNamedOrder(
-  store: ClientStore,
-  number: string | undefined,
-  id: number | undefined,
-): Order {
-  const byNumber = number === undefined ? undefined : store.orderByNumber.get(number);
-  const byId = id === undefined ? undefined : store.orders.get(id);
+function findNamedOrder({ orderByNumber, orders }: Client, { data }: AttachmentBody): Order {
+  const number = data.attributes.externalOrderNumber;
+  const id = data.relationships?.order.data.id;
+  const [byNumber, byId] = [orderByNumber.get(number ?? ''), orders.get(id ?? 0)];
+  const pointer = '/data/relationships/order';
   if (number !== undefined && byNumber === undefined)
     throw ruleBroken(
       `There is no order with externalOrderNumber ${number}`,
       '/data/attributes/externalOrderNumber',
     );
-  if (id !== undefined && byId === undefined)
-    throw ruleBroken(`There is no order ${id}`, '/data/relationships/order');
+  if (id !== undefined && byId === undefined) throw ruleBroken(`There is no order ${id}`, pointer);
+
   const order = byId ?? byNumber;
-  if (order === undefined)
-    throw ruleBroken('An orderAttachment names its order', '/data/relationships/order');
+  if (order === undefined) throw ruleBroken('An orderAttachment names its order', pointer);
   if (byNumber !== undefined && byNumber !== order)
-    throw ruleBroken(
-      'externalOrderNumber and the relationship name different orders',
-      '/data/relationships/order',
-    );
+    throw ruleBroken('externalOrderNumber and the relationship name different orders', pointer);
   return order;
 }

@@ -1,10 +1,9 @@
 import { z } from 'zod';
-import { listPackageNumbers, toTrackingUrl } from '../robot/fulfil.ts';
-import { type ClientStore, toFractions } from '../store/client-store.ts';
-import { type Filter, SortedRows } from '../store/listing.ts';
+import { listPackageNumbers, toTrackingUrl } from '../robot/tracking.ts';
+import { type Client, toFractions } from '../store/client.ts';
+import { SortedRows } from '../store/listing.ts';
 import { type Order, type Shipment, type ShipmentItem, shipmentStatuses } from '../store/model.ts';
 import { ids, markExtra, texts, uniqueList } from './operation.ts';
-import { date, localDateTime, text } from './v3-document.ts';
 import {
   byDays,
   byKeys,
@@ -13,9 +12,11 @@ import {
   defineList,
   defineResource,
   include,
+  localDateTime,
   many,
   one,
-} from './v3-resource.ts';
+  text,
+} from './resource.ts';
 
 /** docs/interface.md, 10.2 Shipment items. */
 export const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem', {
@@ -23,7 +24,7 @@ export const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem',
     sku: z.string(),
     quantity: z.int(),
     lotNumber: text,
-    expirationDate: date.nullable(),
+    expirationDate: z.iso.date().nullable(),
     serialNumbers: z.array(z.string()),
   },
   relationships: {
@@ -32,27 +33,29 @@ export const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem',
   },
 });
 
-const laterTime = (read: (row: Shipment) => number | null) => ({
-  schema: localDateTime.nullable(),
-  read: (row: Shipment, { zone }: ClientStore) =>
-    zone.writeLocal(read(row), toFractions(row).later),
-});
+const laterTime = (read: (row: Shipment) => number | null) =>
+  [
+    localDateTime.nullable(),
+    (row: Shipment, { zone }: Client) => zone.writeLocal(read(row), toFractions(row).later),
+  ] as const;
 
 /** docs/interface.md, 10.1 Fields. Times are in the zone of the warehouses and do not name it. */
 export const shipmentResource = defineResource<Shipment>('shipment', {
-  attributes: { status: z.enum(shipmentStatuses), warehouseCode: z.string(), returnLabel: text },
-  computed: {
-    readyToPickOn: {
-      schema: localDateTime,
-      read: (row, { zone }) => zone.writeLocal(row.readyToPickOnMs, toFractions(row).readyToPickOn),
-    },
+  attributes: {
+    status: z.enum(shipmentStatuses),
+    warehouseCode: z.string(),
+    returnLabel: text,
+    readyToPickOn: [
+      localDateTime,
+      (row, { zone }) => zone.writeLocal(row.readyToPickOnMs, toFractions(row).readyToPickOn),
+    ],
     readyToShipOn: laterTime(({ readyToShipOnMs }) => readyToShipOnMs),
     shippedOn: laterTime(({ shippedOnMs }) => shippedOnMs),
     // Of the first package.
-    tracking: {
-      schema: markExtra(z.strictObject({ url: z.string() }).nullable()).optional(),
-      read: (row, { showsExtras }) => (showsExtras ? readTracking(row) : undefined),
-    },
+    tracking: [
+      markExtra(z.strictObject({ url: z.string() }).nullable()).optional(),
+      (row, { options }) => (options.showsExtras ? readTracking(row) : undefined),
+    ],
   },
   relationships: {
     order: one('order', ({ orderId }) => orderId),
@@ -68,19 +71,19 @@ function readTracking(shipment: Shipment): { readonly url: string } | null {
   return packageNumber === undefined ? null : { url: toTrackingUrl(packageNumber) };
 }
 
-const findById = (id: number, { orders }: ClientStore) => orders.get(id) ?? [];
-const findByNumber = (number: string, { orderByNumber }: ClientStore) =>
-  orderByNumber.get(number) ?? [];
-const findByReference = (reference: string, { listedOrders }: ClientStore) => [
-  ...listedOrders.findRows('reference', reference),
+const findById = (id: number, { orders }: Client) => orders.get(id) ?? [];
+const findByNumber = (number: string, { orderByNumber }: Client) => orderByNumber.get(number) ?? [];
+const findByReference = (reference: string, { orders }: Client) => [
+  ...orders.findRows('reference', reference),
 ];
 
 /** The operations on shipments (docs/interface.md, 10.4 Operations). */
 export const shipmentOperations = [
-  defineList(shipmentResource, {
-    summary: 'Shipments no older than 90 days, by ascending id',
-    listing: ({ listedShipments }) => listedShipments,
-    filters: [
+  defineList(
+    shipmentResource,
+    'Shipments no older than 90 days, by ascending id',
+    ({ listedShipments }) => listedShipments,
+    [
       byKeys('status', uniqueList(z.enum(shipmentStatuses))),
       byDays('shippedOn'),
       byKeys('orderType', ids),
@@ -90,27 +93,25 @@ export const shipmentOperations = [
       byOrders('filter[externalOrderNumber]', texts, findByNumber),
       byOrders('filter[externalOrderNumber][in]', texts, findByNumber),
     ],
-  }),
-  defineGet(shipmentResource, {
-    summary: 'One shipment, of any age',
-    find: ({ id, store, nowMs }) => {
-      const known = store.shipments.get(id);
-      return known !== undefined && known.visibleFromMs <= nowMs ? known : undefined;
-    },
+  ),
+  defineGet(shipmentResource, 'One shipment, of any age', ({ shipments }, id, nowMs) => {
+    const known = shipments.get(id);
+    return known !== undefined && known.visibleFromMs <= nowMs ? known : undefined;
   }),
 ];
 
+/** Declares a filter for the shipments of the orders that its values name. */
 function byOrders<Value>(
   parameter: string,
   schema: z.ZodType<readonly Value[]>,
-  findOrders: (value: Value, store: ClientStore) => Order | readonly Order[],
+  findOrders: (value: Value, client: Client) => Order | readonly Order[],
 ) {
-  return byValues(parameter, schema, (values, store): Filter<Shipment> => {
-    const orders = values.flatMap((value) => findOrders(value, store));
+  return byValues<Shipment, Value>(parameter, schema, (values, client) => {
+    const orders = values.flatMap((value) => findOrders(value, client));
     const wanted = new Set(orders.map(({ id }) => id));
     const listed = orders
-      .flatMap((order) => store.listShipments(order))
-      .filter(({ id }) => store.listedShipments.all.get(id));
-    return { sources: [SortedRows.fromRows(listed)], test: ({ orderId }) => wanted.has(orderId) };
+      .flatMap((order) => client.listShipments(order))
+      .filter(({ id }) => client.listedShipments.get(id));
+    return { sources: [new SortedRows(listed)], test: ({ orderId }) => wanted.has(orderId) };
   });
 }

@@ -1,130 +1,50 @@
 /**
- * The page of the sandbox. Every part of it is rendered here as HTML, so that it also works without
- * its script.
+ * The page of the sandbox: the orders of a client, and the requests, findings and faults of all. It
+ * only reads. Its script loads it again, and its buttons call the controls.
  */
 
 import { readFileSync } from 'node:fs';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { type Child, html } from '../../core/html.ts';
+import { badge, type Child, type Html, html, renderTable } from '../../core/html.ts';
 import { sandboxAssetsFolder, styleFolder } from '../../core/installation.ts';
-import { isForm } from '../normalize-body.ts';
-import { isFromHost } from '../refusal.ts';
+import type { Exchange, LoggedRequest } from '../request-log.ts';
+import { isFulfilled } from '../rules/orders.ts';
+import type { Client } from '../store/client.ts';
+import type { Order } from '../store/model.ts';
 import type { World } from '../world.ts';
-import { renderData } from './data.ts';
-import { field, hidden, type View, writeAddress, writeMoment } from './elements.ts';
-import { renderActions, renderFaults } from './forms.ts';
-import { renderExchange, renderFindings, renderLog } from './requests.ts';
 
-const contentPolicy = [
-  "default-src 'none'",
-  "style-src 'self'",
-  "script-src 'self'",
-  "connect-src 'self'",
-  'img-src data:',
-  "form-action 'self'",
-  "base-uri 'none'",
-  "frame-ancestors 'none'",
-].join('; ');
+const contentPolicy =
+  "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; " +
+  "form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const shownRows = 20;
+/** Number of the newest orders that a search looks at. */
+const searchedOrders = 5_000;
 
-/**
- * Adds the page `/` with its parts, style and script. It changes nothing: its forms call the
- * controls.
- */
+/** Adds the page `/`, the page of a request, their style and their script. */
 export function addPageRoutes(app: FastifyInstance, world: World): void {
   const config = { operation: null };
-  app.get('/', { config }, async (request, reply) =>
-    sendPage(reply, renderPage(world, readView(request.url, world))),
+  app.get('/', { config }, async ({ query }, reply) => sendPage(reply, renderMain(world, query)));
+  app.get('/_sandbox/page/requests/:place', { config }, async (request, reply) =>
+    sendPage(reply, renderExchange(world, request)),
   );
-  app.get('/_sandbox/page/parts', { config }, async (request, reply) => {
-    const parts = Object.entries(renderParts(world, readView(request.url, world)));
-    reply.header('cache-control', 'no-store');
-    return Object.fromEntries(parts.map(([id, part]) => [id, html`${part}`.text]));
-  });
-  app.get('/_sandbox/page/requests/:place', { config }, async (request, reply) => {
-    const { place } = z.object({ place: z.coerce.number().int() }).parse(request.params);
-    const exchange = renderExchange(world, place, `${request.protocol}://${request.host}`);
-    return sendPage(
-      reply,
-      renderFrame('Sandbox: request', html`<a href="/#requests">All requests</a>`, exchange),
-    );
-  });
-  for (const [name, folder, type] of [
-    ['page.css', styleFolder, 'text/css'],
-    ['page.js', sandboxAssetsFolder, 'text/javascript'],
-  ] as const) {
+
+  const addFile = (name: string, folder: URL, type: string) => {
     const text = readFileSync(new URL(name, folder), 'utf8');
     app.get(`/_sandbox/${name}`, { config }, async (_request, reply) =>
-      reply.type(`${type}; charset=utf-8`).header('cache-control', 'no-cache').send(text),
+      reply.type(type).send(text),
     );
-  }
-  app.addHook('preSerialization', async (request, reply, payload) => {
-    // Refusals are answered by the error handler.
-    if (isPageForm(request) && reply.statusCode === 200) leadBack(request, reply, payload);
-    return payload;
-  });
-}
-
-/** Sends a page with its content policy. */
-export function sendPage(reply: FastifyReply, page: string): FastifyReply {
-  return reply
-    .type('text/html; charset=utf-8')
-    .header('content-security-policy', contentPolicy)
-    .header('referrer-policy', 'same-origin')
-    .header('x-content-type-options', 'nosniff')
-    .header('cache-control', 'no-store')
-    .send(page);
-}
-
-const maxLength = 200;
-
-/** Reads the choices from an address of the page. Replaces an unknown client by the first one. */
-function readView(url: string, { clientNames }: World): View {
-  const query = new URLSearchParams(url.split('?', 2)[1]);
-  const read = (name: string) => (query.get(name) ?? '').trim().slice(0, maxLength);
-  const client = clientNames.find((name) => name === read('client')) ?? clientNames[0] ?? '';
-  return { client, q: read('q'), said: read('said') };
-}
-
-/** Renders the parts of the page that the script loads again. */
-function renderParts(world: World, view: View): Record<string, Child> {
-  const { speed } = world.options;
-  const pace = speed === 0 ? 'stopped' : `${speed} virtual seconds per second`;
-  return {
-    clock: `Virtual time ${writeMoment(world.clock.nowMs())} UTC, ${pace}`,
-    data: renderData(world.requireClient(view.client).simulation.store, view),
-    log: renderLog(world, view),
-    'all-findings': renderFindings(world),
-    'active-faults': renderFaults(world),
   };
+  addFile('page.css', styleFolder, 'text/css; charset=utf-8');
+  addFile('page.js', sandboxAssetsFolder, 'text/javascript; charset=utf-8');
 }
 
-function renderPage(world: World, view: View): string {
-  const parts = renderParts(world, view);
-  const part = (id: string) => html`<div id="${id}" class="part">${parts[id]}</div>`;
-  const { store } = world.requireClient(view.client).simulation;
-  const links = world.clientNames.map((name) => {
-    const current = name === view.client ? html` aria-current="page"` : '';
-    return html`<li><a href="${writeAddress({ client: name })}"${current}>${name}</a></li>`;
-  });
-  const label = 'Order number, id, SKU, reference, or a text in a request';
-  return renderFrame(
-    `Sandbox: ${view.client}`,
-    html`<nav aria-label="Clients"><ul>${links}</ul></nav>
-${part('clock')}<a href="/openapi.json">OpenAPI document</a>`,
-    html`<h1>Sandbox of the warehouse fulfilment service</h1>
-<p class="said" role="status">${/^[a-z/-]+$/.test(view.said) ? `Done: ${view.said}` : ''}</p>
-<form class="filter" role="search" method="get" action="/">${hidden('client', view.client)}
-${field('q', label, { type: 'search', value: view.q })} <button>Search</button>
-<a href="${writeAddress({ client: view.client })}">All</a></form>
-<section aria-label="Actions"><div class="sandbox-actions">${renderActions(world, store)}</div>
-<h2>Active faults</h2>${part('active-faults')}</section>
-${part('data')}${part('log')}${part('all-findings')}`,
-  );
+function sendPage(reply: FastifyReply, { text }: Html): FastifyReply {
+  const headers = { 'content-security-policy': contentPolicy, 'cache-control': 'no-store' };
+  return reply.headers(headers).type('text/html; charset=utf-8').send(text);
 }
 
-/** Renders a whole page around its content. */
-function renderFrame(title: string, header: Child, body: Child): string {
+function renderFrame(title: string, header: Child, body: Child): Html {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -136,51 +56,194 @@ function renderFrame(title: string, header: Child, body: Child): string {
 <script src="/_sandbox/page.js" defer></script>
 </head>
 <body class="sandbox">
-<a class="skip" href="#main">Skip to content</a>
 <header><a class="name" href="/">Sandbox</a>${header}</header>
-<main id="main" tabindex="-1">
+<main id="main">
 ${body}
 </main>
 </body>
 </html>
-`.text;
+`;
 }
 
-/**
- * Returns whether a browser has sent a form of the page to a control. Programs get JSON instead.
- */
-export function isPageForm(request: FastifyRequest): boolean {
-  const isControl = request.routeOptions.config.operation === null;
-  return isControl && isForm(request) && (request.headers.accept ?? '').includes('text/html');
-}
+const viewSchema = z.object({ client: z.string().catch(''), q: z.string().trim().catch('') });
 
-/**
- * Leads the browser back to the page that sent the form. The page says what was done, and shows a
- * new order.
- */
-function leadBack(request: FastifyRequest, reply: FastifyReply, answer: unknown): void {
-  const query = new URLSearchParams(readReferrer(request).slice(2));
-  const action = request.url.replace('/_sandbox/', '');
-  query.set('said', action);
-  const { externalOrderNumber } = answer as { externalOrderNumber?: string };
-  if (action === 'order' && externalOrderNumber !== undefined) query.set('q', externalOrderNumber);
-  reply.code(303).header('location', `/?${query}`);
-}
+/** Renders the page. `q` shows only what has this text; `client` is the one whose orders it shows. */
+function renderMain(world: World, query: unknown): Html {
+  const { client: wanted, q } = viewSchema.parse(query);
+  const client = world.clientNames.find((name) => name === wanted) ?? world.clientNames[0] ?? '';
+  const shown = world.requireClient(client);
+  const links = world.clientNames.map((name) => {
+    const current = name === client ? html` aria-current="page"` : '';
+    return html`<li><a href="/?client=${name}"${current}>${name}</a></li>`;
+  });
+  const { speed } = world.options;
 
-/** Returns the address of the page from which a form was sent, if it is a page of this sandbox. */
-function readReferrer(request: FastifyRequest): string {
-  const { referer = '' } = request.headers;
-  return isFromHost(referer, request.host) ? `/${new URL(referer).search}` : '/';
-}
-
-/** Renders why a form was refused. */
-export function renderRefusedForm(request: FastifyRequest, problems: readonly string[]): string {
-  const why = problems.map((problem) => html`<p>${problem}</p>`);
   return renderFrame(
-    'Sandbox: refused',
-    '',
-    html`<h1>Refused</h1>
-<div class="why" role="alert">${why}</div>
-<p><a href="${readReferrer(request)}">Back to the page</a></p>`,
+    `Sandbox: ${client}`,
+    html`<nav aria-label="Clients"><ul>${links}</ul></nav><a href="/openapi.json">OpenAPI</a>`,
+    html`<h1>Sandbox of the warehouse fulfilment service</h1>
+<form class="filter" role="search"><input type="hidden" name="client" value="${client}">
+<label>Text in an order or a request <input type="search" name="q" value="${q}"></label>
+<button>Search</button></form>
+<p class="why" role="alert" hidden></p>
+<div id="live"><p id="clock">Virtual time ${writeMoment(world.clock.nowMs())} UTC, ${speed} times as
+fast as real time. ${renderButton('advance', { seconds: 3_600 }, 'Advance an hour')}
+${renderButton('advance', { seconds: 86_400 }, 'Advance a day')}</p>
+${renderOrders(shown, q)}${renderRequests(world, q)}${renderFindings(world)}${renderFaults(world)}
+</div>`,
   );
 }
+
+/** Renders a button that calls a control. The script shows it. */
+const renderButton = (control: string, body: object, label: string): Html =>
+  html`<button class="small" hidden data-control="${control}"
+data-body="${JSON.stringify(body)}">${label}</button>`;
+
+const renderList = (title: string, headings: readonly string[], rows: readonly Child[][]): Html =>
+  html`<section id="${title.toLowerCase()}"><h2>${title}</h2>${
+    rows.length === 0 ? html`<p class="none">None.</p>` : renderTable(html``, headings, rows)
+  }</section>`;
+
+const writeMoment = (ms: number): string =>
+  new Date(ms).toISOString().slice(0, 19).replace('T', ' ');
+
+/** Returns a test for texts that contain what the reader searches for, in any case. */
+const createSearch =
+  (q: string) =>
+  (...texts: readonly unknown[]): boolean =>
+    texts.join(' ').toLowerCase().includes(q.toLowerCase());
+
+const writeGoods = (items: readonly { readonly quantity: number; readonly sku: string }[]) =>
+  items.map(({ quantity, sku }) => `${quantity} x ${sku}`).join(', ');
+
+function renderOrders(client: Client, q: string): Html {
+  const hasText = createSearch(q);
+  const rows = client.orders
+    .latest(searchedOrders)
+    .map((order) => renderOrder(client, order))
+    .filter((texts) => hasText(...texts.slice(0, 5)))
+    .slice(0, shownRows);
+
+  return renderList('Orders', ['number', 'id', 'ordered on', 'items', 'shipments', 'state'], rows);
+}
+
+function renderOrder(client: Client, order: Order): Child[] {
+  const { externalOrderNumber, id, orderedOn, items } = order;
+  const shipments = client.listShipments(order);
+  const isShipped =
+    isFulfilled(order) && shipments.every((shipment) => shipment.status === 'SHIPPED');
+  const body = { client: client.name, externalOrderNumber };
+  const state = isShipped
+    ? badge('good', 'shipped')
+    : [describeOpen(order), ' ', renderButton('ship', body, 'Ship')];
+  const parcels = shipments.map((shipment) => `${shipment.id} ${shipment.status}`).join(', ');
+
+  return [externalOrderNumber, id, orderedOn, writeGoods(items), parcels, state];
+}
+
+function describeOpen({ notValid, onHold }: Order): Html {
+  if (notValid) return badge('bad', 'Not Valid: no house number');
+  return onHold ? badge('warn', 'on hold') : badge('note', 'open');
+}
+
+function renderRequests({ log }: World, q: string): Html {
+  const hasText = createSearch(q);
+  const rows = log
+    .findLatest(shownRows, (entry, bodies) =>
+      hasText(
+        writeRequest(entry),
+        entry.client,
+        entry.operation,
+        bodies?.requestBody,
+        bodies?.answerBody,
+      ),
+    )
+    .map((entry) => [
+      new Date(entry.atMs).toISOString().slice(11, 23),
+      entry.client,
+      html`<a href="/_sandbox/page/requests/${entry.place}">${writeRequest(entry).slice(0, 160)}</a>`,
+      entry.operation ?? 'unknown route',
+      renderStatus(entry),
+      entry.durationMs,
+    ]);
+
+  return renderList('Requests', ['UTC', 'client', 'request', 'operation', 'status', 'ms'], rows);
+}
+
+/** Writes the method and the address of a request, the latter decoded if it can be. */
+function writeRequest({ method, path, query }: LoggedRequest): string {
+  const address = query === '' ? path : `${path}?${query}`;
+  try {
+    return `${method} ${decodeURIComponent(address.replaceAll('+', ' '))}`;
+  } catch {
+    return `${method} ${address}`;
+  }
+}
+
+function renderStatus({ status, durationMs, faulty }: LoggedRequest): Html {
+  const fault = faulty ? ' (fault)' : '';
+  if (status === null) return badge('bad', durationMs === null ? 'waiting' : `no answer${fault}`);
+  return badge(status < 300 ? 'good' : 'warn', `${status}${fault}`);
+}
+
+function renderFindings({ findings }: World): Html {
+  const headings = ['client', 'operation', 'finding', 'sent', 'advice', 'count'];
+  const rows = findings
+    .list()
+    .slice(0, shownRows)
+    .map(({ client, operation, code, member, shape, advice, count }) => {
+      return [client, operation, `${code} ${member}`, shape, advice, count];
+    });
+
+  return renderList('Findings', headings, rows);
+}
+
+function renderFaults({ faults }: World): Html {
+  const rows = faults.rules.map(({ number, hits, seen: _, effect, ...rule }) => {
+    const remove = renderButton('faults/remove', { number }, 'Remove');
+    return [number, JSON.stringify(rule), JSON.stringify(effect), hits, remove];
+  });
+
+  return renderList('Faults', ['number', 'requests', 'effect', 'hits', 'action'], rows);
+}
+
+/** Renders a logged request with its bodies, and as a command of curl. */
+function renderExchange({ log }: World, { params, protocol, host }: FastifyRequest): Html {
+  const { place } = z.object({ place: z.coerce.number().int() }).parse(params);
+  const exchange = log.readExchange(place);
+  const isPart = exchange.cut || !exchange.kept;
+  const note = isPart ? html`<p>Only the beginnings of the latest bodies are kept.</p>` : '';
+
+  return renderFrame(
+    'Sandbox: request',
+    html`<a href="/">All requests</a>`,
+    html`<h1>${writeRequest(exchange)}</h1>
+<p>${renderStatus(exchange)} ${exchange.operation}, client ${exchange.client}</p>${note}
+<pre class="copy" tabindex="0">${writeCommand(exchange, `${protocol}://${host}`)}</pre>
+<h2>Request</h2><pre tabindex="0">${indentJson(exchange.requestBody)}</pre>
+<h2>Answer</h2><pre tabindex="0">${indentJson(exchange.answerBody)}</pre>`,
+  );
+}
+
+/** Returns a body as it was sent, or with line breaks if it is JSON. */
+function indentJson(body: string | null): string {
+  try {
+    return JSON.stringify(JSON.parse(body ?? ''), null, 2);
+  } catch {
+    return body ?? 'none';
+  }
+}
+
+function writeCommand(exchange: Exchange, origin: string): string {
+  const { method, path, query, contentType, requestBody, cut, hasToken } = exchange;
+  const body = cut ? '@body' : requestBody;
+  const parts = [
+    `curl -g -X ${method} ${quote(`${origin}${path}${query === '' ? '' : `?${query}`}`)}`,
+    hasToken && '-H "authorization: bearer $TOKEN"',
+    contentType && `-H ${quote(`content-type: ${contentType}`)}`,
+    body && `--data-binary ${quote(body)}`,
+  ];
+  return parts.filter(Boolean).join(' \\\n  ');
+}
+
+const quote = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;

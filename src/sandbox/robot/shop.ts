@@ -1,15 +1,12 @@
 import { z } from 'zod';
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { defaultOrdersPerDay } from '../options.ts';
-import type { Random } from '../random.ts';
 import { announceGoods } from '../rules/announcements.ts';
 import { addOrder, emptyDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
 import { soldSkus } from '../rules/products.ts';
-import type { ClientStore } from '../store/client-store.ts';
-import { type AddressLines, type Order, shipmentStatuses } from '../store/model.ts';
-import type { ServiceLists } from '../store/service-lists.ts';
-import type { Simulation } from '../store/simulation.ts';
-import { createShipment, createShipmentItem } from './fulfil.ts';
+import type { Client } from '../store/client.ts';
+import { type AddressLines, type Order, type Product, shipmentStatuses } from '../store/model.ts';
+import { addShipment } from './shipments.ts';
 
 const customers = [
   ['Anna', 'de Vries', 'Keizersgracht', 'Amsterdam', '1015CJ', 'NL', 'nl-NL'],
@@ -22,22 +19,20 @@ const refillBelow = 250;
 const refillQuantity = 400;
 
 /** Takes an order in the robot's shop, reorders products that run out, and plans the next order. */
-export function takeOrder(simulation: Simulation, atMs: number): void {
-  const pauseMs =
-    simulation.random.between(2, 40) *
-    minuteMs *
-    (defaultOrdersPerDay / simulation.options.ordersPerDay);
-  planOrder(simulation, atMs + pauseMs);
-  const draft = drawOrder(simulation, atMs, [1, 4]);
-  const extra = simulation.random.chance(0.2) ? [createLine('SHIPPING', 4.95)] : [];
-  placeOrder(simulation, { ...draft, lines: [...draft.lines, ...extra] }, atMs);
-  refillStock(simulation, atMs);
+export function takeOrder(client: Client, atMs: number): void {
+  const { random, options } = client;
+  const pauseMs = random.between(2, 40) * minuteMs * (defaultOrdersPerDay / options.ordersPerDay);
+  planOrder(client, atMs + pauseMs);
+
+  const draft = drawOrder(client, atMs, 1, 4);
+  const extra = random.chance(0.2) ? [createLine('SHIPPING', 1, 4.95)] : [];
+  placeOrder(client, { ...draft, lines: [...draft.lines, ...extra] }, atMs);
+  refillStock(client, atMs);
 }
 
 /** Plans the next order of the robot's shop, if the shop takes orders. */
-export function planOrder(simulation: Simulation, atMs: number): void {
-  if (simulation.options.ordersPerDay > 0)
-    simulation.plan(Math.floor(atMs), { kind: 'take-order' });
+export function planOrder(client: Client, atMs: number): void {
+  if (client.options.ordersPerDay > 0) client.plan(Math.floor(atMs), { kind: 'take-order' });
 }
 
 /** What `seedShipments` creates. */
@@ -53,34 +48,30 @@ export const seedMembers = {
 
 /** Creates many orders with one shipment each. */
 export function seedShipments(
-  simulation: Simulation,
-  { shipments, statuses, spreadDays, items: itemCount }: z.output<z.ZodObject<typeof seedMembers>>,
+  client: Client,
+  { shipments, statuses, spreadDays, items }: z.output<z.ZodObject<typeof seedMembers>>,
   nowMs: number,
 ): void {
   const startMs = nowMs - spreadDays * dayMs;
   for (let index = 0; index < shipments; index++) {
     const atMs = Math.floor(startMs + (index / shipments) * spreadDays * dayMs);
-    const order = addOrder(
-      simulation,
-      drawOrder(simulation, atMs, [itemCount ?? 1, itemCount ?? 2]),
-    );
-    const items = order.items.map((item) => {
+    const order = addOrder(client, drawOrder(client, atMs, items ?? 1, items ?? 2));
+    const goods = order.items.map((item) => {
       item.fulfilled = item.quantity;
-      const product = simulation.store.products.get(item.sku);
-      if (product === undefined) throw new Error(`Product ${item.sku} of the shop does not exist`);
-      return createShipmentItem(simulation, { item, product, quantity: item.quantity }, atMs);
+      const product = client.products.get(item.sku) as Product;
+      return { item, product, quantity: item.quantity };
     });
-    const warehouse = simulation.random.pick(
-      simulation.store.lists.findOfferingWarehouses(order.shippingMethodId),
-    );
-    const shipment = createShipment(simulation, order, items, warehouse, atMs, atMs);
-    simulation.store.addShipment(shipment, order);
-    simulation.store.setStatus(
-      shipment,
-      statuses[index % statuses.length] ?? 'READY_TO_PICK',
-      atMs + hourMs,
-    );
-    simulation.store.showShipment(shipment, nowMs);
+
+    const offering = client.lists.findOfferingWarehouses(order.shippingMethodId);
+    const warehouseCode = client.random.pick(offering);
+    const shipment = addShipment(client, order, goods, {
+      warehouseCode,
+      atMs,
+      visibleFromMs: atMs,
+    });
+    const status = statuses[index % statuses.length] ?? 'READY_TO_PICK';
+    client.setStatus(shipment, status, atMs + hourMs);
+    client.showShipment(shipment, nowMs);
   }
 }
 
@@ -104,148 +95,133 @@ export const orderMembers = {
 
 /** Places an order as the robot's shop does, with some parts as requested. */
 export function placeRequestedOrder(
-  simulation: Simulation,
-  { externalOrderNumber, lines, onHold }: z.output<z.ZodObject<typeof orderMembers>>,
+  client: Client,
+  { externalOrderNumber, lines: given, onHold }: z.output<z.ZodObject<typeof orderMembers>>,
   atMs: number,
 ): Order {
-  const draft = drawOrder(simulation, atMs, [1, 4]);
-  const ordered =
-    lines?.map(({ sku, quantity }) => ({ ...createLine(sku, 9.95), quantity })) ?? draft.lines;
+  const draft = drawOrder(client, atMs, 1, 4);
+  const lines = given?.map(({ sku, quantity }) => createLine(sku, quantity, 9.95)) ?? draft.lines;
   const wanted = {
     ...draft,
     onHold,
-    lines: ordered,
-    allowPartialDelivery: ordered.length > 1,
+    lines,
+    allowPartialDelivery: lines.length > 1,
     externalOrderNumber: externalOrderNumber ?? draft.externalOrderNumber,
   };
-  return placeOrder(simulation, wanted, atMs);
+  return placeOrder(client, wanted, atMs);
 }
 
-function drawOrder(
-  { random, store }: Simulation,
-  atMs: number,
-  [fewest, most]: readonly [number, number],
-): OrderDraft {
-  const [firstName, lastName, street1, city, postcode, countryCode, locale] = random.pick(
-    findCustomers(store.lists),
+/** Draws an order with a number of lines between two bounds. */
+function drawOrder(client: Client, atMs: number, fewest: number, most: number): OrderDraft {
+  const { random, lists, orders } = client;
+  const customer = random.pick(findCustomers(client));
+  const locale = customer[6];
+  const lines = Array.from({ length: random.between(fewest, most) }, (_, index) =>
+    drawLine(client, index),
   );
-  const lines = Array.from({ length: random.between(fewest, most) }, (_, index) => {
-    const sku = random.pick(soldSkus);
-    // Some rates are decimal texts, as in one response (docs/interface.md, 8.1 Fields).
-    const vat = index === 1 ? '0.09' : 0.21;
-    const price = random.between(100, 9_999) / 100;
-    const name = store.products.get(sku)?.name ?? sku;
-    return {
-      sku,
-      name,
-      quantity: random.between(1, 4),
-      price,
-      vat,
-      fulfillFrom: null,
-      metadata: emptyTexts,
-    };
-  });
-  const drawAddress = () => {
-    const houseNumber = String(random.between(1, 250));
-    const rest = { prefix: null, houseNumberExtension: null, postcode, city, countryCode };
-    const address = knownAddresses.get(`${lastName} ${houseNumber}`);
-    const drawn = address ?? { firstName, lastName, street1, houseNumber, ...rest };
-    knownAddresses.set(`${lastName} ${houseNumber}`, drawn);
-    return drawn;
-  };
+  const count = orders.size;
+
   return {
     ...emptyDraft,
-    externalOrderNumber: findFreeNumber(store),
+    externalOrderNumber: findFreeNumber(client),
     reference: random.chance(0.3) ? `PO ${random.between(1, 999)}` : null,
-    orderedOn: store.zone.day(atMs),
-    locale: store.lists.languages.some(({ code }) => code === locale)
-      ? locale
-      : store.lists.usualLocale,
-    email: `customer${(store.orders.size % 1_000) + 1}@example.com`,
+    orderedOn: client.zone.day(atMs),
+    locale: lists.languages.some(({ code }) => code === locale) ? locale : lists.usualLocale,
+    email: `customer${(count % 1_000) + 1}@example.com`,
     allowPartialDelivery: lines.length > 1,
-    metadata: shopMetadata[store.orders.size % shopMetadata.length] ?? emptyTexts,
-    orderTypeId: drawOrderType(random, store.lists),
-    shippingMethodId: random.pick(store.lists.mainShippingMethods).id,
+    metadata: shopMetadata[count % shopMetadata.length] ?? emptyTexts,
+    orderTypeId: drawOrderType(client),
+    shippingMethodId: random.pick(lists.mainShippingMethods).id,
     lines,
-    deliveryAddress: drawAddress(),
-    billingAddress: drawAddress(),
+    deliveryAddress: drawAddress(client, customer),
+    billingAddress: drawAddress(client, customer),
     pickUpPoint: random.chance(0.1) ? { name: 'Corner shop' } : null,
   };
 }
 
+type Customer = (typeof customers)[number];
+
 /** Returns the customers in the listed countries; all if none lives there. */
-function findCustomers({ countries }: ServiceLists): readonly (typeof customers)[number][] {
-  const found = customers.filter(([, , , , , countryCode]) =>
-    countries.some(({ code }) => code === countryCode),
-  );
+function findCustomers({ lists: { countries } }: Client): readonly Customer[] {
+  const found = customers.filter((customer) => countries.some(({ code }) => code === customer[5]));
   return found.length === 0 ? customers : found;
 }
 
+function drawLine({ random, products }: Client, index: number) {
+  const sku = random.pick(soldSkus);
+  const price = random.between(100, 9_999) / 100;
+  const quantity = random.between(1, 4);
+  const name = products.get(sku)?.name ?? sku;
+  // Some rates are decimal texts, as in one response (docs/interface.md, 8.1 Fields).
+  return { ...createLine(sku, quantity, price), name, vat: index === 1 ? '0.09' : 0.21 };
+}
+
+const createLine = (sku: string, quantity: number, price: number) => ({
+  sku,
+  quantity,
+  price,
+  name: null,
+  vat: 0.21,
+  fulfillFrom: null,
+  metadata: emptyTexts,
+});
+
 /** Draws the id of an order type: the first one for most orders. */
-function drawOrderType(random: Random, { orderTypes: [first, ...others] }: ServiceLists): number {
-  const chosen = random.chance(0.8)
-    ? first
-    : others.length > 1
-      ? random.pick(others)
-      : (others[0] ?? first);
-  return chosen?.id ?? 0;
+function drawOrderType({ random, lists: { orderTypes } }: Client): number {
+  const [first, ...others] = orderTypes;
+  const isFirst = random.chance(0.8) || others.length === 0;
+  if (isFirst) return first?.id ?? 0;
+  return others.length === 1 ? (others[0]?.id ?? 0) : random.pick(others).id;
 }
 
 const emptyTexts = {};
+const shopMetadata = [{ extra1: 'shop 0' }, { extra1: 'shop 1' }, { extra1: 'shop 2' }];
 /**
  * The addresses drawn so far, which orders share. A million separate addresses would take much
  * memory.
  */
 const knownAddresses = new Map<string, AddressLines>();
-const shopMetadata = [{ extra1: 'shop 0' }, { extra1: 'shop 1' }, { extra1: 'shop 2' }];
+
+function drawAddress({ random }: Client, customer: Customer): AddressLines {
+  const [firstName, lastName, street1, city, postcode, countryCode] = customer;
+  const houseNumber = String(random.between(1, 250));
+  const key = `${lastName} ${houseNumber}`;
+  const known = knownAddresses.get(key);
+  if (known !== undefined) return known;
+
+  const place = { street1, houseNumber, houseNumberExtension: null, postcode, city, countryCode };
+  const address = { firstName, lastName, prefix: null, ...place };
+  knownAddresses.set(key, address);
+  return address;
+}
 
 /** Returns the next order number of the shop. Skips numbers that pushed orders already have. */
-function findFreeNumber({ name, orders, orderByNumber }: ClientStore): string {
+function findFreeNumber({ name, orders, orderByNumber }: Client): string {
   for (let count = orders.size + 1; ; count++) {
     const number = `SO-${name}-${String(count).padStart(6, '0')}`;
     if (!orderByNumber.has(number)) return number;
   }
 }
 
-function createLine(sku: string, price: number) {
-  return {
-    sku,
-    name: null,
-    quantity: 1,
-    price,
-    vat: 0.21,
-    fulfillFrom: null,
-    metadata: emptyTexts,
-  };
-}
-
 /**
  * Announces goods for the products that run out in a warehouse, unless goods for them are already
  * on the way.
  */
-function refillStock(simulation: Simulation, atMs: number): void {
-  const { store, random } = simulation;
-  const { warehouseCodes } = store.lists;
+function refillStock(client: Client, atMs: number): void {
+  const { products, slips, onTheWay, zone } = client;
+  const { warehouseCodes } = client.lists;
   for (const expectedIn of warehouseCodes) {
-    const lowSkus = soldSkus.filter((sku) => {
-      const product = store.products.get(sku);
-      const stock = product?.stock[expectedIn] ?? 0;
-      return (
-        product !== undefined &&
-        stock < refillBelow / warehouseCodes.length &&
-        !simulation.onTheWay.has(sku)
-      );
-    });
-    if (lowSkus.length === 0) continue;
-    const lines = lowSkus.map((sku) => ({ sku, quantity: refillQuantity }));
-    for (const sku of lowSkus) simulation.onTheWay.add(sku);
-    const expectedOn = store.zone.day(atMs + random.between(1, 4) * dayMs);
-    const reference = `REFILL-${store.slips.size + 1}`;
-    const metadata = { reference, purchases: `PUR ${store.slips.size + 1}` };
-    announceGoods(
-      simulation,
-      { expectedIn, expectedOn, reference, comments: null, metadata, lines },
-      atMs,
-    );
+    const isLow = (sku: string) =>
+      (products.get(sku)?.stock[expectedIn] ?? 0) < refillBelow / warehouseCodes.length;
+    const skus = soldSkus.filter((sku) => isLow(sku) && !onTheWay.has(sku));
+    if (skus.length === 0) continue;
+
+    for (const sku of skus) onTheWay.add(sku);
+    const lines = skus.map((sku) => ({ sku, quantity: refillQuantity }));
+    const expectedOn = zone.day(atMs + client.random.between(1, 4) * dayMs);
+    const reference = `REFILL-${slips.size + 1}`;
+    const metadata = { reference, purchases: `PUR ${slips.size + 1}` };
+    const draft = { expectedIn, expectedOn, reference, comments: null, metadata, lines };
+    announceGoods(client, draft, atMs);
   }
 }

@@ -1,10 +1,10 @@
 /**
- * The rules of docs/interface.md for orders, returns and products. They apply to requests of all
- * generations alike.
+ * The rules of docs/interface.md for orders. They apply to requests of all generations alike.
  */
 
 import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
+import type { Client } from '../store/client.ts';
 import type {
   AddressLines,
   Attachment,
@@ -14,7 +14,6 @@ import type {
   OrderItem,
 } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
-import type { Simulation } from '../store/simulation.ts';
 import { findProducts } from './products.ts';
 
 export type LineDraft = Pick<
@@ -56,60 +55,48 @@ export const emptyDraft = {
   attachment: null,
 } as const satisfies Partial<OrderDraft>;
 
-/** Places of members in a v3 request, for errors. Older generations do not show them. */
-const pointers = {
-  externalOrderNumber: '/data/attributes/externalOrderNumber',
-  orderType: '/data/relationships/orderType',
-  shippingMethod: '/data/relationships/preferredShippingMethod',
-  fulfillFrom: '/data/attributes/fulfillFrom',
-  preferredShippingDate: '/data/attributes/preferredShippingDate',
-};
-
 /** Adds an order and plans its fulfilment. */
-export function placeOrder(simulation: Simulation, draft: OrderDraft, atMs: number): Order {
-  const order = addOrder(simulation, draft);
-  planFulfilment(simulation, order, atMs);
+export function placeOrder(client: Client, draft: OrderDraft, atMs: number): Order {
+  const order = addOrder(client, draft);
+  planFulfilment(client, order, atMs);
   return order;
 }
 
 /**
  * Adds an order. Refuses a taken number, and an unknown order type, method, warehouse or product.
  */
-export function addOrder(simulation: Simulation, draft: OrderDraft): Order {
-  const { store, ids } = simulation;
-  checkOrderNumber(simulation, draft.externalOrderNumber, null);
-  checkListIds(store.lists, draft);
-  checkWarehouse(store.lists, draft.fulfillFrom, pointers.fulfillFrom);
+export function addOrder(client: Client, draft: OrderDraft): Order {
+  const { lists } = client;
+  checkOrderNumber(client, draft.externalOrderNumber, null);
+  checkLists(lists, draft);
   for (const { fulfillFrom, pointer } of draft.lines)
-    checkWarehouse(store.lists, fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
+    checkWarehouse(lists, fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
+
   const { lines, attachment, pickUpPoint, ...attributes } = draft;
-  const products = findProducts(simulation, lines);
+  const products = findProducts(client, lines);
   const items = lines.map(({ pointer: _, ...line }, index) => ({
     channelIdentifier: null,
     ...line,
-    id: ids.next(),
+    id: client.nextId(),
     ordered: line.quantity,
     fulfilled: 0,
     productId: products[index]?.id ?? 0,
   }));
-  const deliveryAddress = fillHouseNumber(draft.deliveryAddress);
+
   const order: Order = {
     ...attributes,
-    id: ids.next(),
+    id: client.nextId(),
     channelIdentifier: null,
-    allowPartialDelivery:
-      draft.allowPartialDelivery ?? store.lists.isDeliveredInParts(draft.orderTypeId),
+    allowPartialDelivery: draft.allowPartialDelivery ?? lists.isDeliveredInParts(draft.orderTypeId),
     items,
-    deliveryAddressId: ids.next(),
-    deliveryAddress,
-    billingAddressId: ids.next(),
-    billingAddress: fillHouseNumber(draft.billingAddress),
-    pickUpPoint: pickUpPoint === null ? null : { id: ids.next(), attributes: pickUpPoint },
-    attachments: attachment === null ? [] : [{ ...attachment, id: ids.next() }],
-    notValid: isHouseNumberMissing(deliveryAddress),
+    deliveryAddressId: client.nextId(),
+    billingAddressId: client.nextId(),
+    ...completeAddresses(draft),
+    pickUpPoint: pickUpPoint && { id: client.nextId(), attributes: pickUpPoint },
+    attachments: attachment === null ? [] : [{ ...attachment, id: client.nextId() }],
     shipmentIds: [],
   };
-  store.addOrder(order);
+  client.addOrder(order);
   return order;
 }
 
@@ -120,32 +107,39 @@ export function checkWarehouse(
   pointer?: string,
 ): void {
   if (code === null || warehouseCodes.includes(code)) return;
+  const known = warehouseCodes.join(', ');
   throw ruleBroken(
-    `Warehouse ${code} does not belong to the fulfilment strategy (${warehouseCodes.join(', ')})`,
+    `Warehouse ${code} does not belong to the fulfilment strategy (${known})`,
     pointer,
   );
 }
 
 /** Refuses a number that another order of the client has. */
 export function checkOrderNumber(
-  simulation: Simulation,
-  externalOrderNumber: string,
+  { orderByNumber, options }: Client,
+  number: string,
   order: Order | null,
 ): void {
-  const holder = simulation.store.orderByNumber.get(externalOrderNumber);
-  if (holder === undefined || holder === order || simulation.options.repeatedNumbers) return;
-  const problem = `An order with externalOrderNumber (${externalOrderNumber}) already exists`;
-  throw ruleBroken(problem, pointers.externalOrderNumber);
+  const holder = orderByNumber.get(number);
+  if (holder === undefined || holder === order || options.repeatedNumbers) return;
+  const problem = `An order with externalOrderNumber (${number}) already exists`;
+  throw ruleBroken(problem, '/data/attributes/externalOrderNumber');
 }
 
-function checkListIds(
-  { orderTypes, mainShippingMethods }: ServiceLists,
-  { orderTypeId, shippingMethodId: method }: Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId'>,
+type ListedParts = Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId' | 'fulfillFrom'>;
+
+/** Refuses what the service lists do not have. */
+function checkLists(
+  lists: ServiceLists,
+  { orderTypeId, shippingMethodId: method, fulfillFrom }: ListedParts,
 ): void {
-  if (!orderTypes.some(({ id }) => id === orderTypeId))
-    throw ruleBroken(`There is no order type ${orderTypeId}`, pointers.orderType);
-  if (method !== null && !mainShippingMethods.some(({ id }) => id === method))
-    throw ruleBroken(`There is no main shipping method ${method}`, pointers.shippingMethod);
+  if (!lists.orderTypes.some(({ id }) => id === orderTypeId))
+    throw ruleBroken(`There is no order type ${orderTypeId}`, '/data/relationships/orderType');
+  if (method !== null && !lists.mainShippingMethods.some(({ id }) => id === method)) {
+    const pointer = '/data/relationships/preferredShippingMethod';
+    throw ruleBroken(`There is no main shipping method ${method}`, pointer);
+  }
+  checkWarehouse(lists, fulfillFrom, '/data/attributes/fulfillFrom');
 }
 
 /** Returns whether nothing of an order remains to be shipped. */
@@ -155,35 +149,28 @@ export function isFulfilled(order: Order): boolean {
 
 /** Changes an order (docs/interface.md, 7.7 Update). Refuses one that is completely fulfilled. */
 export function changeOrder(
-  simulation: Simulation,
+  client: Client,
   order: Order,
   wanted: ChangeableOrder & ChangeableRelationships,
   nowMs: number,
 ): void {
   if (isFulfilled(order))
     throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
-  checkOrderNumber(simulation, wanted.externalOrderNumber, order);
-  checkWarehouse(simulation.store.lists, wanted.fulfillFrom, pointers.fulfillFrom);
-  const { preferredShippingDate } = wanted;
-  if (preferredShippingDate !== null && preferredShippingDate < simulation.store.zone.day(nowMs))
-    throw ruleBroken(
-      'preferredShippingDate must be today or later',
-      pointers.preferredShippingDate,
-    );
-  checkListIds(simulation.store.lists, wanted);
-  const deliveryAddress = fillHouseNumber(wanted.deliveryAddress);
-  const addresses = { deliveryAddress, billingAddress: fillHouseNumber(wanted.billingAddress) };
-  const notValid = isHouseNumberMissing(deliveryAddress);
-  simulation.store.changeOrder(order, () => Object.assign(order, wanted, addresses, { notValid }));
-  planFulfilment(simulation, order, nowMs);
+  checkOrderNumber(client, wanted.externalOrderNumber, order);
+  checkLists(client.lists, wanted);
+  const { preferredShippingDate: day } = wanted;
+  if (day !== null && day < client.zone.day(nowMs)) {
+    const pointer = '/data/attributes/preferredShippingDate';
+    throw ruleBroken('preferredShippingDate must be today or later', pointer);
+  }
+
+  client.changeOrder(order, { ...wanted, ...completeAddresses(wanted) });
+  planFulfilment(client, order, nowMs);
 }
 
 /** Plans to fulfil an order that is new, or whose reason to wait may have ended. */
-function planFulfilment(simulation: Simulation, order: Order, nowMs: number): void {
-  simulation.plan(nowMs + simulation.random.between(5, 60) * minuteMs, {
-    kind: 'fulfil',
-    orderId: order.id,
-  });
+function planFulfilment(client: Client, { id: orderId }: Order, nowMs: number): void {
+  client.plan(nowMs + client.random.between(5, 60) * minuteMs, { kind: 'fulfil', orderId });
 }
 
 /**
@@ -191,44 +178,50 @@ function planFulfilment(simulation: Simulation, order: Order, nowMs: number): vo
  * changed.
  */
 export function cancelItems(
-  simulation: Simulation,
+  client: Client,
   order: Order,
   items: readonly OrderItem[],
   nowMs: number,
 ): readonly OrderItem[] {
   const changed = items.filter(({ quantity, fulfilled }) => quantity > fulfilled);
-  simulation.store.changeOrder(order, () => {
-    for (const item of changed) item.quantity = item.fulfilled;
-  });
+  for (const item of changed) item.quantity = item.fulfilled;
+
   // The order may have waited only for what is now cancelled.
-  if (changed.length > 0) planFulfilment(simulation, order, nowMs);
+  if (changed.length > 0) planFulfilment(client, order, nowMs);
   return changed;
 }
 
 /** Releases an order that is on hold. Refuses any other. */
-export function releaseOrder(simulation: Simulation, order: Order, nowMs: number): void {
+export function releaseOrder(client: Client, order: Order, nowMs: number): void {
   if (!order.onHold) throw ruleBroken(`Order ${order.externalOrderNumber} is not on hold`);
-  simulation.store.changeOrder(order, () => {
-    order.onHold = false;
-  });
-  planFulfilment(simulation, order, nowMs);
+  order.onHold = false;
+  planFulfilment(client, order, nowMs);
 }
 
 /** Adds the missing house number of an order. No operation of docs/interface.md does this. */
 export function addHouseNumber(
-  simulation: Simulation,
+  client: Client,
   order: Order,
   houseNumber: string,
   nowMs: number,
 ): void {
   order.deliveryAddress = { ...order.deliveryAddress, houseNumber };
-  order.notValid = isHouseNumberMissing(order.deliveryAddress);
-  planFulfilment(simulation, order, nowMs);
+  Object.assign(order, completeAddresses(order));
+  planFulfilment(client, order, nowMs);
 }
 
 const countriesThatRequireIt = new Set(['NL', 'BE', 'DE']);
-const numberAtEnd = /\s(\d{1,5})$/;
-const numberAndLetters = /\s(\d{1,5})[\s-]*([a-z]{1,4})$/i;
+const numberAtEnd = /\s(\d{1,5})(?:[\s-]*([a-z]{1,4}))?$/i;
+
+/** Fills in missing house numbers, and returns whether the delivery address still lacks its own. */
+function completeAddresses(order: Pick<Order, 'deliveryAddress' | 'billingAddress'>) {
+  const deliveryAddress = fillHouseNumber(order.deliveryAddress);
+  return {
+    deliveryAddress,
+    billingAddress: fillHouseNumber(order.billingAddress),
+    notValid: isHouseNumberMissing(deliveryAddress),
+  };
+}
 
 /**
  * Fills in a missing house number from the end of the street (docs/interface.md, 15.3 Add order:
@@ -236,14 +229,9 @@ const numberAndLetters = /\s(\d{1,5})[\s-]*([a-z]{1,4})$/i;
  */
 function fillHouseNumber(lines: AddressLines): AddressLines {
   if (!isHouseNumberMissing(lines)) return lines;
-  const street = lines.street1?.trim() ?? '';
-  const [, houseNumber, letters] = numberAtEnd.exec(street) ?? numberAndLetters.exec(street) ?? [];
+  const [, houseNumber, letters = null] = numberAtEnd.exec(lines.street1?.trim() ?? '') ?? [];
   if (houseNumber === undefined) return lines;
-  return {
-    ...lines,
-    houseNumber,
-    houseNumberExtension: lines.houseNumberExtension ?? letters ?? null,
-  };
+  return { ...lines, houseNumber, houseNumberExtension: lines.houseNumberExtension ?? letters };
 }
 
 function isHouseNumberMissing({ countryCode, houseNumber }: AddressLines): boolean {

@@ -1,9 +1,8 @@
 import { ruleBroken } from '../refusal.ts';
+import type { Client } from '../store/client.ts';
 import type { Product } from '../store/model.ts';
-import type { ServiceLists } from '../store/service-lists.ts';
-import type { Ids, Simulation } from '../store/simulation.ts';
 
-const soldProducts = [
+const goods = [
   ['MUG-BLUE', 'Mug, blue', 'plain', 0.35],
   ['MUG-RED', 'Mug, red', 'plain', 0.35],
   ['TEA-500', 'Tea, 500 g', 'lots', 0.52],
@@ -17,42 +16,30 @@ const soldProducts = [
  * Service products without stock. The operator of the service creates them (docs/interface.md, 16.3
  * Rules).
  */
-const serviceProducts = [
+const services = [
   ['SHIPPING', 'Shipping costs'],
   ['DISCOUNT', 'Discount'],
 ] as const;
 const initialStock = 400;
 const stockOfUnknownProduct = 10_000;
 
-export const soldSkus = soldProducts.map(([sku]) => sku);
+export const soldSkus = goods.map(([sku]) => sku);
 
 /** Creates the products that each client starts with. */
-export function createFirstProducts(ids: Ids, { warehouseCodes }: ServiceLists): Product[] {
-  const goods = soldProducts.map(([sku, name, keeping, weight], index) => ({
-    ...createProduct(ids.next(), sku, name, warehouseCodes, initialStock),
-    weight,
-    keeping,
-    barcode: `87100000000${String(index).padStart(2, '0')}`,
-  }));
+export function createFirstProducts(client: Client): Product[] {
   return [
-    ...goods,
-    ...serviceProducts.map(([sku, name]) => ({
-      ...createProduct(ids.next(), sku, name, warehouseCodes),
-      service: true,
-    })),
+    ...goods.map(([sku, name, keeping, weight], index) => {
+      const barcode = `87100000000${String(index).padStart(2, '0')}`;
+      return { ...createProduct(client, sku, name, initialStock), keeping, weight, barcode };
+    }),
+    ...services.map(([sku, name]) => ({ ...createProduct(client, sku, name), service: true })),
   ];
 }
 
 /** Creates a product with the same stock in all warehouses. */
-export function createProduct(
-  id: number,
-  sku: string,
-  name: string,
-  warehouseCodes: readonly string[],
-  quantity = 0,
-): Product {
+export function createProduct(client: Client, sku: string, name: string, quantity = 0): Product {
   return {
-    id,
+    id: client.nextId(),
     sku,
     name,
     weight: null,
@@ -61,18 +48,18 @@ export function createProduct(
     encodedImage: null,
     service: false,
     keeping: 'plain',
-    stock: Object.fromEntries(warehouseCodes.map((code) => [code, quantity])),
+    stock: Object.fromEntries(client.lists.warehouseCodes.map((code) => [code, quantity])),
   };
 }
 
 /** Adds pieces of a product to the stock of a warehouse. */
 export function addStock(
-  { store }: Simulation,
+  { products }: Client,
   sku: string,
   warehouse: string,
   quantity: number,
 ): void {
-  const stock = store.products.get(sku)?.stock;
+  const stock = products.get(sku)?.stock;
   if (stock !== undefined) stock[warehouse] = (stock[warehouse] ?? 0) + quantity;
 }
 
@@ -91,29 +78,22 @@ interface ProductLine {
  * Returns the products of lines. Creates or refuses unknown ones, as the switch `unknownProducts`
  * says.
  */
-export function findProducts(simulation: Simulation, lines: readonly ProductLine[]): Product[] {
-  const unknown = lines.filter(({ sku }) => !simulation.store.products.has(sku));
+export function findProducts(client: Client, lines: readonly ProductLine[]): Product[] {
+  const { products, options } = client;
+  const unknown = lines.filter(({ sku }) => !products.has(sku));
   const [first] = unknown;
-  if (first !== undefined && simulation.options.unknownProducts === 'refuse') {
+  if (first !== undefined && options.unknownProducts === 'refuse') {
     const skus = [...new Set(unknown.map(({ sku }) => sku))].join(', ');
     throw ruleBroken(
       `There is no product with the sku ${skus}: add it first (POST /product/add)`,
       first.pointer && `${first.pointer}/attributes/sku`,
     );
   }
-  return lines.map((line) => findOrCreateProduct(simulation, line));
-}
 
-function findOrCreateProduct({ store, ids }: Simulation, { sku, name }: ProductLine): Product {
-  const known = store.products.get(sku);
-  if (known !== undefined) return known;
-  const product = createProduct(
-    ids.next(),
-    sku,
-    name ?? sku,
-    store.lists.warehouseCodes,
-    stockOfUnknownProduct,
-  );
-  store.addProduct(product);
-  return product;
+  return lines.map(({ sku, name }) => {
+    const product =
+      products.get(sku) ?? createProduct(client, sku, name ?? sku, stockOfUnknownProduct);
+    products.set(sku, product);
+    return product;
+  });
 }

@@ -1,13 +1,15 @@
 import { z } from 'zod';
 import { notServed, operations } from '../operations/all.ts';
-import type { Operation } from '../operations/operation.ts';
+import { type Operation, selectBody } from '../operations/operation.ts';
 import type { World } from '../world.ts';
+import { formType } from './request-input.ts';
 
-const source = z.strictObject({ parameter: z.string().optional(), pointer: z.string().optional() });
 const v3Error = z.strictObject({
   status: z.string(),
   title: z.string(),
-  source: source.optional(),
+  source: z
+    .strictObject({ parameter: z.string().optional(), pointer: z.string().optional() })
+    .optional(),
 });
 const errorsSchema = z.strictObject({ errors: z.array(v3Error) });
 const oauthErrorSchema = z.strictObject({ error: z.string(), error_description: z.string() });
@@ -17,16 +19,15 @@ const unauthorizedSchema = z.strictObject({ message: z.string() });
  * Creates the OpenAPI 3.1 document, of the dialect `plain`. `x-documented` and
  * `x-not-in-description` mark what docs/interface.md lacks.
  */
-export function createOpenApiDocument({ strict }: World): Record<string, unknown> {
+export function createOpenApiDocument({ strictness }: World): Record<string, unknown> {
+  const { strict = false } = strictness;
   const paths: Record<string, Record<string, unknown>> = {};
-  for (const operation of operations) {
-    if (strict && !operation.described) continue;
+  for (const operation of operations.filter(({ described }) => described || !strict)) {
     const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
-    paths[path] = {
-      ...paths[path],
-      [operation.method.toLowerCase()]: describeOperation(operation, strict),
-    };
+    paths[path] ??= {};
+    paths[path][operation.method.toLowerCase()] = describeOperation(operation, strict);
   }
+
   const reasons = notServed.map(({ name, why }) => `${name} (${why})`);
   return {
     openapi: '3.1.0',
@@ -41,13 +42,19 @@ export function createOpenApiDocument({ strict }: World): Record<string, unknown
   };
 }
 
+const jsonType = 'application/json';
+const bodyTypes = {
+  never: [jsonType],
+  allowed: [jsonType, formType],
+  only: [formType],
+} as const;
+
 function describeOperation(operation: Operation, isStrict: boolean): Record<string, unknown> {
   const { name, summary, documented, described, replacedBy, open, form } = operation;
-  const body = isStrict ? operation.describedBody : operation.body;
-  const types =
-    form === 'only' ? [formType] : form === 'allowed' ? [jsonType, formType] : [jsonType];
-  const schema = body === null ? null : { schema: toSchema(body, 'input') };
-  const isV3 = name.startsWith('v3.');
+  const body = selectBody(operation, isStrict);
+  const schema = body && { schema: toSchema(body, 'input') };
+  const content = Object.fromEntries(bodyTypes[form].map((type) => [type, schema]));
+
   return {
     operationId: name,
     summary,
@@ -55,52 +62,40 @@ function describeOperation(operation: Operation, isStrict: boolean): Record<stri
     'x-documented': documented,
     ...(!described && { 'x-not-in-description': true }),
     ...(replacedBy !== null && { deprecated: true }),
-    parameters: [...listPathParameters(operation), ...listQueryParameters(operation)],
-    ...(schema && {
-      requestBody: {
-        required: !body?.safeParse(null).success,
-        content: Object.fromEntries(types.map((type) => [type, schema])),
-      },
-    }),
+    parameters: listParameters(operation),
+    ...(body && { requestBody: { required: !body.safeParse(null).success, content } }),
     ...(open && { security: [] }),
     responses: {
-      200: describeResponse('Done', operation.answer),
-      ...(open
-        ? {}
-        : { 401: describeResponse('The token is invalid or expired', unauthorizedSchema) }),
-      ...(name === 'common.token'
-        ? { 400: describeResponse('The credentials are wrong', oauthErrorSchema) }
-        : {}),
-      ...(isV3 ? { '4XX': describeResponse('The request is not accepted', errorsSchema) } : {}),
+      200: describeAnswer('Done', operation.answer),
+      ...(!open && { 401: describeAnswer('The token is invalid or expired', unauthorizedSchema) }),
+      ...(name === 'common.token' && {
+        400: describeAnswer('The credentials are wrong', oauthErrorSchema),
+      }),
+      ...(name.startsWith('v3.') && {
+        '4XX': describeAnswer('The request is not accepted', errorsSchema),
+      }),
     },
   };
 }
 
-const jsonType = 'application/json';
-const formType = 'application/x-www-form-urlencoded';
+const describeAnswer = (description: string, schema: z.ZodType) => ({
+  description,
+  content: { [jsonType]: { schema: toSchema(schema, 'output') } },
+});
 
-function describeResponse(description: string, schema: z.ZodType) {
-  return { description, content: { [jsonType]: { schema: toSchema(schema, 'output') } } };
-}
-
-function listPathParameters({ path }: Operation) {
-  return [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
-    name,
-    in: 'path',
-    required: true,
-    schema: { type: 'string' },
-  }));
-}
-
-/** Returns the query parameters of an operation. Values of lists are separated by commas. */
-function listQueryParameters({ query, required }: Operation) {
-  return Object.entries(query).map(([name, schema]) => ({
+/** Lists the parameters of path and query. Values of lists are separated by commas. */
+function listParameters({ path, query, required }: Operation) {
+  const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name]) => {
+    return { name, in: 'path', required: true, schema: { type: 'string' } };
+  });
+  const inQuery = Object.entries(query).map(([name, schema]) => ({
     name,
     in: 'query',
     required: required.includes(name),
     schema: toSchema(schema, 'output'),
-    ...(schema instanceof z.ZodArray ? { style: 'form', explode: false } : {}),
+    ...(schema instanceof z.ZodArray && { style: 'form', explode: false }),
   }));
+  return [...inPath, ...inQuery];
 }
 
 function toSchema(schema: z.ZodType, io: 'input' | 'output'): Record<string, unknown> {

@@ -2,84 +2,58 @@ import { readFileSync, statSync } from 'node:fs';
 import { parse } from 'yaml';
 import { z } from 'zod';
 
-const maxEntries = 1_000;
 const id = z.int().min(1);
 const text = z.string().min(1).max(200);
 const option = z.strictObject({ id, name: text, code: text });
 
 /** Returns the schema of a list whose ids and codes are unique. */
-function uniqueListSchema<T extends z.ZodType<{ readonly id: number; readonly code: string }>>(
+const listOf = <T extends z.ZodType<{ readonly id: number; readonly code: string }>>(entry: T) =>
+  z.array(entry).refine((entries) => {
+    const names = entries.flatMap((row) => [row.id, row.code]);
+    return new Set(names).size === names.length;
+  }, 'ids and codes must be unique');
+
+/** Returns the schema of a list that has an entry at least. */
+const filledList = <T extends z.ZodType<{ readonly id: number; readonly code: string }>>(
   entry: T,
-  fewest = 0,
-) {
-  return z
-    .array(entry)
-    .min(fewest)
-    .max(maxEntries)
-    .superRefine((entries, context) => {
-      for (const member of ['id', 'code'] as const) {
-        const seen = new Set<number | string>();
-        for (const [index, row] of entries.entries()) {
-          if (seen.has(row[member]))
-            context.addIssue({
-              code: 'custom',
-              path: [index, member],
-              message: `${row[member]} is there already`,
-            });
-          seen.add(row[member]);
-        }
-      }
-    });
-}
+) => listOf(entry).refine((entries) => entries.length > 0, 'must not be empty');
 
 /**
  * The service lists that a user chooses (docs/interface.md, 6.2 Settings). An absent list is the
  * built-in one.
  */
 const listsSchema = z.strictObject({
-  mainShippingMethods: uniqueListSchema(
+  /** They name the older shipping methods and the warehouses, too. */
+  mainShippingMethods: filledList(
     option.extend({
-      shippingMethods: z.array(z.strictObject({ id, warehouse: text })).max(maxEntries),
+      shippingMethods: z.array(z.strictObject({ id, warehouse: text })).min(1),
     }),
-    1,
-  ).optional(),
-  /** Absent: those of `mainShippingMethods`. */
-  shippingMethods: uniqueListSchema(option).optional(),
+  ),
   /** `paperless`: its label is a code that is shown at the counter. */
-  returnShippingMethods: uniqueListSchema(
-    option.extend({ paperless: z.boolean().optional() }),
-    1,
-  ).optional(),
+  returnShippingMethods: filledList(option.extend({ paperless: z.boolean().optional() })),
   /**
    * `partialDelivery`: whether an order may leave in several parcels if it does not say so itself.
    */
-  orderTypes: uniqueListSchema(
-    option.extend({ partialDelivery: z.boolean().optional() }),
-    1,
-  ).optional(),
+  orderTypes: filledList(option.extend({ partialDelivery: z.boolean().optional() })),
   /**
    * `available: false`: the reason exists but is not available to the client, and is not listed.
    */
-  returnReasons: uniqueListSchema(option.extend({ available: z.boolean().optional() }), 1)
-    .refine(
-      (reasons) => reasons.some(({ available }) => available !== false),
-      'no reason is available',
-    )
-    .optional(),
-  languages: uniqueListSchema(option, 1).optional(),
-  countries: uniqueListSchema(option).optional(),
-  paymentMethods: uniqueListSchema(option).optional(),
-  /** The warehouses of the fulfilment strategy. Absent: those that `mainShippingMethods` names. */
-  warehouses: uniqueListSchema(z.strictObject({ id, code: text }), 1).optional(),
+  returnReasons: listOf(option.extend({ available: z.boolean().optional() })).refine(
+    (reasons) => reasons.some(({ available }) => available !== false),
+    'no reason is available',
+  ),
+  languages: filledList(option),
+  countries: listOf(option),
+  paymentMethods: listOf(option),
 });
-type GivenLists = z.infer<typeof listsSchema>;
-type Lists = { readonly [List in keyof GivenLists]-?: NonNullable<GivenLists[List]> };
+type Lists = z.infer<typeof listsSchema>;
+const givenSchema = listsSchema.partial();
 
 const parcel = [
   { id: 111, warehouse: 'AMS' },
   { id: 112, warehouse: 'EIN' },
 ];
-const builtIn: Omit<Lists, 'shippingMethods' | 'warehouses'> = {
+const builtIn: Lists = {
   mainShippingMethods: [
     { id: 11, name: 'Parcel', code: 'PARCEL', shippingMethods: parcel },
     {
@@ -123,53 +97,6 @@ const warehouseOutsideStrategy = { id: 3, code: 'ROT' } as const;
 export const noReplyAddress = 'no-reply@fulfilment.example';
 
 /**
- * Returns all lists: the given ones, and for the others the built-in ones or what the main shipping
- * methods name.
- */
-function completeLists(given: GivenLists): Lists {
-  const chosen = Object.entries(given).filter(([, list]) => list !== undefined);
-  const lists = { ...builtIn, ...(Object.fromEntries(chosen) as Partial<Lists>) };
-  const nested = lists.mainShippingMethods.flatMap(({ name, code, shippingMethods }) =>
-    shippingMethods.map(({ id, warehouse }) => ({
-      id,
-      warehouse,
-      name: `${name} ${warehouse}`,
-      code: `${code}_${warehouse}`,
-    })),
-  );
-  const codes = [...new Set(nested.map(({ warehouse }) => warehouse))];
-  return {
-    shippingMethods: nested.map(({ id, name, code }) => ({ id, name, code })),
-    warehouses: codes.map((code, index) => ({ id: index + 1, code })),
-    ...lists,
-  };
-}
-
-/** Returns where lists contradict each other, each as the entry and what is wrong. */
-function findContradictions({ mainShippingMethods, shippingMethods, warehouses }: Lists): string[] {
-  const nested = mainShippingMethods.flatMap((main) =>
-    main.shippingMethods.map((method) => ({ main, ...method })),
-  );
-  const unknown = nested.filter(({ id }) => !shippingMethods.some((method) => method.id === id));
-  const elsewhere = nested.filter(
-    ({ warehouse }) => !warehouses.some(({ code }) => code === warehouse),
-  );
-  const unused = shippingMethods.filter(({ id }) => !nested.some((method) => method.id === id));
-  return [
-    ...unknown.map(
-      ({ main, id }) => `mainShippingMethods ${main.id}: shippingMethods has no method ${id}`,
-    ),
-    ...elsewhere.map(
-      ({ main, warehouse }) => `mainShippingMethods ${main.id}: warehouses has no ${warehouse}`,
-    ),
-    ...unused.map(
-      ({ id, code }) => `shippingMethods ${id} (${code}): no main shipping method has it`,
-    ),
-    ...(nested.length === 0 ? ['mainShippingMethods: none has a shipping method'] : []),
-  ];
-}
-
-/**
  * The service lists of one client, and the rules that depend on them. All rows use the ids of these
  * lists.
  */
@@ -182,10 +109,13 @@ export class ServiceLists {
   readonly returnReasons: Lists['returnReasons'];
   readonly languages: Lists['languages'];
   readonly countries: Lists['countries'];
+  /** The warehouses of the fulfilment strategy. The first one has the id 1. */
   readonly warehouseCodes: readonly string[];
 
-  constructor(given: GivenLists = {}) {
-    const lists = completeLists(given);
+  constructor(given: z.infer<typeof givenSchema> = {}) {
+    const chosen = Object.entries(given).filter(([, list]) => list !== undefined);
+    const lists: Lists = { ...builtIn, ...Object.fromEntries(chosen) };
+    const methods = lists.mainShippingMethods.flatMap(({ shippingMethods }) => shippingMethods);
     this.#lists = lists;
     this.orderTypes = lists.orderTypes;
     this.mainShippingMethods = lists.mainShippingMethods;
@@ -193,19 +123,25 @@ export class ServiceLists {
     this.returnReasons = lists.returnReasons.filter(({ available }) => available !== false);
     this.languages = lists.languages;
     this.countries = lists.countries;
-    this.warehouseCodes = lists.warehouses.map(({ code }) => code);
+    this.warehouseCodes = [...new Set(methods.map(({ warehouse }) => warehouse))];
   }
 
   /** The lists as `GET settings/get` shows them. */
   get shown(): Readonly<Record<string, unknown>> {
-    const { mainShippingMethods, warehouses: _, ...lists } = this.#lists;
-    const show = ({ id, name, code }: z.infer<typeof option>) => ({ id, name, code });
-    const shown = Object.entries(lists).map(([list, entries]) => [list, entries.map(show)]);
-    return {
-      mainShippingMethods,
-      ...Object.fromEntries(shown),
-      returnReasons: this.returnReasons.map(show),
+    const { mainShippingMethods, ...others } = {
+      ...this.#lists,
+      returnReasons: this.returnReasons,
     };
+    const show = ({ id, name, code }: z.infer<typeof option>) => ({ id, name, code });
+    const shown = Object.entries(others).map(([list, entries]) => [list, entries.map(show)]);
+    const shippingMethods = mainShippingMethods.flatMap((main) =>
+      main.shippingMethods.map((method) => ({
+        id: method.id,
+        name: `${main.name} ${method.warehouse}`,
+        code: `${main.code}_${method.warehouse}`,
+      })),
+    );
+    return { mainShippingMethods, shippingMethods, ...Object.fromEntries(shown) };
   }
 
   /**
@@ -217,9 +153,8 @@ export class ServiceLists {
 
   /** Returns whether a return reason exists but is not available to the client. */
   isUnavailableReason(reasonId: number): boolean {
-    return this.#lists.returnReasons.some(
-      ({ id, available }) => id === reasonId && available === false,
-    );
+    const reason = this.#lists.returnReasons.find(({ id }) => id === reasonId);
+    return reason?.available === false;
   }
 
   /**
@@ -227,17 +162,22 @@ export class ServiceLists {
    * there is none.
    */
   findWarehouseCode(warehouseId: number): string | undefined {
-    return [...this.#lists.warehouses, warehouseOutsideStrategy].find(
-      ({ id }) => id === warehouseId,
-    )?.code;
+    const isOutside = warehouseId === warehouseOutsideStrategy.id;
+    return (
+      this.warehouseCodes[warehouseId - 1] ??
+      (isOutside ? warehouseOutsideStrategy.code : undefined)
+    );
+  }
+
+  #listMethods(mainMethodId: number) {
+    return this.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
   }
 
   /**
    * Returns the id of the older shipping method that a warehouse uses for a main shipping method.
    */
   findShippingMethodId(mainMethodId: number, warehouseCode: string): number {
-    const methods =
-      this.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
+    const methods = this.#listMethods(mainMethodId);
     return (methods.find(({ warehouse }) => warehouse === warehouseCode) ?? methods[0])?.id ?? 0;
   }
 
@@ -245,9 +185,7 @@ export class ServiceLists {
    * Returns the codes of the warehouses that offer a main shipping method; all if it names none.
    */
   findOfferingWarehouses(mainMethodId: number | null): readonly string[] {
-    const methodId = mainMethodId ?? this.usualMethodId;
-    const methods =
-      this.mainShippingMethods.find(({ id }) => id === methodId)?.shippingMethods ?? [];
+    const methods = this.#listMethods(mainMethodId ?? this.usualMethodId);
     if (methods.length === 0) return this.warehouseCodes;
     return this.warehouseCodes.filter((code) =>
       methods.some(({ warehouse }) => warehouse === code),
@@ -266,24 +204,10 @@ export class ServiceLists {
 }
 
 /** A file of service lists: lists for all clients, and lists of single clients in `clients`. */
-export const chosenListsSchema = listsSchema.extend({
-  clients: z.record(z.string(), listsSchema).optional(),
+export const chosenListsSchema = givenSchema.extend({
+  clients: z.record(z.string(), givenSchema).optional(),
 });
 export type ChosenLists = z.infer<typeof chosenListsSchema>;
-
-/** Reads a file of service lists. Refuses lists that contradict each other. */
-export function readListsFile(file: string, clients: readonly string[]): ChosenLists {
-  const lists = parseLists(file);
-  const { clients: ownLists = {}, ...shared } = lists;
-  const problems = Object.entries({ '': {}, ...ownLists }).flatMap(([name, own]) => {
-    if (name !== '' && !clients.includes(name))
-      return [`clients.${name}: the sandbox has only the clients ${clients.join(', ')}`];
-    const found = findContradictions(completeLists({ ...shared, ...own }));
-    return name === '' ? found : found.map((problem) => `clients.${name}: ${problem}`);
-  });
-  if (problems.length > 0) throw new DocumentError(file, [...new Set(problems)]);
-  return lists;
-}
 
 const maxBytes = 1 << 20;
 
@@ -292,34 +216,31 @@ const maxBytes = 1 << 20;
  * wrong.
  */
 export class DocumentError extends Error {
-  constructor(file: string, problems: readonly string[], options?: ErrorOptions) {
-    super(
-      [`${file} cannot be used:`, ...problems].join(problems.length > 1 ? '\n  ' : ' '),
-      options,
-    );
-    this.name = 'DocumentError';
-  }
+  override readonly name = 'DocumentError';
 }
 
-function parseLists(file: string): ChosenLists {
-  const parsed = chosenListsSchema.safeParse(readYaml(file));
-  if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.slice(0, 10).map(({ path, message }) => {
-    const place = path.map(String).join('.');
-    return place === '' ? message : `${place}: ${message}`;
-  });
-  throw new DocumentError(file, problems);
-}
-
-function readYaml(file: string): unknown {
+/** Reads a file of service lists, in YAML or JSON, for the clients of a sandbox. */
+export function readListsFile(file: string, clients: readonly string[]): ChosenLists {
   try {
     const { size } = statSync(file);
     if (size > maxBytes) throw new Error(`it has ${size} bytes; the limit is ${maxBytes}`);
+
     // The limit is for aliases that multiply without bound.
-    return parse(readFileSync(file, 'utf8'), { maxAliasCount: 100 });
+    const lists = chosenListsSchema.parse(
+      parse(readFileSync(file, 'utf8'), { maxAliasCount: 100 }),
+    );
+    const stranger = Object.keys(lists.clients ?? {}).find((name) => !clients.includes(name));
+    if (stranger === undefined) return lists;
+    throw new Error(`clients.${stranger}: the sandbox has only the clients ${clients.join(', ')}`);
   } catch (cause) {
-    throw new DocumentError(file, [cause instanceof Error ? cause.message : String(cause)], {
-      cause,
-    });
+    throw new DocumentError(`${file} cannot be used: ${describeProblems(cause)}`, { cause });
   }
+}
+
+function describeProblems(cause: unknown): string {
+  if (!(cause instanceof z.ZodError)) return cause instanceof Error ? cause.message : String(cause);
+  return cause.issues
+    .slice(0, 10)
+    .map(({ path, message }) => (path.length > 0 ? `${path.join('.')}: ${message}` : message))
+    .join('\n  ');
 }

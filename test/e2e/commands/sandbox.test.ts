@@ -13,7 +13,7 @@ let folder: string;
 let file: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'sandbox-'));
-  file = join(folder, 'state.ndjson');
+  file = join(folder, 'state.json');
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 

@@ -161,6 +161,7 @@ describe('a rule', () => {
     const seen = [];
     for (let index = 0; index < 5; index++) seen.push(await isFailing());
     expect(seen).toEqual([false, false, true, false, false]);
+    expect(await sandbox.call('GET', '/_sandbox/faults')).toMatchObject([{ operation: 'v3.*' }]);
     await sandbox.clearFaults();
     await sandbox.faults({ operation: 'v3.*', probability: 0.5, effect: { status: 500 } });
     let hits = 0;

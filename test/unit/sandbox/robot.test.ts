@@ -1,52 +1,37 @@
 import { describe, expect, test } from 'vitest';
-import { defaultOrdersPerDay } from '../../../src/sandbox/options.ts';
-import { Random } from '../../../src/sandbox/random.ts';
-import { planFirstDay, simulateUntil } from '../../../src/sandbox/robot/robot.ts';
-import { createFirstProducts } from '../../../src/sandbox/rules/products.ts';
-import { ClientStore } from '../../../src/sandbox/store/client-store.ts';
+import { simulateUntil } from '../../../src/sandbox/robot/robot.ts';
+import type { Client } from '../../../src/sandbox/store/client.ts';
 import { ServiceLists } from '../../../src/sandbox/store/service-lists.ts';
-import { Ids, Simulation, type SimulationOptions } from '../../../src/sandbox/store/simulation.ts';
+import { World } from '../../../src/sandbox/world.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');
 const hourMs = 3_600_000;
-const options: SimulationOptions = {
-  ordersPerDay: defaultOrdersPerDay,
-  lateChanges: true,
-  unknownProducts: 'refuse',
-  repeatedReturnLines: false,
-  repeatedNumbers: false,
-};
 
-function simulate(
-  seed: number,
-  spansHours: readonly number[],
-  watch?: (store: ClientStore) => void,
-) {
-  const random = new Random(seed);
-  const store = new ClientStore('default', 'Europe/Amsterdam', new ServiceLists(), false);
-  const simulation = new Simulation(
-    store,
-    random,
-    new Ids(random, { index: 0, count: 1 }),
-    options,
-  );
-  for (const product of createFirstProducts(simulation.ids, store.lists))
-    store.products.set(product.sku, product);
-  planFirstDay(simulation, startMs);
+function simulate(seed: number, spansHours: readonly number[], watch?: (client: Client) => void) {
+  const world = new World({
+    clients: ['default'],
+    seed,
+    speed: 0,
+    startMs,
+    zone: 'Europe/Amsterdam',
+    ordersPerDay: 68,
+    lateChanges: true,
+  });
+  const client = world.requireClient('default');
   let nowMs = startMs;
   for (const hours of spansHours) {
     nowMs += hours * hourMs;
-    simulateUntil(simulation, nowMs);
-    watch?.(store);
+    simulateUntil(client, nowMs);
+    watch?.(client);
   }
   return {
-    products: [...store.products.values()],
-    orders: [...store.orders],
-    shipments: [...store.shipments],
-    returnItems: [...store.returnItems],
-    inbounds: [...store.inbounds],
-    slips: [...store.slips],
-    inDelivery: [...store.inDelivery],
+    products: [...client.products.values()],
+    orders: [...client.orders],
+    shipments: [...client.shipments],
+    returnItems: [...client.returnItems],
+    inbounds: [...client.inbounds],
+    slips: [...client.slips],
+    inDelivery: [...client.inDelivery],
   };
 }
 
@@ -109,8 +94,8 @@ describe('the robot', () => {
     simulate(
       3,
       Array.from({ length: 24 * 20 }, () => 1),
-      (store) => {
-        for (const { id, tracks: scans } of store.shipments)
+      (client) => {
+        for (const { id, tracks: scans } of client.shipments)
           for (const [index, { status }] of scans.entries()) {
             const key = `${id} ${index}`;
             const before = lastStatuses.get(key);

@@ -1,8 +1,9 @@
-// Makes the page live: loads the changed parts once a second, and copies the command of a request. Without this script
-// the page shows the same when it is loaded again.
-const shown = new Map();
+// Makes the page live: loads it again once a second, calls the controls of its buttons, and copies the command of a
+// request. Without this script the page shows the same when it is loaded again.
+const alertLine = document.querySelector('[role="alert"]');
+let shown = '';
 
-/** Returns whether the reader is busy in a part, so that it must not be replaced. */
+/** Returns whether the reader is busy in the live part, so that it must not be replaced. */
 function isInUse(part) {
   const selection = getSelection();
   const isSelected =
@@ -10,30 +11,57 @@ function isInUse(part) {
   return isSelected || part.contains(document.activeElement);
 }
 
-function replacePart(id, markup) {
-  const part = document.getElementById(id);
-  if (part === null || shown.get(id) === markup || isInUse(part)) return;
-  shown.set(id, markup);
-  const template = document.createElement('template');
-  template.innerHTML = markup;
-  for (const details of template.content.querySelectorAll('details[id]'))
-    details.open = document.getElementById(details.id)?.open ?? details.open;
-  part.replaceChildren(template.content);
+function say(problem) {
+  alertLine.textContent = problem;
+  alertLine.hidden = problem === '';
+}
+
+function showButtons() {
+  for (const button of document.querySelectorAll('[data-control]')) button.hidden = false;
 }
 
 async function update() {
+  const part = document.getElementById('live');
+  const answer = await fetch(location.href);
+  const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+  const next = page.getElementById('live');
+  if (next.innerHTML === shown || isInUse(part)) return;
+  shown = next.innerHTML;
+  part.replaceWith(next);
+  showButtons();
+}
+
+async function keepUpdating() {
   try {
-    if (!document.hidden) {
-      const answer = await fetch(`/_sandbox/page/parts${location.search}`);
-      for (const [id, markup] of Object.entries(await answer.json())) replacePart(id, markup);
+    if (!document.hidden) await update();
+    if (alertLine.dataset.away) {
+      delete alertLine.dataset.away;
+      say('');
     }
   } catch {
-    document.getElementById('clock').textContent =
-      'The sandbox does not answer: the values below are old.';
-    shown.delete('clock');
+    alertLine.dataset.away = 'true';
+    say('The sandbox does not answer: the values below are old.');
   }
-  setTimeout(update, 1_000);
+  setTimeout(keepUpdating, 1_000);
 }
+
+/** Calls the control of a button, and shows why it is refused. */
+async function callControl({ dataset: { control, body } }) {
+  const answer = await fetch(`/_sandbox/${control}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body,
+  });
+  const { errors = [] } = await answer.json();
+  say(errors.map(({ title }) => title).join('; '));
+  document.activeElement.blur();
+  await update();
+}
+
+document.addEventListener('click', ({ target }) => {
+  const button = target.closest('[data-control]');
+  if (button !== null) callControl(button);
+});
 
 /** Adds a button that copies the command. If the browser does not allow that, the button selects it. */
 for (const command of document.querySelectorAll('pre.copy')) {
@@ -51,4 +79,7 @@ for (const command of document.querySelectorAll('pre.copy')) {
   command.before(button);
 }
 
-if (document.getElementById('data') !== null) update();
+if (document.getElementById('live') !== null) {
+  showButtons();
+  keepUpdating();
+}

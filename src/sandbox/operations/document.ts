@@ -1,19 +1,8 @@
-/**
- * The schemas and parts of documents in v3 requests, and the schemas of values in v3 answers.
- */
+/** The schemas and parts of documents in v3 requests. */
 
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import type { Texts } from '../store/model.ts';
-
-export const text = z.string().nullable();
-/** A day, YYYY-MM-DD. */
-export const date = z.iso.date();
-/** A shipment time: seven digits of a second, without a zone. */
-export const localDateTime = z.iso.datetime({ local: true, precision: 7 });
-export const metadata = z.record(z.string(), z.unknown());
-
-const maxDepth = 20;
 
 /** An id in a request: a whole number, or a text with its digits. */
 export const idIn = z
@@ -40,6 +29,8 @@ export const linksTo = (type: string) =>
 /** Returns the schema of an object with optional texts under the given names. */
 export const namedTexts = (...names: readonly string[]) =>
   z.strictObject(Object.fromEntries(names.map((name) => [name, textIn]))).nullish();
+
+const maxDepth = 20;
 /** An object whose members the client chooses. */
 export const clientMembers = z
   .record(z.string(), z.unknown())
@@ -47,7 +38,6 @@ export const clientMembers = z
     (members) => isShallow(members, maxDepth),
     `must not be nested deeper than ${maxDepth} levels`,
   );
-export const anyMembers = clientMembers.nullish();
 
 function isShallow(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return true;
@@ -55,27 +45,20 @@ function isShallow(value: unknown, levels: number): boolean {
 }
 
 /** Returns the given texts by name. Leaves out members that are null or absent. */
-export function keepGivenTexts(
-  given: Readonly<Record<string, string | null | undefined>> | null | undefined,
-): Texts {
-  const entries = Object.entries(given ?? {}).filter(
-    (entry): entry is [string, string] => typeof entry[1] === 'string',
-  );
+export function keepGivenTexts(given: object | null | undefined): Texts {
+  const entries = Object.entries(given ?? {}).filter(([, text]) => typeof text === 'string');
   return Object.fromEntries(entries);
 }
 
 /**
- * Returns null for an empty or absent text: both erase the value (docs/interface.md, 7.1 Fields).
+ * Returns the named texts of an object, null for empty or absent ones: both erase the value
+ * (docs/interface.md, 7.1 Fields).
  */
-export const emptyToNull = (text: string | null | undefined): string | null =>
-  text === undefined || text === '' ? null : text;
-
-/** Returns the named texts of an object, null for empty or absent ones. */
 export const readTexts = <Name extends string>(
   given: { readonly [Key in Name]?: string | null | undefined },
   names: readonly Name[],
 ) =>
-  Object.fromEntries(names.map((name) => [name, emptyToNull(given[name])])) as Record<
+  Object.fromEntries(names.map((name) => [name, given[name] || null])) as Record<
     Name,
     string | null
   >;
@@ -102,17 +85,33 @@ export function documentIn<
   return z.strictObject({ data: resourceIn(type, { ...members, included }), included });
 }
 
-/** Returns the included resources of a document, each with its place in the request. */
+/** An included resource with its place in the request. */
+interface Part<T> {
+  readonly resource: T;
+  readonly pointer: string;
+}
+
+/** Returns the included resources of a document. */
 export function readIncluded<T>(body: {
   readonly data: { readonly included?: readonly T[] | undefined };
   readonly included?: readonly T[] | undefined;
-}): { readonly resource: T; readonly pointer: string }[] {
+}): Part<T>[] {
   const place = (resources: readonly T[] = [], path: string) =>
     resources.map((resource, index) => ({ resource, pointer: `${path}/${index}` }));
   return [...place(body.data.included, '/data/included'), ...place(body.included, '/included')];
 }
 
+/** Returns the included resources of one type. */
+export const selectParts = <T extends { readonly type: string }, Type extends T['type']>(
+  body: Parameters<typeof readIncluded<T>>[0],
+  type: Type,
+) =>
+  readIncluded(body).filter(
+    (part): part is Part<Extract<T, { readonly type: Type }>> => part.resource.type === type,
+  );
+
 /** Refuses a body that names another resource than the path. */
-export function assertSameId(id: number, pathId: number): void {
-  if (id !== pathId) throw ruleBroken(`The path names ${pathId}, the body ${id}`, '/data/id');
+export function assertSameId(id: number | undefined, pathId: number): void {
+  if (id !== undefined && id !== pathId)
+    throw ruleBroken(`The path names ${pathId}, the body ${id}`, '/data/id');
 }
