@@ -21,7 +21,12 @@ import {
   selectClients,
   UsageError,
 } from '../command-line.ts';
-import { type Judgement, judge, type Verdict, type VerifyContext } from '../verify/assumption.ts';
+import {
+  type Judgement,
+  judge,
+  type VerifyContext,
+  type VerifyVerdict,
+} from '../verify/assumption.ts';
 import { leadOrder, orderPlan } from '../verify/order-life.ts';
 import { readAssumptions, tokenAssumption } from '../verify/reads.ts';
 
@@ -33,11 +38,11 @@ export interface Report {
 }
 
 const looks = { differs: 'red', 'cannot tell': 'yellow', holds: 'green' } as const;
-const verdicts = Object.keys(looks) as Verdict[];
+const verdicts = Object.keys(looks) as VerifyVerdict[];
 
 /** Formats a report: what differs first, then what is unknown, then what holds. */
 function formatReport({ judgements }: Report): string {
-  const select = (wanted: Verdict) => judgements.filter(({ verdict }) => verdict === wanted);
+  const select = (wanted: VerifyVerdict) => judgements.filter(({ verdict }) => verdict === wanted);
   const indent = ' '.repeat(13);
 
   const lines = verdicts.flatMap(select).map((one) => {

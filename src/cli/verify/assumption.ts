@@ -21,19 +21,19 @@ export interface VerifyContext {
 }
 
 /** The result of a check: what is assumed is true, is not true, or could not be found out. */
-export type Verdict = 'holds' | 'differs' | 'cannot tell';
+export type VerifyVerdict = 'holds' | 'differs' | 'cannot tell';
 
 /**
  * What a check found. `evidence` holds counts, statuses and names of members, but no values of a
  * client.
  */
 export interface Finding {
-  readonly verdict: Verdict;
+  readonly verdict: VerifyVerdict;
   readonly evidence: string;
 }
 
-export const holds = (evidence: string): Finding => ({ verdict: 'holds', evidence });
-export const differs = (evidence: string): Finding => ({ verdict: 'differs', evidence });
+export const fits = (evidence: string): Finding => ({ verdict: 'holds', evidence });
+export const deviates = (evidence: string): Finding => ({ verdict: 'differs', evidence });
 export const cannotTell = (evidence: string): Finding => ({ verdict: 'cannot tell', evidence });
 
 /** An assumption of docs/assumptions.md. */
@@ -80,5 +80,5 @@ function toFinding(error: unknown): Finding {
     hasCode(error, 'undecodable') ||
     (hasCode(error, 'http_status') && status >= 400 && status < 500 && !passing.has(status));
 
-  return isRefused ? differs(evidence) : cannotTell(evidence);
+  return isRefused ? deviates(evidence) : cannotTell(evidence);
 }

@@ -31,9 +31,9 @@ import { decodeDocument } from '../../service/decoding/jsonapi.ts';
 import {
   type Assumption,
   cannotTell,
-  differs,
+  deviates,
   type Finding,
-  holds,
+  fits,
   type Judgement,
   judge,
   type VerifyContext,
@@ -217,8 +217,8 @@ async function createOrder(life: OrderLife): Promise<Finding> {
   const { order, resource } = await readOrder(life);
   const lines = readLines(resource).length;
   const words = `taken with ${formatCount(lines, 'line')}`;
-  if (order.on_hold !== true) return differs(`${words}, but not on hold`);
-  return lines === 2 && order.delivery_address_id !== null ? holds(words) : differs(words);
+  if (order.on_hold !== true) return deviates(`${words}, but not on hold`);
+  return lines === 2 && order.delivery_address_id !== null ? fits(words) : deviates(words);
 }
 
 /** Returns the body of the order: two lines of one piece, on hold, far in the future. */
@@ -259,8 +259,8 @@ async function buildOrder(life: OrderLife): Promise<object> {
 async function findByNumber(life: OrderLife): Promise<Finding> {
   await readOrder(life);
   return (await findId(life)) === null
-    ? differs('the order is not found yet')
-    : holds('the order is found');
+    ? deviates('the order is not found yet')
+    : fits('the order is found');
 }
 
 /** Changes one member of the order, and compares all others with those before. */
@@ -277,9 +277,9 @@ async function changeOrder(
   await send(life, { operation, path: { id: before.order.id }, query: orderInclude, body });
 
   const [old, now] = [before, await readOrder(life)].map(({ resource }) => listMembers(resource));
-  if (old === undefined || now?.get(member) !== value) return differs(`${member} is unchanged`);
+  if (old === undefined || now?.get(member) !== value) return deviates(`${member} is unchanged`);
   const loss = describeLoss(findLoss(old, now, [member]));
-  return loss === null ? holds(`${member} changed, and nothing else`) : differs(loss);
+  return loss === null ? fits(`${member} changed, and nothing else`) : deviates(loss);
 }
 
 /** Adds a pdf. Its outcome cannot tell whether the service reads the content. */
@@ -296,7 +296,7 @@ async function attachDocument(life: OrderLife): Promise<Finding> {
 
   try {
     await send(life, { operation, body: { data } });
-    return holds('a pdf is taken; look in the warehouse that it is complete');
+    return fits('a pdf is taken; look in the warehouse that it is complete');
   } catch (error) {
     if (!(error instanceof WarehouseError) || error.outcome !== 'refused') throw error;
     return cannotTell('a pdf is refused; attachments need an arrangement, or another member');
@@ -322,12 +322,12 @@ async function cancelItem(life: OrderLife): Promise<Finding> {
   await send(life, { operation, path: { id: line.id }, body: { data } });
 
   const open = await countOpen(life);
-  return open === 1 ? holds('one of two lines is open') : differs(`${open} lines are open`);
+  return open === 1 ? fits('one of two lines is open') : deviates(`${open} lines are open`);
 }
 
 async function cancelOrder(life: OrderLife): Promise<Finding> {
   const { order } = await readOrder(life);
   await sendCancel(life, order.id);
   const open = await countOpen(life);
-  return open === 0 ? holds('no line is open') : differs(`${open} lines are open`);
+  return open === 0 ? fits('no line is open') : deviates(`${open} lines are open`);
 }

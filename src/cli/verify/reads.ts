@@ -14,9 +14,9 @@ import { encodeQuery, type QueryParameters } from '../../service/transport/query
 import {
   type Assumption,
   cannotTell,
-  differs,
+  deviates,
   type Finding,
-  holds,
+  fits,
   type VerifyContext,
 } from './assumption.ts';
 
@@ -34,7 +34,7 @@ export const tokenAssumption: Assumption = {
   remedy: 'check the base URL, the user name and the password',
   check: async ({ warehouse, signal }) => {
     await warehouse.signIn(signal);
-    return holds('a token is granted');
+    return fits('a token is granted');
   },
 };
 
@@ -126,19 +126,19 @@ async function checkList(stream: Stream, context: VerifyContext): Promise<Findin
   const lines = families.flatMap(({ children }) => children.flatMap((set) => set.rows)).length;
 
   if (problem !== undefined)
-    return differs(`${quarantined.length} of ${rows}: ${problem.memberPath}: ${problem.reason}`);
-  if (warnings.length > 0) return differs(`${rows}: ${warnings.join('; ')}`);
+    return deviates(`${quarantined.length} of ${rows}: ${problem.memberPath}: ${problem.reason}`);
+  if (warnings.length > 0) return deviates(`${rows}: ${warnings.join('; ')}`);
   if (stream.include.length > 0 && lines === 0)
     return cannotTell(`${rows}, which include nothing; ${mustReadById.size} must be read by id`);
-  return holds(`${rows} can be decoded, with ${lines} included resources`);
+  return fits(`${rows} can be decoded, with ${lines} included resources`);
 }
 
 async function checkUnknown({ warehouse, signal }: VerifyContext): Promise<Finding> {
   for (const name of ['v3.shipments.get', 'v3.orders.get', 'v3.inbounds.get'] as const) {
     const found = await warehouse.get(name, unknownId, '', { signal });
-    if (found !== null) return differs(`${name} finds an id that cannot exist`);
+    if (found !== null) return deviates(`${name} finds an id that cannot exist`);
   }
-  return holds('shipments, orders and inbounds answer 404 with JSON');
+  return fits('shipments, orders and inbounds answer 404 with JSON');
 }
 
 /** Returns the sku of a line of the listed orders; null if no line has one. */
@@ -159,8 +159,8 @@ async function checkProduct(context: VerifyContext): Promise<Finding> {
   } as const;
   const result = await warehouse.ask(request, { signal });
   return result === null
-    ? differs('an article of an order: OK without a result')
-    : holds('an article of an order: OK with a result');
+    ? deviates('an article of an order: OK without a result')
+    : fits('an article of an order: OK with a result');
 }
 
 /** Looks a shipment up by criteria. Returns what is decoded of its packages. */
@@ -184,8 +184,8 @@ async function checkShipmentIds(context: VerifyContext): Promise<Finding> {
     id === shipment.id && isObject(raw) && raw.externalOrderNumber === number;
 
   return parcels.some(isSame)
-    ? holds('it finds packages of the order')
-    : differs(`it finds ${parcels.length} packages, none of the order`);
+    ? fits('it finds packages of the order')
+    : deviates(`it finds ${parcels.length} packages, none of the order`);
 }
 
 async function checkPackages(context: VerifyContext): Promise<Finding> {
@@ -200,7 +200,7 @@ async function checkPackages(context: VerifyContext): Promise<Finding> {
 
   if (several === 0) return cannotTell('no shipment of the sample has several packages');
   const words = `${fitting} of ${several} shipments with several packages have as many items`;
-  return fitting === several ? holds(words) : differs(words);
+  return fitting === several ? fits(words) : deviates(words);
 }
 
 const findLargest = (numbers: readonly number[]): number =>
@@ -219,8 +219,8 @@ async function checkTrackTrace(context: VerifyContext): Promise<Finding> {
   const { items, undecodable } = decodeTrackTraces(list, client.timeZone);
   const [problem] = undecodable;
   return problem === undefined
-    ? holds(`${formatCount(items.length, 'package')} can be decoded`)
-    : differs(`${undecodable.length} packages: ${problem.path}: ${problem.reason}`);
+    ? fits(`${formatCount(items.length, 'package')} can be decoded`)
+    : deviates(`${undecodable.length} packages: ${problem.path}: ${problem.reason}`);
 }
 
 /** Clocks of one service may differ by this much. */
@@ -244,6 +244,6 @@ async function checkZone(context: VerifyContext): Promise<Finding> {
   const minutes = Math.round(Math.abs(aheadMs) / minuteMs);
   const newest = `in ${client.timeZone} the newest time is ${minutes} minutes`;
   return aheadMs > toleranceMs
-    ? differs(`${newest} in the future`)
+    ? deviates(`${newest} in the future`)
     : cannotTell(`${newest} ago, which other zones allow, too`);
 }
