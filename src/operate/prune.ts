@@ -5,9 +5,8 @@
 
 import { toStopError } from '../core/errors.ts';
 import type { DatabaseTransaction } from '../db/pool.ts';
-import { findAgedOrders } from '../privacy/sql/aged-orders.ts';
+import { type AgedStep, findAgedOrders } from '../privacy/sql/aged-orders.ts';
 import {
-  type AgedStep,
   type AgedTableName,
   agedTableNames,
   findClientsWithoutPrune,

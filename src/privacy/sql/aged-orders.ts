@@ -2,8 +2,15 @@ import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import { shipmentId } from '../../pull/sql/mask-quarantine.ts';
-import type { AgedStep } from './aged-rows.ts';
 import type { OrderToErase } from './order-numbers.ts';
+
+/** One step of erasing aged data: at most `limit` rows that are older than `days`. */
+export interface AgedStep {
+  readonly client: string;
+  readonly by: string;
+  readonly days: number;
+  readonly limit: number;
+}
 
 /**
  * Days for which the service lists shipments. Those of an order that was first read later may never

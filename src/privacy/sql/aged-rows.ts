@@ -4,7 +4,7 @@ import { anyClient } from '../../db/values.ts';
 import { recordErasures } from '../../pull/sql/erasures.ts';
 import { appendChanges, type Change } from '../../pull/sql/feed.ts';
 import { tableRef } from '../../pull/sql/mirror-tables.ts';
-import { isAnnounced } from './aged-orders.ts';
+import { type AgedStep, isAnnounced } from './aged-orders.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
 import { maskOutboxRows } from './order-outbox.ts';
 import { maskById, maskReturnItems } from './order-tables.ts';
@@ -28,14 +28,6 @@ export async function findClientsWithoutPrune(db: Kysely<DB>, client: string): P
         where p.client in (c.client, '') and p.job = 'prune')
     order by c.client`.execute(db);
   return rows.map((row) => row.client);
-}
-
-/** One step of erasing aged data: at most `limit` rows that are older than `days`. */
-export interface AgedStep {
-  readonly client: string;
-  readonly by: string;
-  readonly days: number;
-  readonly limit: number;
 }
 
 /** Maximum number of rows that one step looks at. */
