@@ -19,7 +19,10 @@ export interface OutboxStatus {
   readonly doneLastDay: number;
   /** Age of the oldest unfinished row, whatever it waits for. */
   readonly oldestSeconds: number | null;
-  /** Age of the oldest unfinished row that needs no person: neither dead nor undecided. */
+  /**
+   * Age of the oldest unfinished row that needs no person: neither dead nor undecided. It counts
+   * from `not_before` if there is one, so it may be negative.
+   */
   readonly oldestMovingSeconds: number | null;
 }
 
@@ -31,7 +34,7 @@ export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
   const { rows } = await sql<OutboxStatus>`
     with counted as (
       select client, status, count(*)::int as count, min(created_at) as oldest,
-        min(created_at) filter (where status <> 'dead'
+        min(greatest(created_at, not_before)) filter (where status <> 'dead'
           and (status <> 'unknown' or next_attempt_at is not null)) as moving,
         count(*) filter (where next_attempt_at is null)::int as undated
       from fulfilment.outbox
