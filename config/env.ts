@@ -312,30 +312,6 @@ export const findSetVariables = (source: NodeJS.ProcessEnv = process.env): strin
 export const isKnownVariable = (name: string): boolean =>
   knownNames.has(name) || name.startsWith('SCHEDULE_');
 
-/** A service that replaces the configured clients. */
-export interface NamedService {
-  readonly baseUrl: string;
-  readonly username: string;
-  /** File with the password; undefined: the environment has it. */
-  readonly passwordFile: string | undefined;
-}
-
-/** Returns the environment with one service instead of the configured clients. */
-export function replaceClients(
-  service: NamedService,
-  source: NodeJS.ProcessEnv = process.env,
-): NodeJS.ProcessEnv {
-  const { WAREHOUSE_CLIENTS_FILE: _, ...rest } = source;
-  const { baseUrl, username, passwordFile } = service;
-
-  const password =
-    passwordFile === undefined
-      ? {}
-      : { WAREHOUSE_PASSWORD: '', WAREHOUSE_PASSWORD_FILE: passwordFile };
-
-  return { ...rest, WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, ...password };
-}
-
 /**
  * Returns the environment without the settings of this program, for processes that must not inherit
  * them.

@@ -5,18 +5,15 @@
 
 import { toStopError } from '../core/errors.ts';
 import type { DatabaseTransaction } from '../db/pool.ts';
+import { type AgedStep, findAgedOrders } from '../privacy/sql/aged-orders.ts';
 import {
-  type AgedStep,
+  type AgedTableName,
+  agedTableNames,
   findClientsWithoutPrune,
-  firstRow,
-  type MaskedPart,
-  maskAgedDocuments,
   maskAgedRows,
-} from '../privacy/sql/aged-data.ts';
-import { findAgedOrders } from '../privacy/sql/aged-orders.ts';
-import { maskAgedReturns, returnTables } from '../privacy/sql/aged-returns.ts';
+} from '../privacy/sql/aged-rows.ts';
 import { eraseOrders, OpenOrderError } from '../privacy/sql/erase-orders.ts';
-import type { OrderToErase } from '../privacy/sql/erased-numbers.ts';
+import type { OrderToErase } from '../privacy/sql/order-numbers.ts';
 import { removeQuotedWords } from '../privacy/sql/quoted-words.ts';
 import { appendChanges } from '../pull/sql/feed.ts';
 import { maskAgedQuarantine } from '../pull/sql/mask-quarantine.ts';
@@ -57,18 +54,13 @@ async function eraseAged(context: RunContext, client: string, days: number): Pro
     add('orders', orders.erased);
     warnOfKeptOrders(context, orders);
 
-    const rows = maskParts(within, firstRow, (trx, after) => maskAgedRows(trx, step, after));
-    for await (const count of rows) add('outbox rows', count);
-
-    const documents = maskParts(within, 0, (trx, afterId) => maskAgedDocuments(trx, step, afterId));
-    for await (const count of documents) add('documents', count);
-
-    for (const table of returnTables) {
-      const returns = maskParts(within, 0, (trx, afterId) =>
-        maskAgedReturns(table, trx, step, afterId),
-      );
-      for await (const count of returns) add('returns', count);
-    }
+    for (const table of agedTableNames)
+      for (let afterId: number | null = 0; afterId !== null; ) {
+        const from: number = afterId;
+        const part = await within((trx) => maskAgedRows(trx, step, table, from));
+        add(countNames[table], part.rows);
+        afterId = part.next;
+      }
 
     add('quarantined resources', await within((trx) => maskAgedQuarantine(trx, client, days)));
 
@@ -90,19 +82,13 @@ async function eraseAged(context: RunContext, client: string, days: number): Pro
 /** Runs work in one transaction of the run. */
 type Within = <T>(work: (trx: DatabaseTransaction) => Promise<T>) => Promise<T>;
 
-/** Masks one part after the other, each in a transaction. Yields the number of rows of each. */
-async function* maskParts<Position>(
-  within: Within,
-  first: Position,
-  mask: (trx: DatabaseTransaction, after: Position) => Promise<MaskedPart<Position>>,
-): AsyncGenerator<number> {
-  for (let after: Position | null = first; after !== null; ) {
-    const from: Position = after;
-    const part = await within((trx) => mask(trx, from));
-    yield part.rows;
-    after = part.next;
-  }
-}
+/** The names of masked rows in the audit. */
+const countNames: Readonly<Record<AgedTableName, string>> = {
+  outbox: 'outbox rows',
+  documents: 'documents',
+  return_items: 'returns',
+  return_merchandise_authorizations: 'returns',
+};
 
 /** The number of orders that were erased, and of old orders that keep their data. */
 interface OrderCounts {

@@ -13,7 +13,6 @@ import { Warehouse } from './client.ts';
 import { type RequestLimit, takeRequests } from './sql/request-budgets.ts';
 import { openDispatcher } from './transport/dispatcher.ts';
 import type { Exchange } from './transport/http.ts';
-import { RawClient } from './transport/raw-client.ts';
 import { makeLocalQuotas, RequestBudget, type TakeQuota } from './transport/request-budget.ts';
 
 /**
@@ -113,15 +112,6 @@ export function openWarehouses(
     config.clients.map((one) => [one.key, open(one)]),
   );
   return { warehouses, close };
-}
-
-/** Opens the service of one client for questions with any method and path. */
-export function openRawClient(config: Config, client: WarehouseClient) {
-  const { options, budgets, close } = openTransport(config, silentLogger);
-  return {
-    rawClient: new RawClient(client, { ...options, budget: budgets.open(toIdentity(client)) }),
-    close,
-  };
 }
 
 /**

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { inTransaction } from '../../src/db/transaction.ts';
-import { lockOrderRows } from '../../src/privacy/sql/outbox-rows.ts';
+import { lockOrderRows } from '../../src/privacy/sql/order-outbox.ts';
 import { useDatabase } from '../helpers/database.ts';
 
 const database = useDatabase();
@@ -12,13 +12,7 @@ test('the announcements of returns of an order are found without a search of the
     select 'default', 'return.create', 'R-' || n, jsonb_build_object('shipmentId', n), 'done', '{}', now(), null
     from generate_series(1, 40000) n`);
   await database.query('analyze fulfilment.outbox');
-  const nothing = {
-    numbers: [],
-    orderIds: [],
-    returnItemIds: [],
-    authorizationIds: [],
-    returnReferences: [],
-  };
+  const nothing = { numbers: [], orderIds: [], returnReferences: [] };
   const { rows, touched } = await inTransaction(database.db, async (trx) => {
     const rows = await lockOrderRows(trx, { ...nothing, client: 'default', shipmentIds: [7, 8] });
     const stats = await sql<{ touched: number }>`

@@ -12,12 +12,13 @@ import {
   checkDatabase,
   checkFiles,
   checkKinds,
-  checkPushes,
+  checkProblems,
   checkQueue,
   checkSessions,
 } from '../../operate/doctor/checks.ts';
 import { formatCount } from '../../operate/health/problem.ts';
-import { countWatchedArticles } from '../../operate/sql/database-facts.ts';
+import { findProblems } from '../../operate/health/problems.ts';
+import { readCurrentState } from '../../operate/health/state.ts';
 import { readClients } from '../../service/sql/clients.ts';
 import {
   addCommand,
@@ -43,8 +44,6 @@ async function doctorCommand(
     const database = await checkDatabase(db);
     const isUsable = database.every(({ state }) => state !== 'fail');
     const known = isUsable ? await readClients(db) : [];
-    const keys = config.clients.map(({ key }) => key);
-    const watched = isUsable ? await countWatchedArticles(db, keys) : null;
 
     const [ofDatabase, queue, clients] = await Promise.all([
       isUsable ? checkUsableDatabase(db, config) : [],
@@ -58,7 +57,7 @@ async function doctorCommand(
       ...ofDatabase,
       ...queue,
       ...clients,
-      ...checkConfiguration(config, watched),
+      ...checkConfiguration(config),
       ...checkFiles(envFile),
     ];
 
@@ -73,7 +72,7 @@ async function doctorCommand(
 
 const checkUsableDatabase = async (db: Database, config: Config): Promise<CheckResult[]> => [
   await checkKinds(db, config.operations),
-  ...(await checkPushes(db)),
+  ...checkProblems(findProblems(await readCurrentState(db, config), config)),
   ...(await checkSessions(config)),
 ];
 

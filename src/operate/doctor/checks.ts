@@ -13,7 +13,6 @@ import type { OperationName, Operations } from '../../../config/operations.ts';
 import { findProxy } from '../../../config/proxy.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
-import { changeInWords } from '../../core/database-mark.ts';
 import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import { TlsError } from '../../core/tls-error.ts';
@@ -27,7 +26,6 @@ import { assertSchemaFits, encodingRemedy } from '../../db/schema-fit.ts';
 import { isDiskFull } from '../../db/transaction.ts';
 import { listStoredKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
-import { readPushDatabase } from '../../push/sql/push-database.ts';
 import { findRedisProblem } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
 import { readRedisInfo } from '../../schedule/open-redis.ts';
@@ -35,14 +33,13 @@ import type { Warehouse } from '../../service/client.ts';
 import { decodeServiceLists } from '../../service/decoding/decode-service-lists.ts';
 import { openWarehouses } from '../../service/open-warehouses.ts';
 import type { KnownClient } from '../../service/sql/clients.ts';
-import { describeNotifyQueue, findStockProblems } from '../health/problems.ts';
+import type { Problem, ProblemCode } from '../health/problem.ts';
 import {
   readMissingGrants,
   readMissingRoles,
   readServerFacts,
   readUnusableSchemas,
   type ServerFacts,
-  type WatchedArticles,
 } from '../sql/database-facts.ts';
 
 /** The result of one check. */
@@ -259,23 +256,13 @@ function checkServiceLists(
  * Checks for misspelt variables, operations that docs/interface.md does not show, clear text, and
  * alerts.
  */
-export function checkConfiguration(
-  config: Config,
-  watched: readonly WatchedArticles[] | null,
-): CheckResult[] {
-  const stockProblems = findStockProblems(watched ?? [], config.schedules['pull-stock']);
-
-  return [
-    ...checkVariables(),
-    ...stockProblems.map(({ subject, text, remedy }) =>
-      warn('stock', `${subject}: ${text}`, remedy ?? ''),
-    ),
-    checkOperations(config),
-    ...checkTransport(config),
-    ...checkAlerts(config),
-    ...checkEvents(config),
-  ];
-}
+export const checkConfiguration = (config: Config): CheckResult[] => [
+  ...checkVariables(),
+  checkOperations(config),
+  ...checkTransport(config),
+  ...checkAlerts(config),
+  ...checkEvents(config),
+];
 
 function checkVariables(): CheckResult[] {
   const set = findSetVariables();
@@ -494,7 +481,6 @@ async function checkServer(db: Database): Promise<CheckResult[]> {
       ? warn('clock', describeSkew(skewMs, 'the database'), 'synchronise both clocks (NTP)')
       : ok('clock', 'this machine and the database agree'),
     checkConnections(facts),
-    checkNotifications(facts),
   ];
 }
 
@@ -532,12 +518,6 @@ function checkConnections({ maxConnections, connections }: ServerFacts): CheckRe
 
   const needed = `${found}; a worker may open ${workerConnections}`;
   return warn('connections', needed, 'raise max_connections, or run fewer workers');
-}
-
-function checkNotifications({ notifyQueue }: ServerFacts): CheckResult {
-  const problem = describeNotifyQueue(notifyQueue);
-  if (problem === null) return ok('notifications', 'the NOTIFY queue has room');
-  return warn('notifications', problem.text, problem.remedy);
 }
 
 async function checkSchema(db: Database): Promise<CheckResult> {
@@ -635,28 +615,27 @@ export async function checkKinds(db: Database, operations: Operations): Promise<
   );
 }
 
-/** Checks whether rows may be sent from this database (docs/operations.md). */
-export function checkPushes(db: Database): Promise<CheckResult[]> {
-  return runCheck('pushes', 'run: fulfilment-sync migrate', async () => {
-    const database = await readPushDatabase(db);
-    if (database === null)
-      return ok('pushes', 'no worker has run yet; the first one sends from this database');
+/** Problems of the list that need no worker to be found. The pages and `status` show the others. */
+const shownProblems: readonly ProblemCode[] = [
+  'database_changed',
+  'database_is_copy',
+  'notify_queue',
+  'stock_off',
+];
 
-    const { change, acceptedAs, acceptedAt } = database;
-    if (change !== 'none') {
-      const remedy =
-        'say what it is: fulfilment-sync database accept --as moved, restored or copy ' +
-        '(docs/operations.md)';
-      return fail('pushes', `nothing is sent (database_changed): ${changeInWords[change]}`, remedy);
-    }
+/** Returns the problems that concern what a worker needs. */
+export function checkProblems(problems: readonly Problem[]): CheckResult[] {
+  const found = problems.filter(({ code }) => shownProblems.includes(code));
+  if (found.length === 0)
+    return [ok('problems', 'rows may be sent from this database, and NOTIFY has room')];
 
-    const since = acceptedAt.toISOString();
-    const found =
-      acceptedAs === 'copy'
-        ? `this database was accepted as a copy at ${since}: nothing is sent from it`
-        : `rows are sent from this database since ${since}`;
-    return ok('pushes', found);
-  });
+  const states = { bad: 'fail', warn: 'warn', note: 'ok' } as const;
+  return found.map(({ code, severity, subject, text, remedy }) => ({
+    check: code,
+    state: states[severity],
+    found: `${subject}: ${text}`,
+    remedy,
+  }));
 }
 
 /** Checks that the queue can be opened: in Redis if REDIS_URL is set, else in Postgres. */

@@ -16,6 +16,7 @@ import {
   formatCount,
   formatMinutes,
   isLasting,
+  limits,
   type Problem,
   type ProblemCode,
 } from './problem.ts';
@@ -146,13 +147,8 @@ function findClientCauses(state: ClientState): Cause[] {
   return causes;
 }
 
-/**
- * Largest difference to the clock of the database. Smaller ones only show in the times of the log.
- */
-const maxSkewMs = minuteMs;
-
 function findWrongClock(skewMs: number): Problem[] {
-  if (Math.abs(skewMs) <= maxSkewMs) return [];
+  if (Math.abs(skewMs) <= limits.clockSkewMs) return [];
   const span = `${formatSpan(Math.abs(skewMs) / 1_000)} ${skewMs > 0 ? 'ahead of' : 'behind'}`;
   const text = `the clock of ${hostname()} is ${span} the database's`;
   const remedy = 'synchronise both with NTP';
@@ -197,7 +193,7 @@ function makeFullDatabaseProblem(since: Date, now: Date): Problem {
     now.getTime() - since.getTime() < minuteMs ? '' : ` since ${formatClock(since, now)}`;
   const text = `the disk of Postgres is full${begin}; nothing is lost`;
   const remedy = 'free space, or enlarge the disk; the workers then continue by themselves';
-  return createProblem('database_full', { client: null }, text, { remedy });
+  return createProblem('database_full', { client: null }, text, { remedy, since });
 }
 
 /** Finds that the queue does not answer a worker. The sweep then starts what is due. */
@@ -211,7 +207,8 @@ function findAwayQueue(clients: readonly KnownClient[], now: Date): Cause[] {
     `the queue has failed since ${since}: ${first.queueError};` +
     ' runs begin a few seconds late, and nothing is lost';
   const remedy = 'check Redis, if REDIS_URL is set; the workers fill the queue again by themselves';
-  const problem = createProblem('queue_away', { client: null }, text, { remedy });
+  const more = { remedy, since: first.queueAwaySince };
+  const problem = createProblem('queue_away', { client: null }, text, more);
   return [{ problem, failing: [], codes: [] }];
 }
 
@@ -227,16 +224,14 @@ function findParkedClient({ client, known: { baseUrl, offeredBaseUrl } }: Client
   return [{ problem, failing: [], codes: waitingCodes }];
 }
 
-/** Time without a worker after which a client with something to do is a problem. */
-const unservedMs = minuteMs;
-
 const isServed = ({ known: { servedAt }, now }: Pick<ClientState, 'known' | 'now'>) =>
-  servedAt !== null && now.getTime() - servedAt.getTime() < unservedMs;
+  servedAt !== null && now.getTime() - servedAt.getTime() < limits.unservedMs;
 
 /** Returns true if no worker serves a client that has something to do. */
 function isUnserved(state: ClientState): boolean {
   const { known, late, waitingRows, now } = state;
-  const isNew = known.servedAt === null && now.getTime() - known.acceptedAt.getTime() < unservedMs;
+  const isNew =
+    known.servedAt === null && now.getTime() - known.acceptedAt.getTime() < limits.unservedMs;
   return (
     !isServed(state) && !isNew && known.offeredBaseUrl === null && late.length + waitingRows > 0
   );
@@ -266,7 +261,9 @@ function findLostWorker(unserved: readonly ClientState[], now: Date): Cause[] {
   const remedy = `start a worker that has ${these} in its configuration`;
 
   const place = { client: isAlone ? first.client : null };
-  const problem = createProblem('worker_lost', place, text, { remedy });
+  const servedAt = unserved.flatMap(({ known }) => known.servedAt ?? []);
+  const since = servedAt.length === 0 ? null : findEarliest(servedAt, now);
+  const problem = createProblem('worker_lost', place, text, { remedy, since });
   const subject = isAlone ? problem.subject : 'several clients';
   const codes = [...waitingCodes, 'stream_rescan' as const];
   return [{ problem: { ...problem, subject }, failing: [], clients, codes }];
@@ -302,7 +299,7 @@ function findRefusedCredentials(state: ClientState): Cause[] {
     `${describeWaiting({ ...state, failing })} nothing is lost, and it is tried again every` +
     ` ${formatMinutes(pauses.refusedCredentials.longestMs)}`;
   const remedy = 'correct them in the configuration, and restart the workers (SIGHUP)';
-  const problem = createProblem('credentials_refused', { client }, text, { remedy });
+  const problem = createProblem('credentials_refused', { client }, text, { remedy, since });
   return [{ problem, failing, codes: listHeldUp(failing) }];
 }
 
@@ -356,7 +353,7 @@ function toReturnedService(
   const text = `the service answers again${jobs}${rows}`;
   const problem = createProblem('service_away', { client }, text, { severity: 'note' });
   // A job that is late although none has failed has another cause.
-  return { problem, failing, codes: failing.length === 0 ? [] : listHeldUp(failing) };
+  return { problem, failing, codes: failing.length === 0 ? ['outbox_slow'] : listHeldUp(failing) };
 }
 
 /** Makes the problem of a service that does not answer. */
@@ -380,7 +377,7 @@ function toAwayService(
     severity === 'bad'
       ? 'ask the operator of the service when it will be back; nothing needs to be done here'
       : 'nothing to do unless it lasts';
-  const problem = createProblem('service_away', { client }, text, { remedy, severity });
+  const problem = createProblem('service_away', { client }, text, { remedy, severity, since });
   return { problem, failing, codes: listHeldUp(failing) };
 }
 
@@ -420,8 +417,8 @@ function findLimit(state: ClientState): Cause[] {
     severity === 'bad'
       ? 'set REQUESTS_PER_SECOND below the limit, or ask the operator of the service to raise it'
       : 'nothing to do unless it lasts; REQUESTS_PER_SECOND avoids the refusals';
-  const problem = createProblem('rate_limited', { client }, text, { remedy, severity });
-  return [{ problem, failing, codes: delaysJobs ? waitingCodes : [] }];
+  const problem = createProblem('rate_limited', { client }, text, { remedy, severity, since });
+  return [{ problem, failing, codes: delaysJobs ? waitingCodes : ['outbox_slow'] }];
 }
 
 /** A sign that one operation fails: a held kind or job, or a failing job. */
@@ -489,8 +486,11 @@ function toFailingOperation(
     failing.length === 0
       ? {}
       : { page: `/runs?client=${encodeURIComponent(place.client)}&status=failed` };
-  const problem = createProblem('operation_failing', place, text, { remedy, severity, ...page });
-  return { problem, failing, codes: [] };
+  const problem = createProblem('operation_failing', place, text, {
+    ...{ remedy, severity, since },
+    ...page,
+  });
+  return { problem, failing, codes: held.length === 0 ? [] : ['outbox_slow'] };
 }
 
 /** Describes a failure without the operation, which the subject of the problem names. */
@@ -500,19 +500,16 @@ function describeOperationFailure(failure: Failure | undefined): string {
   return words.startsWith(prefix) ? words.slice(prefix.length) : words;
 }
 
-/** Minimum number of late jobs from which the slots are the cause, and not one long run. */
-const minLateJobs = 2;
-
 function findTakenSlots(state: ClientState): Cause[] {
   const { client, whole, late, now } = state;
   const [first] = late;
   const isServing = isServed(state) && !whole.some(isHeld);
-  if (first === undefined || late.length < minLateJobs || !isServing) return [];
+  if (first === undefined || late.length < limits.lateJobs || !isServing) return [];
 
   const text =
     `a worker serves this client, but ${late.length} jobs have not begun since` +
     ` ${formatClock(first.since, now)}: long runs take every slot`;
-  const more = { remedy: 'start another worker', page: '/runs' };
+  const more = { remedy: 'start another worker', page: '/runs', since: first.since };
   const problem = createProblem('slots_taken', { client }, text, more);
   return [{ problem, failing: [], codes: waitingCodes }];
 }
@@ -552,6 +549,7 @@ const listHeldUp = (failing: readonly FailingJob[]): ProblemCode[] =>
 const waitingCodes: ProblemCode[] = [
   'job_late',
   'job_skipped',
+  'outbox_slow',
   'stream_first_load',
   'stream_stale',
 ];

@@ -2,7 +2,7 @@
 
 import { styleText } from 'node:util';
 import { toVisible } from '../../core/quote.ts';
-import { formatSpan, minuteMs } from '../../core/time.ts';
+import { dayMs, formatSpan, minuteMs } from '../../core/time.ts';
 
 type Severity = 'bad' | 'warn' | 'note';
 
@@ -29,12 +29,14 @@ const problemCodes = {
   notify_queue: ['bad', 'everybody'],
   operation_failing: ['warn', 'configured'],
   outbox_dead: ['bad', 'everybody'],
+  outbox_slow: ['warn', 'everybody'],
   outbox_undecided: ['bad', 'everybody'],
   outbox_unknown_clients: ['bad', 'everybody'],
   parcels_waiting: ['note', 'configured'],
   quarantine: ['warn', 'configured'],
   queue_away: ['warn', 'everybody'],
   rate_limited: ['note', 'configured'],
+  reconcile_found: ['warn', 'configured'],
   schema_drift: ['bad', 'everybody'],
   service_away: ['warn', 'configured'],
   slots_taken: ['bad', 'configured'],
@@ -68,6 +70,8 @@ export interface Problem {
   /** Tells problems of one code and subject apart. */
   readonly detail?: string;
   readonly text: string;
+  /** Since when it is so; null if that is not known. */
+  readonly since: Date | null;
   /** What to do; null if there is nothing to do. */
   readonly remedy: string | null;
   /** Path of the admin page that shows more. */
@@ -87,18 +91,18 @@ interface ProblemPlace {
 
 /**
  * Creates a problem.
- * @param more the remedy; the severity, if it is not the usual one of the code
+ * @param more since when; the remedy; the severity, if it is not the usual one of the code
  */
 export function createProblem(
   code: ProblemCode,
   { client, part }: ProblemPlace,
   text: string,
-  more: Partial<Pick<Problem, 'remedy' | 'severity' | 'detail' | 'page'>> = {},
+  more: Partial<Pick<Problem, 'since' | 'remedy' | 'severity' | 'detail' | 'page'>> = {},
 ): Problem {
   const [severity] = problemCodes[code];
   const name = client ?? 'every client';
   const subject = part === undefined ? name : `${name} ${part}`;
-  return { code, severity, client, subject, text, remedy: null, follows: [], ...more };
+  return { code, severity, client, subject, text, since: null, remedy: null, follows: [], ...more };
 }
 
 /**
@@ -129,12 +133,34 @@ export const sortBySeverity = (problems: readonly Problem[]): Problem[] =>
     (one, other) => severities.indexOf(one.severity) - severities.indexOf(other.severity),
   );
 
-/** Time after which something that workers try again by themselves needs a person. */
-const patienceMs = 30 * minuteMs;
+/**
+ * When something is a problem. The pages, posts and `doctor` show the same list, and Prometheus
+ * counts it (`fulfilment_problems`), so no other place has a threshold.
+ */
+export const limits = {
+  /** Time after which something that workers try again by themselves needs a person. */
+  patienceMs: 30 * minuteMs,
+  /** Time without a worker after which a client with something to do is a problem. */
+  unservedMs: minuteMs,
+  /** Largest difference to the clock of the database. Smaller ones only show in times of the log. */
+  clockSkewMs: minuteMs,
+  /** Time after which a stream without a whole poll, or a paused job, is a problem. */
+  longMs: dayMs,
+  /** Usual number of changed rows per day from which a day without changes is a problem. */
+  usualChanges: 5,
+  /** Number of late jobs from which the slots are the cause, and not one long run. */
+  lateJobs: 2,
+  /** Number of rows that a reconciliation finds from which it is a problem. */
+  reconciledRows: 50,
+  /** A list that lagged too long, or an event that was not made, is a problem for this time. */
+  pastMs: 7 * dayMs,
+  /** Used part of the NOTIFY queue. It is nearly empty unless a session holds it up. */
+  notifyQueue: 0.1,
+} as const;
 
 /** Returns true if something that is tried again by itself has lasted too long to wait for it. */
 export const isLasting = (since: Date, now: Date): boolean =>
-  now.getTime() - since.getTime() >= patienceMs;
+  now.getTime() - since.getTime() >= limits.patienceMs;
 
 /** Formats for how long something has been so: `for 3m`. */
 export const formatSince = (at: Date, now: Date) =>

@@ -26,6 +26,7 @@ import {
   formatSince,
   formatTimes,
   isLasting,
+  limits,
   type Problem,
   sortBySeverity,
 } from './problem.ts';
@@ -53,6 +54,7 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
     ...pauses.map((pause) => toPauseProblem(pause, now)),
     ...findDatabaseProblems(snapshot.database, now),
     ...snapshot.outbox.flatMap(findStuckRowProblems),
+    ...findSlowRowProblems(snapshot),
     ...findListLagProblems(snapshot.listLags, now),
     ...findStockProblems(watchedArticles, config.schedules['pull-stock']),
     ...findParcelProblems(parcelBacklog, config),
@@ -84,11 +86,8 @@ function toLateJobProblem({ client, job, lastSuccessAt, since }: LateJob, now: D
   const text = `late ${formatSince(since, now)}; ${last}`;
   const remedy = `run it now: fulfilment-sync run ${job} --client ${client}`;
   const place = { client, part: job };
-  return createProblem('job_late', place, text, { remedy, page: '/schedules' });
+  return createProblem('job_late', place, text, { remedy, page: '/schedules', since });
 }
-
-/** Usual number of changed rows per day from which a day without changes is a problem. */
-const minUsualChanges = 5;
 
 function findJobProblems(row: JobStatus, now: Date): Problem[] {
   const place = { client: row.client, part: row.job };
@@ -119,7 +118,8 @@ function toFailingJobProblem(row: JobStatus, lastError: string, now: Date): Prob
     ? 'see: fulfilment-sync doctor'
     : 'nothing to do unless it lasts: it runs again by itself';
   const page = `/runs?client=${encodeURIComponent(client)}&job=${job}`;
-  const more = { remedy, severity: isLong ? 'bad' : 'warn', page } as const;
+  const severity = isLong ? 'bad' : 'warn';
+  const more = { remedy, severity, page, since: failingSince } as const;
   return createProblem('job_failing', { client, part: job }, text, more);
 }
 
@@ -129,6 +129,7 @@ function findStreamProblems(row: StreamStatus, lookbackDays: number, now: Date):
     ...findStandstillProblems(row, now),
     ...findQuarantineProblems(row),
     ...findGapProblems(row),
+    ...findReconciliationProblems(row),
     ...findRescanProblems(row),
     ...findLateChangeProblems(row, lookbackDays),
   ];
@@ -150,13 +151,13 @@ function findLoadProblems(row: StreamStatus): Problem[] {
 function findStandstillProblems(row: StreamStatus, now: Date): Problem[] {
   const { client, stream, lastSuccessAt, changedLastDay, usualPerDay } = row;
   const place = toStreamPlace(row);
-  if (lastSuccessAt !== null && now.getTime() - lastSuccessAt.getTime() > dayMs) {
+  if (lastSuccessAt !== null && now.getTime() - lastSuccessAt.getTime() > limits.longMs) {
     const text = `no poll completed ${formatSince(lastSuccessAt, now)}`;
     const remedy = 'check that a worker is running';
-    return [createProblem('stream_stale', place, text, { remedy })];
+    return [createProblem('stream_stale', place, text, { remedy, since: lastSuccessAt })];
   }
 
-  if (changedLastDay !== 0 || (usualPerDay ?? 0) < minUsualChanges) return [];
+  if (changedLastDay !== 0 || (usualPerDay ?? 0) < limits.usualChanges) return [];
   const usual = Math.round(usualPerDay ?? 0);
   const text = `polls changed no row in 24 hours; usual: ${usual} a day`;
   const compare = `fulfilment-sync reconcile ${stream} --client ${client}`;
@@ -196,6 +197,20 @@ function findGapProblems(row: StreamStatus): Problem[] {
   return found;
 }
 
+/** Finds that a reconciliation healed many rows, which polls should have found. */
+function findReconciliationProblems(row: StreamStatus): Problem[] {
+  const found = ['missing', 'stale', 'extra'] as const;
+  const many = found.filter((finding) => (row[finding] ?? 0) > limits.reconciledRows);
+  if (many.length === 0) return [];
+
+  const counts = many.map((finding) => `${row[finding]} ${finding}`).join(', ');
+  const text = `the last reconciliation found rows that polls had missed: ${counts}`;
+  const remedy =
+    'if it lasts for days, polls cannot see some changes, or somebody else writes into fulfilment';
+  const more = { remedy, since: row.reconciledAt };
+  return [createProblem('reconcile_found', toStreamPlace(row), text, more)];
+}
+
 function findRescanProblems(row: StreamStatus): Problem[] {
   return row.openRescans.map(({ id, kind, background, fetched, expected, from, to }) => {
     const begin = from === null ? '' : ` --from ${from}`;
@@ -222,16 +237,18 @@ const toPauseProblem = (pause: Pause, now: Date): Problem =>
     'job_paused',
     { client: pause.client, part: pause.job },
     `paused since ${formatClock(pause.since, now)} by ${pause.by}`,
-    { remedy: `resume with: ${resumeHint(pause)}`, page: '/schedules' },
+    {
+      since: pause.since,
+      severity: now.getTime() - pause.since.getTime() < limits.longMs ? 'note' : 'warn',
+      remedy: `resume with: ${resumeHint(pause)}`,
+      page: '/schedules',
+    },
   );
-
-/** A list that lagged too long is a problem for this time. */
-const lagProblemMs = 7 * dayMs;
 
 /** Finds clients whose lists have lagged longer than pushes take them to lag. */
 function findListLagProblems(lags: readonly ListLag[], now: Date): Problem[] {
   return lags.flatMap(({ client, longestMs, longestAt, exceededAt }) => {
-    if (exceededAt === null || now.getTime() - exceededAt.getTime() > lagProblemMs) return [];
+    if (exceededAt === null || now.getTime() - exceededAt.getTime() > limits.pastMs) return [];
 
     const [lag, limit] = [Math.round(longestMs / 1_000), formatSpan(longestListLagMs / 1_000)];
     const text =
@@ -240,17 +257,15 @@ function findListLagProblems(lags: readonly ListLag[], now: Date): Problem[] {
       ` an order that no list shows for ${limit} may be sent again`;
     const remedy =
       'ask the provider why; compare the orders at the service; this note ends after 7 days';
-    return [createProblem('lists_lag', { client, part: 'lists' }, text, { remedy })];
+    const more = { remedy, since: exceededAt };
+    return [createProblem('lists_lag', { client, part: 'lists' }, text, more)];
   });
 }
 
 /**
  * Finds clients with watched articles whose stock is never read, because the job pull-stock is off.
  */
-export function findStockProblems(
-  watched: readonly WatchedArticles[],
-  schedule: Schedule,
-): Problem[] {
+function findStockProblems(watched: readonly WatchedArticles[], schedule: Schedule): Problem[] {
   if (schedule.kind !== 'off') return [];
   const remedy = 'set SCHEDULE_PULL_STOCK, such as 1h, or delete these rows';
 
@@ -309,7 +324,7 @@ function findAlertProblems(backlog: DeliveryBacklog, now: Date): Problem[] {
   const text = `${parts.join('; ')}${today}: ${how}`;
   const place = { client: null, part: 'alerts' };
   const remedy = 'check ALERT_WEBHOOK_URL and its receiver';
-  return [createProblem('alerts_undelivered', place, text, { remedy })];
+  return [createProblem('alerts_undelivered', place, text, { remedy, since: backlog.oldestAt })];
 }
 
 /**
@@ -328,7 +343,8 @@ function findEventProblems(backlog: DeliveryBacklog, now: Date): Problem[] {
       dead > 0
         ? 'check the receiver, then: fulfilment-sync events retry'
         : 'check the receiver; they are posted again';
-    const more = { remedy, severity: dead > 0 ? 'bad' : 'warn' } as const;
+    const severity = dead > 0 ? 'bad' : 'warn';
+    const more = { remedy, severity, since: backlog.oldestAt } as const;
     found.push(createProblem('events_undelivered', place, `${parts.join('; ')}: ${how}`, more));
   }
 
@@ -337,38 +353,21 @@ function findEventProblems(backlog: DeliveryBacklog, now: Date): Problem[] {
       'the feed no longer had all changes, or the receiver was away for 7 days,' +
       ` at ${formatClock(missedAt, now)}: some events were not made`;
     const remedy = 'compare the receiver with the tables; this note ends after 7 days';
-    found.push(createProblem('events_missed', place, text, { remedy }));
+    found.push(createProblem('events_missed', place, text, { remedy, since: missedAt }));
   }
   return found;
 }
 
-/**
- * Used part of the NOTIFY queue from which on it is a problem. It is nearly empty unless a session
- * holds it up.
- */
-const muchNotified = 0.1;
-
-/** Describes the NOTIFY queue of the server if much of it is used; null if not. */
-export function describeNotifyQueue(
-  used: number,
-): { readonly text: string; readonly remedy: string } | null {
-  if (used < muchNotified) return null;
-  const percent = Math.round(used * 100);
-  return {
-    text:
-      `${percent} % of the NOTIFY queue is used:` +
-      ' a session that listens keeps a transaction open',
-    remedy:
-      'end the oldest transaction (docs/operations.md);' +
-      ' from 50 % on nobody is notified, and the ERP waits longer',
-  };
-}
-
 function findNotifyProblems(used: number): Problem[] {
-  const found = describeNotifyQueue(used);
-  return found === null
-    ? []
-    : [createProblem('notify_queue', { client: null }, found.text, { remedy: found.remedy })];
+  if (used < limits.notifyQueue) return [];
+
+  const text =
+    `${Math.round(used * 100)} % of the NOTIFY queue is used:` +
+    ' a session that listens keeps a transaction open';
+  const remedy =
+    'end the oldest transaction (docs/operations.md);' +
+    ' from 50 % on nobody is notified, and the ERP waits longer';
+  return [createProblem('notify_queue', { client: null }, text, { remedy })];
 }
 
 function findDriftProblems(missing: readonly string[]): Problem[] {
@@ -386,7 +385,8 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
     const at = acceptedAt.toISOString();
     const text = `no row is sent: this database was accepted as a copy at ${at}`;
     const remedy = 'pulls continue';
-    return [createProblem('database_is_copy', { client: null }, text, { remedy })];
+    const more = { remedy, since: acceptedAt };
+    return [createProblem('database_is_copy', { client: null }, text, more)];
   }
 
   const since = changedAt === null ? '' : ` ${formatSince(changedAt, now)}`;
@@ -395,7 +395,7 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
     'pulls continue; say what this database is: fulfilment-sync database accept' +
     ' --as moved, restored or copy (docs/operations.md)';
   const text = `no row is sent${since}: ${how}`;
-  return [createProblem('database_changed', { client: null }, text, { remedy })];
+  return [createProblem('database_changed', { client: null }, text, { remedy, since: changedAt })];
 }
 
 /**
@@ -412,6 +412,28 @@ function describeUnknownClients(rows: number, clients: number): Problem {
     'add the clients to a worker, or cancel the rows: fulfilment-sync outbox list --status dead';
   const more = { remedy, page: '/outbox?status=dead' };
   return createProblem('outbox_unknown_clients', { client: null }, text, more);
+}
+
+/**
+ * Finds clients whose oldest row takes too long for a reason that no other problem names: a stuck
+ * row, a paused outbox or a changed database is one.
+ */
+function findSlowRowProblems({ outbox, pauses, database, now }: CurrentState['snapshot']) {
+  const sends = database === null || (database.change === 'none' && database.acceptedAs !== 'copy');
+  const isPaused = (client: string) =>
+    pauses.some((one) => one.job === 'push-outbox' && (one.client ?? client) === client);
+
+  return outbox.flatMap(({ client, dead, toDecide, oldestMovingSeconds }): Problem[] => {
+    const oldestMs = (oldestMovingSeconds ?? 0) * 1_000;
+    if (client === null || oldestMs < limits.patienceMs || dead + toDecide > 0) return [];
+    if (!sends || isPaused(client)) return [];
+
+    const text = `the oldest row waits for ${formatSpan(oldestMs / 1_000)}`;
+    const remedy = 'see what it waits for: fulfilment-sync outbox list';
+    const page = `/outbox?client=${encodeURIComponent(client)}`;
+    const more = { remedy, page, since: new Date(now.getTime() - oldestMs) };
+    return [createProblem('outbox_slow', { client, part: 'outbox' }, text, more)];
+  });
 }
 
 /** Finds the rows that wait for a person. */

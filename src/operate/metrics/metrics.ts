@@ -1,7 +1,6 @@
 import { Gauge, Registry } from 'prom-client';
 import type { Config } from '../../../config/env.ts';
 import type { Logger } from '../../core/logger.ts';
-import { clientScope, isHeld } from '../../service/sql/service-health.ts';
 import { withReadTimeout } from '../health/overview.ts';
 import type { Problem } from '../health/problem.ts';
 import { findProblems } from '../health/problems.ts';
@@ -38,29 +37,11 @@ const streamGauges: readonly (readonly [
     'Newest date of any received resource, by the service',
     (row) => toSeconds(row.newestSourceAt),
   ],
-  ['stream_first_load', '1 during the first load', (row) => Number(row.firstLoad)],
-  ['stream_rows_last_day', 'Rows that polls changed in 24 hours', (row) => row.changedLastDay],
-  [
-    'stream_usual_rows_per_day',
-    'Rows that polls usually change in a day',
-    (row) => row.usualPerDay,
-  ],
-  [
-    'stream_gaps',
-    'Gaps: spans that were not read and that the service no longer lists',
-    (row) => row.gapCount,
-  ],
   ['quarantine_rows', 'Resources in quarantine', (row) => row.quarantined],
   [
     'reconcile_timestamp_seconds',
     'When a reconciliation was last done',
     (row) => toSeconds(row.reconciledAt),
-  ],
-  [
-    'reconcile_lateness_p99_seconds',
-    'Lateness of the changes that reconciliations healed, 99th percentile; ' +
-      'streams that are read by day',
-    (row) => (row.readByDay ? row.lateSecondsP99 : null),
   ],
 ];
 
@@ -88,38 +69,18 @@ const jobGauges: readonly (readonly [
 const otherGauges: readonly (readonly [name: string, labels: string, help: string])[] = [
   ['stream_lag_seconds', 'client stream', 'Time since a poll last read everything'],
   ['reconcile_rows', 'client stream finding', 'Rows that the last reconciliation found'],
-  ['job_late_seconds', 'client job', 'How long the job has been late; 0: not late'],
-  ['paused_seconds', 'client job', 'How long a job (or push-outbox) has been paused'],
   ['lookback_days', '', 'LOOKBACK_DAYS of this worker'],
-  ['problems', 'client code severity', 'Problems as on the overview; bad: a person must act'],
+  ['problems', 'client code severity', 'Problems as on the overview; alerts use only this list'],
   ['outbox_rows', 'client status', 'Open rows, by status'],
   ['outbox_done_last_day', 'client', 'Rows that were done in 24 hours'],
-  ['outbox_undecided_rows', 'client', 'Stuck rows: unknown rows that only a person can decide'],
   [
     'outbox_oldest_seconds',
     'client',
     'Age of the oldest open row that is neither dead nor undecided',
   ],
-  [
-    'push_held',
-    'client kind code',
-    '1 while the rows of a client (kind empty) or of a kind are held, by code',
-  ],
-  [
-    'database_changed',
-    '',
-    '1 while no row is sent: the database was restored, copied or moved, ' +
-      'or a failover lost commits',
-  ],
-  ['client_served_timestamp_seconds', 'client', 'When a worker last pushed for the client'],
-  ['client_held', 'client code', '1 while scheduled runs of a client are held, by code'],
-  ['client_parked', 'client', '1 while the client is parked: its account is not the accepted one'],
   ['gate_opens_in_seconds', 'client gate', 'Time until the next call is allowed; 0: now'],
-  ['gate_passages', 'client gate', 'Calls made so far'],
   ['parcel_reads_due', 'client', 'Shipments whose packages are due to be looked up'],
-  ['gate_spent', 'client gate', 'Calls whose worker was lost'],
   ['queue_jobs', 'queue state', 'Jobs in the queue'],
-  ['notify_queue_ratio', '', 'Used part of the NOTIFY queue of Postgres, from 0 to 1'],
   ['database_up', '', '1 if the state could be read'],
   [
     'worker_sweep_age_seconds',
@@ -149,15 +110,10 @@ class StateMetrics {
     this.#set('database_up', {}, 0);
   }
 
-  set(
-    { snapshot, stale, isScheduled }: CurrentState,
-    configuredClients: readonly string[],
-    lookbackDays: number,
-  ): void {
+  set({ snapshot, isScheduled }: CurrentState, lookbackDays: number): void {
     this.setUnknown();
     this.#set('database_up', {}, 1);
     this.#set('lookback_days', {}, lookbackDays);
-    this.#set('notify_queue_ratio', {}, snapshot.notifyQueue);
 
     const now = snapshot.now.getTime();
     for (const row of snapshot.streams) this.#setStream(row, now);
@@ -166,15 +122,10 @@ class StateMetrics {
     for (const row of snapshot.jobs.filter(({ client, job }) => isScheduled(client, job))) {
       const labels = { client: row.client, job: row.job };
       for (const [name, , value] of jobGauges) this.#set(name, labels, value(row));
-      this.#set('job_late_seconds', labels, 0);
     }
-
-    for (const { client, job, since } of stale)
-      this.#set('job_late_seconds', { client, job }, (now - since.getTime()) / 1_000);
 
     this.#setOutbox(snapshot);
     this.#setClients(snapshot, now);
-    this.#setPauses(snapshot, now, configuredClients);
   }
 
   /** Counts the problems. What follows from one is not counted. */
@@ -201,25 +152,13 @@ class StateMetrics {
       this.#set('reconcile_rows', { ...labels, finding }, row[finding]);
   }
 
-  #setOutbox({ outbox, holds, database }: Snapshot): void {
+  #setOutbox({ outbox }: Snapshot): void {
     for (const row of outbox) {
       const client = row.client ?? unknownClient;
       for (const status of ['pending', 'sending', 'unknown', 'dead'] as const)
         this.#set('outbox_rows', { client, status }, row[status]);
       this.#set('outbox_done_last_day', { client }, row.doneLastDay);
-      this.#set('outbox_undecided_rows', { client }, row.toDecide);
-      this.#set('outbox_oldest_seconds', { client }, row.oldestMovingSeconds ?? 0);
-    }
-
-    if (database !== null) this.#set('database_changed', {}, Number(database.change !== 'none'));
-
-    for (const health of holds) {
-      const { client, scope, code, sendWindow } = health;
-      const kind = scope === clientScope ? '' : scope;
-      // A kind with a send window of one row has had no success yet. A client with one has answered
-      // again.
-      const isUnproven = kind !== '' && sendWindow === 1;
-      this.#set('push_held', { client, kind, code }, Number(isHeld(health) || isUnproven));
+      this.#set('outbox_oldest_seconds', { client }, Math.max(0, row.oldestMovingSeconds ?? 0));
     }
   }
 
@@ -228,26 +167,10 @@ class StateMetrics {
     for (const { client, shipments } of parcelBacklog)
       this.#set('parcel_reads_due', { client }, shipments);
 
-    for (const { client, holdCode, offeredBaseUrl, servedAt } of clients) {
-      this.#set('client_served_timestamp_seconds', { client }, toSeconds(servedAt));
-      this.#set('client_parked', { client }, Number(offeredBaseUrl !== null));
-      if (holdCode !== null) this.#set('client_held', { client, code: holdCode }, 1);
+    for (const { client, gate, nextAt } of gates) {
+      const opensInMs = Math.max(0, nextAt.getTime() - now);
+      this.#set('gate_opens_in_seconds', { client, gate }, opensInMs / 1_000);
     }
-
-    for (const { client, gate, nextAt, taken, spent } of gates) {
-      const labels = { client, gate };
-      this.#set('gate_opens_in_seconds', labels, Math.max(0, (nextAt.getTime() - now) / 1_000));
-      this.#set('gate_passages', labels, taken);
-      this.#set('gate_spent', labels, spent);
-    }
-  }
-
-  #setPauses({ pauses }: Snapshot, now: number, configuredClients: readonly string[]): void {
-    // If a job is paused both for a client and for every client, the longer pause counts: the
-    // oldest is set last.
-    for (const { client, job, since } of pauses.toSorted((one, other) => +other.since - +one.since))
-      for (const paused of client === null ? configuredClients : [client])
-        this.#set('paused_seconds', { client: paused, job }, (now - since.getTime()) / 1_000);
   }
 
   #gauge(name: string, help: string, labelNames: string[]): void {
@@ -301,10 +224,9 @@ export class Metrics {
     ]);
 
     // Values are set and taken without a wait between, so another reader cannot interfere.
-    const clients = config.clients.map(({ key }) => key);
     if (current === null) this.#state.setUnknown();
     else {
-      this.#state.set(current, clients, config.LOOKBACK_DAYS);
+      this.#state.set(current, config.LOOKBACK_DAYS);
       this.#state.setProblems(findProblems(current, config));
     }
 

@@ -22,7 +22,10 @@ export interface OutboxStatus {
   readonly doneLastDay: number;
   /** Age of the oldest unfinished row that is not planned, whatever it waits for. */
   readonly oldestSeconds: number | null;
-  /** Age of the oldest unfinished row that needs no person: neither dead nor undecided. */
+  /**
+   * Age of the oldest unfinished row that needs no person: neither dead, undecided nor planned. It
+   * counts from `not_before` if there is one.
+   */
   readonly oldestMovingSeconds: number | null;
 }
 

@@ -2,8 +2,15 @@ import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import { shipmentId } from '../../pull/sql/mask-quarantine.ts';
-import type { AgedStep } from './aged-data.ts';
-import type { OrderToErase } from './erased-numbers.ts';
+import type { OrderToErase } from './order-numbers.ts';
+
+/** One step of erasing aged data: at most `limit` rows that are older than `days`. */
+export interface AgedStep {
+  readonly client: string;
+  readonly by: string;
+  readonly days: number;
+  readonly limit: number;
+}
 
 /**
  * Days for which the service lists shipments. Those of an order that was first read later may never
@@ -85,8 +92,10 @@ export async function findAgedOrders(
 ): Promise<AgedOrders> {
   const rows = await readFacts(trx, step, afterId);
   const judged = rows.map((row) => ({ ...row, verdict: judgeAgedOrder(row) }));
+
   const count = (verdict: AgedOrderVerdict) =>
     judged.filter((row) => row.verdict === verdict).length;
+
   return {
     orders: judged
       .filter(({ verdict }) => verdict === 'erase')
@@ -99,6 +108,7 @@ export async function findAgedOrders(
 
 async function readFacts(trx: Transaction<DB>, { client, days, limit }: AgedStep, afterId: number) {
   const cutoff = sql`now() - make_interval(days => ${days})`;
+
   const { rows } = await sql<AgedOrderFacts & { readonly id: number; readonly number: string }>`
     with part as materialized (
       select o.id, o.external_order_number, o.unlisted_since, o.changed_at, o.first_seen_at,

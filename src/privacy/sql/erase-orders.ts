@@ -14,10 +14,9 @@ import { appendChanges, type Change } from '../../pull/sql/feed.ts';
 import { maskErasedQuarantine } from '../../pull/sql/mask-quarantine.ts';
 import { recordAudit } from '../../schedule/sql/audit.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
-import type { OrderToErase } from './erased-numbers.ts';
-import { maskDocuments, maskOrderRows } from './mask-rows.ts';
-import { readOrderScope } from './order-scope.ts';
-import { lockOrderRows, maskOutboxRows, type OrderOutboxRow } from './outbox-rows.ts';
+import type { OrderToErase } from './order-numbers.ts';
+import { lockOrderRows, maskOutboxRows, type OrderOutboxRow } from './order-outbox.ts';
+import { maskById, maskOrderRows, readOrderScope } from './order-tables.ts';
 import { removeQuotedWords } from './quoted-words.ts';
 
 /** The kinds that create an order. */
@@ -67,6 +66,7 @@ export async function eraseOrders(
   { by, cancelDead }: { readonly by: string; readonly cancelDead: boolean },
 ): Promise<Erased> {
   const checkRows = (found: readonly OrderOutboxRow[]) => checkOrderRows(orders, found, cancelDead);
+
   await lockParcelWriters(trx, client);
   // Settlements lock outbox rows before streams. Lock in the same order; the other order would
   // deadlock.
@@ -78,6 +78,7 @@ export async function eraseOrders(
   );
   const rows = await lockOrderRows(trx, scope);
   checkRows(rows);
+
   await recordErasures(trx, client, by, [
     ...scope.orderIds.map((id) => ({
       entity: 'orders' as const,
@@ -86,11 +87,13 @@ export async function eraseOrders(
     })),
     ...findLostCreates(orders, rows),
   ]);
+
   const ids = rows.map(({ id }) => id);
   const outbox = await maskOutboxRows(trx, by, ids);
-  const documents = await maskDocuments(trx, client, ids);
+  const documents = await maskById(trx, client, 'documents', ids);
   const masked = await maskOrderRows(trx, scope);
   const quarantined = await maskErasedQuarantine(trx, client, null);
+
   const tables = {
     ...masked.counts,
     documents: documents.length + (masked.counts.documents ?? 0),
@@ -116,6 +119,7 @@ function checkOrderRows(
     ({ status }) => openStates.includes(status) || (!cancelDead && status === 'dead'),
   );
   if (open.length > 0) throw new OpenOrderError(open);
+
   const isPlaced = rows.some(
     ({ kind, status }) => creatingKinds.includes(kind) && status === 'done',
   );
@@ -175,6 +179,7 @@ export async function eraseOrder(
         cancelled,
       };
       if (isTrial) throw new TrialEnd(counts);
+
       const detail = Object.entries(counts.tables).map(([table, count]) => `${table} ${count}`);
       const name = `order ${order.number}${order.id === null ? '' : ` (id ${order.id})`}`;
       await recordAudit(trx, {
@@ -184,6 +189,7 @@ export async function eraseOrder(
         detail: `${name}: ${detail.join(', ') || 'nothing left'}`,
       });
       await appendChanges(trx, client, changes);
+
       return counts;
     });
   } catch (error) {

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
-import type { OrderToErase } from './erased-numbers.ts';
+import type { OrderToErase } from './order-numbers.ts';
 
 /** An order that a number or an id names. */
 export interface ErasableOrder extends OrderToErase {
@@ -26,6 +26,7 @@ export async function findErasableOrders(
     id === null
       ? sql`r.reference = ${number}`
       : sql`(t.target_id = ${id} or r.result ->> 'orderId' = ${String(id)})`;
+
   const { rows } = await sql<ErasableOrder>`
     with stored as (
       select o.client, o.id, coalesce(o.external_order_number, '') as number

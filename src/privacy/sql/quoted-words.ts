@@ -45,14 +45,17 @@ export async function removeQuotedWords(
         from unnest(${ref}) with ordinality as w (text, place)
         order by w.place)`
       : sql`regexp_replace(${ref}, ${quotation}, '«…»', 'g')`;
+
     const { numAffectedRows } = await sql`
       update ${sql.table(table)} t
       set ${sql.ref(column)} = ${replaced}
       where t.client = ${anyClient(client)} and ${ref}::text ~ '«(?!…»)'
         and (${days}::integer is null
           or ${sql.ref(`t.${at}`)} < now() - make_interval(days => ${days}))`.execute(trx);
+
     const changed = Number(numAffectedRows ?? 0);
     if (changed > 0) counts[table] = (counts[table] ?? 0) + changed;
   }
+
   return counts;
 }

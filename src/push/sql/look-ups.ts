@@ -328,13 +328,3 @@ export async function readListLags(db: Kysely<DB>): Promise<ListLag[]> {
     .orderBy('client')
     .execute();
 }
-
-/** Reads the longest lag of the account with this fingerprint; null if it has shown none. */
-export async function readListLagOf(db: Kysely<DB>, identity: string): Promise<ListLag | null> {
-  const owner = await db
-    .selectFrom('sync.clients')
-    .select('client')
-    .where('identity', '=', identity)
-    .executeTakeFirst();
-  return (await readListLags(db)).find(({ client }) => client === owner?.client) ?? null;
-}

@@ -65,20 +65,10 @@ export interface HttpAnswer {
   readonly dateMs: number | null;
 }
 
-/** A request with any method and path, for questions that docs/interface.md does not answer. */
-export interface RawRequest
-  extends Pick<HttpRequest, 'path' | 'query' | 'headers' | 'body' | 'signal' | 'keep'> {
-  readonly method: Dispatcher.HttpMethod;
-  /** A path as in `config/operations.ts`. */
-  readonly template: string;
-}
-
 /** An answer with any status. */
-export interface RawAnswer extends HttpAnswer {
+interface AnyAnswer extends HttpAnswer {
   readonly contentType: string;
   readonly retryAfter: string | undefined;
-  /** The header Allow, in upper case; null if there is none. */
-  readonly allow: string | null;
 }
 
 const isDone = (status: number) => status >= 200 && status < 300;
@@ -151,9 +141,8 @@ export class WarehouseHttp {
         durationMs: performance.now() - startedAtMs,
       });
 
-    const { method, path: template } = this.#options.operations[request.operation];
     try {
-      const answer = await this.#exchange(request.operation, { ...request, method, template });
+      const answer = await this.#exchange(request);
       if (!isDone(answer.status)) throw toStatusError(request.operation, answer);
       report(String(answer.status));
       return answer;
@@ -163,21 +152,11 @@ export class WarehouseHttp {
     }
   }
 
-  /**
-   * Sends any request once, and returns any answer.
-   * @throws WarehouseError if there is no answer, or StoppedError if the signal was aborted
-   */
-  async ask(request: RawRequest): Promise<RawAnswer> {
-    await this.#options.budget?.waitForTurn(request.signal);
-    return this.#exchange(`${request.method} ${request.template}`, request);
-  }
-
-  async #exchange(
-    operation: string,
-    { method, template, ...request }: RawRequest,
-  ): Promise<RawAnswer> {
+  async #exchange(request: HttpRequest): Promise<AnyAnswer> {
+    const { operation } = request;
+    const { method, path: template } = this.#options.operations[operation];
     const { baseUrl, dispatcher, timeoutMs } = this.#options;
-    const url = buildUrl(baseUrl, template, { operation, ...request });
+    const url = buildUrl(baseUrl, template, request);
     const deadline = new Deadline(timeoutMs * 2);
     const signal = AbortSignal.any([request.signal, deadline.signal]);
 
@@ -213,7 +192,6 @@ export class WarehouseHttp {
         status: statusCode,
         contentType: String(headers['content-type'] ?? ''),
         retryAfter: readFirst(headers['retry-after']),
-        allow: readFirst(headers.allow)?.toUpperCase() ?? null,
         dateMs: readDateHeader(headers.date),
         body: text,
       };
@@ -318,7 +296,7 @@ async function readText(
 function buildUrl(
   baseUrl: URL,
   path: string,
-  request: Pick<HttpRequest, 'path' | 'query'> & { readonly operation: string },
+  request: Pick<HttpRequest, 'operation' | 'path' | 'query'>,
 ): URL {
   const filled = path.replace(/\{(\w+)\}/g, (_part, name: string) => {
     const value = request.path?.[name];

@@ -163,8 +163,8 @@ const brokenSetups: readonly BrokenSetup[] = [
       ),
     finds: [
       'fail',
-      'pushes',
-      /nothing is sent \(database_changed\): it is on another server/,
+      'database_changed',
+      /no row is sent.*\(database_changed\): it is on another server/,
       /database accept --as/,
     ],
   },
@@ -186,7 +186,7 @@ const brokenSetups: readonly BrokenSetup[] = [
       ),
     finds: [
       'warn',
-      'stock',
+      'stock_off',
       /default: pull-stock is off.* 2 articles are watched/,
       /set SCHEDULE_PULL_STOCK/,
     ],

@@ -2,18 +2,15 @@ import type { Report } from '../../../src/cli/commands/verify.ts';
 import type { SandboxControl } from '../sandbox-control.ts';
 import { runCommand } from './run-command.ts';
 
-/**
- * Returns functions that run `service verify` against a sandbox as if it were a customer's service.
- */
+/** Returns functions that run `service verify` against a sandbox. */
 export function useVerify(sandbox: SandboxControl) {
   const verify = (words: readonly string[] = [], env: Record<string, string> = {}) =>
-    runCommand(
-      ['service', 'verify', '--base-url', sandbox.url.href, '--username', 'default', ...words],
-      {
-        WAREHOUSE_PASSWORD: 'default',
-        ...env,
-      },
-    );
+    runCommand(['service', 'verify', ...words], {
+      WAREHOUSE_BASE_URL: sandbox.url.href,
+      WAREHOUSE_USERNAME: 'default',
+      WAREHOUSE_PASSWORD: 'default',
+      ...env,
+    });
   const verifyAsJson = async (words: readonly string[] = [], env: Record<string, string> = {}) => {
     const { code, output } = await verify(['--json', ...words], env);
     const report = JSON.parse(output.slice(output.indexOf('{\n'))) as Report;

@@ -30,9 +30,8 @@ import { listRuns, readRecentRuns } from '../../../src/operate/sql/run-list.ts';
 import { countRows, readTable } from '../../../src/operate/sql/stored-rows.ts';
 import { readStreamStatus } from '../../../src/operate/sql/stream-status.ts';
 import * as undelivered from '../../../src/operate/sql/undelivered.ts';
-import * as agedData from '../../../src/privacy/sql/aged-data.ts';
 import { findAgedOrders } from '../../../src/privacy/sql/aged-orders.ts';
-import { maskAgedReturns, returnTables } from '../../../src/privacy/sql/aged-returns.ts';
+import * as agedRows from '../../../src/privacy/sql/aged-rows.ts';
 import { eraseOrder } from '../../../src/privacy/sql/erase-orders.ts';
 import { findErasableOrders } from '../../../src/privacy/sql/find-orders.ts';
 import { hasAuthorization } from '../../../src/pull/sql/authorization-rows.ts';
@@ -208,12 +207,11 @@ async function callErasing(db: Database): Promise<void> {
   const step = { client, by: 'x', days: 0, limit: 5 };
   const [order] = await findErasableOrders(db, null, { number: 'NEW' });
   if (order === undefined) throw new Error('there is no order NEW');
-  await agedData.findClientsWithoutPrune(db, client);
+  await agedRows.findClientsWithoutPrune(db, client);
   await db.transaction().execute(async (trx) => {
     await findAgedOrders(trx, step, 0);
-    await agedData.maskAgedRows(trx, step, agedData.firstRow);
-    await agedData.maskAgedDocuments(trx, step, 0);
-    for (const table of returnTables) await maskAgedReturns(table, trx, step, -100);
+    for (const table of agedRows.agedTableNames)
+      await agedRows.maskAgedRows(trx, step, table, -100);
     await maskAgedQuarantine(trx, client, 0);
   });
   await eraseOrder(db, order, 'x', false);

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { inTransaction } from '../../../src/db/transaction.ts';
-import { maskAgedDocuments } from '../../../src/privacy/sql/aged-data.ts';
-import { maskAgedReturns } from '../../../src/privacy/sql/aged-returns.ts';
+import { maskAgedRows } from '../../../src/privacy/sql/aged-rows.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { findTexts, placeOrder } from '../../helpers/privacy/placed-order.ts';
@@ -159,14 +158,13 @@ test('aged returns and documents are searched once, however many there are', asy
     insert into fulfilment.documents (id, client, kind, reference, result, file_name, created_at)
     select n, 'default', 'order_attachment', 'SO-1', '{}', 'x', now() - interval '200 days' from generate_series(1, 30) n`);
   const step = { client: 'default', by: 'x', days: 100, limit: 20 };
-  for (const mask of [maskAgedReturns.bind(null, 'return_items'), maskAgedDocuments]) {
-    const first = await inTransaction(database.db, (trx) => mask(trx, step, 0));
+  for (const table of ['return_items', 'documents'] as const) {
+    const mask = (afterId: number) =>
+      inTransaction(database.db, (trx) => maskAgedRows(trx, step, table, afterId));
+    const first = await mask(0);
     expect(first).toEqual({ rows: 20, next: 20 });
     await database.query('update fulfilment.documents set erased_at = null where id = 1');
     await database.query('delete from sync.erasures where id = 1');
-    expect(await inTransaction(database.db, (trx) => mask(trx, step, 20))).toEqual({
-      rows: 10,
-      next: null,
-    });
+    expect(await mask(20)).toEqual({ rows: 10, next: null });
   }
 });

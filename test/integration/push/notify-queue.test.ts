@@ -5,7 +5,7 @@ import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { connectDatabase } from '../../../src/db/connect.ts';
 import { notifyPushers } from '../../../src/db/listener.ts';
-import { checkDatabase } from '../../../src/operate/doctor/checks.ts';
+import { checkProblems } from '../../../src/operate/doctor/checks.ts';
 import { findProblems } from '../../../src/operate/health/problems.ts';
 import { readCurrentState } from '../../../src/operate/health/state.ts';
 import { startPostgres } from '../../helpers/processes/postgres-server.ts';
@@ -66,11 +66,11 @@ test('a full NOTIFY queue stops no write, and doctor and an alert say so', async
       'bad notify_queue',
     );
     const found = {
-      check: 'notifications',
-      state: 'warn',
+      check: 'notify_queue',
+      state: 'fail',
       found: expect.stringMatching('100 % of the NOTIFY queue'),
     };
-    expect(await checkDatabase(db)).toContainEqual(expect.objectContaining(found));
+    expect(checkProblems(problems)).toContainEqual(expect.objectContaining(found));
     await stranger.end();
     await waitFor('the queue to be empty again', async () =>
       findProblems(await readCurrentState(db, config), config).every(

@@ -417,3 +417,39 @@ test('lists that lagged longer than pushes take them to lag are a problem for a 
   expect(find({ listLags: [{ ...lag, exceededAt: ago(7 * 24 * 60 + 1) }] })).toEqual([]);
   expect(find({ listLags: [{ ...lag, longestMs: 299_000, exceededAt: null }] })).toEqual([]);
 });
+
+test('a row that takes half an hour is a warning, unless another problem says why', () => {
+  const slow = { ...rows, oldestMovingSeconds: 31 * 60 };
+  const list = (...found: Parameters<typeof find>) =>
+    find(...found).map(({ code, severity, since }) => [code, severity, since]);
+  expect(list({ outbox: [slow] })).toEqual([['outbox_slow', 'warn', ago(31)]]);
+  expect(list({ outbox: [{ ...slow, oldestMovingSeconds: 29 * 60 }] })).toEqual([]);
+  expect(list({ outbox: [{ ...slow, dead: 1 }] })).toEqual([['outbox_dead', 'bad', null]]);
+  expect(list({ outbox: [slow], holds: [makeHold()] })).toEqual([['service_away', 'bad', ago(42)]]);
+  const pause = { client: null, job: 'push-outbox', since: ago(60), by: 'me' };
+  expect(list({ outbox: [slow], pauses: [pause] })).toEqual([['job_paused', 'note', ago(60)]]);
+});
+
+test('a pause is a warning after a day', () => {
+  const find24 = (hours: number) =>
+    find({ pauses: [{ client: 'shop', job: 'prune', since: ago(hours * 60), by: 'me' }] });
+  expect(find24(23).map(({ severity }) => severity)).toEqual(['note']);
+  expect(find24(25).map(({ severity }) => severity)).toEqual(['warn']);
+});
+
+test('a reconciliation that finds more than 50 rows is a warning', () => {
+  const findAfter = (missing: number) => {
+    const stream = { client: 'shop', stream: 'orders', job: 'pull-orders', lastSuccessAt: now };
+    const counts = { quarantined: 0, missing, stale: 50, extra: 0, reconciledAt: ago(90) };
+    const row = { ...stream, ...counts, gaps: [], openRescans: [] } as unknown as StreamStatus;
+    return find({ streams: [row] }).map(({ code, text, since }) => [code, text, since]);
+  };
+  expect(findAfter(50)).toEqual([]);
+  expect(findAfter(51)).toEqual([
+    [
+      'reconcile_found',
+      'the last reconciliation found rows that polls had missed: 51 missing',
+      ago(90),
+    ],
+  ]);
+});

@@ -8,7 +8,6 @@ import {
   findDroppedSecrets,
   findOpenFiles,
   readConfig,
-  replaceClients,
   secretNames,
   variableNames,
 } from '../../../config/env.ts';
@@ -499,18 +498,4 @@ test('each job polls the stream that config/jobs.ts states', () => {
     stream === undefined ? [] : [[job, stream.name]],
   );
   expect(Object.fromEntries(polled)).toEqual(polledStreams);
-});
-
-test('a service that replaces the clients also replaces those of a file', () => {
-  const service = { baseUrl: 'https://other.example', username: 'other', passwordFile: undefined };
-  const env = {
-    DATABASE_URL: base.DATABASE_URL,
-    WAREHOUSE_CLIENTS_FILE: 'elsewhere',
-    WAREHOUSE_PASSWORD: 'x',
-  };
-  const config = readConfig(needs, replaceClients(service, { ...env, LOOKBACK_DAYS: '9' }));
-  expect(config).toMatchObject({
-    LOOKBACK_DAYS: 9,
-    clients: [{ key: 'default', username: 'other' }],
-  });
 });

@@ -66,7 +66,7 @@ export const inboundPackingSlipCreate = (operations: Operations) =>
   });
 
 /** Returns the body that announces goods. `place` is the position of `included`. */
-export function toSlipDocument(
+function toSlipDocument(
   payload: SlipPayload,
   reference: string,
   place: Operation['included'],

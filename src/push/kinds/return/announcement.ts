@@ -137,7 +137,7 @@ interface ReturnFacts {
 }
 
 /** Returns the body that announces a return or replaces an announcement. */
-export function toReturnDocument(
+function toReturnDocument(
   { shipmentId, comments, metadata, items }: ReturnPayload,
   { reference, id, products, reasonIds, place }: ReturnFacts,
 ): object {

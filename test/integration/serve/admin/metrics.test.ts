@@ -105,7 +105,7 @@ describe('/metrics', () => {
     expect([...values.keys()].some((name) => name.startsWith('nodejs_eventloop_lag_'))).toBe(true);
   });
 
-  test('reports jobs, outbox, holds and gates, and adds up the rows of unknown clients', async () => {
+  test('reports jobs, outbox, problems and gates, and adds up the rows of unknown clients', async () => {
     await setUp();
     await database.query(
       `insert into sync.pauses (client, job, since, by) values ('', 'push-outbox', now() - interval '10 minutes', 'me')`,
@@ -138,29 +138,22 @@ describe('/metrics', () => {
     const orders = 'client="default",stream="orders"';
     expect(values.get(`fulfilment_stream_lag_seconds{${orders}}`)).toBeCloseTo(7_200, -1);
     expect(
-      values.get('fulfilment_job_late_seconds{client="default",job="pull-orders"}'),
-    ).toBeGreaterThan(4_000);
-    expect(values.get('fulfilment_job_late_seconds{client="default",job="pull-shipments"}')).toBe(
-      0,
-    );
-    expect(
       values.get('fulfilment_job_consecutive_failures{client="default",job="pull-orders"}'),
     ).toBe(3);
     expect(values.get(`fulfilment_quarantine_rows{${orders}}`)).toBe(1);
     expect(values.get('fulfilment_outbox_rows{client="default",status="pending"}')).toBe(1);
     // Other alerts cover dead and undecided rows.
     expect(values.get('fulfilment_outbox_oldest_seconds{client="default"}')).toBeCloseTo(90, -1);
-    expect(values.get('fulfilment_paused_seconds{client="default",job="push-outbox"}')).toBeCloseTo(
-      600,
-      -1,
-    );
     expect(values.get('fulfilment_lookback_days')).toBe(7);
     expect(values.get('fulfilment_outbox_rows{client="unknown",status="pending"}')).toBe(50);
-    expect(values.get('fulfilment_push_held{client="default",kind="",code="no_answer"}')).toBe(1);
+    const problem = (code: string, severity: string) =>
+      values.get(`fulfilment_problems{client="default",code="${code}",severity="${severity}"}`);
+    expect(problem('service_away', 'warn')).toBe(1);
+    expect(problem('outbox_dead', 'bad')).toBe(1);
+    expect(problem('quarantine', 'warn')).toBe(1);
     expect(
       values.get('fulfilment_gate_opens_in_seconds{client="default",gate="track-trace"}'),
     ).toBeCloseTo(1_800, -1);
-    expect(values.get('fulfilment_gate_spent{client="default",gate="track-trace"}')).toBe(1);
     expect(values.get('fulfilment_database_up')).toBe(1);
     expect([...values.keys()].join()).not.toContain('made-up');
   });

@@ -37,6 +37,7 @@ export async function readNumbers(
   given: readonly OrderToErase[],
 ): Promise<readonly OrderNumber[]> {
   const ids = given.map(({ id }) => id);
+
   const { rows } = await sql<OrderNumber>`
     with given as materialized (
       select *

@@ -3,7 +3,7 @@ import { parseExact } from '../../core/json.ts';
 import { maskJson } from '../../core/personal-data.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import type { OrderScope } from './order-scope.ts';
+import type { OrderScope } from './order-tables.ts';
 
 /** An outbox row of an order. */
 export interface OrderOutboxRow {
@@ -24,6 +24,7 @@ export async function lockOrderRows(
   scope: OrderScope,
 ): Promise<OrderOutboxRow[]> {
   const { client, numbers, shipmentIds, returnReferences } = scope;
+
   const { rows } = await sql<OrderOutboxRow>`
     with named as (
       select *
@@ -89,11 +90,13 @@ export async function maskOutboxRows(
     where o.id = any(${ids}::bigint[]) and o.erased_at is null
       and o.status in ('done', 'dead', 'cancelled')`.execute(trx);
   if (read.length === 0) return { rows: 0, cancelled: 0 };
+
   const masked = read.map(({ id, payload, result }) => ({
     id,
     payload: maskText(payload),
     result: result === null ? null : maskText(result),
   }));
+
   const dead = read.filter(({ status }) => status === 'dead').map(({ id }) => id);
   await sql`
     with changed as (
@@ -108,11 +111,13 @@ export async function maskOutboxRows(
     insert into sync.outbox_attempts (outbox_id, step, by, became)
     select id, 'cancelled', ${by}, 'cancelled'
     from unnest(${dead}::bigint[]) as d (id)`.execute(trx);
+
   await sql`
     update sync.outbox_attempts a
     set error = ${erasedError}
     where a.outbox_id = any(${masked.map(({ id }) => id)}::bigint[])
       and a.error <> ${erasedError}`.execute(trx);
+
   return { rows: masked.length, cancelled: dead.length };
 }
 
