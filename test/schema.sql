@@ -1992,7 +1992,7 @@ end
 $function$
 ;
 CREATE OR REPLACE FUNCTION fulfilment.order_history(number text, client text DEFAULT 'default'::text)
- RETURNS TABLE(at timestamp with time zone, is_day boolean, source text, id bigint, what text, detail text, name text, error text)
+ RETURNS TABLE(at timestamp with time zone, service_at timestamp with time zone, is_day boolean, source text, id bigint, what text, detail text, name text, error text)
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2055,28 +2055,26 @@ AS $function$
       select * from fulfilment.parcels p
       where p.client = s.client and p.shipment_id = s.id limit 200) p
   ), events as (
-    select k.created_at as at, false as is_day, 'outbox' as source, k.id, 'inserted' as what,
-      k.kind as detail,
-      k.reference as name, null::text as error
+    select k.created_at as at, null::timestamptz as service_at, false as is_day,
+      'outbox' as source, k.id, 'inserted' as what, k.kind as detail, k.reference as name,
+      null::text as error
     from asked k
     union all
-    select a.at, false, 'outbox', k.id,
-      a.step, a.became,
-      k.reference, left(a.error, 500)
+    select a.at, null, false, 'outbox', k.id, a.step, a.became, k.reference, left(a.error, 500)
     from asked k
     cross join lateral (
       select * from sync.outbox_attempts a where a.outbox_id = k.id order by a.id desc limit 30) a
     union all
-    select d.created_at, false, 'document', d.id, 'stored', d.kind, null, null
+    select d.created_at, null, false, 'document', d.id, 'stored', d.kind, null, null
     from asked k
     join fulfilment.documents d on d.id = k.id
     union all
-    select t.at, false, 'order', r.id, t.what, null, r.external_order_number, null
+    select t.at, null, false, 'order', r.id, t.what, null, r.external_order_number, null
     from named n
     join fulfilment.orders r on r.client = (select order_history.client) and r.id = n.id
     cross join sync.list_stored_times(r.first_seen_at, r.changed_at, r.unlisted_since) t
     union all
-    select e.seen_at, false, 'line', i.id,
+    select e.seen_at, null, false, 'line', i.id,
       case when e.unlisted_since is null then 'quantity' else 'unlisted' end,
       e.quantity::text, e.sku, null
     from named n
@@ -2093,15 +2091,15 @@ AS $function$
       order by e.id desc
       limit 30) e
     union all
-    select t.at, false, 'shipment', s.id, t.what, null, null, null
+    select t.at, null, false, 'shipment', s.id, t.what, null, null, null
     from sent s
     cross join lateral (
-      values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since),
-        ('ready to pick', sync.real_time(s.ready_to_pick_on)),
-        ('ready to ship', sync.real_time(s.ready_to_ship_on)),
-        ('shipped', sync.real_time(s.shipped_on))) t (what, at)
+      values ('stored', s.first_seen_at), ('unlisted', s.unlisted_since)) t (what, at)
     union all
-    select e.seen_at, false, 'shipment', s.id, 'status', e.status, null, null
+    select e.seen_at,
+      sync.real_time(case e.status when 'READY_TO_PICK' then s.ready_to_pick_on
+        when 'READY_TO_SHIP' then s.ready_to_ship_on when 'SHIPPED' then s.shipped_on end),
+      false, 'shipment', s.id, 'status', e.status, null, null
     from sent s
     cross join lateral (
       select *
@@ -2110,17 +2108,14 @@ AS $function$
       order by e.id desc
       limit 100) e
     union all
-    select t.at, false, 'parcel', p.shipment_id, t.what,
+    select t.at, case when t.what = 'stored' then sync.real_time(p.shipping_date) end, false,
+      'parcel', p.shipment_id, t.what,
       case when t.what = 'changed' then p.current_track_trace_status end, p.package_number, null
     from boxes p
     cross join sync.list_stored_times(p.first_seen_at, p.changed_at, p.unlisted_since) t
     union all
-    select sync.real_time(p.shipping_date), false, 'parcel', p.shipment_id, 'shipped', null,
-      p.package_number, null
-    from boxes p
-    union all
-    select coalesce(sync.real_time(e.current_track_trace_status_date_time), e.seen_at),
-      false, 'parcel', s.id, 'status',
+    select e.seen_at, sync.real_time(e.current_track_trace_status_date_time), false,
+      'parcel', s.id, 'status',
       e.current_track_trace_status::text, e.package_number, null
     from sent s
     cross join lateral (
@@ -2130,24 +2125,23 @@ AS $function$
       order by e.package_number, e.id desc
       limit 200) e
     union all
-    select t.at, false, 'return', a.id, 'announcement ' || t.what, a.status, null, null
+    select t.at, null, false, 'return', a.id, 'announcement ' || t.what, a.status, null, null
     from announced a
     cross join sync.list_stored_times(a.first_seen_at, a.changed_at, a.unlisted_since) t
     union all
-    select t.at, t.what = 'processed', 'return', i.id, t.what, null, null, null
+    select t.at,
+      case when t.what = 'stored' then
+        sync.real_day(i.processed_on)::timestamp at time zone 'UTC' end,
+      t.what = 'stored', 'return', i.id, t.what, null, null, null
     from named n
     cross join lateral (
       select *
       from fulfilment.return_items i
       where i.client = (select order_history.client) and i.order_id = n.id
       limit 100) i
-    cross join lateral (
-      select * from sync.list_stored_times(i.first_seen_at, i.changed_at, i.unlisted_since)
-      union all
-      values ('processed', sync.real_day(i.processed_on)::timestamp at time zone 'UTC'),
-        ('restocked', sync.real_time(i.restock_on))) t
+    cross join sync.list_stored_times(i.first_seen_at, i.changed_at, i.unlisted_since) t
   )
-  select e.at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
+  select e.at, e.service_at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
   from events e
   where e.at is not null
   order by e.at, e.source, e.id, e.what

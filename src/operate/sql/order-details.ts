@@ -19,7 +19,7 @@ export interface OrderHead {
 }
 
 /** A line of an order, with its pieces. */
-export interface OrderLine {
+interface OrderLine {
   readonly id: number;
   readonly sku: string | null;
   readonly name: string | null;
@@ -34,7 +34,7 @@ export interface OrderLine {
 }
 
 /** A shipment of an order. */
-export interface OrderShipment {
+interface OrderShipment {
   readonly id: number;
   readonly status: string | null;
   readonly warehouse: string | null;
@@ -45,7 +45,7 @@ export interface OrderShipment {
 }
 
 /** A package of a shipment. */
-export interface OrderParcel {
+interface OrderParcel {
   readonly shipmentId: number;
   readonly packageNumber: string;
   readonly trackingState: string | null;
@@ -57,7 +57,7 @@ export interface OrderParcel {
 }
 
 /** Pieces that came back and were processed. */
-export interface OrderReturn {
+interface OrderReturn {
   readonly id: number;
   readonly sku: string | null;
   readonly quantity: number | null;
@@ -68,7 +68,7 @@ export interface OrderReturn {
 }
 
 /** A row of the outbox that is not finished. */
-export interface OrderRow {
+interface OrderRow {
   readonly id: number;
   readonly kind: string;
   readonly status: string;
@@ -77,7 +77,7 @@ export interface OrderRow {
 }
 
 /** A label or an attachment of an order. */
-export interface OrderDocument {
+interface OrderDocument {
   readonly id: number;
   readonly kind: string;
   readonly state: string;
