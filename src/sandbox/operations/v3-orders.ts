@@ -596,8 +596,9 @@ function findNamedOrder({ orderByNumber, orders }: Client, { data }: AttachmentB
   const [order] = found;
   if (order !== undefined && found.every((other) => other === order)) return order;
 
-  const names = [number, id].filter((name) => name !== undefined).join(' and ');
-  const problem =
-    names === '' ? 'An orderAttachment names its order' : `There is no order ${names}`;
+  if (found.length === 0) throw ruleBroken('An orderAttachment names its order', '/data');
+  const problem = found.includes(undefined)
+    ? `There is no order ${[number, id].filter(Boolean).join(' and ')}`
+    : 'externalOrderNumber and the relationship name different orders';
   throw ruleBroken(problem, '/data');
 }
