@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { faultSchema, matchesOperation } from '../faults.ts';
 import { operations } from '../operations/all.ts';
+import type { WorldOptions } from '../options.ts';
 import { badParameter } from '../refusal.ts';
 import { finishReturn } from '../robot/returns.ts';
 import { finishOrder } from '../robot/shipments.ts';
@@ -11,7 +12,7 @@ import { orderMembers, placeRequestedOrder, seedMembers, seedShipments } from '.
 import { announceReturn } from '../rules/announcements.ts';
 import { addHouseNumber, checkOrderNumber } from '../rules/orders.ts';
 import type { Client } from '../store/client.ts';
-import { type Shipment, shipmentStatuses } from '../store/model.ts';
+import { shipmentStatuses } from '../store/model.ts';
 import type { World } from '../world.ts';
 import { readState } from './state.ts';
 
@@ -22,13 +23,15 @@ const maxAdvanceSeconds = 400 * 86_400;
  * Adds the controls `/_sandbox/*`. They need no token: anybody who can reach the port can use them.
  */
 export function addControlRoutes(app: FastifyInstance, world: World): void {
-  for (const [path, { schema, run }] of Object.entries(clientControls))
+  for (const [path, { members, run }] of Object.entries(clientControls)) {
+    const schema = z.strictObject({ client: z.string(), ...members });
     app.post(`/_sandbox/${path}`, { config }, async ({ body }) => {
       const { client, ...wanted } = schema.parse(body);
-      const answer = run(world.requireClient(client), wanted, world.clock.nowMs());
+      const answer = run(world.requireClient(client), wanted as never, world.clock.nowMs());
       world.changes++;
       return answer;
     });
+  }
 
   addTimeControls(app, world);
   addSwitches(app, world);
@@ -37,18 +40,15 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
 }
 
 interface ClientControl {
-  readonly schema: z.ZodType<{ readonly client: string }>;
-  readonly run: (client: Client, wanted: object, nowMs: number) => unknown;
+  readonly members: z.ZodRawShape;
+  readonly run: (client: Client, wanted: never, nowMs: number) => unknown;
 }
 
 /** Declares a control of one client, which the member `client` of the body names. */
-function control<T extends z.ZodRawShape>(
+const control = <T extends z.ZodRawShape>(
   members: T,
   run: (client: Client, wanted: z.output<z.ZodObject<T>>, nowMs: number) => unknown,
-): ClientControl {
-  const schema = z.strictObject({ client: z.string(), ...members });
-  return { schema, run: run as ClientControl['run'] } as unknown as ClientControl;
-}
+): ClientControl => ({ members, run });
 
 /** Returns a row that a control names. Refuses the member of its body if there is none. */
 function requireFound<T>(row: T | undefined, member: string, problem: string): T {
@@ -59,14 +59,6 @@ function requireFound<T>(row: T | undefined, member: string, problem: string): T
 const requireOrder = ({ orderByNumber }: Client, number: string) =>
   requireFound(orderByNumber.get(number), 'externalOrderNumber', 'is no order of this client');
 
-const returnMembers = {
-  shipmentId: z.int(),
-  shipmentItemId: z.int().optional(),
-  quantity: z.int().min(1).max(1_000_000).optional(),
-  /** The first available reason if absent. */
-  reasonId: z.int().optional(),
-  externalReference: z.string().nullable().default(null),
-};
 const editMembers = {
   shipmentIds: z.array(z.int()).min(1),
   status: z.enum(shipmentStatuses).optional(),
@@ -92,7 +84,24 @@ const clientControls: Readonly<Record<string, ClientControl>> = {
     const shipped = finishOrder(client, order, nowMs);
     return { externalOrderNumber, shipped, shipmentIds: order.shipmentIds };
   }),
-  return: control(returnMembers, announceRequestedReturn),
+  return: control(
+    { shipmentId: z.int(), quantity: z.int().min(1).max(1_000_000).optional() },
+    (client, { shipmentId, quantity }, nowMs) => {
+      const known = client.shipments.get(shipmentId);
+      const { items } = requireFound(known, 'shipmentId', 'is no shipment of this client');
+      const reasonId = client.lists.returnReasons[0]?.id ?? 0;
+      const lines = items.map((item) => ({
+        shipmentItemId: item.id,
+        quantity: quantity ?? item.quantity,
+        reasonId,
+        externalReference: null,
+        metadata: {},
+      }));
+
+      const draft = { shipmentId, externalReference: null, comments: null, metadata: {}, lines };
+      return { authorizationId: announceReturn(client, draft, nowMs).id, shipmentId };
+    },
+  ),
   'return/process': control({ authorizationId: z.int() }, (client, { authorizationId }, nowMs) => {
     const authorization = requireFound(
       client.authorizations.get(authorizationId),
@@ -102,11 +111,16 @@ const clientControls: Readonly<Record<string, ClientControl>> = {
     const items = finishReturn(client, authorization, nowMs);
     return { authorizationId, returnItemIds: items.map(({ id }) => id) };
   }),
-  edit: control(editMembers, (client, { shipmentIds, ...wanted }, nowMs) => {
+  edit: control(editMembers, (client, wanted, nowMs) => {
+    const { shipmentIds, status, returnLabel, itemQuantity } = wanted;
     const shipments = shipmentIds.map((id) =>
       requireFound(client.shipments.get(id), 'shipmentIds', `${id} is no shipment of this client`),
     );
-    for (const shipment of shipments) editShipment(client, shipment, wanted, nowMs);
+    for (const shipment of shipments) {
+      if (status !== undefined) client.setStatus(shipment, status, nowMs);
+      if (returnLabel !== undefined) shipment.returnLabel = returnLabel;
+      for (const item of shipment.items) item.quantity = itemQuantity ?? item.quantity;
+    }
     return { edited: shipments.length };
   }),
   rename: control(
@@ -140,41 +154,6 @@ const clientControls: Readonly<Record<string, ClientControl>> = {
   ),
 };
 
-function announceRequestedReturn(
-  client: Client,
-  { shipmentId, ...wanted }: z.output<z.ZodObject<typeof returnMembers>>,
-  nowMs: number,
-) {
-  const { shipmentItemId, externalReference } = wanted;
-  const reasonId = wanted.reasonId ?? client.lists.returnReasons[0]?.id ?? 0;
-  const items = client.shipments.get(shipmentId)?.items ?? [];
-  const returned = items.filter(({ id }) => shipmentItemId === undefined || id === shipmentItemId);
-  if (returned.length === 0)
-    throw badParameter('shipmentId', 'is no shipment of this client with that item');
-
-  const lines = returned.map((item) => ({
-    shipmentItemId: item.id,
-    quantity: wanted.quantity ?? item.quantity,
-    reasonId,
-    externalReference: null,
-    metadata: {},
-  }));
-  const draft = { shipmentId, externalReference, comments: null, metadata: {}, lines };
-  return { authorizationId: announceReturn(client, draft, nowMs).id, shipmentId };
-}
-
-function editShipment(
-  client: Client,
-  shipment: Shipment,
-  wanted: Omit<z.output<z.ZodObject<typeof editMembers>>, 'shipmentIds'>,
-  nowMs: number,
-): void {
-  const { status, returnLabel, itemQuantity } = wanted;
-  if (status !== undefined) client.setStatus(shipment, status, nowMs);
-  if (returnLabel !== undefined) shipment.returnLabel = returnLabel;
-  if (itemQuantity !== undefined) for (const item of shipment.items) item.quantity = itemQuantity;
-}
-
 const resetSchema = z
   .strictObject({
     seed: z.int(),
@@ -184,14 +163,13 @@ const resetSchema = z
     lateChanges: z.boolean(),
   })
   .partial()
-  .nullish()
-  .transform((given) => JSON.parse(JSON.stringify(given ?? {})));
+  .nullish();
 const advanceSchema = z.strictObject({ seconds: z.number().positive().max(maxAdvanceSeconds) });
 
 function addTimeControls(app: FastifyInstance, world: World): void {
   app.post('/_sandbox/reset', { config }, async ({ body }) => {
-    const given = resetSchema.parse(body);
-    world.reset(given);
+    const given = resetSchema.parse(body) ?? {};
+    world.reset(given as Partial<WorldOptions>);
     world.changes++;
     return given;
   });

@@ -34,10 +34,7 @@ const maxDepth = 20;
 /** An object whose members the client chooses. */
 export const clientMembers = z
   .record(z.string(), z.unknown())
-  .refine(
-    (members) => isShallow(members, maxDepth),
-    `must not be nested deeper than ${maxDepth} levels`,
-  );
+  .refine((members) => isShallow(members, maxDepth), 'must not be nested deeper than 20 levels');
 
 function isShallow(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return true;

@@ -226,7 +226,9 @@ type OrderBody = z.output<typeof orderBody>;
 
 /** Resources that the relationships link to, if the switch `changeableRelationships` is on. */
 const includedIn = z.array(z.discriminatedUnion('type', [addressIn, pickUpPointIn])).optional();
-const anyRelationships = z.record(z.string(), z.unknown()).optional();
+const linkIn = z.object({ id: provisionalId.optional() });
+const anyRelationship = z.object({ data: z.union([linkIn, z.array(linkIn), z.null()]) }).nullable();
+const anyRelationships = z.record(z.string(), anyRelationship).optional();
 
 /**
  * docs/interface.md, 7.7 Update. `orderedOn`, `currency` and `channelIdentifier` may be sent, but
@@ -426,14 +428,11 @@ function readOrder(body: OrderBody, today: string, lists: ServiceLists): OrderDr
     findAddress(addresses, role, relationships[role]?.data.id);
   const deliveryAddress = findRole('deliveryAddress');
   return {
-    ...readTexts(attributes, orderTexts),
+    ...readCommonAttributes(attributes),
     externalOrderNumber: attributes.externalOrderNumber,
     locale: attributes.locale ?? lists.usualLocale,
-    email: attributes.email || noReplyAddress,
-    preferredShippingDate: attributes.preferredShippingDate ?? null,
     allowPartialDelivery: attributes.allowPartialDelivery ?? null,
     onHold: attributes.onHold,
-    metadata: keepGivenTexts(attributes.metadata),
     orderedOn: attributes.orderedOn ?? today,
     currency: 'EUR',
     orderTypeId: relationships.orderType.data.id,
@@ -445,6 +444,14 @@ function readOrder(body: OrderBody, today: string, lists: ServiceLists): OrderDr
     attachment: attachment ? { filename: attachment.resource.attributes.filename } : null,
   };
 }
+
+/** Reads the attributes that a creation and an update treat alike. */
+const readCommonAttributes = (attributes: UpdateBody['data']['attributes']) => ({
+  ...readTexts(attributes, orderTexts),
+  email: attributes.email || noReplyAddress,
+  preferredShippingDate: attributes.preferredShippingDate ?? null,
+  metadata: keepGivenTexts(attributes.metadata),
+});
 
 function readLine(attributes: z.output<typeof lineIn>['attributes'], pointer: string): LineDraft {
   const { sku, quantity, price, vat = null, metadata } = attributes;
@@ -507,63 +514,39 @@ function readWantedRelationships(
   }
 
   /** Returns the present value, the one that is linked to, or that of an omitted relationship. */
-  const choose = <T>(name: string, present: T, none: T, read: (link: Link) => T): T => {
-    if (changed.includes(name)) return read(readLink(given[name], name));
+  const choose = <T>(name: string, present: T, none: T, read: (id: unknown) => T): T => {
+    const { data } = given[name] ?? { data: null };
+    if (changed.includes(name)) return data === null ? none : read([data].flat()[0]?.id);
     const isErased = switches.omittedRelationships === 'erase' && !Object.hasOwn(given, name);
     return isErased ? none : present;
   };
   const chooseAddress = (name: 'deliveryAddress' | 'billingAddress') =>
-    choose(name, order[name], noAddress, (link) => findAddress(addresses, name, link?.id));
-  const { orderTypeId: type, shippingMethodId: method, pickUpPoint } = order;
-  const readNumber = (link: Link) => Number(link?.id ?? 0);
+    choose(name, order[name], noAddress, (id) => findAddress(addresses, name, id));
+  const { orderTypeId, shippingMethodId, pickUpPoint } = order;
   return {
-    orderTypeId: choose('orderType', type, type, readNumber),
-    shippingMethodId: choose('preferredShippingMethod', method, null, (link) =>
-      link === null ? null : readNumber(link),
-    ),
+    orderTypeId: choose('orderType', orderTypeId, orderTypeId, Number),
+    shippingMethodId: choose('preferredShippingMethod', shippingMethodId, null, Number),
     deliveryAddress: chooseAddress('deliveryAddress'),
     billingAddress: chooseAddress('billingAddress'),
-    pickUpPoint: choose('pickUpPoint', pickUpPoint, null, (link) =>
-      link === null ? null : { id: client.nextId(), attributes: readPickUpPoint(included) },
-    ),
+    pickUpPoint: choose('pickUpPoint', pickUpPoint, null, () => {
+      return { id: client.nextId(), attributes: readPickUpPoint(included) };
+    }),
   };
 }
 
-const linkIn = z.object({ data: z.object({ id: provisionalId.optional() }).nullable() });
-type Link = z.output<typeof linkIn>['data'];
-
-/** Returns the resource that a relationship links to; null if it links to none. */
-function readLink(given: unknown, name: string): Link {
-  const read = linkIn.safeParse(given);
-  if (!read.success) throw ruleBroken(`${name} is not a link`, `/data/relationships/${name}`);
-  return read.data.data;
-}
-
-const anyLinks = z.object({
-  data: z.union([z.object({ id: idIn }), z.array(z.object({ id: idIn })), z.null()]),
-});
-
 /** Returns the names of the relationships that link to other resources than those of the order. */
 function listChanges(
-  given: Readonly<Record<string, unknown>>,
+  given: NonNullable<UpdateBody['data']['relationships']>,
   order: Order,
   client: Client,
   isRich: boolean,
 ): string[] {
-  const shown = showRelationships(orderResource.render(order, client), client, isRich);
-  const readIds = (link: unknown) => {
-    const read = anyLinks.safeParse(link);
-    return (
-      read.success &&
-      [read.data.data]
-        .flat()
-        .map((resource) => resource?.id ?? 'none')
-        .join()
-    );
-  };
-  return Object.keys(given).filter(
-    (name) => !Object.hasOwn(shown, name) || readIds(shown[name]) !== readIds(given[name]),
-  );
+  const rendered = orderResource.render(order, client);
+  const shown = showRelationships(rendered, client, isRich) as typeof given;
+  const writeIds = (link: (typeof given)[string] | undefined) =>
+    JSON.stringify(link && [link.data].flat().map((resource) => resource && String(resource.id)));
+
+  return Object.keys(given).filter((name) => writeIds(shown[name]) !== writeIds(given[name]));
 }
 
 function readPickUpPoint(included: NonNullable<UpdateBody['included']>) {
@@ -585,14 +568,11 @@ function readWantedAttributes(
 ): ChangeableOrder {
   const { attributes } = body.data;
   return {
-    ...readTexts(attributes, orderTexts),
+    ...readCommonAttributes(attributes),
     externalOrderNumber: attributes.externalOrderNumber ?? order.externalOrderNumber,
     locale: attributes.locale ?? order.locale,
-    email: attributes.email || noReplyAddress,
-    preferredShippingDate: attributes.preferredShippingDate ?? null,
     allowPartialDelivery: attributes.allowPartialDelivery ?? lists.isDeliveredInParts(orderTypeId),
     onHold: attributes.onHold ?? order.onHold,
-    metadata: keepGivenTexts(attributes.metadata),
   };
 }
 
@@ -605,25 +585,20 @@ function findItem(call: Call): { readonly order: Order; readonly item: OrderItem
   return { order, item };
 }
 
-/**
- * Returns the order that an attachment names by number, by relationship or by both, if they do not
- * differ.
- */
+/** Returns the order that an attachment names by number, by relationship or by both alike. */
 function findNamedOrder({ orderByNumber, orders }: Client, { data }: AttachmentBody): Order {
-  const number = data.attributes.externalOrderNumber;
+  const { externalOrderNumber: number } = data.attributes;
   const id = data.relationships?.order.data.id;
-  const [byNumber, byId] = [orderByNumber.get(number ?? ''), orders.get(id ?? 0)];
-  const pointer = '/data/relationships/order';
-  if (number !== undefined && byNumber === undefined)
-    throw ruleBroken(
-      `There is no order with externalOrderNumber ${number}`,
-      '/data/attributes/externalOrderNumber',
-    );
-  if (id !== undefined && byId === undefined) throw ruleBroken(`There is no order ${id}`, pointer);
+  const found = [
+    ...(number === undefined ? [] : [orderByNumber.get(number)]),
+    ...(id === undefined ? [] : [orders.get(id)]),
+  ];
+  const [order] = found;
+  if (order !== undefined && found.every((other) => other === order)) return order;
 
-  const order = byId ?? byNumber;
-  if (order === undefined) throw ruleBroken('An orderAttachment names its order', pointer);
-  if (byNumber !== undefined && byNumber !== order)
-    throw ruleBroken('externalOrderNumber and the relationship name different orders', pointer);
-  return order;
+  if (found.length === 0) throw ruleBroken('An orderAttachment names its order', '/data');
+  const problem = found.includes(undefined)
+    ? `There is no order ${[number, id].filter(Boolean).join(' and ')}`
+    : 'externalOrderNumber and the relationship name different orders';
+  throw ruleBroken(problem, '/data');
 }

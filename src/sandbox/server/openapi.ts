@@ -4,16 +4,11 @@ import { type Operation, selectBody } from '../operations/operation.ts';
 import type { World } from '../world.ts';
 import { formType } from './request-input.ts';
 
-const v3Error = z.strictObject({
+const refusal = z.strictObject({
   status: z.string(),
   title: z.string(),
-  source: z
-    .strictObject({ parameter: z.string().optional(), pointer: z.string().optional() })
-    .optional(),
+  source: z.object({ parameter: z.string(), pointer: z.string() }).partial().optional(),
 });
-const errorsSchema = z.strictObject({ errors: z.array(v3Error) });
-const oauthErrorSchema = z.strictObject({ error: z.string(), error_description: z.string() });
-const unauthorizedSchema = z.strictObject({ message: z.string() });
 
 /**
  * Creates the OpenAPI 3.1 document, of the dialect `plain`. `x-documented` and
@@ -67,12 +62,10 @@ function describeOperation(operation: Operation, isStrict: boolean): Record<stri
     ...(open && { security: [] }),
     responses: {
       200: describeAnswer('Done', operation.answer),
-      ...(!open && { 401: describeAnswer('The token is invalid or expired', unauthorizedSchema) }),
-      ...(name === 'common.token' && {
-        400: describeAnswer('The credentials are wrong', oauthErrorSchema),
-      }),
+      ...(!open && { 401: { description: 'The token is invalid or expired' } }),
+      ...(name === 'common.token' && { 400: { description: 'The credentials are wrong' } }),
       ...(name.startsWith('v3.') && {
-        '4XX': describeAnswer('The request is not accepted', errorsSchema),
+        '4XX': describeAnswer('Refused', z.strictObject({ errors: z.array(refusal) })),
       }),
     },
   };

@@ -149,10 +149,10 @@ describeOperation('v3.orders.update', () => {
       { billingAddress: { data: { id: 'other', type: 'address' } } },
       { pickUpPoint: { data: { type: 'pickUpPoint' } } },
       { orderItems: { data: [] } },
-      { orderType: 7 },
     ];
     for (const links of wrong)
       expect((await update({}, { relationships: links })).status).toBe(422);
+    expect((await update({}, { relationships: { orderType: 7 } })).status).toBe(400);
   });
 
   test('refuses changes after the order is completely fulfilled', async () => {
