@@ -84,7 +84,7 @@ create table sync.quarantine (
 );
 create index quarantine_by_time on sync.quarantine (last_seen_at);
 comment on table sync.quarantine is
-  'Resources that could not be decoded or stored, kept whole. A later good version releases them';
+  'Resources that could not be decoded or stored, kept whole until a version of them can be stored';
 comment on column sync.quarantine.resource_key is
   'The id if it can be read, else a hash of the document';
 comment on column sync.quarantine.document is

@@ -731,7 +731,7 @@ create table sync.quarantine (
   times integer not null default 1,
   first_seen_at timestamp with time zone not null default now(),
   last_seen_at timestamp with time zone not null default now(),
-); -- Resources that could not be decoded or stored, kept whole. A later good version releases them
+); -- Resources that could not be decoded or stored, kept whole until a version of them can be stored
 create table sync.receivers (
   name text not null, -- Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL; ALERT_WEBHOOK_URL: the receiver of problems
   kind text not null,

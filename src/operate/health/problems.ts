@@ -173,7 +173,7 @@ function findQuarantineProblems(row: StreamStatus): Problem[] {
   const text = `${many} in quarantine: ${they} could not be decoded or stored`;
   const remedy =
     'read the reasons, and tell the operator of the service;' +
-    ' a correct version releases it by itself';
+    ' a resource leaves when the service lists a correct version';
   const page = `/quarantine?client=${encodeURIComponent(client)}&stream=${stream}`;
   return [createProblem('quarantine', toStreamPlace(row), text, { remedy, page })];
 }

@@ -356,7 +356,7 @@ test('a quarantine is a warning, and a run that was not made is told until one i
       find({ streams: [{ ...stream, gaps: [], openRescans: [] } as unknown as StreamStatus] }),
     ),
   ).toEqual([
-    'warn shop orders: 2 resources are in quarantine: they could not be decoded or stored; read the reasons, and tell the operator of the service; a correct version releases it by itself ()',
+    'warn shop orders: 2 resources are in quarantine: they could not be decoded or stored; read the reasons, and tell the operator of the service; a resource leaves when the service lists a correct version ()',
   ]);
   const skipped = (lastSuccessAt: Date) =>
     find({
