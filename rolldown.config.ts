@@ -7,7 +7,7 @@ import { cpSync } from 'node:fs';
 import { defineConfig, type Plugin } from 'rolldown';
 
 /** Packages that stay outside: they find their own files by path, or are native or optional. */
-export const external = ['@bull-board/ui', 'msgpackr-extract', 'pg-native'];
+export const external = ['msgpackr-extract', 'pg-native'];
 
 /** Puts the files that the program reads at run time beside its code (src/core/installation.ts). */
 const copyFiles: Plugin = {
@@ -31,12 +31,8 @@ export default defineConfig({
   },
   platform: 'node',
   external,
-  // A warning here is a part that would fail at run time. Bull Board's `eval` is not:
-  // src/schedule/board.ts gives it the path that it would look for.
-  onLog: (level, log, write) => {
-    if (log.code === 'EVAL' && /@bull-board\/api\//.test(log.message)) return;
-    write(level === 'warn' ? 'error' : level, log);
-  },
+  // A warning here is a part that would fail at run time.
+  onLog: (level, log, write) => write(level === 'warn' ? 'error' : level, log),
   plugins: [copyFiles],
   output: {
     dir: 'dist',

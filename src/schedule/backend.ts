@@ -39,6 +39,7 @@ export type TaskQueue = ReportsErrors &
     | 'upsertJobScheduler'
     | 'removeJobScheduler'
     | 'getJobCounts'
+    | 'getJobs'
     | 'close'
   >;
 

@@ -58,6 +58,9 @@ export function planPaces(
   return new Map(slower);
 }
 
+/** Returns true if a scheduler should have fired long ago. */
+export const isLostScheduler = (next = 0): boolean => next < Date.now() - lostAfterMs;
+
 /** Names of schedulers that do not fit. */
 export interface Misfits {
   /** Those that must be set. */
@@ -84,7 +87,7 @@ export async function findMisfits(
 
   for (const [name, { everyMs, offsetMs }] of wanted) {
     const { every, offset, next = 0 } = present.get(name) ?? {};
-    const isLost = next < Date.now() - lostAfterMs;
+    const isLost = isLostScheduler(next);
     const isOffset = offsetMs === null || Number(offset) === offsetMs;
     const fits = isExact ? Number(every) === everyMs && isOffset : Number(every) <= everyMs;
     if (fits && !isLost) continue;

@@ -51,6 +51,7 @@ async function mcpCommand({ allowActions = false }: McpOptions): Promise<number>
       config,
       db,
       readers: openStateReaders(db, config),
+      daemon: () => null,
       by: `mcp ${readOperatorName()}`,
       allowActions,
     };

@@ -22,8 +22,11 @@ import { readDeliveryBacklog } from '../sql/undelivered.ts';
 /** The state of all clients as the database has it. Every worker and command sees the same. */
 export type Snapshot = Readonly<Awaited<ReturnType<typeof readSnapshot>>>;
 
-/** Reads the snapshot. The queries run at the same time, on several connections of the pool. */
-export const readSnapshot = (db: Database) =>
+/**
+ * Reads the snapshot. The queries run at the same time, on several connections of the pool.
+ * @param clients clients that are known although no worker has served them yet
+ */
+export const readSnapshot = (db: Database, clients: readonly string[] = []) =>
   waitForAll({
     /** The database's clock. */
     now: readDatabaseClock(db),
@@ -40,7 +43,7 @@ export const readSnapshot = (db: Database) =>
     /** How long the lists of each client's service have lagged. */
     listLags: readListLags(db),
     /** Clients that have articles in stock_watch. */
-    watchedArticles: countWatchedArticles(db, []),
+    watchedArticles: countWatchedArticles(db, clients),
     /** Look-ups of packages that are due, by client. */
     parcelBacklog: readParcelBacklog(db),
     /** Receivers that do not take their business events or alerts. */
@@ -96,7 +99,7 @@ export async function readCurrentState(
   };
 
   const askedAtMs = Date.now();
-  const snapshot = await readSnapshot(db);
+  const snapshot = await readSnapshot(db, [...configured]);
   const clockSkewMs = toClockSkewMs(askedAtMs, snapshot.now);
 
   const acceptedAtByClient = new Map(

@@ -1,4 +1,4 @@
-import { Gauge, Registry } from 'prom-client';
+import { Gauge, Registry } from '@prometheus-io/client';
 import type { Config } from '../../../config/env.ts';
 import type { Logger } from '../../core/logger.ts';
 import { withReadTimeout } from '../health/overview.ts';
@@ -94,7 +94,7 @@ const unknownClient = 'unknown';
 
 /** The gauges that are set from the current state. */
 class StateMetrics {
-  readonly #gauges = new Map<string, Gauge>();
+  readonly #gauges = new Map<string, Gauge<string>>();
   readonly registry = new Registry();
 
   constructor() {

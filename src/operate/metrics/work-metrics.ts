@@ -3,7 +3,7 @@
  * configuration and the code.
  */
 
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client';
 import type { Settlement } from '../../push/sql/settle-rows.ts';
 import type { RunReport } from '../../schedule/run.ts';
 import type { Exchange } from '../../service/transport/http.ts';

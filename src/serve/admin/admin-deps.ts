@@ -9,9 +9,9 @@ import type { TaskQueue } from '../../schedule/backend.ts';
 
 /** A request that cannot be carried out. The message says why, and is shown to the operator. */
 export class AdminError extends CodedError {
-  readonly status: 400 | 404 | 409;
-  constructor(status: 400 | 404 | 409, message: string) {
-    super('admin_refused', message);
+  readonly status: 400 | 404 | 409 | 503;
+  constructor(status: 400 | 404 | 409 | 503, message: string, options?: ErrorOptions) {
+    super('admin_refused', message, options);
     this.status = status;
   }
 }
@@ -43,4 +43,4 @@ export interface AdminDeps {
 }
 
 /** The parts that pages are made from. */
-export type PageDeps = Pick<AdminDeps, 'config' | 'db' | 'readers'>;
+export type PageDeps = Pick<AdminDeps, 'config' | 'db' | 'readers' | 'daemon'>;

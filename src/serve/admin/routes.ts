@@ -9,7 +9,7 @@ import type { Config } from '../../../config/env.ts';
 import { pushJob } from '../../../config/jobs.ts';
 import type { Schedule } from '../../../config/schedules.ts';
 import { version } from '../../core/version.ts';
-import type { Overview } from '../../operate/health/overview.ts';
+import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
 import { readSnapshot, type Snapshot } from '../../operate/health/state.ts';
 import { readTrends } from '../../operate/health/trends.ts';
 import { readDatabaseClock } from '../../operate/sql/job-status.ts';
@@ -27,6 +27,7 @@ import {
   outboxStatuses,
   readOutbox,
 } from '../../push/sql/read-outbox.ts';
+import { readSchedulers } from '../../schedule/queue-state.ts';
 import { auditActions, readAudit } from '../../schedule/sql/audit.ts';
 import { renderChartsPage } from '../pages/charts.ts';
 import {
@@ -34,6 +35,7 @@ import {
   findPause,
   renderAuditPage,
   renderQuarantinePage,
+  renderQueuesPage,
   renderRunsPage,
   renderSchedulesPage,
   runJobs,
@@ -186,6 +188,16 @@ export const pages: readonly PageRoute[] = [
       return { title: 'Quarantine', body, data: { rows, hasMore: rows.length === rowsShown } };
     },
   ),
+  definePage('/queues', 'The schedulers of BullMQ', z.object({}), async (_values, { daemon }) => {
+    const queues = [...(daemon()?.queues.values() ?? [])];
+    const read = Promise.all(queues.map(readSchedulers));
+    const schedulers = await withReadTimeout(read).catch((cause: unknown) => {
+      throw new AdminError(503, 'The queue does not answer; see the log of the worker', { cause });
+    });
+
+    const body = renderQueuesPage(schedulers.flat(), new Date());
+    return { title: 'Queues', body, data: { schedulers: schedulers.flat() } };
+  }),
   definePage('/audit', 'The latest entries of the audit', auditFilter, async (chosen, { db }) => {
     const entries = await readAudit(db, chosen, rowsShown);
     return { title: 'Audit', body: renderAuditPage(entries, chosen), data: { entries } };

@@ -1,6 +1,6 @@
 /**
- * The admin server: probes, metrics, pages and the board of the queues. It has connections of its
- * own, so looking at a page never delays a run.
+ * The admin server: probes, metrics and pages. It has connections of its own, so looking at a page
+ * never delays a run.
  */
 
 import { STATUS_CODES } from 'node:http';
@@ -10,8 +10,8 @@ import files from '@fastify/static';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { ZodError } from 'zod';
 import type { Config } from '../../../config/env.ts';
-import { CodedError, describeError } from '../../core/errors.ts';
-import { type Html, html } from '../../core/html.ts';
+import { CodedError } from '../../core/errors.ts';
+import { html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
 import { minuteMs } from '../../core/time.ts';
@@ -22,7 +22,6 @@ import type { CurrentState, LateJob } from '../../operate/health/state.ts';
 import { sweepMs } from '../../schedule/schedules.ts';
 import { renderBarePage } from '../pages/view.ts';
 import {
-  addBasePath,
   guardRoutes,
   limitConnections,
   maxFormBytes,
@@ -35,119 +34,6 @@ import { registerActionRoutes } from './actions.ts';
 import { type AdminDeps, AdminError } from './admin-deps.ts';
 import { registerPageRoutes } from './routes.ts';
 import { sendPage, wantsJson } from './send-page.ts';
-
-const boardPath = '/queues';
-/**
- * Content policy of Bull Board: its markup has inline styles and a base address. Foreign scripts
- * stay forbidden.
- */
-const boardPolicy = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self' 'unsafe-inline'",
-  "img-src 'self' data:",
-  "font-src 'self'",
-  "connect-src 'self'",
-  "base-uri 'self'",
-  "frame-ancestors 'none'",
-].join(';');
-
-/**
- * Serves Bull Board at `/queues`, read only. It is loaded at the first request, so that a worker
- * starts faster.
- */
-function registerBoardRoutes(app: FastifyInstance, deps: AdminDeps): void {
-  let opening: ReturnType<typeof openBoardServer> | undefined;
-  app.addHook('onClose', async () => (await opening)?.close());
-
-  for (const url of [boardPath, `${boardPath}/*`])
-    app.all(url, { onRequest: refuseChanges }, async (request, reply) => {
-      opening ??= openBoardServer(deps);
-      const board = await opening;
-      board.refresh();
-
-      reply.header('content-security-policy', boardPolicy);
-      for (const [name, value] of Object.entries(reply.getHeaders()))
-        if (value !== undefined) reply.raw.setHeader(name, value);
-      reply.hijack();
-      board.answer(request.raw, reply.raw);
-    });
-}
-
-/** Answers 403 to every request that could change a queue. */
-async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): Promise<void> {
-  if (method === 'GET' || method === 'HEAD') return;
-  await reply
-    .code(403)
-    .send({ error: 'The queues are read-only; pause and run jobs at /schedules' });
-}
-
-/**
- * Loads Bull Board and starts its server, which listens on no port: the admin server hands requests
- * over to it.
- */
-async function openBoardServer({ daemon, config, readers }: AdminDeps) {
-  const basePath = config.ADMIN_BASE_PATH;
-  const { openBoard } = await import('../../schedule/board.ts');
-  const { plugin, show } = openBoard(basePath, boardPath);
-  const inner = fastify({ logger: false });
-  const readNextRuns = async () => listNextRuns(await withReadTimeout(readers.readState()));
-
-  inner.addHook('onSend', async (_request, { statusCode }, payload) => {
-    if (typeof payload !== 'string') return payload;
-    // Bull Board's own page has the base path already.
-    if (statusCode === 404) return addBasePath(payload, basePath);
-    if (!payload.includes('</body>')) return payload;
-
-    const runs = await readNextRuns().catch(describeError);
-    return payload.replace('</body>', `${renderWayBack(basePath, runs).text}</body>`);
-  });
-  inner.setNotFoundHandler((request, reply) => {
-    const words = `There is no page of the queues at this address; see ${boardPath}`;
-    return sendError(request, reply, 404, words);
-  });
-  await inner.register(plugin, { prefix: boardPath });
-  await inner.ready();
-
-  let shown: unknown;
-  /** Shows the queues of the worker once it has started. */
-  const refresh = () => {
-    const now = daemon();
-    if (now === null || now === shown) return;
-    show([...now.queues.values()]);
-    shown = now;
-  };
-
-  return { answer: inner.routing, refresh, close: () => inner.close() };
-}
-
-/**
- * Renders the links to the status page, and when runs are due. Bull Board has its links behind an
- * icon, where nobody looks for them, and its times are those of the clock: due times are stored in
- * Postgres.
- */
-function renderWayBack(basePath: string, runs: string): Html {
-  const look =
-    'position:fixed;right:1rem;bottom:.5rem;z-index:99;padding:.2rem .5rem;' +
-    'background:#0b5c63;color:#fff';
-  const white = 'color:#fff';
-  return html`<nav aria-label="Status page" style="${look}">
-<a href="${basePath}/" style="${white}">← Status page</a> ·
-<a href="${basePath}/schedules" style="${white}">Next runs</a>: ${runs}</nav>
-<noscript>The queues need a script. <a href="${basePath}/">Status page</a></noscript>`;
-}
-
-const never = new Date(8.64e15);
-
-/** Lists when the next run of each job is due, of all clients. */
-function listNextRuns({ snapshot: { jobs } }: CurrentState): string {
-  const next = new Map<string, Date>();
-  for (const { job, dueAt } of jobs)
-    if (dueAt !== null && dueAt < (next.get(job) ?? never)) next.set(job, dueAt);
-
-  const runs = [...next].map(([job, at]) => `${job} ${at.toISOString().slice(11, 19)}`);
-  return runs.length === 0 ? 'none' : `${runs.join(', ')} (UTC)`;
-}
 
 /** A worker is not ready if its last complete sweep is older than this, in milliseconds. */
 const lateAfterMs = 20 * sweepMs;
@@ -270,7 +156,6 @@ async function registerRoutes(app: FastifyInstance, deps: AdminDeps): Promise<vo
     registerActionRoutes(pages, deps);
   });
   await registerAssetRoutes(app);
-  registerBoardRoutes(app, deps);
 }
 
 const assetsPath = '/assets/';

@@ -11,6 +11,7 @@ import type { JobStatus } from '../../operate/sql/job-status.ts';
 import type { ListedRun, RunFilter } from '../../operate/sql/run-list.ts';
 import type { QuarantineRow } from '../../pull/sql/quarantine.ts';
 import { maxNamedRows } from '../../push/sql/operator-actions.ts';
+import type { SchedulerState } from '../../schedule/queue-state.ts';
 import { type AuditFilter, type AuditRow, auditActions } from '../../schedule/sql/audit.ts';
 import {
   linkClient,
@@ -177,6 +178,27 @@ Newest first.</p>
 ${renderChoice('action', 'Action', auditActions, action)}
 <button>Show</button></form>
 ${renderList('Latest entries', headings, cells, 'No entries found.')}`;
+}
+
+/** Renders `/queues`. */
+export function renderQueuesPage(schedulers: readonly SchedulerState[], now: Date): Html {
+  const rows = schedulers.map(({ name, everyMs, nextAt, isLost, lastAt, ...one }) => [
+    html`<a href="/runs?job=${name}">${name}</a>`,
+    formatSpan(everyMs / 1_000),
+    isLost ? badge('bad', 'lost') : renderAge(nextAt, now),
+    renderAge(lastAt, now),
+    one.lastFailure === null
+      ? html`<span class="none">none</span>`
+      : html`${badge('bad', formatTimes(one.failures))} ${renderAge(one.lastFailure.at, now)}:
+${one.lastFailure.words}`,
+  ]);
+  const headings = ['scheduler', 'fires every', 'next', 'last', 'failed firings'];
+  const note = 'Of the last 100 firings that were done, and of the last 100 that failed';
+
+  return html`<h1>Queues</h1>
+<p>BullMQ keeps only the time. A firing starts the runs of its job that are due; what is due, and
+what to pause or run now, is at <a href="/schedules">Schedules</a>.</p>
+${renderList(note, headings, rows, 'No scheduler is set yet. A worker sets them when it starts.')}`;
 }
 
 /** Renders `/schedules`. */

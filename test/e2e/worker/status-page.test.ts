@@ -171,10 +171,9 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     await page.getByText('2 rows are dead').waitFor();
     expect(await page.evaluate('document.querySelector("details").open')).toBe(true);
 
-    await page.goto(`${base}/queues/queue/poll`);
-    await page.getByText('pull-shipments').first().waitFor();
-    await page.getByText('← Status page').click();
-    await page.waitForURL(`${base}/`);
+    await page.goto(`${base}/queues`);
+    await page.getByRole('link', { name: 'pull-shipments' }).click();
+    await page.waitForURL(`${base}/runs?job=pull-shipments`);
   });
 
   test('lets an operator retry a row without a script', async () => {

@@ -68,11 +68,13 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
       const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
       for (const probe of ['livez', 'readyz'])
         expect((await fetch(`http://127.0.0.1:${port}/${probe}`)).status).toBe(200);
-      const board = await (await fetch(`http://127.0.0.1:${port}/queues/api/queues`)).json();
-      expect(board).toMatchObject({
-        queues: [
-          { name: 'schedules', readOnlyMode: true, counts: { completed: expect.any(Number) } },
-        ],
+      const headers = { accept: 'application/json' };
+      const page = await fetch(`http://127.0.0.1:${port}/queues`, { headers });
+      const { schedulers } = (await page.json()) as { schedulers: object[] };
+      expect(schedulers).toContainEqual({
+        ...{ name: 'pull-shipments', everyMs: expect.any(Number), isLost: false },
+        ...{ nextAt: expect.any(String), lastAt: expect.any(String) },
+        ...{ failures: 0, lastFailure: null },
       });
       const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
       expect(metrics).toMatch(

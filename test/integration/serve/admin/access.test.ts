@@ -169,31 +169,4 @@ test('headers forbid foreign scripts, frames and caches', async () => {
   expect(headers.get('x-content-type-options')).toBe('nosniff');
   // Otherwise browsers would hide the origin of our own forms.
   expect(headers.get('referrer-policy')).toBe('same-origin');
-  expect((await visitor.get('/queues')).headers.get('content-security-policy')).toContain(
-    "script-src 'self';",
-  );
-});
-
-test('the board of the queues is read-only', async () => {
-  const { visitor } = await admin();
-  const answer = await fetch(`${visitor.base}/queues/api/queues/poll/pause`, { method: 'PUT' });
-  expect([answer.status, await answer.text()]).toEqual([403, expect.stringContaining('read-only')]);
-  expect((await visitor.get('/queues/api/queues')).status).toBe(200);
-});
-
-test('each address of the board answers a browser with a page, also one that does not exist', async () => {
-  const { visitor } = await admin();
-  const paths = [
-    '/queues/queue/poll',
-    '/queues/queue/poll/1',
-    '/queues/job-schedulers',
-    '/queues/nowhere',
-  ];
-  for (const path of paths) {
-    const answer = await fetch(`${visitor.base}${path}`, { headers: { accept: 'text/html' } });
-    expect([path, answer.headers.get('content-type')]).toEqual([
-      path,
-      expect.stringContaining('text/html'),
-    ]);
-  }
 });

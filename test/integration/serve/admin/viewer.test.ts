@@ -184,7 +184,6 @@ describe('behind a reverse proxy', () => {
     }
     const css = await visitor.get(`${base}/assets/page.css`);
     expect(css.status).toBe(200);
-    expect(await (await visitor.get(`${base}/queues`)).text()).toContain(`${base}/queues/`);
     const done = await visitor.post(`${base}/outbox/1/cancel`, { sure: 'on' }, `${base}/outbox/1`);
     expect(done.headers.get('location')).toBe(`${base}/outbox/1`);
   });

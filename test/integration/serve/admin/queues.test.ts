@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest';
+import { silentLogger } from '../../../../src/core/logger.ts';
+import { buildPostgresBackend, migrateQueue } from '../../../../src/schedule/backend.ts';
+import { openQueuePool } from '../../../../src/schedule/open-queue.ts';
+import { useAdmin } from '../../../helpers/admin.ts';
+import { useDatabase } from '../../../helpers/database.ts';
+import { waitFor } from '../../../helpers/wait.ts';
+
+const database = useDatabase();
+const admin = useAdmin(database);
+
+test('/queues shows the schedulers, when they fire, and what failed; it needs a token', async () => {
+  const pool = openQueuePool(database.url, silentLogger);
+  await migrateQueue(pool);
+  const backend = buildPostgresBackend(pool);
+  const queue = backend.queue();
+  await queue.upsertJobScheduler('pull-orders', { every: 600_000 }, { name: 'pull-orders' });
+  await queue.upsertJobScheduler('reconcile', { every: 300 }, { name: 'reconcile' });
+  const worker = backend.worker(async (name) => {
+    throw new Error(`no place for ${name}`);
+  });
+  const running = worker.run();
+  const queues = new Map([['schedules', queue]]);
+  const daemon = () => ({
+    queues,
+    sinceLastSweepMs: () => 0,
+    sinceSweepBegunMs: () => 0,
+    startDue: () => undefined,
+  });
+  try {
+    const { visitor } = await admin(
+      { ADMIN_TOKEN: 'a-token-of-more-than-thirty-two-characters' },
+      undefined,
+      {},
+      daemon,
+    );
+    const authorization = 'Bearer a-token-of-more-than-thirty-two-characters';
+    const json = { accept: 'application/json', authorization };
+    const read = async () =>
+      (await (await visitor.get('/queues', json)).json()) as {
+        schedulers: { name: string; failures: number; lastFailure: { words: string } | null }[];
+      };
+    await waitFor('a failed firing', async () =>
+      (await read()).schedulers.some(({ failures }) => failures > 0),
+    );
+    const { schedulers } = await read();
+    expect(schedulers.map(({ name }) => name).sort()).toEqual(['pull-orders', 'reconcile']);
+    expect(schedulers.find(({ name }) => name === 'reconcile')).toMatchObject({
+      everyMs: 300,
+      isLost: false,
+      lastFailure: { words: 'no place for reconcile' },
+    });
+    const page = await (await visitor.get('/queues', { authorization })).text();
+    expect(page).toContain('href="/runs?job=pull-orders"');
+    expect(page).toContain('no place for reconcile');
+    expect((await visitor.get('/queues')).status).toBe(303);
+  } finally {
+    await worker.close();
+    await running;
+    await queue.close();
+    await pool.end();
+  }
+});
+
+test('/queues of a worker that has not started shows no scheduler', async () => {
+  const { visitor } = await admin();
+  expect(await (await visitor.get('/queues')).text()).toContain('No scheduler is set yet');
+});
