@@ -45,7 +45,7 @@ export function stripBasePath(url: string, basePath: string): string {
  * Puts the base path before the addresses in markup. Values cannot have these attributes, because
  * their quotation marks are escaped.
  */
-export const addBasePath = (markup: string, basePath: string): string =>
+const addBasePath = (markup: string, basePath: string): string =>
   basePath === ''
     ? markup
     : markup.replaceAll(/ (href|src|action)="\/(?!\/)/g, ` $1="${basePath}/`);

@@ -401,7 +401,7 @@ describe('/runs', () => {
     expect((await listRuns('client=a&job=pull-orders&status=done&before=100'))[0]).toBe(98);
     expect((await visitor.get('/runs?status=none')).status).toBe(400);
     await database.query('update sync.runs set pages = 1, fetched = 7 where id = 300');
-    expect(await (await visitor.get('/runs')).text()).toContain('7 in 1 page<');
+    expect(await (await visitor.get('/runs')).text()).toContain('7 read in 1 page<');
   });
 });
 
