@@ -2,7 +2,7 @@
 
 import type { Schedule } from '../../config/schedules.ts';
 import type { Failure } from '../core/errors.ts';
-import type { Evidence } from '../service/health/judge-health.ts';
+import type { ScopeEvidence } from '../service/health/run-health.ts';
 import type { Trigger } from './decide-start.ts';
 import { type JobKey, planNext } from './plan-next.ts';
 
@@ -30,17 +30,10 @@ export type RunEnd = (
   /** When the next run is due, if the run itself decides that. */
   readonly dueAt?: Date | null;
   /** What the run has seen of the service of its client. */
-  readonly evidence?: readonly RunEvidence[];
+  readonly evidence?: readonly ScopeEvidence[];
   /** The poll that the run has completed; it counts only if the run is done. */
   readonly poll?: CompletedPoll | null;
 };
-
-/** What a run has seen of the service. */
-export interface RunEvidence {
-  /** The client, or the job. */
-  readonly scope: string;
-  readonly evidence: Evidence;
-}
 
 /** The end of a run that failed. */
 interface FailedEnd {

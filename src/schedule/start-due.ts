@@ -10,6 +10,9 @@ import { errorFields } from '../core/logger.ts';
 import { notifyPushers } from '../db/listener.ts';
 import { SchemaError } from '../db/migration-files.ts';
 import { isDiskFull } from '../db/transaction.ts';
+import { askWhetherOver } from '../service/health/ask-service.ts';
+import type { HealthCode } from '../service/health/judge-health.ts';
+import { clientScope, noteEvidence } from '../service/sql/service-health.ts';
 import type { Pool } from './job.ts';
 import { type DueRun, Places } from './places.ts';
 import type { RunClient } from './run.ts';
@@ -40,6 +43,8 @@ export class DueRuns {
   readonly #jobs: readonly JobName[];
   readonly #places: Readonly<Record<Pool, Places>>;
   readonly #underWay = new Set<Promise<void>>();
+  /** Clients whose services are being asked whether a hold is over. */
+  readonly #asked = new Set<string>();
   /** The last look for due runs. Looks follow each other, so that none counts a place twice. */
   #last: Promise<unknown> = Promise.resolve();
   /** The look for runs of all jobs that has not begun yet. */
@@ -150,6 +155,8 @@ export class DueRuns {
       ...{ trigger: 'schedule' as const, schedule: config.schedules[job] },
     };
     const decision = judgeStart(request, row);
+    if (row.hold?.mustAsk && row.dueAt !== null && row.dueAt <= row.now)
+      this.#askWhetherOver(key, row.hold.code);
     if (decision.kind !== 'start') return null;
     const start = { request, row, decision, afterAbandoned: false };
     return { client: key, job, isContinued: row.isContinued, start };
@@ -193,6 +200,29 @@ export class DueRuns {
     }
   }
 
+  /** Asks the service of a client whether its hold is over. Then its due runs begin. */
+  #askWhetherOver(client: string, code: HealthCode): void {
+    const { db, warehouses, worker } = this.#deps;
+    const warehouse = warehouses.get(client);
+    if (warehouse === undefined || this.#asked.has(client)) return;
+    this.#asked.add(client);
+
+    const ask = async () => {
+      const asker = { db, client, worker, warehouse, signal: this.#stop };
+      const evidence = await askWhetherOver(asker, code);
+      if (evidence === null) return;
+      await noteEvidence(db, { client, worker, scope: clientScope }, evidence);
+      this.startDue().catch((error: unknown) => this.#warn(error));
+    };
+    const asking = ask()
+      .catch((error: unknown) => this.#warn(error))
+      .finally(() => {
+        this.#asked.delete(client);
+        this.#underWay.delete(asking);
+      });
+    this.#underWay.add(asking);
+  }
+
   #warn(error: unknown): void {
     this.#deps.log.warn({ event: 'sweep_failed', task: 'startDue', ...errorFields(error) });
   }
@@ -200,7 +230,10 @@ export class DueRuns {
   /** Resolves when all runs under way have ended. */
   async ended(): Promise<void> {
     await this.#last;
-    await Promise.all(this.#underWay);
+    while (this.#underWay.size > 0) {
+      await Promise.all(this.#underWay);
+      await this.#last;
+    }
   }
 
   /**

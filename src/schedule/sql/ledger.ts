@@ -66,10 +66,8 @@ export interface Run {
    * service.
    */
   readonly isLocal: boolean;
-  /** True if its client was on hold when the run began. */
+  /** True if its client or its job was held when the run began. */
   readonly wasHeld: boolean;
-  /** True if the run is the probe of a client hold. */
-  readonly isProbe: boolean;
   /** True if the previous run was abandoned, because its worker was lost. */
   readonly afterAbandoned: boolean;
   /** Number of due times that were missed before this run began. */

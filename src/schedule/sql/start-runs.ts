@@ -1,24 +1,18 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { Database } from '../../db/pool.ts';
 import { assertSchemaFits } from '../../db/schema-fit.ts';
-import { inTransaction, repeatAfterConflict } from '../../db/transaction.ts';
+import { repeatAfterConflict } from '../../db/transaction.ts';
 import {
   type ClientAccount,
   type OfferedAccount,
   registerClients,
 } from '../../service/sql/clients.ts';
-import {
-  isRunHeld,
-  readRunHold,
-  returnTrial,
-  takeTrial,
-} from '../../service/sql/service-health.ts';
+import { isRunHeld, type RunHold, readRunHold } from '../../service/sql/service-health.ts';
 import {
   decideStart,
-  type HoldFacts,
   judgeRefusal,
   type PauseFacts,
   type Refusal,
@@ -69,7 +63,7 @@ export interface StartRow extends StoredJob, ClientAccount, JobKey {
   readonly isContinued: boolean;
   readonly baseUrl: string;
   readonly pause: Written<PauseFacts> | null;
-  readonly hold: Written<HoldFacts> | null;
+  readonly hold: Written<RunHold> | null;
   readonly newestMigration: string;
 }
 
@@ -100,19 +94,14 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
       const [run] = await beginRuns(db, [{ request, row: facts, decision, afterAbandoned }]);
       if (run !== undefined) return { kind: 'started', run };
     } else if (isLast || !facts.isExpired) return skip(db, request, decision);
-    if (isLast) return skip(db, request, toLostStart(facts, decision));
+    if (isLast)
+      return {
+        ...{ kind: 'skipped', reason: 'overlap', dueAt: facts.dueAt },
+        because: 'another process starts or ends a run of it',
+      };
 
     await wait(retryMs);
   }
-}
-
-/** Decides about a run that did not begin: others were faster, or keep its rows locked. */
-function toLostStart({ dueAt, hold }: StartRow, decision: StartDecision) {
-  const isProbe = decision.kind === 'start' && decision.isProbe;
-  const [reason, because] = isProbe
-    ? (['held', hold?.reason ?? ''] as const)
-    : (['overlap', 'another process starts or ends a run of it'] as const);
-  return { kind: 'skipped', reason, because, dueAt, isCounted: false } as const;
 }
 
 /** Decides about the start of a run, from the facts that were read. */
@@ -253,9 +242,7 @@ interface BegunRow extends StoredJob, JobKey {
 export async function beginRuns(db: Database, starts: readonly Start[]): Promise<Run[]> {
   if (starts.length === 0) return [];
   const begunAtMs = performance.now();
-  const rows = starts.some(({ decision }) => decision.isProbe)
-    ? await inTransaction(db, async (trx) => beginProbes(trx, starts))
-    : await repeatAfterConflict(() => writeStarts(db, starts));
+  const rows = await repeatAfterConflict(() => writeStarts(db, starts));
 
   return rows.flatMap((row) => {
     const start = starts.find(
@@ -263,19 +250,6 @@ export async function beginRuns(db: Database, starts: readonly Start[]): Promise
     );
     return start === undefined ? [] : [toRun(start, row, begunAtMs)];
   });
-}
-
-/** Begins runs of which some are probes. A probe that does not begin is left to another run. */
-async function beginProbes(trx: Transaction<DB>, starts: readonly Start[]): Promise<BegunRow[]> {
-  const taken: Start[] = [];
-  for (const start of starts)
-    if (!start.decision.isProbe || (await takeTrial(trx, start.request))) taken.push(start);
-
-  const begun = await writeStarts(trx, taken);
-  const clients = new Set(begun.map(({ client }) => client));
-  for (const { decision, request } of taken)
-    if (decision.isProbe && !clients.has(request.client)) await returnTrial(trx, request);
-  return begun;
 }
 
 async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<BegunRow[]> {
@@ -362,11 +336,11 @@ function toRun(
   sinceMs: number,
 ) {
   const { client, job, worker, trigger, schedule, isLocal = false } = request;
-  const { wasHeld, isProbe, missed } = decision;
+  const { wasHeld, missed } = decision;
   const { version, dueAt, failures, lastChangeAt, lastPushAt, startedAt } = begun;
   const run: Run = {
     lease: { client, name: job, key: begun.key },
-    ...{ worker, trigger, schedule, isLocal, wasHeld, isProbe, afterAbandoned, missed, startedAt },
+    ...{ worker, trigger, schedule, isLocal, wasHeld, afterAbandoned, missed, startedAt },
     now: () => new Date(row.now.getTime() + performance.now() - sinceMs),
     job: { version, dueAt, failures, lastChangeAt, lastPushAt },
     stored: toStoredStream(begun),

@@ -85,7 +85,7 @@ type Observation =
    */
   | { readonly seen: 'failure'; readonly failure: Failure; readonly isNew: boolean }
   /** The service does not have the route: the assumed path of the kind or job is wrong. */
-  | { readonly seen: 'no route'; readonly failure: Failure }
+  | { readonly seen: 'wrong path'; readonly failure: Failure }
   /** The service did not answer status/get. */
   | { readonly seen: 'no answer'; readonly failure: Failure }
   | { readonly seen: 'credentials refused'; readonly failure: Failure }
@@ -110,8 +110,11 @@ const pauseOf: Readonly<Record<HealthCode, Backoff>> = {
 /** Milliseconds that a trial has for its answer, before another one is made. */
 export const trialMs = minuteMs;
 
-/** A kind is held if this many distinct rows of it have failed without a success in between. */
-const minFailuresToHold = 5;
+/**
+ * A kind is held if this many distinct rows of it have failed without a success in between. A run
+ * ends if as many of its requests have.
+ */
+export const minFailuresToHold = 5;
 /**
  * Send window after a 429 or a Retry-After. It is larger than 1, because the service did answer.
  */
@@ -143,7 +146,7 @@ export function judgeHealth(former: Health | null, evidence: Evidence, now: Date
       return judgeAnswer(health, now);
     case 'failure':
       return judgeFailedRow(place, evidence);
-    case 'no route':
+    case 'wrong path':
       return makeHold(place, { code: 'wrong_path', cause: evidence.failure, sendWindow: 1 });
     case 'no answer':
       return makeHold(place, { code: 'no_answer', cause: evidence.failure, sendWindow: 0 });

@@ -69,17 +69,23 @@ const holdsRun = (client: RawBuilder<unknown>, job: RawBuilder<unknown>, worker:
   h.client = ${client} and h.worker in (${everyWorker}, ${worker}) and ${isValid} and ${holds}
     and (h.scope = ${clientScope} and h.code = any(${runHoldCodes}::text[]) or h.scope = ${job})`;
 
-/**
- * SQL: why the scheduled runs of a job wait on a worker, as JSON: reason, until, and whether the
- * time is over, so that one run tries. Null: they do not wait.
- */
+/** Why the scheduled runs of a job wait on a worker. */
+export interface RunHold {
+  readonly code: HealthCode;
+  readonly reason: string;
+  readonly until: Date;
+  /** True if the service is to be asked now whether the hold is over. */
+  readonly mustAsk: boolean;
+}
+
+/** SQL: why the scheduled runs of a job wait on a worker, as JSON; null: they do not wait. */
 export const readRunHold = (
   client: RawBuilder<unknown>,
   job: RawBuilder<unknown>,
   worker: string,
 ) => sql`(
-  select json_build_object('reason', h.reason, 'until', h.next_at,
-    'isOver', h.next_at <= clock_timestamp())
+  select json_build_object('code', h.code, 'reason', h.reason, 'until', h.next_at,
+    'mustAsk', h.next_at <= clock_timestamp())
   from sync.service_health h
   where ${holdsRun(client, job, worker)}
   order by h.next_at desc
@@ -234,7 +240,7 @@ async function storeHealth(
 }
 
 /**
- * Takes the trial that ends holds of a client, for this worker: a question or a run.
+ * Takes the trial, the question that ends holds of a client, for this worker.
  * @returns false if another one tries or is just noting evidence, or if there is nothing to try
  */
 export async function takeTrial(
@@ -255,17 +261,6 @@ export async function takeTrial(
       for update skip locked)
     returning h.client`.execute(db);
   return rows.length > 0;
-}
-
-/** Lets another run or worker make the trial, because this one has asked nothing. */
-export async function returnTrial(
-  db: Kysely<DB>,
-  { client, worker }: Omit<HealthPlace, 'scope'>,
-): Promise<void> {
-  await sql`
-    update sync.service_health h
-    set next_at = clock_timestamp()
-    where ${isOfClient(sql`${client}`, worker)} and h.send_window = 0`.execute(db);
 }
 
 /**

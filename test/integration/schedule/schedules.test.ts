@@ -9,7 +9,7 @@ import { pause, type RunContext } from '../../../src/schedule/run.ts';
 import { Schedules } from '../../../src/schedule/schedules.ts';
 import { DueRuns } from '../../../src/schedule/start-due.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
+import { done, makeConfig, runInProcess, usePuller, withDueRuns } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -163,11 +163,7 @@ test('a worker that starts makes pull-parcels due at once if look-ups wait for i
 
 /** Calls `work` with the runs of a worker. Waits for their ends. */
 const withRuns = (work: (runs: DueRuns) => Promise<unknown>, env: Record<string, string> = {}) =>
-  runInProcess(makeConfig(database, sandbox, env), database, async (deps) => {
-    const runs = new DueRuns(deps, new AbortController().signal, () => undefined);
-    await work(runs);
-    await runs.ended();
-  });
+  withDueRuns(makeConfig(database, sandbox, env), database, work);
 const readStarted = async () =>
   (
     await database.query<{ job: string }>(
@@ -354,6 +350,6 @@ test('a locked health of one client does not keep the runs of others from beginn
     });
     expect(started).toEqual(['other']);
     await runs.startDue();
-    await waitFor('the trial', () => started.includes('default'));
+    await waitFor('the run after the question', () => started.includes('default'));
   });
 });
