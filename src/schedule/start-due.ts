@@ -19,12 +19,10 @@ import type { RunClient } from './run.ts';
 import { finishWork, type RunnerDeps, toClientIdentity } from './runs.ts';
 import { reviveAbandoned } from './sql/due-jobs.ts';
 import type { Run } from './sql/ledger.ts';
-import { beginRuns, judgeStart, readDueRuns, type Start } from './sql/start-runs.ts';
+import { beginRuns, judgeStart, readDueRuns, type Start, turnMs } from './sql/start-runs.ts';
 
 /** Number of runs of each pool that a worker makes at the same time. */
 const placeCount = 8;
-/** A run that lasts longer gives its place to a due run, if that has none. */
-const turnMs = 30_000;
 /** A firing that comes up to this long before a run is due waits for it. */
 const earlyMs = 1_000;
 /** Time without a refusal after which the disk of Postgres has room again. */
@@ -159,7 +157,7 @@ export class DueRuns {
       this.#askWhetherOver(key, row.hold.code);
     if (decision.kind !== 'start') return null;
     const start = { request, row, decision, afterAbandoned: false };
-    return { client: key, job, isContinued: row.isContinued, start };
+    return { client: key, job, isLong: row.isLong, start };
   }
 
   /** Lets a run work that has begun. When it ends, its place goes to a due run that has none. */

@@ -59,8 +59,8 @@ export interface StartRow extends StoredJob, ClientAccount, JobKey {
   readonly isLeased: boolean;
   /** True if the worker of the run under way was lost. */
   readonly isExpired: boolean;
-  /** True if the last run has stopped at the end of its turn, or with its worker. */
-  readonly isContinued: boolean;
+  /** True if the next run may take long, as the last one did, or as it is the first. */
+  readonly isLong: boolean;
   readonly baseUrl: string;
   readonly pause: Written<PauseFacts> | null;
   readonly hold: Written<RunHold> | null;
@@ -148,10 +148,18 @@ export interface DueFilter {
 }
 
 /**
- * Maximum number of due runs of a job that are read at once: more than a worker has places. Runs
- * that continue are counted apart.
+ * Maximum number of due runs of a job that are read at once: more than a worker has places. Long
+ * runs are counted apart.
  */
 const maxDue = 20;
+
+/** A run that lasts longer gives its place to a due run, if that has none. */
+export const turnMs = 30_000;
+
+/** SQL: true if the next run of the job `j` of sync.jobs may take long. */
+const isLong = sql<boolean>`(
+  j.last_outcome is not distinct from 'stopped' or j.last_success_at is null
+  or coalesce(j.last_finished_at - j.last_started_at, '0') > make_interval(secs => ${turnMs / 1_000}))`;
 
 /**
  * Reads the facts about due runs. The run that is overdue longest comes first. Leaves out those
@@ -172,16 +180,16 @@ export function readDueRuns(
     worker,
     sql`
       with due as materialized (
-        select client, job, next_at, last_outcome is not distinct from 'stopped' as is_continued
-        from sync.jobs
-        where job = any(${jobs}::text[])
-          and next_at <= sync.clock() + make_interval(secs => ${aheadMs / 1_000})
+        select j.client, j.job, j.next_at, ${isLong} as is_long
+        from sync.jobs j
+        where j.job = any(${jobs}::text[])
+          and j.next_at <= sync.clock() + make_interval(secs => ${aheadMs / 1_000})
       )
       select client, job
       from (
         select d.client, d.job,
           row_number() over (
-            partition by d.job, d.is_continued order by d.next_at, d.client) as place
+            partition by d.job, d.is_long order by d.next_at, d.client) as place
         from due d
         join sync.clients c on c.client = d.client
         join sync.leases l on l.client = d.client and l.name = d.job
@@ -210,7 +218,7 @@ async function readStartFacts(
       coalesce(j.last_finished_at > j.next_at, false) as "wasBusy",
       l.expires_at is not null as "isLeased",
       coalesce(l.expires_at <= clock_timestamp(), false) as "isExpired",
-      coalesce(j.last_outcome = 'stopped', false) as "isContinued",
+      ${isLong} as "isLong",
       c.identity, c.base_url as "baseUrl", ${readPause(sql`j.job`)} as pause,
       ${readRunHold(sql`j.client`, sql`j.job`, worker)} as hold,
       (select max(m.name) from sync.migrations m) as "newestMigration"

@@ -333,6 +333,27 @@ test('long runs that wait for a place do not hide a due poll', async () => {
   });
 });
 
+test('four slow clients leave places to eight others, whatever of theirs is due', async () => {
+  const slow = ['slow-1', 'slow-2', 'slow-3', 'slow-4'];
+  const others = Array.from({ length: 8 }, (_, index) => `other-${index + 1}`);
+  const done = new Set<string>();
+  const run = async ({ client, signal }: RunContext) => {
+    if (slow.includes(client)) await pause(signal, 600_000);
+    done.add(client);
+  };
+  await withClients([...slow, ...others], run, async (runs) => {
+    await database.query(
+      `update sync.jobs set
+        last_success_at = case when client like 'other%' then now() end,
+        next_at = now() + case when client like 'slow%' then '-1 minute'
+          when job = 'pull-orders' then '-1 s' else '1 hour' end::interval`,
+    );
+    await runs.sweep();
+    await waitFor('all others', () => done.size === others.length);
+  });
+  expect([...done].filter((client) => slow.includes(client))).toEqual([]);
+});
+
 test('a locked health of one client does not keep the runs of others from beginning', async () => {
   const started: string[] = [];
   const run = async ({ client }: RunContext) => {
