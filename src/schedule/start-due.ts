@@ -78,10 +78,12 @@ export class DueRuns {
     if (job === undefined) return;
 
     const earlyByMs = await this.startDue([job]);
-    if (earlyByMs === null) return;
     // The clock of the queue is ahead of the clock of the database, or several clients are due.
-    await wait(earlyByMs);
-    await this.startDue([job]);
+    if (earlyByMs !== null)
+      this.#inBackground(async () => {
+        await wait(earlyByMs, undefined, { signal: this.#stop });
+        await this.startDue([job]);
+      });
   }
 
   /** Makes the jobs of lost workers due, and starts what is due. */
@@ -168,12 +170,10 @@ export class DueRuns {
     const places = this.#places[this.#deps.jobs[due.job as JobName].pool];
     places.take(due);
 
-    const work = this.#work(run, places).finally(() => {
-      places.free(due);
-      this.#underWay.delete(work);
-      if (places.areWanted) this.startDue().catch((error: unknown) => this.#warn(error));
+    this.#inBackground(async () => {
+      await this.#work(run, places).finally(() => places.free(due));
+      if (places.areWanted) await this.startDue();
     });
-    this.#underWay.add(work);
   }
 
   async #work(run: Run, places: Places): Promise<void> {
@@ -205,24 +205,26 @@ export class DueRuns {
     if (warehouse === undefined || this.#asked.has(client)) return;
     this.#asked.add(client);
 
-    const ask = async () => {
+    this.#inBackground(async () => {
       const asker = { db, client, worker, warehouse, signal: this.#stop };
-      const evidence = await askWhetherOver(asker, code);
+      const evidence = await askWhetherOver(asker, code).finally(() => this.#asked.delete(client));
       if (evidence === null) return;
       await noteEvidence(db, { client, worker, scope: clientScope }, evidence);
-      this.startDue().catch((error: unknown) => this.#warn(error));
-    };
-    const asking = ask()
-      .catch((error: unknown) => this.#warn(error))
-      .finally(() => {
-        this.#asked.delete(client);
-        this.#underWay.delete(asking);
-      });
-    this.#underWay.add(asking);
+      await this.startDue();
+    });
   }
 
-  #warn(error: unknown): void {
-    this.#deps.log.warn({ event: 'sweep_failed', task: 'startDue', ...errorFields(error) });
+  /** Does some work that nobody waits for, except a worker that stops. */
+  #inBackground(work: () => Promise<unknown>): void {
+    const working = work()
+      .catch((error: unknown) => {
+        if (this.#stop.aborted) return;
+        this.#deps.log.warn({ event: 'sweep_failed', task: 'startDue', ...errorFields(error) });
+      })
+      .then(() => {
+        this.#underWay.delete(working);
+      });
+    this.#underWay.add(working);
   }
 
   /** Resolves when all runs under way have ended. */

@@ -74,6 +74,11 @@ export interface Run {
   readonly missed: number;
   /** What was stored of its stream when it began; null if its job polls none. */
   readonly stored: StoredStream | null;
+  /**
+   * Takes a number for a reading that begins now, if one is left that was drawn just before: it
+   * saves a statement. A reading may look older than it is, never newer.
+   */
+  readonly takeReadNo: () => number | null;
 }
 
 /** A row of sync.jobs. Its version changes whenever the row is written. */

@@ -240,6 +240,7 @@ interface BegunRow extends StoredJob, JobKey {
   readonly completeAt: Date | null;
   readonly usualFetched: number | null;
   readonly cursors: readonly (Cursor & { readonly pass: CursorPass })[] | null;
+  readonly readNos: number[];
   readonly isWaiting: boolean;
 }
 
@@ -302,6 +303,9 @@ async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<Be
     )
     select b.*, l.key, now() as "startedAt", f.complete_at as "completeAt",
       f.usual_fetched as "usualFetched", ${readCursors(sql`g.client`, sql`g.stream`)} as cursors,
+      array(select nextval('sync.read_no')::float8
+        from generate_series(1, case when g.stream is null then 0 else ${drawnAhead} end)
+      ) as "readNos",
       ${hasWaitingReads(sql`g.client`, sql`g.stream`)} as "isWaiting"
     from begun b
     join leased l on l.client = b.client and l.job = b.job
@@ -309,6 +313,11 @@ async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<Be
     left join sync.freshness f on f.client = g.client and f.stream = g.stream`.execute(db);
   return rows;
 }
+
+/** Number of readings of a poll whose numbers are drawn when it begins: usually all of them. */
+const drawnAhead = 2;
+/** Milliseconds after the beginning of a run for which these numbers are used. */
+const drawnAheadMs = 1_000;
 
 /** SQL: the cursors of a stream, as JSON; null for a job that polls none. */
 const readCursors = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`
@@ -352,6 +361,8 @@ function toRun(
     now: () => new Date(row.now.getTime() + performance.now() - sinceMs),
     job: { version, dueAt, failures, lastChangeAt, lastPushAt },
     stored: toStoredStream(begun),
+    takeReadNo: () =>
+      performance.now() - sinceMs < drawnAheadMs ? (begun.readNos.shift() ?? null) : null,
   };
   return run;
 }

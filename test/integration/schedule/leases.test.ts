@@ -197,6 +197,19 @@ describe('runs', () => {
     expect((await start('manual')).lease.key).toBeGreaterThan(run.lease.key);
   });
 
+  test('the numbers that are drawn with a start serve the readings of its first second', async () => {
+    const run = await start();
+    const [first, second, third] = [run.takeReadNo(), run.takeReadNo(), run.takeReadNo()];
+    expect(Number(second)).toBeGreaterThan(Number(first));
+    expect(third).toBeNull();
+
+    await endDone(run);
+    const slow = await startDue();
+    vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 1_000);
+    expect(slow.takeReadNo()).toBeNull();
+    vi.restoreAllMocks();
+  });
+
   test('a start that was decided before another run began and ended does not begin', async () => {
     await endDone(await start());
     await database.query('update sync.jobs set next_at = now()');
