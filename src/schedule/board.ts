@@ -20,6 +20,7 @@ export interface QueueBoard {
  */
 export function openBoard(basePath: string, path: string): QueueBoard {
   const serverAdapter = new FastifyAdapter().setBasePath(`${basePath}${path}`);
+
   const { replaceQueues } = createBullBoard({
     queues: [],
     serverAdapter,
@@ -31,6 +32,7 @@ export function openBoard(basePath: string, path: string): QueueBoard {
       },
     },
   });
+
   return {
     plugin: serverAdapter.registerPlugin(),
     show: (queues) =>

@@ -173,8 +173,8 @@ export function readStored({ run }: Pick<RunContext, 'run'>): StoredStream {
  * when the run began, and the run has written nothing since. What somebody else adds meanwhile is
  * left to the next poll.
  */
-export const mayWait = (context: RunContext): boolean =>
-  readStored(context).isWaiting || context.state.hasWritten;
+export const mayHaveWaitingReads = (context: RunContext): boolean =>
+  readStored(context).hasWaitingReads || context.state.hasWritten;
 
 /** The parts that a run needs. */
 export interface RunDeps {

@@ -3,7 +3,7 @@ import { LeaseLostError } from '../../core/errors.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction, repeatAfterConflict } from '../../db/transaction.ts';
-import type { ScopeEvidence } from '../../service/health/run-health.ts';
+import type { RunEvidence } from '../../service/health/run-health.ts';
 import { noteEvidenceIn } from '../../service/sql/service-health.ts';
 import {
   type CompletedPoll,
@@ -50,7 +50,7 @@ function commitEnd(
   db: Database,
   write: RawBuilder<{ readonly ended: boolean }>,
   { lease: { client }, worker }: Run,
-  evidence: readonly ScopeEvidence[],
+  evidence: readonly RunEvidence[],
 ): Promise<boolean> {
   const end = async (connection: Kysely<DB>) =>
     (await write.execute(connection)).rows[0]?.ended === true;

@@ -47,7 +47,7 @@ export interface StoredStream {
   /** The stored cursors. A pass that never ran has none. */
   readonly cursors: ReadonlyMap<CursorPass, Cursor>;
   /** True if a resource waits to be reread, or is in quarantine. */
-  readonly isWaiting: boolean;
+  readonly hasWaitingReads: boolean;
 }
 
 /** A run that is under way. The ledger identifies it by the key of its lease. */
@@ -120,9 +120,11 @@ export function toLedgerRow(
     ...{ operation: failure?.operation ?? null, error: failure?.words ?? null },
   };
   const row = { ...run, ...changing };
+
   const replaced = Object.keys(changing).map(
     (column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`,
   );
+
   return sql`
     insert into sync.runs (${sql.join(Object.keys(row).map((column) => sql.ref(column)))})
     select ${sql.join(Object.values(row))}

@@ -10,7 +10,7 @@ import {
   type OfferedAccount,
   registerClients,
 } from '../../service/sql/clients.ts';
-import { isRunHeld, type RunHold, readRunHold } from '../../service/sql/service-health.ts';
+import { type RunHold, readRunHold } from '../../service/sql/service-health.ts';
 import {
   decideStart,
   judgeRefusal,
@@ -149,7 +149,7 @@ export interface DueFilter {
 
 /**
  * Maximum number of due runs of a job that are read at once: more than a worker has places. Long
- * runs are counted apart.
+ * runs, and held ones of which the service is to be asked, are counted apart.
  */
 const maxDue = 20;
 
@@ -171,7 +171,6 @@ export function readDueRuns(
   db: Database,
   { jobs, clients, worker, local, aheadMs }: DueFilter,
 ): Promise<StartRow[]> {
-  const isLocal = sql`d.job = any(${local}::text[])`;
   const identities = Object.fromEntries(clients.map(({ client, identity }) => [client, identity]));
 
   // What is due is read first: looks are frequent, and mostly find little.
@@ -189,15 +188,17 @@ export function readDueRuns(
       from (
         select d.client, d.job,
           row_number() over (
-            partition by d.job, d.is_long order by d.next_at, d.client) as place
+            partition by d.job, d.is_long, h.hold is null order by d.next_at, d.client) as rank
         from due d
         join sync.clients c on c.client = d.client
         join sync.leases l on l.client = d.client and l.name = d.job
+        cross join lateral (
+          select ${readRunHold(sql`d.client`, sql`d.job`, worker)} as hold) h
         where ${JSON.stringify(identities)}::jsonb ->> c.client = c.identity
           and l.expires_at is null and ${readPause(sql`d.job`)} is null
-          and (${isLocal} or not ${isRunHeld(sql`d.client`, sql`d.job`, worker)})
+          and (d.job = any(${local}::text[]) or h.hold is null or (h.hold ->> 'mustAsk')::boolean)
       ) ranked
-      where place <= ${maxDue}`,
+      where rank <= ${maxDue}`,
   );
 }
 
@@ -241,7 +242,7 @@ interface BegunRow extends StoredJob, JobKey {
   readonly usualFetched: number | null;
   readonly cursors: readonly (Cursor & { readonly pass: CursorPass })[] | null;
   readonly readNos: number[];
-  readonly isWaiting: boolean;
+  readonly hasWaitingReads: boolean;
 }
 
 /**
@@ -268,6 +269,7 @@ async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<Be
     ...{ moves: decision.nextAt !== undefined, next_at: decision.nextAt ?? 'infinity' },
     ...{ soon_at: decision.soonAt, missed: decision.missed, because: decision.missedBecause },
   }));
+
   const { rows } = await sql<BegunRow>`
     with given as (
       select *
@@ -306,7 +308,7 @@ async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<Be
       array(select nextval('sync.read_no')::float8
         from generate_series(1, case when g.stream is null then 0 else ${drawnAhead} end)
       ) as "readNos",
-      ${hasWaitingReads(sql`g.client`, sql`g.stream`)} as "isWaiting"
+      ${findWaiting(sql`g.client`, sql`g.stream`)} as "hasWaitingReads"
     from begun b
     join leased l on l.client = b.client and l.job = b.job
     join given g on g.client = b.client and g.job = b.job
@@ -333,7 +335,7 @@ const readCursors = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) =
  * SQL: true if a resource of a stream waits to be reread, or is in quarantine. The poll of returns
  * also reads the announcements of returns that have arrived.
  */
-const hasWaitingReads = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`(
+const findWaiting = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`(
   ${findWaitingRead(client, stream)} is not null
   or ${stream} = 'return-items'
     and ${findWaitingRead(client, sql`'return-merchandise-authorizations'`)} is not null
@@ -371,11 +373,11 @@ function toStoredStream({
   cursors,
   completeAt,
   usualFetched,
-  isWaiting,
+  hasWaitingReads,
 }: BegunRow): StoredStream | null {
   if (cursors === null) return null;
   const byPass = new Map(cursors.map(({ pass, ...cursor }) => [pass, cursor]));
-  return { completeAt, usualFetched, cursors: byPass, isWaiting };
+  return { completeAt, usualFetched, cursors: byPass, hasWaitingReads };
 }
 
 /**
@@ -389,6 +391,7 @@ async function skip(
 ): Promise<SkippedStart> {
   const { client, job } = request;
   const { kind, reason, because, dueAt, isCounted } = decision;
+
   if (reason === 'identity') await registerClients(db, [request]);
   if (isCounted)
     await db
@@ -401,6 +404,7 @@ async function skip(
       .where('client', '=', client)
       .where('job', '=', job)
       .execute();
+
   return { kind, reason, because, dueAt };
 }
 

@@ -138,27 +138,27 @@ export function judgeHealth(former: Health | null, evidence: Evidence, now: Date
   if (isHeld && evidence.isTrial !== true && isKept(health, evidence))
     return keepHold(health, evidence);
 
-  const place = { former: health, now };
+  const moment = { former: health, now };
   switch (evidence.seen) {
     case 'success':
       return judgeSuccess(health, now);
     case 'answered':
       return judgeAnswer(health, now);
     case 'failure':
-      return judgeFailedRow(place, evidence);
+      return judgeFailedRow(moment, evidence);
     case 'wrong path':
-      return makeHold(place, { code: 'wrong_path', cause: evidence.failure, sendWindow: 1 });
+      return makeHold(moment, { code: 'wrong_path', cause: evidence.failure, sendWindow: 1 });
     case 'no answer':
-      return makeHold(place, { code: 'no_answer', cause: evidence.failure, sendWindow: 0 });
+      return makeHold(moment, { code: 'no_answer', cause: evidence.failure, sendWindow: 0 });
     case 'credentials refused':
-      return makeHold(place, {
+      return makeHold(moment, {
         ...{ code: 'credentials_refused', cause: evidence.failure, sendWindow: 0 },
       });
     case 'asked to wait':
-      return judgeWait(place, evidence);
+      return judgeWait(moment, evidence);
     case 'too fast': {
       const failures = (health?.code === 'too_fast' ? health.failures : 0) + 1;
-      return makeHold(place, {
+      return makeHold(moment, {
         ...{ code: 'too_fast', cause: evidence.failure, failures, sendWindow: windowAfterWait },
       });
     }
@@ -195,17 +195,17 @@ function judgeAnswer(health: Health | null, now: Date): Health | null {
   return extend({ ...health, failures: 0, sendWindow: 1, nextAt: now }, now);
 }
 
-/** Where evidence is judged. */
-interface Place {
+/** The health that evidence is judged by, and when. */
+interface Moment {
   readonly former: Health | null;
   readonly now: Date;
 }
 
 function judgeFailedRow(
-  place: Place,
+  moment: Moment,
   { failure, isNew }: { readonly failure: Failure; readonly isNew: boolean },
 ): Health | null {
-  const { former, now } = place;
+  const { former, now } = moment;
   const sendWindow = former?.sendWindow ?? null;
   // If only one row is sent at a time, any failure counts: there was no other row to send.
   if (!isNew && sendWindow !== 1) return former;
@@ -213,7 +213,7 @@ function judgeFailedRow(
   const failures = (former?.failures ?? 0) + 1;
   const isHolding = sendWindow === null ? failures >= minFailuresToHold : sendWindow === 1;
   if (isHolding)
-    return makeHold(place, {
+    return makeHold(moment, {
       ...{ code: 'kind_failing', cause: failure, failures, sendWindow: 1 },
       ms: growPauseMs(pauses.failingKind, failures + 1),
     });
@@ -228,12 +228,12 @@ function judgeFailedRow(
 
 /** A later answer of the service can extend the wait that it asked for, never shorten it. */
 function judgeWait(
-  place: Place,
+  moment: Moment,
   { failure, ms }: { readonly failure: Failure; readonly ms: number },
 ): Health {
   const code = 'asked_to_wait';
-  const hold = makeHold(place, { code, cause: failure, sendWindow: windowAfterWait, ms });
-  const { former } = place;
+  const hold = makeHold(moment, { code, cause: failure, sendWindow: windowAfterWait, ms });
+  const { former } = moment;
   return former !== null && former.nextAt > hold.nextAt ? { ...hold, nextAt: former.nextAt } : hold;
 }
 
@@ -244,7 +244,7 @@ interface Hold extends Pick<Health, 'code' | 'cause' | 'sendWindow'> {
 }
 
 function makeHold(
-  { former, now }: Place,
+  { former, now }: Moment,
   { code, cause, sendWindow, failures = 1, ms = growPauseMs(pauseOf[code], failures) }: Hold,
 ): Health {
   // Refused credentials have another cause than an outage, and so has an outage after rows were

@@ -23,7 +23,7 @@ export interface MainOperation {
 }
 
 /** Evidence, and the scope that it is about: the client, or a job. */
-export interface ScopeEvidence {
+export interface RunEvidence {
   readonly scope: string;
   readonly evidence: Evidence;
 }
@@ -113,7 +113,7 @@ export class RunHealth {
    * @param failure the error that it failed with; undefined: it is done
    * @param wasHeld true if its client or its job was held when it began
    */
-  async findEvidence(failure: unknown, wasHeld: boolean): Promise<ScopeEvidence[]> {
+  async findEvidence(failure: unknown, wasHeld: boolean): Promise<RunEvidence[]> {
     const { job } = this.#options;
     if (failure === undefined)
       return wasHeld
@@ -125,7 +125,7 @@ export class RunHealth {
     if (failure instanceof StoppedError || failure instanceof NotYetError) return [];
     if (!(failure instanceof WarehouseError)) return [];
 
-    const found: ScopeEvidence[] = [];
+    const found: RunEvidence[] = [];
     for (const { evidence } of readRunEvidence(failure)) {
       const seen = evidence === 'ask' ? await this.#findOutage(failure) : evidence;
       if (seen !== null) found.push({ scope: clientScope, evidence: seen });

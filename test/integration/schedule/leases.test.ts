@@ -456,7 +456,7 @@ describe('runs', () => {
     expect(run.stored).toEqual({
       completeAt: new Date('2026-01-02T03:04:05.678Z'),
       usualFetched: 12.5,
-      isWaiting: false,
+      hasWaitingReads: false,
       cursors: new Map([
         [
           'new',
@@ -475,7 +475,7 @@ describe('runs', () => {
     await database.query(`
       insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
       values ('default', 'shipments', '1', 1, 'x', 'x', '{}', 'x')`);
-    expect((await start('manual')).stored?.isWaiting).toBe(true);
+    expect((await start('manual')).stored?.hasWaitingReads).toBe(true);
   });
 
   test('a complete poll moves the freshness of its stream; an empty one does not count as usual', async () => {

@@ -7,6 +7,7 @@ import type { Jobs } from '../../../src/schedule/job.ts';
 import { openQueueBackend } from '../../../src/schedule/open-queue.ts';
 import { pause, type RunContext } from '../../../src/schedule/run.ts';
 import { Schedules } from '../../../src/schedule/schedules.ts';
+import { readDueRuns } from '../../../src/schedule/sql/start-runs.ts';
 import { DueRuns } from '../../../src/schedule/start-due.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, makeConfig, runInProcess, usePuller, withDueRuns } from '../../helpers/puller.ts';
@@ -352,6 +353,31 @@ test('four slow clients leave places to eight others, whatever of theirs is due'
     await waitFor('all others', () => done.size === others.length);
   });
   expect([...done].filter((client) => slow.includes(client))).toEqual([]);
+});
+
+test('clients whose services are to be asked do not hide the due run of another', async () => {
+  const held = Array.from({ length: 25 }, (_, index) => `held-${index}`);
+  await withClients(
+    [...held, 'other'],
+    async () => undefined,
+    async () => {
+      await database.query(`
+      update sync.jobs set last_success_at = now(), next_at = now() + case when job <> 'pull-orders' then '1 hour'
+        when client = 'other' then '-1 s' else '-1 hour' end::interval`);
+      for (const client of held)
+        await insertHealth(database, { client, code: 'no_answer', sendWindow: 0 });
+      const clients = await database.db
+        .selectFrom('sync.clients')
+        .select(['client', 'identity'])
+        .execute();
+      const filter = { jobs: ['pull-orders'], clients, worker: 'test', local: [], aheadMs: 0 };
+      const due = await readDueRuns(database.db, filter);
+      expect(due.filter(({ hold }) => hold === null).map(({ client }) => client)).toEqual([
+        'other',
+      ]);
+      expect(due.filter(({ hold }) => hold?.mustAsk)).toHaveLength(20);
+    },
+  );
 });
 
 test('a locked health of one client does not keep the runs of others from beginning', async () => {
