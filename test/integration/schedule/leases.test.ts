@@ -422,28 +422,6 @@ describe('runs', () => {
     expect(await database.query('select 1 from sync.leases where holder is not null')).toEqual([]);
   });
 
-  test('a run that begins a minute late or less has missed none, and is due again in its phase', async () => {
-    await endDone(await start());
-    const read = async () =>
-      (
-        await database.query<{ at: Date; ms: number }>(
-          `select next_at as at, (extract(epoch from next_at) * 1000)::bigint % ${everyMs} as ms from sync.jobs`,
-        )
-      )[0];
-    const phaseMs = (await read())?.ms;
-    for (const [lateMs, missed] of [
-      [59_000, 0],
-      [61_000, 1],
-      [305_000, 5],
-    ] as const) {
-      await database.query(`update sync.jobs set next_at = now() - interval '${lateMs} ms'`);
-      const result = await startRun(database.db, request);
-      expect(result).toMatchObject({ run: { missed } });
-      if (result.kind === 'started') await endDone(result.run);
-    }
-    expect((await read())?.ms).toBe(phaseMs);
-  });
-
   test('a run knows what is stored of its stream', async () => {
     await database.query(`
       insert into sync.freshness (client, stream, complete_at, usual_fetched)
@@ -506,10 +484,5 @@ describe('runs', () => {
     expect(await database.query('select from_at, to_at from sync.gaps')).toEqual([
       { from_at: gap.from, to_at: gap.to },
     ]);
-  });
-
-  test('a run that was stopped is due at once', async () => {
-    await endRun(database.db, await start(), newTotals(), { status: 'stopped' });
-    expect(await findDue()).toHaveLength(1);
   });
 });

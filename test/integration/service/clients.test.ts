@@ -253,12 +253,23 @@ describe('a hold of a client', () => {
     await startDueUntil({}, async () => (await readDone()).length > 0);
   });
 
-  test('with which one worker met silence does not keep the runs of another', async () => {
-    const silent = { code: 'no_answer', sendWindow: 0, untilInMs: 600_000 } as const;
-    await insertHealth(database, { ...silent, worker: 'other' });
-    done(await runScheduled('pull-inbounds'));
-    await insertHealth(database, { ...silent, worker: 'test' });
-    expect(await runScheduled('pull-inbounds')).toMatchObject({ reason: 'held' });
+  test('of a worker that is cut from the service keeps no run of another worker', async () => {
+    // Nothing listens at the proxy of one worker.
+    const cut = makeConfig(database, sandbox, { HTTP_PROXY: 'http://127.0.0.1:9' });
+    const runAs = (worker: string, config = makeConfig(database, sandbox)) =>
+      runInProcess(config, database, async (deps, client) => {
+        await database.query('update sync.jobs set next_at = now()');
+        const request = { client, trigger: 'schedule' } as const;
+        return runJob({ ...deps, worker }, 'pull-inbounds', request, new AbortController().signal);
+      });
+
+    expect(await runAs('cut', cut)).toMatchObject({ status: 'failed' });
+    expect(await database.query('select code, worker from sync.service_health')).toEqual([
+      { code: 'no_answer', worker: 'cut' },
+    ]);
+    expect(await runAs('cut', cut)).toMatchObject({ status: 'skipped', reason: 'held' });
+    done(await runAs('whole'));
+    expect(await runAs('cut', cut)).toMatchObject({ status: 'skipped', reason: 'held' });
   });
 
   test('that a push began holds runs, except if rows were only sent too fast', async () => {
