@@ -7,5 +7,6 @@ import type { Job } from '../src/schedule/job.ts';
  */
 export const pullStockJob: Job = {
   pool: 'bulk',
+  operation: { name: 'oldest.stock.bulk', namesResource: false },
   run: pullStock,
 };

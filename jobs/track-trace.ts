@@ -7,6 +7,7 @@ import type { Job } from '../src/schedule/job.ts';
  */
 export const trackTraceJob: Job = {
   pool: 'poll',
+  operation: { name: 'v2.shipment.trackTrace', namesResource: false },
   ownPace: true,
   run: pullTrackTrace,
 };

@@ -698,7 +698,7 @@ create table sync.proven_kinds (
   method text not null,
   path text not null,
   proven_at timestamp with time zone not null default clock_timestamp(),
-); -- Kinds that the service has carried out before, with method and path. A 403 of such a kind does not mean a wrong path
+); -- Kinds and jobs that the service has carried out before, with method and path. A 403 of such a kind or job does not mean a wrong path
 create table sync.push_database (
   only_row boolean not null default true,
   mark text not null, -- Identity of the database (sync.database_mark) that pushes are sent from

@@ -1,5 +1,5 @@
 import { pauses } from '../core/backoff.ts';
-import { toFailure, WarehouseError } from '../core/errors.ts';
+import { WarehouseError } from '../core/errors.ts';
 import { findUnstorableReason } from '../core/json.ts';
 import { dayMs, hourMs } from '../core/time.ts';
 import { isDataRefused } from '../db/transaction.ts';
@@ -12,7 +12,6 @@ import { appendChanges } from './sql/feed.ts';
 import {
   type DueParcelRead,
   findDueParcelReads,
-  hasReadParcels,
   requestQuarantinedParcelReads,
 } from './sql/parcel-reads.ts';
 import { type ParcelAnswer, storeParcels } from './sql/parcel-rows.ts';
@@ -141,52 +140,39 @@ export const parcelReadsPerSecond = 4;
 /** Number of look-ups whose answers are stored in one transaction. */
 const batchSize = 20;
 /**
- * If the service refuses this number of look-ups and answers none, the path is wrong: the job is
- * held. Shipments that were shipped in the last day do not count, because the service may not
- * know their packages yet.
- */
-const maxRefusals = 5;
-/** If this number of look-ups in a row fails, the service is failing, and the run ends. */
-const maxFailures = 3;
-
-/**
  * Looks up the packages of shipped shipments that are due, the newest shipments first
  * (docs/interface.md, 15.1 Operations). Stores them after every 20 look-ups, so an interrupted run
- * loses little. If the service does not have the operation, the job is held, with a warning.
+ * loses little.
  */
 export async function pullParcels(context: RunContext): Promise<void> {
   const { db, client, warehouse, signal } = context;
-  const watch: RefusalWatch = {
-    proven: await hasReadParcels(db, client),
-    refusals: 0,
-    failures: 0,
-    wrongPath: null,
-  };
   const unanswered = { count: 0, first: '' };
   let count = 0;
+
   for (;;) {
     const due = await findDueParcelReads(db, client, batchSize);
     if (due.length === 0) break;
     context.state.service.lastMs ??= await warehouse.readClock(signal);
+
     const answers: AnsweredRead[] = [];
     try {
       for (const read of due) {
         const startedMs = performance.now();
-        const answer = await lookUp(context, read, watch);
-        if (watch.wrongPath !== null) return reportWrongPath(context, watch.wrongPath);
-        answers.push(answer);
+        answers.push(await lookUp(context, read));
         if (++count > readsWithoutPause && context.config.REQUESTS_PER_SECOND === undefined)
           await pause(signal, 1_000 / parcelReadsPerSecond - (performance.now() - startedMs));
       }
     } finally {
-      if (!signal.aborted && watch.wrongPath === null) await storeAnswers(context, answers);
+      if (!signal.aborted && !context.health.hasWrongPath) await storeAnswers(context, answers);
     }
+
     for (const { shipmentId, problem } of answers)
       if (problem !== null && unanswered.count++ === 0)
         unanswered.first = `${shipmentId}: ${problem}`;
     // The next run looks up what is left.
     context.endTurn();
   }
+
   if (unanswered.count > 0)
     warn(
       context,
@@ -199,58 +185,33 @@ export async function pullParcels(context: RunContext): Promise<void> {
 export const replayParcels = ({ db, client, run }: RunContext): Promise<number> =>
   underLease(db, run.lease, (trx) => requestQuarantinedParcelReads(trx, client, name));
 
-/** What is known of the path of the look-up. */
-interface RefusalWatch {
-  /** True if a look-up has ever been answered. */
-  proven: boolean;
-  refusals: number;
-  /** Number of failed look-ups in a row. */
-  failures: number;
-  /** The refusal that shows that the path is wrong; null: none. */
-  wrongPath: WarehouseError | null;
-}
-
 /**
- * Looks up one shipment. A refusal or a failure concerns this shipment alone, unless it happens
- * again and again.
- * @throws WarehouseError if the service cannot be asked now
+ * Looks up one shipment.
+ * @throws WarehouseError if the run must end
  */
-async function lookUp(
-  context: RunContext,
-  due: DueParcelRead,
-  watch: RefusalWatch,
-): Promise<AnsweredRead> {
-  const { warehouse, signal, zone, db } = context;
+async function lookUp(context: RunContext, due: DueParcelRead): Promise<AnsweredRead> {
+  const { health, warehouse, signal, zone, db } = context;
   const ageMs =
     due.shippedOn === null ? null : serviceNow(context).getTime() - due.shippedOn.getTime();
   const read = { ...due, ageMs, readNo: await drawReadNo(db) };
+
   try {
     const body = { id: due.id };
     const result = await warehouse.ask({ operation: 'v2.shipment.search', body }, { signal });
     const answer = toAnswer(read, decodeParcels(result, zone));
-    watch.proven ||= answer.parcels.length > 0;
-    watch.failures = 0;
+    health.noteAnswer();
+    if (answer.parcels.length > 0) await health.proveMainOperation();
     return answer;
   } catch (error) {
-    if (!(error instanceof WarehouseError) || concernsService(error)) throw error;
-    const isAbsentPath = [403, 404, 405].includes(error.status ?? 0) && !error.jsonBody;
-    if (isAbsentPath && !watch.proven) watch.wrongPath = error;
-    if (error.outcome === 'refused' || error.code === 'undecodable') {
-      watch.failures = 0;
-      if (!watch.proven && (ageMs ?? dayMs) >= dayMs && ++watch.refusals >= maxRefusals)
-        watch.wrongPath = error;
-      return toUnanswered(read, error.message);
-    }
-    if (watch.wrongPath === null && ++watch.failures >= maxFailures) throw error;
-    return toFailed(read, error.message);
+    if (!(error instanceof WarehouseError)) throw error;
+    // The service may not know the packages of a shipment of today yet.
+    if (await health.endsRun(error, (ageMs ?? dayMs) < dayMs)) throw error;
+
+    return error.outcome === 'refused' || error.code === 'undecodable'
+      ? toUnanswered(read, error.message)
+      : toFailed(read, error.message);
   }
 }
-
-/** Returns true if an error says that the service cannot be asked now, whatever the shipment is. */
-const concernsService = ({ code, status, retryAfterMs }: WarehouseError) =>
-  ['credentials_refused', 'token_refused', 'connect_failed'].includes(code) ||
-  [401, 429].includes(status ?? 0) ||
-  retryAfterMs !== undefined;
 
 /**
  * Stores the answers. If the database refuses them, stores each by itself, and quarantines those
@@ -296,17 +257,4 @@ async function writeAnswers(context: RunContext, answers: readonly AnsweredRead[
     return counted;
   });
   Object.assign(state.totals, totals);
-}
-
-/** Holds the job, with a warning. */
-function reportWrongPath(context: RunContext, refusal: WarehouseError): void {
-  const words = `the service refuses the look-up of packages (${refusal.message})`;
-  context.state.end.wrongPath = toFailure(refusal, words);
-  warn(
-    context,
-    `the job is held, because ${words}; the interface description does not show its path ` +
-      '(docs/assumptions.md): set the right one for v2.shipment.search in ' +
-      'WAREHOUSE_OPERATIONS_FILE and run it with: fulfilment-sync run pull-parcels; or set ' +
-      'SCHEDULE_PULL_PARCELS=off',
-  );
 }

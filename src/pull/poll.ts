@@ -4,7 +4,7 @@
  */
 
 import { dayMs } from '../core/time.ts';
-import { mayWait, readStored, throwFirst, warn } from '../schedule/run.ts';
+import { mayHaveWaitingReads, readStored, throwFirst, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass } from '../schedule/sql/ledger.ts';
 import type { QueryParameters } from '../service/transport/query.ts';
 import { commitReading, unlist } from './commit-reading.ts';
@@ -157,7 +157,9 @@ export async function readWaiting(
 ): Promise<void> {
   const { client, db, stream } = context;
   const limit = isFirstLoad ? null : readsPerPoll;
-  const due = mayWait(context) ? await findDueReads(db, client, stream.name, { limit }) : [];
+  const due = mayHaveWaitingReads(context)
+    ? await findDueReads(db, client, stream.name, { limit })
+    : [];
   const waiting = due.map(({ id }) => id);
 
   await readByIds(context, interleave([waiting, also], limit), {

@@ -17,9 +17,6 @@ export const readsPerPoll = 50;
 const batchSize = 50;
 /** A batch ends when its answers have more characters than this. */
 const batchCharacters = 1_000_000;
-/** This number of failures in a row counts as an outage of the service. */
-const outageFailures = 3;
-
 /** The result of one batch of reads by id. */
 export interface ReadBatch extends CommittedPage {
   /** Ids that the service does not know. */
@@ -42,8 +39,7 @@ export interface ByIdOptions<Result> {
  * Reads resources by id, one request for each. If one cannot be read, the others are still read;
  * the failed one is tried again later, with growing pauses.
  * @returns the results of `write`, one for each batch
- * @throws WarehouseError if the service cannot be reached, refuses the credentials, asks to wait,
- *   or fails several times in a row
+ * @throws WarehouseError if the run must end; what was read before is committed
  */
 export async function readByIds<Result>(
   context: PullContext,
@@ -70,7 +66,7 @@ export async function readByIds<Result>(
     });
 
     if (result !== null) results.push(result);
-    if (batch.outage) throw batch.outage;
+    if (batch.lastError !== null) throw batch.lastError;
   }
   return results;
 }
@@ -107,11 +103,8 @@ interface FetchedBatch {
   readonly found: number[];
   readonly absent: number[];
   readonly failed: number[];
-  /**
-   * The last error, if several reads failed in a row: then the service fails, not the resources.
-   * Else null.
-   */
-  outage: WarehouseError | null;
+  /** The error with which the run must end; null: it goes on. */
+  lastError: WarehouseError | null;
 }
 
 async function readBatch(context: PullContext, ids: readonly number[]): Promise<FetchedBatch> {
@@ -124,42 +117,42 @@ async function readBatch(context: PullContext, ids: readonly number[]): Promise<
     found: [],
     absent: [],
     failed: [],
-    outage: null,
+    lastError: null,
   };
 
   const query = stream.include.length > 0 ? encodeQuery({ include: stream.include }) : '';
-  let [failedInARow, characters] = [0, 0];
-
+  let characters = 0;
   for (const id of ids) {
     if (characters > batchCharacters) return batch;
     batch.tried++;
+
     try {
       const document = await context.warehouse.get(stream.get, id, query, {
         signal: context.signal,
       });
+      context.health.noteAnswer();
       if (document === null) {
         batch.absent.push(id);
-        failedInARow = 0;
         continue;
       }
+
       batch.found.push(id);
       for (const resource of document.data)
         batch.data.push(moveIncludedInside(resource, document.included));
       batch.escaped ||= document.escaped;
       characters += document.size;
-      failedInARow = 0;
     } catch (error) {
-      if (!isErrorOfOneResource(error)) throw error;
+      if (!(error instanceof WarehouseError)) throw error;
+      if (await context.health.endsRun(error)) {
+        batch.lastError = error;
+        return batch;
+      }
+
       warn(
         context,
         `${stream.name} by id: ${error.message}; it will be tried again (sync.waiting_reads)`,
       );
       batch.failed.push(id);
-      if (error.outcome === 'refused') continue;
-      failedInARow++;
-      if (failedInARow < outageFailures) continue;
-      batch.outage = error;
-      return batch;
     }
   }
   return batch;
@@ -173,18 +166,4 @@ function moveIncludedInside(resource: Json, onTop: readonly Json[]): Json {
   if (onTop.length === 0 || !isObject(resource)) return resource;
   const inside = Array.isArray(resource.included) ? resource.included : [];
   return { ...resource, included: [...inside, ...onTop] };
-}
-
-/**
- * Returns true if an error may concern this resource alone. Bad credentials or no connection
- * concern all.
- */
-function isErrorOfOneResource(error: unknown): error is WarehouseError {
-  if (
-    !(error instanceof WarehouseError) ||
-    error.code === 'connect_failed' ||
-    error.code === 'redirected'
-  )
-    return false;
-  return error.code !== 'credentials_refused' && ![401, 403, 429].includes(error.status ?? 0);
 }

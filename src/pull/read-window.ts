@@ -3,7 +3,7 @@
  * load is read in parts, several at the same time.
  */
 
-import { StoppedError } from '../core/errors.ts';
+import { StoppedError, WarehouseError } from '../core/errors.ts';
 import { limitConcurrency } from '../core/limit-concurrency.ts';
 import { addDays, isRealDay, toUtcDay } from '../core/time.ts';
 import { readStored, warn } from '../schedule/run.ts';
@@ -45,9 +45,6 @@ const pagesBeforeParts = 10;
 /** Number of parts of such a first load, and number of those that are read at the same time. */
 const partCount = 16;
 const partsAtOnce = 4;
-/** If this number of parts fails, the service fails, and the others are not read either. */
-const maxFailedParts = 3;
-
 /**
  * Reads the resources whose date is after the watermark minus the lookback. A long first load is
  * read in parts, several at the same time: it takes as long as the service needs for its pages one
@@ -99,7 +96,6 @@ async function readParts(
   const inPool = limitConcurrency(partsAtOnce);
   // One page is committed at a time: each commit changes the counts of the run.
   const inTurn = limitConcurrency(1);
-  let failures = 0;
 
   const readPart = async ([pass, stored]: readonly [PartPass, Cursor]) => {
     const [, after = null, before = null] = pass.split(' ');
@@ -107,8 +103,11 @@ async function readParts(
     try {
       return await inPool(() => walkDays(within, window, part));
     } catch (error) {
-      failures++;
-      if (!isErrorOfOnePass(error) || failures === maxFailedParts) failed.abort(new StoppedError());
+      const isOfPart =
+        error instanceof WarehouseError
+          ? !(await context.health.endsRun(error))
+          : isErrorOfOnePass(error);
+      if (!isOfPart) failed.abort(new StoppedError());
       throw error;
     }
   };

@@ -26,10 +26,12 @@ export async function reconcileAll(context: RunContext, streams: readonly Stream
   await runEach(context, [
     ...streams
       .filter(isDue)
-      .map((one) => () => reconcileStream(toRescanContext(context, one), 'worker')),
-    () => rereadAuthorizations(context),
-    () => requestMissingParcels(context),
-    () => requestOrdersOfShipments(context),
+      .map(
+        (one) => (within: RunContext) => reconcileStream(toRescanContext(within, one), 'worker'),
+      ),
+    rereadAuthorizations,
+    requestMissingParcels,
+    requestOrdersOfShipments,
   ]);
 }
 
@@ -59,32 +61,41 @@ export async function backfillRequested(
   streams: readonly Stream[],
 ): Promise<void> {
   const rescans = await findBackgroundBackfills(context.db, context.client);
-  const backfill = async (rescan: Rescan) => {
+  const backfill = async (within: RunContext, rescan: Rescan) => {
     const stream = streams.find(({ name }) => name === rescan.stream);
     if (stream === undefined)
       throw new Error(`backfill ${rescan.id}: there is no stream ${rescan.stream}`);
-    return backfillStream(toRescanContext(context, stream), rescan);
+    return backfillStream(toRescanContext(within, stream), rescan);
   };
-  const tasks = rescans.map((rescan) => () => backfill(rescan));
-  await runEach(context, tasks);
+
+  await runEach(
+    context,
+    rescans.map((rescan) => (within) => backfill(within, rescan)),
+  );
 }
 
 /**
  * Does all tasks, also after a failure. Throws the first error at the end; further ones become
- * warnings.
+ * warnings. After a failure the turn of the run does not end early: a run that continues would not
+ * know of it.
  */
 async function runEach(
   context: RunContext,
-  tasks: readonly (() => Promise<unknown>)[],
+  tasks: readonly ((context: RunContext) => Promise<unknown>)[],
 ): Promise<void> {
   const failures: unknown[] = [];
+  const endTurn = () => {
+    if (failures.length === 0) context.endTurn();
+  };
+
   for (const task of tasks) {
     try {
-      await task();
+      await task({ ...context, endTurn });
     } catch (error) {
       if (error instanceof StoppedError || error instanceof LeaseLostError) throw error;
       failures.push(error);
     }
   }
+
   throwFirst(context, failures);
 }

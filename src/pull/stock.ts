@@ -19,11 +19,6 @@ import {
 const operation = 'oldest.stock.bulk';
 /** Number of articles that are stored in one transaction. */
 const listBatchSize = 1_000;
-const assumedPathWarning =
-  `the interface description does not show ${operation} (docs/assumptions.md): ` +
-  'set the right path in WAREHOUSE_OPERATIONS_FILE, or remove its entry there, ' +
-  'so that each article is asked for';
-
 /**
  * Reads the stock of all articles in one request, and stores that of the watched ones. It always
  * asks for all articles, so that nothing depends on what the service remembers of earlier requests.
@@ -44,18 +39,11 @@ async function pullStockList(
   return answers;
 }
 
-async function requestList(context: RunContext): Promise<StockList> {
-  const { warehouse, signal } = context;
-  try {
-    return decodeStockList(await warehouse.ask({ operation, path: { all: 'true' } }, { signal }));
-  } catch (error) {
-    const isUnusable =
-      error instanceof WarehouseError &&
-      (['undecodable', 'body_too_large'].includes(error.code) ||
-        [403, 404, 405].includes(error.status ?? 0));
-    if (isUnusable) warn(context, assumedPathWarning);
-    throw error;
-  }
+async function requestList({ health, warehouse, signal }: RunContext): Promise<StockList> {
+  const answer = await warehouse.ask({ operation, path: { all: 'true' } }, { signal });
+  const list = decodeStockList(answer);
+  await health.proveMainOperation();
+  return list;
 }
 
 /**
@@ -136,20 +124,16 @@ async function pullArticles(
   return all;
 }
 
-async function askStock({ warehouse, signal }: RunContext, sku: string): Promise<ArticleAnswer> {
+async function askStock(context: RunContext, sku: string): Promise<ArticleAnswer> {
+  const { health, warehouse, signal } = context;
   try {
     const stock = decodeStock(
       await warehouse.ask({ operation: 'oldest.stock.get', path: { sku } }, { signal }),
     );
+    health.noteAnswer();
     return { sku, stock, problem: stock === null ? 'the answer is not a number' : null };
   } catch (error) {
-    // A refusal concerns this article alone; any other error concerns all articles.
-    if (
-      !(error instanceof WarehouseError) ||
-      error.outcome !== 'refused' ||
-      error.code === 'credentials_refused'
-    )
-      throw error;
+    if (!(error instanceof WarehouseError) || (await health.endsRun(error))) throw error;
     return { sku, stock: null, problem: error.message };
   }
 }

@@ -1,5 +1,5 @@
 import { pauses } from '../core/backoff.ts';
-import { CodedError, hasCode, NotYetError, WarehouseError } from '../core/errors.ts';
+import { CodedError, hasCode, NotYetError } from '../core/errors.ts';
 import { findUnstorableReason } from '../core/json.ts';
 import { hourMs } from '../core/time.ts';
 import type { Database } from '../db/pool.ts';
@@ -37,9 +37,6 @@ const trackTraceGapMs = 3_605_000;
  * hour counts from the beginning of the turn.
  */
 const maxTakeMs = 5_000;
-const assumedPathWarning =
-  'the interface description does not show the path of track-trace (docs/assumptions.md): ' +
-  'set the right one in WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_TRACK_TRACE=off';
 const name = 'track-trace';
 
 /**
@@ -56,10 +53,10 @@ export async function pullTrackTrace(context: RunContext): Promise<void> {
       { operation: 'v2.shipment.trackTrace' },
       { signal, beforeSend },
     );
-    await storeList(context, decodeTrackTraces(result, zone), call);
+    const list = decodeTrackTraces(result, zone);
+    await context.health.proveMainOperation();
+    await storeList(context, list, call);
   } catch (error) {
-    if (error instanceof WarehouseError && [403, 404, 405].includes(error.status ?? 0))
-      warn(context, assumedPathWarning);
     if (call.turn !== null) await endTurn(context, call.turn, error);
     throw error;
   }

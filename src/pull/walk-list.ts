@@ -81,7 +81,7 @@ async function fetchPage(
   const { service } = state;
   let readNo = 0;
   const beforeSend = async () => {
-    readNo = await drawReadNo(context.db);
+    readNo = context.run.takeReadNo() ?? (await drawReadNo(context.db));
   };
   let release: () => void = () => undefined;
   const keep = (given: () => void) => {

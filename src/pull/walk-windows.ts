@@ -68,11 +68,24 @@ export async function walkWindows(
     const start = context.progress.rescan;
 
     await walkList(context, { parameters, start }, async (walked) => {
+      const { query, step } = context.progress.rescan;
       await healPage(context, walked, isWanted);
       context.onProgress?.(context.progress.rescan);
+
+      // A walk that continues reads the page of its place again: that is no progress.
+      const { rescan: now } = context.progress;
+      const hasMoved = now.query !== query || now.step !== step;
+      if (hasMoved && mayStop(context)) context.endTurn();
     });
   }
 }
+
+/**
+ * Returns true if the walk may stop here, and continue in a later run. A reconciliation of a stream
+ * without a read by id proves absences by two walks, of which each must be made by one run.
+ */
+const mayStop = ({ stream, progress: { rescan } }: RescanContext): boolean =>
+  rescan.kind === 'backfill' || stream.get !== null;
 
 /**
  * Commits a page of a window, and checks its resources by id if the list does not suffice. If the

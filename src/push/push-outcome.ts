@@ -2,7 +2,9 @@ import { pauses, toPauseMs } from '../core/backoff.ts';
 import { toFailure, type WarehouseError } from '../core/errors.ts';
 import { hourMs } from '../core/time.ts';
 import {
+  describeWrongPath,
   isServiceAnswer,
+  mayBeWrongPath,
   readWaitEvidence,
   type ScopedEvidence,
 } from '../service/health/evidence.ts';
@@ -180,32 +182,18 @@ function findSharedRefusal(failed: FailedAttempt): string | null {
   const { error } = failed;
   if (error.code === 'credentials_refused' || error.status === 401 || error.status === 429)
     return error.message;
-  return isWrongRoute(failed) ? describeWrongRoute(error) : null;
+  return isWrongPath(failed) ? describeWrongKind(error) : null;
 }
 
-const describeWrongRoute = (error: WarehouseError) =>
-  `${error.message}: its method and path are assumed (docs/assumptions.md) and are ` +
-  'probably wrong. Rows of this kind are held. Set the right method and path in ' +
-  'WAREHOUSE_OPERATIONS_FILE, or confirm the assumed ones there with "documented": true';
+const describeWrongKind = (error: WarehouseError) =>
+  describeWrongPath(error, 'Rows of this kind are');
 
 /**
- * Returns true if the answer may mean that the assumed route of an operation that never succeeded
- * is wrong.
+ * Returns true if the answer may mean that the assumed path of an operation that never succeeded is
+ * wrong.
  */
-function isWrongRoute({ error, sent, documented, notFoundMeansRoute }: FailedAttempt): boolean {
-  return !documented && sent && mayBeNoRoute(error, notFoundMeansRoute);
-}
-
-/**
- * Returns true if an answer to an assumed operation may mean that the service does not have the
- * route.
- */
-export function mayBeNoRoute(
-  { status, jsonBody, explained }: WarehouseError,
-  notFoundMeansRoute: boolean,
-): boolean {
-  if (explained) return false;
-  return status === 403 || status === 405 || (status === 404 && (notFoundMeansRoute || !jsonBody));
+function isWrongPath({ error, sent, documented, notFoundMeansRoute }: FailedAttempt): boolean {
+  return !documented && sent && mayBeWrongPath(error, !notFoundMeansRoute);
 }
 
 /** Returns the evidence of a failed attempt about its client, or about all rows of its kind. */
@@ -216,11 +204,11 @@ export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
   const isNew = failed.attempts <= 1 && failed.refusedForOthers === 0;
   if (error.code === 'credentials_refused')
     return [{ of: 'client', evidence: { seen: 'credentials refused', failure } }];
-  if (isWrongRoute(failed))
+  if (isWrongPath(failed))
     return [
       {
         of: 'kind',
-        evidence: { seen: 'no route', failure: toFailure(error, describeWrongRoute(error)) },
+        evidence: { seen: 'wrong path', failure: toFailure(error, describeWrongKind(error)) },
       },
     ];
   if (error.code === 'token_refused')

@@ -9,7 +9,7 @@ import {
 import { hourMs } from '../core/time.ts';
 import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
-import type { ScopedEvidence } from '../service/health/evidence.ts';
+import { mayBeWrongPath, type ScopedEvidence } from '../service/health/evidence.ts';
 import { isProven, recordProof } from '../service/sql/service-health.ts';
 import type { AbsenceVerdict } from './judge-absence.ts';
 import {
@@ -24,13 +24,7 @@ import {
   type PushResult,
 } from './kind.ts';
 import { checkPayload, readPayload } from './payload.ts';
-import {
-  judgeFailure,
-  mayBeNoRoute,
-  type PushPolicy,
-  readEvidence,
-  type Verdict,
-} from './push-outcome.ts';
+import { judgeFailure, type PushPolicy, readEvidence, type Verdict } from './push-outcome.ts';
 import type { SettingCodes } from './setting-codes.ts';
 import type { ClaimedRow } from './sql/claim-rows.ts';
 import { claimMs, type PushTarget, returnClaims, stampSent } from './sql/held-claims.ts';
@@ -263,7 +257,7 @@ async function isKnownRoute(
   error: WarehouseError,
 ): Promise<boolean> {
   const { documented, method, path } = deps.operations[kind.operation];
-  if (documented || deps.proven.has(kind.name) || !mayBeNoRoute(error, kind.notFoundMeansRoute))
+  if (documented || deps.proven.has(kind.name) || !mayBeWrongPath(error, !kind.notFoundMeansRoute))
     return true;
   const proof = { client: deps.client, kind: kind.name, method, path };
   // Without the database nothing is known of the path. The answer must not be lost: the kind is

@@ -71,9 +71,6 @@ const drainDelay = { postgres: 15, redis: 10 };
  */
 export const longestBlockMs = 10_000;
 
-/** Maximum number of firings that a worker handles at the same time. A firing takes a second. */
-const firingsAtOnce = 16;
-
 /**
  * Makes the spans of firings. It does nothing unless the operator starts an SDK (deploy/otel).
  */
@@ -86,7 +83,8 @@ function makeWorkerOptions(kind: QueueBackend['kind']) {
     telemetry,
     // A Worker that starts automatically on a schema that is not ready starves the event loop.
     autorun: false,
-    concurrency: firingsAtOnce,
+    // Looks for due runs follow each other. BullMQ asks the queue more often if it may have more.
+    concurrency: 1,
     lockDuration: 10_000,
     stalledInterval: 30_000,
     maxStalledCount: 10,

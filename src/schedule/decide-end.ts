@@ -2,7 +2,7 @@
 
 import type { Schedule } from '../../config/schedules.ts';
 import type { Failure } from '../core/errors.ts';
-import type { Evidence } from '../service/health/judge-health.ts';
+import type { RunEvidence } from '../service/health/run-health.ts';
 import type { Trigger } from './decide-start.ts';
 import { type JobKey, planNext } from './plan-next.ts';
 
@@ -34,13 +34,6 @@ export type RunEnd = (
   /** The poll that the run has completed; it counts only if the run is done. */
   readonly poll?: CompletedPoll | null;
 };
-
-/** What a run has seen of the service. */
-export interface RunEvidence {
-  /** The client, or the job. */
-  readonly scope: string;
-  readonly evidence: Evidence;
-}
 
 /** The end of a run that failed. */
 interface FailedEnd {

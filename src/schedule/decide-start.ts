@@ -48,9 +48,8 @@ export interface PauseFacts {
 /** Why scheduled runs of a client wait. */
 export interface HoldFacts {
   readonly reason: string;
+  /** When it ends, or when the service is asked whether it is over. */
   readonly until: Date;
-  /** True if one run, the probe, is to try now. */
-  readonly isOver: boolean;
 }
 
 /** Why no run of a job may begin, whatever its due time. */
@@ -70,9 +69,8 @@ export type StartDecision =
       /** Number of turns that this run replaces, and why they were missed. */
       readonly missed: number;
       readonly missedBecause: string | null;
-      /** True if the client was on hold, and if this run is the probe that tries first. */
+      /** True if its client or its job is held. */
       readonly wasHeld: boolean;
-      readonly isProbe: boolean;
     }
   | {
       readonly kind: 'skipped';
@@ -102,14 +100,9 @@ export function decideStart(request: StartRequest, facts: StartFacts, now: Date)
   if (isManual) return { ...startAnyTime, wasHeld: hold !== null };
   if (!isDue) return skip('not_due', 'it is not due');
 
-  const isHeld = hold !== null && request.isLocal !== true;
-  if (isHeld && !hold.isOver) return { ...skip('held', hold.reason), dueAt: hold.until };
-  return {
-    kind: 'start',
-    ...planTurn(request, facts, now),
-    wasHeld: hold !== null,
-    isProbe: isHeld,
-  };
+  if (hold !== null && request.isLocal !== true)
+    return { ...skip('held', hold.reason), dueAt: hold.until };
+  return { kind: 'start', ...planTurn(request, facts, now), wasHeld: hold !== null };
 }
 
 const startAnyTime = {
@@ -118,7 +111,6 @@ const startAnyTime = {
   soonAt: null,
   missed: 0,
   missedBecause: null,
-  isProbe: false,
 } as const;
 
 /** Plans the next turn of a scheduled run that begins, and counts those that it replaces. */

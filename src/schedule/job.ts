@@ -1,4 +1,5 @@
 import type { JobName } from '../../config/jobs.ts';
+import type { MainOperation } from '../service/health/run-health.ts';
 import type { RunContext } from './run.ts';
 
 /**
@@ -18,6 +19,7 @@ export interface Job {
   readonly stream?: { readonly name: string };
   /** True if its runs send nothing to the service, so that a client hold does not stop them. */
   readonly isLocal?: boolean;
+  readonly operation?: MainOperation;
   /**
    * True if its runs decide themselves when the next one is due. A shorter schedule does not make
    * it due earlier.

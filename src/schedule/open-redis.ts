@@ -56,6 +56,7 @@ class AddressConnector extends AbstractConnector {
 export function openRedisConnections(url: string, longestBlockMs: number, log: Logger) {
   const retryStrategy = (times: number) => growPauseMs(pauses.redis, times);
   const warn = throttleWarnings(log);
+
   const producer = new Redis(url, {
     Connector: AddressConnector,
     maxRetriesPerRequest: 1,
@@ -67,6 +68,7 @@ export function openRedisConnections(url: string, longestBlockMs: number, log: L
     retryStrategy,
     lazyConnect: true,
   });
+
   const consumer = new Redis(url, {
     Connector: AddressConnector,
     maxRetriesPerRequest: null,
@@ -74,11 +76,13 @@ export function openRedisConnections(url: string, longestBlockMs: number, log: L
     retryStrategy,
     lazyConnect: true,
   });
+
   const report = (error: Error) => warn({ event: 'redis_connection_lost', ...errorFields(error) });
   const connects = [producer, consumer].map((redis) => {
     const explain = watchRedis(redis, url, report);
     return () => explain(() => redis.connect());
   });
+
   return {
     producer,
     consumer,
@@ -136,6 +140,7 @@ function watchRedis(redis: Redis, url: string, report: (error: Error) => void) {
     last = hasBeenReady ? error : explainRedisError(error, url);
     report(last);
   });
+
   return async <T>(use: () => Promise<T>): Promise<T> => {
     try {
       return await use();

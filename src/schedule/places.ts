@@ -4,33 +4,44 @@ import type { JobKey } from './plan-next.ts';
 
 /** A run that is due. */
 export interface DueRun extends JobKey {
-  /** True if it continues: its last run has stopped at the end of its turn. */
-  readonly isContinued: boolean;
+  /**
+   * True if it may take long: the last run of its job was stopped at the end of its turn or lasted
+   * longer than a turn, or none was ever done.
+   */
+  readonly isLong: boolean;
 }
 
 /** Maximum share of the places that one client may use, if there are several clients. */
 const maxClientShare = 0.25;
-/** Maximum share of the places of runs that continue. The rest is left to others. */
-const maxContinuedShare = 0.5;
+/** Maximum share of the places of long runs, if there are other runs. */
+const maxLongShare = 0.5;
+/** A run that is under way for this long is a long one, and its client is slow. */
+const longMs = 5_000;
 
 /**
- * The places of one kind of runs. One client cannot use all of them, and runs that continue, such
- * as first loads, cannot use all of them either.
+ * The places of one kind of runs. One client cannot use all of them, and long runs, such as first
+ * loads or those of slow clients, cannot use all of them either.
  */
 export class Places {
   readonly #count: number;
   readonly #maxPerClient: number;
-  readonly #maxContinued: number;
-  readonly #taken = new Set<DueRun>();
+  readonly #maxLong: number;
+  readonly #nowMs: () => number;
+  /** The runs under way, with the time at which each began. */
+  readonly #taken = new Map<DueRun, number>();
   /** Due runs that got no place, by job and client; true: only because of their client's limit. */
   readonly #left = new Map<string, { readonly run: DueRun; readonly isOwnLimit: boolean }>();
+  /** True if a run was ever due that is not long: places are kept for such runs. */
+  #hasShort = false;
 
-  constructor(count: number, clients: number) {
+  /** @param nowMs a clock in milliseconds */
+  constructor(count: number, clients: number, nowMs = () => performance.now()) {
     const toLimit = (share: number) =>
       clients > 1 ? Math.max(1, Math.floor(count * share)) : count;
     this.#count = count;
     this.#maxPerClient = toLimit(maxClientShare);
-    this.#maxContinued = toLimit(maxContinuedShare);
+    this.#maxLong = toLimit(maxLongShare);
+    this.#nowMs = nowMs;
   }
 
   /**
@@ -39,29 +50,45 @@ export class Places {
    */
   choose<T extends DueRun>(due: readonly T[], jobs: readonly string[]): T[] {
     for (const [key, { run }] of this.#left) if (jobs.includes(run.job)) this.#left.delete(key);
+    this.#hasShort ||= due.some(({ isLong }) => !isLong);
+
+    const slow = [...this.#taken].filter(([run, atMs]) => this.#isSlow(run, atMs));
+    const slowClients = new Set(slow.map(([{ client }]) => client));
+    const isLong = (run: DueRun) => run.isLong || slowClients.has(run.client);
 
     const chosen: T[] = [];
     for (const run of due) {
-      const limit = this.#findLimit(run, [...this.#taken, ...chosen]);
+      const limit = this.#findLimit(run, [...this.#taken.keys(), ...chosen], isLong);
       if (limit === null) chosen.push(run);
       else this.#left.set(`${run.job} ${run.client}`, { run, isOwnLimit: limit === 'client' });
     }
     return chosen;
   }
 
+  #isSlow({ isLong }: DueRun, atMs: number): boolean {
+    return !isLong && this.#nowMs() - atMs > longMs;
+  }
+
   /** Returns the limit that keeps a run from getting a place; null if there is none. */
-  #findLimit(run: DueRun, taken: readonly DueRun[]): 'all' | 'client' | null {
-    const count = (counts: (other: DueRun) => boolean) => taken.filter(counts).length;
-    if (count(({ client }) => client === run.client) >= this.#maxPerClient) return 'client';
+  #findLimit(
+    run: DueRun,
+    taken: readonly DueRun[],
+    isLong: (run: DueRun) => boolean,
+  ): 'all' | 'client' | null {
+    const ofClient = taken.filter(({ client }) => client === run.client);
+    if (ofClient.length >= this.#maxPerClient) return 'client';
     if (taken.length >= this.#count) return 'all';
-    const isFull = count(({ isContinued }) => isContinued) >= this.#maxContinued;
-    return run.isContinued && isFull ? 'all' : null;
+    if (!this.#hasShort || !isLong(run)) return null;
+
+    return taken.filter(isLong).length >= this.#maxLong ? 'all' : null;
   }
 
+  /** Notes that a run has begun. */
   take(run: DueRun): void {
-    this.#taken.add(run);
+    this.#taken.set(run, this.#nowMs());
   }
 
+  /** Notes that a run has ended. */
   free(run: DueRun): void {
     this.#taken.delete(run);
   }

@@ -9,7 +9,6 @@ import type { Schedule } from '../../config/schedules.ts';
 import { longestWaitMs } from '../core/backoff.ts';
 import {
   describeError,
-  type Failure,
   LeaseLostError,
   NotYetError,
   StoppedError,
@@ -19,12 +18,9 @@ import {
 } from '../core/errors.ts';
 import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
-import { findOutage } from '../service/health/client-health.ts';
-import { readRunEvidence } from '../service/health/evidence.ts';
-import type { Evidence } from '../service/health/judge-health.ts';
+import { type MainOperation, RunHealth } from '../service/health/run-health.ts';
 import type { OfferedAccount } from '../service/sql/clients.ts';
-import { clientScope } from '../service/sql/service-health.ts';
-import type { CompletedPoll, RunEnd, RunEvidence, Totals } from './decide-end.ts';
+import type { CompletedPoll, RunEnd, Totals } from './decide-end.ts';
 import type { Trigger } from './decide-start.ts';
 import { planNext } from './plan-next.ts';
 import { endRun } from './sql/end-run.ts';
@@ -61,8 +57,6 @@ interface WorkEnd {
   dueAt: Date | null;
   /** The poll that is complete; null before, and if the run polls no stream. */
   poll: CompletedPoll | null;
-  /** What shows that the path of its operation is wrong: the job is held. Null: nothing. */
-  wrongPath: Failure | null;
 }
 
 /** The mutable state of a run. */
@@ -77,7 +71,7 @@ interface RunState {
 
 const newRunState = (): RunState => ({
   totals: newTotals(),
-  end: { dueAt: null, poll: null, wrongPath: null },
+  end: { dueAt: null, poll: null },
   service: { firstMs: null, lastMs: null, newestSourceMs: null },
   share: newShare(),
   hasWritten: false,
@@ -91,6 +85,8 @@ export interface RunContext {
   readonly warehouse: Warehouse;
   readonly run: Run;
   readonly state: RunState;
+  /** What its requests show of the service. */
+  readonly health: RunHealth;
   readonly signal: AbortSignal;
   readonly config: Config;
   /** Fingerprint of the account. */
@@ -177,8 +173,8 @@ export function readStored({ run }: Pick<RunContext, 'run'>): StoredStream {
  * when the run began, and the run has written nothing since. What somebody else adds meanwhile is
  * left to the next poll.
  */
-export const mayWait = (context: RunContext): boolean =>
-  readStored(context).isWaiting || context.state.hasWritten;
+export const mayHaveWaitingReads = (context: RunContext): boolean =>
+  readStored(context).hasWaitingReads || context.state.hasWritten;
 
 /** The parts that a run needs. */
 export interface RunDeps {
@@ -200,6 +196,7 @@ export interface Work {
   readonly schedule?: Schedule;
   /** True if it sends no request to the service. */
   readonly isLocal?: boolean;
+  readonly operation?: MainOperation;
   /** See RunContext; undefined if the run keeps its place as long as it needs. */
   readonly endTurn?: () => void;
 }
@@ -267,10 +264,10 @@ export async function finishRun(
     const context = makeContext(deps, work, { client, run }, signal);
     const { totals } = context.state;
     const facts = { totals, leaseKey: run.lease.key };
-    const failure: unknown = await doWork(work, context).catch((error: unknown) => error);
+    const failure: unknown = await work.run(context).catch((error: unknown) => error);
     if (failure instanceof LeaseLostError) return { ...facts, status: 'abandoned', error: failure };
 
-    const evidence = await findEvidence(failure, context);
+    const evidence = run.isLocal ? [] : await context.health.findEvidence(failure, run.wasHeld);
     const end = { ...toRunEnd(failure, context.state.end), evidence };
     const lost = await endRun(db, run, totals, end).catch(keepLeaseLost);
     if (lost !== undefined) return { ...facts, status: 'abandoned', error: lost };
@@ -290,7 +287,7 @@ function keepLeaseLost(error: unknown): LeaseLostError {
 
 function makeContext(
   { config, db, warehouses }: RunDeps,
-  { name: job, schedule, endTurn = () => undefined }: Work,
+  { name: job, schedule, operation, endTurn = () => undefined }: Work,
   { client: { client, identity, zone }, run }: { readonly client: RunClient; readonly run: Run },
   signal: AbortSignal,
 ): RunContext {
@@ -303,65 +300,8 @@ function makeContext(
         ? null
         : planNext(schedule, { client, job }, { kind: 'own-pace', earliest, gapMs }),
     state: newRunState(),
+    health: new RunHealth({ db, client, job, operation, warehouse, signal }),
   };
-}
-
-/**
- * Works. The probe of a client hold first sends one cheap request, before many requests run into
- * the same timeout.
- */
-async function doWork(work: Work, context: RunContext): Promise<void> {
-  if (context.run.isProbe) await context.warehouse.signIn(context.signal);
-  await work.run(context);
-}
-
-/**
- * Returns what a run has seen of the service of its client. If the service did not serve it, asks
- * status/get: only if that fails, too, the client is held.
- */
-async function findEvidence(failure: unknown, context: RunContext): Promise<RunEvidence[]> {
-  const { lease, isLocal } = context.run;
-  if (isLocal) return [];
-
-  const { wrongPath } = context.state.end;
-  const ofClient = await findClientEvidence(failure, context);
-  return [
-    ...ofClient.map((evidence) => ({ scope: clientScope, evidence })),
-    ...(wrongPath === null
-      ? []
-      : [{ scope: lease.name, evidence: { seen: 'no route', failure: wrongPath } as const }]),
-  ];
-}
-
-async function findClientEvidence(failure: unknown, context: RunContext): Promise<Evidence[]> {
-  const { isProbe, wasHeld } = context.run;
-  if (failure === undefined) return wasHeld ? [{ seen: 'answered', isTrial: isProbe }] : [];
-  if (failure instanceof StoppedError || failure instanceof NotYetError) return [];
-
-  const found: Evidence[] = [];
-  for (const { evidence } of readRunEvidence(failure)) {
-    const seen = evidence === 'ask' ? await findOutageOf(failure, context) : evidence;
-    if (seen !== null) found.push({ ...seen, isTrial: isProbe });
-  }
-  // A probe that failed for another reason still got an answer of the service.
-  return found.length === 0 && isProbe ? [{ seen: 'answered', isTrial: true }] : found;
-}
-
-/** Operations that any request needs. */
-const sharedOperations: readonly (string | null)[] = ['common.status.get', 'common.token'];
-
-async function findOutageOf(
-  error: unknown,
-  { warehouse, signal }: RunContext,
-): Promise<Evidence | null> {
-  const failure = toFailure(error);
-  if (sharedOperations.includes(failure.operation)) return { seen: 'no answer', failure };
-
-  return findOutage(warehouse, signal).catch((reason: unknown) => {
-    // A run that must stop does not wait for the answer.
-    if (signal.aborted) return null;
-    throw reason;
-  });
 }
 
 function toRunEnd(failure: unknown, { dueAt, poll }: WorkEnd): RunEnd {

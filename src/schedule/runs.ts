@@ -93,6 +93,7 @@ async function follow(
   const attributes = { 'fulfilment.client': jobKey.client, 'fulfilment.job': jobKey.job };
   const span = tracer.startSpan(`run ${jobKey.job}`, { root: true, attributes });
   const startedAtMs = performance.now();
+
   try {
     return await context.with(trace.setSpan(ROOT_CONTEXT, span), async () => {
       const report = await run();
@@ -129,13 +130,16 @@ function logReport(
     log[level]({ ...jobKey, event: 'run_skipped', reason: report.reason, dueAt: report.dueAt });
     return;
   }
+
   const { status, leaseKey, error } = report;
   const { warnings, ...counts } = report.totals;
   const event = { ...jobKey, event: `run_${status}`, leaseKey, durationMs, ...counts };
   const fields = warnings.length > 0 ? { ...event, warnings } : event;
+
   const [key, words] = [JSON.stringify(jobKey), JSON.stringify(warnings)];
   const hasNewWarnings = warnings.length > 0 && reportedWarnings.get(key) !== words;
   reportedWarnings.set(key, words);
+
   if (status === 'failed' || status === 'abandoned')
     log.error({ ...fields, ...errorFields(error) });
   else if (hasNewWarnings || counts.quarantined > 0) log.warn(fields);

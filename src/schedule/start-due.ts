@@ -10,18 +10,19 @@ import { errorFields } from '../core/logger.ts';
 import { notifyPushers } from '../db/listener.ts';
 import { SchemaError } from '../db/migration-files.ts';
 import { isDiskFull } from '../db/transaction.ts';
+import { askWhetherOver } from '../service/health/ask-service.ts';
+import type { HealthCode } from '../service/health/judge-health.ts';
+import { clientScope, noteEvidence } from '../service/sql/service-health.ts';
 import type { Pool } from './job.ts';
 import { type DueRun, Places } from './places.ts';
 import type { RunClient } from './run.ts';
 import { finishWork, type RunnerDeps, toClientIdentity } from './runs.ts';
 import { reviveAbandoned } from './sql/due-jobs.ts';
 import type { Run } from './sql/ledger.ts';
-import { beginRuns, judgeStart, readDueRuns, type Start } from './sql/start-runs.ts';
+import { beginRuns, judgeStart, readDueRuns, type Start, turnMs } from './sql/start-runs.ts';
 
 /** Number of runs of each pool that a worker makes at the same time. */
 const placeCount = 8;
-/** A run that lasts longer gives its place to a due run, if that has none. */
-const turnMs = 30_000;
 /** A firing that comes up to this long before a run is due waits for it. */
 const earlyMs = 1_000;
 /** Time without a refusal after which the disk of Postgres has room again. */
@@ -40,6 +41,8 @@ export class DueRuns {
   readonly #jobs: readonly JobName[];
   readonly #places: Readonly<Record<Pool, Places>>;
   readonly #underWay = new Set<Promise<void>>();
+  /** Clients whose services are being asked whether a hold is over. */
+  readonly #asked = new Set<string>();
   /** The last look for due runs. Looks follow each other, so that none counts a place twice. */
   #last: Promise<unknown> = Promise.resolve();
   /** The look for runs of all jobs that has not begun yet. */
@@ -75,10 +78,12 @@ export class DueRuns {
     if (job === undefined) return;
 
     const earlyByMs = await this.startDue([job]);
-    if (earlyByMs === null) return;
     // The clock of the queue is ahead of the clock of the database, or several clients are due.
-    await wait(earlyByMs);
-    await this.startDue([job]);
+    if (earlyByMs !== null)
+      this.#inBackground(async () => {
+        await wait(earlyByMs, undefined, { signal: this.#stop });
+        await this.startDue([job]);
+      });
   }
 
   /** Makes the jobs of lost workers due, and starts what is due. */
@@ -150,9 +155,11 @@ export class DueRuns {
       ...{ trigger: 'schedule' as const, schedule: config.schedules[job] },
     };
     const decision = judgeStart(request, row);
+    if (row.hold?.mustAsk && row.dueAt !== null && row.dueAt <= row.now)
+      this.#askWhetherOver(key, row.hold.code);
     if (decision.kind !== 'start') return null;
     const start = { request, row, decision, afterAbandoned: false };
-    return { client: key, job, isContinued: row.isContinued, start };
+    return { client: key, job, isLong: row.isLong, start };
   }
 
   /** Lets a run work that has begun. When it ends, its place goes to a due run that has none. */
@@ -163,12 +170,10 @@ export class DueRuns {
     const places = this.#places[this.#deps.jobs[due.job as JobName].pool];
     places.take(due);
 
-    const work = this.#work(run, places).finally(() => {
-      places.free(due);
-      this.#underWay.delete(work);
-      if (places.areWanted) this.startDue().catch((error: unknown) => this.#warn(error));
+    this.#inBackground(async () => {
+      await this.#work(run, places).finally(() => places.free(due));
+      if (places.areWanted) await this.startDue();
     });
-    this.#underWay.add(work);
   }
 
   async #work(run: Run, places: Places): Promise<void> {
@@ -193,14 +198,42 @@ export class DueRuns {
     }
   }
 
-  #warn(error: unknown): void {
-    this.#deps.log.warn({ event: 'sweep_failed', task: 'startDue', ...errorFields(error) });
+  /** Asks the service of a client whether its hold is over. Then its due runs begin. */
+  #askWhetherOver(client: string, code: HealthCode): void {
+    const { db, warehouses, worker } = this.#deps;
+    const warehouse = warehouses.get(client);
+    if (warehouse === undefined || this.#asked.has(client)) return;
+    this.#asked.add(client);
+
+    this.#inBackground(async () => {
+      const asker = { db, client, worker, warehouse, signal: this.#stop };
+      const evidence = await askWhetherOver(asker, code).finally(() => this.#asked.delete(client));
+      if (evidence === null) return;
+      await noteEvidence(db, { client, worker, scope: clientScope }, evidence);
+      await this.startDue();
+    });
+  }
+
+  /** Does some work that nobody waits for, except a worker that stops. */
+  #inBackground(work: () => Promise<unknown>): void {
+    const working = work()
+      .catch((error: unknown) => {
+        if (this.#stop.aborted) return;
+        this.#deps.log.warn({ event: 'sweep_failed', task: 'startDue', ...errorFields(error) });
+      })
+      .then(() => {
+        this.#underWay.delete(working);
+      });
+    this.#underWay.add(working);
   }
 
   /** Resolves when all runs under way have ended. */
   async ended(): Promise<void> {
     await this.#last;
-    await Promise.all(this.#underWay);
+    while (this.#underWay.size > 0) {
+      await Promise.all(this.#underWay);
+      await this.#last;
+    }
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { WarehouseClient } from '../../config/files.ts';
-import type { OperationName } from '../../config/operations.ts';
+import type { Operation, OperationName } from '../../config/operations.ts';
 import { WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
 import { decodeEnvelope } from './decoding/envelope.ts';
@@ -121,6 +121,11 @@ export class Warehouse {
    */
   isEnabled(operation: OperationName): boolean {
     return this.#options.operations[operation].enabled ?? true;
+  }
+
+  /** Returns the method and path of an operation, and whether docs/interface.md shows them. */
+  findRoute(operation: OperationName): Pick<Operation, 'method' | 'path' | 'documented'> {
+    return this.#options.operations[operation];
   }
 
   /** Checks that the service is up. It needs no token (docs/interface.md, 6.1 Service status). */

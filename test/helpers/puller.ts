@@ -6,6 +6,7 @@ import { silentLogger } from '../../src/core/logger.ts';
 import type { Trigger } from '../../src/schedule/decide-start.ts';
 import type { RunContext, RunReport } from '../../src/schedule/run.ts';
 import { type RunnerDeps, runJob, runWork } from '../../src/schedule/runs.ts';
+import { DueRuns } from '../../src/schedule/start-due.ts';
 import { openWarehouses } from '../../src/service/open-warehouses.ts';
 import type { TestDatabase } from './database.ts';
 import type { SandboxControl } from './sandbox-control.ts';
@@ -78,6 +79,18 @@ export async function runInProcess<T>(
     await close();
   }
 }
+
+/** Calls `work` with the runs of a worker, and waits for those that it began. */
+export const withDueRuns = (
+  config: Config,
+  database: Pick<TestDatabase, 'forRuns'>,
+  work: (runs: DueRuns) => Promise<unknown>,
+): Promise<void> =>
+  runInProcess(config, database, async (deps) => {
+    const runs = new DueRuns(deps, new AbortController().signal, () => undefined);
+    await work(runs);
+    await runs.ended();
+  });
 
 /** Returns a function that runs jobs in this process, as `fulfilment-sync run` does. */
 export function usePuller(

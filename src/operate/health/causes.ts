@@ -8,7 +8,12 @@ import { pauses } from '../../core/backoff.ts';
 import { type Failure, isOutage } from '../../core/errors.ts';
 import { formatSpan, minuteMs } from '../../core/time.ts';
 import type { KnownClient } from '../../service/sql/clients.ts';
-import { clientScope, isHeld, type StoredHealth } from '../../service/sql/service-health.ts';
+import {
+  clientScope,
+  everyWorker,
+  isHeld,
+  type StoredHealth,
+} from '../../service/sql/service-health.ts';
 import type { JobStatus } from '../sql/job-status.ts';
 import {
   createProblem,
@@ -309,6 +314,8 @@ function findRefusedCredentials(state: ClientState): Cause[] {
  */
 function findAwayService(state: ClientState): Cause[] {
   const holds = state.whole.filter(isOutageHold);
+  if (areOfCutWorkers(holds, state)) return [toCutWorkers(state, holds)];
+
   const isConfirmed = holds.length > 0;
   const failing = state.failing.filter(
     ({ failure, failedAlone }) => isOutage(failure) && (isConfirmed || !failedAlone),
@@ -322,6 +329,28 @@ function findAwayService(state: ClientState): Cause[] {
   return [
     isOver ? toReturnedService(state, failing, recovering) : toAwayService(state, failing, holds),
   ];
+}
+
+/** Returns true if a poll was done after the workers of these holds met silence: by others. */
+const areOfCutWorkers = (holds: readonly StoredHealth[], { answeredAtMs }: ClientState): boolean =>
+  holds.length > 0 &&
+  holds.every(({ worker, since }) => worker !== everyWorker && since.getTime() < answeredAtMs);
+
+/** Makes the problem of workers that do not reach a service that others reach. */
+function toCutWorkers({ client, now }: ClientState, holds: readonly StoredHealth[]): Cause {
+  const since = findEarliest(
+    holds.map((hold) => hold.since),
+    now,
+  );
+  const one = holds.length === 1;
+  const workers = holds.map(({ worker }) => worker).join(', ');
+  const text =
+    `${one ? 'worker' : 'workers'} ${workers} cannot reach the service since ` +
+    `${formatClock(since, now)}, but others do; they push the rows and make the runs`;
+
+  const remedy = `check the network of ${one ? 'its machine' : 'their machines'}: name server, proxy, firewall`;
+  const problem = createProblem('service_away', { client }, text, { remedy, severity: 'warn' });
+  return { problem, failing: [], codes: [] };
 }
 
 /** Returns true if a hold shows that the service does not answer. */

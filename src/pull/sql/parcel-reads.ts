@@ -214,21 +214,6 @@ export async function planParcelReads(
 }
 
 /**
- * Returns true if a look-up has ever returned a package of the client. Then the path of the look-up
- * is right.
- */
-export async function hasReadParcels(db: Kysely<DB>, client: string): Promise<boolean> {
-  const found = await db
-    .selectFrom('fulfilment.parcels')
-    .select('client')
-    .where('client', '=', anyClient(client))
-    .where('read_at', 'is not', null)
-    .limit(1)
-    .executeTakeFirst();
-  return found !== undefined;
-}
-
-/**
  * The look-ups of one client that are due, and when the oldest of these shipments was shipped; null
  * if not known.
  */

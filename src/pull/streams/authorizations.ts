@@ -1,4 +1,4 @@
-import { mayWait, type RunContext } from '../../schedule/run.ts';
+import { mayHaveWaitingReads, type RunContext } from '../../schedule/run.ts';
 import {
   count,
   date,
@@ -85,7 +85,7 @@ export async function rereadAuthorizations(context: RunContext): Promise<void> {
  * Reads the announced returns whose return items have arrived. Runs with the poll of return items.
  */
 export async function rereadArrivedAuthorizations(context: StreamContext): Promise<void> {
-  if (!mayWait(context)) return;
+  if (!mayHaveWaitingReads(context)) return;
   const { db, client } = context;
   const due = await findDueReads(db, client, authorizations.name, {
     limit: readsPerPoll,

@@ -59,6 +59,7 @@ export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): 
     due === 'never' ? 'infinity' : (due?.toISOString() ?? null),
   );
   const latest = wanted.map(({ latest }) => latest?.toISOString() ?? null);
+
   await sql`
     with wanted as (
       select w.client, w.job, w.stream, coalesce(w.due, sync.clock()) as due, w.latest

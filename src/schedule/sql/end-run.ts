@@ -3,13 +3,13 @@ import { LeaseLostError } from '../../core/errors.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction, repeatAfterConflict } from '../../db/transaction.ts';
-import { clientScope, noteEvidenceIn, returnTrial } from '../../service/sql/service-health.ts';
+import type { RunEvidence } from '../../service/health/run-health.ts';
+import { noteEvidenceIn } from '../../service/sql/service-health.ts';
 import {
   type CompletedPoll,
   decideEnd,
   type EndDecision,
   type RunEnd,
-  type RunEvidence,
   type Totals,
 } from '../decide-end.ts';
 import type { Lease } from './leases.ts';
@@ -49,21 +49,18 @@ export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd
 function commitEnd(
   db: Database,
   write: RawBuilder<{ readonly ended: boolean }>,
-  { lease: { client }, worker, isProbe }: Run,
+  { lease: { client }, worker }: Run,
   evidence: readonly RunEvidence[],
 ): Promise<boolean> {
   const end = async (connection: Kysely<DB>) =>
     (await write.execute(connection)).rows[0]?.ended === true;
-  if (evidence.length === 0 && !isProbe) return repeatAfterConflict(() => end(db));
+  if (evidence.length === 0) return repeatAfterConflict(() => end(db));
 
   return inTransaction(db, async (trx) => {
-    const hasEnded = await end(trx);
-    if (!hasEnded) return false;
+    if (!(await end(trx))) return false;
 
     for (const { scope, evidence: one } of evidence)
       await noteEvidenceIn(trx, { client, scope, worker }, one);
-    if (isProbe && !evidence.some(({ scope }) => scope === clientScope))
-      await returnTrial(trx, { client, worker });
     return true;
   });
 }

@@ -170,6 +170,7 @@ export async function renewLeases(db: Database, leases: readonly Lease[]): Promi
     )
     select client, name, key
     from mine`.execute(db);
+
   return new Set(rows.map(toKey));
 }
 

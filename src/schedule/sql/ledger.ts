@@ -47,7 +47,7 @@ export interface StoredStream {
   /** The stored cursors. A pass that never ran has none. */
   readonly cursors: ReadonlyMap<CursorPass, Cursor>;
   /** True if a resource waits to be reread, or is in quarantine. */
-  readonly isWaiting: boolean;
+  readonly hasWaitingReads: boolean;
 }
 
 /** A run that is under way. The ledger identifies it by the key of its lease. */
@@ -66,16 +66,19 @@ export interface Run {
    * service.
    */
   readonly isLocal: boolean;
-  /** True if its client was on hold when the run began. */
+  /** True if its client or its job was held when the run began. */
   readonly wasHeld: boolean;
-  /** True if the run is the probe of a client hold. */
-  readonly isProbe: boolean;
   /** True if the previous run was abandoned, because its worker was lost. */
   readonly afterAbandoned: boolean;
   /** Number of due times that were missed before this run began. */
   readonly missed: number;
   /** What was stored of its stream when it began; null if its job polls none. */
   readonly stored: StoredStream | null;
+  /**
+   * Takes a number for a reading that begins now, if one is left that was drawn just before: it
+   * saves a statement. A reading may look older than it is, never newer.
+   */
+  readonly takeReadNo: () => number | null;
 }
 
 /** A row of sync.jobs. Its version changes whenever the row is written. */
@@ -117,9 +120,11 @@ export function toLedgerRow(
     ...{ operation: failure?.operation ?? null, error: failure?.words ?? null },
   };
   const row = { ...run, ...changing };
+
   const replaced = Object.keys(changing).map(
     (column) => sql`${sql.ref(column)} = excluded.${sql.ref(column)}`,
   );
+
   return sql`
     insert into sync.runs (${sql.join(Object.keys(row).map((column) => sql.ref(column)))})
     select ${sql.join(Object.values(row))}

@@ -1,24 +1,18 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { Database } from '../../db/pool.ts';
 import { assertSchemaFits } from '../../db/schema-fit.ts';
-import { inTransaction, repeatAfterConflict } from '../../db/transaction.ts';
+import { repeatAfterConflict } from '../../db/transaction.ts';
 import {
   type ClientAccount,
   type OfferedAccount,
   registerClients,
 } from '../../service/sql/clients.ts';
-import {
-  isRunHeld,
-  readRunHold,
-  returnTrial,
-  takeTrial,
-} from '../../service/sql/service-health.ts';
+import { type RunHold, readRunHold } from '../../service/sql/service-health.ts';
 import {
   decideStart,
-  type HoldFacts,
   judgeRefusal,
   type PauseFacts,
   type Refusal,
@@ -65,11 +59,11 @@ export interface StartRow extends StoredJob, ClientAccount, JobKey {
   readonly isLeased: boolean;
   /** True if the worker of the run under way was lost. */
   readonly isExpired: boolean;
-  /** True if the last run has stopped at the end of its turn, or with its worker. */
-  readonly isContinued: boolean;
+  /** True if the next run may take long, as the last one did, or as it is the first. */
+  readonly isLong: boolean;
   readonly baseUrl: string;
   readonly pause: Written<PauseFacts> | null;
-  readonly hold: Written<HoldFacts> | null;
+  readonly hold: Written<RunHold> | null;
   readonly newestMigration: string;
 }
 
@@ -100,19 +94,14 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
       const [run] = await beginRuns(db, [{ request, row: facts, decision, afterAbandoned }]);
       if (run !== undefined) return { kind: 'started', run };
     } else if (isLast || !facts.isExpired) return skip(db, request, decision);
-    if (isLast) return skip(db, request, toLostStart(facts, decision));
+    if (isLast)
+      return {
+        ...{ kind: 'skipped', reason: 'overlap', dueAt: facts.dueAt },
+        because: 'another process starts or ends a run of it',
+      };
 
     await wait(retryMs);
   }
-}
-
-/** Decides about a run that did not begin: others were faster, or keep its rows locked. */
-function toLostStart({ dueAt, hold }: StartRow, decision: StartDecision) {
-  const isProbe = decision.kind === 'start' && decision.isProbe;
-  const [reason, because] = isProbe
-    ? (['held', hold?.reason ?? ''] as const)
-    : (['overlap', 'another process starts or ends a run of it'] as const);
-  return { kind: 'skipped', reason, because, dueAt, isCounted: false } as const;
 }
 
 /** Decides about the start of a run, from the facts that were read. */
@@ -159,10 +148,18 @@ export interface DueFilter {
 }
 
 /**
- * Maximum number of due runs of a job that are read at once: more than a worker has places. Runs
- * that continue are counted apart.
+ * Maximum number of due runs of a job that are read at once: more than a worker has places. Long
+ * runs, and held ones of which the service is to be asked, are counted apart.
  */
 const maxDue = 20;
+
+/** A run that lasts longer gives its place to a due run, if that has none. */
+export const turnMs = 30_000;
+
+/** SQL: true if the next run of the job `j` of sync.jobs may take long. */
+const isLong = sql<boolean>`(
+  j.last_outcome is not distinct from 'stopped' or j.last_success_at is null
+  or coalesce(j.last_finished_at - j.last_started_at, '0') > make_interval(secs => ${turnMs / 1_000}))`;
 
 /**
  * Reads the facts about due runs. The run that is overdue longest comes first. Leaves out those
@@ -174,7 +171,6 @@ export function readDueRuns(
   db: Database,
   { jobs, clients, worker, local, aheadMs }: DueFilter,
 ): Promise<StartRow[]> {
-  const isLocal = sql`d.job = any(${local}::text[])`;
   const identities = Object.fromEntries(clients.map(({ client, identity }) => [client, identity]));
 
   // What is due is read first: looks are frequent, and mostly find little.
@@ -183,24 +179,26 @@ export function readDueRuns(
     worker,
     sql`
       with due as materialized (
-        select client, job, next_at, last_outcome is not distinct from 'stopped' as is_continued
-        from sync.jobs
-        where job = any(${jobs}::text[])
-          and next_at <= sync.clock() + make_interval(secs => ${aheadMs / 1_000})
+        select j.client, j.job, j.next_at, ${isLong} as is_long
+        from sync.jobs j
+        where j.job = any(${jobs}::text[])
+          and j.next_at <= sync.clock() + make_interval(secs => ${aheadMs / 1_000})
       )
       select client, job
       from (
         select d.client, d.job,
           row_number() over (
-            partition by d.job, d.is_continued order by d.next_at, d.client) as place
+            partition by d.job, d.is_long, h.hold is null order by d.next_at, d.client) as rank
         from due d
         join sync.clients c on c.client = d.client
         join sync.leases l on l.client = d.client and l.name = d.job
+        cross join lateral (
+          select ${readRunHold(sql`d.client`, sql`d.job`, worker)} as hold) h
         where ${JSON.stringify(identities)}::jsonb ->> c.client = c.identity
           and l.expires_at is null and ${readPause(sql`d.job`)} is null
-          and (${isLocal} or not ${isRunHeld(sql`d.client`, sql`d.job`, worker)})
+          and (d.job = any(${local}::text[]) or h.hold is null or (h.hold ->> 'mustAsk')::boolean)
       ) ranked
-      where place <= ${maxDue}`,
+      where rank <= ${maxDue}`,
   );
 }
 
@@ -221,7 +219,7 @@ async function readStartFacts(
       coalesce(j.last_finished_at > j.next_at, false) as "wasBusy",
       l.expires_at is not null as "isLeased",
       coalesce(l.expires_at <= clock_timestamp(), false) as "isExpired",
-      coalesce(j.last_outcome = 'stopped', false) as "isContinued",
+      ${isLong} as "isLong",
       c.identity, c.base_url as "baseUrl", ${readPause(sql`j.job`)} as pause,
       ${readRunHold(sql`j.client`, sql`j.job`, worker)} as hold,
       (select max(m.name) from sync.migrations m) as "newestMigration"
@@ -243,7 +241,8 @@ interface BegunRow extends StoredJob, JobKey {
   readonly completeAt: Date | null;
   readonly usualFetched: number | null;
   readonly cursors: readonly (Cursor & { readonly pass: CursorPass })[] | null;
-  readonly isWaiting: boolean;
+  readonly readNos: number[];
+  readonly hasWaitingReads: boolean;
 }
 
 /**
@@ -253,9 +252,7 @@ interface BegunRow extends StoredJob, JobKey {
 export async function beginRuns(db: Database, starts: readonly Start[]): Promise<Run[]> {
   if (starts.length === 0) return [];
   const begunAtMs = performance.now();
-  const rows = starts.some(({ decision }) => decision.isProbe)
-    ? await inTransaction(db, async (trx) => beginProbes(trx, starts))
-    : await repeatAfterConflict(() => writeStarts(db, starts));
+  const rows = await repeatAfterConflict(() => writeStarts(db, starts));
 
   return rows.flatMap((row) => {
     const start = starts.find(
@@ -265,19 +262,6 @@ export async function beginRuns(db: Database, starts: readonly Start[]): Promise
   });
 }
 
-/** Begins runs of which some are probes. A probe that does not begin is left to another run. */
-async function beginProbes(trx: Transaction<DB>, starts: readonly Start[]): Promise<BegunRow[]> {
-  const taken: Start[] = [];
-  for (const start of starts)
-    if (!start.decision.isProbe || (await takeTrial(trx, start.request))) taken.push(start);
-
-  const begun = await writeStarts(trx, taken);
-  const clients = new Set(begun.map(({ client }) => client));
-  for (const { decision, request } of taken)
-    if (decision.isProbe && !clients.has(request.client)) await returnTrial(trx, request);
-  return begun;
-}
-
 async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<BegunRow[]> {
   const given = starts.map(({ request, row, decision }) => ({
     ...{ client: request.client, job: request.job, stream: request.stream },
@@ -285,6 +269,7 @@ async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<Be
     ...{ moves: decision.nextAt !== undefined, next_at: decision.nextAt ?? 'infinity' },
     ...{ soon_at: decision.soonAt, missed: decision.missed, because: decision.missedBecause },
   }));
+
   const { rows } = await sql<BegunRow>`
     with given as (
       select *
@@ -320,13 +305,21 @@ async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<Be
     )
     select b.*, l.key, now() as "startedAt", f.complete_at as "completeAt",
       f.usual_fetched as "usualFetched", ${readCursors(sql`g.client`, sql`g.stream`)} as cursors,
-      ${hasWaitingReads(sql`g.client`, sql`g.stream`)} as "isWaiting"
+      array(select nextval('sync.read_no')::float8
+        from generate_series(1, case when g.stream is null then 0 else ${drawnAhead} end)
+      ) as "readNos",
+      ${findWaiting(sql`g.client`, sql`g.stream`)} as "hasWaitingReads"
     from begun b
     join leased l on l.client = b.client and l.job = b.job
     join given g on g.client = b.client and g.job = b.job
     left join sync.freshness f on f.client = g.client and f.stream = g.stream`.execute(db);
   return rows;
 }
+
+/** Number of readings of a poll whose numbers are drawn when it begins: usually all of them. */
+const drawnAhead = 2;
+/** Milliseconds after the beginning of a run for which these numbers are used. */
+const drawnAheadMs = 1_000;
 
 /** SQL: the cursors of a stream, as JSON; null for a job that polls none. */
 const readCursors = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`
@@ -342,7 +335,7 @@ const readCursors = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) =
  * SQL: true if a resource of a stream waits to be reread, or is in quarantine. The poll of returns
  * also reads the announcements of returns that have arrived.
  */
-const hasWaitingReads = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`(
+const findWaiting = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`(
   ${findWaitingRead(client, stream)} is not null
   or ${stream} = 'return-items'
     and ${findWaitingRead(client, sql`'return-merchandise-authorizations'`)} is not null
@@ -362,14 +355,16 @@ function toRun(
   sinceMs: number,
 ) {
   const { client, job, worker, trigger, schedule, isLocal = false } = request;
-  const { wasHeld, isProbe, missed } = decision;
+  const { wasHeld, missed } = decision;
   const { version, dueAt, failures, lastChangeAt, lastPushAt, startedAt } = begun;
   const run: Run = {
     lease: { client, name: job, key: begun.key },
-    ...{ worker, trigger, schedule, isLocal, wasHeld, isProbe, afterAbandoned, missed, startedAt },
+    ...{ worker, trigger, schedule, isLocal, wasHeld, afterAbandoned, missed, startedAt },
     now: () => new Date(row.now.getTime() + performance.now() - sinceMs),
     job: { version, dueAt, failures, lastChangeAt, lastPushAt },
     stored: toStoredStream(begun),
+    takeReadNo: () =>
+      performance.now() - sinceMs < drawnAheadMs ? (begun.readNos.shift() ?? null) : null,
   };
   return run;
 }
@@ -378,11 +373,11 @@ function toStoredStream({
   cursors,
   completeAt,
   usualFetched,
-  isWaiting,
+  hasWaitingReads,
 }: BegunRow): StoredStream | null {
   if (cursors === null) return null;
   const byPass = new Map(cursors.map(({ pass, ...cursor }) => [pass, cursor]));
-  return { completeAt, usualFetched, cursors: byPass, isWaiting };
+  return { completeAt, usualFetched, cursors: byPass, hasWaitingReads };
 }
 
 /**
@@ -396,6 +391,7 @@ async function skip(
 ): Promise<SkippedStart> {
   const { client, job } = request;
   const { kind, reason, because, dueAt, isCounted } = decision;
+
   if (reason === 'identity') await registerClients(db, [request]);
   if (isCounted)
     await db
@@ -408,6 +404,7 @@ async function skip(
       .where('client', '=', client)
       .where('job', '=', job)
       .execute();
+
   return { kind, reason, because, dueAt };
 }
 

@@ -89,6 +89,7 @@ export async function takeTurns(
     union all
     select scope, taken
     from first`.execute(db);
+
   return rows;
 }
 

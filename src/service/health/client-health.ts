@@ -1,28 +1,9 @@
-import { type Failure, toFailure, WarehouseError } from '../../core/errors.ts';
 import type { Database } from '../../db/pool.ts';
 import type { Warehouse } from '../client.ts';
-import {
-  type CurrentHealth,
-  clientScope,
-  isHeld,
-  noteEvidence,
-  takeTrial,
-} from '../sql/service-health.ts';
-import { isServiceAnswer, type ScopedEvidence } from './evidence.ts';
+import { type CurrentHealth, clientScope, isHeld, noteEvidence } from '../sql/service-health.ts';
+import { askWhetherOver, StatusQuestion } from './ask-service.ts';
+import type { ScopedEvidence } from './evidence.ts';
 import type { Evidence, HealthCode } from './judge-health.ts';
-
-/** After an answer of status/get, the service counts as reachable for this many milliseconds. */
-const believedMs = 1_000;
-/** Milliseconds after which a service that has not answered counts as not reachable. */
-const statusWithinMs = 8_000;
-
-/** The failure of such a service. */
-const lateStatus: Failure = {
-  code: 'timeout',
-  httpStatus: null,
-  operation: 'common.status.get',
-  words: `common.status.get: no answer within ${statusWithinMs / 1_000} s`,
-};
 
 /** What the health of a client works with. */
 export interface ClientHealthOptions {
@@ -57,11 +38,11 @@ export class ClientHealth {
    * Scopes that may have to be held, one entry for each outcome whose evidence is not stored yet.
    */
   readonly #judging: string[] = [];
-  #asking: Promise<Evidence | null> | undefined;
-  #answeredAtMs = Number.NEGATIVE_INFINITY;
+  readonly #status: StatusQuestion;
 
   constructor(options: ClientHealthOptions) {
     this.#options = options;
+    this.#status = new StatusQuestion(options.warehouse, options.signal);
   }
 
   /** Takes over what was read from the database. Returns what is held. */
@@ -99,12 +80,8 @@ export class ClientHealth {
 
   /** Asks the service whether a hold of the client is over, unless another trial is under way. */
   async askWhetherOver(code: HealthCode): Promise<void> {
-    const { db, warehouse, signal } = this.#options;
-    if (!(await takeTrial(db, this.#options))) return;
-
-    const findProblem = code === 'credentials_refused' ? findSignInProblem : findOutage;
-    const problem = await findProblem(warehouse, signal);
-    await this.#noteEvidence(clientScope, { ...(problem ?? { seen: 'answered' }), isTrial: true });
+    const evidence = await askWhetherOver(this.#options, code);
+    if (evidence !== null) await this.#noteEvidence(clientScope, evidence);
   }
 
   async #noteSuccess(kind: string): Promise<void> {
@@ -119,24 +96,12 @@ export class ClientHealth {
     kind: string,
     { failure, row }: Extract<ScopedEvidence, { evidence: 'ask' }>,
   ): Promise<void> {
-    const outage = await this.#askStatus();
+    const outage = await this.#status.ask();
     if (outage !== null) return this.#noteEvidence(clientScope, outage);
 
     if (this.#troubled.has(clientScope)) await this.#noteEvidence(clientScope, { seen: 'success' });
     if (row !== null)
       await this.#noteEvidence(kind, { seen: 'failure', failure, isNew: row.isNew });
-  }
-
-  /** Asks status/get, once for all callers that wait at the same time. */
-  async #askStatus(): Promise<Evidence | null> {
-    if (performance.now() - this.#answeredAtMs < believedMs) return null;
-    this.#asking ??= findOutage(this.#options.warehouse, this.#options.signal).finally(() => {
-      this.#asking = undefined;
-    });
-
-    const outage = await this.#asking;
-    if (outage === null) this.#answeredAtMs = performance.now();
-    return outage;
   }
 
   async #noteEvidence(scope: string, evidence: Evidence): Promise<void> {
@@ -148,48 +113,6 @@ export class ClientHealth {
     const isLess = evidence.seen !== 'success' && evidence.seen !== 'answered';
     if (health !== null && heldMs !== null) await onLess(scope, { code: health.code, ms: heldMs });
     else if (health !== null && health.sendWindow !== null && isLess) await onLess(scope, null);
-  }
-}
-
-/** Returns evidence if signing in fails; null if it works. */
-async function findSignInProblem(
-  warehouse: Warehouse,
-  signal: AbortSignal,
-): Promise<Evidence | null> {
-  try {
-    await warehouse.signIn(signal);
-    return null;
-  } catch (error) {
-    if (!(error instanceof WarehouseError)) throw error;
-    const seen = error.code === 'credentials_refused' ? 'credentials refused' : 'no answer';
-    return { seen, failure: toFailure(error, error.message) };
-  }
-}
-
-/**
- * Returns evidence if the service is not reachable; null if it answers status/get, with whatever
- * content.
- * @throws the reason of `signal` if it was aborted
- */
-export async function findOutage(
-  warehouse: Warehouse,
-  signal: AbortSignal,
-): Promise<Evidence | null> {
-  const deadline = AbortSignal.timeout(statusWithinMs);
-  try {
-    await warehouse.checkStatus(AbortSignal.any([signal, deadline]));
-    return null;
-  } catch (error) {
-    signal.throwIfAborted();
-    if (deadline.aborted) return { seen: 'no answer', failure: lateStatus };
-
-    // An answer in any form shows that the service is reachable.
-    const isAnswer =
-      error instanceof WarehouseError &&
-      ((error.status ?? 500) < 500 || error.code === 'undecodable');
-    return isAnswer || isServiceAnswer(error)
-      ? null
-      : { seen: 'no answer', failure: toFailure(error) };
   }
 }
 

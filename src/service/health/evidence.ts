@@ -77,6 +77,29 @@ export function isServiceAnswer(error: unknown): boolean {
 }
 
 /**
+ * Returns true if an answer to an assumed operation may mean that the service does not have the
+ * path.
+ * @param namesResource true if the request names a resource: a 404 with a JSON body may then be
+ *   about that resource
+ */
+export function mayBeWrongPath(
+  { status, jsonBody, explained }: WarehouseError,
+  namesResource: boolean,
+): boolean {
+  if (explained) return false;
+  return status === 403 || status === 405 || (status === 404 && !(namesResource && jsonBody));
+}
+
+/**
+ * Returns the words of a wrong path, with what to do.
+ * @param held what is held: the rows of a kind, or a job
+ */
+export const describeWrongPath = ({ message }: WarehouseError, held: string): string =>
+  `${message}: its method and path are assumed (docs/assumptions.md) and are ` +
+  `probably wrong. ${held} held. Set the right method and path in ` +
+  'WAREHOUSE_OPERATIONS_FILE, or confirm the assumed ones there with "documented": true';
+
+/**
  * Returns true if a failure leaves no hope for the other requests of a run: there is no answer, the
  * credentials are refused, or the service asked to wait.
  */

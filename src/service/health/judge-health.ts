@@ -85,7 +85,7 @@ type Observation =
    */
   | { readonly seen: 'failure'; readonly failure: Failure; readonly isNew: boolean }
   /** The service does not have the route: the assumed path of the kind or job is wrong. */
-  | { readonly seen: 'no route'; readonly failure: Failure }
+  | { readonly seen: 'wrong path'; readonly failure: Failure }
   /** The service did not answer status/get. */
   | { readonly seen: 'no answer'; readonly failure: Failure }
   | { readonly seen: 'credentials refused'; readonly failure: Failure }
@@ -110,8 +110,11 @@ const pauseOf: Readonly<Record<HealthCode, Backoff>> = {
 /** Milliseconds that a trial has for its answer, before another one is made. */
 export const trialMs = minuteMs;
 
-/** A kind is held if this many distinct rows of it have failed without a success in between. */
-const minFailuresToHold = 5;
+/**
+ * A kind is held if this many distinct rows of it have failed without a success in between. A run
+ * ends if as many of its requests have.
+ */
+export const minFailuresToHold = 5;
 /**
  * Send window after a 429 or a Retry-After. It is larger than 1, because the service did answer.
  */
@@ -135,27 +138,27 @@ export function judgeHealth(former: Health | null, evidence: Evidence, now: Date
   if (isHeld && evidence.isTrial !== true && isKept(health, evidence))
     return keepHold(health, evidence);
 
-  const place = { former: health, now };
+  const moment = { former: health, now };
   switch (evidence.seen) {
     case 'success':
       return judgeSuccess(health, now);
     case 'answered':
       return judgeAnswer(health, now);
     case 'failure':
-      return judgeFailedRow(place, evidence);
-    case 'no route':
-      return makeHold(place, { code: 'wrong_path', cause: evidence.failure, sendWindow: 1 });
+      return judgeFailedRow(moment, evidence);
+    case 'wrong path':
+      return makeHold(moment, { code: 'wrong_path', cause: evidence.failure, sendWindow: 1 });
     case 'no answer':
-      return makeHold(place, { code: 'no_answer', cause: evidence.failure, sendWindow: 0 });
+      return makeHold(moment, { code: 'no_answer', cause: evidence.failure, sendWindow: 0 });
     case 'credentials refused':
-      return makeHold(place, {
+      return makeHold(moment, {
         ...{ code: 'credentials_refused', cause: evidence.failure, sendWindow: 0 },
       });
     case 'asked to wait':
-      return judgeWait(place, evidence);
+      return judgeWait(moment, evidence);
     case 'too fast': {
       const failures = (health?.code === 'too_fast' ? health.failures : 0) + 1;
-      return makeHold(place, {
+      return makeHold(moment, {
         ...{ code: 'too_fast', cause: evidence.failure, failures, sendWindow: windowAfterWait },
       });
     }
@@ -192,17 +195,17 @@ function judgeAnswer(health: Health | null, now: Date): Health | null {
   return extend({ ...health, failures: 0, sendWindow: 1, nextAt: now }, now);
 }
 
-/** Where evidence is judged. */
-interface Place {
+/** The health that evidence is judged by, and when. */
+interface Moment {
   readonly former: Health | null;
   readonly now: Date;
 }
 
 function judgeFailedRow(
-  place: Place,
+  moment: Moment,
   { failure, isNew }: { readonly failure: Failure; readonly isNew: boolean },
 ): Health | null {
-  const { former, now } = place;
+  const { former, now } = moment;
   const sendWindow = former?.sendWindow ?? null;
   // If only one row is sent at a time, any failure counts: there was no other row to send.
   if (!isNew && sendWindow !== 1) return former;
@@ -210,7 +213,7 @@ function judgeFailedRow(
   const failures = (former?.failures ?? 0) + 1;
   const isHolding = sendWindow === null ? failures >= minFailuresToHold : sendWindow === 1;
   if (isHolding)
-    return makeHold(place, {
+    return makeHold(moment, {
       ...{ code: 'kind_failing', cause: failure, failures, sendWindow: 1 },
       ms: growPauseMs(pauses.failingKind, failures + 1),
     });
@@ -225,12 +228,12 @@ function judgeFailedRow(
 
 /** A later answer of the service can extend the wait that it asked for, never shorten it. */
 function judgeWait(
-  place: Place,
+  moment: Moment,
   { failure, ms }: { readonly failure: Failure; readonly ms: number },
 ): Health {
   const code = 'asked_to_wait';
-  const hold = makeHold(place, { code, cause: failure, sendWindow: windowAfterWait, ms });
-  const { former } = place;
+  const hold = makeHold(moment, { code, cause: failure, sendWindow: windowAfterWait, ms });
+  const { former } = moment;
   return former !== null && former.nextAt > hold.nextAt ? { ...hold, nextAt: former.nextAt } : hold;
 }
 
@@ -241,7 +244,7 @@ interface Hold extends Pick<Health, 'code' | 'cause' | 'sendWindow'> {
 }
 
 function makeHold(
-  { former, now }: Place,
+  { former, now }: Moment,
   { code, cause, sendWindow, failures = 1, ms = growPauseMs(pauseOf[code], failures) }: Hold,
 ): Health {
   // Refused credentials have another cause than an outage, and so has an outage after rows were

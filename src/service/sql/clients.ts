@@ -42,6 +42,7 @@ export async function registerClients(
     from given g
     where c.client = g.client and c.identity <> g.identity
     returning c.client`.execute(db);
+
   return rows.map(({ client }) => client);
 }
 

@@ -20,7 +20,7 @@ export const clientScope = 'client';
 export const everyWorker = '*';
 
 /** What a health belongs to. */
-export interface HealthPlace {
+export interface HealthKey {
   readonly client: string;
   /** `client`, a kind of the outbox, or a job. */
   readonly scope: string;
@@ -29,7 +29,7 @@ export interface HealthPlace {
 }
 
 /** A stored health. Without one, all may be asked. */
-export interface StoredHealth extends HealthPlace, Health {
+export interface StoredHealth extends HealthKey, Health {
   /** Milliseconds until the hold may end. 0 or less: its time is over, or there was no hold. */
   readonly untilInMs: number;
 }
@@ -64,35 +64,28 @@ export const runHoldCodes: readonly HealthCode[] = [
   'asked_to_wait',
 ];
 
-/** SQL: the rows `h` that keep the scheduled runs of a job from beginning on a worker. */
-const holdsRun = (client: RawBuilder<unknown>, job: RawBuilder<unknown>, worker: string) => sql`
-  h.client = ${client} and h.worker in (${everyWorker}, ${worker}) and ${isValid} and ${holds}
-    and (h.scope = ${clientScope} and h.code = any(${runHoldCodes}::text[]) or h.scope = ${job})`;
+/** Why the scheduled runs of a job wait on a worker. */
+export interface RunHold {
+  readonly code: HealthCode;
+  readonly reason: string;
+  readonly until: Date;
+  /** True if the service is to be asked now whether the hold is over. */
+  readonly mustAsk: boolean;
+}
 
-/**
- * SQL: why the scheduled runs of a job wait on a worker, as JSON: reason, until, and whether the
- * time is over, so that one run tries. Null: they do not wait.
- */
+/** SQL: why the scheduled runs of a job wait on a worker, as JSON; null: they do not wait. */
 export const readRunHold = (
   client: RawBuilder<unknown>,
   job: RawBuilder<unknown>,
   worker: string,
 ) => sql`(
-  select json_build_object('reason', h.reason, 'until', h.next_at,
-    'isOver', h.next_at <= clock_timestamp())
+  select json_build_object('code', h.code, 'reason', h.reason, 'until', h.next_at,
+    'mustAsk', h.next_at <= clock_timestamp())
   from sync.service_health h
-  where ${holdsRun(client, job, worker)}
+  where h.client = ${client} and h.worker in (${everyWorker}, ${worker}) and ${isValid} and ${holds}
+    and (h.scope = ${clientScope} and h.code = any(${runHoldCodes}::text[]) or h.scope = ${job})
   order by h.next_at desc
   limit 1)`;
-
-/** SQL: true if a hold whose time is not over keeps a job from beginning on a worker. */
-export const isRunHeld = (
-  client: RawBuilder<unknown>,
-  job: RawBuilder<unknown>,
-  worker: string,
-) => sql<boolean>`exists (
-  select from sync.service_health h
-  where ${holdsRun(client, job, worker)} and h.next_at > clock_timestamp())`;
 
 const selectHealth = (db: Kysely<DB>) =>
   db.selectFrom('sync.service_health as h').select([
@@ -131,9 +124,9 @@ export interface HealthUpdate {
 /** Judges what a worker has seen, and stores the result for all workers, in one transaction. */
 export const noteEvidence = (
   db: Kysely<DB>,
-  place: HealthPlace,
+  key: HealthKey,
   evidence: Evidence,
-): Promise<HealthUpdate> => inTransaction(db, (trx) => noteEvidenceIn(trx, place, evidence));
+): Promise<HealthUpdate> => inTransaction(db, (trx) => noteEvidenceIn(trx, key, evidence));
 
 /**
  * Judges what a worker has seen, in a transaction. Each row is locked while it is judged, so that
@@ -141,29 +134,29 @@ export const noteEvidence = (
  */
 export async function noteEvidenceIn(
   trx: Transaction<DB>,
-  place: HealthPlace,
+  key: HealthKey,
   evidence: Evidence,
 ): Promise<HealthUpdate> {
-  if (evidence.seen === 'no answer') return judgeStored(trx, place, evidence);
+  if (evidence.seen === 'no answer') return judgeStored(trx, key, evidence);
 
-  const ofAll = await judgeStored(trx, { ...place, worker: everyWorker }, evidence);
+  const ofAll = await judgeStored(trx, { ...key, worker: everyWorker }, evidence);
   const isGood = evidence.seen === 'success' || evidence.seen === 'answered';
-  if (!isGood || place.scope !== clientScope) return ofAll;
-  const own = await judgeStored(trx, place, evidence);
+  if (!isGood || key.scope !== clientScope) return ofAll;
+  const own = await judgeStored(trx, key, evidence);
   return ofAll.health === null ? own : ofAll;
 }
 
 async function judgeStored(
   trx: Transaction<DB>,
-  place: HealthPlace,
+  key: HealthKey,
   evidence: Evidence,
 ): Promise<HealthUpdate> {
   for (;;) {
-    const { former, now } = await lockHealth(trx, place);
+    const { former, now } = await lockHealth(trx, key);
     const health = judgeHealth(former, evidence, now);
     if (health === former) return { health, heldMs: null };
 
-    const isStored = await storeHealth(trx, place, former, health);
+    const isStored = await storeHealth(trx, key, former, health);
     const heldMs = health === null ? 0 : health.nextAt.getTime() - now.getTime();
     // Another worker has stored the first health meanwhile: the evidence is judged again.
     if (isStored) return { health, heldMs: heldMs > 0 ? heldMs : null };
@@ -173,7 +166,7 @@ async function judgeStored(
 /** Locks the stored health, and reads it with the clock that stores it. */
 async function lockHealth(
   trx: Transaction<DB>,
-  { client, scope, worker }: HealthPlace,
+  { client, scope, worker }: HealthKey,
 ): Promise<{ readonly former: Health | null; readonly now: Date }> {
   const former = await selectHealth(trx)
     .select(sql<Date>`clock_timestamp()`.as('now'))
@@ -193,18 +186,17 @@ async function lockHealth(
 /** Returns false if another transaction has inserted the health meanwhile. */
 async function storeHealth(
   trx: Transaction<DB>,
-  { client, scope, worker }: HealthPlace,
+  key: HealthKey,
   former: Health | null,
   health: Health | null,
 ): Promise<boolean> {
-  const key = { client, scope, worker };
   const table = 'sync.service_health';
   if (health === null) {
     await trx
       .deleteFrom(table)
-      .where('client', '=', client)
-      .where('scope', '=', scope)
-      .where('worker', '=', worker)
+      .where('client', '=', key.client)
+      .where('scope', '=', key.scope)
+      .where('worker', '=', key.worker)
       .execute();
     return true;
   }
@@ -226,20 +218,20 @@ async function storeHealth(
   await trx
     .updateTable(table)
     .set(values)
-    .where('client', '=', client)
-    .where('scope', '=', scope)
-    .where('worker', '=', worker)
+    .where('client', '=', key.client)
+    .where('scope', '=', key.scope)
+    .where('worker', '=', key.worker)
     .execute();
   return true;
 }
 
 /**
- * Takes the trial that ends holds of a client, for this worker: a question or a run.
+ * Takes the trial, the question that ends holds of a client, for this worker.
  * @returns false if another one tries or is just noting evidence, or if there is nothing to try
  */
 export async function takeTrial(
   db: Kysely<DB>,
-  { client, worker }: Omit<HealthPlace, 'scope'>,
+  { client, worker }: Omit<HealthKey, 'scope'>,
 ): Promise<boolean> {
   const trial = sql`make_interval(secs => ${trialMs / 1_000})`;
   const { rows } = await sql`
@@ -255,17 +247,6 @@ export async function takeTrial(
       for update skip locked)
     returning h.client`.execute(db);
   return rows.length > 0;
-}
-
-/** Lets another run or worker make the trial, because this one has asked nothing. */
-export async function returnTrial(
-  db: Kysely<DB>,
-  { client, worker }: Omit<HealthPlace, 'scope'>,
-): Promise<void> {
-  await sql`
-    update sync.service_health h
-    set next_at = clock_timestamp()
-    where ${isOfClient(sql`${client}`, worker)} and h.send_window = 0`.execute(db);
 }
 
 /**

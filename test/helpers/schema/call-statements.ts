@@ -399,7 +399,6 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await releaseLanes(trx, [lane]);
   await health.readHealth(trx);
   await health.takeTrial(trx, { client, worker: 'x' });
-  await health.returnTrial(trx, { client, worker: 'x' });
   await health.recordProof(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await health.isProven(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await delayTrackTrace(trx);

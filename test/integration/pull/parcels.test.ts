@@ -275,16 +275,20 @@ test('a page does not wait for the job whose row another transaction has locked'
 test('a service without the look-up holds the job for 15 minutes and says so', async () => {
   await storeShipped(3);
   await sandbox.faults({ operation, effect: { status: 404, html: true } });
-  const { warnings } = await pullParcels({}, 'schedule');
-  expect(warnings).toEqual([
-    expect.stringMatching(/^the job is held.*v2\.shipment\.search.*404.*PARCELS=off$/),
-  ]);
+  expect(await pull('pull-parcels', { trigger: 'schedule' })).toMatchObject({ status: 'failed' });
   expect(await sandbox.requestsTo(path)).toHaveLength(1);
   expect(
     await database.query(`
-      select scope, code, round(extract(epoch from next_at - now()) / 60)::int as minutes
+      select scope, code, reason, round(extract(epoch from next_at - now()) / 60)::int as minutes
       from sync.service_health`),
-  ).toEqual([{ scope: 'pull-parcels', code: 'wrong_path', minutes: 15 }]);
+  ).toEqual([
+    {
+      ...{ scope: 'pull-parcels', code: 'wrong_path', minutes: 15 },
+      reason: expect.stringMatching(
+        /^v2\.shipment\.search: answered 404: .* The job pull-parcels is held\./,
+      ),
+    },
+  ]);
   await database.query(`update sync.jobs set next_at = sync.clock() where job = 'pull-parcels'`);
   expect(await pull('pull-parcels', { trigger: 'schedule' })).toMatchObject({ reason: 'held' });
   expect(await sandbox.requestsTo(path)).toHaveLength(1);
@@ -308,8 +312,13 @@ test('five refusals without an answer hold the job; later, a refusal concerns it
       },
     });
   await nok(99);
-  expect((await pullParcels()).warnings).toEqual([expect.stringContaining('the job is held')]);
+  expect(await pull('pull-parcels')).toMatchObject({ status: 'failed' });
   expect(await sandbox.requestsTo(path)).toHaveLength(5);
+  expect(await database.query('select code from sync.service_health')).toEqual([
+    { code: 'wrong_path' },
+  ]);
+  // Nothing is known of the shipments: each is still due.
+  expect((await readPlans()).every(({ days }) => days === 0)).toBe(true);
   await sandbox.clearFaults();
   await answerWith([], 1);
   const { warnings } = await pullParcels();
@@ -347,8 +356,15 @@ test('what cannot be decoded or stored is quarantined, and released by the next 
 test('an outage during the look-ups keeps what was read; the newest shipments come first', async () => {
   const ids = await storeShipped(6);
   await sandbox.faults({ operation, after: 2, effect: { status: 500 } });
+  await sandbox.faults({ operation: 'common.status.get', after: 1, effect: { status: 500 } });
+  const place = await sandbox.lastPlace();
   expect(await pull('pull-parcels')).toMatchObject({ status: 'failed' });
   expect((await readParcels()).map(({ id }) => id)).toEqual(ids.slice(4));
+  // Two answers, and one look-up that was sent four times.
+  expect(await sandbox.requestsTo(path, place)).toHaveLength(6);
+  expect(await database.query('select code, worker from sync.service_health')).toEqual([
+    { code: 'no_answer', worker: 'test' },
+  ]);
 });
 
 test('a look-up that fails again and again does not stop the older shipments', async () => {

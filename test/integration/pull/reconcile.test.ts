@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
+import { StoppedError } from '../../../src/core/errors.ts';
 import { reconcileStream } from '../../../src/pull/rescan.ts';
 import { findBackgroundBackfills, openRescan, type Rescan } from '../../../src/pull/sql/rescans.ts';
 import { toRescanContext } from '../../../src/pull/stream.ts';
@@ -48,6 +49,47 @@ const reconcileJob = (env?: Record<string, string>) =>
   pull('reconcile', env === undefined ? {} : { env });
 const errorCode = (report: RunReport) =>
   'error' in report ? (report.error as { code?: string }).code : report.status;
+
+describe('the turn of a rescan', () => {
+  const findStream = (name: string) => {
+    const stream = streams.find((known) => known.name === name);
+    if (stream === undefined) throw new Error(`no stream ${name}`);
+    return stream;
+  };
+  /** Reconciles a stream in a run whose turn is over after each page. */
+  const reconcileOneTurn = (name: string) =>
+    work('reconcile', async (context) => {
+      const endTurn = () => {
+        throw new StoppedError();
+      };
+      await reconcileStream(toRescanContext({ ...context, endTurn }, findStream(name)), 'worker');
+    });
+
+  test('ends after a page; the next run continues there', async () => {
+    await sandbox.seed(250);
+    done(await pull('pull-shipments'));
+    const before = await sandbox.count('v3.shipments.list');
+    const statuses: string[] = [];
+    while (statuses.at(-1) !== 'done' && statuses.length < 9)
+      statuses.push((await reconcileOneTurn('shipments')).status);
+
+    expect(statuses.slice(-3)).toEqual(['stopped', 'stopped', 'done']);
+    // Each turn reads the page of its place again, and the next one.
+    expect((await sandbox.count('v3.shipments.list')) - before).toBeLessThanOrEqual(6);
+    expect(
+      await database.query(`
+        select missing, stale, extra, error, finished_at is not null as finished
+        from sync.rescans
+        where stream = 'shipments'`),
+    ).toEqual([{ missing: 0, stale: 0, extra: 0, error: null, finished: true }]);
+  });
+
+  test('does not end while two complete lists must prove an absence', async () => {
+    await sandbox.advance(10 * day);
+    done(await pull('pull-inbound-packing-slips'));
+    expect(await reconcileOneTurn('inbound-packing-slips')).toMatchObject({ status: 'done' });
+  });
+});
 
 describe('undamaged tables', () => {
   test('have 0 missing, 0 stale and 0 extra rows, and no row is written', async () => {

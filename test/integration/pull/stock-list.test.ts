@@ -90,9 +90,21 @@ test('levels of articles that nobody watches any more are removed; without any, 
 });
 
 test.each([
-  ['a wrong path', { status: 404 }, 'http_status'],
+  ['a wrong path', { status: 404, html: true }],
+  ['no list', { set: [{ path: ['result'], value: 12 }] }],
+])('%s, of a service that never had the list, holds the job', async (_name, effect) => {
+  await watch('MUG-RED');
+  await sandbox.faults({ operation: 'oldest.stock.bulk', effect });
+  expect(await pullList()).toMatchObject({ status: 'failed' });
+  expect(await database.query('select scope, code from sync.service_health')).toEqual([
+    { scope: 'pull-stock', code: 'wrong_path' },
+  ]);
+});
+
+test.each([
+  ['an answer that is absent', { status: 404 }, 'http_status'],
   ['no list', { set: [{ path: ['result'], value: 12 }] }, 'undecodable'],
-])('%s fails the run with the remedy, and levels stay', async (_name, effect, code) => {
+])('%s, of a service that once had the list, fails the run alone', async (_name, effect, code) => {
   await watch('MUG-RED');
   done(await pullList());
   const before = await levels();
@@ -100,7 +112,7 @@ test.each([
   expect(await pullList()).toMatchObject({
     status: 'failed',
     error: { code, message: expect.stringContaining('oldest.stock.bulk') },
-    totals: { warnings: [expect.stringContaining('remove its entry')] },
   });
   expect(await levels()).toEqual(before);
+  expect(await database.query('select scope from sync.service_health')).toEqual([]);
 });

@@ -264,6 +264,20 @@ test('nulls, numbers as text, contradictions and duplicates are accepted', async
   ]);
 });
 
+test('a path that the service does not have holds the job; the call is not repeated', async () => {
+  await sandbox.faults({
+    operation: 'v2.shipment.trackTrace',
+    effect: { status: 404, html: true },
+  });
+  expect(await pull('track-trace', { trigger: 'schedule' })).toMatchObject({ status: 'failed' });
+  expect(await database.query('select scope, code from sync.service_health')).toEqual([
+    { scope: 'track-trace', code: 'wrong_path' },
+  ]);
+  expect(await sandbox.requestsTo(path)).toHaveLength(1);
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped' });
+  expect(await sandbox.requestsTo(path)).toHaveLength(1);
+});
+
 test('an undecodable package is quarantined, and no package that it may be is marked', async () => {
   await answerWith([item(1), item(2), item(3)]);
   done(await pull('track-trace'));

@@ -197,6 +197,19 @@ describe('runs', () => {
     expect((await start('manual')).lease.key).toBeGreaterThan(run.lease.key);
   });
 
+  test('the numbers that are drawn with a start serve the readings of its first second', async () => {
+    const run = await start();
+    const [first, second, third] = [run.takeReadNo(), run.takeReadNo(), run.takeReadNo()];
+    expect(Number(second)).toBeGreaterThan(Number(first));
+    expect(third).toBeNull();
+
+    await endDone(run);
+    const slow = await startDue();
+    vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 1_000);
+    expect(slow.takeReadNo()).toBeNull();
+    vi.restoreAllMocks();
+  });
+
   test('a start that was decided before another run began and ended does not begin', async () => {
     await endDone(await start());
     await database.query('update sync.jobs set next_at = now()');
@@ -409,28 +422,6 @@ describe('runs', () => {
     expect(await database.query('select 1 from sync.leases where holder is not null')).toEqual([]);
   });
 
-  test('a run that begins a minute late or less has missed none, and is due again in its phase', async () => {
-    await endDone(await start());
-    const read = async () =>
-      (
-        await database.query<{ at: Date; ms: number }>(
-          `select next_at as at, (extract(epoch from next_at) * 1000)::bigint % ${everyMs} as ms from sync.jobs`,
-        )
-      )[0];
-    const phaseMs = (await read())?.ms;
-    for (const [lateMs, missed] of [
-      [59_000, 0],
-      [61_000, 1],
-      [305_000, 5],
-    ] as const) {
-      await database.query(`update sync.jobs set next_at = now() - interval '${lateMs} ms'`);
-      const result = await startRun(database.db, request);
-      expect(result).toMatchObject({ run: { missed } });
-      if (result.kind === 'started') await endDone(result.run);
-    }
-    expect((await read())?.ms).toBe(phaseMs);
-  });
-
   test('a run knows what is stored of its stream', async () => {
     await database.query(`
       insert into sync.freshness (client, stream, complete_at, usual_fetched)
@@ -443,7 +434,7 @@ describe('runs', () => {
     expect(run.stored).toEqual({
       completeAt: new Date('2026-01-02T03:04:05.678Z'),
       usualFetched: 12.5,
-      isWaiting: false,
+      hasWaitingReads: false,
       cursors: new Map([
         [
           'new',
@@ -462,7 +453,7 @@ describe('runs', () => {
     await database.query(`
       insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
       values ('default', 'shipments', '1', 1, 'x', 'x', '{}', 'x')`);
-    expect((await start('manual')).stored?.isWaiting).toBe(true);
+    expect((await start('manual')).stored?.hasWaitingReads).toBe(true);
   });
 
   test('a complete poll moves the freshness of its stream; an empty one does not count as usual', async () => {
@@ -493,10 +484,5 @@ describe('runs', () => {
     expect(await database.query('select from_at, to_at from sync.gaps')).toEqual([
       { from_at: gap.from, to_at: gap.to },
     ]);
-  });
-
-  test('a run that was stopped is due at once', async () => {
-    await endRun(database.db, await start(), newTotals(), { status: 'stopped' });
-    expect(await findDue()).toHaveLength(1);
   });
 });

@@ -7,9 +7,10 @@ import type { Jobs } from '../../../src/schedule/job.ts';
 import { openQueueBackend } from '../../../src/schedule/open-queue.ts';
 import { pause, type RunContext } from '../../../src/schedule/run.ts';
 import { Schedules } from '../../../src/schedule/schedules.ts';
+import { readDueRuns } from '../../../src/schedule/sql/start-runs.ts';
 import { DueRuns } from '../../../src/schedule/start-due.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
+import { done, makeConfig, runInProcess, usePuller, withDueRuns } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -163,11 +164,7 @@ test('a worker that starts makes pull-parcels due at once if look-ups wait for i
 
 /** Calls `work` with the runs of a worker. Waits for their ends. */
 const withRuns = (work: (runs: DueRuns) => Promise<unknown>, env: Record<string, string> = {}) =>
-  runInProcess(makeConfig(database, sandbox, env), database, async (deps) => {
-    const runs = new DueRuns(deps, new AbortController().signal, () => undefined);
-    await work(runs);
-    await runs.ended();
-  });
+  withDueRuns(makeConfig(database, sandbox, env), database, work);
 const readStarted = async () =>
   (
     await database.query<{ job: string }>(
@@ -337,6 +334,52 @@ test('long runs that wait for a place do not hide a due poll', async () => {
   });
 });
 
+test('four slow clients leave places to eight others, whatever of theirs is due', async () => {
+  const slow = ['slow-1', 'slow-2', 'slow-3', 'slow-4'];
+  const others = Array.from({ length: 8 }, (_, index) => `other-${index + 1}`);
+  const done = new Set<string>();
+  const run = async ({ client, signal }: RunContext) => {
+    if (slow.includes(client)) await pause(signal, 600_000);
+    done.add(client);
+  };
+  await withClients([...slow, ...others], run, async (runs) => {
+    await database.query(
+      `update sync.jobs set
+        last_success_at = case when client like 'other%' then now() end,
+        next_at = now() + case when client like 'slow%' then '-1 minute'
+          when job = 'pull-orders' then '-1 s' else '1 hour' end::interval`,
+    );
+    await runs.sweep();
+    await waitFor('all others', () => done.size === others.length);
+  });
+  expect([...done].filter((client) => slow.includes(client))).toEqual([]);
+});
+
+test('clients whose services are to be asked do not hide the due run of another', async () => {
+  const held = Array.from({ length: 25 }, (_, index) => `held-${index}`);
+  await withClients(
+    [...held, 'other'],
+    async () => undefined,
+    async () => {
+      await database.query(`
+      update sync.jobs set last_success_at = now(), next_at = now() + case when job <> 'pull-orders' then '1 hour'
+        when client = 'other' then '-1 s' else '-1 hour' end::interval`);
+      for (const client of held)
+        await insertHealth(database, { client, code: 'no_answer', sendWindow: 0 });
+      const clients = await database.db
+        .selectFrom('sync.clients')
+        .select(['client', 'identity'])
+        .execute();
+      const filter = { jobs: ['pull-orders'], clients, worker: 'test', local: [], aheadMs: 0 };
+      const due = await readDueRuns(database.db, filter);
+      expect(due.filter(({ hold }) => hold === null).map(({ client }) => client)).toEqual([
+        'other',
+      ]);
+      expect(due.filter(({ hold }) => hold?.mustAsk)).toHaveLength(20);
+    },
+  );
+});
+
 test('a locked health of one client does not keep the runs of others from beginning', async () => {
   const started: string[] = [];
   const run = async ({ client }: RunContext) => {
@@ -354,6 +397,6 @@ test('a locked health of one client does not keep the runs of others from beginn
     });
     expect(started).toEqual(['other']);
     await runs.startDue();
-    await waitFor('the trial', () => started.includes('default'));
+    await waitFor('the run after the question', () => started.includes('default'));
   });
 });

@@ -2,10 +2,11 @@ import { describe, expect, test } from 'vitest';
 import { toIdentity } from '../../../config/files.ts';
 import { acceptIdentity } from '../../../src/operate/sql/accept-identity.ts';
 import { runJob } from '../../../src/schedule/runs.ts';
-import { startRun } from '../../../src/schedule/sql/start-runs.ts';
+import type { Warehouse } from '../../../src/service/client.ts';
+import { askWhetherOver } from '../../../src/service/health/ask-service.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
+import { done, makeConfig, runInProcess, usePuller, withDueRuns } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { expireHolds, insertHealth } from '../../helpers/service-health.ts';
@@ -157,6 +158,19 @@ describe('a hold of a client', () => {
         select code, extract(epoch from next_at - now())::float8 as seconds
         from sync.service_health`)
     )[0];
+  const readDone = () =>
+    database.query<{ job: string }>(`select job from sync.jobs where last_outcome = 'done'`);
+  /** Makes everything due, and starts it as a worker does, until a condition is met. */
+  const startDueUntil = async (
+    env: Record<string, string>,
+    isMet: () => Promise<boolean>,
+  ): Promise<void> => {
+    await database.query('update sync.jobs set next_at = now()');
+    await withDueRuns(makeConfig(database, sandbox, env), database, async (runs) => {
+      await runs.sweep();
+      await waitFor('what a sweep begins', isMet);
+    });
+  };
   /** Returns the seconds from `before` to the end of the hold. */
   const readHoldSeconds = async (before: Date | undefined) =>
     (
@@ -180,17 +194,18 @@ describe('a hold of a client', () => {
       reason: 'held',
     });
     expect(await sandbox.requests(place)).toEqual([]);
-    await expireHolds(database);
     // A job that sends no requests to the service is not held, and does not end the hold.
     done(await runScheduled('prune', wrong));
-    expect(await runScheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
     expect((await readHold())?.seconds).toBeGreaterThan(800);
-    done(await runScheduled('prune'));
-    expect((await readHold())?.seconds).toBeGreaterThan(800);
+
     await expireHolds(database);
-    done(await runScheduled('pull-inbounds'));
+    await startDueUntil(wrong, async () => ((await readHold())?.seconds ?? 0) > 800);
+    await expireHolds(database);
+    await startDueUntil({}, async () => (await readDone()).length === 2);
     // Rows of the outbox are sent one at a time at first.
-    expect((await readHold())?.seconds).toBeLessThanOrEqual(0);
+    expect(await database.query('select send_window from sync.service_health')).toEqual([
+      { send_window: 1 },
+    ]);
   });
 
   test('lasts 5 s while the service does not answer; a manual run may try at any time', async () => {
@@ -198,12 +213,8 @@ describe('a hold of a client', () => {
     await sandbox.faults({ operation: '*', effect: { noAnswer: true } });
     expect(await runScheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
     expect((await readHold())?.seconds).toBeLessThan(5);
-    await expireHolds(database);
-    const [place, before] = [await sandbox.lastPlace(), await readNow()];
-    expect(await runScheduled('pull-inbounds', away)).toMatchObject({ status: 'failed' });
-    expect((await sandbox.requests(place)).map(({ path }) => path)).toEqual(['/status/get']);
+    const before = await readNow();
     const seconds = await readHoldSeconds(before);
-    expect(seconds).toBeGreaterThanOrEqual(5);
     // A run that was under way already, or was started by hand, does not lengthen the hold.
     expect(await pull('pull-shipments', { env: away })).toMatchObject({ status: 'failed' });
     expect(await readHoldSeconds(before)).toBe(seconds);
@@ -212,12 +223,53 @@ describe('a hold of a client', () => {
     expect((await readHold())?.seconds ?? 0).toBeLessThanOrEqual(0);
   });
 
-  test('with which one worker met silence does not keep the runs of another', async () => {
-    const silent = { code: 'no_answer', sendWindow: 0, untilInMs: 600_000 } as const;
-    await insertHealth(database, { ...silent, worker: 'other' });
-    done(await runScheduled('pull-inbounds'));
-    await insertHealth(database, { ...silent, worker: 'test' });
-    expect(await runScheduled('pull-inbounds')).toMatchObject({ reason: 'held' });
+  test('that is over is asked about by one of many workers', async () => {
+    await insertHealth(database, { code: 'no_answer', sendWindow: 0 });
+    const warehouse = { checkStatus: async () => undefined } as unknown as Warehouse;
+    const { db } = database;
+    const signal = new AbortController().signal;
+    const answers = await Promise.all(
+      ['a', 'b', 'c', 'd'].map((worker) =>
+        askWhetherOver({ db, client: 'default', worker, warehouse, signal }, 'no_answer'),
+      ),
+    );
+    expect(answers.filter((answer) => answer !== null)).toEqual([
+      { seen: 'answered', isTrial: true },
+    ]);
+  });
+
+  test('that is over is ended by one question, whatever is due and however many ask', async () => {
+    done(await pull('pull-inbounds'));
+    await insertHealth(database, { code: 'no_answer', worker: 'test', sendWindow: 0 });
+    await sandbox.faults({ operation: 'common.status.get', effect: { status: 503 } });
+    const place = await sandbox.lastPlace();
+    await startDueUntil({}, async () => ((await readHold())?.seconds ?? 0) > 3);
+    expect((await sandbox.requests(place)).map(({ path }) => path)).toEqual(['/status/get']);
+    expect(await readDone()).toEqual([{ job: 'pull-inbounds' }]);
+
+    await sandbox.clearFaults();
+    await database.query('update sync.jobs set last_outcome = null');
+    await expireHolds(database);
+    await startDueUntil({}, async () => (await readDone()).length > 0);
+  });
+
+  test('of a worker that is cut from the service keeps no run of another worker', async () => {
+    // Nothing listens at the proxy of one worker.
+    const cut = makeConfig(database, sandbox, { HTTP_PROXY: 'http://127.0.0.1:9' });
+    const runAs = (worker: string, config = makeConfig(database, sandbox)) =>
+      runInProcess(config, database, async (deps, client) => {
+        await database.query('update sync.jobs set next_at = now()');
+        const request = { client, trigger: 'schedule' } as const;
+        return runJob({ ...deps, worker }, 'pull-inbounds', request, new AbortController().signal);
+      });
+
+    expect(await runAs('cut', cut)).toMatchObject({ status: 'failed' });
+    expect(await database.query('select code, worker from sync.service_health')).toEqual([
+      { code: 'no_answer', worker: 'cut' },
+    ]);
+    expect(await runAs('cut', cut)).toMatchObject({ status: 'skipped', reason: 'held' });
+    done(await runAs('whole'));
+    expect(await runAs('cut', cut)).toMatchObject({ status: 'skipped', reason: 'held' });
   });
 
   test('that a push began holds runs, except if rows were only sent too fast', async () => {
@@ -250,32 +302,5 @@ describe('a hold of a client', () => {
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 404 } });
     expect(await runScheduled('pull-shipments')).toMatchObject({ status: 'failed' });
     expect((await readHold())?.seconds ?? 0).toBeLessThanOrEqual(0);
-  });
-
-  test('that is over is tried by one run alone', async () => {
-    const request = (job: string) => ({
-      client: 'default',
-      identity: toIdentity({ baseUrl: sandbox.url, username: 'default' }),
-      baseUrl: sandbox.url.href,
-      job,
-      stream: null,
-      worker: 'w',
-      trigger: 'schedule' as const,
-      nextDue: { kind: 'stays' as const },
-    });
-    done(await pull('pull-orders'));
-    await insertHealth(database, { code: 'no_answer', worker: 'w', sendWindow: 0 });
-    const jobs = ['a', 'b', 'c', 'd'];
-    await database.query(
-      `insert into sync.jobs (client, job) select 'default', unnest($1::text[])`,
-      [jobs],
-    );
-    const results = await Promise.all(jobs.map((job) => startRun(database.db, request(job))));
-    expect(results.filter(({ kind }) => kind === 'started')).toMatchObject([
-      { run: { isProbe: true } },
-    ]);
-    expect(
-      results.filter((result) => result.kind === 'skipped' && result.reason === 'held'),
-    ).toHaveLength(3);
   });
 });

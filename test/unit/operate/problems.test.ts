@@ -133,6 +133,25 @@ function find(
     config,
   );
 }
+/** The problems while one worker is cut from the service, after a poll of a number of minutes ago. */
+const findCut = (minutes: number) =>
+  find({
+    jobs: [makeJob('pull-shipments', { lastSuccessAt: ago(minutes) })],
+    holds: [makeHold({ worker: 'host:7:x' })],
+  });
+test('a worker that alone does not reach the service is named; the service is not away', () => {
+  expect(findCut(1)).toMatchObject([
+    {
+      ...{ code: 'service_away', severity: 'warn' },
+      text: expect.stringMatching(
+        /^worker host:7:x cannot reach the service since .*, but others do/,
+      ),
+      remedy: expect.stringContaining('network of its machine'),
+    },
+  ]);
+  expect(findCut(60)[0]?.text).toMatch(/^the service /);
+});
+
 const describe = (problems: readonly Problem[]) =>
   problems.map(
     ({ severity, subject, text, remedy, follows }) =>

@@ -222,7 +222,7 @@ describe('the evidence of a failed attempt about client and kind', () => {
       '404 of an assumed path',
       answer(404),
       { documented: false },
-      [{ of: 'kind', evidence: { seen: 'no route' } }],
+      [{ of: 'kind', evidence: { seen: 'wrong path' } }],
     ],
     [
       '404 of an assumed path to a read before it',

@@ -18,11 +18,11 @@ const due: StartFacts = {
 };
 const decide = (request: StartRequest, facts: Partial<StartFacts>) =>
   decideStart(request, { ...due, ...facts }, now);
-const hold = { reason: 'no answer', until: later(30_000), isOver: false };
+const hold = { reason: 'no answer', until: later(30_000) };
 
 test('a scheduled run that is due begins, and moves the due time to the next turn', () => {
   const decision = decide(scheduled, {});
-  expect(decision).toMatchObject({ kind: 'start', missed: 0, isProbe: false, soonAt: null });
+  expect(decision).toMatchObject({ kind: 'start', missed: 0, soonAt: null });
   const waitMs = decision.kind === 'start' ? Number(decision.nextAt) - now.getTime() : 0;
   expect(waitMs).toBeGreaterThanOrEqual(6_000);
   expect(waitMs).toBeLessThanOrEqual(66_000);
@@ -57,19 +57,13 @@ test('a parked client says so, also if its job is paused and a run is under way'
 });
 
 describe('a hold', () => {
-  test('that is over lets one scheduled run try first, and says so', () => {
-    expect(decide(scheduled, { hold: { ...hold, isOver: true } })).toMatchObject({
-      ...{ kind: 'start', wasHeld: true, isProbe: true },
-    });
-  });
-
   test('says when it ends instead of when the job is due', () => {
     expect(decide(scheduled, { hold })).toMatchObject({ dueAt: hold.until, because: 'no answer' });
   });
 
   test('keeps no run from beginning that somebody asked for, or that asks nothing', () => {
-    expect(decide(manual, { hold })).toMatchObject({ kind: 'start', isProbe: false });
-    expect(decide({ ...scheduled, isLocal: true }, { hold })).toMatchObject({ isProbe: false });
+    expect(decide(manual, { hold })).toMatchObject({ kind: 'start', wasHeld: true });
+    expect(decide({ ...scheduled, isLocal: true }, { hold })).toMatchObject({ kind: 'start' });
   });
 });
 

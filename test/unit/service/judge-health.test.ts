@@ -29,7 +29,7 @@ const tooFast: Evidence = { seen: 'too fast', failure: toFailure('http_status', 
 const askToWait = (ms: number): Evidence => ({
   ...{ seen: 'asked to wait', failure: toFailure('http_status', 'asked to wait'), ms },
 });
-const noRoute: Evidence = { seen: 'no route', failure: toFailure('http_status', 'answered 404') };
+const noRoute: Evidence = { seen: 'wrong path', failure: toFailure('http_status', 'answered 404') };
 
 /** A kind whose hold is over, unless `changes` say otherwise. */
 const makeHealth = (changes: Partial<Health> = {}): Health => ({

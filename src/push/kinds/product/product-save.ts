@@ -8,6 +8,7 @@ import type { Operations } from '../../../../config/operations.ts';
 import { hasCode, rewordRefusal, WarehouseError } from '../../../core/errors.ts';
 import { isObject } from '../../../core/json.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
+import { mayBeWrongPath } from '../../../service/health/evidence.ts';
 import { saysNothing } from '../../answers.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
 import { asNumber } from '../../payload.ts';
@@ -18,7 +19,6 @@ import {
   requiredText,
   requireUnless,
 } from '../../payloads/members.ts';
-import { mayBeNoRoute } from '../../push-outcome.ts';
 
 /** The same payload is added, or changes a product. */
 function makeProduct(operations: Operations) {
@@ -63,7 +63,7 @@ async function saveProduct(product: Product, context: PushContext): Promise<Push
 
 /** Returns true if the service itself refused this product. */
 const isRefusal = (error: unknown): error is WarehouseError =>
-  error instanceof WarehouseError && error.outcome === 'refused' && !mayBeNoRoute(error, true);
+  error instanceof WarehouseError && error.outcome === 'refused' && !mayBeWrongPath(error, false);
 
 /**
  * Changes a product that could not be added.
