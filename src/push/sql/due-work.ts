@@ -11,15 +11,18 @@ import {
 import { lastLookMs } from '../waking.ts';
 import { mayPush, readNewestMigration } from './claim-rows.ts';
 
-/** Work that is due for a client. */
+/** Milliseconds ahead that a look sees. A pusher looks at least that often. */
+const aheadMs = 60_000;
+
+/** Work of a client that is due now or soon. */
 export interface DueWork {
   readonly client: string;
   /**
-   * Milliseconds until the next row is due to be sent, without held kinds. Null: there is
-   * none.
+   * Milliseconds until the next row is due to be sent, without held kinds. Null: none is due within
+   * a minute.
    */
   readonly pendingInMs: number | null;
-  /** Milliseconds until the next look-up is due. Null: there is none. */
+  /** Milliseconds until the next look-up is due. Null: none is due within a minute. */
   readonly unknownInMs: number | null;
   /**
    * Milliseconds until no worker looks for rows of the client by itself any more, if one has said
@@ -42,105 +45,137 @@ export interface DueKinds {
   readonly lookedUp: readonly string[];
 }
 
-/**
- * SQL of a recursive query: the clients that have rows of a status. Each step is two searches of
- * indexes, from one such client to the next known one that may have some: neither clients without
- * rows, nor those that an ERP has invented, are read one by one.
- * @param order the columns of the index of such rows, which begins with the client
- */
-function selectClientsWithRows(name: string, status: string, order: string): RawBuilder<unknown> {
-  const self = sql.ref(name);
-  const first = (where: RawBuilder<unknown>) => sql`
-        select o.client
-        from fulfilment.outbox o
-        where o.status = ${sql.lit(status)} and ${where}
-        order by ${sql.raw(order)}
-        limit 1`;
+/** SQL: the end of what a look sees. */
+const soon = sql`(select clock_timestamp() + make_interval(secs => ${aheadMs / 1_000}))`;
 
-  return sql`${self} (client) as (
-      (${first(sql`true`)})
+/** SQL: the first row of a status, in the order of the index of such rows. */
+const selectFirst = (status: string, order: string, where: RawBuilder<unknown>) => sql`
+      select o.id
+      from fulfilment.outbox o
+      where o.status = ${sql.lit(status)} and ${where}
+      order by ${sql.raw(order)}
+      limit 1`;
+
+/**
+ * SQL of a recursive query: the first row of each step through an index that begins with the
+ * client. A step leads to the next known client, by two searches: neither clients without rows, nor
+ * those that an ERP has invented, are read one by one.
+ * @param within a step to another row of the same client, if there is one
+ */
+function walkOutbox(name: string, status: string, order: string, within?: RawBuilder<unknown>) {
+  const first = (where: RawBuilder<unknown>) => selectFirst(status, order, where);
+  const nextClient = sql`(
+        select n.id
+        from (
+          select c.client
+          from sync.clients c
+          where c.client > w.client
+          order by c.client
+          limit 1
+        ) k
+        cross join lateral (${first(sql`o.client >= k.client`)}) n)`;
+  const next = within === undefined ? nextClient : sql`coalesce((${within}), ${nextClient})`;
+
+  return sql`${sql.ref(name)} (client, kind, next_at) as (
+      select r.client, r.kind, r.next_attempt_at
+      from fulfilment.outbox r
+      where r.id = (${first(sql`true`)})
       union all
-      select n.client
-      from ${self} w
-      cross join lateral (
-        select c.client
-        from sync.clients c
-        where c.client > w.client
-        order by c.client
-        limit 1
-      ) k
-      cross join lateral (${first(sql`o.client >= k.client`)}) n
+      select r.client, r.kind, r.next_attempt_at
+      from ${sql.ref(name)} w
+      cross join lateral (select ${next} as id) n
+      cross join lateral (select * from fulfilment.outbox r where r.id = n.id limit 1) r
     )`;
 }
 
 /**
- * Reads the due work of each client. Clients without rows and without trouble are left out, and so
- * are clients for which nothing may be pushed.
+ * Reads the work of each client that is due now or soon. Clients without it and without trouble are
+ * left out, and so are clients for which nothing may be pushed.
  */
 export async function readDueWork(
   db: Kysely<DB>,
   clients: readonly ClientAccount[],
-  { worker, ...kinds }: DueKinds,
+  { worker, names, lookedUp }: DueKinds,
 ): Promise<DueWork[]> {
+  const pendingOrder = 'o.client, o.kind, o.next_attempt_at, o.id';
+  // The next kind that the worker knows: kinds that an ERP has invented are not read one by one.
+  const nextKind = selectFirst(
+    'pending',
+    pendingOrder,
+    sql`o.client = w.client
+      and o.kind >= (select min(k) from unnest(${names}::text[]) as k where k > w.kind)
+      and exists (select from sync.clients c where c.client = w.client)`,
+  );
+  const isOfWorker = sql`h.worker in (${everyWorker}, ${worker}) and ${isValid}`;
+  const inMs = (time: RawBuilder<unknown>) =>
+    sql`(extract(epoch from ${time} - clock_timestamp()) * 1000)::float8`;
   const { rows } = await sql<DueWork & { readonly identity: string }>`
     with recursive
-    ${selectClientsWithRows('waiting', 'pending', 'o.client, o.kind, o.next_attempt_at, o.id')},
-    ${selectClientsWithRows('unsettled', 'unknown', 'o.client, o.next_attempt_at, o.id')},
-    concerned as (
-      select client
-      from waiting
-      union
-      select client
-      from unsettled
-      union
-      select client
-      from sync.service_health h
-      where h.worker in (${everyWorker}, ${worker}) and ${isValid}
-      union
-      select client
+    ${walkOutbox('waiting', 'pending', pendingOrder, nextKind)},
+    ${walkOutbox('unsettled', 'unknown', 'o.client, o.next_attempt_at, o.id')},
+    found (client, pending_at, unknown_at, awake_until) as (
+      select w.client, w.next_at, null::timestamptz, null::timestamptz
+      from waiting w
+      where w.next_at <= ${soon} and w.kind = any(${names}::text[]) and not exists (
+        select from sync.service_health h
+        where h.client = w.client and h.scope = w.kind and ${isValid} and ${holds})
+      union all
+      select u.client, null, l.next_attempt_at, null
+      from unsettled u
+      cross join lateral (
+        select o.next_attempt_at
+        from fulfilment.outbox o
+        where o.client = u.client and o.status = 'unknown' and o.kind = any(${lookedUp}::text[])
+          and o.next_attempt_at <= ${soon}
+        order by o.next_attempt_at
+        limit 1
+      ) l
+      where u.next_at <= ${soon}
+      union all
+      select a.client, null, null, a.awake_until
       from sync.awake_clients a
       where a.awake_until > clock_timestamp() - make_interval(secs => ${lastLookMs / 1_000})
+      union all
+      select h.client, null, null, null
+      from sync.service_health h
+      where ${isOfWorker}
     )
-    select c.client, c.identity, (
-        select min(d.in_ms)
-        from unnest(${kinds.names}::text[]) as k (kind)
-        cross join lateral (
-          select (extract(epoch from o.next_attempt_at - clock_timestamp()) * 1000)::float8 as in_ms
-          from fulfilment.outbox o
-          where o.client = c.client and o.kind = k.kind and o.status = 'pending'
-          order by o.next_attempt_at
-          limit 1
-        ) d
-        where c.client in (select client from waiting)
-          and not exists (
-            select from sync.service_health h where h.client = c.client and h.scope = k.kind
-              and ${isValid} and ${holds})
-      ) as "pendingInMs", (
-        select (extract(epoch from min(o.next_attempt_at) - clock_timestamp()) * 1000)::float8
-        from fulfilment.outbox o
-        where o.client = c.client and o.status = 'unknown'
-          and o.kind = any(${kinds.lookedUp}::text[])
-      ) as "unknownInMs", (
-        select (extract(epoch from a.awake_until - clock_timestamp()) * 1000)::float8
-        from sync.awake_clients a
-        where a.client = c.client
-          and a.awake_until > clock_timestamp() - make_interval(secs => ${lastLookMs / 1_000})
-      ) as "awakeInMs",
+    select c.client, c.identity, ${inMs(sql`f.pending_at`)} as "pendingInMs",
+      ${inMs(sql`f.unknown_at`)} as "unknownInMs", ${inMs(sql`f.awake_until`)} as "awakeInMs",
       coalesce((
         select json_agg(json_build_object('scope', h.scope, 'code', h.code, 'sendWindow',
-          h.send_window,
-          'untilInMs', extract(epoch from h.next_at - clock_timestamp())::float8 * 1000))
+          h.send_window, 'untilInMs', ${inMs(sql`h.next_at`)}))
         from sync.service_health h
-        where h.client = c.client and h.worker in (${everyWorker}, ${worker}) and ${isValid}
-          and h.scope = any(array[${clientScope}] || ${kinds.names}::text[])
+        where h.client = c.client and ${isOfWorker}
+          and h.scope = any(array[${clientScope}] || ${names}::text[])
       ), '[]') as health
-    from concerned
-    join sync.clients c on c.client = concerned.client
+    from (
+      select client, min(pending_at) as pending_at, min(unknown_at) as unknown_at,
+        max(awake_until) as awake_until
+      from found
+      group by client
+    ) f
+    join sync.clients c on c.client = f.client
     where ${mayPush(sql`c.client`, await readNewestMigration())}`.execute(db);
-  const toNonNegative = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
 
-  // The list of all clients of a worker would cost more than the search itself.
-  const own = new Map(clients.map(({ client, identity }) => [client, identity]));
+  return selectOwn(rows, clients);
+}
+
+/** Accounts by client. They are the same at each look. */
+const accounts = new WeakMap<readonly ClientAccount[], ReadonlyMap<string, string>>();
+
+/**
+ * Returns the work of the clients with the accounts of this worker. The statement does not select
+ * them: a list of all clients would cost more than the rest of it.
+ */
+function selectOwn(
+  rows: readonly (DueWork & { readonly identity: string })[],
+  clients: readonly ClientAccount[],
+): DueWork[] {
+  const own =
+    accounts.get(clients) ?? new Map(clients.map(({ client, identity }) => [client, identity]));
+  accounts.set(clients, own);
+  const toNonNegative = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
 
   return rows
     .filter(({ client, identity }) => own.get(client) === identity)
