@@ -87,7 +87,9 @@ create index outbox_in_flight on fulfilment.outbox (client, family, reference, i
   where status in ('sending', 'unknown');
 create index outbox_to_settle on fulfilment.outbox (client, next_attempt_at, id)
   where status = 'unknown';
-create index outbox_leased on fulfilment.outbox (lease_until) where status = 'sending';
+-- Of a lane, one row at most is sent at a time, also if two claims cannot see each other's rows yet.
+create unique index outbox_sending on fulfilment.outbox (client, family, reference)
+  where status = 'sending';
 create index outbox_stuck on fulfilment.outbox (id) where status in ('dead', 'unknown');
 create index outbox_by_reference on fulfilment.outbox (client, reference, id);
 create index outbox_written on fulfilment.outbox (client, family, reference, written_at)

@@ -1050,7 +1050,6 @@ CREATE INDEX outbox_by_shipment ON fulfilment.outbox USING btree (((payload ->> 
 CREATE INDEX outbox_due_by_kind ON fulfilment.outbox USING btree (client, kind, next_attempt_at, id) WHERE (status = 'pending'::text);
 CREATE INDEX outbox_in_flight ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['sending'::text, 'unknown'::text]));
 CREATE INDEX outbox_lanes ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
-CREATE INDEX outbox_leased ON fulfilment.outbox USING btree (lease_until) WHERE (status = 'sending'::text);
 CREATE INDEX outbox_stuck ON fulfilment.outbox USING btree (id) WHERE (status = ANY (ARRAY['dead'::text, 'unknown'::text]));
 CREATE INDEX outbox_targets_by_order ON sync.outbox_targets USING btree (target_id);
 CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'unknown'::text);
@@ -1083,6 +1082,7 @@ CREATE INDEX track_trace_events_by_time ON fulfilment.track_trace_events USING b
 CREATE INDEX track_traces_listed ON fulfilment.track_traces USING btree (client) WHERE (unlisted_since IS NULL);
 CREATE INDEX waiting_reads_by_since ON sync.waiting_reads USING btree (since);
 CREATE INDEX waiting_reads_due ON sync.waiting_reads USING btree (client, resource, next_at);
+CREATE UNIQUE INDEX outbox_sending ON fulfilment.outbox USING btree (client, family, reference) WHERE (status = 'sending'::text);
 CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_key);
 

@@ -1,5 +1,5 @@
 import type { Database } from '../../src/db/pool.ts';
-import { claimRows } from '../../src/push/sql/claim-rows.ts';
+import { claimRowsIn } from '../../src/push/sql/claim-rows.ts';
 
 class RollbackError extends Error {}
 
@@ -34,7 +34,7 @@ export async function timeClaims(
       .transaction()
       .execute(async (trx) => {
         const startedAtMs = performance.now();
-        const { rows } = await claimRows(trx, options);
+        const { rows } = await claimRowsIn(trx, options);
         times.push(performance.now() - startedAtMs);
         if (rows.length === 0) throw new Error('nothing was claimed');
         throw new RollbackError();

@@ -4,7 +4,7 @@ import { migrateDatabase } from '../../src/cli/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../../src/cli/demo/embedded-postgres.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { connectDatabase } from '../../src/db/connect.ts';
-import { readDueWork } from '../../src/push/sql/claim-rows.ts';
+import { readDueWork } from '../../src/push/sql/due-work.ts';
 import { reviveAbandoned } from '../../src/schedule/sql/due-jobs.ts';
 import { readDueRuns } from '../../src/schedule/sql/start-runs.ts';
 import { registerClients } from '../../src/service/sql/clients.ts';

@@ -146,7 +146,8 @@ async function readPayloadOrNull(
   signal: AbortSignal,
 ): Promise<unknown> {
   try {
-    const owner = `client ${client}`;
+    // A row whose check takes long must not delay look-ups.
+    const owner = `look-ups of client ${client}`;
     return await readPayload(kind, row, { owner, codes, operations, signal });
   } catch (error) {
     if (error instanceof PayloadError || hasCode(error, 'payload_not_checked')) return null;

@@ -10,7 +10,7 @@ import type { AnyKind } from './kind.ts';
 import type { PushDeps } from './send-row.ts';
 import { LaneReleaser } from './settler.ts';
 import { sayAwake } from './sql/awake-clients.ts';
-import { type DueKinds, type DueWork, readDueWork } from './sql/claim-rows.ts';
+import { type DueKinds, type DueWork, readDueWork } from './sql/due-work.ts';
 import type { PushDatabase } from './sql/push-database.ts';
 import { enterOutcomes } from './sql/settle-rows.ts';
 import { Upkeep, type UpkeepOptions } from './upkeep.ts';

@@ -12,6 +12,8 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
+const bombTask = { do: 'read document', path: 'content', content: makeBomb() } as const;
+
 describe('a document that takes too much time or memory to read', () => {
   test('makes its row dead and does not block the event loop', async () => {
     const id = await outbox.insert(
@@ -34,10 +36,36 @@ describe('a document that takes too much time or memory to read', () => {
     });
   });
 
+  test('does not delay the look-ups of its client', async () => {
+    // Long enough to be read in a process of its own.
+    const attachments = [{ filename: 'a.pdf', content: 'A'.repeat(100_000) }];
+    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { attachments }));
+    await database.query(`
+      update fulfilment.outbox
+      set status = 'unknown', written_at = now(), claim_no = 1, attempts = 1`);
+
+    const stop = new AbortController();
+    let isReading = true;
+    // As a row of the client that is being sent.
+    const context = { owner: 'client default', codes: anyCode, signal: stop.signal };
+    const reading = runInProcess(bombTask, context)
+      .catch(() => undefined)
+      .finally(() => {
+        isReading = false;
+      });
+    await outbox.push();
+    const [row] = await outbox.rows('lookups = 1');
+    expect({ isLookedUp: row !== undefined, isReading }).toEqual({
+      isLookedUp: true,
+      isReading: true,
+    });
+    stop.abort();
+    await reading;
+  });
+
   test('does not prevent a worker from stopping', async () => {
     const stop = new AbortController();
-    const task = { do: 'read document', path: 'content', content: makeBomb() } as const;
-    const reading = runInProcess(task, { owner: 'test', codes: anyCode, signal: stop.signal });
+    const reading = runInProcess(bombTask, { owner: 'test', codes: anyCode, signal: stop.signal });
     stop.abort();
     await expect(reading).rejects.toMatchObject({ code: 'stopped' });
   });

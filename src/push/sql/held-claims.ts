@@ -1,8 +1,8 @@
-import { type Kysely, sql } from 'kysely';
-import { pauses } from '../../core/backoff.ts';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
-import { toPauseSpan } from '../../db/values.ts';
+import { inTransaction } from '../../db/transaction.ts';
+import { judgeLost, type LostClaim, type LostVerdict } from '../judge-lost.ts';
 import type { UnknownRule } from '../push-outcome.ts';
 
 /** Milliseconds that a claim lasts without renewal, by the clock of the database. */
@@ -59,9 +59,9 @@ export async function stampSent(
   const { rows } = await sql`
     with stamped as (
       update fulfilment.outbox o
-      set sent_at = statement_timestamp(), lease_until = statement_timestamp() + ${claimSpan}
+      set sent_at = clock_timestamp(), lease_until = clock_timestamp() + ${claimSpan}
       where o.id = ${id} and o.claim_no = ${claimNo} and o.status = 'sending'
-        and o.lease_until > statement_timestamp()
+        and o.lease_until > clock_timestamp()
       returning o.id
     ), targeted as (
       insert into sync.outbox_targets as t (outbox_id, target_id, present)
@@ -97,16 +97,10 @@ export async function renewClaims(db: Kysely<DB>, rows: readonly HeldClaim[]): P
       for update of o skip locked
     )
     update fulfilment.outbox o
-    set lease_until = statement_timestamp() + ${claimSpan}
+    set lease_until = clock_timestamp() + ${claimSpan}
     from held
       where o.id = held.id`.execute(db);
 }
-
-/** Number of lost workers after which a row becomes dead: its payload may have crashed them. */
-const maxLosses = 5;
-const givenUpError =
-  `its worker was lost ${maxLosses} times in a row, perhaps because of this payload. ` +
-  'Look into the logs of the workers, then replace the payload or cancel the row';
 
 /** A row whose claim was taken from a lost worker. */
 export interface TakenOverRow {
@@ -117,9 +111,8 @@ export interface TakenOverRow {
 }
 
 /**
- * Takes over the claims of workers that no longer renew them. A row that was certainly not sent
- * becomes pending. A row that may have been sent is handled by the rule of its kind. A row that
- * lost five workers in a row is dead, unless a look-up finds that it was carried out.
+ * Takes over the claims of workers that no longer renew them. `judgeLost` decides what becomes of
+ * their rows.
  * @param rules rule of each kind. A row that may have been sent stays as it is if its kind has no
  *   rule here: a worker that knows the kind takes it over.
  * @param operatorError what an operator reads on a row that only a person can decide
@@ -130,64 +123,75 @@ export async function takeOverClaims(
   rules: Readonly<Record<string, UnknownRule>>,
   operatorError: string,
 ): Promise<TakenOverRow[]> {
-  const kinds = Object.keys(rules);
-  const { rows } = await sql<TakenOverRow>`
-    with lost as materialized (
-      -- Look-ups between the losses do not count as an outcome: they show nothing about the
-      -- payload.
-      select o.id, o.sent_at, k.rule, (
-        select count(*) from sync.outbox_attempts a
+  return inTransaction(db, async (trx) => {
+    const lost = await lockLostRows(trx, Object.keys(rules));
+    if (lost.length === 0) return [];
+
+    const taken = lost.map((row) => ({
+      ...row,
+      ...judgeLost(row, rules[row.kind] ?? 'ask operator', operatorError, Math.random()),
+    }));
+    await writeTakenRows(trx, taken);
+    await noteTakenRows(trx, worker, taken);
+    return taken.map(({ id, client, kind, became }) => ({ id, client, kind, became }));
+  });
+}
+
+/** A row that a lost worker has claimed. */
+interface LostRow extends LostClaim, HeldClaim {
+  readonly client: string;
+  readonly kind: string;
+}
+
+/** Locks the rows whose claims have expired. Rows that somebody has locked are being settled. */
+async function lockLostRows(trx: Transaction<DB>, kinds: readonly string[]): Promise<LostRow[]> {
+  const { rows } = await sql<LostRow>`
+    select o.id, o.client, o.kind, o.claim_no as "claimNo", o.last_error as "lastError",
+      o.sent_at is not null as "isSent", (
+        -- Look-ups between the losses do not count as an outcome: they show nothing about the
+        -- payload.
+        select count(*)::int
+        from sync.outbox_attempts a
         where a.outbox_id = o.id and a.step = 'taken over' and a.id > coalesce((
-          select max(b.id) from sync.outbox_attempts b
-          where b.outbox_id = o.id and b.step not in ('taken over', 'looked up')), 0)) as times
-      from fulfilment.outbox o
-      left join unnest(${kinds}::text[],
-        ${kinds.map((kind) => rules[kind] ?? 'ask operator')}::text[])
-        as k (kind, rule) on k.kind = o.kind
-      where o.status = 'sending' and o.lease_until <= statement_timestamp()
-        and (k.rule is not null or o.sent_at is null)
-      for update of o skip locked
-    ), judged as (
-      select *, times >= ${maxLosses - 1} as is_last, case
-        when sent_at is not null and rule <> 'resend' then 'unknown'
-        when times >= ${maxLosses - 1} then 'dead'
-        else 'pending' end as became
-      from lost
-    ), taken as (
-      update fulfilment.outbox o
-      set
-        status = j.became,
-        finished_at = case when j.became = 'dead' then statement_timestamp() end,
-        next_attempt_at = case
-          when j.became = 'dead' or j.became = 'unknown' and j.rule = 'ask operator' then null
-          -- Spread rows that were claimed together over time, so that only the row at fault is
-          -- lost again.
-          when o.sent_at is null then statement_timestamp()
-            + random() * ${toPauseSpan(pauses.takeover, sql`j.times`)}
-          else statement_timestamp() end,
-        attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
-        written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
-        lookups = 0, absences = 0, absent_at = null,
-        refused_as = null,
-        refusal = case when j.is_last and j.became = 'unknown'
-          and j.rule = 'look up' then ${givenUpError} end,
-        last_error = case
-          when j.became = 'dead' then ${givenUpError}
-          when o.sent_at is null then o.last_error
-          when j.rule = 'ask operator' then ${`its worker was lost while sending. ${operatorError}`}
-          when j.rule = 'look up' then 'its worker was lost while sending; being looked up'
-          else 'its worker was lost while sending; sent again' end
-      from judged j
-      where o.id = j.id
-      returning o.id, o.client, o.kind, o.status as became, o.claim_no, o.last_error
-    ), noted as (
-      insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
-      select id, 'taken over', ${worker}, claim_no, became, 'worker_lost', last_error
-      from taken
-    )
-    select id, client, kind, became
-    from taken`.execute(db);
+          select max(b.id)
+          from sync.outbox_attempts b
+          where b.outbox_id = o.id and b.step not in ('taken over', 'looked up')), 0)
+      ) as losses
+    from fulfilment.outbox o
+    where o.status = 'sending' and o.lease_until <= clock_timestamp()
+      and (o.sent_at is null or o.kind = any(${kinds}::text[]))
+    for no key update of o skip locked`.execute(trx);
   return rows;
+}
+
+async function writeTakenRows(
+  trx: Transaction<DB>,
+  taken: readonly (LostRow & LostVerdict)[],
+): Promise<void> {
+  await sql`
+    update fulfilment.outbox o
+    set status = t.became, last_error = t.error, refusal = t.refusal,
+      finished_at = case when t.became = 'dead' then clock_timestamp() end,
+      next_attempt_at = clock_timestamp() + make_interval(secs => t."delayMs" / 1000),
+      attempts = o.attempts - case when t."isSent" then 0 else 1 end,
+      written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
+      lookups = 0, absences = 0, absent_at = null, refused_as = null
+    from json_to_recordset(${JSON.stringify(taken)}::json)
+      as t (id bigint, became text, error text, refusal text, "delayMs" float8, "isSent" boolean)
+    where o.id = t.id`.execute(trx);
+}
+
+async function noteTakenRows(
+  trx: Transaction<DB>,
+  worker: string,
+  taken: readonly (LostRow & LostVerdict)[],
+): Promise<void> {
+  await sql`
+    insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
+    select t.id, 'taken over', ${worker}, t."claimNo", t.became, 'worker_lost', t.error
+    from json_to_recordset(${JSON.stringify(taken)}::json)
+      as t (id bigint, "claimNo" bigint, became text, error text)
+    order by t.id`.execute(trx);
 }
 
 /** Time that a row waits for a worker that is set up with its client. */
@@ -323,7 +327,7 @@ async function markDead(
   const { rows } = await sql<UnsendableRow>`
     with marked as (
       update fulfilment.outbox o
-      set status = 'dead', next_attempt_at = null, finished_at = statement_timestamp(),
+      set status = 'dead', next_attempt_at = null, finished_at = clock_timestamp(),
         last_error = case
           when f.is_unknown_kind then format(
             'there is no kind %s; cancel this row, and insert it with one of %s',
@@ -342,7 +346,7 @@ async function markDead(
           select q.id
           from fulfilment.outbox q
           where q.status = 'pending'
-            and (u.is_unknown_kind or q.created_at < statement_timestamp() - ${unknownClientSpan})
+            and (u.is_unknown_kind or q.created_at < clock_timestamp() - ${unknownClientSpan})
             -- With a plain join, a plan made while the table was empty would read all pending rows.
             and q.id = any(array(
               select i.id

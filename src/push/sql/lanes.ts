@@ -22,6 +22,21 @@ export function letsPass(row: string, behind?: RawBuilder<string>): RawBuilder<b
     and exists (select from sync.outbox_kinds k where k.kind = ${column('kind')} and ${passing}))`;
 }
 
+/**
+ * SQL: true if row `o` of the outbox must wait for another row of its lane: an earlier one that is
+ * unfinished, or a later one that is under way. A row that was committed late may have a smaller id
+ * than one that is under way already.
+ */
+export const isBlocked = sql<boolean>`exists (
+      select from fulfilment.outbox b
+      where b.client = o.client and b.family = o.family and b.reference = o.reference
+        and b.id < o.id and b.status in ${unfinishedStatuses} and not ${letsPass('b', sql`o.kind`)}
+      union all
+      select from fulfilment.outbox b
+      where b.client = o.client and b.family = o.family and b.reference = o.reference
+        and b.id > o.id and b.status in ('sending', 'unknown')
+        and not ${letsPass('b', sql`o.kind`)})`;
+
 /** A lane: its rows are sent one after the other. */
 export interface Lane {
   readonly client: string;

@@ -53,7 +53,7 @@ export const holds = sql<boolean>`
   (h.send_window is not distinct from 0 or h.next_at > statement_timestamp())`;
 
 /** SQL: the valid rows `h` that concern the whole client for a worker, or all workers. */
-export const isOfClient = (client: RawBuilder<unknown>, worker: string) => sql<boolean>`
+const isOfClient = (client: RawBuilder<unknown>, worker: string) => sql<boolean>`
   h.client = ${client} and h.scope = ${clientScope} and h.worker in (${everyWorker}, ${worker})
     and ${isValid}`;
 

@@ -76,6 +76,7 @@ import {
   renewClaims,
   returnClaims,
   stampSent,
+  takeOverClaims,
 } from '../../../src/push/sql/held-claims.ts';
 import { insertRows } from '../../../src/push/sql/insert-rows.ts';
 import { releaseLanes } from '../../../src/push/sql/lanes.ts';
@@ -134,6 +135,7 @@ export async function callStatements(db: Database, url: string, outboxId: number
   await within((trx) => callRuns(trx));
   await callSchedules(db);
   await within((trx) => callOutbox(trx, outboxId));
+  await callTakeover(db, outboxId);
   await sql`insert into fulfilment.outbox (kind, reference) values ('no.such', 'X')`.execute(db);
   await markUnsendableRowsDead(db, 'x', null);
   await callOperator(db, outboxId);
@@ -402,6 +404,15 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await health.recordProof(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await health.isProven(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await delayTrackTrace(trx);
+}
+
+async function callTakeover(db: Database, id: number): Promise<void> {
+  await sql`
+    update fulfilment.outbox
+    set status = 'sending', claim_no = 1, next_attempt_at = null, attempts = attempts + 1,
+      lease_until = now() - interval '1 second'
+    where id = ${id}`.execute(db);
+  await takeOverClaims(db, 'x', { 'order.create': 'look up' }, 'x');
 }
 
 async function callOperator(db: Database, id: number): Promise<void> {

@@ -60,6 +60,12 @@ describe('each template returns the columns that its type states', () => {
       await sandbox.advance(10 * 86_400);
       for (const job of [...dailyJobs, 'backfill'] as const) done(await pull(job));
       await outbox.insert('order.create', 'NEW', orderPayload('NEW'));
+      // An order that waits for its product.
+      await database.query(`
+        insert into fulfilment.outbox (kind, reference, not_before)
+        values ('product.save', 'LATER', now() + interval '1 day')`);
+      const items = [{ sku: 'LATER', quantity: 1 }];
+      await outbox.insert('order.create', 'BEHIND', orderPayload('BEHIND', { items }));
       await outbox.push();
       const waiting = await outbox.insert('order.create', 'WAITING', orderPayload('WAITING'));
       await callStatements(database.db, database.url, waiting);

@@ -1,9 +1,9 @@
-import { type Kysely, sql } from 'kysely';
+import { sql } from 'kysely';
 import pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import type { DB } from '../../../src/db/generated/tables.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { claimRows, readDueWork } from '../../../src/push/sql/claim-rows.ts';
+import { claimRows, claimRowsIn } from '../../../src/push/sql/claim-rows.ts';
+import { readDueWork } from '../../../src/push/sql/due-work.ts';
 import { readOutbox } from '../../../src/push/sql/read-outbox.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -206,21 +206,17 @@ test('the commit of a cancellation wakes a row that was inserted behind it befor
 const readIdentity = async () =>
   (await database.query<{ identity: string }>('select identity from sync.clients'))[0]?.identity ??
   '';
-const claim = async (maxRows: number, db: Kysely<DB> = database.db) =>
-  claimRows(db, {
-    client: 'default',
-    identity: await readIdentity(),
-    kinds: {
-      names: outboxKinds.map(({ name }) => name),
-      stamped: [],
-      lingerMs: 60_000,
-    },
-    worker: 'w',
-    held: 0,
-    maxRows,
-    maxBytes: 8 * 1024 * 1024,
-    takesLarge: true,
-  });
+const makeClaimOptions = async (maxRows: number) => ({
+  client: 'default',
+  identity: await readIdentity(),
+  kinds: { names: outboxKinds.map(({ name }) => name), stamped: [], lingerMs: 60_000 },
+  worker: 'w',
+  held: 0,
+  maxRows,
+  maxBytes: 8 * 1024 * 1024,
+  takesLarge: true,
+});
+const claim = async (maxRows: number) => claimRows(database.db, await makeClaimOptions(maxRows));
 
 test('a claim and a look find nothing once the database was migrated beyond their code', async () => {
   await outbox.push();
@@ -250,15 +246,14 @@ test('a claim reads no row of a kind that is held, no matter how many there are'
   });
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await database.query('vacuum analyze fulfilment.outbox');
-  const read = await database.db.connection().execute(async (db) => {
-    await sql`begin`.execute(db);
-    const { rows } = await claim(8, db);
+  const options = await makeClaimOptions(8);
+  const read = await database.db.transaction().execute(async (trx) => {
+    const { rows } = await claimRowsIn(trx, options);
     expect(rows).toMatchObject([{ kind: 'order.create' }]);
     const seen = await sql<{ rows: number }>`
       select (pg_stat_get_xact_tuples_returned(i.indexrelid))::int as rows
       from pg_index i where i.indrelid = 'fulfilment.outbox'::regclass
-      order by 1 desc limit 1`.execute(db);
-    await sql`rollback`.execute(db);
+      order by 1 desc limit 1`.execute(trx);
     return seen.rows[0]?.rows ?? 0;
   });
   expect(read).toBeGreaterThan(0);

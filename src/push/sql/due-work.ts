@@ -1,0 +1,191 @@
+import { type Kysely, type RawBuilder, sql } from 'kysely';
+import type { DB } from '../../db/generated/tables.ts';
+import type { ClientAccount } from '../../service/sql/clients.ts';
+import {
+  type CurrentHealth,
+  clientScope,
+  everyWorker,
+  holds,
+  isValid,
+} from '../../service/sql/service-health.ts';
+import { lastLookMs } from '../waking.ts';
+import { mayPush, readNewestMigration } from './claim-rows.ts';
+
+/** Milliseconds ahead that a look sees. A pusher looks at least that often. */
+const aheadMs = 60_000;
+
+/** Work of a client that is due now or soon. */
+export interface DueWork {
+  readonly client: string;
+  /**
+   * Milliseconds until the next row is due to be sent, without held kinds. Null: none is due within
+   * a minute.
+   */
+  readonly pendingInMs: number | null;
+  /** Milliseconds until the next look-up is due. Null: none is due within a minute. */
+  readonly unknownInMs: number | null;
+  /**
+   * Milliseconds until no worker looks for rows of the client by itself any more, if one has said
+   * that it does. Negative: since then, at most `lastLookMs`.
+   */
+  readonly awakeInMs: number | null;
+  /**
+   * Health of the client and of its kinds, if they are held, were held or had failures
+   * recently.
+   */
+  readonly health: readonly CurrentHealth[];
+}
+
+/** Which kinds to look for. */
+export interface DueKinds {
+  readonly worker: string;
+  /** The kinds that the worker can send. */
+  readonly names: readonly string[];
+  /** The kinds that are looked up when their outcome is unknown. */
+  readonly lookedUp: readonly string[];
+}
+
+/** SQL: the end of what a look sees. */
+const soon = sql`(select clock_timestamp() + make_interval(secs => ${aheadMs / 1_000}))`;
+
+/** SQL: the first row of a status, in the order of the index of such rows. */
+const selectFirst = (status: string, order: string, where: RawBuilder<unknown>) => sql`
+      select o.id
+      from fulfilment.outbox o
+      where o.status = ${sql.lit(status)} and ${where}
+      order by ${sql.raw(order)}
+      limit 1`;
+
+/**
+ * SQL of a recursive query: the first row of each step through an index that begins with the
+ * client. A step leads to the next known client, by two searches: neither clients without rows, nor
+ * those that an ERP has invented, are read one by one.
+ * @param within a step to another row of the same client, if there is one
+ */
+function walkOutbox(name: string, status: string, order: string, within?: RawBuilder<unknown>) {
+  const first = (where: RawBuilder<unknown>) => selectFirst(status, order, where);
+  const nextClient = sql`(
+        select n.id
+        from (
+          select c.client
+          from sync.clients c
+          where c.client > w.client
+          order by c.client
+          limit 1
+        ) k
+        cross join lateral (${first(sql`o.client >= k.client`)}) n)`;
+  const next = within === undefined ? nextClient : sql`coalesce((${within}), ${nextClient})`;
+
+  return sql`${sql.ref(name)} (client, kind, next_at) as (
+      select r.client, r.kind, r.next_attempt_at
+      from fulfilment.outbox r
+      where r.id = (${first(sql`true`)})
+      union all
+      select r.client, r.kind, r.next_attempt_at
+      from ${sql.ref(name)} w
+      cross join lateral (select ${next} as id) n
+      cross join lateral (select * from fulfilment.outbox r where r.id = n.id limit 1) r
+    )`;
+}
+
+/**
+ * Reads the work of each client that is due now or soon. Clients without it and without trouble are
+ * left out, and so are clients for which nothing may be pushed.
+ */
+export async function readDueWork(
+  db: Kysely<DB>,
+  clients: readonly ClientAccount[],
+  { worker, names, lookedUp }: DueKinds,
+): Promise<DueWork[]> {
+  const pendingOrder = 'o.client, o.kind, o.next_attempt_at, o.id';
+  // The next kind that the worker knows: kinds that an ERP has invented are not read one by one.
+  const nextKind = selectFirst(
+    'pending',
+    pendingOrder,
+    sql`o.client = w.client
+      and o.kind >= (select min(k) from unnest(${names}::text[]) as k where k > w.kind)
+      and exists (select from sync.clients c where c.client = w.client)`,
+  );
+  const isOfWorker = sql`h.worker in (${everyWorker}, ${worker}) and ${isValid}`;
+  const inMs = (time: RawBuilder<unknown>) =>
+    sql`(extract(epoch from ${time} - clock_timestamp()) * 1000)::float8`;
+  const { rows } = await sql<DueWork & { readonly identity: string }>`
+    with recursive
+    ${walkOutbox('waiting', 'pending', pendingOrder, nextKind)},
+    ${walkOutbox('unsettled', 'unknown', 'o.client, o.next_attempt_at, o.id')},
+    found (client, pending_at, unknown_at, awake_until) as (
+      select w.client, w.next_at, null::timestamptz, null::timestamptz
+      from waiting w
+      where w.next_at <= ${soon} and w.kind = any(${names}::text[]) and not exists (
+        select from sync.service_health h
+        where h.client = w.client and h.scope = w.kind and ${isValid} and ${holds})
+      union all
+      select u.client, null, l.next_attempt_at, null
+      from unsettled u
+      cross join lateral (
+        select o.next_attempt_at
+        from fulfilment.outbox o
+        where o.client = u.client and o.status = 'unknown' and o.kind = any(${lookedUp}::text[])
+          and o.next_attempt_at <= ${soon}
+        order by o.next_attempt_at
+        limit 1
+      ) l
+      where u.next_at <= ${soon}
+      union all
+      select a.client, null, null, a.awake_until
+      from sync.awake_clients a
+      where a.awake_until > clock_timestamp() - make_interval(secs => ${lastLookMs / 1_000})
+      union all
+      select h.client, null, null, null
+      from sync.service_health h
+      where ${isOfWorker}
+    )
+    select c.client, c.identity, ${inMs(sql`f.pending_at`)} as "pendingInMs",
+      ${inMs(sql`f.unknown_at`)} as "unknownInMs", ${inMs(sql`f.awake_until`)} as "awakeInMs",
+      coalesce((
+        select json_agg(json_build_object('scope', h.scope, 'code', h.code, 'sendWindow',
+          h.send_window, 'untilInMs', ${inMs(sql`h.next_at`)}))
+        from sync.service_health h
+        where h.client = c.client and ${isOfWorker}
+          and h.scope = any(array[${clientScope}] || ${names}::text[])
+      ), '[]') as health
+    from (
+      select client, min(pending_at) as pending_at, min(unknown_at) as unknown_at,
+        max(awake_until) as awake_until
+      from found
+      group by client
+    ) f
+    join sync.clients c on c.client = f.client
+    where ${mayPush(sql`c.client`, await readNewestMigration())}`.execute(db);
+
+  return selectOwn(rows, clients);
+}
+
+/** Accounts by client. They are the same at each look. */
+const accounts = new WeakMap<readonly ClientAccount[], ReadonlyMap<string, string>>();
+
+/**
+ * Returns the work of the clients with the accounts of this worker. The statement does not select
+ * them: a list of all clients would cost more than the rest of it.
+ */
+function selectOwn(
+  rows: readonly (DueWork & { readonly identity: string })[],
+  clients: readonly ClientAccount[],
+): DueWork[] {
+  const own =
+    accounts.get(clients) ?? new Map(clients.map(({ client, identity }) => [client, identity]));
+  accounts.set(clients, own);
+  const toNonNegative = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
+
+  return rows
+    .filter(({ client, identity }) => own.get(client) === identity)
+    .filter(
+      ({ pendingInMs, unknownInMs, awakeInMs, health }) =>
+        pendingInMs !== null || unknownInMs !== null || awakeInMs !== null || health.length > 0,
+    )
+    .map(({ identity: _identity, ...row }) => ({
+      ...row,
+      pendingInMs: toNonNegative(row.pendingInMs),
+      unknownInMs: toNonNegative(row.unknownInMs),
+    }));
+}

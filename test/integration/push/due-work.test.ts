@@ -1,0 +1,85 @@
+import { beforeEach, expect, test } from 'vitest';
+import { readDueWork } from '../../../src/push/sql/due-work.ts';
+import { noteDatabase } from '../../../src/push/sql/push-database.ts';
+import { pauseJob } from '../../../src/schedule/sql/pauses.ts';
+import { registerClients } from '../../../src/service/sql/clients.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
+
+const database = useDatabase();
+const accounts = ['a', 'c', 'e'].map((client) => ({
+  client,
+  identity: 'x',
+  baseUrl: 'https://x/',
+}));
+
+beforeEach(async () => {
+  await registerClients(database.db, accounts);
+  await noteDatabase(database.db, 'test', []);
+});
+
+/** Inserts rows: client, kind, and seconds until they are due. */
+const insert = (...rows: readonly (readonly [string, string, number])[]) =>
+  database.query(
+    `insert into fulfilment.outbox (client, kind, reference, next_attempt_at)
+     select r ->> 0, r ->> 1, 'R', now() + make_interval(secs => (r ->> 2)::float8)
+     from jsonb_array_elements($1) as r`,
+    [JSON.stringify(rows)],
+  );
+
+/** Looks for work; returns the milliseconds until rows are due, by client. */
+const look = async (clients = accounts) => {
+  const names = ['order.cancel', 'order.create', 'return.create'];
+  const work = await readDueWork(database.db, clients, {
+    ...{ worker: 'w', names, lookedUp: ['order.create'] },
+  });
+  return Object.fromEntries(
+    work.map(({ client, pendingInMs, unknownInMs }) => [
+      client,
+      [pendingInMs, unknownInMs].map((ms) => (ms === null ? null : Math.ceil(ms / 10_000) * 10)),
+    ]),
+  );
+};
+
+test('a look finds the first due row of each client, of whatever known kind it is', async () => {
+  await insert(['a', 'order.cancel', 30], ['a', 'return.create', 0], ['a', 'order.create', 20]);
+  await insert(['e', 'order.create', 0], ['e', 'order.create', 20]);
+  expect(await look()).toEqual({ a: [0, null], e: [0, null] });
+});
+
+test('a look sees a minute ahead, and no further', async () => {
+  await insert(['a', 'order.cancel', 3_600], ['a', 'return.create', 20], ['c', 'order.create', 61]);
+  expect(await look()).toEqual({ a: [20, null] });
+});
+
+test('clients and kinds that an ERP has invented hide no row behind them', async () => {
+  await insert(['', 'order.create', 0], ['b', 'order.create', 0], ['b', 'x', 0], ['d', 'x', 0]);
+  await insert(['c', 'a', 0], ['c', 'order.d', 0], ['c', 'return.create', 0], ['c', 'z', 0]);
+  await insert(['e', 'order.d', 0], ['f', 'order.create', 0]);
+  expect(await look()).toEqual({ c: [0, null] });
+});
+
+test('a held kind is not due, but its client is read with its health', async () => {
+  await insert(['a', 'order.cancel', 0], ['a', 'return.create', 20], ['c', 'order.cancel', 0]);
+  await insertHealth(database, {
+    ...{ client: 'a', scope: 'order.cancel', code: 'wrong_path', untilInMs: 60_000 },
+  });
+  await insertHealth(database, { client: 'e', code: 'too_fast', untilInMs: 60_000 });
+  expect(await look()).toEqual({ a: [20, null], c: [0, null], e: [null, null] });
+});
+
+test('a look finds look-ups that are due, of kinds that are looked up', async () => {
+  await insert(['a', 'order.create', 20], ['a', 'order.cancel', 0], ['c', 'order.create', 3_600]);
+  await insert(['e', 'return.create', 0]);
+  await database.query("update fulfilment.outbox set status = 'unknown', written_at = now()");
+  expect(await look()).toEqual({ a: [null, 20] });
+});
+
+test('a look leaves out clients of other accounts, and those that are paused', async () => {
+  await insert(['a', 'order.create', 0], ['c', 'order.create', 0], ['e', 'order.create', 0]);
+  await pauseJob(database.db, 'push-outbox', 'c', 'test');
+  const others = accounts.map((account) =>
+    account.client === 'e' ? { ...account, identity: 'y' } : account,
+  );
+  expect(await look(others)).toEqual({ a: [0, null] });
+});

@@ -1,0 +1,261 @@
+import { describe, expect, test } from 'vitest';
+import {
+  chooseRows,
+  type DueRow,
+  type Gate,
+  type GateFacts,
+  judgeGate,
+  judgeRow,
+  type LaneFacts,
+  largeBytes,
+  type OpenKind,
+} from '../../../src/push/judge-row.ts';
+
+const nowMs = 1_000_000;
+const lingerMs = 60_000;
+const minute = 60_000;
+
+const makeRow = (row: Partial<DueRow> = {}): DueRow => ({
+  id: 1,
+  kind: 'order.create',
+  payloadBytes: 10,
+  dueAt: '2026-01-01',
+  notBeforeMs: null,
+  replacedAtMs: null,
+  writtenAtMs: null,
+  absences: 0,
+  hasFailed: false,
+  ...row,
+});
+
+const freeLane: LaneFacts = {
+  isBlocked: false,
+  lingeringSinceMs: null,
+  waitsFor: null,
+  hasWaited: false,
+};
+
+/** Judges a row; by default one that nothing keeps from being sent, of a kind that lingers. */
+const judge = (row: Partial<DueRow>, lane: Partial<LaneFacts> = {}, lingers = true) =>
+  judgeRow(makeRow(row), { ...freeLane, ...lane }, { lingers }, { nowMs, lingerMs }).waits;
+
+const until = (untilMs: number, waitsFor: number | null = null) => ({ untilMs, waitsFor });
+
+describe('a due row', () => {
+  test('is sent now if nothing else comes first', () => {
+    expect(judge({})).toBeNull();
+  });
+
+  test('waits until its not_before, and no longer', () => {
+    expect(judge({ notBeforeMs: nowMs + 1 })).toEqual(until(nowMs + 1));
+    expect(judge({ notBeforeMs: nowMs })).toBeNull();
+  });
+
+  test('waits ten minutes for its lane, unless a settlement releases it', () => {
+    expect(judge({}, { isBlocked: true })).toEqual(until(nowMs + 10 * minute));
+  });
+
+  test('waits for its not_before also while its lane is blocked', () => {
+    const row = { notBeforeMs: nowMs + 60 * minute };
+    expect(judge(row, { isBlocked: true })).toEqual(until(nowMs + 60 * minute));
+  });
+
+  test('waits 20 seconds for a row of another kind, and names it', () => {
+    expect(judge({}, { waitsFor: 7 })).toEqual(until(nowMs + 20_000, 7));
+  });
+
+  test('waits two minutes if it has waited for a row of another kind before', () => {
+    expect(judge({}, { waitsFor: 7, hasWaited: true })).toEqual(until(nowMs + 2 * minute, 7));
+  });
+
+  test('that has waited before is sent once the other row is done', () => {
+    expect(judge({}, { hasWaited: true })).toBeNull();
+  });
+
+  test('waits for its lane before it waits for a row of another kind', () => {
+    const lane = { isBlocked: true, waitsFor: 7 };
+    expect(judge({}, lane)).toEqual(until(nowMs + 10 * minute));
+  });
+
+  test('with a new payload waits until an attempt with the former one has lost its effect', () => {
+    const row = { writtenAtMs: nowMs - 10_000, replacedAtMs: nowMs - 1 };
+    expect(judge(row)).toEqual(until(nowMs + 50_000));
+  });
+
+  test('with a new payload is sent now if its kind does not linger', () => {
+    expect(judge({ writtenAtMs: nowMs - 10_000, replacedAtMs: nowMs - 1 }, {}, false)).toBeNull();
+  });
+
+  test('is sent again at once if its payload is the one of its last attempt', () => {
+    expect(judge({ writtenAtMs: nowMs - 10_000 })).toBeNull();
+    expect(judge({ writtenAtMs: nowMs - 10_000, replacedAtMs: nowMs - 20_000 })).toBeNull();
+  });
+
+  test('with a new payload that was never sent is sent now', () => {
+    expect(judge({ replacedAtMs: nowMs - 1 })).toBeNull();
+  });
+
+  test('waits until an attempt of an earlier row that lingers has lost its effect', () => {
+    expect(judge({}, { lingeringSinceMs: nowMs - 59_999 }, false)).toEqual(until(nowMs + 1));
+    expect(judge({}, { lingeringSinceMs: nowMs - lingerMs })).toBeNull();
+  });
+});
+
+const makeKind = (name: string, kind: Partial<OpenKind> = {}): OpenKind => ({
+  name,
+  lingers: false,
+  waitsFor: null,
+  room: null,
+  isWindowed: false,
+  ...kind,
+});
+
+type Health = GateFacts['health'][number];
+const makeHealth = (health: Partial<Health>): Health => ({
+  scope: 'client',
+  worker: '*',
+  sendWindow: null,
+  untilInMs: 0,
+  ...health,
+});
+
+/** Judges the gate for the kinds a and b. */
+const judgeHealth = (
+  health: readonly Partial<Health>[],
+  { sending = {}, held = 0 }: { sending?: Record<string, number>; held?: number } = {},
+) => {
+  const kinds = ['a', 'b'].map((name) => ({ name, lingers: false, waitsFor: null }));
+  const gate = judgeGate({ kinds, health: health.map(makeHealth), sending }, held);
+  return gate && { room: gate.room, kinds: [...gate.kinds.values()] };
+};
+
+describe('the gate of a claim', () => {
+  test('opens all kinds if nothing is held', () => {
+    expect(judgeHealth([])).toEqual({ room: null, kinds: [makeKind('a'), makeKind('b')] });
+  });
+
+  test('is closed if no kind is known', () => {
+    expect(judgeGate({ kinds: [], health: [], sending: null }, 0)).toBeNull();
+  });
+
+  test.each([
+    ['until a time', { untilInMs: 1 }],
+    ['until a question is answered', { sendWindow: 0 }],
+    ['for this worker only', { worker: 'w', untilInMs: 1 }],
+  ])('is closed while the client is held %s', (_how, health) => {
+    expect(judgeHealth([health])).toBeNull();
+  });
+
+  test('opens the other kinds while one is held', () => {
+    expect(judgeHealth([{ scope: 'a', untilInMs: 1 }])?.kinds).toEqual([makeKind('b')]);
+    const both = [
+      { scope: 'a', sendWindow: 0 },
+      { scope: 'b', untilInMs: 1 },
+    ];
+    expect(judgeHealth(both)).toBeNull();
+  });
+
+  test('leaves the room of a window of all workers: less what all of them send', () => {
+    const gate = judgeHealth([{ sendWindow: 5 }], { sending: { a: 1, other: 2 }, held: 4 });
+    expect(gate).toEqual({
+      room: 2,
+      kinds: [makeKind('a', { isWindowed: true }), makeKind('b', { isWindowed: true })],
+    });
+  });
+
+  test('leaves the room of a window of this worker: less what it holds itself', () => {
+    const gate = judgeHealth([{ worker: 'w', sendWindow: 5 }], { sending: { a: 3 }, held: 1 });
+    expect(gate?.room).toBe(4);
+  });
+
+  test('leaves the smaller of both', () => {
+    const health = [{ sendWindow: 5 }, { worker: 'w', sendWindow: 2 }];
+    expect(judgeHealth(health, { sending: { a: 4 }, held: 0 })?.room).toBe(1);
+    expect(judgeHealth(health, { sending: { a: 1 }, held: 1 })?.room).toBe(1);
+  });
+
+  test('is closed if the windows of the client are full', () => {
+    expect(judgeHealth([{ sendWindow: 2 }], { sending: { other: 2 } })).toBeNull();
+  });
+
+  test('leaves the room of the window of a kind, and closes the kind if it is full', () => {
+    const health = [
+      { scope: 'a', sendWindow: 3 },
+      { scope: 'b', sendWindow: 1 },
+    ];
+    const gate = judgeHealth(health, { sending: { a: 1, b: 1 } });
+    expect(gate).toEqual({ room: null, kinds: [makeKind('a', { room: 2, isWindowed: true })] });
+  });
+});
+
+/** Chooses rows of the kinds a, and of w and v that have windows; returns their ids. */
+const choose = (
+  rows: readonly (Partial<DueRow> & { id: number })[],
+  { maxRows = 100, maxBytes = 1_000, room = null as number | null, ofKind = 2 } = {},
+) => {
+  const kinds = [
+    makeKind('a'),
+    makeKind('w', { room: ofKind, isWindowed: true }),
+    makeKind('v', { isWindowed: true }),
+  ];
+  const gate: Gate = { room, kinds: new Map(kinds.map((kind) => [kind.name, kind])) };
+  const ready = rows.map((row) => makeRow({ kind: 'a', ...row }));
+  return chooseRows(ready, gate, { maxRows, maxBytes }).map(({ id }) => id);
+};
+
+describe('of the rows that may be sent, a claim takes', () => {
+  test('those that are due longest, as many as it wants', () => {
+    const rows = [{ id: 3 }, { id: 1, hasFailed: true }, { id: 2 }];
+    expect(choose(rows)).toEqual([3, 1, 2]);
+    expect(choose(rows, { maxRows: 2 })).toEqual([3, 1]);
+  });
+
+  test('no more than the window of the client leaves', () => {
+    expect(choose([{ id: 1 }, { id: 2 }, { id: 3 }], { room: 2 })).toEqual([1, 2]);
+    expect(choose([{ id: 1 }, { id: 2 }, { id: 3 }], { room: 2, maxRows: 1 })).toEqual([1]);
+  });
+
+  test('of each kind no more than its window leaves', () => {
+    const rows = [1, 2, 3].map((id) => ({ id, kind: 'w' }));
+    expect(choose([...rows, { id: 4, kind: 'v' }, { id: 5 }])).toEqual([1, 2, 4, 5]);
+  });
+
+  test('those of kinds with a window first', () => {
+    const rows = [{ id: 1 }, { id: 2 }, { id: 3, kind: 'w' }];
+    expect(choose(rows, { maxRows: 2 })).toEqual([3, 1]);
+  });
+
+  test('within a window those that never failed first', () => {
+    const rows = [
+      { id: 1, kind: 'w', hasFailed: true },
+      { id: 2, kind: 'w', hasFailed: true },
+      { id: 3, kind: 'w' },
+    ];
+    expect(choose(rows)).toEqual([3, 1]);
+  });
+
+  test('as many bytes as it wants, and no later row instead of one that does not fit', () => {
+    const rows = [
+      { id: 1, payloadBytes: 600 },
+      { id: 2, payloadBytes: 600 },
+      { id: 3, payloadBytes: 10 },
+    ];
+    expect(choose(rows)).toEqual([1]);
+    expect(choose(rows, { maxBytes: 1_210 })).toEqual([1, 2, 3]);
+  });
+
+  test('one large row, whose bytes do not count', () => {
+    const large = largeBytes + 1;
+    const rows = [
+      { id: 1, payloadBytes: large },
+      { id: 2, payloadBytes: 900 },
+      { id: 3, payloadBytes: large },
+      { id: 4, payloadBytes: 100 },
+    ];
+    expect(choose(rows)).toEqual([1, 2, 4]);
+  });
+
+  test('a row of exactly the limit as one that is not large', () => {
+    expect(choose([{ id: 1, payloadBytes: largeBytes }])).toEqual([]);
+  });
+});
