@@ -1,5 +1,5 @@
 import { Agent, request } from 'undici';
-import { buildOrderDocument } from '../../src/push/kinds/order/order-request.ts';
+import { buildOrderDocument } from '../../src/push/kinds/order/order-create.ts';
 import type { OrderPayload } from '../../src/push/payloads/order.ts';
 import { ServiceLists } from '../../src/sandbox/store/service-lists.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';

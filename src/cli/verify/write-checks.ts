@@ -8,10 +8,10 @@ import {
 import { optionalMembers } from '../../../config/optional-members.ts';
 import { makeUndecodableError } from '../../core/errors.ts';
 import { order as orderFields } from '../../pull/streams/orders.ts';
+import { toAttachmentAttributes } from '../../push/kinds/order/order-create.ts';
 import { describeLoss, findLoss, listMembers } from '../../push/kinds/order/order-loss.ts';
-import { toAttachmentAttributes } from '../../push/kinds/order/order-request.ts';
 import { buildUpdate, buildWantedState } from '../../push/kinds/order/order-state.ts';
-import { buildTakenChange, type TakenChange } from '../../push/kinds/order/taken-members.ts';
+import { buildTakenChange, type TakenChange } from '../../push/kinds/order/order-update.ts';
 import type { OrderPayload } from '../../push/payloads/order.ts';
 import { anyCode } from '../../push/setting-codes.ts';
 import { decodeRow } from '../../service/decoding/fields.ts';

@@ -18,10 +18,9 @@ import { orderRename } from './order/order-rename.ts';
 import { orderReplace } from './order/order-replace.ts';
 import { orderUpdate } from './order/order-update.ts';
 import { productSave } from './product/product-save.ts';
-import { returnCreate } from './return/return-create.ts';
+import { returnCreate, returnReplace } from './return/announce-return.ts';
 import { returnDelete } from './return/return-delete.ts';
 import { returnLabelCreate } from './return/return-label-create.ts';
-import { returnReplace } from './return/return-replace.ts';
 
 /**
  * Makes all kinds of outbox rows for the operations in use. Pushing is not a run with a lease:

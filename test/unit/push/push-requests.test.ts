@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { order as orderFields } from '../../../src/pull/streams/orders.ts';
 import { describeLineDifference } from '../../../src/push/answers.ts';
 import type { PushContext } from '../../../src/push/kind.ts';
-import { buildOrderDocument } from '../../../src/push/kinds/order/order-request.ts';
+import { buildOrderDocument } from '../../../src/push/kinds/order/order-create.ts';
 import { buildWantedState } from '../../../src/push/kinds/order/order-state.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { readBySchema } from '../../../src/push/payload.ts';

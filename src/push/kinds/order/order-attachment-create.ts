@@ -4,7 +4,7 @@ import { decodeDocument, readId } from '../../../service/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
 import { makeAttachment, type OrderAttachment } from '../../payloads/order.ts';
 import { findOrder } from './find-order.ts';
-import { toAttachmentAttributes } from './order-request.ts';
+import { toAttachmentAttributes } from './order-create.ts';
 
 const operation = 'v3.orderAttachments.create';
 

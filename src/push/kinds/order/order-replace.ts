@@ -3,9 +3,9 @@ import { rewordRefusal, WarehouseError } from '../../../core/errors.ts';
 import { orders } from '../../../pull/streams/orders.ts';
 import { readId } from '../../../service/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../service/transport/query.ts';
-import { describeLineDifference } from '../../answers.ts';
 import {
   defineKind,
+  type FoundResource,
   type LookUpContext,
   type LookUpResult,
   NotFoundError,
@@ -24,7 +24,7 @@ import {
   readOrderById,
 } from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
-import { creationRules, sendOrder, toCreateResult } from './new-order.ts';
+import { concludeOrder, creationRules, sendOrder } from './order-create.ts';
 import { changeNumber } from './order-state.ts';
 
 /**
@@ -34,7 +34,7 @@ import { changeNumber } from './order-state.ts';
  * answer was lost, continues with the right step. There are never two orders to ship.
  */
 export const orderReplace = (operations: Operations) =>
-  defineKind<OrderPayload>({
+  defineKind<OrderPayload, Replacement>({
     ...creationRules,
     name: 'order.replace',
     schema: makeOrderPayload(operations),
@@ -45,8 +45,14 @@ export const orderReplace = (operations: Operations) =>
       lookUp: {
         stream: orders,
         find: findReplacements,
-        differs: ({ items }, resource) => describeLineDifference(items, readLines(resource)),
-        resultOf: (resource, payload) => toCreateResult(resource, payload, operations),
+        conclude: (found, payload, isOthers) => {
+          const conclusion = concludeOrder(found, payload, isOthers, operations);
+          if ('error' in conclusion) return conclusion;
+
+          const { replacedOrderId } = found;
+          const result = { ...conclusion.result, replacedOrderId };
+          return { result, reread: { stream: orders, id: replacedOrderId } };
+        },
         whenAbsent: 'resend',
         doubtsRefusal: true,
         byTarget: true,
@@ -173,6 +179,11 @@ async function createNew(
   }
 }
 
+/** A new order that a look-up found, with the id of the one that it replaces. */
+interface Replacement extends FoundResource {
+  readonly replacedOrderId: number;
+}
+
 /**
  * Looks up rows by reading the order that each replaces. Until that order is renamed and cancelled,
  * nothing was created. After that, the new order is looked up by its number.
@@ -180,8 +191,8 @@ async function createNew(
 async function findReplacements(
   rows: readonly RowToLookUp[],
   context: LookUpContext,
-): Promise<ReadonlyMap<number, LookUpResult>> {
-  const results = new Map<number, LookUpResult>();
+): Promise<ReadonlyMap<number, LookUpResult<Replacement>>> {
+  const results = new Map<number, LookUpResult<Replacement>>();
   const created: RowToLookUp[] = [];
   const replacedIds = new Map<number, number>();
   for (const row of rows) {
@@ -208,14 +219,14 @@ async function findReplacements(
     }
   }
   for (const [id, result] of await findOrders(created, context)) {
-    const replacedOrderId = replacedIds.get(id);
-    if (result.seen !== 'there' || replacedOrderId === undefined) results.set(id, result);
+    const replacedOrderId = replacedIds.get(id) ?? 0;
+    if (result.seen !== 'there') results.set(id, result);
     else if (readId(result.resource) === replacedOrderId)
       results.set(id, {
         seen: 'unclear',
         why: 'the list still has the replaced order; looked up again',
       });
-    else results.set(id, { ...result, alsoInResult: { replacedOrderId }, reread: replacedOrderId });
+    else results.set(id, { ...result, replacedOrderId });
   }
   return results;
 }

@@ -7,7 +7,7 @@ import { readId } from '../../../service/decoding/jsonapi.ts';
 import { saysNothing } from '../../answers.ts';
 import { defineKind, NotFoundError } from '../../kind.ts';
 import { idNumber } from '../../payloads/members.ts';
-import { findAnnouncedId } from './announcement.ts';
+import { findAnnouncedId } from './announce-return.ts';
 
 const operation = 'v3.returnMerchandiseAuthorizations.delete';
 const schema = z.strictObject({ returnMerchandiseAuthorizationId: idNumber.nullish() });

@@ -25,6 +25,7 @@ import { encodeQuery } from '../../../service/transport/query.ts';
 import { isEmpty, readIncluded, readResources } from '../../answers.ts';
 import {
   type CheckContext,
+  defineKind,
   type JsonObject,
   maxProblems,
   NotFoundError,
@@ -44,6 +45,39 @@ import {
   requireUnless,
 } from '../../payloads/members.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
+
+/**
+ * Announces a return (docs/interface.md, 11.4 Operations). No list has it, so it cannot be looked
+ * up.
+ */
+export const returnCreate = (operations: Operations) =>
+  defineKind<ReturnPayload>({
+    name: 'return.create',
+    schema: makeReturnPayload(creation, operations),
+    operation: creation,
+    notFoundMeansRoute: true,
+    unknown: { do: 'ask operator' },
+    check: (payload, _reference, context) => findReturnProblems(creation, payload, context),
+    push: (payload, context) => announceReturn(payload, context, null),
+  });
+
+const makeSchema = (operations: Operations) =>
+  makeReturnPayload(replacement, operations).extend({
+    returnMerchandiseAuthorizationId: idNumber.nullish(),
+  });
+
+/** Replaces an announcement of a return (docs/interface.md, 11.4 Operations). */
+export const returnReplace = (operations: Operations) =>
+  defineKind<z.infer<ReturnType<typeof makeSchema>>>({
+    name: 'return.replace',
+    schema: makeSchema(operations),
+    operation: replacement,
+    notFoundMeansRoute: false,
+    unknown: { do: 'resend' },
+    check: (payload, _reference, context) => findReturnProblems(replacement, payload, context),
+    push: async ({ returnMerchandiseAuthorizationId, ...payload }, context) =>
+      announceReturn(payload, context, findAnnouncedId(returnMerchandiseAuthorizationId, context)),
+  });
 
 const reasonMember: CodedMember = {
   list: 'returnReasons',
