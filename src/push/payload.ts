@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { z } from 'zod';
 import { isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
 import { quote } from '../core/quote.ts';
@@ -94,6 +95,8 @@ async function readAnywhere(
   );
   if ('problems' in answer) throw new PayloadError(answer.problems);
 
+  // Reading the message and parsing it are two turns, because either takes long.
+  await nextTurn();
   return parseExact(answer.read);
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Operations } from '../../config/operations.ts';
 import {
   CodedError,
@@ -11,6 +12,7 @@ import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
 import type { ScopedEvidence } from '../service/health/evidence.ts';
 import { isProven, recordProof } from '../service/sql/service-health.ts';
+import { maxLocalLength } from './check-process.ts';
 import type { AbsenceVerdict } from './judge-absence.ts';
 import {
   type AnyKind,
@@ -158,10 +160,57 @@ function createContext(
     sent.note(row);
     progress.sent = true;
   };
-  const send: PushContext['send'] = (request, target) =>
-    warehouse.write(request, { signal, beforeSend: () => beforeSend(target) });
+  const send: PushContext['send'] = async ({ body, ...request }, target) => {
+    const isLong = row.payload.length > maxLocalLength;
+    const json = isLong ? { json: await stringifyInTurns(body) } : {};
+    const options = { signal, beforeSend: () => beforeSend(target) };
+    return warehouse.write({ ...request, body, ...json }, options);
+  };
   const owner = `client ${client}`;
   return { row, owner, zone, db, warehouse, codes, signal, operations, send };
+}
+
+/** Number of characters that are written before other work has a turn. */
+const turnLength = 256 * 1024;
+
+/**
+ * Writes JSON as JSON.stringify does, but gives other work turns: to write 16 MB at once stops
+ * everything else for a twentieth of a second.
+ */
+export async function stringifyInTurns(value: unknown): Promise<string> {
+  const pieces: string[] = [];
+  let length = 0;
+
+  for (const piece of writePieces(value)) {
+    pieces.push(piece);
+    length += piece.length;
+    if (length < turnLength) continue;
+    length = 0;
+    await nextTurn();
+  }
+
+  const json = pieces.join('');
+  await nextTurn();
+  return json;
+}
+
+/** Yields the JSON of a value in pieces of bounded length. */
+function* writePieces(value: unknown): Generator<string, void, void> {
+  const isList = Array.isArray(value);
+  if (typeof value === 'string' && value.length > turnLength) {
+    yield '"';
+    for (let from = 0; from < value.length; from += turnLength)
+      yield JSON.stringify(value.slice(from, from + turnLength)).slice(1, -1);
+    yield '"';
+  } else if (typeof value === 'object' && value !== null && !JSON.isRawJSON(value)) {
+    yield isList ? '[' : '{';
+    const members = Object.entries(value).filter(([, member]) => isList || member !== undefined);
+    for (const [place, [name, member]] of members.entries()) {
+      yield `${place === 0 ? '' : ','}${isList ? '' : `${JSON.stringify(name)}:`}`;
+      yield* writePieces(member);
+    }
+    yield isList ? ']' : '}';
+  } else yield JSON.stringify(value) ?? 'null';
 }
 
 /** What a row shows that the service has carried out. */
