@@ -26,11 +26,13 @@ export async function readStoredCodes(
       codes: anyCode,
       unchecked: `no service lists are stored for the client ${client}; run refresh-settings first`,
     };
+
   const codes: CodeFinder = {
     find: async (list, code, idMember) => findCode(options, list, code, idMember),
     findListProblem: async (list, code, form) => describeUnlisted(options, list, code, form),
     findWarehouses: async (methodId) => filterWarehouses(lists, methodId),
   };
+
   return { codes, unchecked: null };
 }
 

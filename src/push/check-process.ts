@@ -151,6 +151,7 @@ async function converse(
   idle.delete(checker);
   checker.ref();
   checker.channel?.ref();
+
   try {
     const end = await exchangeMessages(checker, task, context);
     if ('result' in end) keepProcess(checker);
@@ -219,9 +220,11 @@ function startProcess(): ChildProcess {
     // Sends bytes and texts as they are. Writing 16 MB as JSON would take a tenth of a second.
     serialization: 'advanced',
   });
+
   checker.on('exit', () => idle.delete(checker));
   // Without this listener, an error of an idle process would end this one.
   checker.on('error', () => idle.delete(checker));
+
   return checker;
 }
 

@@ -316,6 +316,7 @@ async function inSpan(row: ClaimedRow, work: () => Promise<void>): Promise<void>
 function toKindRules(kinds: readonly AnyKind[], timeoutMs: number): KindRules {
   const findNames = (isWanted: (kind: AnyKind) => boolean) =>
     kinds.filter(isWanted).map(({ name }) => name);
+
   return {
     names: findNames(() => true),
     stamped: findNames(

@@ -61,6 +61,7 @@ export async function lookUpDueRows(
     // Ask nothing more if the credentials are refused or the service asked to wait.
     if (evidence.some(({ evidence }) => evidence !== 'ask')) break;
   }
+
   return hasLookedUp;
 }
 
@@ -164,6 +165,7 @@ function findLongestLagMs(
     const lagMs = measureListLagMs(row, seen.listedAgoMs);
     if (lagMs !== null) longestMs = Math.max(longestMs ?? 0, lagMs);
   }
+
   return longestMs;
 }
 

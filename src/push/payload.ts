@@ -310,11 +310,13 @@ function normalizeNumbers(value: Json): Json {
     const list = value.map(normalizeNumbers);
     return list.some((entry, index) => entry !== value[index]) ? list : value;
   }
+
   const changed = Object.keys(value).flatMap((name) => {
     const before = value[name] ?? null;
     const after = passedThrough.has(name) ? before : normalizeNumbers(before);
     return after === before ? [] : [[name, after] as const];
   });
+
   return changed.length === 0 ? value : withMembers(value, changed);
 }
 
@@ -371,6 +373,7 @@ function describeIssue(
       return { path: `${path === '' ? '' : `${path}.`}${shown}`, problem };
     });
   }
+
   const place = path === '' ? 'payload' : path;
   if (issue.code === 'invalid_type')
     return [
@@ -380,6 +383,7 @@ function describeIssue(
           issue.input === undefined ? 'is missing' : `must be ${withArticle(issue.expected)}`,
       },
     ];
+
   return [
     { path: place, problem: `${issue.message.charAt(0).toLowerCase()}${issue.message.slice(1)}` },
   ];

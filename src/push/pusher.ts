@@ -88,6 +88,7 @@ export class Pusher {
       names: kinds.map(({ name }) => name),
       lookedUp: kinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name),
     };
+
     this.#upkeep = new Upkeep({
       ...options,
       rules: Object.fromEntries(kinds.map(({ name, unknown }) => [name, unknown.do])),

@@ -96,6 +96,7 @@ export async function sendRow(
   const kind = deps.kinds.get(row.kind);
   if (kind === undefined) throw new Error(`a row of the unknown kind ${row.kind} was claimed`);
   const progress = { sent: false };
+
   try {
     const context = createContext(deps, row, signal, progress);
     if (await mustBeLookedUp(deps, kind, row)) {
@@ -157,16 +158,20 @@ function createContext(
       if (!isHeld || performance.now() - stampedAtMs > claimMs / 3)
         throw new ClaimLostError(row.id);
     }
+
     sent.note(row);
     progress.sent = true;
   };
+
   const send: PushContext['send'] = async ({ body, ...request }, target) => {
     const isLong = row.payload.length > maxLocalLength;
     const json = isLong ? { json: await stringifyInTurns(body) } : {};
     const options = { signal, beforeSend: () => beforeSend(target) };
     return warehouse.write({ ...request, body, ...json }, options);
   };
+
   const owner = `client ${client}`;
+
   return { row, owner, zone, db, warehouse, codes, signal, operations, send };
 }
 
@@ -258,6 +263,7 @@ async function judgeError(
     const codes = readFailureCodes(error);
     return { status: 'dead', error: message, codes, cause: error, ...carriedOut };
   }
+
   if (error instanceof PostponedError) {
     const { message, retryMs } = error;
     return {
@@ -269,6 +275,7 @@ async function judgeError(
       cause: error,
     };
   }
+
   const failure = toWarehouseError(error);
   const failed = {
     error: failure,
@@ -281,8 +288,10 @@ async function judgeError(
     ageMs: row.ageMs,
     refusedForOthers: row.refusedForOthers,
   };
+
   // A defect of this program or of the database shows nothing about the service.
   const evidence = error instanceof WarehouseError ? readEvidence(failed) : [];
+
   return {
     ...judgeFailure(failed, deps.policy, Math.random()),
     codes: toAttemptCodes(kind, error, failure, sent),
@@ -314,11 +323,13 @@ async function isKnownRoute(
   const { documented, method, path } = deps.operations[kind.operation];
   if (documented || deps.proven.has(kind.name) || !mayBeNoRoute(error, kind.notFoundMeansRoute))
     return true;
+
   const proof = { client: deps.client, kind: kind.name, method, path };
   // Without the database nothing is known of the path. The answer must not be lost: the kind is
   // treated as not proven.
   const isKnown = await isProven(deps.db, proof).catch(() => false);
   if (isKnown) deps.proven.add(kind.name);
+
   return isKnown;
 }
 
@@ -363,6 +374,7 @@ function toOutcome(
     });
     return { settlement, pushed, readNo, evidence: evidenceOfSuccess };
   }
+
   const { codes, cause, evidence = [], pushed = null } = conclusion;
   // It was no attempt if only the payload was checked, or if it failed for a reason outside this
   // row.
@@ -374,8 +386,10 @@ function toOutcome(
     ...(codes !== null && toStoredCodes(codes)),
     refund,
   });
+
   const isFault =
     cause !== undefined && (!(cause instanceof CodedError) || cause.code === 'database_lost');
+
   return { settlement, pushed, readNo, evidence, ...(isFault ? { fault: cause } : {}) };
 }
 

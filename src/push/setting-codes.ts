@@ -139,9 +139,11 @@ export async function findCodeProblems(
   const given = Number(isGiven(value, byCode)) + Number(isGiven(value, byId));
   if (given === 2 || (required && given === 0))
     return [`${path}${byCode}: give either ${byCode} (code) or ${byId}`];
+
   const code = value[byCode];
   if (typeof code !== 'string' || code === '') return [];
   const found = await codes.find(list, code, byId, signal);
+
   return 'problem' in found ? [`${path}${byCode}: ${found.problem}`] : [];
 }
 
@@ -159,8 +161,10 @@ export async function findNamedId(
   const { [byId]: id, [byCode]: code } = value;
   if (typeof id === 'number') return id;
   if (typeof code !== 'string') return null;
+
   const found = await codes.find(list, code, byId, signal);
   if ('problem' in found) throw new PayloadError([`${path}${byCode}: ${found.problem}`]);
+
   return found.id;
 }
 
@@ -193,7 +197,9 @@ export function findCode(
   const [first, ...others] = found;
   if (first === undefined) return { problem: describeUnknownCode(options, list, code, idMember) };
   if (others.length === 0) return { id: first.id };
+
   const ids = found.map(({ id }) => id).join(', ');
+
   return {
     problem:
       `several entries have the code ${nameCode(code)} (ids ${ids}), ` +
@@ -242,5 +248,6 @@ function describeUnknownCode(
     ids.length === 0
       ? ''
       : `; entries without a code: ids ${ids.join(', ')}, which ${idMember} takes`;
+
   return `there is no code ${nameCode(code)} (known codes: ${codes}${uncoded})`;
 }

@@ -133,6 +133,7 @@ export class Settler {
         await this.#pause(pauses.settlement.firstMs);
       }
     } while (!this.#signal.aborted);
+
     // Other workers find the unsettled rows when the claims expire.
     end(batch);
   }
@@ -222,8 +223,10 @@ function leaveOutContent(outcome: PushOutcome, error: unknown): PushOutcome {
   const { settlement } = outcome;
   if (settlement.error === unstorable || (settlement.error === null && isEmpty(settlement.result)))
     throw error;
+
   const texts = settlement.error === null ? {} : { error: unstorable };
   const refusal = settlement.refusal === null ? {} : { refusal: unstorable };
+
   return {
     ...outcome,
     settlement: {
@@ -260,6 +263,7 @@ async function settleAll(
     if ([...result.settled.values()].includes('done')) await bringPollsForward(trx, client);
     await appendChanges(trx, client, changes);
   }
+
   return { ...result, freed: await enterNotedOutcomes(trx) };
 }
 
@@ -287,6 +291,7 @@ async function markAndReread(
   const gone = outcomes.flatMap(({ pushed, readNo }) =>
     pushed?.gone ? [{ ...pushed.gone, readNo }] : [],
   );
+
   for (const [stream, marks] of Map.groupBy(gone, (mark) => mark.stream)) {
     const ids = marks.map(({ id }) => id);
     // A deleted resource does not come back, so the newest reading number serves for all.
@@ -295,11 +300,13 @@ async function markAndReread(
     for (const change of await markUnlisted(place, stream.tables.parent.name, ids, readNo))
       changes.push(change);
   }
+
   const rereads = outcomes.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
   for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {
     const ids = [...new Set(marks.map(({ id }) => id))];
     await requestReads({ trx, client, stream: stream.name }, ids, 'pushed');
   }
+
   return changes;
 }
 
@@ -346,13 +353,16 @@ async function writeReadings(
       read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => [parent.id, readNo])),
     ),
   };
+
   const families = read.flatMap(({ page }) => page.families);
   const written = await upsertFamilies(transaction, age, stream.tables, families);
   const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
   const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
   await requestReads(transaction, left, 'pushed');
   if (left.length > 0) await bringPollsForward(trx, client, [stream.name]);
+
   await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
+
   return written.changes;
 }
 
@@ -414,6 +424,7 @@ export class LaneReleaser {
       this.#left = new Map();
       await this.release(lanes);
     }
+
     this.#retrying = false;
   }
 }

@@ -93,6 +93,7 @@ export function toSlipDocument(
     type: 'inboundPackingSlipItem',
     attributes: pickGiven(item),
   }));
+
   const data = {
     type: 'inboundPackingSlip',
     attributes: {
@@ -100,6 +101,7 @@ export function toSlipDocument(
       ...(metadata ? { metadata: pickGiven(metadata) } : {}),
     },
   };
+
   return place === 'top' ? { data, included } : { data: { ...data, included } };
 }
 
@@ -114,7 +116,9 @@ async function createSlip(payload: SlipPayload, context: PushContext): Promise<P
   const [created] = readSlips(document);
   if (created === undefined || created.row.reference !== context.row.reference)
     throw makeUndecodableError(`${operation}: the answer describes another slip`);
+
   const { resource } = created;
+
   return {
     result: toResult(resource),
     reading: { stream: inboundPackingSlips, resource, escaped: document.escaped },

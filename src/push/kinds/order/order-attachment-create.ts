@@ -52,7 +52,9 @@ async function createAttachment(
       },
     },
   });
+
   const id = readId(decodeDocument(operation, answer.body, 'single').data[0] ?? null);
   if (id === null) throw makeUndecodableError(`${operation}: the answer has no id`);
+
   return { result: { orderAttachmentId: id, orderId: order.id } };
 }

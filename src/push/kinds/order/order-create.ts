@@ -79,6 +79,7 @@ export async function sendOrder(
     orderTypeId: await findNamedId(payload, orderTypeMember, context),
     shippingMethodId: await findNamedId(payload, methodMember, context),
   };
+
   const { 'v3.orders.create': options, 'v3.orderAttachments.create': attaching } =
     context.operations;
   const contentMember = pickGiven({ contentMember: attaching.contentMember });
@@ -87,7 +88,9 @@ export async function sendOrder(
   const [created] = readOrders(decodeDocument('v3.orders.create', answer.body, 'single'));
   if (created === undefined || created.order.external_order_number !== payload.externalOrderNumber)
     throw makeUndecodableError('v3.orders.create: the answer describes another order');
+
   const { resource, escaped } = created;
+
   return {
     result: toCreateResult(resource, payload, context.operations),
     reading: { stream: orders, resource, escaped },
@@ -202,6 +205,7 @@ export function buildOrderDocument(
     attachments,
     ...others
   } = payload;
+
   const {
     orderType: _type,
     orderTypeId: _typeId,
@@ -209,6 +213,7 @@ export function buildOrderDocument(
     shippingMethodId: _id,
     ...rest
   } = others;
+
   const billingAddress =
     givenBilling ?? (options.billingAddress === 'omit' ? null : deliveryAddress);
   const linked = linkParts({ ...ids, deliveryAddress, billingAddress, pickUpPoint });
@@ -224,7 +229,9 @@ export function buildOrderDocument(
     ...pickGiven(rest),
     ...(rest.metadata ? { metadata: pickGiven(rest.metadata) } : {}),
   };
+
   const data = { type: 'order', attributes, relationships: linked.relationships };
+
   return options.included === 'top' ? { data, included } : { data: { ...data, included } };
 }
 

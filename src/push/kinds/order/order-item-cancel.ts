@@ -113,6 +113,7 @@ function findItemId(order: Resource, { orderItemId, sku }: CancelledItem, number
     throw new NotFoundError(
       `order ${number} has several items with the sku ${sku}; name one by orderItemId: ${held}`,
     );
+
   return first.id;
 }
 

@@ -41,11 +41,13 @@ export async function findOrderProblems(
     problems.push(
       `externalOrderNumber: must equal the reference of the row, ${JSON.stringify(reference)}`,
     );
+
   for (const member of [orderTypeMember, methodMember])
     for (const problem of await findCodeProblems(payload, member, context)) problems.push(problem);
   for (const problem of await findListProblems(payload, context)) problems.push(problem);
   for (const problem of findAddressProblems(payload.deliveryAddress, context.operations))
     problems.push(problem);
+
   return problems;
 }
 
@@ -68,6 +70,7 @@ export async function findListProblems(
   const { locale, deliveryAddress } = order;
   const countryCode = isObject(deliveryAddress) ? deliveryAddress.countryCode : undefined;
   const problems: string[] = [];
+
   for (const [path, list, code, form] of [
     ['locale', 'languages', locale, localeForm],
     ['deliveryAddress.countryCode', 'countries', countryCode, countryForm],
@@ -77,6 +80,7 @@ export async function findListProblems(
     const problem = await codes.findListProblem(list, code, form, signal);
     if (problem !== null) problems.push(`${path}: ${problem}`);
   }
+
   return [...problems, ...(await findWarehouseProblems(order, context))];
 }
 
@@ -95,10 +99,12 @@ export async function findWarehouseProblems(
     const path = index === 0 ? 'fulfillFrom' : `items[${index - 1}].fulfillFrom`;
     return typeof warehouse === 'string' && warehouse !== '' ? [{ path, warehouse }] : [];
   });
+
   if ('problem' in found || typeof found.id !== 'number' || named.length === 0) return [];
   const wanted = [...new Set(named.map(({ warehouse }) => warehouse))];
   const offered = await codes.findWarehouses(found.id, wanted, signal);
   if (offered.length === 0) return [];
+
   return named
     .filter(({ warehouse }) => !offered.includes(warehouse))
     .slice(0, maxProblems + 1)

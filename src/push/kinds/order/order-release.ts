@@ -32,6 +32,7 @@ async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pu
     if (!(error instanceof WarehouseError) || error.code !== 'nok') throw error;
     return checkReleased(context, error);
   }
+
   // The answer does not show the order.
   return { result: {}, ...(knownId === null ? {} : { reread: { stream: orders, id: knownId } }) };
 }

@@ -137,6 +137,7 @@ export async function findRenamedOrders(
   );
   const found = new Map<number, LookUpResult<RenamedOrder>>();
   let failed: LookUpResult<RenamedOrder> | undefined;
+
   for (const row of rows) {
     // If the service does not answer, the other rows are not looked up now. An unreadable answer
     // concerns its order.
@@ -145,6 +146,7 @@ export async function findRenamedOrders(
     if (seen.seen === 'no answer' && seen.cause !== undefined && seen.cause.code !== 'undecodable')
       failed = seen;
   }
+
   return found;
 }
 
@@ -170,6 +172,7 @@ async function readTarget(
   const found = await readOrderById(context, id);
   if (found === null)
     return { seen: 'several', why: `the service does not have the order ${id} any more` };
+
   const number = found.order.external_order_number;
   if (number === wanted) {
     const present = new Map(
@@ -183,7 +186,9 @@ async function readTarget(
     const lost = loss === null ? null : describeLostMembers(loss);
     return { seen: 'there', resource: found.resource, escaped: found.escaped, lost };
   }
+
   if (number === reference) return { seen: 'absent', basis: 'read', why: stillFormerNumber };
+
   return {
     seen: 'several',
     why: `the order ${id} has the number ${number}, neither ${reference} nor ${wanted}`,
@@ -200,8 +205,10 @@ async function searchBothNumbers(
     const pages = await listByNumbers(warehouse, [number], signal);
     return pages.flatMap(readOrders).some(({ order }) => order.external_order_number === number);
   };
+
   if (!(await isThere(wanted)) || (await isThere(reference)))
     return { seen: 'absent', basis: 'list', why: stillFormerNumber };
+
   return {
     seen: 'several',
     why: `an order has the number ${wanted}, but it is not known whether it was ${reference}`,

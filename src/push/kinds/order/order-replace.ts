@@ -84,6 +84,7 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
     targetId === null ? await findOrder(context) : await readOrderById(context, targetId);
   if (known === null)
     throw new NotFoundError(`the service does not have the order ${targetId} any more`);
+
   const { id } = known.order;
   let present: Omit<FoundOrder, 'today'> = known;
   if (known.order.external_order_number === number) {
@@ -99,12 +100,14 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
     const answer = await context.send(request, { id });
     present = await readChangedOrder('v3.orders.cancel', answer, id, context);
   }
+
   const left =
     readLines(present.resource).length === 0
       ? 'items that the answer does not show'
       : describeOpenItems(present);
   if (left !== '')
     throw await giveNumberBack(context, { ...known, ...present }, left, formerNumber);
+
   return {
     ...(await createNew(payload, context, id, formerNumber)),
     reread: { stream: orders, id },
@@ -123,6 +126,7 @@ async function assertNotShipped(
   const { data } = await context.warehouse.list('v3.shipments.list', query, {
     signal: context.signal,
   });
+
   if (data.length === 0) return;
   throw new NotFoundError(
     `order ${context.row.reference} cannot be replaced, ` +
@@ -147,6 +151,7 @@ async function giveNumberBack(
   const begin =
     'the order could not be cancelled whole, so no new one was created: ' +
     `${left} had been shipped already.`;
+
   try {
     await changeNumber(context, found, number);
     return new NotFoundError(`${begin} It has its number ${number} again; cancel this row`);
@@ -195,6 +200,7 @@ async function findReplacements(
   const results = new Map<number, LookUpResult<Replacement>>();
   const created: RowToLookUp[] = [];
   const replacedIds = new Map<number, number>();
+
   for (const row of rows) {
     const targetId = (await readSentTarget(context.db, row.id))?.id;
     if (targetId === undefined) {
@@ -218,6 +224,7 @@ async function findReplacements(
       results.set(row.id, toNoAnswer(error));
     }
   }
+
   for (const [id, result] of await findOrders(created, context)) {
     const replacedOrderId = replacedIds.get(id) ?? 0;
     if (result.seen !== 'there') results.set(id, result);
@@ -228,6 +235,7 @@ async function findReplacements(
       });
     else results.set(id, { ...result, replacedOrderId });
   }
+
   return results;
 }
 

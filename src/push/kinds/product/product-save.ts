@@ -120,7 +120,9 @@ async function sendProduct(
     Description: description,
     EncodedImage: encodedImage,
   };
+
   const answer = await context.send({ operation, body });
   if (!saysNothing(answer)) decodeEnvelope(operation, answer.body);
+
   return { result: { action: operation === 'oldest.product.add' ? 'added' : 'edited' } };
 }

@@ -49,10 +49,12 @@ async function createLabel(payload: LabelRequest, context: PushContext): Promise
     ...(shippingMethodId === null ? {} : { shippingMethodId }),
     ...(paperless ? { paperless: 'true' } : {}),
   });
+
   const answer = await context.send({ operation, path: { shipmentId }, query });
   const label = decodeEnvelope(operation, answer.body);
   if (label === null)
     throw new NotFoundError(`the service made no label for shipment ${shipmentId}`);
   if (!isObject(label)) throw makeUndecodableError(`${operation}: the answer has no label`);
+
   return { result: label, reread: { stream: shipments, id: shipmentId } };
 }
