@@ -186,7 +186,7 @@ export class ClientPusher {
 
     const settled = this.#settler.settle(outcome, row.kind);
     try {
-      await this.#health.note(evidence, row.kind);
+      await this.#health.record(evidence, row.kind);
       if (settlement.status === 'done') await proveKind(this.#deps, row.kind);
     } catch (error) {
       this.#events.onError('push', error);
@@ -244,7 +244,7 @@ export class ClientPusher {
    *   are returned.
    */
   async applyHealth(health: readonly CurrentHealth[]): Promise<CurrentHealth[]> {
-    const held = this.#health.see(health);
+    const held = this.#health.update(health);
     for (const { scope } of held) if (this.#buffer.hasWaiting(scope)) await this.#return(scope);
     return held;
   }

@@ -57,7 +57,7 @@ export async function lookUpDueRows(
     const { outcomes, evidence } = await lookUpRows(deps, kind, signal);
     hasLookedUp ||= outcomes.length > 0;
     for (const outcome of outcomes) settle(outcome, kind.name);
-    await health.note([...outcomes.flatMap((row) => row.evidence), ...evidence], kind.name);
+    await health.record([...outcomes.flatMap((row) => row.evidence), ...evidence], kind.name);
     // Ask nothing more if the credentials are refused or the service asked to wait.
     if (evidence.some(({ evidence }) => evidence !== 'ask')) break;
   }

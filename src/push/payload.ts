@@ -11,7 +11,7 @@ import {
   type PayloadDocument,
   PayloadError,
 } from './kind.ts';
-import { documentContent } from './payloads/members.ts';
+import { documentContent } from './payload-members.ts';
 
 /**
  * Maximum number of entries of an array, and of members of an object. One with more is not checked

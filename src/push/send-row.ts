@@ -159,7 +159,7 @@ function createContext(
         throw new ClaimLostError(row.id);
     }
 
-    sent.note(row);
+    sent.remember(row);
     progress.sent = true;
   };
 
@@ -480,7 +480,7 @@ export class RecentSends {
   }
 
   /** Remembers a row whose request may be written from now on. */
-  note({ id, claimNo, attempts }: ClaimedRow): void {
+  remember({ id, claimNo, attempts }: ClaimedRow): void {
     const nowMs = performance.now();
     this.#rows.set(`${id} ${claimNo}`, { id, claimNo, attempts, sentAtMs: nowMs });
     for (const [key, { sentAtMs }] of this.#rows) {

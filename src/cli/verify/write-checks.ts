@@ -10,9 +10,9 @@ import { makeUndecodableError } from '../../core/errors.ts';
 import { order as orderFields } from '../../pull/streams/orders.ts';
 import { toAttachmentAttributes } from '../../push/kinds/order/order-create.ts';
 import { describeLoss, findLoss, listMembers } from '../../push/kinds/order/order-loss.ts';
+import type { OrderPayload } from '../../push/kinds/order/order-payload.ts';
 import { buildUpdate, buildWantedState } from '../../push/kinds/order/order-state.ts';
 import { buildTakenChange, type TakenChange } from '../../push/kinds/order/order-update.ts';
-import type { OrderPayload } from '../../push/payloads/order.ts';
 import { anyCode } from '../../push/setting-codes.ts';
 import { decodeRow } from '../../service/decoding/fields.ts';
 import {

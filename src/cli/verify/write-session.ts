@@ -6,7 +6,7 @@ import { removeQuotes } from '../../core/quote.ts';
 import { addDays, toUtcDay } from '../../core/time.ts';
 import type { JsonObject } from '../../push/kind.ts';
 import { buildOrderDocument } from '../../push/kinds/order/order-create.ts';
-import type { OrderPayload } from '../../push/payloads/order.ts';
+import type { OrderPayload } from '../../push/kinds/order/order-payload.ts';
 import {
   describeAnswer,
   isDone,

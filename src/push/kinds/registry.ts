@@ -1,6 +1,7 @@
 /**
- * This folder: the kinds of outbox rows. No kind imports another kind. Code that two kinds share is
- * in a separate file.
+ * This folder: the kinds of outbox rows. Each has one file with its schema, request and result, and
+ * how an unknown outcome is settled. Code of one group is in the files of that group; no group
+ * imports another.
  */
 
 import { operations as builtIn, type Operations } from '../../../config/operations.ts';

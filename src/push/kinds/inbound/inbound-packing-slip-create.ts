@@ -36,7 +36,7 @@ import {
   requiredText,
   requireUnless,
   textsNamed,
-} from '../../payloads/members.ts';
+} from '../../payload-members.ts';
 import { findUnclaimedIds, type UnknownRow } from '../../sql/look-ups.ts';
 
 const operation = 'v3.inboundPackingSlips.create';

@@ -18,7 +18,6 @@ import {
   type PushResult,
 } from '../../kind.ts';
 import { asNumber, pickGiven } from '../../payload.ts';
-import { makeOrderPayload, type OrderAttachment, type OrderPayload } from '../../payloads/order.ts';
 import { findNamedId } from '../../setting-codes.ts';
 import type { PushTarget } from '../../sql/held-claims.ts';
 import { readLines, readOrders } from './find-order.ts';
@@ -27,9 +26,12 @@ import {
   describeAddressDoubt,
   findOrderProblems,
   listDocuments,
+  makeOrderPayload,
   methodMember,
+  type OrderAttachment,
+  type OrderPayload,
   orderTypeMember,
-} from './order-problems.ts';
+} from './order-payload.ts';
 
 /**
  * Creates an order with all that belongs to it (docs/interface.md, 7.6 Create). Its number is

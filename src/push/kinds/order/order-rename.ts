@@ -11,7 +11,6 @@ import {
   type PushResult,
   toNoAnswer,
 } from '../../kind.ts';
-import { orderNumber } from '../../payloads/order.ts';
 import { findTargetIds, findUserOfNumber, readSentTarget } from '../../sql/renames.ts';
 import {
   type AnsweredOrder,
@@ -23,6 +22,7 @@ import {
   searchOrder,
 } from './find-order.ts';
 import { describeLoss, describeLostMembers, findLoss, listMembers } from './order-loss.ts';
+import { orderNumber } from './order-payload.ts';
 import { changeNumber } from './order-state.ts';
 
 const schema = z.strictObject({

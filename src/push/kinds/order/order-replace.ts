@@ -13,7 +13,6 @@ import {
   type PushResult,
   toNoAnswer,
 } from '../../kind.ts';
-import { makeOrderPayload, type OrderPayload } from '../../payloads/order.ts';
 import { readSentTarget } from '../../sql/renames.ts';
 import {
   type FoundOrder,
@@ -25,6 +24,7 @@ import {
 } from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
 import { concludeOrder, creationRules, sendOrder } from './order-create.ts';
+import { makeOrderPayload, type OrderPayload } from './order-payload.ts';
 import { changeNumber } from './order-state.ts';
 
 /**

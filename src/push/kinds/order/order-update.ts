@@ -18,26 +18,24 @@ import {
   personalText,
   refusing,
   requiredText,
-} from '../../payloads/members.ts';
-import {
-  allowPartialDelivery,
-  email,
-  locale,
-  makeAddresses,
-  orderLinks,
-  orderMetadata,
-} from '../../payloads/order.ts';
+} from '../../payload-members.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 import { findOrder } from './find-order.ts';
 import { linkParts } from './order-create.ts';
 import {
+  allowPartialDelivery,
   describeAddressDoubt,
+  email,
   findAddressProblems,
   findListProblems,
   findWarehouseProblems,
+  locale,
+  makeAddresses,
   methodMember,
+  orderLinks,
+  orderMetadata,
   orderTypeMember,
-} from './order-problems.ts';
+} from './order-payload.ts';
 import { buildWantedState, sendUpdate } from './order-state.ts';
 
 /** Members of every change. One that is absent is kept. */

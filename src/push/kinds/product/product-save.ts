@@ -17,7 +17,7 @@ import {
   optionalText,
   requiredText,
   requireUnless,
-} from '../../payloads/members.ts';
+} from '../../payload-members.ts';
 import { mayBeNoRoute } from '../../push-outcome.ts';
 
 /** The same payload is added, or changes a product. */

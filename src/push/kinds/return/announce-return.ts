@@ -43,7 +43,7 @@ import {
   quantity,
   requiredText,
   requireUnless,
-} from '../../payloads/members.ts';
+} from '../../payload-members.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 
 /**

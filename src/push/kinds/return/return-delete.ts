@@ -6,7 +6,7 @@ import { authorizations } from '../../../pull/streams/authorizations.ts';
 import { readId } from '../../../service/decoding/jsonapi.ts';
 import { saysNothing } from '../../answers.ts';
 import { defineKind, NotFoundError } from '../../kind.ts';
-import { idNumber } from '../../payloads/members.ts';
+import { idNumber } from '../../payload-members.ts';
 import { findAnnouncedId } from './announce-return.ts';
 
 const operation = 'v3.returnMerchandiseAuthorizations.delete';

@@ -6,7 +6,7 @@ import { shipments } from '../../../pull/streams/shipments.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { encodeQuery } from '../../../service/transport/query.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../kind.ts';
-import { codeOf, idNumber, idOf, requiredText } from '../../payloads/members.ts';
+import { codeOf, idNumber, idOf, requiredText } from '../../payload-members.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 
 const operation = 'v2.returnLabel.get';
