@@ -9,9 +9,9 @@ import { CodedError, WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
 import { shorten } from '../core/quote.ts';
 import type { Database } from '../db/pool.ts';
+import type { ServiceLists } from '../pull/sql/service-lists.ts';
 import type { MirroredResource } from '../pull/stream.ts';
 import type { Warehouse, WriteRequest } from '../service/client.ts';
-import type { SettingList } from '../service/decoding/decode-service-lists.ts';
 import type { Resource } from '../service/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../service/transport/http.ts';
 import type { AbsenceBasis } from './judge-absence.ts';
@@ -93,48 +93,16 @@ export class LostMembersError extends CodedError {
   }
 }
 
-/**
- * Compares payloads with the lists of the service. If something is not in the lists, reads them
- * again.
- */
-export interface CodeFinder {
-  /**
-   * Returns the id of a code.
-   * @param idMember member of the payload that takes an id instead of the code
-   */
-  readonly find: (
-    list: SettingList,
-    code: string,
-    idMember: string,
-    signal: AbortSignal,
-  ) => Promise<CodeResult>;
-  /**
-   * Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is
-   * none.
-   */
-  readonly findListProblem: (
-    list: SettingList,
-    code: string,
-    form: RegExp,
-    signal: AbortSignal,
-  ) => Promise<string | null>;
-  /**
-   * Returns the warehouses that offer a main shipping method; none if unknown.
-   * @param wanted should be among them
-   */
-  readonly findWarehouses: (
-    methodId: number,
-    wanted: readonly string[],
-    signal: AbortSignal,
-  ) => Promise<string[]>;
+/** The lists of the service, with which payloads are compared. Null: any code is taken. */
+export interface CodeLists {
+  readonly read: (signal: AbortSignal) => Promise<ServiceLists | null>;
+  /** Reads them again, because they lack something. */
+  readonly refresh: (signal: AbortSignal) => Promise<ServiceLists | null>;
 }
-
-/** The id of a code; or why it has none or several, in words. */
-export type CodeResult = { readonly id: number } | { readonly problem: string };
 
 /** The context of a payload check. */
 export interface CheckContext {
-  readonly codes: CodeFinder;
+  readonly codes: CodeLists;
   /** The client, token or program for which the payload is checked. Owners take turns. */
   readonly owner: string;
   readonly signal: AbortSignal;

@@ -79,14 +79,19 @@ test('while a row over 4 MB is sent, no other such row is claimed', async () => 
   const worker = await outbox.start({ HTTP_TIMEOUT_MS: '120000' });
   const readProducts = (status: string) =>
     outbox.rows("kind = 'product.save' and status = $1", [status]);
-  await waitFor('a product to be sent', async () => (await readProducts('sending')).length > 0);
-
-  for (const round of [1, 2]) {
-    await insertOrders(database, round, round);
-    worker.pusher.wake();
-    await waitFor('the order', async () => (await outbox.rows("status = 'done'")).length === round);
+  try {
+    await waitFor('a product to be sent', async () => (await readProducts('sending')).length > 0);
+    for (const round of [1, 2]) {
+      await insertOrders(database, round, round);
+      worker.pusher.wake();
+      await waitFor(
+        'an order',
+        async () => (await outbox.rows("status = 'done'")).length === round,
+      );
+    }
+    expect(await readProducts('sending')).toHaveLength(1);
+    expect(await readProducts('pending')).toHaveLength(1);
+  } finally {
+    await worker.stop(0);
   }
-  expect(await readProducts('sending')).toHaveLength(1);
-  expect(await readProducts('pending')).toHaveLength(1);
-  await worker.stop(0);
 });

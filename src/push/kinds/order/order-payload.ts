@@ -25,7 +25,14 @@ import {
   requireUnless,
   textsNamed,
 } from '../../payload-members.ts';
-import { type CodedMember, findCodeProblems, nameCode } from '../../setting-codes.ts';
+import {
+  type CodedMember,
+  findCode,
+  findCodeProblems,
+  findListProblem,
+  findWarehouses,
+  nameCode,
+} from '../../setting-codes.ts';
 
 /**
  * The form of a locale. The codes of the list `languages` are compared with it if all of them have
@@ -268,7 +275,6 @@ export async function findListProblems(
   order: JsonObject,
   context: CheckContext,
 ): Promise<string[]> {
-  const { codes, signal } = context;
   const { locale, deliveryAddress } = order;
   const countryCode = isObject(deliveryAddress) ? deliveryAddress.countryCode : undefined;
   const problems: string[] = [];
@@ -279,7 +285,7 @@ export async function findListProblems(
   ] as const) {
     // The schema reports a code of another form.
     if (typeof code !== 'string' || !form.test(code)) continue;
-    const problem = await codes.findListProblem(list, code, form, signal);
+    const problem = await findListProblem(list, code, form, context);
     if (problem !== null) problems.push(`${path}: ${problem}`);
   }
 
@@ -289,13 +295,11 @@ export async function findListProblems(
 /** Returns the problems of warehouses that do not offer the shipping method of an order. */
 export async function findWarehouseProblems(
   order: JsonObject,
-  { codes, signal }: CheckContext,
+  context: CheckContext,
 ): Promise<string[]> {
   const { shippingMethod: code, shippingMethodId: id, items } = order;
   const found =
-    typeof code === 'string' && code !== ''
-      ? await codes.find(methodMember.list, code, methodMember.byId, signal)
-      : { id };
+    typeof code === 'string' && code !== '' ? await findCode(methodMember, code, context) : { id };
   const named = [order, ...(Array.isArray(items) ? items : [])].flatMap((value, index) => {
     const warehouse = isObject(value) ? value.fulfillFrom : undefined;
     const path = index === 0 ? 'fulfillFrom' : `items[${index - 1}].fulfillFrom`;
@@ -304,7 +308,7 @@ export async function findWarehouseProblems(
 
   if ('problem' in found || typeof found.id !== 'number' || named.length === 0) return [];
   const wanted = [...new Set(named.map(({ warehouse }) => warehouse))];
-  const offered = await codes.findWarehouses(found.id, wanted, signal);
+  const offered = await findWarehouses(found.id, wanted, context);
   if (offered.length === 0) return [];
 
   return named

@@ -198,8 +198,8 @@ async function findReplacements(
   context: LookUpContext,
 ): Promise<ReadonlyMap<number, LookUpResult<Replacement>>> {
   const results = new Map<number, LookUpResult<Replacement>>();
-  const created: RowToLookUp[] = [];
-  const replacedIds = new Map<number, number>();
+  /** Rows whose former order is renamed and cancelled, with its id. */
+  const replaced = new Map<RowToLookUp, number>();
 
   for (const row of rows) {
     const targetId = (await readSentTarget(context.db, row.id))?.id;
@@ -209,13 +209,12 @@ async function findReplacements(
     }
     try {
       const found = await readOrderById(context, targetId);
-      replacedIds.set(row.id, targetId);
       if (found === null)
         results.set(row.id, {
           seen: 'several',
           why: `the service does not have the order ${targetId} any more`,
         });
-      else if (isCancelledAway(found, row)) created.push(row);
+      else if (isCancelledAway(found, row)) replaced.set(row, targetId);
       else {
         const why = `the order ${targetId} is not replaced yet; looked up again`;
         results.set(row.id, { seen: 'absent', basis: 'read', why });
@@ -225,8 +224,10 @@ async function findReplacements(
     }
   }
 
-  for (const [id, result] of await findOrders(created, context)) {
-    const replacedOrderId = replacedIds.get(id) ?? 0;
+  const found = await findOrders([...replaced.keys()], context);
+  for (const [{ id }, replacedOrderId] of replaced) {
+    const result = found.get(id);
+    if (result === undefined) continue;
     if (result.seen !== 'there') results.set(id, result);
     else if (readId(result.resource) === replacedOrderId)
       results.set(id, {
