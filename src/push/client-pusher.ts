@@ -50,7 +50,7 @@ export class ClientPusher {
   /** Rings when something ended, so that nothing more may be under way. */
   readonly #ended = new Bell();
   /** What is under way besides sending and settling: a claim, a look-up, a question. */
-  readonly #tasks = new Map<string, Promise<void>>();
+  readonly #tasks = new Set<string>();
   #sending = 0;
   #isStopping = false;
   /** True if a claim may find rows. */
@@ -88,7 +88,8 @@ export class ClientPusher {
   async #claimRows(): Promise<void> {
     while (!this.#isStopping) {
       const change = this.#changed.next;
-      const { found, more } = this.#mayClaim ? await this.#claim() : nothingClaimed;
+      const claim = this.#mayClaim && (await this.#runTask('claim', () => this.#claim()));
+      const { found, more } = claim || nothingClaimed;
 
       // If rows are due that do not fit, what changes, also during the claim, may make room.
       if (found === 0) await change;
@@ -122,35 +123,31 @@ export class ClientPusher {
   }
 
   /** Claims once, as many rows as the buffer has room for. */
-  async #claim(): Promise<{ readonly found: number; readonly more: boolean }> {
+  async #claim(): Promise<typeof nothingClaimed> {
     const { room, returns } = this.#buffer;
-    let result = nothingClaimed;
     this.#mayBeDue = false;
 
-    await this.#runTask('claim', async () => {
-      const { rows, postponed, more } = await claimRows(this.#deps.db, {
-        ...this.#deps,
-        kinds: this.#kinds,
-        held: this.#buffer.held.length,
-        maxRows: room.rows,
-        maxBytes: room.bytes,
-        takesLarge: room.takesLarge,
-      }).catch((error: unknown) => {
-        this.#events.onDue(failedClaimMs);
-        throw error;
-      });
-      result = { found: rows.length + postponed, more };
-      if (result.found > 0) this.#hasWorked = true;
-      this.#buffer.add(rows);
-
-      // Rows that were claimed before a hold or a stop must not be sent after it.
-      if (returns !== this.#buffer.returns) await this.#return(clientScope);
-      if (rows.length > 0) this.#changed.ring();
-      // Look when the postponed rows are due.
-      if (postponed > 0) this.#events.onDue(0);
+    const { rows, postponed, more } = await claimRows(this.#deps.db, {
+      ...this.#deps,
+      kinds: this.#kinds,
+      held: this.#buffer.held.length,
+      maxRows: room.rows,
+      maxBytes: room.bytes,
+      takesLarge: room.takesLarge,
+    }).catch((error: unknown) => {
+      this.#events.onDue(failedClaimMs);
+      throw error;
     });
+    this.#buffer.add(rows);
+    // Rows that were claimed before a hold or a stop must not be sent after it.
+    if (returns !== this.#buffer.returns) await this.#return(clientScope);
 
-    return result;
+    const found = rows.length + postponed;
+    if (found > 0) this.#hasWorked = true;
+    if (rows.length > 0) this.#changed.ring();
+    // Look when the postponed rows are due.
+    if (postponed > 0) this.#events.onDue(0);
+    return { found, more };
   }
 
   /** A slot: sends a row and leaves the outcome to the settler. */
@@ -224,18 +221,19 @@ export class ClientPusher {
     });
   }
 
-  /** Runs a task that reports its errors, unless one of that name is under way. */
-  #runTask(name: string, work: () => Promise<void>): Promise<void> {
-    const running =
-      this.#tasks.get(name) ??
-      work()
-        .catch((error: unknown) => this.#events.onError(name, error))
-        .finally(() => {
-          this.#tasks.delete(name);
-          this.#ended.ring();
-        });
-    this.#tasks.set(name, running);
-    return running;
+  /** Runs a task, unless it is under way. Returns undefined if it fails, after reporting that. */
+  async #runTask<T>(name: string, work: () => Promise<T>): Promise<T | undefined> {
+    if (this.#tasks.has(name)) return undefined;
+    this.#tasks.add(name);
+    try {
+      return await work();
+    } catch (error) {
+      this.#events.onError(name, error);
+      return undefined;
+    } finally {
+      this.#tasks.delete(name);
+      this.#ended.ring();
+    }
   }
 
   /**
@@ -295,10 +293,8 @@ export class ClientPusher {
   }
 }
 
-const nothingClaimed: { readonly found: number; readonly more: boolean } = {
-  found: 0,
-  more: false,
-};
+/** The result of a claim: rows that were claimed or postponed, and if more may be due. */
+const nothingClaimed = { found: 0, more: false };
 
 /** Does `work` within a trace of its own. */
 async function inSpan(row: ClaimedRow, work: () => Promise<void>): Promise<void> {
