@@ -32,25 +32,26 @@ export function toShownPayload(
 const advice = {
   command: {
     pending:
-      'The row is sent by itself as soon as this is over. ' +
+      'The row is sent by itself as soon as the reason is gone. ' +
       'If a person must act, fulfilment-sync status says so.',
     dead:
-      'Fix the cause, then: outbox retry <id>; outbox replace <id> <payload>; ' +
-      'outbox done <id> if the service has carried it out already; or outbox cancel <id>',
+      'Fix the cause. Then run one of: outbox retry <id>; outbox replace <id> <payload>; ' +
+      'outbox done <id>, if the service has carried it out already; outbox cancel <id>. ' +
+      'Until then the row blocks the later rows of its lane.',
     undecided:
-      'Check at the service whether it was carried out, then: ' +
-      'outbox done <id> if it was, or outbox retry <id> to send it again',
+      'Check at the service whether it was carried out. ' +
+      'If it was, run outbox done <id>; else run outbox retry <id>, which sends it again.',
   },
   page: {
     pending:
-      'The row is sent by itself as soon as this is over. ' +
+      'The row is sent by itself as soon as the reason is gone. ' +
       'If a person must act, the overview says so.',
     dead:
       'Fix the cause. Then retry the row, replace its payload, mark it as done, or cancel it. ' +
       'Until then it blocks the later rows of its lane.',
     undecided:
       'Check at the service whether it was carried out. ' +
-      'Mark the row as done if it was, else retry it.',
+      'If it was, mark the row as done; else retry it, which sends it again.',
   },
 };
 
@@ -59,12 +60,13 @@ export function adviseOperator(
   { status, nextAttemptAt, because, waitsFor }: OutboxDetail,
   where: 'command' | 'page' = 'command',
 ): string {
-  if (status === 'pending' && waitsFor !== null) return `It waits: ${because}`;
+  if (status === 'pending' && waitsFor !== null)
+    return `It waits: ${because}. The row is sent by itself after that.`;
   if (status === 'pending' && because !== null) return advice[where].pending;
   if (status === 'dead') return advice[where].dead;
-  if (status !== 'unknown') return 'Nothing needs to be done';
+  if (status !== 'unknown') return 'Nothing needs to be done.';
 
   return nextAttemptAt === null
     ? advice[where].undecided
-    : 'A worker looks it up at the service; nothing needs to be done';
+    : 'A worker looks it up at the service. Nothing needs to be done.';
 }

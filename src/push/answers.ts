@@ -41,6 +41,7 @@ export function readResources<Of extends ResourceFields>(
   failure: string,
 ): AnsweredResource<Of>[] {
   const onTop = indexIncluded(document.included);
+
   return document.data.map((data) => {
     const resource = addIncluded(data, onTop);
     const read = decodeRow(fields, resource);

@@ -7,9 +7,9 @@ import { findUnstorableReason, isObject, type Json, parseExact, ShapeError } fro
 import type { Database } from '../db/pool.ts';
 import { readServiceLists } from '../pull/sql/service-lists.ts';
 import { type FoundProblems, maxLocalLength, runInProcess } from './check-process.ts';
-import { type AnyKind, type CheckContext, type CodeFinder, PayloadError } from './kind.ts';
+import { type AnyKind, type CheckContext, type CodeLists, PayloadError } from './kind.ts';
 import { type CheckTools, checkValue, maxPayloadValues, useHere } from './payload.ts';
-import { anyCode, describeUnlisted, filterWarehouses, findCode } from './setting-codes.ts';
+import { anyCode } from './setting-codes.ts';
 
 /** Maximum size of a payload: the INSERT refuses more. */
 const maxBytes = 16 * 1024 * 1024;
@@ -18,20 +18,15 @@ const maxBytes = 16 * 1024 * 1024;
 export async function readStoredCodes(
   db: Database,
   client: string,
-): Promise<{ codes: CodeFinder; unchecked: string | null }> {
+): Promise<{ codes: CodeLists; unchecked: string | null }> {
   const lists = await readServiceLists(db, client);
-  const { options } = lists;
-  if (options.length === 0)
+  if (lists.options.length === 0)
     return {
       codes: anyCode,
       unchecked: `no service lists are stored for the client ${client}; run refresh-settings first`,
     };
-  const codes: CodeFinder = {
-    find: async (list, code, idMember) => findCode(options, list, code, idMember),
-    findListProblem: async (list, code, form) => describeUnlisted(options, list, code, form),
-    findWarehouses: async (methodId) => filterWarehouses(lists, methodId),
-  };
-  return { codes, unchecked: null };
+
+  return { codes: { read: async () => lists, refresh: async () => lists }, unchecked: null };
 }
 
 /**

@@ -3,8 +3,7 @@ import { on } from 'node:events';
 import type { Operations } from '../../config/operations.ts';
 import { CodedError, toStopError } from '../core/errors.ts';
 import { programs } from '../core/installation.ts';
-import type { SettingList } from '../service/decoding/decode-service-lists.ts';
-import type { CheckContext } from './kind.ts';
+import type { CheckContext, CodeLists } from './kind.ts';
 
 /**
  * Maximum number of characters of what is checked in this process: the longest check takes some
@@ -44,18 +43,12 @@ interface PayloadTask {
   readonly operations: Operations;
 }
 
-/** A call of a method of `CodeFinder`, without its signal. */
-export type CodeQuestion =
-  | { readonly call: 'find'; readonly of: readonly [SettingList, string, string] }
-  | { readonly call: 'findListProblem'; readonly of: readonly [SettingList, string, RegExp] }
-  | { readonly call: 'findWarehouses'; readonly of: readonly [number, readonly string[]] };
-
 /** What a process sends. */
 export type CheckMessage =
   /** The path of the document that it reads now; null if it has read it. */
   | { readonly reading: string | null }
-  /** A question about codes. It waits for the answer. */
-  | { readonly question: CodeQuestion }
+  /** It waits for the lists of the service. */
+  | { readonly lists: keyof CodeLists }
   | { readonly result: object }
   | { readonly fault: string };
 
@@ -73,7 +66,7 @@ const idle = new Set<ChildProcess>();
 /**
  * Has a task done in a separate process with bounded memory and time, because a hostile document of
  * some KB can keep its reader busy forever.
- * @param context whose turn it is, what ends the task, and what answers its questions about codes
+ * @param context whose turn it is, what ends the task, and the lists that it asks for
  * @returns the result; problems only, if the task takes too much time or memory
  * @throws CodedError if it was stopped, or the process ended unexpectedly; or what the codes throw
  */
@@ -151,6 +144,7 @@ async function converse(
   idle.delete(checker);
   checker.ref();
   checker.channel?.ref();
+
   try {
     const end = await exchangeMessages(checker, task, context);
     if ('result' in end) keepProcess(checker);
@@ -180,7 +174,7 @@ async function exchangeMessages(
       if ('fault' in message) return { lost: message.fault, isCostly: false, reading };
 
       if ('reading' in message) reading = message.reading;
-      else send(checker, { answer: await answerQuestion(message.question, context) });
+      else send(checker, { lists: await context.codes[message.lists](context.signal) });
       timer = setTimeout(() => late.abort(), deadlineMs);
     }
   } catch (error) {
@@ -198,15 +192,6 @@ async function exchangeMessages(
   return { lost, isCostly, reading };
 }
 
-function answerQuestion(
-  { call, of }: CodeQuestion,
-  { codes, signal }: TaskContext,
-): Promise<unknown> {
-  if (call === 'find') return codes.find(...of, signal);
-  if (call === 'findListProblem') return codes.findListProblem(...of, signal);
-  return codes.findWarehouses(...of, signal);
-}
-
 /** Sends a message. If the process has ended, its end is seen elsewhere. */
 const send = (checker: ChildProcess, message: object) => checker.send(message, () => undefined);
 
@@ -219,9 +204,11 @@ function startProcess(): ChildProcess {
     // Sends bytes and texts as they are. Writing 16 MB as JSON would take a tenth of a second.
     serialization: 'advanced',
   });
+
   checker.on('exit', () => idle.delete(checker));
   // Without this listener, an error of an idle process would end this one.
   checker.on('error', () => idle.delete(checker));
+
   return checker;
 }
 

@@ -6,10 +6,11 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { describeError } from '../core/errors.ts';
+import type { ServiceLists } from '../pull/sql/service-lists.ts';
 import { findProblemsHere } from './check-payload.ts';
-import type { CheckMessage, CheckTask, CodeQuestion, FoundProblems } from './check-process.ts';
+import type { CheckMessage, CheckTask, FoundProblems } from './check-process.ts';
 import { findPrintProblem } from './find-print-problem.ts';
-import { type CodeFinder, PayloadError } from './kind.ts';
+import { type CodeLists, PayloadError } from './kind.ts';
 import { nameKinds } from './kinds/registry.ts';
 import { checkRowsHere } from './new-rows.ts';
 import { type CheckTools, readHere } from './payload.ts';
@@ -35,20 +36,30 @@ function say(message: CheckMessage): void {
   process.send?.(message);
 }
 
-/** Asks the worker about codes. One question is asked at a time. */
-async function ask(question: CodeQuestion): Promise<unknown> {
-  const answered = once(process, 'message') as Promise<[{ readonly answer: unknown }]>;
-  say({ question });
-  const [{ answer }] = await answered;
-  return answer;
+/** Asks the worker for the lists of the service. They are asked for one after the other. */
+async function askForLists(how: keyof CodeLists): Promise<ServiceLists | null> {
+  const answered = once(process, 'message') as Promise<[{ readonly lists: ServiceLists | null }]>;
+  say({ lists: how });
+  const [{ lists }] = await answered;
+  return lists;
 }
 
-const codes = {
-  find: (...[list, code, idMember]) => ask({ call: 'find', of: [list, code, idMember] }),
-  findListProblem: (...[list, code, form]) =>
-    ask({ call: 'findListProblem', of: [list, code, form] }),
-  findWarehouses: (methodId, wanted) => ask({ call: 'findWarehouses', of: [methodId, wanted] }),
-} as CodeFinder;
+/** The lists of the service, as a task knows them. The worker sends them once, and if they change. */
+function makeCodes(): CodeLists {
+  let kept: Promise<ServiceLists | null> | undefined;
+  const refresh = () => {
+    kept = askForLists('refresh');
+    return kept;
+  };
+
+  return {
+    read: () => {
+      kept ??= askForLists('read');
+      return kept;
+    },
+    refresh,
+  };
+}
 
 /** Reads a document, and says which one before it does. */
 const readDocument: CheckTools['readDocument'] = async (path, content) => {
@@ -65,7 +76,7 @@ async function perform(task: CheckTask): Promise<object> {
   const { operations } = task;
   // The worker ends this process if the task is stopped.
   const { signal } = new AbortController();
-  const tools = { codes, operations, owner: '', signal, readDocument };
+  const tools = { codes: makeCodes(), operations, owner: '', signal, readDocument };
   if (task.do === 'check rows') return checkRowsHere(task.body, tools);
 
   const kind = nameKinds(operations).get(task.kind);
@@ -98,7 +109,7 @@ new Worker(
   }, ${watchMs});`,
   { eval: true, execArgv: [], workerData: seenUs },
 ).unref();
-process.on('message', (message: CheckTask | { readonly answer: unknown }) => {
+process.on('message', (message: CheckTask | { readonly lists: ServiceLists | null }) => {
   noteTime();
   if ('do' in message) void performTask(message);
 });

@@ -11,6 +11,7 @@ import { type PushDeps, type PushOutcome, proveKind, sendRow } from './send-row.
 import { type SettleEvents, Settler } from './settler.ts';
 import { type ClaimedRow, claimRows, type KindRules } from './sql/claim-rows.ts';
 import { returnClaims } from './sql/held-claims.ts';
+import { Bell } from './waking.ts';
 
 /** Events of a pusher. */
 export interface PushEvents extends SettleEvents {
@@ -29,9 +30,9 @@ const failedClaimMs = 1_000;
 const tracer = trace.getTracer('fulfilment-sync');
 
 /**
- * Pushes the rows of one client. The claimer (`#fillBuffer`) keeps the buffer full. Slots
- * (`#fillSlots`, `#push`) take rows from it and send them, several at the same time. The settler
- * writes what was answered since its last commit.
+ * Pushes the rows of one client, in three loops that run side by side. The claimer (`#claimRows`)
+ * fills a buffer, the slots (`#sendRows`) send from it several rows at the same time, and the
+ * settler (settler.ts) writes what was answered since its last commit.
  */
 export class ClientPusher {
   readonly #deps: PushDeps;
@@ -42,19 +43,21 @@ export class ClientPusher {
   readonly #buffer: RowBuffer;
   readonly #settler: Settler;
   readonly #health: ClientHealth;
-  readonly #backgroundTasks = new Map<string, Promise<void>>();
+  /**
+   * Rings when the claimer or the slots may continue: rows are due or were claimed, or a slot, room
+   * in the buffer or an allowance of the health is free.
+   */
+  readonly #changed = new Bell();
+  /** Rings when something ended, so that nothing more may be under way. */
+  readonly #ended = new Bell();
+  /** What is under way besides sending and settling: a claim, a look-up, a question. */
+  readonly #tasks = new Set<string>();
   #sending = 0;
-  #isFilling = false;
   #isStopping = false;
   /** True if a claim may find rows. */
-  #rowsMayBeDue = false;
-  /** Counts what may make room for further rows. */
-  #changes = 0;
-  /** Counts what was done: rows claimed, postponed or looked up, and questions asked. */
-  #progress = 0;
-  /** The progress at the last call of `hasProgressed`. */
-  #seenProgress = 0;
-  #onIdle: () => void = () => undefined;
+  #mayBeDue = false;
+  /** True if rows were claimed, postponed or looked up, or a question was asked. */
+  #hasWorked = false;
 
   /** @param signal ends what is under way; rows that were sent become unknown */
   constructor(deps: PushDeps, slots: number, signal: AbortSignal, events: PushEvents) {
@@ -76,58 +79,55 @@ export class ClientPusher {
     });
   }
 
-  /** True if no further rows may be claimed now. What makes room claims the next ones. */
-  get isFull(): boolean {
-    return this.#buffer.room.rows === 0;
+  /** Starts the loops. They claim nothing before `claimDue` is called. */
+  start(): void {
+    void this.#claimRows();
+    void this.#sendRows();
   }
 
-  /** Returns true if something was done since the last call. */
-  hasProgressed(): boolean {
-    const before = this.#seenProgress;
-    this.#seenProgress = this.#progress;
-    return before !== this.#progress;
-  }
+  /** The claimer: keeps the buffer full while rows are due. */
+  async #claimRows(): Promise<void> {
+    while (!this.#isStopping) {
+      const change = this.#changed.next;
+      const claim = this.#mayClaim && (await this.#runTask('claim', () => this.#claim()));
+      const { found, more } = claim || nothingClaimed;
 
-  /** Claims rows, because some may be due. */
-  claimDue(): void {
-    this.#rowsMayBeDue = true;
-    this.#changed();
-  }
-
-  /** The claimer: claims until the buffer is full or nothing more is due. */
-  async #fillBuffer(): Promise<void> {
-    if (this.#isFilling) return;
-    this.#isFilling = true;
-    let postponed = 0;
-    try {
-      while (
-        this.#rowsMayBeDue &&
-        !this.#isStopping &&
-        this.#buffer.room.rows > 0 &&
-        this.#health.maySend(clientScope)
-      ) {
-        const changes = this.#changes;
-        this.#rowsMayBeDue = false;
-        const claim = await this.#claim();
-        postponed += claim.postponed;
-        this.#rowsMayBeDue ||= claim.more;
-        this.#fillSlots();
-        // The rows that are due do not fit. What makes room calls this function again.
-        if (claim.claimed + claim.postponed === 0 && changes === this.#changes) break;
-      }
-    } catch (error) {
-      this.#events.onError('claim', error);
-      this.#events.onDue(failedClaimMs);
+      // If rows are due that do not fit, what changes, also during the claim, may make room.
+      if (found === 0) await change;
+      this.#mayBeDue ||= more;
     }
-    this.#isFilling = false;
-    // Look when the postponed rows are due.
-    if (postponed > 0) this.#events.onDue(0);
-    this.#checkIdle();
+  }
+
+  /** The slots: give each free slot a row that may be sent. */
+  async #sendRows(): Promise<void> {
+    while (!this.#isStopping) {
+      const change = this.#changed.next;
+
+      while (this.#sending < this.#slots && this.#settler.hasRoom) {
+        const row = this.#buffer.takeFirst(({ kind }) => this.#health.maySend(kind));
+        if (row === undefined) break;
+        this.#sending++;
+        void inSpan(row, () => this.#send(row));
+      }
+
+      await change;
+    }
+  }
+
+  get #mayClaim(): boolean {
+    return (
+      this.#mayBeDue &&
+      !this.#isStopping &&
+      this.#buffer.room.rows > 0 &&
+      this.#health.maySend(clientScope)
+    );
   }
 
   /** Claims once, as many rows as the buffer has room for. */
-  async #claim(): Promise<{ claimed: number; postponed: number; more: boolean }> {
+  async #claim(): Promise<typeof nothingClaimed> {
     const { room, returns } = this.#buffer;
+    this.#mayBeDue = false;
+
     const { rows, postponed, more } = await claimRows(this.#deps.db, {
       ...this.#deps,
       kinds: this.#kinds,
@@ -135,85 +135,117 @@ export class ClientPusher {
       maxRows: room.rows,
       maxBytes: room.bytes,
       takesLarge: room.takesLarge,
+    }).catch((error: unknown) => {
+      this.#events.onDue(failedClaimMs);
+      throw error;
     });
-    this.#progress += rows.length + postponed;
     this.#buffer.add(rows);
     // Rows that were claimed before a hold or a stop must not be sent after it.
     if (returns !== this.#buffer.returns) await this.#return(clientScope);
-    return { claimed: rows.length, postponed, more };
-  }
 
-  /** Gives each free slot a row that may be sent. */
-  #fillSlots(): void {
-    while (this.#sending < this.#slots && this.#settler.hasRoom) {
-      const row = this.#buffer.take(({ kind }) => this.#health.maySend(kind));
-      if (row === undefined) return;
-      this.#sending++;
-      void this.#inSpan(row, () => this.#push(row));
-    }
+    const found = rows.length + postponed;
+    if (found > 0) this.#hasWorked = true;
+    if (rows.length > 0) this.#changed.ring();
+    // Look when the postponed rows are due.
+    if (postponed > 0) this.#events.onDue(0);
+    return { found, more };
   }
 
   /** A slot: sends a row and leaves the outcome to the settler. */
-  async #push(row: ClaimedRow): Promise<void> {
+  async #send(row: ClaimedRow): Promise<void> {
     let settled: Promise<void> | undefined;
     try {
       const outcome = await sendRow(this.#deps, row, this.#signal);
-      if (outcome === null) this.#buffer.release(row);
-      else settled = this.#settle(row, outcome);
+      if (outcome !== null) settled = this.#settle(row, outcome);
       // If only a person can decide about a row, a lost worker leaves no more than one for each
       // slot.
       if (this.#deps.kinds.get(row.kind)?.unknown.do === 'ask operator') await settled;
     } catch (error) {
       // Without an outcome, the claim expires.
-      this.#buffer.release(row);
       this.#events.onError('push', error);
     }
     this.#sending--;
-    this.#changed();
-    await settled;
-  }
+    this.#changed.ring();
 
-  /** Does `work` within a trace of its own. */
-  async #inSpan(row: ClaimedRow, work: () => Promise<void>): Promise<void> {
-    const attributes = {
-      'fulfilment.client': row.client,
-      'fulfilment.outbox': row.id,
-      'fulfilment.kind': row.kind,
-    };
-    const span = tracer.startSpan(`push ${row.kind}`, { root: true, attributes });
-    await context.with(trace.setSpan(ROOT_CONTEXT, span), work);
-    span.end();
+    // The claim is renewed until the row is settled. A row that the ERP has locked delays only
+    // itself.
+    await settled;
+    this.#buffer.release(row);
+    this.#changed.ring();
+    this.#ended.ring();
   }
 
   /** Has an outcome settled, and stores what it shows about the service. */
   async #settle(row: ClaimedRow, outcome: PushOutcome): Promise<void> {
     const { settlement, evidence } = outcome;
     if (outcome.fault !== undefined) this.#events.onError('push', outcome.fault);
-    trace.getActiveSpan()?.setAttribute('fulfilment.status', settlement.status);
-    if (settlement.status !== 'done')
-      trace.getActiveSpan()?.setStatus({ code: SpanStatusCode.ERROR });
+    const span = trace.getActiveSpan()?.setAttribute('fulfilment.status', settlement.status);
+    if (settlement.status !== 'done') span?.setStatus({ code: SpanStatusCode.ERROR });
+
     const settled = this.#settler.settle(outcome, row.kind);
     try {
-      await this.#health.note(evidence, row.kind);
+      await this.#health.record(evidence, row.kind);
       if (settlement.status === 'done') await proveKind(this.#deps, row.kind);
     } catch (error) {
       this.#events.onError('push', error);
     }
-    this.#changed();
-    // The claim is renewed until the row is settled. A row that the ERP has locked delays only
-    // itself.
+    this.#changed.ring();
+
     await settled;
     if (settlement.refund) this.#deps.sent.forget(row);
-    this.#buffer.release(row);
-    this.#changed();
-    this.#checkIdle();
   }
 
-  /** Continues, because a slot, a place or an allowance may be free. */
-  #changed(): void {
-    this.#changes++;
-    this.#fillSlots();
-    void this.#fillBuffer();
+  /** Claims rows, because some may be due. */
+  claimDue(): void {
+    this.#mayBeDue = true;
+    this.#changed.ring();
+  }
+
+  /** Looks up the due rows with an unknown outcome, unless that is under way. */
+  lookUpDue(): void {
+    void this.#runTask('look up', async () => {
+      const settle = (outcome: PushOutcome, kind: string) =>
+        void this.#settler.settle(outcome, kind).then(() => this.#ended.ring());
+      if (!(await lookUpDueRows(this.#deps, this.#health, this.#signal, settle))) return;
+
+      this.#hasWorked = true;
+      this.#events.onDue(0);
+    });
+  }
+
+  /** Asks the service whether a hold of the client is over, unless that is under way. */
+  askWhetherOver(code: HealthCode): void {
+    void this.#runTask('ask', async () => {
+      this.#hasWorked = true;
+      await this.#health.askWhetherOver(code);
+      this.#events.onDue(0);
+    });
+  }
+
+  /** Runs a task, unless it is under way. Returns undefined if it fails, after reporting that. */
+  async #runTask<T>(name: string, work: () => Promise<T>): Promise<T | undefined> {
+    if (this.#tasks.has(name)) return undefined;
+    this.#tasks.add(name);
+    try {
+      return await work();
+    } catch (error) {
+      this.#events.onError(name, error);
+      return undefined;
+    } finally {
+      this.#tasks.delete(name);
+      this.#ended.ring();
+    }
+  }
+
+  /**
+   * Takes over the stored health of the client.
+   * @returns the holds that are in force. Rows that were claimed before another worker placed them
+   *   are returned.
+   */
+  async applyHealth(health: readonly CurrentHealth[]): Promise<CurrentHealth[]> {
+    const held = this.#health.update(health);
+    for (const { scope } of held) if (this.#buffer.hasWaiting(scope)) await this.#return(scope);
+    return held;
   }
 
   /**
@@ -232,83 +264,56 @@ export class ClientPusher {
     return this.#buffer.held;
   }
 
-  /**
-   * Takes over the stored health of the client.
-   * @returns the holds that are in force. Rows that were claimed before another worker placed them
-   *   are returned.
-   */
-  async see(health: readonly CurrentHealth[]): Promise<CurrentHealth[]> {
-    const held = this.#health.see(health);
-    for (const { scope } of held) if (this.#buffer.hasWaiting(scope)) await this.#return(scope);
-    return held;
+  /** True if no further rows may be claimed now. What makes room claims the next ones. */
+  get isFull(): boolean {
+    return this.#buffer.room.rows === 0;
   }
 
-  /** Looks up the due rows with an unknown outcome, unless that is under way. */
-  lookUp(): void {
-    this.#inBackground('look up', async () => {
-      const settle = (outcome: PushOutcome, kind: string) =>
-        void this.#settler.settle(outcome, kind).then(() => this.#checkIdle());
-      if (!(await lookUpDueRows(this.#deps, this.#health, this.#signal, settle))) return;
-      this.#progress++;
-      this.#events.onDue(0);
-    });
+  /** Returns true if the client had something to do since the last call. */
+  readHasWorked(): boolean {
+    const hasWorked = this.#hasWorked;
+    this.#hasWorked = false;
+    return hasWorked;
   }
 
-  /** Asks the service whether a hold of the client is over, unless that is under way. */
-  askWhetherOver(code: HealthCode): void {
-    this.#inBackground('ask', async () => {
-      this.#progress++;
-      await this.#health.askWhetherOver(code);
-      this.#events.onDue(0);
-    });
-  }
+  /** Resolves when nothing is under way. */
+  async idle(): Promise<void> {
+    const isIdle = () =>
+      this.#buffer.isEmpty && this.#settler.isIdle && this.#tasks.size === 0 && !this.#mayClaim;
 
-  #inBackground(task: string, work: () => Promise<void>): void {
-    if (this.#backgroundTasks.has(task)) return;
-    const running = work()
-      .catch((error: unknown) => this.#events.onError(task, error))
-      .finally(() => {
-        this.#backgroundTasks.delete(task);
-        this.#checkIdle();
-      });
-    this.#backgroundTasks.set(task, running);
-  }
-
-  get #isIdle(): boolean {
-    return (
-      this.#buffer.isEmpty &&
-      this.#settler.isIdle &&
-      !this.#isFilling &&
-      this.#backgroundTasks.size === 0
-    );
-  }
-
-  #checkIdle(): void {
-    if (this.#isIdle) this.#onIdle();
-  }
-
-  /** Resolves with the progress so far when nothing is under way. */
-  async idle(): Promise<number> {
-    while (!this.#isIdle) {
-      await new Promise<void>((resolve) => {
-        this.#onIdle = resolve;
-      });
-    }
-    return this.#progress;
+    for (let end = this.#ended.next; !isIdle(); end = this.#ended.next) await end;
   }
 
   /** Claims nothing more, returns what waits, and resolves when everything under way is settled. */
   async finish(): Promise<void> {
     this.#isStopping = true;
+    this.#changed.ring();
     await this.#return(clientScope);
+
     await this.idle();
   }
+}
+
+/** The result of a claim: rows that were claimed or postponed, and if more may be due. */
+const nothingClaimed = { found: 0, more: false };
+
+/** Does `work` within a trace of its own. */
+async function inSpan(row: ClaimedRow, work: () => Promise<void>): Promise<void> {
+  const attributes = {
+    'fulfilment.client': row.client,
+    'fulfilment.outbox': row.id,
+    'fulfilment.kind': row.kind,
+  };
+  const span = tracer.startSpan(`push ${row.kind}`, { root: true, attributes });
+  await context.with(trace.setSpan(ROOT_CONTEXT, span), work);
+  span.end();
 }
 
 /** Returns what a claim has to know about the kinds. */
 function toKindRules(kinds: readonly AnyKind[], timeoutMs: number): KindRules {
   const findNames = (isWanted: (kind: AnyKind) => boolean) =>
     kinds.filter(isWanted).map(({ name }) => name);
+
   return {
     names: findNames(() => true),
     stamped: findNames(
@@ -384,7 +389,7 @@ class RowBuffer {
   }
 
   /** Takes the first waiting row that may be sent; undefined if there is none. */
-  take(maySend: (row: ClaimedRow) => boolean): ClaimedRow | undefined {
+  takeFirst(maySend: (row: ClaimedRow) => boolean): ClaimedRow | undefined {
     const place = this.#waiting.findIndex(maySend);
     return place < 0 ? undefined : this.#waiting.splice(place, 1)[0];
   }

@@ -14,6 +14,7 @@ export async function findPrintProblem(content: string): Promise<string | null> 
   // Imported here because the library is large and few rows need it.
   const { PDFDocument } = await import('@cantoo/pdf-lib');
   let sizes: { width: number; height: number }[];
+
   try {
     const document = await PDFDocument.load(bytes, {
       updateMetadata: false,
@@ -25,9 +26,11 @@ export async function findPrintProblem(content: string): Promise<string | null> 
     if (error instanceof Error) return 'is a pdf document that cannot be read';
     throw error;
   }
+
   const found = new Set(sizes.map(findFormat));
   if (found.size === 0) return 'is a pdf document without pages';
   if (found.has(null)) return 'has pages that are neither A4 nor A5';
+
   return found.size > 1 ? 'mixes pages of A4 and A5' : null;
 }
 

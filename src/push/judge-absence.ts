@@ -143,13 +143,16 @@ function confirmAbsence(row: LookedUpRow, policy: PushPolicy): AbsenceVerdict {
   if (row.refusal !== null) return { status: 'dead', error: row.refusal };
   if (row.whenAbsent === 'ask operator')
     return leaveToOperator('not found at the service, looked up twice');
+
   const giveUpReason = findGiveUpReason(row, policy);
   if (giveUpReason !== null)
     return {
       status: 'dead',
       error: `not at the service, looked up twice; given up ${giveUpReason}`,
     };
+
   const error = 'not at the service, looked up twice: sent again';
+
   return { status: 'pending', error, delayMs: 0, countsAsAttempt: true, counts: true };
 }
 

@@ -9,9 +9,9 @@ import { CodedError, WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
 import { shorten } from '../core/quote.ts';
 import type { Database } from '../db/pool.ts';
+import type { ServiceLists } from '../pull/sql/service-lists.ts';
 import type { MirroredResource } from '../pull/stream.ts';
 import type { Warehouse, WriteRequest } from '../service/client.ts';
-import type { SettingList } from '../service/decoding/decode-service-lists.ts';
 import type { Resource } from '../service/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../service/transport/http.ts';
 import type { AbsenceBasis } from './judge-absence.ts';
@@ -93,48 +93,16 @@ export class LostMembersError extends CodedError {
   }
 }
 
-/**
- * Compares payloads with the lists of the service. If something is not in the lists, reads them
- * again.
- */
-export interface CodeFinder {
-  /**
-   * Returns the id of a code.
-   * @param idMember member of the payload that takes an id instead of the code
-   */
-  readonly find: (
-    list: SettingList,
-    code: string,
-    idMember: string,
-    signal: AbortSignal,
-  ) => Promise<CodeResult>;
-  /**
-   * Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is
-   * none.
-   */
-  readonly findListProblem: (
-    list: SettingList,
-    code: string,
-    form: RegExp,
-    signal: AbortSignal,
-  ) => Promise<string | null>;
-  /**
-   * Returns the warehouses that offer a main shipping method; none if unknown.
-   * @param wanted should be among them
-   */
-  readonly findWarehouses: (
-    methodId: number,
-    wanted: readonly string[],
-    signal: AbortSignal,
-  ) => Promise<string[]>;
+/** The lists of the service, with which payloads are compared. Null: any code is taken. */
+export interface CodeLists {
+  readonly read: (signal: AbortSignal) => Promise<ServiceLists | null>;
+  /** Reads them again, because they lack something. */
+  readonly refresh: (signal: AbortSignal) => Promise<ServiceLists | null>;
 }
-
-/** The id of a code; or why it has none or several, in words. */
-export type CodeResult = { readonly id: number } | { readonly problem: string };
 
 /** The context of a payload check. */
 export interface CheckContext {
-  readonly codes: CodeFinder;
+  readonly codes: CodeLists;
   /** The client, token or program for which the payload is checked. Owners take turns. */
   readonly owner: string;
   readonly signal: AbortSignal;
@@ -196,28 +164,22 @@ export interface FollowUp {
   readonly payload: Json;
 }
 
+/** A resource that a look-up found for a row. */
+export interface FoundResource {
+  readonly resource: Resource;
+  readonly escaped: boolean;
+  /** True if our tables had it before the row was first sent, so that the row did not create it. */
+  readonly isOlder?: boolean;
+  /**
+   * How long ago a list first showed it, as far as is known. Absent if another way than a list
+   * found it.
+   */
+  readonly listedAgoMs?: number;
+}
+
 /** The result of a look-up for one row. */
-export type LookUpResult =
-  | {
-      readonly seen: 'there';
-      readonly resource: Resource;
-      readonly escaped: boolean;
-      /**
-       * True if our tables had it before the row was first sent, so that the row did not create it.
-       */
-      readonly isOlder?: boolean;
-      /**
-       * How long ago a list first showed it, as far as is known. Absent if another way than a list
-       * found it.
-       */
-      readonly listedAgoMs?: number;
-      /** What the attempt lost of it, in words. The row is then dead. */
-      readonly lost?: string;
-      /** Members of the row's result besides those of `resultOf`. */
-      readonly alsoInResult?: JsonObject;
-      /** Id of another resource of the stream that the row changed. It is read again. */
-      readonly reread?: number;
-    }
+export type LookUpResult<Found extends FoundResource = FoundResource> =
+  | (Found & { readonly seen: 'there' })
   | { readonly seen: 'absent'; readonly basis: AbsenceBasis; readonly why?: string }
   | { readonly seen: 'no answer'; readonly why: string; readonly cause?: WarehouseError }
   /** The answer does not tell whether the resource is there. */
@@ -240,21 +202,32 @@ export interface LookUpContext
   readonly client: string;
 }
 
+/** What becomes of a row whose resource was found: it is done, or dead. */
+export type FoundConclusion =
+  | Pick<PushResult, 'result' | 'reread'>
+  | { readonly status: 'dead'; readonly error: string };
+
+/** Concludes that the service has another version of what a row asks for. */
+export const concludeOthersVersion = (difference: string): FoundConclusion => ({
+  status: 'dead',
+  error:
+    `the service already has one that no attempt of this row created: ${difference}. ` +
+    'Cancel this row; a changed one needs another number, or order.replace',
+});
+
 /** The rule by which unknown rows of a kind are looked up. */
-export interface LookUpRule<P> {
+export interface LookUpRule<P, Found extends FoundResource = FoundResource> {
   readonly stream: MirroredResource;
   /** Looks up many rows at once. Returns the results by row id. */
   readonly find: (
     rows: readonly (UnknownRow & { readonly payloadRead: P })[],
     context: LookUpContext,
-  ) => Promise<ReadonlyMap<number, LookUpResult>>;
-  /** Returns in words how the found resource differs from the payload; null if it does not. */
-  readonly differs: (payload: P, resource: Resource) => string | null;
+  ) => Promise<ReadonlyMap<number, LookUpResult<Found>>>;
   /**
-   * Returns the row's `result` for a found resource.
+   * Decides what becomes of a row whose resource was found.
    * @param isOthers true if no attempt of the row created it
    */
-  readonly resultOf: (resource: Resource, payload: P, isOthers: boolean) => PushResult['result'];
+  readonly conclude: (found: Found, payload: P, isOthers: boolean) => FoundConclusion;
   /**
    * The next step if look-ups have not found the resource: send the row again, or let a person
    * decide.
@@ -276,8 +249,8 @@ export interface LookUpRule<P> {
  * The way to settle a row whose outcome is unknown: by a look-up, by sending it again (if carrying
  * it out twice changes nothing), or by a person.
  */
-type UnknownOutcome<P> =
-  | { readonly do: 'look up'; readonly lookUp: LookUpRule<P> }
+type UnknownOutcome<P, Found extends FoundResource> =
+  | { readonly do: 'look up'; readonly lookUp: LookUpRule<P, Found> }
   | { readonly do: 'resend' }
   | { readonly do: 'ask operator' };
 
@@ -300,7 +273,7 @@ export interface Prerequisite {
  * A kind of outbox row. Each kind is declared in a separate file and listed in
  * src/push/kinds/registry.ts.
  */
-export interface OutboxKind<P> {
+export interface OutboxKind<P, Found extends FoundResource = FoundResource> {
   readonly name: string;
   /** Its metadata may have reasons why it lacks certain members (`refusing`). */
   readonly schema: z.ZodType<P>;
@@ -309,7 +282,7 @@ export interface OutboxKind<P> {
   /** True if a 404 of that operation can only mean that the service has no such path. */
   readonly notFoundMeansRoute: boolean;
   /** The way to settle rows whose outcome is unknown. */
-  readonly unknown: UnknownOutcome<P>;
+  readonly unknown: UnknownOutcome<P, Found>;
   /**
    * Returns problems that the schema cannot find. The payload may have others, too: all are named
    * at once.
@@ -349,9 +322,9 @@ export interface KindDocument {
 export type AnyKind = OutboxKind<unknown>;
 
 /**
- * Declares a kind. Its schema always reads the payload before `push`, so the payload type can be
- * hidden here.
+ * Declares a kind. Its schema always reads the payload before `push`, and its look-up finds what it
+ * concludes from, so both types can be hidden here.
  */
-export function defineKind<P>(kind: OutboxKind<P>): AnyKind {
-  return kind as unknown as AnyKind;
-}
+export const defineKind = <P, Found extends FoundResource = FoundResource>(
+  kind: OutboxKind<P, Found>,
+): AnyKind => kind as unknown as AnyKind;

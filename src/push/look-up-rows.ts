@@ -12,7 +12,9 @@ import {
 } from './judge-absence.ts';
 import {
   type AnyKind,
+  type FoundConclusion,
   type JsonObject,
+  type LookUpContext,
   type LookUpResult,
   type LookUpRule,
   PayloadError,
@@ -55,12 +57,16 @@ export async function lookUpDueRows(
     const { outcomes, evidence } = await lookUpRows(deps, kind, signal);
     hasLookedUp ||= outcomes.length > 0;
     for (const outcome of outcomes) settle(outcome, kind.name);
-    await health.note([...outcomes.flatMap((row) => row.evidence), ...evidence], kind.name);
+    await health.record([...outcomes.flatMap((row) => row.evidence), ...evidence], kind.name);
     // Ask nothing more if the credentials are refused or the service asked to wait.
     if (evidence.some(({ evidence }) => evidence !== 'ask')) break;
   }
+
   return hasLookedUp;
 }
+
+/** A row to look up, with its payload; null if it cannot be read. */
+type ReadRow = UnknownRow & { readonly payloadRead: unknown };
 
 /** Looks up the due unknown rows of one kind, and returns the outcome of each. */
 async function lookUpRows(
@@ -70,54 +76,81 @@ async function lookUpRows(
 ): Promise<LookUpRound> {
   if (kind.unknown.do !== 'look up') return { outcomes: [], evidence: [] };
   const { lookUp } = kind.unknown;
-  const rows = await takeUnknownRows(deps.db, deps.client, kind.name, maxRows);
-  if (rows.length === 0) return { outcomes: [], evidence: [] };
+  const taken = await takeUnknownRows(deps.db, deps.client, kind.name, maxRows);
+  if (taken.length === 0) return { outcomes: [], evidence: [] };
+
   const startedAtMs = performance.now();
   const readNo = await drawReadNo(deps.db);
-  const read: (UnknownRow & { readonly payloadRead: unknown })[] = [];
-  for (const row of rows) {
-    read.push({ ...row, payloadRead: await readPayloadOrNull(deps, kind, row, signal) });
-    await nextTurn();
-  }
-  const readable = read.filter(({ payloadRead }) => payloadRead !== null);
-  const found = await lookUp.find(readable, { ...deps, signal }).catch((error: unknown) => {
-    const why = `${describeError(error)}; the look-up is tried again`;
-    const cause = error instanceof WarehouseError ? { cause: error } : {};
-    return new Map<number, LookUpResult>(
-      rows.map(({ id }) => [id, { seen: 'no answer', why, ...cause }]),
-    );
-  });
+  const rows = await readPayloads(deps, kind, taken, signal);
+  const found = await findRows(rows, lookUp, { ...deps, signal });
+
   const lagMs = findLongestLagMs(rows, found);
   if (lagMs !== null) await recordListLag(deps.db, deps.client, lagMs);
-  // Rows of one request share one cause.
-  const causes = new Set(
-    [...found.values()].flatMap((seen) => (seen.seen === 'no answer' ? (seen.cause ?? []) : [])),
-  );
+
   const durationMs = Math.round(performance.now() - startedAtMs);
-  const outcomes = read.map((row): PushOutcome => {
-    const why =
-      row.payloadRead === null
-        ? 'its payload cannot be read, now or by this version'
-        : 'the look-up gave no result for it';
-    const seen = found.get(row.id) ?? { seen: 'no answer' as const, why };
-    const { verdict, pushed } = concludeLookUp(deps, lookUp, row, seen);
-    const settlement = toSettlement(row, 'looked up', verdict, {
-      durationMs,
-      refusal: verdict?.status === 'unknown' ? row.refusal : null,
-      refusedAs: verdict?.status === 'unknown' ? row.refusedAs : null,
-      isAbsent: seen.seen === 'absent',
-      ...(seen.seen === 'no answer' &&
-        seen.cause !== undefined &&
-        toStoredCodes(readFailureCodes(seen.cause))),
-      ...(verdict === null && {
-        result: pushed?.result ?? null,
-        followUps: kind.followUps?.(row.payloadRead as JsonObject) ?? [],
-      }),
-    });
-    // A row that was found was carried out: the service is slow, but reachable.
-    return { settlement, pushed, readNo, evidence: seen.seen === 'there' ? evidenceOfSuccess : [] };
+  const outcomes = rows.map((row) => {
+    const seen = found.get(row.id) ?? describeMissing(row);
+    const conclusion = concludeLookUp(deps, lookUp, row, seen);
+    return { ...toLookUpOutcome(kind, row, seen, { ...conclusion, durationMs }), readNo };
   });
+  // Rows of one request share one cause.
+  const causes = new Set([...found.values()].flatMap((seen) => findCause(seen) ?? []));
+
   return { outcomes, evidence: [...causes].flatMap(readLookUpEvidence) };
+}
+
+/** Looks up the rows whose payloads can be read. If that fails, none of them has an answer. */
+async function findRows(
+  rows: readonly ReadRow[],
+  { find }: LookUpRule<unknown>,
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult>> {
+  try {
+    return await find(
+      rows.filter(({ payloadRead }) => payloadRead !== null),
+      context,
+    );
+  } catch (error) {
+    const why = `${describeError(error)}; the look-up is tried again`;
+    const cause = error instanceof WarehouseError ? { cause: error } : {};
+    return new Map(rows.map(({ id }) => [id, { seen: 'no answer', why, ...cause }]));
+  }
+}
+
+/** Returns the result of a row for which the look-up gave none. */
+const describeMissing = ({ payloadRead }: ReadRow): LookUpResult => ({
+  seen: 'no answer',
+  why:
+    payloadRead === null
+      ? 'its payload cannot be read, now or by this version'
+      : 'the look-up gave no result for it',
+});
+
+/** Returns the failure of a look-up; undefined if it had an answer, or failed otherwise. */
+const findCause = (seen: LookUpResult) => (seen.seen === 'no answer' ? seen.cause : undefined);
+
+function toLookUpOutcome(
+  kind: AnyKind,
+  row: ReadRow,
+  seen: LookUpResult,
+  { verdict, pushed, durationMs }: Conclusion & { readonly durationMs: number },
+): Omit<PushOutcome, 'readNo'> {
+  const cause = findCause(seen);
+  const isUnknown = verdict?.status === 'unknown';
+
+  const settlement = toSettlement(row, 'looked up', verdict, {
+    durationMs,
+    refusal: isUnknown ? row.refusal : null,
+    refusedAs: isUnknown ? row.refusedAs : null,
+    isAbsent: seen.seen === 'absent',
+    ...(cause !== undefined && toStoredCodes(readFailureCodes(cause))),
+    ...(verdict === null && {
+      result: pushed?.result ?? null,
+      followUps: kind.followUps?.(row.payloadRead as JsonObject) ?? [],
+    }),
+  });
+  // A row that was found was carried out: the service is slow, but reachable.
+  return { settlement, pushed, evidence: seen.seen === 'there' ? evidenceOfSuccess : [] };
 }
 
 /** Returns the longest lag of the lists that showed these rows; null if none is known. */
@@ -132,27 +165,33 @@ function findLongestLagMs(
     const lagMs = measureListLagMs(row, seen.listedAgoMs);
     if (lagMs !== null) longestMs = Math.max(longestMs ?? 0, lagMs);
   }
+
   return longestMs;
 }
 
 /**
- * Reads a payload. Returns null if it cannot be read now, or if this version does not accept it
- * although the version that sent it did.
+ * Reads the payloads of rows. A payload is null if it cannot be read now, or if this version does
+ * not accept it although the version that sent it did.
  */
-async function readPayloadOrNull(
+async function readPayloads(
   { client, codes, operations }: PushDeps,
   kind: AnyKind,
-  row: UnknownRow,
+  rows: readonly UnknownRow[],
   signal: AbortSignal,
-): Promise<unknown> {
-  try {
-    // A row whose check takes long must not delay look-ups.
-    const owner = `look-ups of client ${client}`;
-    return await readPayload(kind, row, { owner, codes, operations, signal });
-  } catch (error) {
-    if (error instanceof PayloadError || hasCode(error, 'payload_not_checked')) return null;
-    throw error;
+): Promise<readonly ReadRow[]> {
+  // Checks of rows to be sent take turns with these, so that none of them holds up a look-up.
+  const context = { owner: `look-ups of client ${client}`, codes, operations, signal };
+  const read: ReadRow[] = [];
+  for (const row of rows) {
+    const payloadRead = await readPayload(kind, row, context).catch((error: unknown) => {
+      if (error instanceof PayloadError || hasCode(error, 'payload_not_checked')) return null;
+      throw error;
+    });
+    read.push({ ...row, payloadRead });
+    await nextTurn();
   }
+
+  return read;
 }
 
 type Conclusion = { readonly verdict: AbsenceVerdict | null; readonly pushed: PushResult | null };
@@ -160,7 +199,7 @@ type Conclusion = { readonly verdict: AbsenceVerdict | null; readonly pushed: Pu
 function concludeLookUp(
   deps: PushDeps,
   rule: LookUpRule<unknown>,
-  row: UnknownRow & { readonly payloadRead: unknown },
+  row: ReadRow,
   seen: LookUpResult,
 ): Conclusion {
   if (seen.seen === 'there') return concludeFound(rule, row, seen);
@@ -172,12 +211,12 @@ function concludeLookUp(
       verdict: isRefused ? { status: 'dead', error: why } : leaveToOperator(why),
       pushed: null,
     };
-  const retryAfterMs = seen.seen === 'no answer' ? (seen.cause?.retryAfterMs ?? 0) : 0;
+
   const lookedUp = {
     ...row,
     attempts: row.countedAttempts,
     whenAbsent: rule.whenAbsent,
-    retryAfterMs,
+    retryAfterMs: findCause(seen)?.retryAfterMs ?? 0,
   };
   const missed = { seen: toBasis(seen, isRefused), why };
   return { verdict: judgeAbsence(lookedUp, missed, deps.timeoutMs, deps.policy), pushed: null };
@@ -201,46 +240,24 @@ const notFoundYet = 'not found at the service yet; looked up again';
  */
 function concludeFound(
   rule: LookUpRule<unknown>,
-  row: UnknownRow & { readonly payloadRead: unknown },
-  {
-    resource,
-    escaped,
-    isOlder,
-    lost,
-    alsoInResult,
-    reread,
-  }: LookUpResult & { readonly seen: 'there' },
+  row: ReadRow,
+  found: LookUpResult & { readonly seen: 'there' },
 ): Conclusion {
+  const { resource, escaped, isOlder } = found;
   const reading = { stream: rule.stream, resource, escaped };
-  const isOthers = !row.replaced && (row.sinceWrittenMs === null || isOlder === true);
-  const findError = () => {
-    if (row.replaced) return earlierVersionError;
-    if (isOthers) return describeOthersVersion(rule.differs(row.payloadRead, resource));
-    return lost ?? null;
-  };
+  const isOthers = row.sinceWrittenMs === null || isOlder === true;
 
-  const error = findError();
-  if (error !== null)
-    return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
-  return {
-    verdict: null,
-    pushed: {
-      result: {
-        ...rule.resultOf(resource, row.payloadRead, isOthers),
-        ...alsoInResult,
-      },
-      reading,
-      ...(reread === undefined ? {} : { reread: { stream: rule.stream, id: reread } }),
-    },
-  };
+  const conclusion = row.replaced
+    ? earlierVersion
+    : rule.conclude(found, row.payloadRead, isOthers);
+  return 'error' in conclusion
+    ? { verdict: conclusion, pushed: { result: {}, reading } }
+    : { verdict: null, pushed: { ...conclusion, reading } };
 }
 
-const earlierVersionError =
-  'the service carried out an earlier attempt, with the payload from before it was replaced. ' +
-  'Mark the row as done, and correct the result at the service';
-
-const describeOthersVersion = (difference: string | null) =>
-  difference === null
-    ? null
-    : `the service already has one that no attempt of this row created: ${difference}. ` +
-      'Cancel this row; a changed one needs another number, or order.replace';
+const earlierVersion: FoundConclusion = {
+  status: 'dead',
+  error:
+    'the service carried out an earlier attempt, with the payload from before it was replaced. ' +
+    'Mark the row as done, and correct the result at the service',
+};

@@ -83,6 +83,7 @@ function maskMembers(
   const hidden = names.length - shown.length;
   const rest =
     hidden === 0 ? [] : [[masked, `${hidden} unknown member${hidden === 1 ? '' : 's'}`] as const];
+
   return Object.fromEntries([...shown, ...rest]);
 }
 
@@ -102,6 +103,7 @@ export function maskResult(value: Json): Json {
     if (Array.isArray(member) && member.some(isObject)) return mapFirst(member, maskResult);
     return kept[name] ?? null;
   };
+
   return maskMembers(value, (name) => interfaceName.test(name), maskMember);
 }
 

@@ -161,5 +161,6 @@ async function findProblems(
     for (const problem of problems) found.push(`${mark}${problem}`);
     await nextTurn();
   }
+
   return limitProblems(found);
 }

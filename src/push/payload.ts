@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { z } from 'zod';
 import { isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
 import { quote } from '../core/quote.ts';
@@ -10,7 +11,7 @@ import {
   type PayloadDocument,
   PayloadError,
 } from './kind.ts';
-import { documentContent } from './payloads/members.ts';
+import { documentContent } from './payload-members.ts';
 
 /**
  * Maximum number of entries of an array, and of members of an object. One with more is not checked
@@ -94,6 +95,8 @@ async function readAnywhere(
   );
   if ('problems' in answer) throw new PayloadError(answer.problems);
 
+  // Reading the message and parsing it are two turns, because either takes long.
+  await nextTurn();
   return parseExact(answer.read);
 }
 
@@ -307,11 +310,13 @@ function normalizeNumbers(value: Json): Json {
     const list = value.map(normalizeNumbers);
     return list.some((entry, index) => entry !== value[index]) ? list : value;
   }
+
   const changed = Object.keys(value).flatMap((name) => {
     const before = value[name] ?? null;
     const after = passedThrough.has(name) ? before : normalizeNumbers(before);
     return after === before ? [] : [[name, after] as const];
   });
+
   return changed.length === 0 ? value : withMembers(value, changed);
 }
 
@@ -368,6 +373,7 @@ function describeIssue(
       return { path: `${path === '' ? '' : `${path}.`}${shown}`, problem };
     });
   }
+
   const place = path === '' ? 'payload' : path;
   if (issue.code === 'invalid_type')
     return [
@@ -377,6 +383,7 @@ function describeIssue(
           issue.input === undefined ? 'is missing' : `must be ${withArticle(issue.expected)}`,
       },
     ];
+
   return [
     { path: place, problem: `${issue.message.charAt(0).toLowerCase()}${issue.message.slice(1)}` },
   ];

@@ -115,6 +115,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
       isRefusedForOthers: true,
     };
   }
+
   // A refused read is not a refusal of the change.
   const outcome = failed.sent ? error.outcome : 'not_executed';
   if (error.code === 'stopped' && !failed.sent)
@@ -124,6 +125,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
       ? toDoubtedRefusal(error)
       : { status: 'dead', error: error.message };
   }
+
   if (outcome === 'unknown' && failed.rule === 'look up')
     return {
       status: 'unknown',
@@ -138,13 +140,16 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
       delayMs: null,
       written: true,
     };
+
   const written = outcome === 'unknown';
   const giveUpReason = findGiveUpReason(failed, policy);
   if (giveUpReason !== null)
     return { status: 'dead', error: `${error.message}; given up ${giveUpReason}`, written };
+
   // If only reads failed, wait longer: they fail for all rows in the same way.
   const step = failed.sent ? failed.attempts : failed.attempts + readsFailedStep;
   const delayMs = toPauseMs(pauses.push, step, random, error.retryAfterMs);
+
   return { status: 'pending', error: error.message, delayMs, countsAsAttempt: true, written };
 }
 
@@ -213,11 +218,13 @@ export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
     ];
   if (error.code === 'token_refused')
     return [{ of: 'kind', evidence: { seen: 'failure', failure, isNew } }];
+
   const wait = readWaitEvidence(error);
   if (wait.length > 0)
     return error.retryAfterMs !== undefined || failed.refusedForOthers < maxRefusalsAsEvidence
       ? wait
       : [];
+
   return readAnswerEvidence(failed, isNew);
 }
 

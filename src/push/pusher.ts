@@ -14,7 +14,7 @@ import { type DueKinds, type DueWork, readDueWork } from './sql/due-work.ts';
 import type { PushDatabase } from './sql/push-database.ts';
 import { enterOutcomes } from './sql/settle-rows.ts';
 import { Upkeep, type UpkeepOptions } from './upkeep.ts';
-import { awakeMs, lastLookMs, Waking } from './waking.ts';
+import { awakeMs, Bell, lastLookMs, Waking } from './waking.ts';
 
 /**
  * Maximum milliseconds between two looks for due rows if nothing wakes the pusher. Notifications
@@ -43,8 +43,10 @@ export interface PusherOptions extends Pick<UpkeepOptions, 'db' | 'claimsDb' | '
 }
 
 /**
- * Pushes the due rows of all clients of this process. Any number of processes can work on one
- * database: one worker claims a row, and nobody claims it while an earlier row of its lane is open.
+ * Pushes the due rows of all clients of this process. It only looks what is due, with one statement
+ * for all clients: what a client has to do, its ClientPusher does. Any number of processes can work
+ * on one database: one worker claims a row, and nobody claims it while an earlier row of its lane
+ * is open.
  */
 export class Pusher {
   readonly #options: PusherOptions;
@@ -54,14 +56,14 @@ export class Pusher {
   readonly #lanes: LaneReleaser;
   readonly #upkeep: Upkeep;
   readonly #waking = new Waking();
-  #isStopping = false;
+  /** Rings when the time of the next look has changed. */
+  readonly #rescheduled = new Bell();
   #loop: Promise<void> | undefined;
+  #isStopping = false;
   /** When to look for due rows, by performance.now(). */
   #nextLookAtMs = 0;
-  /** Makes the loop read again when to look. */
-  #rearm: () => void = () => undefined;
   /** True if an ERP may have cancelled rows. */
-  #hasOutcomes = true;
+  #mayHaveOutcomes = true;
   #databaseState = '';
 
   constructor(options: PusherOptions) {
@@ -86,13 +88,14 @@ export class Pusher {
       names: kinds.map(({ name }) => name),
       lookedUp: kinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name),
     };
+
     this.#upkeep = new Upkeep({
       ...options,
       rules: Object.fromEntries(kinds.map(({ name, unknown }) => [name, unknown.do])),
       claims: () => this.#all.flatMap(({ claims }) => claims),
       onError: events.onError,
       onMarkedDead: events.onMarkedDead,
-      onDatabase: (database) => this.#noteDatabase(database),
+      onDatabase: (database) => this.#onDatabase(database),
       onOutcomes: () => this.#enterOutcomes(),
       onOutdated: events.onOutdated,
       onLookUpsDue: () => this.wake(),
@@ -111,20 +114,40 @@ export class Pusher {
   start(): void {
     this.#upkeep.start();
     void this.#upkeep.lookAtDatabase();
+    for (const pusher of this.#all) pusher.start();
     this.#loop = this.#run();
   }
 
-  /** Pushes until nothing is due any more, and ends. */
-  async drain(): Promise<void> {
-    this.#upkeep.start();
-    await this.#upkeep.once();
-    for (let [before, after] = [-1, 0]; before !== after && !this.#isStopping; ) {
-      before = after;
-      await this.#look().catch((error: unknown) => this.#options.events.onError('look', error));
-      const progress = await Promise.all(this.#all.map((pusher) => pusher.idle()));
-      after = progress.reduce((sum, one) => sum + one, 0);
+  /** The loop: looks for due rows when it is woken or when some will be due. */
+  async #run(): Promise<void> {
+    while (!this.#isStopping) {
+      const beganAtMs = performance.now();
+      this.#nextLookAtMs = beganAtMs + maxIdleMs;
+
+      try {
+        if (this.#mayHaveOutcomes) await this.#enterOutcomes();
+        await this.#stayAwake(await this.#look());
+      } catch (error) {
+        this.#options.events.onError('look', error);
+        this.#lookWithin(busyLookMs);
+      }
+
+      await this.#waitForNextLook(beganAtMs + minLookMs);
     }
-    await this.stop(0);
+  }
+
+  async #waitForNextLook(earliestMs: number): Promise<void> {
+    const findMsLeft = () => Math.max(this.#nextLookAtMs, earliestMs) - performance.now();
+
+    for (let ms = findMsLeft(); ms > 0 && !this.#isStopping; ms = findMsLeft())
+      await this.#rescheduled.nextWithin(ms);
+  }
+
+  #lookWithin(ms: number): void {
+    const atMs = performance.now() + ms;
+    if (atMs >= this.#nextLookAtMs) return;
+    this.#nextLookAtMs = atMs;
+    this.#rescheduled.ring();
   }
 
   /** Looks for due rows now. Any number of calls before the look has begun cause one look. */
@@ -137,88 +160,47 @@ export class Pusher {
    * may connect can send one, so its text decides nothing.
    * @param payload empty for an inserted row; else an ERP may have cancelled a row
    */
-  notice(payload: string): void {
-    if (payload !== '') this.#hasOutcomes = true;
-    else this.#waking.notify();
+  onNotification(payload: string): void {
+    if (payload === '') this.#waking.notify();
+    else this.#mayHaveOutcomes = true;
     this.wake();
-  }
-
-  #lookWithin(ms: number): void {
-    const atMs = performance.now() + ms;
-    if (atMs >= this.#nextLookAtMs) return;
-    this.#nextLookAtMs = atMs;
-    this.#rearm();
   }
 
   /**
-   * Claims nothing more, and resolves when all is settled. Aborts what is still under way after
-   * `withinMs`.
+   * Looks at all clients, and has them begin what can begin.
+   * @returns the work of the clients that are not held
    */
-  async stop(withinMs: number): Promise<void> {
-    this.#isStopping = true;
-    const timer = setTimeout(() => this.#hardStop.abort(), withinMs);
-    this.#rearm();
-    await this.#loop;
-    await Promise.all(this.#all.map((pusher) => pusher.finish()));
-    clearTimeout(timer);
-    await this.#upkeep.stop();
-    // Other workers take over what still waits for a lock in the background.
-    this.#hardStop.abort();
-  }
-
-  async #run(): Promise<void> {
-    while (!this.#isStopping) {
-      const beganAtMs = performance.now();
-      this.#nextLookAtMs = beganAtMs + maxIdleMs;
-      try {
-        if (this.#hasOutcomes) await this.#enterOutcomes();
-        await this.#look();
-      } catch (error) {
-        this.#options.events.onError('look', error);
-        this.#lookWithin(busyLookMs);
-      }
-      this.#nextLookAtMs = Math.max(this.#nextLookAtMs, beganAtMs + minLookMs);
-      for (let ms = this.#msToLook; ms > 0 && !this.#isStopping; ms = this.#msToLook)
-        await this.#pause(ms);
-    }
-  }
-
-  get #msToLook(): number {
-    return this.#nextLookAtMs - performance.now();
-  }
-
-  async #pause(ms: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.#rearm = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-    this.#rearm = () => undefined;
-  }
-
-  /** Enters what ERPs cancelled into the feed, and releases the lanes. */
-  async #enterOutcomes(): Promise<void> {
-    this.#hasOutcomes = false;
-    await this.#lanes.release(await enterOutcomes(this.#options.db));
-  }
-
-  #noteDatabase(database: PushDatabase): void {
-    const { change, acceptedAs } = database;
-    const state = `${change} ${acceptedAs}`;
-    if (state === this.#databaseState) return;
-    this.#databaseState = state;
-    this.#options.events.onDatabase(database);
-    this.wake();
-  }
-
-  /** Looks at all clients, and begins what can begin. */
-  async #look(): Promise<void> {
+  async #look(): Promise<DueWork[]> {
     const { db, clients } = this.#options;
     const works = await readDueWork(db, clients, this.#kinds);
+
     const areOpen = await Promise.all(works.map((work) => this.#lookAt(work)));
-    await this.#stayAwake(works.filter((_, place) => areOpen[place]));
+    return works.filter((_, place) => areOpen[place]);
+  }
+
+  /** Has a client begin what can begin. Returns false if the client is held. */
+  async #lookAt(work: DueWork): Promise<boolean> {
+    const { client, pendingInMs, unknownInMs, awakeInMs, health } = work;
+    const pusher = this.#pushers.get(client);
+    if (pusher === undefined) return false;
+    // Inserts notify nobody while another worker is awake.
+    if (awakeInMs !== null) this.#lookWithin(awakeInMs > 0 ? awakeInMs : lastLookMs + awakeInMs);
+
+    const held = await pusher.applyHealth(health);
+    for (const { untilInMs } of held) this.#lookWithin(untilInMs > 0 ? untilInMs : busyLookMs);
+    const holds = held.filter(({ scope }) => scope === clientScope);
+    if (holds.length > 0) {
+      const ended = holds.find((hold) => awaitsAnswer(hold) && hold.untilInMs <= 0);
+      if (ended !== undefined) pusher.askWhetherOver(ended.code);
+      return false;
+    }
+
+    if (unknownInMs === 0) pusher.lookUpDue();
+    if (pendingInMs === 0) pusher.claimDue();
+    // What is due but cannot begin now is looked at again soon.
+    for (const inMs of [pendingInMs, unknownInMs])
+      if (inMs !== null) this.#lookWithin(inMs === 0 ? busyLookMs : inMs);
+    return true;
   }
 
   /**
@@ -230,9 +212,9 @@ export class Pusher {
     const due = open.flatMap(({ client, pendingInMs }) => (pendingInMs === 0 ? [client] : []));
     const full = due.filter((client) => this.#pushers.get(client)?.isFull);
     // Due rows that nobody can claim, such as locked ones, are no reason to look soon.
-    const progressed = open.filter(({ client }) => this.#pushers.get(client)?.hasProgressed());
+    const worked = open.filter(({ client }) => this.#pushers.get(client)?.readHasWorked());
 
-    const promised = this.#waking.look(due, full.length + progressed.length > 0, nowMs);
+    const promised = this.#waking.look(due, full.length + worked.length > 0, nowMs);
     if (promised.length > 0) await sayAwake(this.#options.db, promised, awakeMs);
     if (!this.#waking.isAwake(nowMs)) return;
 
@@ -240,26 +222,53 @@ export class Pusher {
     this.#lookWithin(areFull ? fullLookMs : minLookMs);
   }
 
-  /** Begins what can begin for a client. Returns false if the client is held. */
-  async #lookAt(work: DueWork): Promise<boolean> {
-    const { client, pendingInMs, unknownInMs, awakeInMs, health } = work;
-    const pusher = this.#pushers.get(client);
-    if (pusher === undefined) return false;
-    // Inserts notify nobody while another worker is awake.
-    if (awakeInMs !== null) this.#lookWithin(awakeInMs > 0 ? awakeInMs : lastLookMs + awakeInMs);
-    const held = await pusher.see(health);
-    const whole = held.filter(({ scope }) => scope === clientScope);
-    for (const { untilInMs } of held) this.#lookWithin(untilInMs > 0 ? untilInMs : busyLookMs);
-    if (whole.length > 0) {
-      const asked = whole.find((hold) => awaitsAnswer(hold) && hold.untilInMs <= 0);
-      if (asked !== undefined) pusher.askWhetherOver(asked.code);
-      return false;
+  /** Pushes until nothing is due any more, and ends. */
+  async drain(): Promise<void> {
+    this.#upkeep.start();
+    await this.#upkeep.once();
+    for (const pusher of this.#all) pusher.start();
+
+    let hasWorked = true;
+    while (hasWorked && !this.#isStopping) {
+      await this.#look().catch((error: unknown) => this.#options.events.onError('look', error));
+      await Promise.all(this.#all.map((pusher) => pusher.idle()));
+      hasWorked = this.#all.filter((pusher) => pusher.readHasWorked()).length > 0;
     }
-    if (unknownInMs === 0) pusher.lookUp();
-    if (pendingInMs === 0) pusher.claimDue();
-    // What is due but cannot begin now is looked at again soon.
-    for (const inMs of [pendingInMs, unknownInMs])
-      if (inMs !== null) this.#lookWithin(inMs === 0 ? busyLookMs : inMs);
-    return true;
+
+    await this.stop(0);
+  }
+
+  /**
+   * Claims nothing more, and resolves when all is settled. Aborts what is still under way after
+   * `withinMs`.
+   */
+  async stop(withinMs: number): Promise<void> {
+    this.#isStopping = true;
+    const timer = setTimeout(() => this.#hardStop.abort(), withinMs);
+    this.#rescheduled.ring();
+    await this.#loop;
+
+    await Promise.all(this.#all.map((pusher) => pusher.finish()));
+    clearTimeout(timer);
+
+    await this.#upkeep.stop();
+    // Other workers take over what still waits for a lock in the background.
+    this.#hardStop.abort();
+  }
+
+  /** Enters what ERPs cancelled into the feed, and releases the lanes. */
+  async #enterOutcomes(): Promise<void> {
+    this.#mayHaveOutcomes = false;
+    await this.#lanes.release(await enterOutcomes(this.#options.db));
+  }
+
+  #onDatabase(database: PushDatabase): void {
+    const { change, acceptedAs } = database;
+    const state = `${change} ${acceptedAs}`;
+    if (state === this.#databaseState) return;
+
+    this.#databaseState = state;
+    this.#options.events.onDatabase(database);
+    this.wake();
   }
 }

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Operations } from '../../config/operations.ts';
 import {
   CodedError,
@@ -11,6 +12,7 @@ import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
 import { mayBeWrongPath, type ScopedEvidence } from '../service/health/evidence.ts';
 import { isProven, recordProof } from '../service/sql/service-health.ts';
+import { maxLocalLength } from './check-process.ts';
 import type { AbsenceVerdict } from './judge-absence.ts';
 import {
   type AnyKind,
@@ -88,6 +90,7 @@ export async function sendRow(
   const kind = deps.kinds.get(row.kind);
   if (kind === undefined) throw new Error(`a row of the unknown kind ${row.kind} was claimed`);
   const progress = { sent: false };
+
   try {
     const context = createContext(deps, row, signal, progress);
     if (await mustBeLookedUp(deps, kind, row)) {
@@ -149,13 +152,64 @@ function createContext(
       if (!isHeld || performance.now() - stampedAtMs > claimMs / 3)
         throw new ClaimLostError(row.id);
     }
-    sent.note(row);
+
+    sent.remember(row);
     progress.sent = true;
   };
-  const send: PushContext['send'] = (request, target) =>
-    warehouse.write(request, { signal, beforeSend: () => beforeSend(target) });
+
+  const send: PushContext['send'] = async ({ body, ...request }, target) => {
+    const isLong = row.payload.length > maxLocalLength;
+    const json = isLong ? { json: await stringifyInTurns(body) } : {};
+    const options = { signal, beforeSend: () => beforeSend(target) };
+    return warehouse.write({ ...request, body, ...json }, options);
+  };
+
   const owner = `client ${client}`;
+
   return { row, owner, zone, db, warehouse, codes, signal, operations, send };
+}
+
+/** Number of characters that are written before other work has a turn. */
+const turnLength = 256 * 1024;
+
+/**
+ * Writes JSON as JSON.stringify does, but gives other work turns: to write 16 MB at once stops
+ * everything else for a twentieth of a second.
+ */
+export async function stringifyInTurns(value: unknown): Promise<string> {
+  const pieces: string[] = [];
+  let length = 0;
+
+  for (const piece of writePieces(value)) {
+    pieces.push(piece);
+    length += piece.length;
+    if (length < turnLength) continue;
+    length = 0;
+    await nextTurn();
+  }
+
+  const json = pieces.join('');
+  await nextTurn();
+  return json;
+}
+
+/** Yields the JSON of a value in pieces of bounded length. */
+function* writePieces(value: unknown): Generator<string, void, void> {
+  const isList = Array.isArray(value);
+  if (typeof value === 'string' && value.length > turnLength) {
+    yield '"';
+    for (let from = 0; from < value.length; from += turnLength)
+      yield JSON.stringify(value.slice(from, from + turnLength)).slice(1, -1);
+    yield '"';
+  } else if (typeof value === 'object' && value !== null && !JSON.isRawJSON(value)) {
+    yield isList ? '[' : '{';
+    const members = Object.entries(value).filter(([, member]) => isList || member !== undefined);
+    for (const [place, [name, member]] of members.entries()) {
+      yield `${place === 0 ? '' : ','}${isList ? '' : `${JSON.stringify(name)}:`}`;
+      yield* writePieces(member);
+    }
+    yield isList ? ']' : '}';
+  } else yield JSON.stringify(value) ?? 'null';
 }
 
 /** What a row shows that the service has carried out. */
@@ -203,6 +257,7 @@ async function judgeError(
     const codes = readFailureCodes(error);
     return { status: 'dead', error: message, codes, cause: error, ...carriedOut };
   }
+
   if (error instanceof PostponedError) {
     const { message, retryMs } = error;
     return {
@@ -214,6 +269,7 @@ async function judgeError(
       cause: error,
     };
   }
+
   const failure = toWarehouseError(error);
   const failed = {
     error: failure,
@@ -226,8 +282,10 @@ async function judgeError(
     ageMs: row.ageMs,
     refusedForOthers: row.refusedForOthers,
   };
+
   // A defect of this program or of the database shows nothing about the service.
   const evidence = error instanceof WarehouseError ? readEvidence(failed) : [];
+
   return {
     ...judgeFailure(failed, deps.policy, Math.random()),
     codes: toAttemptCodes(kind, error, failure, sent),
@@ -259,11 +317,13 @@ async function isKnownRoute(
   const { documented, method, path } = deps.operations[kind.operation];
   if (documented || deps.proven.has(kind.name) || !mayBeWrongPath(error, !kind.notFoundMeansRoute))
     return true;
+
   const proof = { client: deps.client, kind: kind.name, method, path };
   // Without the database nothing is known of the path. The answer must not be lost: the kind is
   // treated as not proven.
   const isKnown = await isProven(deps.db, proof).catch(() => false);
   if (isKnown) deps.proven.add(kind.name);
+
   return isKnown;
 }
 
@@ -308,6 +368,7 @@ function toOutcome(
     });
     return { settlement, pushed, readNo, evidence: evidenceOfSuccess };
   }
+
   const { codes, cause, evidence = [], pushed = null } = conclusion;
   // It was no attempt if only the payload was checked, or if it failed for a reason outside this
   // row.
@@ -319,8 +380,10 @@ function toOutcome(
     ...(codes !== null && toStoredCodes(codes)),
     refund,
   });
+
   const isFault =
     cause !== undefined && (!(cause instanceof CodedError) || cause.code === 'database_lost');
+
   return { settlement, pushed, readNo, evidence, ...(isFault ? { fault: cause } : {}) };
 }
 
@@ -411,7 +474,7 @@ export class RecentSends {
   }
 
   /** Remembers a row whose request may be written from now on. */
-  note({ id, claimNo, attempts }: ClaimedRow): void {
+  remember({ id, claimNo, attempts }: ClaimedRow): void {
     const nowMs = performance.now();
     this.#rows.set(`${id} ${claimNo}`, { id, claimNo, attempts, sentAtMs: nowMs });
     for (const [key, { sentAtMs }] of this.#rows) {

@@ -13,8 +13,7 @@ import type { SettingList } from '../service/decoding/decode-service-lists.ts';
 import type { ClientAccount } from '../service/sql/clients.ts';
 import {
   type CheckContext,
-  type CodeFinder,
-  type CodeResult,
+  type CodeLists,
   type JsonObject,
   PayloadError,
   PostponedError,
@@ -23,11 +22,8 @@ import { isGiven } from './payload.ts';
 
 /** Time that entries are kept in memory, in milliseconds. */
 const keptMs = 30_000;
-/**
- * Compares payloads with the lists of one client. Reads the lists again, because an unknown code
- * may be new.
- */
-export class SettingCodes implements CodeFinder {
+/** The lists of one client. They are read again if they lack something, because it may be new. */
+export class SettingCodes implements CodeLists {
   readonly #db: Database;
   readonly #account: ClientAccount;
   readonly #warehouse: Warehouse;
@@ -40,48 +36,7 @@ export class SettingCodes implements CodeFinder {
     this.#warehouse = warehouse;
   }
 
-  /**
-   * @throws WarehouseError if the settings could not be read
-   * @throws PostponedError if they cannot be read now: reading them failed recently, or another
-   *   worker reads them
-   */
-  async find(
-    list: SettingList,
-    code: string,
-    idMember: string,
-    signal: AbortSignal,
-  ): Promise<CodeResult> {
-    if (filterByCode((await this.#lists()).options, list, code).length === 0)
-      await this.#refresh(signal);
-    return findCode((await this.#lists()).options, list, code, idMember);
-  }
-
-  /** @throws as `find` does */
-  async findListProblem(
-    list: SettingList,
-    code: string,
-    form: RegExp,
-    signal: AbortSignal,
-  ): Promise<string | null> {
-    if (describeUnlisted((await this.#lists()).options, list, code, form) === null) return null;
-    await this.#refresh(signal);
-    return describeUnlisted((await this.#lists()).options, list, code, form);
-  }
-
-  /** @throws as `find` does */
-  async findWarehouses(
-    methodId: number,
-    wanted: readonly string[],
-    signal: AbortSignal,
-  ): Promise<string[]> {
-    const offered = filterWarehouses(await this.#lists(), methodId);
-    if (offered.length === 0 || wanted.every((warehouse) => offered.includes(warehouse)))
-      return offered;
-    await this.#refresh(signal);
-    return filterWarehouses(await this.#lists(), methodId);
-  }
-
-  async #lists(): Promise<ServiceLists> {
+  async read(): Promise<ServiceLists> {
     if (this.#kept === undefined || performance.now() > this.#kept.untilMs) {
       const lists = await readServiceLists(this.#db, this.#account.client);
       this.#kept = { lists, untilMs: performance.now() + keptMs };
@@ -91,16 +46,20 @@ export class SettingCodes implements CodeFinder {
 
   /**
    * Reads the settings, unless that was done recently. Concurrent callers wait for the same read.
+   * @throws WarehouseError if the settings could not be read
+   * @throws PostponedError if they cannot be read now: reading them failed recently, or another
+   *   worker reads them
    */
-  async #refresh(signal: AbortSignal): Promise<void> {
-    this.#refreshing ??= this.#read(signal).finally(() => {
+  async refresh(signal: AbortSignal): Promise<ServiceLists> {
+    this.#refreshing ??= this.#readAgain(signal).finally(() => {
       this.#refreshing = undefined;
       this.#kept = undefined;
     });
     await this.#refreshing;
+    return this.read();
   }
 
-  async #read(signal: AbortSignal): Promise<void> {
+  async #readAgain(signal: AbortSignal): Promise<void> {
     const turn = await takeListsTurn(this.#db, this.#account.client, pauses.serviceLists.firstMs);
     if (turn === 'recent') return;
     if (turn === 'later')
@@ -132,16 +91,20 @@ export interface CodedMember {
  */
 export async function findCodeProblems(
   value: JsonObject,
-  { list, byCode, byId, required }: CodedMember,
-  { codes, signal }: CheckContext,
+  member: CodedMember,
+  context: CheckContext,
   path = '',
 ): Promise<string[]> {
+  const { byCode, byId, required } = member;
   const given = Number(isGiven(value, byCode)) + Number(isGiven(value, byId));
   if (given === 2 || (required && given === 0))
     return [`${path}${byCode}: give either ${byCode} (code) or ${byId}`];
+
   const code = value[byCode];
   if (typeof code !== 'string' || code === '') return [];
-  const found = await codes.find(list, code, byId, signal);
+
+  const found = await findCode(member, code, context);
+
   return 'problem' in found ? [`${path}${byCode}: ${found.problem}`] : [];
 }
 
@@ -152,24 +115,86 @@ export async function findCodeProblems(
  */
 export async function findNamedId(
   value: { readonly [member: string]: unknown },
-  { list, byCode, byId }: CodedMember,
-  { codes, signal }: CheckContext,
+  member: CodedMember,
+  context: CheckContext,
   path = '',
 ): Promise<number | null> {
+  const { byCode, byId } = member;
   const { [byId]: id, [byCode]: code } = value;
   if (typeof id === 'number') return id;
   if (typeof code !== 'string') return null;
-  const found = await codes.find(list, code, byId, signal);
+
+  const found = await findCode(member, code, context);
   if ('problem' in found) throw new PayloadError([`${path}${byCode}: ${found.problem}`]);
+
   return found.id;
 }
 
+/** The id of a code; or why it has none or several, in words. */
+type CodeResult = { readonly id: number } | { readonly problem: string };
+
 /** Codes that are not compared with anything. */
-export const anyCode: CodeFinder = {
-  find: async () => ({ id: 0 }),
-  findListProblem: async () => null,
-  findWarehouses: async () => [],
-};
+export const anyCode: CodeLists = { read: async () => null, refresh: async () => null };
+
+/** Returns the lists; if they lack something, after they were read again. Null: any code is taken. */
+async function readListsWith(
+  isWhole: (lists: ServiceLists) => boolean,
+  { codes, signal }: CheckContext,
+): Promise<ServiceLists | null> {
+  const lists = await codes.read(signal);
+  return lists === null || isWhole(lists) ? lists : codes.refresh(signal);
+}
+
+/**
+ * Returns the id of a code; or the problem in words if no entry of the list has it, or several.
+ * @throws what the codes throw
+ */
+export async function findCode(
+  { list, byId }: Pick<CodedMember, 'list' | 'byId'>,
+  code: string,
+  context: CheckContext,
+): Promise<CodeResult> {
+  const lists = await readListsWith(
+    ({ options }) => filterByCode(options, list, code).length > 0,
+    context,
+  );
+  return lists === null ? { id: 0 } : toCodeResult(lists.options, list, code, byId);
+}
+
+/**
+ * Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is
+ * none.
+ * @throws what the codes throw
+ */
+export async function findListProblem(
+  list: SettingList,
+  code: string,
+  form: RegExp,
+  context: CheckContext,
+): Promise<string | null> {
+  const find = ({ options }: ServiceLists) => describeUnlisted(options, list, code, form);
+  const lists = await readListsWith((read) => find(read) === null, context);
+  return lists === null ? null : find(lists);
+}
+
+/**
+ * Returns the warehouses that offer a main shipping method; none if unknown.
+ * @param wanted should be among them
+ * @throws what the codes throw
+ */
+export async function findWarehouses(
+  methodId: number,
+  wanted: readonly string[],
+  context: CheckContext,
+): Promise<string[]> {
+  const find = ({ offers }: ServiceLists) =>
+    offers.filter((offer) => offer.methodId === methodId).map(({ warehouse }) => warehouse);
+  const areOffered = (offered: readonly string[]) =>
+    offered.length === 0 || wanted.every((warehouse) => offered.includes(warehouse));
+
+  const lists = await readListsWith((read) => areOffered(find(read)), context);
+  return lists === null ? [] : find(lists);
+}
 
 /** Returns the entries of a list that have a code. */
 const filterByCode = (
@@ -183,7 +208,7 @@ const filterByCode = (
  * several entries have it.
  * @param idMember member of the payload that takes an id instead of the code
  */
-export function findCode(
+function toCodeResult(
   options: readonly StoredOption[],
   list: SettingList,
   code: string,
@@ -193,7 +218,9 @@ export function findCode(
   const [first, ...others] = found;
   if (first === undefined) return { problem: describeUnknownCode(options, list, code, idMember) };
   if (others.length === 0) return { id: first.id };
+
   const ids = found.map(({ id }) => id).join(', ');
+
   return {
     problem:
       `several entries have the code ${nameCode(code)} (ids ${ids}), ` +
@@ -206,7 +233,7 @@ export function findCode(
  * show what the codes of a list look like: a list that is empty, or has an entry of another form,
  * is not compared.
  */
-export function describeUnlisted(
+function describeUnlisted(
   options: readonly StoredOption[],
   list: SettingList,
   code: string,
@@ -225,10 +252,6 @@ export function describeUnlisted(
 export const nameCode = (code: string): string =>
   /^[\w.-]{1,64}$/.test(code) ? code : quote(code);
 
-/** Returns the warehouses that offer a main shipping method. */
-export const filterWarehouses = ({ offers }: ServiceLists, methodId: number): string[] =>
-  offers.filter((offer) => offer.methodId === methodId).map(({ warehouse }) => warehouse);
-
 function describeUnknownCode(
   options: readonly StoredOption[],
   list: SettingList,
@@ -242,5 +265,6 @@ function describeUnknownCode(
     ids.length === 0
       ? ''
       : `; entries without a code: ids ${ids.join(', ')}, which ${idMember} takes`;
+
   return `there is no code ${nameCode(code)} (known codes: ${codes}${uncoded})`;
 }

@@ -40,10 +40,10 @@ export interface SettleEvents {
 }
 
 /** An outcome that waits to be settled. */
-interface Answered {
+interface WaitingOutcome {
   readonly outcome: PushOutcome;
   readonly kind: string;
-  readonly end: () => void;
+  readonly resolve: () => void;
   /**
    * Runs a function within the span of the attempt, although other attempts are settled with it.
    */
@@ -59,7 +59,7 @@ export class Settler {
   readonly #signal: AbortSignal;
   readonly #events: SettleEvents;
   readonly #lanes: LaneReleaser;
-  #answered: Answered[] = [];
+  #waiting: WaitingOutcome[] = [];
   #unsettled = 0;
   #isRunning = false;
 
@@ -91,19 +91,21 @@ export class Settler {
    */
   async settle(outcome: PushOutcome, kind: string): Promise<void> {
     this.#unsettled++;
-    const { promise, resolve: end } = Promise.withResolvers<void>();
-    this.#answered.push({ outcome, kind, end, inSpan: AsyncLocalStorage.snapshot() });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.push({ outcome, kind, resolve, inSpan: AsyncLocalStorage.snapshot() });
     void this.#run();
+
     await promise;
     this.#unsettled--;
   }
 
+  /** The settler: settles what waits, until nothing does. */
   async #run(): Promise<void> {
     if (this.#isRunning) return;
     this.#isRunning = true;
-    while (this.#answered.length > 0) {
-      const batch = this.#answered;
-      this.#answered = [];
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting;
+      this.#waiting = [];
       await this.#settleBatch(batch);
     }
     this.#isRunning = false;
@@ -113,28 +115,33 @@ export class Settler {
    * Settles a batch. While the database does not answer, it tries again: an outcome is never given
    * up.
    */
-  async #settleBatch(batch: readonly Answered[]): Promise<void> {
-    const outcomes = batch.map(({ outcome }) => outcome);
+  async #settleBatch(batch: readonly WaitingOutcome[]): Promise<void> {
     do {
       try {
-        const { settled, locked, freed } = await settleOutcomes(this.#deps, outcomes);
-        for (const { outcome, kind, inSpan } of batch)
-          if (settled.has(outcome.settlement.id))
-            inSpan(() => this.#report(outcome.settlement, kind));
-        const left = batch.filter(({ outcome }) => locked.has(outcome.settlement.id));
-        if (left.length > 0) void this.#settleLater(left);
-        // The next transaction need not wait for the lanes.
-        void this.#lanes
-          .release(freed)
-          .then(() => end(batch.filter((answered) => !left.includes(answered))));
-        return;
+        return await this.#settleOnce(batch);
       } catch (error) {
         this.#events.onError('settle', error);
         await this.#pause(pauses.settlement.firstMs);
       }
     } while (!this.#signal.aborted);
+
     // Other workers find the unsettled rows when the claims expire.
-    end(batch);
+    for (const { resolve } of batch) resolve();
+  }
+
+  async #settleOnce(batch: readonly WaitingOutcome[]): Promise<void> {
+    const outcomes = batch.map(({ outcome }) => outcome);
+    const { settled, locked, freed } = await settleOutcomes(this.#deps, outcomes);
+
+    for (const { outcome, kind, inSpan } of batch)
+      if (settled.has(outcome.settlement.id)) inSpan(() => this.#report(outcome.settlement, kind));
+
+    const isLocked = ({ outcome }: WaitingOutcome) => locked.has(outcome.settlement.id);
+    void this.#settleLater(batch.filter(isLocked));
+    // The next transaction need not wait for the lanes.
+    void this.#lanes.release(freed).then(() => {
+      for (const one of batch) if (!isLocked(one)) one.resolve();
+    });
   }
 
   #report(settlement: Settlement, kind: string): void {
@@ -142,20 +149,20 @@ export class Settler {
     if (settlement.delayMs !== null) this.#events.onDue(settlement.delayMs);
   }
 
-  async #settleLater(left: readonly Answered[]): Promise<void> {
+  async #settleLater(locked: readonly WaitingOutcome[]): Promise<void> {
+    if (locked.length === 0) return;
     await this.#pause(pauses.lockedRow.firstMs);
-    if (this.#signal.aborted) return end(left);
-    for (const one of left) this.#answered.push(one);
+
+    for (const one of locked) {
+      if (this.#signal.aborted) one.resolve();
+      else this.#waiting.push(one);
+    }
     void this.#run();
   }
 
   async #pause(ms: number): Promise<void> {
     await wait(ms, undefined, { signal: this.#signal }).catch(() => undefined);
   }
-}
-
-function end(batch: readonly Answered[]): void {
-  for (const answered of batch) answered.end();
 }
 
 interface OutcomeResult extends SettleResult {
@@ -183,7 +190,7 @@ async function settleOutcomes(
     if (only === undefined) throw error;
     if (others.length === 0)
       return settleOutcomes(deps, [
-        isDataRefused(error) ? leaveOutContent(only, error) : leaveOutReading(only, error),
+        isDataRefused(error) ? withoutContent(only, error) : withoutReading(only, error),
       ]);
     const [first, second] = await workOnHalves(outcomes, (half) => settleOutcomes(deps, half));
     return {
@@ -200,7 +207,7 @@ async function settleOutcomes(
  * @throws the error itself if the cause is elsewhere: results and follow-ups are never left out
  *   because of it
  */
-function leaveOutReading(outcome: PushOutcome, error: unknown): PushOutcome {
+function withoutReading(outcome: PushOutcome, error: unknown): PushOutcome {
   const { pushed } = outcome;
   if (pushed === null || (pushed.reading === undefined && pushed.gone === undefined)) throw error;
   const { reading, gone, reread, result } = pushed;
@@ -217,13 +224,15 @@ function leaveOutReading(outcome: PushOutcome, error: unknown): PushOutcome {
  * result.
  * @throws the error itself if nothing is left to leave out
  */
-function leaveOutContent(outcome: PushOutcome, error: unknown): PushOutcome {
+function withoutContent(outcome: PushOutcome, error: unknown): PushOutcome {
   if (outcome.pushed !== null) return { ...outcome, pushed: null };
   const { settlement } = outcome;
   if (settlement.error === unstorable || (settlement.error === null && isEmpty(settlement.result)))
     throw error;
+
   const texts = settlement.error === null ? {} : { error: unstorable };
   const refusal = settlement.refusal === null ? {} : { refusal: unstorable };
+
   return {
     ...outcome,
     settlement: {
@@ -260,6 +269,7 @@ async function settleAll(
     if ([...result.settled.values()].includes('done')) await bringPollsForward(trx, client);
     await appendChanges(trx, client, changes);
   }
+
   return { ...result, freed: await enterNotedOutcomes(trx) };
 }
 
@@ -287,6 +297,7 @@ async function markAndReread(
   const gone = outcomes.flatMap(({ pushed, readNo }) =>
     pushed?.gone ? [{ ...pushed.gone, readNo }] : [],
   );
+
   for (const [stream, marks] of Map.groupBy(gone, (mark) => mark.stream)) {
     const ids = marks.map(({ id }) => id);
     // A deleted resource does not come back, so the newest reading number serves for all.
@@ -295,11 +306,13 @@ async function markAndReread(
     for (const change of await markUnlisted(place, stream.tables.parent.name, ids, readNo))
       changes.push(change);
   }
+
   const rereads = outcomes.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
   for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {
     const ids = [...new Set(marks.map(({ id }) => id))];
     await requestReads({ trx, client, stream: stream.name }, ids, 'pushed');
   }
+
   return changes;
 }
 
@@ -346,13 +359,16 @@ async function writeReadings(
       read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => [parent.id, readNo])),
     ),
   };
+
   const families = read.flatMap(({ page }) => page.families);
   const written = await upsertFamilies(transaction, age, stream.tables, families);
   const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
   const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
   await requestReads(transaction, left, 'pushed');
   if (left.length > 0) await bringPollsForward(trx, client, [stream.name]);
+
   await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
+
   return written.changes;
 }
 
@@ -414,6 +430,7 @@ export class LaneReleaser {
       this.#left = new Map();
       await this.release(lanes);
     }
+
     this.#retrying = false;
   }
 }

@@ -121,6 +121,7 @@ export class Upkeep {
   /** Checks whether rows may be sent from this database. */
   lookAtDatabase(): Promise<void> {
     const { db, sent, onDatabase } = this.#options;
+
     return this.#runOnce('database', async () => {
       const database = await noteDatabase(db, this.#process, sent.rows);
       if (database.change === 'none') {

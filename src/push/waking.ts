@@ -67,3 +67,31 @@ export class Waking {
     return promised;
   }
 }
+
+/** Wakes loops: all that wait for it continue when it rings. */
+export class Bell {
+  #ring = Promise.withResolvers<void>();
+
+  /**
+   * Resolves at the next ring. Read it before you check what may change, so that no ring between
+   * the check and the wait is missed.
+   */
+  get next(): Promise<void> {
+    return this.#ring.promise;
+  }
+
+  ring(): void {
+    const { resolve } = this.#ring;
+    this.#ring = Promise.withResolvers();
+    resolve();
+  }
+
+  /** Resolves at the next ring, or after this many milliseconds. */
+  async nextWithin(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, ms);
+
+    await Promise.race([promise, this.next]);
+    clearTimeout(timer);
+  }
+}

@@ -39,6 +39,8 @@ export interface WriteRequest {
   readonly query?: string;
   /** Sent as JSON. */
   readonly body?: unknown;
+  /** The body as JSON, if that was written before. */
+  readonly json?: string;
 }
 
 export interface WriteOptions {
@@ -222,10 +224,10 @@ export class Warehouse {
    * has a new token.
    */
   async write(request: WriteRequest, { signal, beforeSend }: WriteOptions): Promise<HttpAnswer> {
-    const { body, ...rest } = request;
+    const { body, json, ...rest } = request;
     const token = await this.#tokens.get(signal);
 
-    const { headers, ...content } = toJsonContent(body);
+    const { headers, ...content } = toJsonContent(body, json);
 
     const authorized = {
       ...rest,
@@ -327,8 +329,8 @@ function makeTokenRefusedError(operation: OperationName, cause: WarehouseError):
   );
 }
 
-function toJsonContent(body: unknown): Pick<HttpRequest, 'headers' | 'body'> {
+function toJsonContent(body: unknown, json?: string): Pick<HttpRequest, 'headers' | 'body'> {
   return body === undefined
     ? {}
-    : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+    : { headers: { 'content-type': 'application/json' }, body: json ?? JSON.stringify(body) };
 }

@@ -5,7 +5,7 @@ import { readSqlState } from '../../db/transaction.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { adviseOperator, toShownPayload } from '../../push/advise-operator.ts';
 import { findPayloadProblems, readStoredCodes } from '../../push/check-payload.ts';
-import type { CodeFinder } from '../../push/kind.ts';
+import type { CodeLists } from '../../push/kind.ts';
 import { followUpRules, nameKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { maskResult } from '../../push/mask.ts';
 import { anyCode } from '../../push/setting-codes.ts';
@@ -245,7 +245,7 @@ async function outboxCheckCommand(
 async function openCodes(
   client: string | undefined,
   hasDatabase: boolean,
-): Promise<{ codes: CodeFinder; unchecked: string | null }> {
+): Promise<{ codes: CodeLists; unchecked: string | null }> {
   if (client === undefined) return { codes: anyCode, unchecked: 'name the client with --client' };
   if (!hasDatabase) return { codes: anyCode, unchecked: 'DATABASE_URL is not set' };
   return withDatabase('outbox', (db) => readStoredCodes(db, client));

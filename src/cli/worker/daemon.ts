@@ -460,7 +460,7 @@ function startPushing(
   const listener = openListener(
     databaseUrl,
     'fulfilment_outbox',
-    (payload) => pusher.notice(payload),
+    (payload) => pusher.onNotification(payload),
     deps.log,
   );
   pusher.start();

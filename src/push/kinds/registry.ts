@@ -1,6 +1,7 @@
 /**
- * This folder: the kinds of outbox rows. No kind imports another kind. Code that two kinds share is
- * in a separate file.
+ * This folder: the kinds of outbox rows. Each has one file with its schema, request and result, and
+ * how an unknown outcome is settled. Code of one group is in the files of that group; no group
+ * imports another.
  */
 
 import { operations as builtIn, type Operations } from '../../../config/operations.ts';
@@ -18,10 +19,9 @@ import { orderRename } from './order/order-rename.ts';
 import { orderReplace } from './order/order-replace.ts';
 import { orderUpdate } from './order/order-update.ts';
 import { productSave } from './product/product-save.ts';
-import { returnCreate } from './return/return-create.ts';
+import { returnCreate, returnReplace } from './return/announce-return.ts';
 import { returnDelete } from './return/return-delete.ts';
 import { returnLabelCreate } from './return/return-label-create.ts';
-import { returnReplace } from './return/return-replace.ts';
 
 /**
  * Makes all kinds of outbox rows for the operations in use. Pushing is not a run with a lease:

@@ -40,6 +40,7 @@ export async function acceptDatabase(
   options: AcceptDatabaseOptions,
 ): Promise<AcceptedDatabase> {
   const { as, by } = options;
+
   return inTransaction(db, async (trx) => {
     const former = await trx
       .selectFrom('sync.push_database')
@@ -116,5 +117,6 @@ async function markBackupRowsUnknown(
     select count(*) filter (where is_looked_up)::int as "lookedUp",
       count(*) filter (where not is_looked_up)::int as "toDecide"
     from doubted`.execute(trx);
+
   return rows[0] ?? { lookedUp: 0, toDecide: 0 };
 }

@@ -30,6 +30,7 @@ export async function readStoredRequest(
     .where('token', '=', token)
     .where('key', '=', key)
     .executeTakeFirst();
+
   return found === undefined ? null : { ...found, ids: found.ids.map(Number) };
 }
 
@@ -78,5 +79,6 @@ export async function insertRows(
     from added
     order by id`.execute(db),
   );
+
   return inserted.length === 0 ? null : inserted.map(({ id }) => id);
 }

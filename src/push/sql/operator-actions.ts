@@ -63,7 +63,9 @@ export async function actOnOutbox(
     cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(),
       refusal = null`,
   } as const;
+
   const step = { retry: 'retried', done: 'marked done', cancel: 'cancelled' } as const;
+
   return inTransaction(db, async (trx) => {
     const { rows } = await sql<{ id: number; client: string }>`
       with chosen as materialized (
@@ -116,6 +118,7 @@ async function insertFollowUpsByRules(
     .where('kind', '=', anyText(kinds))
     .orderBy('id')
     .execute();
+
   // Read one payload at a time: each may have 16 MB.
   for (const { id, client, kind, reference } of rows) {
     const { payload } = await trx

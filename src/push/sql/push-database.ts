@@ -91,6 +91,7 @@ export async function noteDatabase(
       await db.updateTable('sync.push_database').set({ changed_at: null }).execute();
     return stored;
   }
+
   return inTransaction(db, async (trx) => {
     // Workers check one after the other.
     const row = await selectStored(trx).forUpdate().executeTakeFirst();
@@ -119,6 +120,7 @@ async function acceptFirst(db: Kysely<DB>, worker: string): Promise<PushDatabase
     on conflict do nothing`.execute(db);
   const stored = await readPushDatabase(db);
   if (stored === null) throw new Error('sync.push_database has no row, although one was inserted');
+
   return stored;
 }
 
@@ -168,6 +170,7 @@ async function hasAllRows(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<bo
       else o.claim_no < s.claim_no
     end
     limit 1`.execute(trx);
+
   return rows.length === 0;
 }
 

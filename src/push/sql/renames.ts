@@ -68,6 +68,7 @@ export async function findTargetIds(
       )) as target
     ) f
     where o.id = any(${rowIds}::bigint[]) and f.target is not null`.execute(db);
+
   return new Map(rows.map(({ id, target }) => [id, target]));
 }
 
@@ -133,6 +134,7 @@ export async function findRenameTo(
     ) r
     order by id
     limit 1`.execute(db);
+
   return rows[0] ?? null;
 }
 
@@ -155,6 +157,7 @@ export async function findNewNumber(
     .orderBy('o.id', 'desc')
     .limit(1)
     .executeTakeFirst();
+
   return found?.number ?? null;
 }
 
@@ -186,5 +189,6 @@ export async function findUserOfNumber(
       else l.id < ${id} end
     order by l.kind <> 'order.rename', l.id
     limit 1`.execute(db);
+
   return rows[0] ?? null;
 }

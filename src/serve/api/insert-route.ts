@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { ApiToken } from '../../../config/files.ts';
 import { readStoredCodes } from '../../push/check-payload.ts';
-import type { CodeFinder } from '../../push/kind.ts';
+import type { CodeLists } from '../../push/kind.ts';
 import { type CheckedRows, checkRows, newRows } from '../../push/new-rows.ts';
 import { insertRows, type RequestKey, readStoredRequest } from '../../push/sql/insert-rows.ts';
 import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
@@ -110,7 +110,7 @@ interface Check {
 
 /** The codes of a client, kept for a while. */
 interface KeptCodes {
-  readonly codes: CodeFinder;
+  readonly codes: CodeLists;
   readonly unchecked: string | null;
   readonly untilMs: number;
 }
@@ -125,7 +125,7 @@ function createCheck(
 ): (request: FastifyRequest) => Promise<Check> {
   const kept = new Map<string, KeptCodes>();
 
-  const checkWith = async (request: FastifyRequest, codes: CodeFinder) => {
+  const checkWith = async (request: FastifyRequest, codes: CodeLists) => {
     const body = readBody(request);
     const signal = AbortSignal.timeout(checkMs);
     const context = { codes, operations, owner: `token ${toCaller(request).name}`, signal };

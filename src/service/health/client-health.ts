@@ -26,7 +26,7 @@ export interface ClientHealthOptions {
 
 /**
  * The health of one client and of its kinds, as this worker sees it. It keeps rows from being sent
- * while an outcome is judged (`maySend`), and learns from each outcome (`note`). The database has
+ * while an outcome is judged (`maySend`), and learns from each outcome (`record`). The database has
  * the truth for all workers (sync.service_health), and claims obey it; what is kept here only saves
  * statements that would change nothing.
  */
@@ -46,7 +46,7 @@ export class ClientHealth {
   }
 
   /** Takes over what was read from the database. Returns what is held. */
-  see(health: readonly CurrentHealth[]): CurrentHealth[] {
+  update(health: readonly CurrentHealth[]): CurrentHealth[] {
     this.#troubled = new Set(health.map(({ scope }) => scope));
     return health.filter(isHeld);
   }
@@ -62,7 +62,7 @@ export class ClientHealth {
    * Stores what outcomes show of the client or the kind. Until then, rows that may have to be held
    * are not sent.
    */
-  async note(evidence: readonly ScopedEvidence[], kind: string): Promise<void> {
+  async record(evidence: readonly ScopedEvidence[], kind: string): Promise<void> {
     const doubted = findDoubtedScope(evidence);
     const scope = doubted === 'client' ? clientScope : kind;
     if (doubted !== null) this.#judging.push(scope);

@@ -37,7 +37,7 @@ test('an operator sees a dead row and its reason, and replaces its payload', asy
   const shown = await command('outbox', 'show', String(wrong));
   expect(shown.output).not.toMatch(/Anna|de Vries|Keizersgracht|1015CJ|anna@/);
   expect(shown.output).toContain('"countryCode": "NL"');
-  expect(shown.output).toContain('Fix the cause, then: outbox retry <id>');
+  expect(shown.output).toContain('Fix the cause. Then run one of: outbox retry <id>');
   expect((await command('outbox', 'show', String(wrong), '--reveal')).output).toContain(
     'Keizersgracht',
   );

@@ -97,7 +97,7 @@ async function startWorker() {
   const listener = openListener(
     database.url,
     'fulfilment_outbox',
-    (payload) => worker.pusher.notice(payload),
+    (payload) => worker.pusher.onNotification(payload),
     silentLogger,
   );
   const stop = async () => {
@@ -118,8 +118,8 @@ const readAwake = async () => {
 };
 
 /** Notifies a worker of more inserts than it looks. */
-const crowd = (pusher: { readonly notice: (payload: string) => void }) => {
-  for (let count = 0; count < 10; count++) pusher.notice('');
+const crowd = (pusher: { readonly onNotification: (payload: string) => void }) => {
+  for (let count = 0; count < 10; count++) pusher.onNotification('');
 };
 
 describe('a worker', () => {
@@ -186,8 +186,16 @@ describe('a worker', () => {
     await insertOrders(database, 1, 1);
     await waitFor('the first row', async () => (await countDone()) === 1);
 
-    await sayAwake(database.db, ['default'], awakeMs);
-    const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    const id = await waitFor('an insert that notifies nobody', async () => {
+      // This notifies the worker, which looks at once. It must have slept again before the insert.
+      await sayAwake(database.db, ['default'], 4_000);
+      await waitFor('the worker to have looked', async () => (await readAwake()) < 2_500);
+      const inserted = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+      if ((await readAwake()) > 0) return inserted;
+
+      await database.query('delete from fulfilment.outbox where id = $1', [inserted]);
+      return null;
+    });
     await waitFor('the row', async () => (await outbox.row(id)).status === 'done', 10_000);
   });
 

@@ -2,14 +2,16 @@ import { describe, expect, test } from 'vitest';
 import { order as orderFields } from '../../../src/pull/streams/orders.ts';
 import { describeLineDifference } from '../../../src/push/answers.ts';
 import type { PushContext } from '../../../src/push/kind.ts';
-import { buildOrderDocument } from '../../../src/push/kinds/order/order-request.ts';
+import { buildOrderDocument } from '../../../src/push/kinds/order/order-create.ts';
+import type { OrderPayload } from '../../../src/push/kinds/order/order-payload.ts';
 import { buildWantedState } from '../../../src/push/kinds/order/order-state.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { readBySchema } from '../../../src/push/payload.ts';
-import type { OrderPayload } from '../../../src/push/payloads/order.ts';
+import { stringifyInTurns } from '../../../src/push/send-row.ts';
 import type { WriteRequest } from '../../../src/service/client.ts';
 import { decodeRow } from '../../../src/service/decoding/fields.ts';
 import { withSwitches } from '../../helpers/config/operations-file.ts';
+import { measureLongestTurn } from '../../helpers/turns.ts';
 
 const kind = (name: string) => {
   const found = outboxKinds.find((known) => known.name === name);
@@ -243,5 +245,29 @@ describe('the state that an update sends', () => {
     expect(
       buildWantedState(current, sentBeforeMidnight as never, '2026-05-05', true).note,
     ).toContain('had passed');
+  });
+});
+
+describe('a long body', () => {
+  const emoji = '😀"\n'.repeat(100_000);
+
+  test.each([
+    ['texts that are cut between the halves of a character', [emoji, `a${emoji}`]],
+    ['numbers with all digits', { price: JSON.rawJSON('9.9500000000000000001') }],
+    ['members that are undefined, null or empty', { a: undefined, b: null, c: [], d: {}, e: [1] }],
+  ])('is written as JSON.stringify does: %s', async (_what, value) => {
+    const written = await stringifyInTurns(value);
+    expect(JSON.parse(written)).toEqual(JSON.parse(JSON.stringify(value)));
+  });
+
+  test('is written in many turns of the event loop', async () => {
+    const body = { data: { content: 'QUJD'.repeat(4_000_000) } };
+    const before = process.threadCpuUsage();
+    const expected = JSON.stringify(body);
+    const { user, system } = process.threadCpuUsage(before);
+
+    const { longestMs, result } = await measureLongestTurn(() => stringifyInTurns(body));
+    expect(result).toBe(expected);
+    expect(longestMs).toBeLessThan((user + system) / 1_000 / 1.5);
   });
 });

@@ -10,10 +10,10 @@ test('the last 1,000 rows are remembered for an hour, more if more are sent at a
   let nowMs = 0;
   vi.spyOn(performance, 'now').mockImplementation(() => nowMs);
   const [few, many] = [new RecentSends(8), new RecentSends(2_000)];
-  for (let id = 1; id <= 1_500; id++) for (const sends of [few, many]) sends.note(row(id));
+  for (let id = 1; id <= 1_500; id++) for (const sends of [few, many]) sends.remember(row(id));
   expect(few.rows).toHaveLength(1_500);
   nowMs = 10_000;
-  for (const sends of [few, many]) sends.note(row(1_501));
+  for (const sends of [few, many]) sends.remember(row(1_501));
   expect([few.rows.length, few.rows[0]?.id, many.rows.length]).toEqual([1_000, 502, 1_501]);
   nowMs = 3_605_000;
   expect(ids(few)).toEqual([1_501]);
@@ -21,8 +21,8 @@ test('the last 1,000 rows are remembered for an hour, more if more are sent at a
 
 test('a row that was certainly not carried out is forgotten', () => {
   const sends = new RecentSends(1);
-  sends.note(row(1));
-  sends.note(row(2));
+  sends.remember(row(1));
+  sends.remember(row(2));
   sends.forget(row(1));
   expect(ids(sends)).toEqual([2]);
   sends.clear();

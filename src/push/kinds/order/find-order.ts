@@ -88,6 +88,7 @@ export async function searchOrder(context: PushContext): Promise<FoundOrder> {
   if (current?.order.external_order_number === number) return current;
   if (listed !== undefined && newNumber === null)
     return { ...listed, today: toServiceDay(pages.at(-1)?.dateMs ?? null, zone) };
+
   const rename = await findRenameTo(db, row, row.kind);
   if (rename !== null) throw makeRenameAwaited(rename, `gives the order the number ${number}`);
   throw new NotFoundError(
@@ -136,9 +137,11 @@ export async function listByNumbers(
     'page[size]': 100,
     'filter[externalOrderNumber][in]': numbers,
   };
+
   const pages: ListPage[] = [];
   const list = listPages(warehouse, { operation: 'v3.orders.list', filter, maxPages, signal });
   for await (const page of list) pages.push(page);
+
   return pages;
 }
 
@@ -180,6 +183,7 @@ export async function readChangedOrder(
   if (!isEmpty(answer)) return readAnsweredOrder(operation, answer.body, id);
   const order = await readOrderById(context, id);
   if (order !== null) return order;
+
   throw makeUndecodableError(
     `${operation}: the answer is empty, and the service does not have order ${id} any more`,
   );

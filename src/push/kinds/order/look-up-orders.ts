@@ -77,15 +77,18 @@ export async function findOrders(
     context.db,
     rows.map(({ id }) => id),
   );
+
   for (const [id, result] of await readStoredOrders(rows.filter(isMissing), stored, context))
     found.set(id, result);
   const toWalk = rows.filter((row) => isMissing(row) && needsWalk(row, found.get(row.id)));
   for (const [id, result] of await searchDays(toWalk, context)) found.set(id, result);
+
   for (const { rowId, orderId, isOlder } of stored) {
     const result = found.get(rowId);
     if (isOlder && result?.seen === 'there' && readId(result.resource) === orderId)
       found.set(rowId, { ...result, isOlder });
   }
+
   return found;
 }
 
@@ -123,6 +126,7 @@ async function searchNumbers(
       (one) => one.seen === 'no answer' && one.cause !== undefined && concernsAllNumbers(one.cause),
     );
   }
+
   return found;
 }
 
@@ -164,6 +168,7 @@ async function readStoredOrders(
   const plain = new Set(
     rows.filter(({ reference }) => plainNumber.test(reference)).map(({ id }) => id),
   );
+
   return new Map(
     [...results].map(([id, result]) => {
       const listedAgoMs = plain.has(id) ? agesMs.get(id) : undefined;
@@ -197,6 +202,7 @@ async function readFound(
       results.set(row.id, toNoAnswer(error));
     }
   }
+
   return results;
 }
 
@@ -219,6 +225,7 @@ async function searchDays(
   const wanted = new Map(rows.map((row) => [row.reference, row]));
   const hits: WantedOrder[] = [];
   const listed = new Set<number>();
+
   try {
     const nowMs = (await context.warehouse.readClock(context.signal)) ?? Date.now();
     for (const range of listRanges(rows, nowMs)) {
@@ -236,6 +243,7 @@ async function searchDays(
     const why = `not found by its number, which proves nothing yet; ${failed.why}`;
     return new Map(rows.map(({ id }) => [id, { ...failed, why }]));
   }
+
   const absent = rows.map(({ id, later }): [number, LookUpResult] => [
     id,
     {
@@ -243,6 +251,7 @@ async function searchDays(
       basis: later !== undefined && listed.has(later.orderId) ? 'newer list' : 'list',
     },
   ]);
+
   return new Map([...absent, ...(await readFound(hits, context))]);
 }
 
@@ -258,6 +267,7 @@ function listRanges(rows: readonly RowToLookUp[], nowMs: number): DayRange[] {
   const ordered = rows
     .flatMap(({ payloadRead: { orderedOn } }) => orderedOn ?? [])
     .filter((day) => day <= after);
+
   return [
     { after },
     ...[...new Set(ordered)].map((day) => ({ after: addDays(day, -1), before: addDays(day, 1) })),
@@ -277,12 +287,14 @@ async function* walkRange(
     'filter[orderedOn][gt]': after,
     ...(before === undefined ? {} : { 'filter[orderedOn][lt]': before }),
   };
+
   const list = listPages(warehouse, {
     operation: 'v3.orders.list',
     filter,
     maxPages: maxWalkPages,
     signal,
   });
+
   for await (const page of list)
     for (const resource of page.data) {
       const id = readId(resource);
@@ -378,6 +390,7 @@ async function lookUpBatch(
     const failed = toNoAnswer(error);
     return new Map(rows.map(({ id }) => [id, failed]));
   }
+
   const numbers = orders.map(({ order }) => order.external_order_number);
   if (numbers.some((number) => number === null || !asked.has(number))) {
     const why = 'the answer to the look-up has another order number; the look-up is tried again';
@@ -385,7 +398,9 @@ async function lookUpBatch(
     const halves = await workOnHalves(rows, (half) => lookUpBatch(half, context));
     return new Map(halves.flatMap((half) => [...half]));
   }
+
   const results = await toResults(rows, orders, context);
+
   return new Map(
     [...results].map(([id, result]) => [
       id,
@@ -406,6 +421,7 @@ async function toResults(
   const byNumber = new Map(orders.map((order) => [order.order.external_order_number, order]));
   const orderIds = orders.map(({ order }) => order.id);
   const renames = orderIds.length === 0 ? [] : await findRenames(db, client, orderIds);
+
   return new Map(
     rows.map(({ id, reference, later }): [number, LookUpResult] => {
       const found = byNumber.get(reference);

@@ -2,9 +2,9 @@ import type { Operations } from '../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../core/errors.ts';
 import { decodeDocument, readId } from '../../../service/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
-import { makeAttachment, type OrderAttachment } from '../../payloads/order.ts';
 import { findOrder } from './find-order.ts';
-import { toAttachmentAttributes } from './order-request.ts';
+import { toAttachmentAttributes } from './order-create.ts';
+import { makeAttachment, type OrderAttachment } from './order-payload.ts';
 
 const operation = 'v3.orderAttachments.create';
 
@@ -52,7 +52,9 @@ async function createAttachment(
       },
     },
   });
+
   const id = readId(decodeDocument(operation, answer.body, 'single').data[0] ?? null);
   if (id === null) throw makeUndecodableError(`${operation}: the answer has no id`);
+
   return { result: { orderAttachmentId: id, orderId: order.id } };
 }

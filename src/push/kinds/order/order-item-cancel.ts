@@ -7,7 +7,7 @@ import { decodeDocument, type Resource, readId } from '../../../service/decoding
 import { isEmpty } from '../../answers.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../kind.ts';
 import { isGiven } from '../../payload.ts';
-import { idNumber, refusing, requiredText } from '../../payloads/members.ts';
+import { idNumber, refusing, requiredText } from '../../payload-members.ts';
 import { findOrder, readLines, readMeta, readOrderById } from './find-order.ts';
 
 /** The interface cancels what is left of an item, not a part of it. */
@@ -113,6 +113,7 @@ function findItemId(order: Resource, { orderItemId, sku }: CancelledItem, number
     throw new NotFoundError(
       `order ${number} has several items with the sku ${sku}; name one by orderItemId: ${held}`,
     );
+
   return first.id;
 }
 

@@ -32,6 +32,7 @@ export function listMembers(order: Resource): ReadonlyMap<string, string> {
     const text = toText(value);
     if (text !== null) members.set(path, text);
   };
+
   const addAll = (
     prefix: string,
     attributes: Json | undefined,
@@ -44,6 +45,7 @@ export function listMembers(order: Resource): ReadonlyMap<string, string> {
       else add(`${prefix}${name}`, value);
     }
   };
+
   addAll('', order.attributes, orderAttributes);
   for (const name of ['orderType', 'preferredShippingMethod']) add(name, readLinkedId(order, name));
   const included = (Array.isArray(order.included) ? order.included : []).filter(isObject);
@@ -54,10 +56,12 @@ export function listMembers(order: Resource): ReadonlyMap<string, string> {
     );
     addAll(`${name}.`, address?.attributes, addressAttributes);
   }
+
   const point = included.find(({ type }) => type === 'pickUpPoint');
   addAll('pickUpPoint.', point?.attributes, null);
   for (const item of included.filter(({ type }) => type === 'orderItem'))
     addAll(`items[${readId(item)}].`, item.attributes, itemAttributes);
+
   return members;
 }
 
@@ -130,6 +134,7 @@ export async function assertKept(
     if (!(error instanceof WarehouseError)) throw error;
     return null;
   });
+
   const read = again ?? answered;
   const loss = await findLosses(context, before, read, named);
   if (loss === null) return;
@@ -162,6 +167,7 @@ async function findLosses(
   const goneBefore = earlier.filter(
     (path) => !before.has(path) && !after.has(path) && !isNamed(path, named),
   );
+
   return describeLoss({ gone: [...goneBefore, ...gone], changed });
 }
 

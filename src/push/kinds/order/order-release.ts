@@ -3,7 +3,7 @@ import { orders } from '../../../pull/streams/orders.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { isEmpty } from '../../answers.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
-import { noMembers } from '../../payloads/members.ts';
+import { noMembers } from '../../payload-members.ts';
 import { findOrder } from './find-order.ts';
 
 /** Releases an order that was created with onHold true (docs/interface.md, 15.1 Operations). */
@@ -32,6 +32,7 @@ async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pu
     if (!(error instanceof WarehouseError) || error.code !== 'nok') throw error;
     return checkReleased(context, error);
   }
+
   // The answer does not show the order.
   return { result: {}, ...(knownId === null ? {} : { reread: { stream: orders, id: knownId } }) };
 }

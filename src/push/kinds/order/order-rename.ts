@@ -1,17 +1,28 @@
 import { z } from 'zod';
 import { orders } from '../../../pull/streams/orders.ts';
 import { readId } from '../../../service/decoding/jsonapi.ts';
-import { defineKind, PayloadError, type PushContext, type PushResult } from '../../kind.ts';
-import { orderNumber } from '../../payloads/order.ts';
-import { findTargetIds, findUserOfNumber } from '../../sql/renames.ts';
+import {
+  defineKind,
+  type FoundResource,
+  type LookUpContext,
+  type LookUpResult,
+  PayloadError,
+  type PushContext,
+  type PushResult,
+  toNoAnswer,
+} from '../../kind.ts';
+import { findTargetIds, findUserOfNumber, readSentTarget } from '../../sql/renames.ts';
 import {
   type AnsweredOrder,
   type FoundOrder,
+  listByNumbers,
   makeRenameAwaited,
   readOrderById,
+  readOrders,
   searchOrder,
 } from './find-order.ts';
-import { findRenamedOrders } from './look-up-renames.ts';
+import { describeLoss, describeLostMembers, findLoss, listMembers } from './order-loss.ts';
+import { orderNumber } from './order-payload.ts';
 import { changeNumber } from './order-state.ts';
 
 const schema = z.strictObject({
@@ -26,7 +37,7 @@ type OrderRename = z.infer<typeof schema>;
  * the row is the present number. After a lost answer, the order is read by its id, because it has
  * one number or the other.
  */
-export const orderRename = defineKind<OrderRename>({
+export const orderRename = defineKind<OrderRename, RenamedOrder>({
   name: 'order.rename',
   schema,
   operation: 'v3.orders.update',
@@ -38,11 +49,10 @@ export const orderRename = defineKind<OrderRename>({
       stream: orders,
       find: findRenamedOrders,
       // The order that is found has the new number, which is all that the row asks for.
-      differs: () => null,
-      resultOf: (resource, { externalOrderNumber }) => ({
-        orderId: readId(resource),
-        externalOrderNumber,
-      }),
+      conclude: ({ resource, lost }, { externalOrderNumber }, isOthers) =>
+        lost === null || isOthers
+          ? { result: { orderId: readId(resource), externalOrderNumber } }
+          : { status: 'dead', error: lost },
       whenAbsent: 'resend',
       doubtsRefusal: false,
       byTarget: true,
@@ -97,4 +107,110 @@ async function assertNumberUnused(number: string, context: PushContext): Promise
     `externalOrderNumber: ${number} is the number of row ${user.id} (${user.kind}), ` +
       `which is ${user.status}; choose another number, or cancel that row and retry this one`,
   ]);
+}
+
+/** An order that has the new number, and what the attempt lost of it, in words. */
+interface RenamedOrder extends FoundResource {
+  readonly lost: string | null;
+}
+
+/** An `order.rename` row with unknown outcome. */
+interface RenameRow {
+  readonly id: number;
+  /** The former number. */
+  readonly reference: string;
+  readonly payloadRead: { readonly externalOrderNumber: string };
+}
+
+/**
+ * Looks up renames: reads each order by the id that was stored before the request. A row without a
+ * stored id was not sent by this database. Its order is the one that the tables or earlier rows of
+ * its lane name; otherwise it is searched by both numbers.
+ */
+export async function findRenamedOrders(
+  rows: readonly RenameRow[],
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult<RenamedOrder>>> {
+  const targetIds = await findTargetIds(
+    context.db,
+    rows.map(({ id }) => id),
+  );
+  const found = new Map<number, LookUpResult<RenamedOrder>>();
+  let failed: LookUpResult<RenamedOrder> | undefined;
+
+  for (const row of rows) {
+    // If the service does not answer, the other rows are not looked up now. An unreadable answer
+    // concerns its order.
+    const seen = failed ?? (await lookUpRow(row, targetIds.get(row.id), context));
+    found.set(row.id, seen);
+    if (seen.seen === 'no answer' && seen.cause !== undefined && seen.cause.code !== 'undecodable')
+      failed = seen;
+  }
+
+  return found;
+}
+
+async function lookUpRow(
+  row: RenameRow,
+  targetId: number | undefined,
+  context: LookUpContext,
+): Promise<LookUpResult<RenamedOrder>> {
+  try {
+    return targetId === undefined
+      ? await searchBothNumbers(row, context)
+      : await readTarget(row, targetId, context);
+  } catch (error) {
+    return toNoAnswer(error);
+  }
+}
+
+async function readTarget(
+  { id: rowId, reference, payloadRead: { externalOrderNumber: wanted } }: RenameRow,
+  id: number,
+  context: LookUpContext,
+): Promise<LookUpResult<RenamedOrder>> {
+  const found = await readOrderById(context, id);
+  if (found === null)
+    return { seen: 'several', why: `the service does not have the order ${id} any more` };
+
+  const number = found.order.external_order_number;
+  if (number === wanted) {
+    const present = new Map(
+      (await readSentTarget(context.db, rowId))?.present.map((path) => [path, '']),
+    );
+    const { gone } = findLoss(present, listMembers(found.resource), [
+      'externalOrderNumber',
+      'preferredShippingDate',
+    ]);
+    const loss = describeLoss({ gone, changed: [] });
+    const lost = loss === null ? null : describeLostMembers(loss);
+    return { seen: 'there', resource: found.resource, escaped: found.escaped, lost };
+  }
+
+  if (number === reference) return { seen: 'absent', basis: 'read', why: stillFormerNumber };
+
+  return {
+    seen: 'several',
+    why: `the order ${id} has the number ${number}, neither ${reference} nor ${wanted}`,
+  };
+}
+
+const stillFormerNumber = 'the order still has its former number; looked up again';
+
+async function searchBothNumbers(
+  { reference, payloadRead: { externalOrderNumber: wanted } }: RenameRow,
+  { warehouse, signal }: LookUpContext,
+): Promise<LookUpResult<RenamedOrder>> {
+  const isThere = async (number: string) => {
+    const pages = await listByNumbers(warehouse, [number], signal);
+    return pages.flatMap(readOrders).some(({ order }) => order.external_order_number === number);
+  };
+
+  if (!(await isThere(wanted)) || (await isThere(reference)))
+    return { seen: 'absent', basis: 'list', why: stillFormerNumber };
+
+  return {
+    seen: 'several',
+    why: `an order has the number ${wanted}, but it is not known whether it was ${reference}`,
+  };
 }

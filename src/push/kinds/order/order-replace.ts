@@ -3,9 +3,9 @@ import { rewordRefusal, WarehouseError } from '../../../core/errors.ts';
 import { orders } from '../../../pull/streams/orders.ts';
 import { readId } from '../../../service/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../service/transport/query.ts';
-import { describeLineDifference } from '../../answers.ts';
 import {
   defineKind,
+  type FoundResource,
   type LookUpContext,
   type LookUpResult,
   NotFoundError,
@@ -13,7 +13,6 @@ import {
   type PushResult,
   toNoAnswer,
 } from '../../kind.ts';
-import { makeOrderPayload, type OrderPayload } from '../../payloads/order.ts';
 import { readSentTarget } from '../../sql/renames.ts';
 import {
   type FoundOrder,
@@ -24,7 +23,8 @@ import {
   readOrderById,
 } from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
-import { creationRules, sendOrder, toCreateResult } from './new-order.ts';
+import { concludeOrder, creationRules, sendOrder } from './order-create.ts';
+import { makeOrderPayload, type OrderPayload } from './order-payload.ts';
 import { changeNumber } from './order-state.ts';
 
 /**
@@ -34,7 +34,7 @@ import { changeNumber } from './order-state.ts';
  * answer was lost, continues with the right step. There are never two orders to ship.
  */
 export const orderReplace = (operations: Operations) =>
-  defineKind<OrderPayload>({
+  defineKind<OrderPayload, Replacement>({
     ...creationRules,
     name: 'order.replace',
     schema: makeOrderPayload(operations),
@@ -45,8 +45,14 @@ export const orderReplace = (operations: Operations) =>
       lookUp: {
         stream: orders,
         find: findReplacements,
-        differs: ({ items }, resource) => describeLineDifference(items, readLines(resource)),
-        resultOf: (resource, payload) => toCreateResult(resource, payload, operations),
+        conclude: (found, payload, isOthers) => {
+          const conclusion = concludeOrder(found, payload, isOthers, operations);
+          if ('error' in conclusion) return conclusion;
+
+          const { replacedOrderId } = found;
+          const result = { ...conclusion.result, replacedOrderId };
+          return { result, reread: { stream: orders, id: replacedOrderId } };
+        },
         whenAbsent: 'resend',
         doubtsRefusal: true,
         byTarget: true,
@@ -78,6 +84,7 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
     targetId === null ? await findOrder(context) : await readOrderById(context, targetId);
   if (known === null)
     throw new NotFoundError(`the service does not have the order ${targetId} any more`);
+
   const { id } = known.order;
   let present: Omit<FoundOrder, 'today'> = known;
   if (known.order.external_order_number === number) {
@@ -93,12 +100,14 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
     const answer = await context.send(request, { id });
     present = await readChangedOrder('v3.orders.cancel', answer, id, context);
   }
+
   const left =
     readLines(present.resource).length === 0
       ? 'items that the answer does not show'
       : describeOpenItems(present);
   if (left !== '')
     throw await giveNumberBack(context, { ...known, ...present }, left, formerNumber);
+
   return {
     ...(await createNew(payload, context, id, formerNumber)),
     reread: { stream: orders, id },
@@ -117,6 +126,7 @@ async function assertNotShipped(
   const { data } = await context.warehouse.list('v3.shipments.list', query, {
     signal: context.signal,
   });
+
   if (data.length === 0) return;
   throw new NotFoundError(
     `order ${context.row.reference} cannot be replaced, ` +
@@ -141,6 +151,7 @@ async function giveNumberBack(
   const begin =
     'the order could not be cancelled whole, so no new one was created: ' +
     `${left} had been shipped already.`;
+
   try {
     await changeNumber(context, found, number);
     return new NotFoundError(`${begin} It has its number ${number} again; cancel this row`);
@@ -173,6 +184,11 @@ async function createNew(
   }
 }
 
+/** A new order that a look-up found, with the id of the one that it replaces. */
+interface Replacement extends FoundResource {
+  readonly replacedOrderId: number;
+}
+
 /**
  * Looks up rows by reading the order that each replaces. Until that order is renamed and cancelled,
  * nothing was created. After that, the new order is looked up by its number.
@@ -180,10 +196,11 @@ async function createNew(
 async function findReplacements(
   rows: readonly RowToLookUp[],
   context: LookUpContext,
-): Promise<ReadonlyMap<number, LookUpResult>> {
-  const results = new Map<number, LookUpResult>();
-  const created: RowToLookUp[] = [];
-  const replacedIds = new Map<number, number>();
+): Promise<ReadonlyMap<number, LookUpResult<Replacement>>> {
+  const results = new Map<number, LookUpResult<Replacement>>();
+  /** Rows whose former order is renamed and cancelled, with its id. */
+  const replaced = new Map<RowToLookUp, number>();
+
   for (const row of rows) {
     const targetId = (await readSentTarget(context.db, row.id))?.id;
     if (targetId === undefined) {
@@ -192,13 +209,12 @@ async function findReplacements(
     }
     try {
       const found = await readOrderById(context, targetId);
-      replacedIds.set(row.id, targetId);
       if (found === null)
         results.set(row.id, {
           seen: 'several',
           why: `the service does not have the order ${targetId} any more`,
         });
-      else if (isCancelledAway(found, row)) created.push(row);
+      else if (isCancelledAway(found, row)) replaced.set(row, targetId);
       else {
         const why = `the order ${targetId} is not replaced yet; looked up again`;
         results.set(row.id, { seen: 'absent', basis: 'read', why });
@@ -207,16 +223,20 @@ async function findReplacements(
       results.set(row.id, toNoAnswer(error));
     }
   }
-  for (const [id, result] of await findOrders(created, context)) {
-    const replacedOrderId = replacedIds.get(id);
-    if (result.seen !== 'there' || replacedOrderId === undefined) results.set(id, result);
+
+  const found = await findOrders([...replaced.keys()], context);
+  for (const [{ id }, replacedOrderId] of replaced) {
+    const result = found.get(id);
+    if (result === undefined) continue;
+    if (result.seen !== 'there') results.set(id, result);
     else if (readId(result.resource) === replacedOrderId)
       results.set(id, {
         seen: 'unclear',
         why: 'the list still has the replaced order; looked up again',
       });
-    else results.set(id, { ...result, alsoInResult: { replacedOrderId }, reread: replacedOrderId });
+    else results.set(id, { ...result, replacedOrderId });
   }
+
   return results;
 }
 

@@ -75,6 +75,7 @@ export function buildWantedState(
       `preferredShippingDate: ${wantedDate} is before today, ${today}, which the service refuses`,
     ]);
   if (change.metadata) state.metadata = mergeMetadata(current.metadata, change.metadata);
+
   const { preferredShippingDate: date } = state;
   const passed = typeof date === 'string' && date < today;
   if (passed) state.preferredShippingDate = null;
@@ -83,6 +84,7 @@ export function buildWantedState(
   );
   const sent = erased.filter(([name, value]) => value !== null || !neverNull.has(name));
   const note = passed ? `preferredShippingDate ${date} had passed and was sent as null` : null;
+
   return { attributes: Object.fromEntries(sent) as { [member: string]: Json }, note };
 }
 
@@ -119,7 +121,9 @@ export function buildUpdate(
     attributes,
     ...(Object.keys(relationships).length > 0 && { relationships }),
   };
+
   if (included.length === 0) return { data };
+
   return place === 'top' ? { data, included } : { data: { ...data, included } };
 }
 
@@ -160,5 +164,6 @@ export async function sendUpdate(
   const answer = await context.send(request, { id, present: before.keys() });
   const changed = await readChangedOrder(operation, answer, id, context);
   await assertKept(context, before, changed, named);
+
   return changed;
 }

@@ -18,7 +18,7 @@ import {
   optionalText,
   requiredText,
   requireUnless,
-} from '../../payloads/members.ts';
+} from '../../payload-members.ts';
 
 /** The same payload is added, or changes a product. */
 function makeProduct(operations: Operations) {
@@ -120,7 +120,9 @@ async function sendProduct(
     Description: description,
     EncodedImage: encodedImage,
   };
+
   const answer = await context.send({ operation, body });
   if (!saysNothing(answer)) decodeEnvelope(operation, answer.body);
+
   return { result: { action: operation === 'oldest.product.add' ? 'added' : 'edited' } };
 }

@@ -6,8 +6,8 @@ import { authorizations } from '../../../pull/streams/authorizations.ts';
 import { readId } from '../../../service/decoding/jsonapi.ts';
 import { saysNothing } from '../../answers.ts';
 import { defineKind, NotFoundError } from '../../kind.ts';
-import { idNumber } from '../../payloads/members.ts';
-import { findAnnouncedId } from './announcement.ts';
+import { idNumber } from '../../payload-members.ts';
+import { findAnnouncedId } from './announce-return.ts';
 
 const operation = 'v3.returnMerchandiseAuthorizations.delete';
 const schema = z.strictObject({ returnMerchandiseAuthorizationId: idNumber.nullish() });

@@ -6,7 +6,7 @@ import { shipments } from '../../../pull/streams/shipments.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { encodeQuery } from '../../../service/transport/query.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../kind.ts';
-import { codeOf, idNumber, idOf, requiredText } from '../../payloads/members.ts';
+import { codeOf, idNumber, idOf, requiredText } from '../../payload-members.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 
 const operation = 'v2.returnLabel.get';
@@ -49,10 +49,12 @@ async function createLabel(payload: LabelRequest, context: PushContext): Promise
     ...(shippingMethodId === null ? {} : { shippingMethodId }),
     ...(paperless ? { paperless: 'true' } : {}),
   });
+
   const answer = await context.send({ operation, path: { shipmentId }, query });
   const label = decodeEnvelope(operation, answer.body);
   if (label === null)
     throw new NotFoundError(`the service made no label for shipment ${shipmentId}`);
   if (!isObject(label)) throw makeUndecodableError(`${operation}: the answer has no label`);
+
   return { result: label, reread: { stream: shipments, id: shipmentId } };
 }

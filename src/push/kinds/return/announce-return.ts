@@ -25,6 +25,7 @@ import { encodeQuery } from '../../../service/transport/query.ts';
 import { isEmpty, readIncluded, readResources } from '../../answers.ts';
 import {
   type CheckContext,
+  defineKind,
   type JsonObject,
   maxProblems,
   NotFoundError,
@@ -42,8 +43,41 @@ import {
   quantity,
   requiredText,
   requireUnless,
-} from '../../payloads/members.ts';
+} from '../../payload-members.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
+
+/**
+ * Announces a return (docs/interface.md, 11.4 Operations). No list has it, so it cannot be looked
+ * up.
+ */
+export const returnCreate = (operations: Operations) =>
+  defineKind<ReturnPayload>({
+    name: 'return.create',
+    schema: makeReturnPayload(creation, operations),
+    operation: creation,
+    notFoundMeansRoute: true,
+    unknown: { do: 'ask operator' },
+    check: (payload, _reference, context) => findReturnProblems(creation, payload, context),
+    push: (payload, context) => announceReturn(payload, context, null),
+  });
+
+const makeSchema = (operations: Operations) =>
+  makeReturnPayload(replacement, operations).extend({
+    returnMerchandiseAuthorizationId: idNumber.nullish(),
+  });
+
+/** Replaces an announcement of a return (docs/interface.md, 11.4 Operations). */
+export const returnReplace = (operations: Operations) =>
+  defineKind<z.infer<ReturnType<typeof makeSchema>>>({
+    name: 'return.replace',
+    schema: makeSchema(operations),
+    operation: replacement,
+    notFoundMeansRoute: false,
+    unknown: { do: 'resend' },
+    check: (payload, _reference, context) => findReturnProblems(replacement, payload, context),
+    push: async ({ returnMerchandiseAuthorizationId, ...payload }, context) =>
+      announceReturn(payload, context, findAnnouncedId(returnMerchandiseAuthorizationId, context)),
+  });
 
 const reasonMember: CodedMember = {
   list: 'returnReasons',
@@ -98,6 +132,7 @@ export async function announceReturn(
   const { shipmentId } = payload;
   const items = payload.items ?? [];
   const reasonIds: (number | null)[] = [];
+
   for (const [index, item] of items.entries())
     reasonIds.push(await findNamedId(item, reasonMember, context, `items[${index}].`));
   const products = await readShipmentItems(shipmentId, context);
@@ -110,6 +145,7 @@ export async function announceReturn(
       `shipment ${shipmentId} has no item ${named}; its items are ${held || 'none'}`,
     );
   }
+
   const operation = id === null ? creation : replacement;
   const place = context.operations[operation].included;
   const body = toReturnDocument(payload, {
@@ -119,11 +155,13 @@ export async function announceReturn(
     reasonIds,
     place,
   });
+
   const answer = await context.send({ operation, ...(id !== null && { path: { id } }), body });
   const isReplaced = id !== null && isEmpty(answer);
   const document = isReplaced
     ? await readReplaced(id, context)
     : decodeDocument(operation, answer.body, 'single');
+
   return readAnnouncement(operation, document, id);
 }
 
@@ -179,6 +217,7 @@ function toReturnDocument(
       },
     },
   };
+
   return place === 'top' ? { data, included } : { data: { ...data, included } };
 }
 
@@ -194,12 +233,14 @@ export async function findReturnProblems(
   const problems: string[] = [];
   const { optional = [] } = context.operations[operation];
   const member = { ...reasonMember, required: !optional.includes('items.reason') };
+
   for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
     if (problems.length > maxProblems) break;
     if (!isObject(item)) continue;
     for (const problem of await findCodeProblems(item, member, context, `items[${index}].`))
       problems.push(problem);
   }
+
   return problems;
 }
 
@@ -211,10 +252,12 @@ async function readShipmentItems(
   const query = encodeQuery({ include: ['shipmentItems'] });
   const document = await warehouse.get('v3.shipments.get', shipmentId, query, { signal });
   if (document === null) throw new NotFoundError(`the service has no shipment ${shipmentId}`);
+
   const resource = addIncluded(
     document.data[0] ?? null,
     indexIncluded(document.included),
   ) as Resource;
+
   return new Map(readIncluded(resource, shipmentItem).map((item) => [item.id, item]));
 }
 
@@ -245,10 +288,12 @@ function readAnnouncement(
   const [read] = readResources(document, authorization, operation);
   if (read === undefined || (replaced !== null && read.row.id !== replaced))
     throw makeUndecodableError(`${operation}: the answer describes another return`);
+
   const { row, resource, escaped } = read;
   const { id, status, return_merchandise_authorization_items_ids: ids } = row;
   const lines = readIncluded(resource, authorizationItem, ids);
   const items = lines.map((line) => ({ id: line.id, shipmentItemId: line.shipment_item_id }));
+
   return {
     result: { returnMerchandiseAuthorizationId: id, status, items },
     reading: { stream: authorizations, resource, escaped },
@@ -268,6 +313,7 @@ export function findAnnouncedId(named: number | null | undefined, { row }: PushC
         'name one by returnMerchandiseAuthorizationId',
     );
   if (row.knownId !== null) return row.knownId;
+
   throw new NotFoundError(
     `no announced return with the reference ${row.reference} is known here; ` +
       'name it by returnMerchandiseAuthorizationId',

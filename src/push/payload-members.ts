@@ -1,7 +1,4 @@
-/**
- * This folder: the schemas of the payloads of all outbox kinds, and the rules that need nothing but
- * the payload. Nothing here reads a database.
- */
+/** Schemas of members that the payloads of several kinds have. */
 
 import { z } from 'zod';
 
