@@ -8,6 +8,7 @@ import pg from 'pg';
 import { toOrdinaryTime } from '../core/time.ts';
 import { ServerDialect, type StatementOptions } from './driver.ts';
 import type { DB } from './generated/tables.ts';
+import { placeSetting, toPlace } from './place.ts';
 import {
   formatTransactionBegin,
   pinnedSettings,
@@ -139,6 +140,7 @@ export function makePoolConfig(
 
     statement_timeout: String(statementTimeoutMs(queryTimeoutMs)),
     ...(prepares ? keyedPlanSettings : {}),
+    [placeSetting]: toPlace(databaseUrl),
   };
   return {
     prepares,

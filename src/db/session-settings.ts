@@ -65,16 +65,19 @@ export const pinnedSettings = {
 export type SessionSettings = Readonly<Record<string, string>>;
 
 /**
- * Returns a scalar subquery that makes these settings, of those that the server knows. It changes
- * only what differs: few roles may set `session_replication_role`. It names the schema of all that
- * it calls, because the search_path of the session is not ours yet.
+ * Returns a scalar subquery that makes these settings, of those that the server knows, and our own,
+ * whose names have a dot. It changes only what differs: few roles may set
+ * `session_replication_role`. It names the schema of all that it calls, because the search_path of
+ * the session is not ours yet.
  * @param settings SQL of the settings, a JSON object
  * @param isLocal true if the settings end with the transaction
  */
 const formatSetUp = (settings: string, isLocal: boolean) => `(
   select pg_catalog.count(pg_catalog.set_config(s.name, s.value, ${isLocal}))
   from pg_catalog.json_each_text(${settings}) as s (name, value)
-  where pg_catalog.current_setting(s.name, true) operator(pg_catalog.<>) s.value
+  where coalesce(pg_catalog.current_setting(s.name, true),
+      case when pg_catalog.strpos(s.name, '.') operator(pg_catalog.>) 0 then '' end)
+      operator(pg_catalog.<>) s.value
     and (s.name operator(pg_catalog.<>) 'synchronous_commit'
       or pg_catalog.current_setting(s.name) operator(pg_catalog.<>) 'remote_apply'))`;
 

@@ -30,7 +30,8 @@ const minLookMs = 5;
 const fullLookMs = 20;
 
 /** What a pusher works with. The clients share `sent`. */
-export interface PusherOptions extends Pick<UpkeepOptions, 'db' | 'claimsDb' | 'worker' | 'sent'> {
+export interface PusherOptions
+  extends Pick<UpkeepOptions, 'db' | 'claimsDb' | 'worker' | 'sent' | 'isFenced'> {
   readonly clients: readonly PushDeps[];
   readonly kinds: readonly AnyKind[];
   /** Number of rows that are sent at the same time, per client. */
@@ -118,6 +119,7 @@ export class Pusher {
   async drain(): Promise<void> {
     this.#upkeep.start();
     await this.#upkeep.once();
+    await this.#upkeep.awaitPlace();
     for (let [before, after] = [-1, 0]; before !== after && !this.#isStopping; ) {
       before = after;
       await this.#look().catch((error: unknown) => this.#options.events.onError('look', error));
@@ -205,8 +207,8 @@ export class Pusher {
   }
 
   #noteDatabase(database: PushDatabase): void {
-    const { change, acceptedAs } = database;
-    const state = `${change} ${acceptedAs}`;
+    const { change, acceptedAs, isPlaceAccepted } = database;
+    const state = `${change} ${acceptedAs} ${isPlaceAccepted}`;
     if (state === this.#databaseState) return;
     this.#databaseState = state;
     this.#options.events.onDatabase(database);

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { type Config, readConfig } from '../../../config/env.ts';
 import { silentLogger } from '../../core/logger.ts';
 import { toVisible } from '../../core/quote.ts';
-import { connectDatabase, toAddress } from '../../db/connect.ts';
+import { connectDatabase, toAddress, toDirectUrl } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
 import {
   type CheckResult,
@@ -11,9 +11,11 @@ import {
   checkConfiguration,
   checkDatabase,
   checkFiles,
+  checkInserts,
   checkKinds,
   checkPushes,
   checkQueue,
+  checkSequences,
   checkSessions,
 } from '../../operate/doctor/checks.ts';
 import { formatCount } from '../../operate/health/problem.ts';
@@ -71,11 +73,20 @@ async function doctorCommand(
   }
 }
 
-const checkUsableDatabase = async (db: Database, config: Config): Promise<CheckResult[]> => [
-  await checkKinds(db, config.operations),
-  ...(await checkPushes(db)),
-  ...(await checkSessions(config)),
-];
+async function checkUsableDatabase(db: Database, config: Config): Promise<CheckResult[]> {
+  const direct = connectDatabase(toDirectUrl(config), silentLogger, { name: 'doctor', max: 1 });
+  try {
+    return [
+      await checkKinds(db, config.operations),
+      ...(await checkPushes(direct.db)),
+      ...(await checkInserts(direct.db)),
+      ...(await checkSequences(direct.db)),
+      ...(await checkSessions(config)),
+    ];
+  } finally {
+    await direct.close();
+  }
+}
 
 const stateStyles = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 

@@ -13,7 +13,7 @@ import type { OperationName, Operations } from '../../../config/operations.ts';
 import { findProxy } from '../../../config/proxy.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
-import { changeInWords } from '../../core/database-mark.ts';
+import { changeInWords, describeChoice, placeInWords } from '../../core/database-mark.ts';
 import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import { TlsError } from '../../core/tls-error.ts';
@@ -23,11 +23,13 @@ import { readSchemaDrift } from '../../db/drift.ts';
 import { SchemaError } from '../../db/migration-files.ts';
 import { findSessions } from '../../db/own-sessions.ts';
 import type { Database } from '../../db/pool.ts';
-import { assertSchemaFits, encodingRemedy } from '../../db/schema-fit.ts';
+import { assertPostgres, assertSchemaFits, encodingRemedy } from '../../db/schema-fit.ts';
 import { isDiskFull } from '../../db/transaction.ts';
 import { listStoredKinds, outboxKinds } from '../../push/kinds/registry.ts';
+import { tryInsert } from '../../push/sql/insert-rows.ts';
 import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
+import { findSequencesBehind } from '../../push/sql/sequences.ts';
 import { findRedisProblem } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
 import { readRedisInfo } from '../../schedule/open-redis.ts';
@@ -92,6 +94,7 @@ function findRemedy(error: unknown): string | null {
   if (error instanceof TlsError) return error.remedy;
   // Its message names the setting.
   if (hasCode(error, 'database_setting')) return 'reset it, then try again';
+  if (hasCode(error, 'postgres_unsupported')) return 'use PostgreSQL (docs/which-postgres.md)';
   if (isDiskFull(error)) return 'free space on the disk of Postgres, or enlarge it';
 
   const status = error instanceof WarehouseError ? (error.status ?? 0) : 0;
@@ -480,6 +483,8 @@ export async function checkDatabase(db: Database): Promise<CheckResult[]> {
 }
 
 async function checkServer(db: Database): Promise<CheckResult[]> {
+  await assertPostgres(db);
+
   const askedAtMs = Date.now();
   const facts = await readServerFacts(db);
   const skewMs = facts.nowMs - (askedAtMs + Date.now()) / 2;
@@ -635,29 +640,63 @@ export async function checkKinds(db: Database, operations: Operations): Promise<
   );
 }
 
-/** Checks whether rows may be sent from this database (docs/operations.md). */
+/**
+ * Checks whether rows may be sent from this database (docs/operations.md).
+ * @param db the database at the address that pushes use
+ */
 export function checkPushes(db: Database): Promise<CheckResult[]> {
   return runCheck('pushes', 'run: fulfilment-sync migrate', async () => {
     const database = await readPushDatabase(db);
     if (database === null)
       return ok('pushes', 'no worker has run yet; the first one sends from this database');
 
-    const { change, acceptedAs, acceptedAt } = database;
+    const { change, acceptedAs, acceptedAt, isPlaceAccepted } = database;
     if (change !== 'none') {
-      const remedy =
-        'say what it is: fulfilment-sync database accept --as moved, restored or copy ' +
-        '(docs/operations.md)';
-      return fail('pushes', `nothing is sent (database_changed): ${changeInWords[change]}`, remedy);
+      const found = `nothing is sent (database_changed): ${changeInWords[change]}`;
+      return fail('pushes', found, describeChoice(change));
     }
 
     const since = acceptedAt.toISOString();
-    const found =
-      acceptedAs === 'copy'
-        ? `this database was accepted as a copy at ${since}: nothing is sent from it`
-        : `rows are sent from this database since ${since}`;
-    return ok('pushes', found);
+    if (acceptedAs === 'copy')
+      return ok(
+        'pushes',
+        `this database was accepted as a copy at ${since}: nothing is sent from it`,
+      );
+    if (isPlaceAccepted) return ok('pushes', `rows are sent from this database since ${since}`);
+
+    const found = `workers with this URL send nothing yet: ${placeInWords}`;
+    const remedy = `start a worker that has sent before, so that it can tell, or ${describeChoice(change)}`;
+    return database.askedSince === null
+      ? warn('pushes', found, remedy)
+      : fail('pushes', found, remedy);
   });
 }
+
+/** Checks that an ERP can insert into the outbox. The row is rolled back. */
+export const checkInserts = (db: Database): Promise<CheckResult[]> =>
+  runCheck('inserts', 'see the log of Postgres; the ERP gets the same error', async () => {
+    await tryInsert(db);
+    return ok('inserts', 'a row can be inserted into fulfilment.outbox');
+  });
+
+/** Compares sequences with the tables that have their numbers. */
+export const checkSequences = (db: Database): Promise<CheckResult[]> =>
+  runCheck('sequences', 'try again when the database is less busy', async () => {
+    const behind = await findSequencesBehind(db);
+    if (behind.length === 0) return ok('sequences', 'no number is given out twice');
+
+    const found = `behind the tables, as after a logical replication: ${listSome(behind, ', ')}`;
+    const remedy =
+      'stop the writers, then say what this database is: fulfilment-sync database accept; ' +
+      'it raises every sequence';
+    return fail('sequences', found, remedy);
+  });
+
+const redisRemedies: Readonly<Record<string, string>> = {
+  redis_too_old: 'upgrade Redis',
+  redis_evicts: 'change this setting of Redis',
+  redis_role: 'change REDIS_URL, or unset it to have the queue in Postgres',
+};
 
 /** Checks that the queue can be opened: in Redis if REDIS_URL is set, else in Postgres. */
 export async function checkQueue(config: Config, log: Logger): Promise<CheckResult[]> {
@@ -676,9 +715,11 @@ export async function checkQueue(config: Config, log: Logger): Promise<CheckResu
     const info = await readRedisInfo(url);
     const problem = findRedisProblem(info);
     if (problem !== null) {
-      const isOld = problem.code === 'redis_too_old';
-      const remedy = isOld ? 'upgrade Redis' : 'change this setting of Redis';
-      return fail('queue', problem.message, remedy);
+      return fail(
+        'queue',
+        problem.message,
+        redisRemedies[problem.code] ?? 'see docs/production.md',
+      );
     }
 
     const redisVersion = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '';

@@ -211,7 +211,10 @@ class StateMetrics {
       this.#set('outbox_oldest_seconds', { client }, row.oldestMovingSeconds ?? 0);
     }
 
-    if (database !== null) this.#set('database_changed', {}, Number(database.change !== 'none'));
+    if (database !== null) {
+      const isHeld = database.change !== 'none' || database.askedSince !== null;
+      this.#set('database_changed', {}, Number(isHeld));
+    }
 
     for (const health of holds) {
       const { client, scope, code, sendWindow } = health;

@@ -11,6 +11,8 @@ export interface AuditEntry {
     | 'run_requested'
     | 'identity_accepted'
     | 'database_accepted'
+    | 'failover_expected'
+    | 'place_accepted'
     | 'schedulers_set'
     | 'pruned'
     | 'erased'
