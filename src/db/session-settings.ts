@@ -85,6 +85,7 @@ const formatSetUp = (settings: string, isLocal: boolean) => `(
  * Sets the settings of a new session. They are no startup parameters, because a pooler such as
  * pgbouncer refuses those.
  * @param writes true if a session that takes no writes is refused
+ * @returns the server's process of the session
  * @throws CodedError `database_read_only`, or `database_setting` if the role may not set what it
  *   must
  */
@@ -92,12 +93,12 @@ export async function prepareSession(
   client: pg.ClientBase,
   settings: SessionSettings,
   writes: boolean,
-): Promise<void> {
-  const text = `select ${formatSetUp('$1', false)},
+): Promise<number> {
+  const text = `select ${formatSetUp('$1', false)}, pg_catalog.pg_backend_pid() as pid,
     pg_catalog.current_setting('transaction_read_only') as "readOnly"`;
 
   const { rows } = await client
-    .query<{ readOnly: string }>(text, [JSON.stringify(settings)])
+    .query<{ pid: number; readOnly: string }>(text, [JSON.stringify(settings)])
     .catch((error: unknown) => {
       throw toRefusal(error);
     });
@@ -108,6 +109,7 @@ export async function prepareSession(
       'the database takes no writes at present; DATABASE_URL must lead to the primary, and ' +
         'default_transaction_read_only must be off',
     );
+  return rows[0]?.pid ?? 0;
 }
 
 /**

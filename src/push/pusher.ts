@@ -3,6 +3,7 @@
  * row is sent again only if it was not carried out, or if its kind allows a repetition.
  */
 
+import { hasCode } from '../core/errors.ts';
 import { awaitsAnswer } from '../service/health/judge-health.ts';
 import { clientScope } from '../service/sql/service-health.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
@@ -91,7 +92,11 @@ export class Pusher {
       ...options,
       rules: Object.fromEntries(kinds.map(({ name, unknown }) => [name, unknown.do])),
       claims: () => this.#all.flatMap(({ claims }) => claims),
-      onError: events.onError,
+      onError: (task, error) => {
+        events.onError(task, error);
+        // The listener may have lost its connection, too, and notices that later.
+        if (hasCode(error, 'database_lost')) this.wake();
+      },
       onMarkedDead: events.onMarkedDead,
       onDatabase: (database) => this.#noteDatabase(database),
       onOutcomes: () => this.#enterOutcomes(),

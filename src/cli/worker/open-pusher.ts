@@ -46,7 +46,12 @@ export interface PushConnections {
 
 /** Opens the connections of a pusher. */
 export const openPushConnections = (databaseUrl: string, log: Logger): PushConnections => ({
-  main: connectForWriting(databaseUrl, log, { name: 'push', max: pushPoolSize, prepares: true }),
+  main: connectForWriting(databaseUrl, log, {
+    name: 'push',
+    max: pushPoolSize,
+    prepares: true,
+    findsSilence: true,
+  }),
   claims: connectForWriting(databaseUrl, log, {
     name: 'claims',
     max: 1,

@@ -90,9 +90,7 @@ export async function tryInsert(db: Database): Promise<void> {
   try {
     await sql`
       insert into fulfilment.outbox (kind, reference)
-      values ('order.cancel', 'doctor')`.execute(
-      trx,
-    );
+      values ('order.cancel', 'doctor')`.execute(trx);
     await sql`set constraints all immediate`.execute(trx);
   } finally {
     await trx.rollback().execute();
