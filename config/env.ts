@@ -48,6 +48,7 @@ import {
 const variables = z.object({
   DATABASE_URL: databaseUrl.optional(),
   DATABASE_DIRECT_URL: databaseUrl.optional(),
+  DATABASE_FAILOVER: z.enum(['ask', 'fenced']).default('ask'),
   REDIS_URL: redisUrl.optional(),
   WAREHOUSE_BASE_URL: baseUrlSchema.optional(),
   WAREHOUSE_USERNAME: z.string().optional(),

@@ -32,7 +32,18 @@ const connectionUrl = (scheme: RegExp, names: string) =>
     .regex(scheme, `must begin with ${names}`)
     .refine((text) => parseConnectionUrl(text)?.hash === '', unreadableUrl);
 
-export const databaseUrl = connectionUrl(/^postgres(ql)?:\/\//, 'postgres:// or postgresql://');
+/** Matches a Postgres URL with several hosts, which only libpq understands. */
+const severalHosts = /^postgres(?:ql)?:\/\/(?:[^@/]*@)?[^@/?]*,|[?&]host=[^&]*(?:,|%2c)/i;
+
+export const databaseUrl = z
+  .string()
+  .refine((text) => !severalHosts.test(text), {
+    message:
+      'names several hosts; use one address that always leads to the primary: ' +
+      'the read-write endpoint or service of the cluster, HAProxy, pgbouncer or a virtual IP',
+    abort: true,
+  })
+  .pipe(connectionUrl(/^postgres(ql)?:\/\//, 'postgres:// or postgresql://'));
 export const redisUrl = connectionUrl(/^rediss?:\/\//, 'redis:// or rediss://');
 export const proxyUrl = connectionUrl(/^https?:\/\//, 'http:// or https://');
 

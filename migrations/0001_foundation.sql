@@ -129,11 +129,17 @@ comment on column sync.installation.id is 'Random, and kept by a restore';
 
 create table sync.feed_mark (
   only_row boolean primary key default true check (only_row),
-  pruned_until bigint not null default 0
+  pruned_until bigint not null default 0,
+  unused_from bigint not null default 0,
+  unused_until bigint not null default 0
 );
 insert into sync.feed_mark default values;
-comment on table sync.feed_mark is 'The part of the feed that was pruned';
+comment on table sync.feed_mark is 'Parts of the feed that are not there';
 comment on column sync.feed_mark.pruned_until is 'Changes up to this seq are no longer kept';
+comment on column sync.feed_mark.unused_from is
+  'Larger values of seq, up to unused_until, were left out when a database was accepted: '
+  'a reader that has them has read another database';
+comment on column sync.feed_mark.unused_until is 'Last value of seq that was left out';
 
 -- Has the rights of its owner, so that readers of the feed need no rights in schema sync.
 create function fulfilment.changes_since(after bigint, max integer default 1000)
@@ -141,6 +147,7 @@ returns setof fulfilment.changes language plpgsql stable security definer
   set search_path = pg_catalog, pg_temp as $$
 declare
   pruned bigint := (select pruned_until from sync.feed_mark);
+  unused bool := (select after > unused_from and after <= unused_until from sync.feed_mark);
   given_out bigint := coalesce(
     pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
   -- Only committed entries count: a reader that continued from a seq that is still being written
@@ -160,7 +167,7 @@ begin
       'read the tables again, then continue from %',
       after, pruned, newest using errcode = '22023';
   end if;
-  if after > given_out then
+  if unused or after > given_out then
     raise exception 'seq % was never used here: was the database restored? '
       'Read the tables again, then continue from %',
       after, newest using errcode = '22023';

@@ -2,28 +2,43 @@
 
 -- The database that pushes are sent from. A database that was restored from a backup, or copied,
 -- has rows that were sent after the backup and are still pending in it. Sending them again would
--- double them.
+-- double them. Managed servers may refuse a function that a part of the mark needs: that part is
+-- then left out.
 create function sync.database_mark() returns text
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   server text;
   timeline text;
 begin
-  if has_function_privilege('pg_control_system()', 'execute') then
+  begin
     select c.system_identifier::text into server from pg_control_system() c;
-  end if;
-  -- A standby has no timeline of its own. Nothing is sent from a standby.
-  if not pg_is_in_recovery() then
-    timeline := substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
-  end if;
-  return concat_ws('/', coalesce(server, '-'),
-    (select d.oid from pg_database d where d.datname = current_database()),
-    to_regclass('fulfilment.outbox')::oid, coalesce(timeline, '-'));
+  exception when others then
+    server := null;
+  end;
+  begin
+    -- A standby has no timeline of its own. Nothing is sent from a standby.
+    if not pg_is_in_recovery() then
+      timeline := substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
+    end if;
+  exception when others then
+    timeline := null;
+  end;
+  return concat_ws('/', coalesce(server, '-'), sync.table_mark(), coalesce(timeline, '-'));
 end
 $$;
 comment on function sync.database_mark is
   'Identity of this database: system identifier of the server, oid of the database, '
-  'oid of fulfilment.outbox, and timeline';
+  'oid of fulfilment.outbox, and timeline; a part that the server does not tell is -';
+
+-- Every insert into the outbox calls it, so it calls nothing that a managed server may refuse.
+create function sync.table_mark() returns text
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select d.oid || '/' || to_regclass('fulfilment.outbox')::oid
+  from pg_database d
+  where d.datname = current_database()
+$$;
+comment on function sync.table_mark is
+  'Identity of the table fulfilment.outbox: oid of the database and of the table';
 
 -- Requests of the ERP to the service: the ERP inserts a row in its own transaction, and workers
 -- send it. docs/architecture.md draws the states.
@@ -60,7 +75,7 @@ create table fulfilment.outbox (
   uncounted_attempts integer not null default 0,
   failed_checks integer not null default 0,
   refused_for_others integer not null default 0,
-  database_mark text default sync.database_mark(),
+  table_mark text default sync.table_mark(),
   erased_at timestamptz,
   payload_bytes integer not null default 0,
   constraint outbox_status
@@ -169,8 +184,8 @@ comment on column fulfilment.outbox.failed_checks is
 comment on column fulfilment.outbox.refused_for_others is
   'Sends since the last attempt that counted which were refused with 429 or for the token; '
   'each makes the pause longer';
-comment on column fulfilment.outbox.database_mark is
-  'Identity of the database in which the row was inserted (sync.database_mark)';
+comment on column fulfilment.outbox.table_mark is
+  'Identity of the table in which the row was inserted (sync.table_mark)';
 comment on column fulfilment.outbox.erased_at is
   'When personal data was removed from the row; null if it was not';
 comment on column fulfilment.outbox.payload_bytes is
@@ -475,7 +490,11 @@ create table sync.push_database (
     check (accepted_as in ('first', 'failover', 'moved', 'restored', 'copy')),
   accepted_at timestamptz not null default now(),
   accepted_by text not null,
-  changed_at timestamptz
+  changed_at timestamptz,
+  found_mark text,
+  former_rows_until bigint,
+  seen_at timestamptz,
+  failover_expected_until timestamptz
 );
 comment on table sync.push_database is 'The database that pushes are sent from; one row';
 comment on column sync.push_database.mark is
@@ -485,6 +504,16 @@ comment on column sync.push_database.accepted_as is
   'restored or copy (nothing is sent from a copy)';
 comment on column sync.push_database.changed_at is
   'When a worker first found that this database is not the accepted one; null if it is';
+comment on column sync.push_database.found_mark is
+  'Identity of the database that was found instead of the accepted one';
+comment on column sync.push_database.former_rows_until is
+  'Largest id of fulfilment.outbox when the change was found: '
+  'the former database may have sent rows up to it';
+comment on column sync.push_database.seen_at is
+  'Last sign of life of a worker that has ended, '
+  'or of any worker when the change of the database was found';
+comment on column sync.push_database.failover_expected_until is
+  'Until then a failover is planned, and accepted as restored (database expect-failover)';
 
 create table sync.push_workers (
   worker text primary key,
@@ -499,13 +528,34 @@ comment on column sync.push_workers.confirmed_mark is
   'After a failover: '
   'identity of the database in which the worker found everything that it had sent';
 
+-- A copied data folder has the identity of the original. Only the address at which workers reach it
+-- tells the two apart.
+create table sync.push_places (
+  place text primary key,
+  asked_since timestamptz,
+  asked_at timestamptz,
+  accepted_at timestamptz,
+  accepted_by text,
+  constraint push_places_accepted check ((accepted_at is null) = (accepted_by is null))
+) with (fillfactor = 50);
+comment on table sync.push_places is
+  'Addresses at which workers reach this database. Rows are sent only by workers at accepted ones';
+comment on column sync.push_places.place is
+  'Hash of host, port and database name of the URL (setting fulfilment_sync.place of a session)';
+comment on column sync.push_places.asked_since is
+  'When workers there began to ask whether it is this database';
+comment on column sync.push_places.asked_at is
+  'When a worker there last asked. A worker at an accepted place that reads it here accepts the place';
+
 create function sync.pushes_allowed() returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select exists (
     select from sync.push_database d
-    where d.mark = sync.database_mark() and d.accepted_as <> 'copy')
+    join sync.push_places p on p.place = current_setting('fulfilment_sync.place', true)
+    where d.mark = sync.database_mark() and d.accepted_as <> 'copy' and p.accepted_at is not null)
 $$;
-comment on function sync.pushes_allowed is 'Returns true if rows may be sent from this database';
+comment on function sync.pushes_allowed is
+  'Returns true if rows may be sent from this database, at the place of this session';
 
 create function sync.push_database_hold() returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -518,6 +568,13 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
       'the database has changed, and nothing is sent from it: '
       'database accept --as moved, restored or copy (docs/operations.md)'
     when d.accepted_as = 'copy' then 'this database is a copy: nothing is sent from it'
+    -- Workers at accepted places send the rows, if there are any.
+    when exists (
+        select from sync.push_places p
+        where p.accepted_at is null and p.asked_at > now() - interval '30 seconds'
+          and p.asked_since < now() - interval '10 seconds') then
+      'a worker reaches this database at another address, and sends nothing: '
+      'database accept --as moved or copy (docs/operations.md)'
   end
   from sync.push_database d
 $$;

@@ -243,7 +243,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   uncounted_attempts integer not null default 0, -- Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them
   failed_checks integer not null default 0, -- Tries since limits_from that failed before the row was sent, such as while its order was read; PUSH_MAX_ATTEMPTS counts them, too
   refused_for_others integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
-  database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark)
+  table_mark text default sync.table_mark(), -- Identity of the table in which the row was inserted (sync.table_mark)
   erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
   payload_bytes integer not null default 0, -- Bytes of payload as text, measured when it is written: a number such as 1e100000 is stored in few bytes
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- Requests of the ERP to the service: insert client, kind, reference and payload, and read status and result
@@ -555,7 +555,9 @@ create table sync.feed_lock (
 create table sync.feed_mark (
   only_row boolean not null default true,
   pruned_until bigint not null default 0, -- Changes up to this seq are no longer kept
-); -- The part of the feed that was pruned
+  unused_from bigint not null default 0, -- Larger values of seq, up to unused_until, were left out when a database was accepted: a reader that has them has read another database
+  unused_until bigint not null default 0, -- Last value of seq that was left out
+); -- Parts of the feed that are not there
 create table sync.figure_marks (
   at timestamp with time zone not null, -- Time of a roll-up. What was committed three minutes before it is in sync.figures
   attempt_id bigint not null, -- Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts
@@ -706,7 +708,18 @@ create table sync.push_database (
   accepted_at timestamp with time zone not null default now(),
   accepted_by text not null,
   changed_at timestamp with time zone, -- When a worker first found that this database is not the accepted one; null if it is
+  found_mark text, -- Identity of the database that was found instead of the accepted one
+  former_rows_until bigint, -- Largest id of fulfilment.outbox when the change was found: the former database may have sent rows up to it
+  seen_at timestamp with time zone, -- Last sign of life of a worker that has ended, or of any worker when the change of the database was found
+  failover_expected_until timestamp with time zone, -- Until then a failover is planned, and accepted as restored (database expect-failover)
 ); -- The database that pushes are sent from; one row
+create table sync.push_places (
+  place text not null, -- Hash of host, port and database name of the URL (setting fulfilment_sync.place of a session)
+  asked_since timestamp with time zone, -- When workers there began to ask whether it is this database
+  asked_at timestamp with time zone, -- When a worker there last asked. A worker at an accepted place that reads it here accepts the place
+  accepted_at timestamp with time zone,
+  accepted_by text,
+) with (fillfactor=50); -- Addresses at which workers reach this database. Rows are sent only by workers at accepted ones
 create table sync.push_workers (
   worker text not null,
   seen_at timestamp with time zone not null default now(), -- Last sign of life, written every 30 seconds while rows may be sent
@@ -983,6 +996,8 @@ alter table sync.proven_kinds add constraint proven_kinds_pkey PRIMARY KEY (clie
 alter table sync.push_database add constraint push_database_accepted_as_check CHECK ((accepted_as = ANY (ARRAY['first'::text, 'failover'::text, 'moved'::text, 'restored'::text, 'copy'::text])));
 alter table sync.push_database add constraint push_database_only_row_check CHECK (only_row);
 alter table sync.push_database add constraint push_database_pkey PRIMARY KEY (only_row);
+alter table sync.push_places add constraint push_places_accepted CHECK (((accepted_at IS NULL) = (accepted_by IS NULL)));
+alter table sync.push_places add constraint push_places_pkey PRIMARY KEY (place);
 alter table sync.push_workers add constraint push_workers_pkey PRIMARY KEY (worker);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
@@ -1910,6 +1925,7 @@ CREATE OR REPLACE FUNCTION fulfilment.changes_since(after bigint, max integer DE
 AS $function$
 declare
   pruned bigint := (select pruned_until from sync.feed_mark);
+  unused bool := (select after > unused_from and after <= unused_until from sync.feed_mark);
   given_out bigint := coalesce(
     pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
   -- Only committed entries count: a reader that continued from a seq that is still being written
@@ -1929,7 +1945,7 @@ begin
       'read the tables again, then continue from %',
       after, pruned, newest using errcode = '22023';
   end if;
-  if after > given_out then
+  if unused or after > given_out then
     raise exception 'seq % was never used here: was the database restored? '
       'Read the tables again, then continue from %',
       after, newest using errcode = '22023';
@@ -2387,16 +2403,20 @@ declare
   server text;
   timeline text;
 begin
-  if has_function_privilege('pg_control_system()', 'execute') then
+  begin
     select c.system_identifier::text into server from pg_control_system() c;
-  end if;
-  -- A standby has no timeline of its own. Nothing is sent from a standby.
-  if not pg_is_in_recovery() then
-    timeline := substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
-  end if;
-  return concat_ws('/', coalesce(server, '-'),
-    (select d.oid from pg_database d where d.datname = current_database()),
-    to_regclass('fulfilment.outbox')::oid, coalesce(timeline, '-'));
+  exception when others then
+    server := null;
+  end;
+  begin
+    -- A standby has no timeline of its own. Nothing is sent from a standby.
+    if not pg_is_in_recovery() then
+      timeline := substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
+    end if;
+  exception when others then
+    timeline := null;
+  end;
+  return concat_ws('/', coalesce(server, '-'), sync.table_mark(), coalesce(timeline, '-'));
 end
 $function$
 ;
@@ -2539,6 +2559,13 @@ AS $function$
       'the database has changed, and nothing is sent from it: '
       'database accept --as moved, restored or copy (docs/operations.md)'
     when d.accepted_as = 'copy' then 'this database is a copy: nothing is sent from it'
+    -- Workers at accepted places send the rows, if there are any.
+    when exists (
+        select from sync.push_places p
+        where p.accepted_at is null and p.asked_at > now() - interval '30 seconds'
+          and p.asked_since < now() - interval '10 seconds') then
+      'a worker reaches this database at another address, and sends nothing: '
+      'database accept --as moved or copy (docs/operations.md)'
   end
   from sync.push_database d
 $function$
@@ -2551,7 +2578,8 @@ CREATE OR REPLACE FUNCTION sync.pushes_allowed()
 AS $function$
   select exists (
     select from sync.push_database d
-    where d.mark = sync.database_mark() and d.accepted_as <> 'copy')
+    join sync.push_places p on p.place = current_setting('fulfilment_sync.place', true)
+    where d.mark = sync.database_mark() and d.accepted_as <> 'copy' and p.accepted_at is not null)
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.read_document_id(given jsonb)
@@ -2745,6 +2773,17 @@ AS $function$
   left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
   order by d.id
   on conflict (id) do nothing
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.table_mark()
+ RETURNS text
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select d.oid || '/' || to_regclass('fulfilment.outbox')::oid
+  from pg_database d
+  where d.datname = current_database()
 $function$
 ;
 

@@ -7,6 +7,8 @@ import { createCli } from '../src/cli/program.ts';
 const meanings: Readonly<Record<(typeof variableNames)[number], string>> = {
   DATABASE_URL: 'Postgres 14 or newer; required by workers',
   DATABASE_DIRECT_URL: 'Postgres past a pooler in transaction mode',
+  DATABASE_FAILOVER:
+    '`fenced`: a promoted standby is accepted without a person ([which Postgres](which-postgres.md))',
   REDIS_URL: 'Redis 6.2 or newer with `noeviction`; else the queue is in Postgres',
   WAREHOUSE_BASE_URL: 'service of the client `default`; a path is kept',
   WAREHOUSE_USERNAME: 'its user name',

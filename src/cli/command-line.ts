@@ -13,7 +13,7 @@ import { polledStreams } from '../../config/jobs.ts';
 import { CodedError, describeError } from '../core/errors.ts';
 import { silentLogger } from '../core/logger.ts';
 import { escapeHidden, toVisible } from '../core/quote.ts';
-import { connectDatabase, toAddress } from '../db/connect.ts';
+import { connectDatabase, type DatabaseAddress, toAddress } from '../db/connect.ts';
 import type { Database } from '../db/pool.ts';
 import { assertSchemaFits } from '../db/schema-fit.ts';
 import { isDiskFull } from '../db/transaction.ts';
@@ -179,9 +179,10 @@ export function readOperatorName(): string {
 export async function withDatabase<T>(
   name: string,
   work: (db: Database) => Promise<T>,
+  findAddress: (config: Config) => DatabaseAddress = toAddress,
 ): Promise<T> {
   const config = readConfig({ database: true, clients: false });
-  const { db, close } = connectDatabase(toAddress(config), silentLogger, { name, max: 1 });
+  const { db, close } = connectDatabase(findAddress(config), silentLogger, { name, max: 1 });
 
   try {
     await assertSchemaFits(db);

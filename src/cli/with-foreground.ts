@@ -9,6 +9,7 @@ import { jobs } from '../../jobs/registry.ts';
 import { describeError, StoppedError } from '../core/errors.ts';
 import { silentLogger } from '../core/logger.ts';
 import { connectForWriting, toAddress, toDirectUrl, workerName } from '../db/connect.ts';
+import type { Database } from '../db/pool.ts';
 import { assertSchemaFits } from '../db/schema-fit.ts';
 import { openLogger } from '../operate/logging/create-logger.ts';
 import { noteDatabase } from '../push/sql/push-database.ts';
@@ -21,6 +22,8 @@ import { selectClients } from './command-line.ts';
 /** Everything that a command needs to execute runs in its own process. */
 export interface Foreground {
   readonly deps: RunnerDeps;
+  /** The database at the address of pushes and leases. */
+  readonly direct: Database;
   readonly clients: readonly WarehouseClient[];
   /** Aborts on SIGINT or SIGTERM. */
   readonly stop: AbortSignal;
@@ -64,7 +67,7 @@ export async function withForeground<T>(
       log,
       reportedWarnings: new Map(),
     };
-    return await work({ deps, clients, stop: stop.signal });
+    return await work({ deps, direct: leases.db, clients, stop: stop.signal });
   } finally {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
     await Promise.all([closeWarehouses(), leases.close(), close()]);

@@ -1,7 +1,7 @@
 /**
  * Compares the present database with the one that rows were sent from. A mark is the text that the
  * SQL function sync.database_mark returns: `<system identifier>/<database oid>/<oid of
- * fulfilment.outbox>/<timeline>`.
+ * fulfilment.outbox>/<timeline>`. A part that the server does not tell is `-`.
  */
 
 /**
@@ -17,7 +17,7 @@ export function compareMarks(accepted: string, found: string): DatabaseChange {
   if (differs(0)) return 'server';
   if (differs(1)) return 'database';
   if (differs(2)) return 'table';
-  // The mark of a standby has `-` instead of a timeline.
+  // A standby has no timeline, and Aurora does not tell it.
   return differs(3) && present[3] !== '-' ? 'timeline' : 'none';
 }
 
@@ -32,3 +32,49 @@ export const changeInWords: Readonly<Record<DatabaseChange, string>> = {
     'it is another database of the same server, as when a backup is restored under another name',
   server: 'it is on another server, as after a restore, a copy, a migration or pg_upgrade',
 };
+
+/** What an operator says about a database, by what differs, in words. */
+const choices: Readonly<Record<DatabaseChange, string>> = {
+  none:
+    'if only its address has changed: database accept --as moved; if it comes from a snapshot ' +
+    'and the former one is not used any more: --as restored; if that is in use: --as copy',
+  timeline:
+    'database accept --as restored; after a failover that lost nothing also --as moved; ' +
+    'if the former primary is still in use: --as copy',
+  table: 'database accept --as restored, or --as copy if it is for tests',
+  database:
+    'database accept --as restored; if the former database is still in use: --as copy; ' +
+    'if it was moved with all rows: --as moved',
+  server:
+    'after pg_upgrade or a move with all rows: database accept --as moved; from a backup: ' +
+    '--as restored; if the former database is still in use: --as copy',
+};
+
+/** What is known about the present database. */
+export interface FoundDatabase {
+  readonly change: DatabaseChange;
+  readonly acceptedAs: string;
+  readonly isPlaceAccepted: boolean;
+}
+
+/** Returns what an operator may do about a database that nothing is sent from. */
+export const describeChoice = (change: DatabaseChange): string =>
+  `say what it is: fulfilment-sync ${choices[change]} (docs/operations.md)`;
+
+/** Returns why nothing is sent at this place of a database; null if rows are sent. */
+export function describeHold({
+  change,
+  acceptedAs,
+  isPlaceAccepted,
+}: FoundDatabase): string | null {
+  if (change !== 'none')
+    return `no row is sent (database_changed): ${changeInWords[change]}; ${describeChoice(change)}`;
+  if (acceptedAs === 'copy') return 'this database is a copy: nothing is sent from it';
+  if (isPlaceAccepted) return null;
+  return `no row is sent (database_changed): ${placeInWords}; ${describeChoice(change)}`;
+}
+
+/** The meaning of a place that was not accepted. */
+export const placeInWords =
+  'host, port or name of the database in its URL are new, and no worker at a known address ' +
+  'is there: it may be a copy';

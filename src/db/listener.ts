@@ -24,7 +24,7 @@ export interface ListenOptions {
  * The usual time between two pings of the connection, and the time that the server has to answer
  * one.
  */
-const usualPingIntervalMs = 15_000;
+const usualPingIntervalMs = 5_000;
 const answerTimeoutMs = 5_000;
 
 const closeTimeoutMs = 1_000;

@@ -8,6 +8,8 @@ import pg from 'pg';
 import { toOrdinaryTime } from '../core/time.ts';
 import { ServerDialect, type StatementOptions } from './driver.ts';
 import type { DB } from './generated/tables.ts';
+import { placeSetting, toPlace } from './place.ts';
+import { ServerClient } from './server-client.ts';
 import {
   formatTransactionBegin,
   pinnedSettings,
@@ -115,6 +117,11 @@ export interface PoolUse {
    * needs.
    */
   readonly pooled?: boolean;
+  /**
+   * True if a connection is ended after some seconds without an answer, unless the server works on
+   * its statement.
+   */
+  readonly findsSilence?: boolean;
 }
 
 /** Returns the settings of a pool. The queue uses another pool. */
@@ -128,6 +135,7 @@ export function makePoolConfig(
     prepares = false,
     writes = false,
     pooled = false,
+    findsSilence = false,
   }: PoolUse,
 ): PoolOptions {
   const settings = {
@@ -139,13 +147,17 @@ export function makePoolConfig(
 
     statement_timeout: String(statementTimeoutMs(queryTimeoutMs)),
     ...(prepares ? keyedPlanSettings : {}),
+    [placeSetting]: toPlace(databaseUrl),
   };
+  const onConnect = async (client: pg.ClientBase) => {
+    const process = await prepareSession(client, settings, writes);
+    if (findsSilence && client instanceof ServerClient) client.findSilence(process);
+  };
+
   return {
     prepares,
     connectionString: databaseUrl,
-    ...(pooled
-      ? { transactionBegin: formatTransactionBegin(settings) }
-      : { onConnect: (client: pg.ClientBase) => prepareSession(client, settings, writes) }),
+    ...(pooled ? { transactionBegin: formatTransactionBegin(settings) } : { onConnect }),
     max,
     types: typeParsers,
     application_name: `fulfilment-sync ${name}`,

@@ -29,7 +29,8 @@ export async function assertSchemaFits<T>(
 
 /**
  * Returns the migrations that `migrate` would apply, in order. Changes nothing.
- * @throws SchemaError `code_too_old`, `postgres_too_old` or `database_encoding`
+ * @throws SchemaError `code_too_old`, `postgres_unsupported`, `postgres_too_old` or
+ *   `database_encoding`
  */
 export async function readMissingMigrations<T>(
   db: Kysely<T>,
@@ -83,10 +84,41 @@ export const encodingRemedy =
   "use another database: create database … template template0 encoding 'UTF8'";
 
 /**
+ * Returns the name of a database that speaks the protocol of Postgres but does not keep its
+ * promises, such as the order of sequences, locks that skip rows, and notifications. Null: it is
+ * Postgres.
+ * @param version what `version()` of the server returns
+ */
+export function findOtherProduct(version: string): string | null {
+  if (version.startsWith('CockroachDB')) return 'CockroachDB';
+  if (/-YB-|YugabyteDB/.test(version)) return 'YugabyteDB';
+  return null;
+}
+
+/**
+ * Checks that the server is Postgres.
+ * @throws SchemaError `postgres_unsupported`
+ */
+export async function assertPostgres<T>(db: Kysely<T>): Promise<void> {
+  const { rows } = await sql<{ version: string }>`
+    select version() as version`.execute(db);
+
+  const product = findOtherProduct(rows[0]?.version ?? '');
+  if (product !== null)
+    throw new SchemaError(
+      'postgres_unsupported',
+      `DATABASE_URL: ${product} is not supported, because it orders and locks rows differently; ` +
+        'use PostgreSQL 14 or newer',
+    );
+}
+
+/**
  * Checks the version of Postgres and the encoding of the database.
- * @throws SchemaError `postgres_too_old` or `database_encoding`
+ * @throws SchemaError `postgres_unsupported`, `postgres_too_old` or `database_encoding`
  */
 export async function assertPostgresFits<T>(db: Kysely<T>): Promise<void> {
+  await assertPostgres(db);
+
   const { rows } = await sql<{ number: number; text: string; encoding: string }>`
     select current_setting('server_version_num')::int as number,
       current_setting('server_version') as text,

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 import { CodedError, hasCode, isUncoded } from '../core/errors.ts';
 import { findTlsError } from '../core/tls-error.ts';
@@ -20,6 +21,19 @@ const toLostError = (cause: Error) =>
     { cause },
   );
 
+/**
+ * Time without an answer after which another connection is asked whether the server works on the
+ * statement.
+ */
+const silentMs = 4_000;
+
+/** Time that the other connection has, and that an answer that is under way may still take. */
+const askTimeoutMs = 2_000;
+const lateAnswerMs = 500;
+
+const worksSql = `select exists (
+  select from pg_catalog.pg_stat_activity where pid = $1 and state = 'active') as works`;
+
 type Callback = (error: unknown, ...rest: unknown[]) => void;
 
 /**
@@ -28,13 +42,28 @@ type Callback = (error: unknown, ...rest: unknown[]) => void;
  * continue to use it, and every later query on it would wait in vain.
  */
 export class ServerClient extends pg.Client {
+  /** Called if the connection did not answer, and was ended. */
+  onLost: () => void = () => undefined;
+  readonly #config: pg.ClientConfig;
   readonly #queryTimeoutMs: number;
+  /** The server's process of this session, if silence is searched for. */
+  #process: number | undefined;
   /** Why this connection cannot be used any more; undefined while it can. */
   #lost: CodedError | undefined;
 
   constructor(config: pg.ClientConfig = {}) {
     super({ stream: () => new AddressedSocket(addressTimeoutMs), ...config });
+    this.#config = config;
     this.#queryTimeoutMs = config.query_timeout ?? Number.POSITIVE_INFINITY;
+  }
+
+  /**
+   * Ends this connection from now on if a statement has no answer while the server, asked on another
+   * connection, does not work on it: then the network has lost the connection without a word.
+   * @param process the server's process of this session; a pooler tells another one at the login
+   */
+  findSilence(process: number): void {
+    this.#process = process;
   }
 
   override connect(): Promise<pg.Client>;
@@ -74,9 +103,49 @@ export class ServerClient extends pg.Client {
     const result = query(...given);
     if (!(result instanceof Promise)) return result as never;
 
+    if (this.#process !== undefined) this.#watch(result, this.#process);
     return result.catch((error: unknown) => {
       throw this.#toCodedError(error, startedAtMs);
     }) as never;
+  }
+
+  #watch(result: Promise<unknown>, process: number): void {
+    let isPending = true;
+    const timer = setInterval(async () => {
+      if (!(await this.#hasLostStatement(process)) || !isPending) return;
+      clearInterval(timer);
+      this.#lost ??= toLostError(new Error('the server has no statement of this connection'));
+      this.#endLost(this.#lost);
+    }, silentMs);
+
+    const end = () => {
+      isPending = false;
+      clearInterval(timer);
+    };
+    result.then(end, end);
+  }
+
+  /**
+   * Asks on another connection whether the server works on no statement of this one. Returns false
+   * if the server cannot be asked.
+   */
+  async #hasLostStatement(process: number): Promise<boolean> {
+    const timeouts = { query_timeout: askTimeoutMs, connectionTimeoutMillis: askTimeoutMs };
+    const other = new ServerClient({ ...this.#config, ...timeouts });
+    other.on('error', () => undefined);
+
+    try {
+      await other.connect();
+      const { rows }: pg.QueryResult<{ works: boolean }> = await other.query(worksSql, [process]);
+      // The answer may be under way.
+      await wait(lateAnswerMs);
+      return rows[0]?.works === false;
+    } catch {
+      // The server is away for all connections: then the time limit of the statement counts.
+      return false;
+    } finally {
+      await other.end();
+    }
   }
 
   #toCodedError(error: unknown, startedAtMs: number): unknown {
@@ -101,6 +170,7 @@ export class ServerClient extends pg.Client {
     // `end` itself reports no error. A holder such as the queue's listener would keep the dead
     // connection forever.
     this.emit('error', error);
+    this.onLost();
   }
 
   /**
@@ -119,10 +189,20 @@ export class ServerClient extends pg.Client {
  */
 export class ServerPool extends pg.Pool {
   readonly #connectTimeoutMs: number;
+  readonly #openedAtMs = new WeakMap<pg.PoolClient, number>();
+  /** When a connection was found that did not answer any more. */
+  #lostAtMs = 0;
 
   constructor(config: pg.PoolConfig) {
     super({ ...config, Client: ServerClient });
     this.#connectTimeoutMs = config.connectionTimeoutMillis ?? Number.POSITIVE_INFINITY;
+    this.on('connect', (client) => {
+      this.#openedAtMs.set(client, performance.now());
+      if (client instanceof ServerClient)
+        client.onLost = () => {
+          this.#lostAtMs = performance.now();
+        };
+    });
   }
 
   override connect(): Promise<pg.PoolClient>;
@@ -140,8 +220,17 @@ export class ServerPool extends pg.Pool {
       return undefined;
     }
 
-    return super.connect().catch((error: unknown) => {
+    return this.#connectAfterLoss(() => super.connect()).catch((error: unknown) => {
       throw toCodedError(error);
     });
+  }
+
+  /** Connects. Closes connections that are older than the loss of one: they may be lost, too. */
+  async #connectAfterLoss(connect: () => Promise<pg.PoolClient>): Promise<pg.PoolClient> {
+    for (;;) {
+      const client = await connect();
+      if ((this.#openedAtMs.get(client) ?? 0) >= this.#lostAtMs) return client;
+      client.release(true);
+    }
   }
 }

@@ -65,16 +65,19 @@ export const pinnedSettings = {
 export type SessionSettings = Readonly<Record<string, string>>;
 
 /**
- * Returns a scalar subquery that makes these settings, of those that the server knows. It changes
- * only what differs: few roles may set `session_replication_role`. It names the schema of all that
- * it calls, because the search_path of the session is not ours yet.
+ * Returns a scalar subquery that makes these settings, of those that the server knows, and our own,
+ * whose names have a dot. It changes only what differs: few roles may set
+ * `session_replication_role`. It names the schema of all that it calls, because the search_path of
+ * the session is not ours yet.
  * @param settings SQL of the settings, a JSON object
  * @param isLocal true if the settings end with the transaction
  */
 const formatSetUp = (settings: string, isLocal: boolean) => `(
   select pg_catalog.count(pg_catalog.set_config(s.name, s.value, ${isLocal}))
   from pg_catalog.json_each_text(${settings}) as s (name, value)
-  where pg_catalog.current_setting(s.name, true) operator(pg_catalog.<>) s.value
+  where coalesce(pg_catalog.current_setting(s.name, true),
+      case when pg_catalog.strpos(s.name, '.') operator(pg_catalog.>) 0 then '' end)
+      operator(pg_catalog.<>) s.value
     and (s.name operator(pg_catalog.<>) 'synchronous_commit'
       or pg_catalog.current_setting(s.name) operator(pg_catalog.<>) 'remote_apply'))`;
 
@@ -82,6 +85,7 @@ const formatSetUp = (settings: string, isLocal: boolean) => `(
  * Sets the settings of a new session. They are no startup parameters, because a pooler such as
  * pgbouncer refuses those.
  * @param writes true if a session that takes no writes is refused
+ * @returns the server's process of the session
  * @throws CodedError `database_read_only`, or `database_setting` if the role may not set what it
  *   must
  */
@@ -89,12 +93,12 @@ export async function prepareSession(
   client: pg.ClientBase,
   settings: SessionSettings,
   writes: boolean,
-): Promise<void> {
-  const text = `select ${formatSetUp('$1', false)},
+): Promise<number> {
+  const text = `select ${formatSetUp('$1', false)}, pg_catalog.pg_backend_pid() as pid,
     pg_catalog.current_setting('transaction_read_only') as "readOnly"`;
 
   const { rows } = await client
-    .query<{ readOnly: string }>(text, [JSON.stringify(settings)])
+    .query<{ pid: number; readOnly: string }>(text, [JSON.stringify(settings)])
     .catch((error: unknown) => {
       throw toRefusal(error);
     });
@@ -105,6 +109,7 @@ export async function prepareSession(
       'the database takes no writes at present; DATABASE_URL must lead to the primary, and ' +
         'default_transaction_read_only must be off',
     );
+  return rows[0]?.pid ?? 0;
 }
 
 /**

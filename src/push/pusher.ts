@@ -3,6 +3,7 @@
  * row is sent again only if it was not carried out, or if its kind allows a repetition.
  */
 
+import { hasCode } from '../core/errors.ts';
 import { awaitsAnswer } from '../service/health/judge-health.ts';
 import { clientScope } from '../service/sql/service-health.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
@@ -30,7 +31,8 @@ const minLookMs = 5;
 const fullLookMs = 20;
 
 /** What a pusher works with. The clients share `sent`. */
-export interface PusherOptions extends Pick<UpkeepOptions, 'db' | 'claimsDb' | 'worker' | 'sent'> {
+export interface PusherOptions
+  extends Pick<UpkeepOptions, 'db' | 'claimsDb' | 'worker' | 'sent' | 'isFenced'> {
   readonly clients: readonly PushDeps[];
   readonly kinds: readonly AnyKind[];
   /** Number of rows that are sent at the same time, per client. */
@@ -93,7 +95,11 @@ export class Pusher {
       ...options,
       rules: Object.fromEntries(kinds.map(({ name, unknown }) => [name, unknown.do])),
       claims: () => this.#all.flatMap(({ claims }) => claims),
-      onError: events.onError,
+      onError: (task, error) => {
+        events.onError(task, error);
+        // The listener may have lost its connection, too, and notices that later.
+        if (hasCode(error, 'database_lost')) this.wake();
+      },
       onMarkedDead: events.onMarkedDead,
       onDatabase: (database) => this.#onDatabase(database),
       onOutcomes: () => this.#enterOutcomes(),
@@ -226,6 +232,7 @@ export class Pusher {
   async drain(): Promise<void> {
     this.#upkeep.start();
     await this.#upkeep.once();
+    await this.#upkeep.awaitPlace();
     for (const pusher of this.#all) pusher.start();
 
     let hasWorked = true;
@@ -263,8 +270,8 @@ export class Pusher {
   }
 
   #onDatabase(database: PushDatabase): void {
-    const { change, acceptedAs } = database;
-    const state = `${change} ${acceptedAs}`;
+    const { change, acceptedAs, isPlaceAccepted } = database;
+    const state = `${change} ${acceptedAs} ${isPlaceAccepted}`;
     if (state === this.#databaseState) return;
 
     this.#databaseState = state;

@@ -7,6 +7,7 @@ import { type ClientAccount, markServed } from '../service/sql/clients.ts';
 import { forgetOldHealth } from '../service/sql/service-health.ts';
 import { operatorChoices, type UnknownRule } from './push-outcome.ts';
 import type { RecentSends } from './send-row.ts';
+import { acceptFencedFailover } from './sql/accept-database.ts';
 import {
   type HeldClaim,
   markUnsendableRowsDead,
@@ -17,7 +18,14 @@ import {
   type UnsendableRows,
 } from './sql/held-claims.ts';
 import { bringLookUpsForward } from './sql/look-ups.ts';
-import { markAlive, markEnded, noteDatabase, type PushDatabase } from './sql/push-database.ts';
+import {
+  markAlive,
+  markEnded,
+  noteDatabase,
+  notePlace,
+  type PushDatabase,
+  readPushDatabase,
+} from './sql/push-database.ts';
 
 /** Milliseconds between two renewals of claims, and between two searches for lost workers. */
 const upkeepMs = 3_000;
@@ -36,6 +44,10 @@ const markingMs = 1_000;
  */
 const endTimeoutMs = 2_000;
 
+/** Milliseconds that a command waits for a worker that knows the place of this database. */
+const placeAnswerMs = 7_000;
+const placeLookMs = 250;
+
 const isSlowTaskDue = (lastAtMs: number) => performance.now() - lastAtMs >= slowTaskMs;
 
 export interface UpkeepOptions {
@@ -46,6 +58,8 @@ export interface UpkeepOptions {
   /** The clients that this process pushes for. */
   readonly clients: readonly ClientAccount[];
   readonly rules: Readonly<Record<string, UnknownRule>>;
+  /** True if the cluster ends a former primary before it promotes another one. */
+  readonly isFenced: boolean;
   /** Returns the claims that this process holds. */
   readonly claims: () => readonly HeldClaim[];
   /** Rows that this process has sent last. */
@@ -80,6 +94,8 @@ export class Upkeep {
   #timer: NodeJS.Timeout | undefined;
   /** The last result of the check of the database. */
   #change: PushDatabase['change'] | undefined;
+  /** True if nothing is sent only because the place of the database is not accepted. */
+  #isAsking = false;
   /** Where the search for rows that no worker can send continues. */
   #unsendableAfter: UnsendableRows['next'] = null;
   #markedAliveAtMs = Number.NEGATIVE_INFINITY;
@@ -120,26 +136,59 @@ export class Upkeep {
 
   /** Checks whether rows may be sent from this database. */
   lookAtDatabase(): Promise<void> {
-    const { db, sent, onDatabase } = this.#options;
-
     return this.#runOnce('database', async () => {
-      const database = await noteDatabase(db, this.#process, sent.rows);
-      if (database.change === 'none') {
-        const acceptedAtMs = database.acceptedAt.getTime();
-        // Rows that were sent from another database are not in this one. After a failover they are.
-        const isOther = this.#acceptedAtMs !== null && this.#acceptedAtMs !== acceptedAtMs;
-        if (isOther && database.acceptedAs !== 'failover') sent.clear();
-        this.#acceptedAtMs = acceptedAtMs;
-        // After a change of the database it is marked at once: the mark also withdraws a
-        // confirmation.
-        if (isSlowTaskDue(this.#markedAliveAtMs) || this.#change !== 'none') {
-          await markAlive(db, this.#process);
-          this.#markedAliveAtMs = performance.now();
-        }
-      }
-      this.#change = database.change;
-      onDatabase(database);
+      const database = await this.#checkDatabase();
+      const { change, acceptedAs, isPlaceAccepted } = database;
+
+      if (change === 'none' && isPlaceAccepted) await this.#useDatabase(database);
+
+      this.#change = change;
+      this.#isAsking = change === 'none' && acceptedAs !== 'copy' && !isPlaceAccepted;
+      this.#options.onDatabase(database);
     });
+  }
+
+  /** Waits for a moment, if a worker at an accepted place can say that this is its database. */
+  async awaitPlace(): Promise<void> {
+    const endMs = performance.now() + placeAnswerMs;
+    while (this.#isAsking && performance.now() < endMs) {
+      await wait(placeLookMs);
+      await this.lookAtDatabase();
+    }
+  }
+
+  async #checkDatabase(): Promise<PushDatabase> {
+    const { db, sent, isFenced } = this.#options;
+    const found = await noteDatabase(db, this.#process, sent.rows);
+    const database = await notePlace(db, this.#process, found);
+    // A copy that was promoted elsewhere differs in its timeline only, too.
+    if (database.change !== 'timeline' || !database.isPlaceAccepted) return database;
+
+    const isAccepted = await acceptFencedFailover(db, isFenced, {
+      by: this.#process,
+      lookedUp: this.#lookedUpKinds,
+      advice: operatorChoices,
+    });
+    return isAccepted ? ((await readPushDatabase(db)) ?? database) : database;
+  }
+
+  async #useDatabase({ acceptedAs, acceptedAt }: PushDatabase): Promise<void> {
+    const { db, sent } = this.#options;
+    const acceptedAtMs = acceptedAt.getTime();
+    // Rows that were sent from another database are not in this one. After a failover they are.
+    const isOther = this.#acceptedAtMs !== null && this.#acceptedAtMs !== acceptedAtMs;
+    if (isOther && acceptedAs !== 'failover') sent.clear();
+    this.#acceptedAtMs = acceptedAtMs;
+
+    // After a change of the database it is marked at once: the mark also withdraws a confirmation.
+    if (!isSlowTaskDue(this.#markedAliveAtMs) && this.#change === 'none') return;
+    await markAlive(db, this.#process);
+    this.#markedAliveAtMs = performance.now();
+  }
+
+  get #lookedUpKinds(): string[] {
+    const { rules } = this.#options;
+    return Object.keys(rules).filter((kind) => rules[kind] === 'look up');
   }
 
   /** Takes over the claims of lost workers, and marks rows dead that no worker can send. */
@@ -152,8 +201,7 @@ export class Upkeep {
     await onOutcomes();
     if (!isSlowTaskDue(this.#tidiedUpAtMs)) return;
     const keys = clients.map(({ client }) => client);
-    const lookedUp = Object.keys(rules).filter((kind) => rules[kind] === 'look up');
-    if (await bringLookUpsForward(db, keys, lookedUp)) this.#options.onLookUpsDue();
+    if (await bringLookUpsForward(db, keys, this.#lookedUpKinds)) this.#options.onLookUpsDue();
     await markServed(db, clients);
     await forgetOldHealth(db);
     this.#tidiedUpAtMs = performance.now();

@@ -189,7 +189,9 @@ const minRedisVersion = [6, 2] as const;
  * @throws QueueSetupError that says what to change
  */
 export async function assertRedisFits(redis: Redis): Promise<void> {
-  const problem = findRedisProblem(`${await redis.info('server')}\n${await redis.info('memory')}`);
+  const sections = ['server', 'memory', 'replication'];
+  const parts = await Promise.all(sections.map((section) => redis.info(section)));
+  const problem = findRedisProblem(parts.join('\n'));
   if (problem !== null) throw problem;
 }
 
@@ -206,6 +208,9 @@ export function findRedisProblem(info: string): QueueSetupError | null {
       `REDIS_URL: Redis ${version} is too old; use 6.2 or newer`,
     );
   }
+  const role = findRedisRole(info);
+  if (role !== null) return new QueueSetupError('redis_role', `REDIS_URL leads to ${role}`);
+
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1];
   if (policy === 'noeviction') return null;
   return new QueueSetupError(
@@ -214,4 +219,15 @@ export function findRedisProblem(info: string): QueueSetupError | null {
       'with which Redis may delete queue data; set it with: ' +
       'redis-cli config set maxmemory-policy noeviction (and in redis.conf)',
   );
+}
+
+const oneAddress = 'set REDIS_URL to an address that always leads to the primary, such as a proxy';
+
+/** Returns what a server is that cannot hold the queue, and what to do; null if it can. */
+function findRedisRole(info: string): string | null {
+  if (/^redis_mode:sentinel/m.test(info)) return `a Sentinel, not to Redis; ${oneAddress}`;
+  if (/^redis_mode:cluster/m.test(info))
+    return 'a Redis Cluster; set REDIS_URL to a Redis without cluster mode, or unset it';
+  if (/^role:slave/m.test(info)) return `a replica, which takes no writes; ${oneAddress}`;
+  return null;
 }

@@ -65,7 +65,7 @@ const queueSettings = {
 export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
   const options: PoolOptions = {
     connectionString: databaseUrl,
-    onConnect: (client) => prepareSession(client, queueSettings, true),
+    onConnect: async (client) => void (await prepareSession(client, queueSettings, true)),
     keepAlive: true,
     keepAliveInitialDelayMillis,
     connectionTimeoutMillis: 10_000,

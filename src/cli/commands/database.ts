@@ -1,41 +1,77 @@
-import { type Command, Option } from 'commander';
-import { changeInWords } from '../../core/database-mark.ts';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { parseSpanMs } from '../../../config/schedules.ts';
+import { changeInWords, describeHold } from '../../core/database-mark.ts';
+import { toDirectUrl } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { outboxKinds } from '../../push/kinds/registry.ts';
 import { operatorChoices } from '../../push/push-outcome.ts';
-import { acceptDatabase, type OperatorAnswer } from '../../push/sql/accept-database.ts';
+import {
+  acceptDatabase,
+  expectFailover,
+  type OperatorAnswer,
+} from '../../push/sql/accept-database.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
-import { addCommand, exitWith, print, readOperatorName, withDatabase } from '../command-line.ts';
+import {
+  addCommand,
+  exitWith,
+  print,
+  readOperatorName,
+  UsageError,
+  withDatabase,
+} from '../command-line.ts';
 
-/** Accepts the database at DATABASE_URL, so that its rows are sent again, or never (`copy`). */
+const lookedUpKinds = outboxKinds
+  .filter(({ unknown }) => unknown.do === 'look up')
+  .map(({ name }) => name);
+
+/**
+ * Accepts the database at the address that pushes use, so that its rows are sent again, or never
+ * (`copy`).
+ */
 function acceptDatabaseCommand({ as }: { readonly as: OperatorAnswer }): Promise<number> {
-  return withDatabase('database', async (db) => {
-    const former = await readPushDatabase(db);
-    if (former?.change === 'none' && as === 'moved' && former.acceptedAs !== 'copy') {
-      print('Rows are sent from this database already; nothing was changed.');
-      return 0;
-    }
+  return withDatabase(
+    'database',
+    async (db) => {
+      const former = await readPushDatabase(db);
+      if (as === 'moved' && former !== null && !former.isAsked && describeHold(former) === null) {
+        print('Rows are sent from this database already; nothing was changed.');
+        return 0;
+      }
 
-    if (former !== null)
-      print(
-        `Compared with the database that rows were sent from: ${changeInWords[former.change]}.`,
-      );
-    if (former?.change === 'none' && as === 'restored')
-      print('Its identity has not changed, so every open row is treated as a row of the backup.');
-    await acceptAs(db, as);
+      if (former !== null)
+        print(
+          `Compared with the database that rows were sent from: ${changeInWords[former.change]}.`,
+        );
+      if (former?.change === 'none' && as === 'restored')
+        print('Its identity has not changed, so every open row is treated as a row of the backup.');
+      await acceptAs(db, as);
+      return 0;
+    },
+    toDirectUrl,
+  );
+}
+
+/** Lets workers accept a failover that is planned. */
+function expectFailoverCommand({ for: spanMs }: { readonly for: number }): Promise<number> {
+  return withDatabase('database', async (db) => {
+    const until = await expectFailover(db, spanMs, readOperatorName());
+    if (until === null)
+      throw new UsageError('No worker has run with this database yet; nothing is expected of it');
+
+    print(
+      `A failover until ${until.toISOString()} is accepted as restored, after 30 s. ` +
+        'The former primary must have ended before.',
+    );
     return 0;
   });
 }
 
 async function acceptAs(db: Database, as: OperatorAnswer): Promise<void> {
-  const lookedUp = outboxKinds
-    .filter(({ unknown }) => unknown.do === 'look up')
-    .map(({ name }) => name);
   const rows = await acceptDatabase(db, {
     as,
     by: readOperatorName(),
-    lookedUp,
+    lookedUp: lookedUpKinds,
     advice: operatorChoices,
   });
 
@@ -84,4 +120,24 @@ export function addDatabaseCommands(cli: Command): void {
   })
     .addOption(answer)
     .action(exitWith(acceptDatabaseCommand));
+
+  const span = new Option('--for <span>', 'how long, such as 1h')
+    .argParser(parseSpan)
+    .makeOptionMandatory();
+  addCommand(database, {
+    name: 'expect-failover',
+    description: 'let workers accept a failover that is planned, as restored and without a person',
+    examples: 'fulfilment-sync database expect-failover --for 1h',
+    notes:
+      'The former primary must end before another one is promoted: rows would be sent twice.\n' +
+      'Rows that may have been sent are looked up; kinds without a look-up wait for you.',
+  })
+    .addOption(span)
+    .action(exitWith(expectFailoverCommand));
+}
+
+function parseSpan(text: string): number {
+  const ms = parseSpanMs(text);
+  if (ms === null) throw new InvalidArgumentError('It must be a span such as 30s, 2m, 6h or 3d.');
+  return ms;
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { type Config, readConfig } from '../../../config/env.ts';
 import { silentLogger } from '../../core/logger.ts';
 import { toVisible } from '../../core/quote.ts';
-import { connectDatabase, toAddress } from '../../db/connect.ts';
+import { connectDatabase, toAddress, toDirectUrl } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
 import {
   type CheckResult,
@@ -11,9 +11,11 @@ import {
   checkConfiguration,
   checkDatabase,
   checkFiles,
+  checkInserts,
   checkKinds,
   checkProblems,
   checkQueue,
+  checkSequences,
   checkSessions,
 } from '../../operate/doctor/checks.ts';
 import { formatCount } from '../../operate/health/problem.ts';
@@ -70,11 +72,22 @@ async function doctorCommand(
   }
 }
 
-const checkUsableDatabase = async (db: Database, config: Config): Promise<CheckResult[]> => [
-  await checkKinds(db, config.operations),
-  ...checkProblems(findProblems(await readCurrentState(db, config), config)),
-  ...(await checkSessions(config)),
-];
+async function checkUsableDatabase(db: Database, config: Config): Promise<CheckResult[]> {
+  // Places and inserts are those of the address that pushes use.
+  const direct = connectDatabase(toDirectUrl(config), silentLogger, { name: 'doctor', max: 1 });
+  try {
+    const state = await readCurrentState(direct.db, config);
+    return [
+      await checkKinds(db, config.operations),
+      ...checkProblems(findProblems(state, config)),
+      ...(await checkInserts(direct.db)),
+      ...(await checkSequences(direct.db)),
+      ...(await checkSessions(config)),
+    ];
+  } finally {
+    await direct.close();
+  }
+}
 
 const stateStyles = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 

@@ -5,7 +5,7 @@
 
 import type { Command } from 'commander';
 import { jobNames, pushJob, runnableNames } from '../../../config/jobs.ts';
-import { changeInWords } from '../../core/database-mark.ts';
+import { describeHold } from '../../core/database-mark.ts';
 import { toDirectUrl } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
 import { formatCount } from '../../operate/health/problem.ts';
@@ -48,10 +48,10 @@ async function runCommand(name: string, { client: only }: CommonOptions): Promis
  * a person.
  */
 async function pushOnce(only: string | undefined): Promise<number> {
-  return withForeground(only, false, async ({ deps, clients, stop }) => {
+  return withForeground(only, false, async ({ deps, direct, clients, stop }) => {
     await registerClients(deps.db, clients.map(toClientIdentity));
-    const counts = await drainOutbox({ deps, clients, stop });
-    const heldBecause = await explainHold(deps.db);
+    const counts = await drainOutbox({ deps, direct, clients, stop });
+    const heldBecause = await explainHold(direct);
 
     let isAnyParked = false;
     for (const client of clients) {
@@ -105,15 +105,7 @@ const describeCounts = (counts: StatusCounts = new Map()) =>
 /** Returns why nothing is sent from this database; null if rows are sent. */
 async function explainHold(db: Database): Promise<string | null> {
   const database = await readPushDatabase(db);
-  if (database === null) return null;
-
-  const { change, acceptedAs } = database;
-  if (change !== 'none')
-    return (
-      `database_changed: ${changeInWords[change]}; ` +
-      'say what it is: database accept --as moved, restored or copy'
-    );
-  return acceptedAs === 'copy' ? 'this database is a copy: nothing is sent from it' : null;
+  return database === null ? null : describeHold(database);
 }
 
 function describeReport(report: RunReport): string {

@@ -25,6 +25,8 @@ export interface EmbeddedPostgres {
   crash(downMs?: number): Promise<void>;
   /** Stops Postgres, copies its data, and starts it again. */
   backUp(): Promise<void>;
+  /** Starts a second Postgres with the last copy on another port, and returns its URL. */
+  runCopy(): Promise<string>;
   /** Crashes Postgres and promotes the last copy, as if a standby with a lag took over. */
   failOver(): Promise<void>;
   stop(): Promise<void>;
@@ -54,15 +56,18 @@ export async function startEmbeddedPostgres(
 
   return {
     url: message.url,
-    restart: (downMs = 0) => restart(host, { downMs, signal: 'SIGINT' }),
-    crash: (downMs = 0) => restart(host, { downMs, signal: 'SIGQUIT' }),
-    backUp: () => restart(host, { downMs: 0, signal: 'SIGINT', data: 'copy' }),
-    failOver: () => restart(host, { downMs: 0, signal: 'SIGQUIT', data: 'promote copy' }),
+    restart: async (downMs = 0) => void (await restart(host, { downMs, signal: 'SIGINT' })),
+    crash: async (downMs = 0) => void (await restart(host, { downMs, signal: 'SIGQUIT' })),
+    backUp: async () => void (await restart(host, { downMs: 0, signal: 'SIGINT', data: 'copy' })),
+    runCopy: () => restart(host, { downMs: 0, signal: 'SIGINT', data: 'run copy' }),
+    failOver: async () =>
+      void (await restart(host, { downMs: 0, signal: 'SIGQUIT', data: 'promote copy' })),
     stop: () => stop(host),
   };
 }
 
-async function restart(host: ChildProcess, how: Restart): Promise<void> {
+/** Sends the host a request, and returns the URL of the Postgres that it has started. */
+async function restart(host: ChildProcess, how: Restart): Promise<string> {
   // Keeps this process alive until the host answers.
   host.channel?.ref();
   host.send(how);
@@ -71,6 +76,7 @@ async function restart(host: ChildProcess, how: Restart): Promise<void> {
 
   if ('error' in message)
     throw new Error(`The embedded Postgres did not start again: ${message.error}`);
+  return message.url;
 }
 
 function waitForMessage(host: ChildProcess): Promise<z.infer<typeof messageSchema>> {

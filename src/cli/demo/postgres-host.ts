@@ -79,8 +79,9 @@ const restartSchema = z.object({
   signal: z.enum(['SIGINT', 'SIGQUIT']),
   /**
    * Whether the data is copied meanwhile, or replaced by the copy, as if a standby was promoted.
+   * With `run copy`, Postgres is not stopped, and a second one runs with the copy on another port.
    */
-  data: z.enum(['keep', 'copy', 'promote copy']).default('keep'),
+  data: z.enum(['keep', 'copy', 'promote copy', 'run copy']).default('keep'),
 });
 export type Restart = z.input<typeof restartSchema>;
 
@@ -188,14 +189,14 @@ function initialise(
 
 function launch(
   postgres: string,
-  folder: string,
+  data: string,
   port: number,
   owner: Owner | undefined,
 ): ChildProcess {
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  return spawn(postgres, ['-D', join(folder, 'data'), '-p', String(port), ...flags], {
+  return spawn(postgres, ['-D', data, '-p', String(port), ...flags], {
     ...owner,
-    cwd: folder,
+    cwd: dirname(data),
     stdio: ['ignore', 'ignore', 'pipe'],
   });
 }
@@ -265,7 +266,9 @@ async function main(): Promise<void> {
   const folder = mkdtempSync(join(findTemporaryFolder(owner), 'fulfilment-sync-postgres-'));
 
   let postgres: ChildProcess | undefined;
+  let copy: ChildProcess | undefined;
   const finish = async () => {
+    await stopPostgres(copy);
     await cleanUp(postgres, folder);
     process.exit(0);
   };
@@ -281,8 +284,15 @@ async function main(): Promise<void> {
     for (let attempt = 1; attempt <= maxAttempts; attempt++) {
       const port = await getPort({ host: '127.0.0.1' });
       const start = async () => {
-        postgres = launch(binaries.postgres, folder, port, owner);
+        postgres = launch(binaries.postgres, join(folder, 'data'), port, owner);
         return waitUntilUp(postgres);
+      };
+      const runCopy = async () => {
+        const copyPort = await getPort({ host: '127.0.0.1' });
+        copy = launch(binaries.postgres, join(folder, 'copy'), copyPort, owner);
+        return (await waitUntilUp(copy))
+          ? { url: `postgres://postgres:${password}@127.0.0.1:${copyPort}/postgres` }
+          : { error: 'the copy did not come up' };
       };
       if (!(await start())) continue;
 
@@ -292,6 +302,8 @@ async function main(): Promise<void> {
       // Each message asks for a restart at the same address.
       process.on('message', async (message) => {
         const { downMs, signal, data } = restartSchema.parse(message);
+        if (data === 'run copy') return void process.send?.(await runCopy());
+
         await stopPostgres(postgres, signal);
         await wait(downMs);
         if (data !== 'keep') copyOrPromote(folder, data, owner);

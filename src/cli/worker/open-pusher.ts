@@ -4,7 +4,7 @@
 
 import type { Config } from '../../../config/env.ts';
 import { toIdentity } from '../../../config/files.ts';
-import { changeInWords } from '../../core/database-mark.ts';
+import { describeHold } from '../../core/database-mark.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { connectForWriting, type OpenDatabase } from '../../db/connect.ts';
 import type { SchemaError } from '../../db/migration-files.ts';
@@ -46,7 +46,12 @@ export interface PushConnections {
 
 /** Opens the connections of a pusher. */
 export const openPushConnections = (databaseUrl: string, log: Logger): PushConnections => ({
-  main: connectForWriting(databaseUrl, log, { name: 'push', max: pushPoolSize, prepares: true }),
+  main: connectForWriting(databaseUrl, log, {
+    name: 'push',
+    max: pushPoolSize,
+    prepares: true,
+    findsSilence: true,
+  }),
   claims: connectForWriting(databaseUrl, log, {
     name: 'claims',
     max: 1,
@@ -82,6 +87,7 @@ export function openPusher(
     worker,
     kinds: [...kinds.values()],
     sent,
+    isFenced: config.DATABASE_FAILOVER === 'fenced',
     events: {
       ...createPushLog(log, options.onSettled),
       onOutdated: (error) => options.onOutdated?.(error),
@@ -166,12 +172,12 @@ function createPushLog(
 }
 
 /** Logs how the database compares with the one that rows were sent from before. */
-function logDatabase({ change, acceptedAs }: PushDatabase, log: Logger): void {
-  if (change !== 'none') {
-    const error =
-      `no row is sent: ${changeInWords[change]}; say what this database is: ` +
-      'database accept --as moved, restored or copy (docs/operations.md)';
-    log.error({ event: 'database_changed', code: 'database_changed', error });
-  } else if (acceptedAs === 'copy') log.warn({ event: 'database_is_copy' });
+function logDatabase(database: PushDatabase, log: Logger): void {
+  const hold = describeHold(database);
+  if (hold !== null && database.change !== 'none')
+    log.error({ event: 'database_changed', code: 'database_changed', error: hold });
+  else if (database.acceptedAs === 'copy') log.warn({ event: 'database_is_copy' });
+  else if (hold !== null)
+    log.warn({ event: 'database_place_unknown', code: 'database_changed', error: hold });
   else log.info({ event: 'database_accepted' });
 }

@@ -1119,10 +1119,6 @@ export interface FulfilmentOutbox {
    */
   created_at: Generated<Timestamp>;
   /**
-   * Identity of the database in which the row was inserted (sync.database_mark)
-   */
-  database_mark: Generated<string | null>;
-  /**
    * When personal data was removed from the row; null if it was not
    */
   erased_at: Timestamp | null;
@@ -1210,6 +1206,10 @@ export interface FulfilmentOutbox {
    * pending, sending, unknown (the service may have carried it out), done, dead (refused or given up) or cancelled
    */
   status: Generated<string>;
+  /**
+   * Identity of the table in which the row was inserted (sync.table_mark)
+   */
+  table_mark: Generated<string | null>;
   /**
    * Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them
    */
@@ -2766,6 +2766,14 @@ export interface SyncFeedMark {
    * Changes up to this seq are no longer kept
    */
   pruned_until: Generated<number>;
+  /**
+   * Larger values of seq, up to unused_until, were left out when a database was accepted: a reader that has them has read another database
+   */
+  unused_from: Generated<number>;
+  /**
+   * Last value of seq that was left out
+   */
+  unused_until: Generated<number>;
 }
 
 export interface SyncFigureMarks {
@@ -3088,10 +3096,43 @@ export interface SyncPushDatabase {
    */
   changed_at: Timestamp | null;
   /**
+   * Until then a failover is planned, and accepted as restored (database expect-failover)
+   */
+  failover_expected_until: Timestamp | null;
+  /**
+   * Largest id of fulfilment.outbox when the change was found: the former database may have sent rows up to it
+   */
+  former_rows_until: number | null;
+  /**
+   * Identity of the database that was found instead of the accepted one
+   */
+  found_mark: string | null;
+  /**
    * Identity of the database (sync.database_mark) that pushes are sent from
    */
   mark: string;
   only_row: Generated<boolean>;
+  /**
+   * Last sign of life of a worker that has ended, or of any worker when the change of the database was found
+   */
+  seen_at: Timestamp | null;
+}
+
+export interface SyncPushPlaces {
+  accepted_at: Timestamp | null;
+  accepted_by: string | null;
+  /**
+   * When a worker there last asked. A worker at an accepted place that reads it here accepts the place
+   */
+  asked_at: Timestamp | null;
+  /**
+   * When workers there began to ask whether it is this database
+   */
+  asked_since: Timestamp | null;
+  /**
+   * Hash of host, port and database name of the URL (setting fulfilment_sync.place of a session)
+   */
+  place: string;
 }
 
 export interface SyncPushWorkers {
@@ -3526,6 +3567,7 @@ export interface DB {
   "sync.pauses": SyncPauses;
   "sync.proven_kinds": SyncProvenKinds;
   "sync.push_database": SyncPushDatabase;
+  "sync.push_places": SyncPushPlaces;
   "sync.push_workers": SyncPushWorkers;
   "sync.quarantine": SyncQuarantine;
   "sync.receivers": SyncReceivers;

@@ -22,10 +22,12 @@ import { readSchemaDrift } from '../../db/drift.ts';
 import { SchemaError } from '../../db/migration-files.ts';
 import { findSessions } from '../../db/own-sessions.ts';
 import type { Database } from '../../db/pool.ts';
-import { assertSchemaFits, encodingRemedy } from '../../db/schema-fit.ts';
+import { assertPostgres, assertSchemaFits, encodingRemedy } from '../../db/schema-fit.ts';
 import { isDiskFull } from '../../db/transaction.ts';
 import { listStoredKinds, outboxKinds } from '../../push/kinds/registry.ts';
+import { tryInsert } from '../../push/sql/insert-rows.ts';
 import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
+import { findSequencesBehind } from '../../push/sql/sequences.ts';
 import { findRedisProblem } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
 import { readRedisInfo } from '../../schedule/open-redis.ts';
@@ -89,6 +91,7 @@ function findRemedy(error: unknown): string | null {
   if (error instanceof TlsError) return error.remedy;
   // Its message names the setting.
   if (hasCode(error, 'database_setting')) return 'reset it, then try again';
+  if (hasCode(error, 'postgres_unsupported')) return 'use PostgreSQL (docs/which-postgres.md)';
   if (isDiskFull(error)) return 'free space on the disk of Postgres, or enlarge it';
 
   const status = error instanceof WarehouseError ? (error.status ?? 0) : 0;
@@ -467,6 +470,8 @@ export async function checkDatabase(db: Database): Promise<CheckResult[]> {
 }
 
 async function checkServer(db: Database): Promise<CheckResult[]> {
+  await assertPostgres(db);
+
   const askedAtMs = Date.now();
   const facts = await readServerFacts(db);
   const skewMs = facts.nowMs - (askedAtMs + Date.now()) / 2;
@@ -638,6 +643,32 @@ export function checkProblems(problems: readonly Problem[]): CheckResult[] {
   }));
 }
 
+/** Checks that an ERP can insert into the outbox. The row is rolled back. */
+export const checkInserts = (db: Database): Promise<CheckResult[]> =>
+  runCheck('inserts', 'see the log of Postgres; the ERP gets the same error', async () => {
+    await tryInsert(db);
+    return ok('inserts', 'a row can be inserted into fulfilment.outbox');
+  });
+
+/** Compares sequences with the tables that have their numbers. */
+export const checkSequences = (db: Database): Promise<CheckResult[]> =>
+  runCheck('sequences', 'try again when the database is less busy', async () => {
+    const behind = await findSequencesBehind(db);
+    if (behind.length === 0) return ok('sequences', 'no number is given out twice');
+
+    const found = `behind the tables, as after a logical replication: ${listSome(behind, ', ')}`;
+    const remedy =
+      'stop the writers, then say what this database is: fulfilment-sync database accept; ' +
+      'it raises every sequence';
+    return fail('sequences', found, remedy);
+  });
+
+const redisRemedies: Readonly<Record<string, string>> = {
+  redis_too_old: 'upgrade Redis',
+  redis_evicts: 'change this setting of Redis',
+  redis_role: 'change REDIS_URL, or unset it to have the queue in Postgres',
+};
+
 /** Checks that the queue can be opened: in Redis if REDIS_URL is set, else in Postgres. */
 export async function checkQueue(config: Config, log: Logger): Promise<CheckResult[]> {
   const { REDIS_URL: url } = config;
@@ -655,9 +686,11 @@ export async function checkQueue(config: Config, log: Logger): Promise<CheckResu
     const info = await readRedisInfo(url);
     const problem = findRedisProblem(info);
     if (problem !== null) {
-      const isOld = problem.code === 'redis_too_old';
-      const remedy = isOld ? 'upgrade Redis' : 'change this setting of Redis';
-      return fail('queue', problem.message, remedy);
+      return fail(
+        'queue',
+        problem.message,
+        redisRemedies[problem.code] ?? 'see docs/production.md',
+      );
     }
 
     const redisVersion = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '';

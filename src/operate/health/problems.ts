@@ -4,7 +4,7 @@
 
 import type { Config } from '../../../config/env.ts';
 import type { Schedule } from '../../../config/schedules.ts';
-import { changeInWords } from '../../core/database-mark.ts';
+import { changeInWords, describeChoice, placeInWords } from '../../core/database-mark.ts';
 import { dayMs, formatSpan } from '../../core/time.ts';
 import { parcelReadsPerSecond, readsWithoutPause } from '../../pull/parcels.ts';
 import type { ParcelBacklog } from '../../pull/sql/parcel-reads.ts';
@@ -379,23 +379,26 @@ function findDriftProblems(missing: readonly string[]): Problem[] {
 
 function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem[] {
   if (database === null) return [];
-  const { change, changedAt, acceptedAs, acceptedAt } = database;
-  if (change === 'none') {
-    if (acceptedAs !== 'copy') return [];
+  const { change, changedAt, acceptedAs, acceptedAt, askedSince } = database;
+  const place = { client: null };
+
+  if (change === 'none' && acceptedAs === 'copy') {
     const at = acceptedAt.toISOString();
     const text = `no row is sent: this database was accepted as a copy at ${at}`;
-    const remedy = 'pulls continue';
-    const more = { remedy, since: acceptedAt };
-    return [createProblem('database_is_copy', { client: null }, text, more)];
+    const more = { remedy: 'pulls continue', since: acceptedAt };
+    return [createProblem('database_is_copy', place, text, more)];
   }
+  if (change === 'none' && askedSince === null) return [];
 
-  const since = changedAt === null ? '' : ` ${formatSince(changedAt, now)}`;
-  const how = `the database has changed (database_changed): ${changeInWords[change]}`;
-  const remedy =
-    'pulls continue; say what this database is: fulfilment-sync database accept' +
-    ' --as moved, restored or copy (docs/operations.md)';
-  const text = `no row is sent${since}: ${how}`;
-  return [createProblem('database_changed', { client: null }, text, { remedy, since: changedAt })];
+  const heldSince = change === 'none' ? askedSince : changedAt;
+  const since = heldSince === null ? '' : ` ${formatSince(heldSince, now)}`;
+  const text =
+    change === 'none'
+      ? `workers send no row${since}: ${placeInWords} (database_changed)`
+      : `no row is sent${since}: the database has changed (database_changed): ` +
+        changeInWords[change];
+  const remedy = `pulls continue; ${describeChoice(change)}`;
+  return [createProblem('database_changed', place, text, { remedy, since: heldSince })];
 }
 
 /**

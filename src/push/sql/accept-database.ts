@@ -1,10 +1,18 @@
 import { sql, type Transaction } from 'kysely';
+import { compareMarks } from '../../core/database-mark.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { notifyPushers } from '../../db/listener.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { recordAudit } from '../../schedule/sql/audit.ts';
-import { type AcceptanceKind, delayTrackTrace } from './push-database.ts';
+import {
+  type AcceptanceKind,
+  asksNow,
+  delayTrackTrace,
+  ownPlace,
+  presentMark,
+} from './push-database.ts';
+import { raiseSequences } from './sequences.ts';
 
 /** The ways in which an operator can accept the present database. */
 export type OperatorAnswer = Extract<AcceptanceKind, 'moved' | 'restored' | 'copy'>;
@@ -26,68 +34,161 @@ export interface AcceptDatabaseOptions {
   readonly advice: string;
 }
 
-/** SQL: the identity of this database. */
-const currentMark = sql<string>`sync.database_mark()`;
-
 /**
- * Accepts the present database. With `restored`, each unsettled row of the backup becomes
- * `unknown`: the former database may have sent it after the backup was made. Rows that were
- * inserted after the restore are not touched, if the identity of the database tells them apart.
+ * Accepts the present database, and the places at which workers reach it now. With `restored`, each
+ * unsettled row of the backup becomes `unknown`: the former database may have sent it after the
+ * backup was made. Rows that were inserted after a worker had found the change are not touched.
  * @returns the numbers of rows that became unknown
  */
-export async function acceptDatabase(
+export const acceptDatabase = (
   db: Database,
+  options: AcceptDatabaseOptions,
+): Promise<AcceptedDatabase> => inTransaction(db, (trx) => acceptWithin(trx, options));
+
+/** Milliseconds that workers have to accept a failover by themselves, because nothing is lost. */
+const fencedAfterMs = 30_000;
+/** Maximum age of the last sign of life of a worker when a change is found that is a failover. */
+const maxSilenceMs = 120_000;
+
+/**
+ * Accepts a failover as `restored`, without a person: if it is planned, or if the cluster ends the
+ * former primary before it promotes another one. Only the timeline differs then. After a recovery
+ * to a point in time, the newest sign of life of a worker is older.
+ * @param isFenced true if DATABASE_FAILOVER is `fenced`
+ * @returns whether the failover was accepted
+ */
+export function acceptFencedFailover(
+  db: Database,
+  isFenced: boolean,
+  options: Omit<AcceptDatabaseOptions, 'as'>,
+): Promise<boolean> {
+  const toSpan = (ms: number) => sql`make_interval(secs => ${ms / 1_000})`;
+  const isPlanned = sql`failover_expected_until > changed_at`;
+  const isFresh = sql`${isFenced} and seen_at > changed_at - ${toSpan(maxSilenceMs)}`;
+
+  return inTransaction(db, async (trx) => {
+    const changed = await trx
+      .selectFrom('sync.push_database')
+      .select(['mark', presentMark.as('found')])
+      .where('accepted_as', '<>', 'copy')
+      .where(sql<boolean>`changed_at < clock_timestamp() - ${toSpan(fencedAfterMs)}`)
+      .where(sql<boolean>`(${isPlanned} or ${isFresh})`)
+      .forUpdate()
+      .executeTakeFirst();
+    if (changed === undefined || compareMarks(changed.mark, changed.found) !== 'timeline')
+      return false;
+
+    await acceptWithin(trx, { ...options, as: 'restored' });
+    return true;
+  });
+}
+
+/**
+ * Records that a failover is planned.
+ * @returns until when it is expected; null if no worker has run yet
+ */
+export async function expectFailover(
+  db: Database,
+  spanMs: number,
+  by: string,
+): Promise<Date | null> {
+  return inTransaction(db, async (trx) => {
+    const row = await trx
+      .updateTable('sync.push_database')
+      .set({
+        failover_expected_until: sql<Date>`now() + make_interval(secs => ${spanMs / 1_000})`,
+      })
+      .returning('failover_expected_until as until')
+      .executeTakeFirst();
+    if (row === undefined || row.until === null) return null;
+
+    const detail = `until ${row.until.toISOString()}`;
+    await recordAudit(trx, { by, action: 'failover_expected', client: null, detail });
+    return row.until;
+  });
+}
+
+async function acceptWithin(
+  trx: Transaction<DB>,
   options: AcceptDatabaseOptions,
 ): Promise<AcceptedDatabase> {
   const { as, by } = options;
+  const former = await trx
+    .selectFrom('sync.push_database')
+    .select(
+      // Without it, every open row may be one of the backup.
+      sql<number | null>`
+        case when changed_at is not null and found_mark = ${presentMark} and mark <> ${presentMark}
+          then former_rows_until end`.as('rowsUntil'),
+    )
+    .forUpdate()
+    .executeTakeFirst();
 
-  return inTransaction(db, async (trx) => {
-    const former = await trx
-      .selectFrom('sync.push_database')
-      .select(sql<boolean>`mark = ${currentMark}`.as('isSame'))
-      .forUpdate()
-      .executeTakeFirst();
-    const accepted = { mark: currentMark, accepted_as: as, accepted_by: by };
-    const changes = { ...accepted, accepted_at: sql<Date>`clock_timestamp()`, changed_at: null };
-    await trx
-      .insertInto('sync.push_database')
-      .values(accepted)
-      .onConflict((conflict) => conflict.column('only_row').doUpdateSet(changes))
-      .execute();
-    await trx
-      .deleteFrom('sync.push_workers')
-      .where('confirmed_mark', 'is distinct from', currentMark)
-      .execute();
-    // What a backup knows of the services is as old as the backup.
-    await trx.deleteFrom('sync.service_health').execute();
-    const unknownRows =
-      as === 'restored'
-        ? await markBackupRowsUnknown(trx, options, former?.isSame ?? false)
-        : { lookedUp: 0, toDecide: 0 };
-    if (as !== 'moved') await delayTrackTrace(trx);
-    const detail =
-      `as ${as}: ${unknownRows.lookedUp} rows are looked up, ` +
-      `${unknownRows.toDecide} wait for a decision`;
-    await recordAudit(trx, { by, action: 'database_accepted', client: null, detail });
-    await notifyPushers(trx);
-    return unknownRows;
-  });
+  const accepted = { mark: presentMark, accepted_as: as, accepted_by: by };
+  const changes = {
+    ...accepted,
+    accepted_at: sql<Date>`clock_timestamp()`,
+    changed_at: null,
+    failover_expected_until: null,
+  };
+  await trx
+    .insertInto('sync.push_database')
+    .values(accepted)
+    .onConflict((conflict) => conflict.column('only_row').doUpdateSet(changes))
+    .execute();
+
+  await forgetFormerState(trx);
+  if (as !== 'copy') await acceptPresentPlaces(trx, by);
+  await raiseSequences(trx);
+
+  const unknownRows =
+    as === 'restored'
+      ? await markBackupRowsUnknown(trx, options, former?.rowsUntil ?? null)
+      : { lookedUp: 0, toDecide: 0 };
+  if (as !== 'moved') await delayTrackTrace(trx);
+
+  const detail =
+    `as ${as}: ${unknownRows.lookedUp} rows are looked up, ` +
+    `${unknownRows.toDecide} wait for a decision`;
+  await recordAudit(trx, { by, action: 'database_accepted', client: null, detail });
+  await notifyPushers(trx);
+  return unknownRows;
+}
+
+/** Deletes what a backup knows of workers and services: it is as old as the backup. */
+async function forgetFormerState(trx: Transaction<DB>): Promise<void> {
+  await trx
+    .deleteFrom('sync.push_workers')
+    .where('confirmed_mark', 'is distinct from', presentMark)
+    .execute();
+  await trx.deleteFrom('sync.service_health').execute();
+}
+
+/** Accepts the place of this session, and those at which workers ask. */
+async function acceptPresentPlaces(trx: Transaction<DB>, by: string): Promise<void> {
+  await sql`
+    insert into sync.push_places as p (place)
+    values (${ownPlace})
+    on conflict do nothing`.execute(trx);
+  await sql`
+    update sync.push_places p
+    set accepted_at = clock_timestamp(), accepted_by = ${by}
+    where p.accepted_at is null and p.place = ${ownPlace} or ${asksNow}`.execute(trx);
 }
 
 /**
  * Makes the open rows of the backup unknown. Each gets a new claim number, so that a late answer to
  * a former worker cannot settle it. A dead row of the backup stays dead, with the note that it may
  * have been sent.
- * @param isSame true if the database has the identity of the former one, as after a restored disk
- *   snapshot: then every open row may come from the backup
+ * @param rowsUntil largest id of a row of the backup; null if it is not known, as after a restored
+ *   disk snapshot: then every open row may come from the backup
  */
 async function markBackupRowsUnknown(
   trx: Transaction<DB>,
   { by, lookedUp, advice }: AcceptDatabaseOptions,
-  isSame: boolean,
+  rowsUntil: number | null,
 ): Promise<AcceptedDatabase> {
-  const isOfBackup = sql`(${isSame}
-    or o.database_mark is distinct from (select sync.database_mark()))`;
+  const isOfBackup = sql`(o.id <= coalesce(${rowsUntil}::bigint, o.id))`;
   const reason =
     'the database was restored, and the former one may have sent this row after the backup';
   const isLookedUp = sql`o.kind = any(${lookedUp}::text[])`;

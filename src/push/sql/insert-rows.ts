@@ -82,3 +82,19 @@ export async function insertRows(
 
   return inserted.length === 0 ? null : inserted.map(({ id }) => id);
 }
+
+/**
+ * Inserts a row as an ERP does, up to the triggers of the commit, and rolls back.
+ * @throws the error that the ERP would get
+ */
+export async function tryInsert(db: Database): Promise<void> {
+  const trx = await db.startTransaction().execute();
+  try {
+    await sql`
+      insert into fulfilment.outbox (kind, reference)
+      values ('order.cancel', 'doctor')`.execute(trx);
+    await sql`set constraints all immediate`.execute(trx);
+  } finally {
+    await trx.rollback().execute();
+  }
+}

@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import { compareMarks, type DatabaseChange } from '../../core/database-mark.ts';
 import { hourMs } from '../../core/time.ts';
 import type { DB } from '../../db/generated/tables.ts';
+import { placeSetting } from '../../db/place.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { recordAudit } from '../../schedule/sql/audit.ts';
 import { postponeTurns } from '../../schedule/sql/turns.ts';
@@ -19,6 +20,12 @@ export interface PushDatabase {
   readonly change: DatabaseChange;
   /** When a worker first found the difference; null if there is none. */
   readonly changedAt: Date | null;
+  /** True if rows may be sent at the place at which this session reached the database. */
+  readonly isPlaceAccepted: boolean;
+  /** True if workers ask whether the place at which they reached the database is accepted. */
+  readonly isAsked: boolean;
+  /** Since when they have asked in vain; null if none has for more than a few seconds. */
+  readonly askedSince: Date | null;
 }
 
 /** A row that this process has sent, with the values that its claim wrote. */
@@ -36,36 +43,44 @@ const reportSpan = sql`interval '10 seconds'`;
 /** A worker that was last seen this long before the others crashed before the failover. */
 const silentSpan = sql`interval '2 minutes'`;
 
-interface StoredRow {
+interface StoredRow extends Omit<PushDatabase, 'change'> {
   readonly mark: string;
   readonly found: string;
-  readonly acceptedAs: AcceptanceKind;
-  readonly acceptedAt: Date;
-  readonly changedAt: Date | null;
 }
 
-const selectStored = (db: Kysely<DB>) =>
-  db
-    .selectFrom('sync.push_database')
-    .select([
-      'mark',
-      sql<string>`sync.database_mark()`.as('found'),
-      sql<AcceptanceKind>`accepted_as`.as('acceptedAs'),
-      'accepted_at as acceptedAt',
-      'changed_at as changedAt',
-    ]);
+/** SQL: the identity of this database. */
+export const presentMark = sql<string>`sync.database_mark()`;
 
-const toPushDatabase = ({
-  mark,
-  found,
-  acceptedAs,
-  acceptedAt,
-  changedAt,
-}: StoredRow): PushDatabase => ({
-  acceptedAs,
-  acceptedAt,
+/** SQL: the place at which this session reached the database. */
+export const ownPlace = sql<string>`current_setting(${sql.lit(placeSetting)}, true)`;
+
+/** SQL: true if workers at place `p` ask. Each of them does so every 3 s. */
+export const asksNow = sql<boolean>`
+  (p.accepted_at is null and p.asked_at > clock_timestamp() - interval '30 seconds')`;
+
+/** Time in which a worker at an accepted place answers. */
+const answerSpan = sql`interval '10 seconds'`;
+
+const selectStored = (db: Kysely<DB>) =>
+  db.selectFrom('sync.push_database').select([
+    'mark',
+    presentMark.as('found'),
+    sql<AcceptanceKind>`accepted_as`.as('acceptedAs'),
+    'accepted_at as acceptedAt',
+    'changed_at as changedAt',
+    sql<boolean>`exists (
+        select from sync.push_places p
+        where p.place = ${ownPlace} and p.accepted_at is not null)`.as('isPlaceAccepted'),
+    sql<boolean>`exists (select from sync.push_places p where ${asksNow})`.as('isAsked'),
+    sql<Date | null>`(
+        select min(p.asked_since)
+        from sync.push_places p
+        where ${asksNow} and p.asked_since < now() - ${answerSpan})`.as('askedSince'),
+  ]);
+
+const toPushDatabase = ({ mark, found, ...row }: StoredRow): PushDatabase => ({
+  ...row,
   change: compareMarks(mark, found),
-  changedAt,
 });
 
 /** Reads which database rows may be sent from. Returns null if no worker has run yet. */
@@ -96,7 +111,7 @@ export async function noteDatabase(
     // Workers check one after the other.
     const row = await selectStored(trx).forUpdate().executeTakeFirst();
     if (row === undefined || compareMarks(row.mark, row.found) !== stored.change) return stored;
-    if (row.changedAt === null) await noteChange(trx);
+    await noteChange(trx);
     if (stored.change === 'timeline' && row.acceptedAs !== 'copy') {
       await recordConfirmation(trx, worker, await hasAllRows(trx, sent));
       await acceptFailover(trx, worker);
@@ -106,17 +121,18 @@ export async function noteDatabase(
 }
 
 /**
- * Accepts the first database. If another database inserted open rows, that one is recorded as
- * accepted instead: the rows came with a backup or a copy.
+ * Accepts the first database. If another table holds open rows, they came with a backup or a copy
+ * of it: then that one is recorded as accepted instead.
  */
 async function acceptFirst(db: Kysely<DB>, worker: string): Promise<PushDatabase> {
   await sql`
     insert into sync.push_database (mark, accepted_as, accepted_by)
-    select coalesce((
-      select o.database_mark from fulfilment.outbox o
-      where o.status in ('pending', 'sending', 'unknown')
-        and o.database_mark <> (select sync.database_mark()) limit 1
-    ), sync.database_mark()), 'first', ${worker}
+    select replace(${presentMark}, sync.table_mark(), coalesce((
+        select o.table_mark
+        from fulfilment.outbox o
+        where o.status in ('pending', 'sending', 'unknown') and o.table_mark <> sync.table_mark()
+        limit 1
+      ), sync.table_mark())), 'first', ${worker}
     on conflict do nothing`.execute(db);
   const stored = await readPushDatabase(db);
   if (stored === null) throw new Error('sync.push_database has no row, although one was inserted');
@@ -124,12 +140,76 @@ async function acceptFirst(db: Kysely<DB>, worker: string): Promise<PushDatabase
   return stored;
 }
 
+/**
+ * Records a change when it is found, and the newest row that the former database may have sent.
+ * Rows with larger ids were inserted here.
+ */
 async function noteChange(trx: Kysely<DB>): Promise<void> {
-  await trx
-    .updateTable('sync.push_database')
-    .set({ changed_at: sql<Date>`clock_timestamp()` })
-    .execute();
-  await delayTrackTrace(trx);
+  const { rows } = await sql`
+    update sync.push_database
+    set found_mark = ${presentMark}, changed_at = clock_timestamp(),
+      former_rows_until = greatest((select max(o.id) from fulfilment.outbox o),
+        pg_sequence_last_value('fulfilment.outbox_id_seq')),
+      seen_at = case when changed_at is null
+        then greatest(seen_at, (select max(w.seen_at) from sync.push_workers w))
+        else seen_at end
+    where changed_at is null or found_mark is distinct from ${presentMark}
+    returning 1`.execute(trx);
+  if (rows.length > 0) await delayTrackTrace(trx);
+}
+
+/**
+ * Asks whether the place at which this worker reaches the database may be accepted, or answers
+ * others. A worker at an accepted place that reads such a question reads it in this database, so
+ * that place does not lead to a copy. The first place is accepted, and so is any as long as the
+ * outbox is empty.
+ * @returns what `noteDatabase` has found, with the state of the place
+ */
+export async function notePlace(
+  db: Kysely<DB>,
+  worker: string,
+  database: PushDatabase,
+): Promise<PushDatabase> {
+  const { change, acceptedAs, isPlaceAccepted, isAsked } = database;
+  if (acceptedAs === 'copy') return database;
+
+  if (isPlaceAccepted) {
+    if (change === 'none' && isAsked) await acceptPlaces(db, worker);
+    return database;
+  }
+
+  const { rows } = await sql<{ isAccepted: boolean }>`
+    insert into sync.push_places as p (place, asked_since, asked_at, accepted_at, accepted_by)
+    select ${ownPlace}, now(), now(), f.at, case when f.at is not null then ${worker} end
+    from (
+      select case when ${change === 'none'} and (
+          not exists (select from sync.push_places o where o.accepted_at is not null)
+          or not exists (select from fulfilment.outbox))
+        then now() end as at
+    ) f
+    on conflict (place) do update
+    set asked_at = excluded.asked_at,
+      asked_since = case when ${asksNow} then p.asked_since else excluded.asked_since end,
+      accepted_at = coalesce(p.accepted_at, excluded.accepted_at),
+      accepted_by = coalesce(p.accepted_by, excluded.accepted_by)
+    returning p.accepted_at is not null as "isAccepted"`.execute(db);
+  return { ...database, isPlaceAccepted: rows[0]?.isAccepted ?? false };
+}
+
+/** Accepts the places at which workers ask. */
+async function acceptPlaces(db: Kysely<DB>, worker: string): Promise<void> {
+  const { rows } = await sql`
+    update sync.push_places p
+    set accepted_at = clock_timestamp(), accepted_by = ${worker}
+    where ${asksNow}
+    returning 1`.execute(db);
+  if (rows.length > 0)
+    await recordAudit(db, {
+      by: worker,
+      action: 'place_accepted',
+      client: null,
+      detail: `${rows.length} more addresses lead to this database`,
+    });
 }
 
 /** Puts off track-trace for an hour: the record of the last request may be lost. */
@@ -150,11 +230,15 @@ export async function markAlive(db: Kysely<DB>, worker: string): Promise<void> {
 
 /** Records that a worker has ended and that this database has everything it had sent. */
 export async function markEnded(db: Kysely<DB>, worker: string): Promise<void> {
-  await db
-    .deleteFrom('sync.push_workers')
-    .where('worker', '=', worker)
-    .where(sql<boolean>`sync.pushes_allowed()`)
-    .execute();
+  await sql`
+    with ended as (
+      delete from sync.push_workers
+      where worker = ${worker} and sync.pushes_allowed()
+      returning 1
+    )
+    update sync.push_database
+    set seen_at = now()
+    where exists (select from ended)`.execute(db);
 }
 
 /** Returns true if this database knows that these rows were sent. */
@@ -186,7 +270,7 @@ async function recordConfirmation(
   if (allThere)
     await trx
       .updateTable('sync.push_workers')
-      .set({ confirmed_mark: sql<string>`sync.database_mark()` })
+      .set({ confirmed_mark: presentMark })
       .where('worker', '=', worker)
       .execute();
   else
@@ -210,14 +294,14 @@ async function recordConfirmation(
 async function acceptFailover(trx: Kysely<DB>, worker: string): Promise<void> {
   const { rows } = await sql`
     update sync.push_database
-    set mark = sync.database_mark(), accepted_as = 'failover',
+    set mark = ${presentMark}, accepted_as = 'failover',
       accepted_at = clock_timestamp(),
-      accepted_by = ${worker}, changed_at = null
+      accepted_by = ${worker}, changed_at = null, failover_expected_until = null
     where changed_at < clock_timestamp() - ${reportSpan}
-      and exists (select from sync.push_workers w where w.confirmed_mark = sync.database_mark())
+      and exists (select from sync.push_workers w where w.confirmed_mark = ${presentMark})
       and not exists (
       select from sync.push_workers w
-      where w.confirmed_mark is distinct from sync.database_mark()
+      where w.confirmed_mark is distinct from ${presentMark}
         and w.seen_at > (select max(v.seen_at) from sync.push_workers v) - ${silentSpan})
     returning 1`.execute(trx);
   if (rows.length > 0)

@@ -8,6 +8,8 @@ export const auditActions = [
   'run_requested',
   'identity_accepted',
   'database_accepted',
+  'failover_expected',
+  'place_accepted',
   'schedulers_set',
   'pruned',
   'erased',

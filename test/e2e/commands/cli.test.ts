@@ -56,6 +56,8 @@ describe('as a separate process', () => {
     [['run', 'push-outbox'], 1, /^default push-outbox: dead 4$/m],
     [['status'], 1, /^default: 4 rows are dead and block their lanes.*\n\nclient +job +state/s],
     [['database', 'accept', '--as', 'moved'], 0, /nothing was changed/],
+    [['database', 'expect-failover', '--for', '1h'], 0, /accepted as restored, after 30 s/],
+    [['database', 'expect-failover', '--for', 'soon'], 2, /must be a span/],
     [['outbox', 'list'], 0, /order\.create +SO-1 +dead/],
     [['outbox', 'check', 'order.cancel', '/dev/null'], 1, /^payload: is not JSON that can be read/],
     [['outbox', 'show', '1'], 0, /locale: is missing/],

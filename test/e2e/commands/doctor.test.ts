@@ -231,3 +231,24 @@ test.skipIf(!redis.available)(
     });
   },
 );
+
+test.skipIf(!redis.available).each([
+  [['--cluster-enabled', 'yes'], /a Redis Cluster/],
+  [['--replicaof', '127.0.0.1 9'], /a replica/],
+])('a Redis with %j is refused by doctor and by a worker', async (settings, words) => {
+  const sandbox = await processes.sandbox();
+  const server = await startRedis(settings);
+  try {
+    const env = workerEnv(database.url, sandbox, { REDIS_URL: server?.url ?? '' });
+    expect(await doctor(env)).toMatchObject({
+      code: 1,
+      wrong: [{ check: 'queue', found: expect.stringMatching(words) }],
+    });
+
+    const worker = processes.cli(['worker'], env);
+    expect((await worker.ended).code).toBe(1);
+    expect(worker.output).toMatch(words);
+  } finally {
+    await server?.stop();
+  }
+});

@@ -69,7 +69,11 @@ import * as waitingReads from '../../../src/pull/sql/waiting-reads.ts';
 import { toAgeColumns } from '../../../src/pull/stream.ts';
 import { inbounds } from '../../../src/pull/streams/inbounds.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
-import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
+import {
+  acceptDatabase,
+  acceptFencedFailover,
+  expectFailover,
+} from '../../../src/push/sql/accept-database.ts';
 import { sayAwake } from '../../../src/push/sql/awake-clients.ts';
 import {
   markUnsendableRowsDead,
@@ -78,7 +82,7 @@ import {
   stampSent,
   takeOverClaims,
 } from '../../../src/push/sql/held-claims.ts';
-import { insertRows } from '../../../src/push/sql/insert-rows.ts';
+import { insertRows, tryInsert } from '../../../src/push/sql/insert-rows.ts';
 import { releaseLanes } from '../../../src/push/sql/lanes.ts';
 import {
   bringLookUpsForward,
@@ -90,7 +94,12 @@ import {
   takeUnknownRows,
 } from '../../../src/push/sql/look-ups.ts';
 import * as actions from '../../../src/push/sql/operator-actions.ts';
-import { delayTrackTrace, markEnded, noteDatabase } from '../../../src/push/sql/push-database.ts';
+import {
+  delayTrackTrace,
+  markEnded,
+  noteDatabase,
+  notePlace,
+} from '../../../src/push/sql/push-database.ts';
 import { listOutbox, outboxGroups, readOutbox } from '../../../src/push/sql/read-outbox.ts';
 import {
   findRenameTo,
@@ -98,6 +107,7 @@ import {
   findUserOfNumber,
   readSentTarget,
 } from '../../../src/push/sql/renames.ts';
+import { findSequencesBehind } from '../../../src/push/sql/sequences.ts';
 import { bringPollsForward, insertFollowUps } from '../../../src/push/sql/settle-rows.ts';
 import { newTotals } from '../../../src/schedule/run.ts';
 import { readAudit, recordAudit } from '../../../src/schedule/sql/audit.ts';
@@ -442,8 +452,18 @@ async function callOperator(db: Database, id: number): Promise<void> {
   await sql`update sync.push_database set mark = regexp_replace(mark, '[0-9]+$', '0')`.execute(db);
   await noteDatabase(db, 'x', [{ id: -1, claimNo: 1, attempts: 1 }]);
   await noteDatabase(db, 'x', []);
-  await acceptDatabase(db, { as: 'restored', by: 'x', lookedUp: [], advice: 'x' });
+  const accepting = { by: 'x', lookedUp: [], advice: 'x' };
+  await expectFailover(db, 60_000, 'x');
+  await sql`update sync.push_database set changed_at = now() - interval '31 seconds'`.execute(db);
+  await acceptFencedFailover(db, true, accepting);
+  await acceptDatabase(db, { ...accepting, as: 'restored' });
   await markEnded(db, 'x');
+  await sql`insert into sync.push_places (place, asked_at) values ('x', now())`.execute(db);
+  await notePlace(db, 'x', await noteDatabase(db, 'x', []));
+  await sql`delete from sync.push_places where place <> 'x'`.execute(db);
+  await notePlace(db, 'x', await noteDatabase(db, 'x', []));
+  await findSequencesBehind(db);
+  await tryInsert(db);
   await acceptIdentity(db, { client, identity: 'another', baseUrl: 'http://x/' }, true, 'x');
   await acceptIdentity(db, { client, identity: 'a third', baseUrl: 'http://x/' }, false, 'x');
 }

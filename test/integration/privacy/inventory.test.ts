@@ -33,7 +33,7 @@ const harmlessNames = new Set(
   return_package_number serial_numbers sku slip_reference source_key
   client clients job stream worker run_job run_worker receiver holder family lane turn entity list
   accepted_by applied_by by erased_by identity offered_identity base_url offered_base_url
-  database_mark confirmed_mark`),
+  place confirmed_mark found_mark table_mark`),
 );
 
 /** Columns whose names say too little: none of them holds personal data. */

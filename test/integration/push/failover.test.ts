@@ -1,10 +1,15 @@
-import { expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { compareMarks } from '../../../src/core/database-mark.ts';
-import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
+import {
+  acceptDatabase,
+  acceptFencedFailover,
+  expectFailover,
+} from '../../../src/push/sql/accept-database.ts';
 import {
   markAlive,
   markEnded,
   noteDatabase,
+  notePlace,
   type SentRow,
 } from '../../../src/push/sql/push-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -21,7 +26,9 @@ const endReports = () =>
   database.query("update sync.push_database set changed_at = now() - interval '11 seconds'");
 /** Registers a worker that sends rows. */
 const startWorker = async (worker: string) => {
-  expect(await note(worker)).toMatchObject({ change: 'none' });
+  const found = await note(worker);
+  expect(found).toMatchObject({ change: 'none' });
+  await notePlace(database.db, worker, found);
   await markAlive(database.db, worker);
 };
 /** Inserts a row that a worker has claimed, and returns what the worker remembers of it. */
@@ -148,4 +155,78 @@ test('no failover makes a copy send rows', async () => {
   await acceptDatabase(database.db, { as: 'copy', by: 'operator', lookedUp: [], advice: '' });
   await failOver();
   expect(await note('a')).toMatchObject({ change: 'timeline', acceptedAs: 'copy' });
+});
+
+describe('a failover that lost what a worker knew', () => {
+  const answer = { by: 'a', lookedUp: ['order.create'], advice: 'see the service' };
+  const acceptFenced = () => acceptFencedFailover(database.db, true, answer);
+  const ageChange = (span: string) =>
+    database.query('update sync.push_database set changed_at = changed_at - $1::interval', [span]);
+  const ageSeen = (span: string) =>
+    database.query('update sync.push_database set seen_at = changed_at - $1::interval', [span]);
+  const insert = (kind: string) =>
+    database.query('insert into fulfilment.outbox (kind, reference) values ($1, $1)', [kind]);
+
+  beforeEach(async () => {
+    await startWorker('lost');
+    await insert('order.create');
+    await insert('return.create');
+    await failOver();
+    await note('new');
+    await insert('order.cancel');
+  });
+
+  test('is accepted as restored after 30 s, if the cluster fences the former primary', async () => {
+    await ageChange('29 seconds');
+    expect(await acceptFenced()).toBe(false);
+    await ageChange('2 seconds');
+    await ageSeen('119 seconds');
+    expect(await acceptFencedFailover(database.db, false, answer)).toBe(false);
+
+    expect(await acceptFenced()).toBe(true);
+    expect(await note('new')).toMatchObject({ change: 'none', acceptedAs: 'restored' });
+    const rows = await database.query(
+      'select kind, status, next_attempt_at is not null as planned from fulfilment.outbox order by id',
+    );
+    expect(rows).toEqual([
+      { kind: 'order.create', status: 'unknown', planned: true },
+      { kind: 'return.create', status: 'unknown', planned: false },
+      { kind: 'order.cancel', status: 'pending', planned: true },
+    ]);
+    const audited = await database.query('select by, action from sync.audit');
+    expect(audited).toEqual([{ by: 'a', action: 'database_accepted' }]);
+  });
+
+  test('waits for a person after a recovery to a point in time', async () => {
+    await ageChange('31 seconds');
+    await ageSeen('121 seconds');
+    expect(await acceptFenced()).toBe(false);
+
+    // A worker that misses rows writes its sign of life only after the change was found.
+    await note('other', [{ id: 7, claimNo: 1_000, attempts: 1 }]);
+    expect(await acceptFenced()).toBe(false);
+  });
+
+  test('is accepted without fencing and without a worker if it is planned', async () => {
+    await expectFailover(database.db, 3_600_000, 'operator');
+    await ageChange('31 seconds');
+    await ageSeen('50 minutes');
+    expect(await acceptFencedFailover(database.db, false, answer)).toBe(true);
+
+    await failOver();
+    await note('new');
+    await ageChange('31 seconds');
+    expect(await acceptFencedFailover(database.db, false, answer)).toBe(false);
+  });
+
+  test.each(['server', 'copy'])('waits for a person if it may be another %s', async (what) => {
+    if (what === 'copy') {
+      await acceptDatabase(database.db, { ...answer, as: 'copy' });
+      await failOver();
+    } else await database.query("update sync.push_database set mark = '1/2/3/4'");
+    await database.query(
+      "update sync.push_database set changed_at = now() - interval '1 minute', seen_at = now()",
+    );
+    expect(await acceptFenced()).toBe(false);
+  });
 });

@@ -21,6 +21,7 @@ test('claims are renewed even while the other upkeep waits for a lock', async ()
     worker: 'test',
     clients: [account],
     rules: {},
+    isFenced: false,
     claims: () => (row === undefined ? [] : [row]),
     sent: new RecentSends(1),
     onDatabase: () => undefined,

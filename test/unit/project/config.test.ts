@@ -399,6 +399,21 @@ test('a URL whose password is not encoded is refused with what to do', () => {
     ]);
 });
 
+test('a URL with several hosts is refused with what to use instead', () => {
+  for (const url of [
+    'postgres://erp:x@one.test,two.test/erp?target_session_attrs=read-write',
+    'postgresql://one.test:5432,two.test:5433/erp',
+    'postgres:///erp?host=one.test,two.test',
+    'postgres:///erp?host=one.test%2C2.test',
+  ])
+    expect(readProblems({ ...base, DATABASE_URL: url })).toEqual([
+      expect.stringMatching(/^DATABASE_URL: names several hosts; use one address/),
+    ]);
+
+  const single = 'postgres://erp:a%2Cb@one.test/e,rp?application_name=a,b';
+  expect(readProblems({ ...base, DATABASE_URL: single })).toEqual([]);
+});
+
 test('trusted proxies are addresses and networks; anything else is not trusted', () => {
   const { ADMIN_TRUSTED_PROXIES: isTrusted } = readConfig(
     { database: false, clients: false },

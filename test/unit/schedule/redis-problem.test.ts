@@ -12,3 +12,18 @@ test.each([
 ])('Redis %s with %s: %s', (version, policy, code) => {
   expect(findRedisProblem(info(version, policy))?.code).toBe(code);
 });
+
+test.each([
+  ['redis_mode:cluster\r\nrole:master', /Redis Cluster/],
+  ['redis_mode:standalone\r\nrole:slave', /a replica.*primary/],
+  ['redis_mode:sentinel', /a Sentinel.*primary/],
+])('a server with %j is named, with what to use', (lines, words) => {
+  const problem = findRedisProblem(`redis_version:7.2.4\r\n${lines}\r\n`);
+  expect(problem?.code).toBe('redis_role');
+  expect(problem?.message).toMatch(words);
+});
+
+test('a single primary is accepted', () => {
+  const text = `${info('7.2.4', 'noeviction')}redis_mode:standalone\r\nrole:master\r\n`;
+  expect(findRedisProblem(text)).toBeNull();
+});

@@ -1,0 +1,174 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
+import {
+  type EmbeddedPostgres,
+  startEmbeddedPostgres,
+} from '../../../src/cli/demo/embedded-postgres.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { makePoolConfig, openDatabase } from '../../../src/db/pool.ts';
+import { ServerPool } from '../../../src/db/server-client.ts';
+import { outboxKinds } from '../../../src/push/kinds/registry.ts';
+import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
+import { readPushDatabase } from '../../../src/push/sql/push-database.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { memoryFolder } from '../../helpers/processes/memory-folder.ts';
+import { hasPgbouncer, startPgbouncer } from '../../helpers/processes/pgbouncer.ts';
+import { postgresBin, postgresImage, postgresUrl } from '../../helpers/processes/test-servers.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+
+/** The same database at another address. */
+let otherUrl = '';
+const elsewhere = usePusher(
+  {
+    get url() {
+      return otherUrl;
+    },
+    get db() {
+      return database.db;
+    },
+    query: (text, values) => database.query(text, values),
+  },
+  sandbox,
+);
+const useLocalhost = () => {
+  const url = new URL(database.url);
+  url.hostname = 'localhost';
+  otherUrl = url.href;
+};
+const lookedUp = outboxKinds
+  .filter(({ unknown }) => unknown.do === 'look up')
+  .map(({ name }) => name);
+const readStatus = async (id: number) => (await outbox.row(id)).status;
+
+/** Sends a first order, so that the place of the database is known. */
+async function sendFirst(): Promise<void> {
+  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.push();
+  expect(await readStatus(id)).toBe('done');
+}
+
+test('a worker at another address of the server sends once a worker at a known one answers', async () => {
+  await sendFirst();
+  useLocalhost();
+  const worker = await outbox.start();
+  try {
+    const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    await elsewhere.push();
+    await waitFor('the row', async () => (await readStatus(id)) === 'done');
+    expect(await database.count('sync.push_places where accepted_at is not null')).toBe(2);
+  } finally {
+    await worker.stop(0);
+  }
+
+  const later = await outbox.insert('order.create', 'SO-3', orderPayload('SO-3'));
+  await elsewhere.push();
+  expect(await readStatus(later)).toBe('done');
+});
+
+test('a new host name is held if no worker at a known address lives, until it is accepted', async () => {
+  await sendFirst();
+  useLocalhost();
+  const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+  await elsewhere.push();
+  expect(await readStatus(id)).toBe('pending');
+
+  await database.query("update sync.push_places set asked_since = now() - interval '1 minute'");
+  expect(await readPushDatabase(database.db)).toMatchObject({
+    change: 'none',
+    isPlaceAccepted: true,
+    askedSince: expect.any(Date),
+  });
+  const [open] = await database.query('select because from fulfilment.outbox_open');
+  expect(open).toEqual({ because: expect.stringContaining('another address') });
+
+  await acceptDatabase(database.db, { as: 'moved', by: 'operator', lookedUp, advice: '' });
+  await elsewhere.push();
+  expect(await readStatus(id)).toBe('done');
+});
+
+test('any place is accepted while the outbox is empty', async () => {
+  await outbox.push();
+  useLocalhost();
+  await elsewhere.push();
+  const id = await elsewhere.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await elsewhere.push();
+  expect(await readStatus(id)).toBe('done');
+});
+
+test.skipIf(!hasPgbouncer)('a second worker through pgbouncer needs nobody', async () => {
+  await sendFirst();
+  const bouncer = await startPgbouncer(database.url, 'session');
+  otherUrl = bouncer.url;
+  const worker = await outbox.start();
+  try {
+    await elsewhere.push();
+    expect(await database.count('sync.push_places where accepted_at is not null')).toBe(2);
+  } finally {
+    await worker.stop(0);
+    await elsewhere.close();
+    await bouncer.stop();
+  }
+});
+
+describe.skipIf(postgresUrl !== null || postgresImage !== null)('a copied data folder', () => {
+  let postgres: EmbeddedPostgres;
+  beforeAll(async () => {
+    postgres = await startEmbeddedPostgres({}, memoryFolder(), postgresBin);
+    await migrateDatabase(postgres.url, silentLogger);
+  }, 60_000);
+  afterAll(() => postgres.stop());
+
+  const closers: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    for (const close of closers.splice(0)) await close();
+  });
+  const openPusher = (url: string) => {
+    const pool = new ServerPool(makePoolConfig(url, { name: 'test', max: 2 }));
+    pool.on('error', () => undefined);
+    closers.push(() => pool.end());
+    const db = openDatabase(pool);
+    const pusher = usePusher(
+      { url, db, query: async (text, values) => (await pool.query(text, values)).rows },
+      sandbox,
+    );
+    closers.unshift(pusher.close);
+    return { db, ...pusher };
+  };
+
+  test('sends nothing that the original sends, while that one goes on', async () => {
+    const original = openPusher(postgres.url);
+    await original.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await original.push();
+    const id = await original.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    await original.close();
+    await postgres.backUp();
+    const copy = openPusher(await postgres.runCopy());
+
+    await copy.push();
+    await original.push();
+    await copy.push();
+
+    expect((await original.row(id)).status).toBe('done');
+    expect((await copy.row(id)).status).toBe('pending');
+    expect(await sandbox.count('v3.orders.create')).toBe(2);
+    expect(await readPushDatabase(copy.db)).toMatchObject({
+      change: 'none',
+      isPlaceAccepted: false,
+    });
+
+    await acceptDatabase(copy.db, { as: 'restored', by: 'operator', lookedUp, advice: '' });
+    for (let round = 0; round < 4; round++) {
+      await copy.push();
+      await copy.hurry();
+    }
+    expect((await copy.row(id)).status).toBe('done');
+    expect(await sandbox.count('v3.orders.create')).toBe(2);
+  });
+});
