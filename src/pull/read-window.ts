@@ -8,9 +8,10 @@ import { limitConcurrency } from '../core/limit-concurrency.ts';
 import { addDays, isRealDay, toUtcDay } from '../core/time.ts';
 import { readStored, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass, DatePass } from '../schedule/sql/ledger.ts';
+import { commitRun, noCounts } from './commit.ts';
 import { commitWithCursor, isSameCursor, warnOfWalk } from './poll.ts';
 import type { DayWindow } from './sql/rescans.ts';
-import { deleteCursors, noCursor, saveCursor, writeStream } from './sql/stream-transaction.ts';
+import { deleteCursors, noCursor, saveCursor } from './sql/stream-transaction.ts';
 import type { StreamContext } from './stream.ts';
 import { isErrorOfOnePass, type StreamPage, toDateFilter, walkList } from './walk-list.ts';
 
@@ -119,16 +120,17 @@ async function readParts(
 
 /** Ends a first load in parts: one cursor, with the largest date of all, replaces theirs. */
 async function endParts(
-  { db, run, stream }: StreamContext,
+  context: StreamContext,
   stored: Cursor,
   { window, parts, walks }: FirstLoad,
 ): Promise<void> {
   const readBefore = [...parts.values()].map((part) => part.watermark);
   const watermark = findLatest([...readBefore, ...walks.map((walk) => walk.watermark)]);
 
-  await writeStream(db, run, stream.name, async (transaction) => {
+  await commitRun(context, context.stream.name, async (transaction) => {
     await saveCursor(transaction, window.pass, { ...stored, watermark }, true);
     await deleteCursors(transaction, [...parts.keys()]);
+    return noCounts;
   });
 }
 
@@ -162,9 +164,10 @@ async function settleAll<T>(works: readonly Promise<T>[]): Promise<T[]> {
  * end. The parts overlap by a day, because the filters are exclusive.
  */
 async function planParts(
-  { db, run, state, stream }: StreamContext,
+  context: StreamContext,
   window: DateWindow,
 ): Promise<ReadonlyMap<PartPass, Cursor>> {
+  const { run, state, stream } = context;
   const today = toUtcDay(state.service.firstMs ?? run.startedAt.getTime());
   const days = window.firstRunDays ?? 0;
   const starts = Array.from({ length: partCount }, (_, part) =>
@@ -177,10 +180,10 @@ async function planParts(
       : `${window.pass} ${after} ${addDays(next, 2)}`;
   });
 
-  await writeStream(db, run, stream.name, async (transaction) => {
+  await commitRun(context, stream.name, async (transaction) => {
     for (const pass of passes) await saveCursor(transaction, pass, noCursor, false);
+    return noCounts;
   });
-  state.hasWritten = true;
   return new Map(passes.map((pass) => [pass, noCursor]));
 }
 

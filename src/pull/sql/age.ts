@@ -1,17 +1,26 @@
 import { sql } from 'kysely';
 
-/** The date columns of a stream, for date windows and for the age of a row. */
-export interface AgeColumns {
+/** The table of a stream, and the dates by which its lists find a row. */
+export interface ListedTable {
   readonly table: string;
-  /** Column that date windows filter by; null if the list cannot be filtered by day. */
-  readonly windowColumn: string | null;
   /**
-   * Date columns of the parent. The earliest of them tells how old a row may be for the service.
+   * Attribute for the list's date filters `[gt]` and `[lt]`; null if no such filter covers all
+   * rows.
    */
+  readonly filter: string | null;
+  /** Column of the filter. A backfill compares it with its days. */
+  readonly dayColumn: string;
+  /** Date columns of the parent. The earliest date tells whether the list still shows the row. */
   readonly dates: readonly string[];
-  /** The date columns that tell when a row last changed at the service. */
+  /**
+   * Date columns that tell when the resource changed. The latest date tells how late a change was
+   * found.
+   */
   readonly moved: readonly string[];
-  /** Number of days that the lists reach back; null if they show everything. */
+  /**
+   * Number of days that the list reaches back (docs/interface.md, 5.1 Values); null if it shows
+   * everything.
+   */
   readonly horizonDays: number | null;
 }
 
@@ -24,8 +33,8 @@ export const dateList = (columns: readonly string[]) =>
  * it. The service does not state by which date it counts the age (docs/interface.md, 5.2 Not
  * shown), so the earliest date is used.
  */
-export function isYoungEnough(age: AgeColumns, serviceNow: Date) {
-  if (age.horizonDays === null) return sql`true`;
-  const span = sql`make_interval(days => ${age.horizonDays - 1})`;
-  return sql`least(${dateList(age.dates)}, t.first_seen_at) > ${serviceNow}::timestamptz - ${span}`;
+export function isYoungEnough({ horizonDays, dates }: ListedTable, serviceNow: Date) {
+  if (horizonDays === null) return sql`true`;
+  const span = sql`make_interval(days => ${horizonDays - 1})`;
+  return sql`least(${dateList(dates)}, t.first_seen_at) > ${serviceNow}::timestamptz - ${span}`;
 }

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { type AgeColumns, dateList } from './age.ts';
+import { dateList, type ListedTable } from './age.ts';
 import type { StreamTransaction } from './stream-transaction.ts';
 
 /** Rows that a reconciliation found missing here, stale here, or extra here. */
@@ -18,7 +18,7 @@ interface Findings {
  */
 export async function recordFindings(
   { trx, client, stream }: StreamTransaction,
-  age: AgeColumns,
+  age: ListedTable,
   { finding, ids, serviceNow }: Findings,
 ): Promise<void> {
   if (ids.length === 0) return;

@@ -1,27 +1,9 @@
 /** Orders that shipments name. */
 
 import { sql } from 'kysely';
-import { anyClient, anyId } from '../../db/values.ts';
+import { anyClient } from '../../db/values.ts';
 import type { RunTransaction } from './stream-transaction.ts';
 import { newRequestNo } from './waiting-reads.ts';
-
-/**
- * Finds the shipments among these ids that have an order. The service returns only these by id
- * (docs/interface.md, 10.4 Operations).
- */
-export async function findShipmentsWithOrder(
-  { trx, client }: Pick<RunTransaction, 'trx' | 'client'>,
-  ids: readonly number[],
-): Promise<number[]> {
-  const rows = await trx
-    .selectFrom('fulfilment.shipments')
-    .select('id')
-    .where('client', '=', anyClient(client))
-    .where('id', '=', anyId(ids))
-    .where('order_id', 'is not', null)
-    .execute();
-  return rows.map(({ id }) => id);
-}
 
 /**
  * Requests reads of the orders that shipments name and that are not stored.

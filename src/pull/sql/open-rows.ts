@@ -3,7 +3,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { type AgeColumns, isYoungEnough } from './age.ts';
+import { isYoungEnough, type ListedTable } from './age.ts';
 
 /**
  * A kind of rows that change until they reach one status. A row with an unknown status, or none, is
@@ -14,7 +14,8 @@ export interface OpenKind {
   /** Name of their stream. Their reads wait under it. */
   readonly stream: string;
   /** The documented statuses of rows that still change. */
-  readonly open: readonly string[];
+  readonly statuses: readonly string[];
+  /** The documented status of rows that do not. */
   readonly closed: string;
 }
 
@@ -61,7 +62,7 @@ export async function findUnlistedOpenRows(
     where s.client = ${anyClient(client)} and s.status is distinct from ${sql.lit(kind.closed)}
       and coalesce(w.next_at <= sync.clock(), true)
       and (coalesce(s.unlisted_since,
-        case when not coalesce(s.status = any(${kind.open}::text[]), false)
+        case when not coalesce(s.status = any(${kind.statuses}::text[]), false)
         then s.changed_at end,
           'infinity') > now() - make_interval(days => ${rarelyAfterDays})
         -- A row that was never asked for is asked for once.
@@ -101,15 +102,15 @@ export interface UnlistedOpenRows {
 export async function sortUnlistedOpenRows(
   db: Kysely<DB>,
   client: string,
-  kind: OpenKind & { readonly age: AgeColumns },
-  { listed, serviceNow }: { readonly listed: readonly number[]; readonly serviceNow: Date },
+  kind: OpenKind,
+  asked: { readonly age: ListedTable; readonly listed: readonly number[]; readonly now: Date },
 ): Promise<UnlistedOpenRows> {
   const { rows } = await sql<{ id: number; gone: boolean; young: boolean }>`
     select t.id, t.unlisted_since is not null as gone,
-      ${isYoungEnough(kind.age, serviceNow)} as young
+      ${isYoungEnough(asked.age, asked.now)} as young
     from ${toTableRef(kind)} t
     where t.client = ${anyClient(client)} and t.status is distinct from ${sql.lit(kind.closed)}
-      and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = t.id)
+      and not exists (select from unnest(${asked.listed}::bigint[]) as l (id) where l.id = t.id)
       -- Leaves out resources in quarantine: the list shows them, but they could not be decoded.
       and not exists (
         select from sync.quarantine q

@@ -2,12 +2,12 @@ import { type Kysely, sql } from 'kysely';
 import { firstRealDay } from '../../core/time.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { type AgeColumns, isYoungEnough } from './age.ts';
+import { isYoungEnough, type ListedTable } from './age.ts';
 import type { DayWindow, Rescan } from './rescans.ts';
 
 /** The table of a stream, and the time by which the age of its rows is counted. */
 export interface ListedRows {
-  readonly age: AgeColumns;
+  readonly age: ListedTable;
   /** By the service's clock. */
   readonly serviceNow: Date;
 }
@@ -18,8 +18,8 @@ export interface ListedRows {
  */
 function insideWindows({ age, serviceNow }: ListedRows, windows: readonly DayWindow[]) {
   const inAny = windows.map(({ after, before }) => {
-    if (age.windowColumn === null) return sql`true`;
-    const column = sql`${sql.ref(`t.${age.windowColumn}`)}::date`;
+    if (age.filter === null) return sql`true`;
+    const column = sql`${sql.ref(`t.${age.dayColumn}`)}::date`;
     return sql`(
       ${column} > coalesce(${after}::date + 1, '-infinity')
       and ${column} < coalesce(${before}::date - 1, 'infinity'))`;
@@ -75,13 +75,14 @@ export async function findUnseenRows(
 export async function findOldestDay(
   db: Kysely<DB>,
   client: string,
-  age: AgeColumns,
+  { table, filter, dayColumn }: ListedTable,
 ): Promise<string | null> {
-  if (age.windowColumn === null) return null;
+  if (filter === null) return null;
+
+  const day = sql.ref(`t.${dayColumn}`);
   const { rows } = await sql<{ oldest: string | null }>`
-    select min(${sql.ref(`t.${age.windowColumn}`)}::date) as oldest
-    from ${sql.table(`fulfilment.${age.table}`)} t
-    where t.client = ${client}
-      and ${sql.ref(`t.${age.windowColumn}`)} >= ${firstRealDay}`.execute(db);
+    select min(${day}::date) as oldest
+    from ${sql.table(`fulfilment.${table}`)} t
+    where t.client = ${client} and ${day} >= ${firstRealDay}`.execute(db);
   return rows[0]?.oldest ?? null;
 }

@@ -1,10 +1,10 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
-import type { Database } from '../../db/pool.ts';
 import { lockingCte, selectLocked } from '../../db/transaction.ts';
 import { anyClient, anyText } from '../../db/values.ts';
-import { type Lease, underLease } from '../../schedule/sql/leases.ts';
+import type { Lease } from '../../schedule/sql/leases.ts';
 import { type Cursor, type CursorPass, type Run, rescanJobs } from '../../schedule/sql/ledger.ts';
+import type { Change } from './feed.ts';
 
 /**
  * A transaction that writes for one stream of one client. Everything that a page writes takes it.
@@ -16,23 +16,13 @@ export interface StreamTransaction {
   readonly stream: string;
 }
 
-/** A StreamTransaction of a run: it commits only while the run holds its lease. */
+/**
+ * A StreamTransaction of a run: it commits only while the run holds its lease. The changes that
+ * are added to it become entries of the feed when all else is written.
+ */
 export interface RunTransaction extends StreamTransaction {
   readonly run: Run;
-}
-
-/**
- * Runs `work` in one transaction under the lease of the run. `work` may be run again, so it must
- * take all that it writes from memory.
- * @throws LeaseLostError if the run no longer holds its lease, or the error of `work`
- */
-export function writeStream<T>(
-  db: Database,
-  run: Run,
-  stream: string,
-  work: (transaction: RunTransaction) => Promise<T>,
-): Promise<T> {
-  return underLease(db, run.lease, (trx) => work({ trx, client: run.lease.client, stream, run }));
+  readonly addChanges: (changes: readonly Change[]) => void;
 }
 
 /** A resource with the number of the reading that it comes from. */

@@ -39,10 +39,7 @@ import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import { recordFindings } from '../../../src/pull/sql/findings.ts';
 import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
 import type { Family } from '../../../src/pull/sql/mirror-tables.ts';
-import {
-  findShipmentsWithOrder,
-  requestMissingOrders,
-} from '../../../src/pull/sql/missing-orders.ts';
+import { requestMissingOrders } from '../../../src/pull/sql/missing-orders.ts';
 import { findStillOpen } from '../../../src/pull/sql/open-rows.ts';
 import {
   findDueParcelReads,
@@ -65,7 +62,6 @@ import {
 } from '../../../src/pull/sql/unlisted.ts';
 import { upsertFamilies } from '../../../src/pull/sql/upsert.ts';
 import * as waitingReads from '../../../src/pull/sql/waiting-reads.ts';
-import { toAgeColumns } from '../../../src/pull/stream.ts';
 import { inbounds } from '../../../src/pull/streams/inbounds.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
@@ -114,7 +110,7 @@ const client = 'default';
 const kind = {
   table: 'shipments',
   stream: 'shipments',
-  open: ['READY_TO_PICK'],
+  statuses: ['READY_TO_PICK'],
   closed: 'SHIPPED',
 };
 const now = new Date();
@@ -286,7 +282,7 @@ async function callProgramReads(db: Database): Promise<void> {
 
 async function callPulls(trx: Transaction<DB>): Promise<void> {
   const scope = { trx, client, stream: 'shipments' };
-  const age = toAgeColumns(shipments);
+  const age = shipments.rescan;
   const [line] = inbounds.tables.children;
   if (line === undefined) throw new Error('inbounds have no lines');
   await recordAbsences(scope, { pass: 'poll' }, [1]);
@@ -314,12 +310,11 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await wakeJob(trx, client, 'backfill');
   const rows = { age, serviceNow: now };
   await countRowsInWindows(trx, client, rows, [{ after: null, before: null }]);
-  await markUnlisted(scope, 'shipments', [-1], 1);
+  await markUnlisted(scope, shipments, [-1], 1);
   await markChildrenUnlisted(scope, { parent: 'inbounds', table: line }, [-1], 1);
   await hasAuthorization(trx, client, 1);
   await requestMissingOrders({ trx, client }, [1]);
   await requestMissingOrders({ trx, client }, null);
-  await findShipmentsWithOrder({ trx, client }, [1]);
   await requestParcelReads(trx, client, [1]);
   await requestMissingParcelReads(trx, client, 0, now);
   await storeStock(trx, client, [{ sku: 'X', stock: 1 }]);
