@@ -122,13 +122,13 @@ const isShort = (value: Json) =>
  * When a resource must be read by id, because a list does not link its lines to it: always, or if
  * it changed.
  */
-export type ReadById = 'always' | 'changed';
+type ReadById = 'always' | 'changed';
 
 /** A resource as rows, or the reason why it cannot be decoded. */
 export type DecodedResource = DecodedFamily | { readonly problem: DecodingProblem };
 
 /** A resource as rows. */
-export interface DecodedFamily extends Family {
+interface DecodedFamily extends Family {
   readonly warning?: string;
   /** Set if its lines came without a link to it. */
   readonly mustReadById?: ReadById;

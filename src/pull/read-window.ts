@@ -10,7 +10,7 @@ import { readStored, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass, DatePass } from '../schedule/sql/ledger.ts';
 import { commitRun, noCounts } from './commit.ts';
 import { commitWithCursor, isSameCursor, warnOfWalk } from './poll.ts';
-import type { DayWindow } from './sql/rescans.ts';
+import type { DayWindow } from './sql/listed-rows.ts';
 import { deleteCursors, noCursor, saveCursor } from './sql/stream-transaction.ts';
 import type { StreamContext } from './stream.ts';
 import { isErrorOfOnePass, type StreamPage, toDateFilter, walkList } from './walk-list.ts';
@@ -46,9 +46,6 @@ const pagesBeforeParts = 10;
 /** Number of parts of such a first load, and number of those that are read at the same time. */
 const partCount = 16;
 const partsAtOnce = 4;
-/** If this number of parts fails, the service fails, and the others are not read either. */
-const maxFailedParts = 3;
-
 /**
  * Reads the resources whose date is after the watermark minus the lookback. A long first load is
  * read in parts, several at the same time: it takes as long as the service needs for its pages one
@@ -88,34 +85,36 @@ type PartPass = `${DateWindow['pass']} ${string}`;
 /**
  * Reads the parts of a first load that are not complete, several at the same time. A part whose
  * page cannot be read fails alone, or it would keep the others from their ends in each run.
- * @throws the first error of a part
+ * @throws the first error that concerns more than one part, else the first error
  */
 async function readParts(
   context: StreamContext,
   window: DateWindow,
   parts: ReadonlyMap<PartPass, Cursor>,
 ): Promise<DaysWalk[]> {
-  const failed = new AbortController();
-  const within = { ...context, signal: AbortSignal.any([context.signal, failed.signal]) };
+  const stop = new AbortController();
+  const within = { ...context, signal: AbortSignal.any([context.signal, stop.signal]) };
   const inPool = limitConcurrency(partsAtOnce);
   // One page is committed at a time: each commit changes the counts of the run.
   const inTurn = limitConcurrency(1);
-  let failures = 0;
+  const walks: DaysWalk[] = [];
+  const failures: unknown[] = [];
 
   const readPart = async ([pass, stored]: readonly [PartPass, Cursor]) => {
     const [, after = null, before = null] = pass.split(' ');
     const part = { pass, stored, days: { after, before }, inTurn };
     try {
-      return await inPool(() => walkDays(within, window, part));
+      walks.push(await walkDays(within, window, part));
     } catch (error) {
-      failures++;
-      if (!isErrorOfOnePass(error) || failures === maxFailedParts) failed.abort(new StoppedError());
-      throw error;
+      failures.push(error);
+      if (!isErrorOfOnePass(error)) stop.abort(new StoppedError());
     }
   };
-
   const open = [...parts].filter(([, { completed }]) => !completed);
-  return settleAll(open.map(readPart));
+  await Promise.all(open.map((part) => inPool(() => readPart(part))));
+
+  if (failures.length > 0) throw failures.find((error) => !isErrorOfOnePass(error)) ?? failures[0];
+  return walks;
 }
 
 /** Ends a first load in parts: one cursor, with the largest date of all, replaces theirs. */
@@ -139,24 +138,6 @@ interface FirstLoad {
   readonly window: DateWindow;
   readonly parts: ReadonlyMap<PartPass, Cursor>;
   readonly walks: readonly DaysWalk[];
-}
-
-/**
- * Waits for all works. Returns their results.
- * @throws the first error that concerns more than one pass, else the first that is more than a
- *   stop, if any failed
- */
-async function settleAll<T>(works: readonly Promise<T>[]): Promise<T[]> {
-  const results = await Promise.allSettled(works);
-  const errors = results.flatMap((result): unknown[] =>
-    result.status === 'rejected' ? [result.reason] : [],
-  );
-  if (errors.length > 0) {
-    const failures = errors.filter((error) => !(error instanceof StoppedError));
-    throw failures.find((error) => !isErrorOfOnePass(error)) ?? failures[0] ?? errors[0];
-  }
-
-  return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
 }
 
 /**

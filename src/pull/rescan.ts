@@ -10,17 +10,22 @@ import { serviceNow, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { makeEmptyReading, unlist } from './commit.ts';
 import { type ReadBatch, readByIds } from './read-by-ids.ts';
-import { forgetFindings } from './sql/findings.ts';
-import type { Family } from './sql/mirror-tables.ts';
-import { findLastWalked, type WalkedReconciliation } from './sql/reconciliations.ts';
 import {
+  countRowsInWindows,
   type DayWindow,
+  findOldestDay,
+  findUnseenRows,
+} from './sql/listed-rows.ts';
+import type { Family } from './sql/mirror-tables.ts';
+import {
+  findLastWalked,
   finishRescan,
+  forgetFindings,
   openRescan,
   type Rescan,
   startRescan,
+  type WalkedReconciliation,
 } from './sql/rescans.ts';
-import { countRowsInWindows, findOldestDay, findUnseenRows } from './sql/rows-in-windows.ts';
 import { drawReadNo, type RunTransaction } from './sql/stream-transaction.ts';
 import { recordAbsences } from './sql/unlisted.ts';
 import type { PullContext, RescanContext, RescanPlan, StreamContext } from './stream.ts';
@@ -284,7 +289,7 @@ const toleratedShare = 0.01;
 const acceptBatchSize = 500;
 
 /** An error for a list of the service that lacks too many of our rows to be believed. */
-export class TooManyExtrasError extends CodedError {
+class TooManyExtrasError extends CodedError {
   constructor(stream: string, doubts: readonly string[]) {
     super(
       'too_many_extras',

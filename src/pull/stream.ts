@@ -14,8 +14,8 @@ import {
   readId,
 } from '../service/decoding/jsonapi.ts';
 import type { DecodedResource, DecodeResource } from './decode.ts';
-import type { ListedTable } from './sql/age.ts';
 import type { Change } from './sql/feed.ts';
+import type { ListedTable } from './sql/listed-rows.ts';
 import type {
   ChildTable,
   ColumnTypes,

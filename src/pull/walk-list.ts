@@ -6,7 +6,7 @@ import { concernsWholeClient } from '../service/health/evidence.ts';
 import { encodeQuery, type QueryParameters } from '../service/transport/query.ts';
 import type { Reading } from './commit.ts';
 import { type DecodedPage, decodePage, QuarantineShareError, type ReadFamily } from './decode.ts';
-import type { DayWindow } from './sql/rescans.ts';
+import type { DayWindow } from './sql/listed-rows.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
 import type { StreamContext } from './stream.ts';
 import { type WalkedPage, type WalkStart, walk } from './walk.ts';

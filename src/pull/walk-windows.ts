@@ -8,9 +8,14 @@ import { underLease } from '../schedule/sql/leases.ts';
 import { type CommittedPage, commitReading, type Reading } from './commit.ts';
 import type { DecodedPage, ReadFamily } from './decode.ts';
 import { type ReadBatch, readByIds } from './read-by-ids.ts';
-import { recordFindings } from './sql/findings.ts';
 import type { Family } from './sql/mirror-tables.ts';
-import { type Rescan, type RescanStep, saveRescan, zeroCounts } from './sql/rescans.ts';
+import {
+  type Rescan,
+  type RescanStep,
+  recordFindings,
+  saveRescan,
+  zeroCounts,
+} from './sql/rescans.ts';
 import type { RunTransaction } from './sql/stream-transaction.ts';
 import { listIds } from './sql/upsert.ts';
 import { findWaiting } from './sql/waiting-reads.ts';

@@ -8,8 +8,8 @@ import {
   type PersonalTable,
   personalColumns,
 } from '../../pull/sql/erasures.ts';
-import { type Change, listChangedColumns, toChange } from '../../pull/sql/feed.ts';
-import { columnRefs, tableRef, type WrittenRow } from '../../pull/sql/mirror-tables.ts';
+import { type Change, listChangedColumns, toChange, type WrittenRow } from '../../pull/sql/feed.ts';
+import { columnRefs, tableRef } from '../../pull/sql/mirror-tables.ts';
 import type { OrderScope } from './order-scope.ts';
 
 /** The client, and the ids by which its rows are found. */

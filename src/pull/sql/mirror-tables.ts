@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import { anyClient } from '../../db/values.ts';
-import { changedColumnsOrNew } from './feed.ts';
+import { listChangedColumns } from './feed.ts';
 
 /**
  * A row, by column. Times are ISO text with an offset. `id` is null only if it is no part of the
@@ -126,20 +126,21 @@ export const hasSameKey = ({ key }: MirrorTable) =>
  * unlisted differs, so that it is listed again.
  */
 export function differs(table: MirrorTable, compare: Comparison, from: 'i' | 'excluded') {
-  const { since, kept } = table;
-  const compared = compare === 'columns' ? listOthers(table) : table.telling;
-  const columns = compared.filter((column) => column !== kept?.column);
+  const { since, kept, telling } = table;
+  const compared = (compare === 'columns' ? listOthers(table) : telling).filter(
+    (column) => column !== kept?.column,
+  );
+  const reasons = [
+    sql`(${columnRefs(compared, 't')}) is distinct from (${columnRefs(compared, from)})`,
+  ];
 
-  const isMarked = since === null ? sql`` : sql` or ${sql.ref(`t.${since}`)} is not null`;
-  const [stored, read] = [sql.ref(`t.${kept?.column}`), sql.ref(`${from}.${kept?.column}`)];
-  const isKeptNew =
-    kept === undefined
-      ? sql``
-      : sql` or (${read} is not null and ${stored} is distinct from ${read})`;
+  if (kept !== undefined) {
+    const [stored, read] = [sql.ref(`t.${kept.column}`), sql.ref(`${from}.${kept.column}`)];
+    reasons.push(sql`${read} is not null and ${stored} is distinct from ${read}`);
+  }
+  if (since !== null) reasons.push(sql`${sql.ref(`t.${since}`)} is not null`);
 
-  return sql`(
-    (${columnRefs(columns, 't')}) is distinct from (${columnRefs(columns, from)})
-    ${isKeptNew}${isMarked})`;
+  return sql`(${sql.join(reasons, sql` or `)})`;
 }
 
 /** Returns SQL for an upsert: every column but the key takes the value of the reading. */
@@ -155,14 +156,6 @@ export function overwriteColumns(table: MirrorTable) {
   if (since !== null) assignments.push(sql`${sql.ref(since)} = null`);
 
   return sql.join(assignments);
-}
-
-/** A row that was written, with the id and key that the feed uses. */
-export interface WrittenRow {
-  readonly id: number | null;
-  readonly key: string | null;
-  /** The names of the columns whose values differ from those before; null if the row is new. */
-  readonly changedColumns: readonly string[] | null;
 }
 
 const hasIdKey = ({ key }: MirrorTable) => key.length === 1 && key[0] === 'id';
@@ -184,10 +177,15 @@ export function feedNames(table: MirrorTable) {
 export const toFeedKey = (table: MirrorTable, row: { readonly [column: string]: unknown }) =>
   hasIdKey(table) ? row.id : table.key.map((column) => String(row[column])).join(':');
 
-/** Returns SQL for the RETURNING of an upsert: what the feed says of the written row t. */
+/**
+ * Returns SQL for the RETURNING of an upsert: what the feed says of the written row t. The changed
+ * columns are null for a new row, which costs nothing.
+ */
 export function returnedNames(table: MirrorTable) {
   const columns = [...listOthers(table), ...(table.since === null ? [] : [table.since])];
-  return sql`${feedNames(table)}, ${changedColumnsOrNew(tableRef(table.name), table.key, columns)}`;
+  const changed = listChangedColumns(tableRef(table.name), table.key, columns);
+  return sql`${feedNames(table)},
+      case when xmax <> 0 then coalesce(${changed}, '{}') end as "changedColumns"`;
 }
 
 /** Types whose values Postgres reads from the text of a JavaScript value, without quotes. */

@@ -3,7 +3,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { isYoungEnough, type ListedTable } from './age.ts';
+import { isYoungEnough, type ListedTable } from './listed-rows.ts';
 
 /**
  * A kind of rows that change until they reach one status. A row with an unknown status, or none, is
@@ -54,6 +54,7 @@ export async function findUnlistedOpenRows(
   listed: readonly number[],
 ): Promise<OpenRow[]> {
   const orderId = kind.table === 'shipments' ? sql.ref('s.order_id') : sql`null::bigint`;
+
   const { rows } = await sql<OpenRow>`
     select s.id, ${orderId} as "orderId", s.unlisted_since is not null as gone
     from ${toTableRef(kind)} s

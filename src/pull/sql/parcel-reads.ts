@@ -28,6 +28,7 @@ export async function requestParcelReads(
   shipmentIds: readonly number[],
 ): Promise<void> {
   if (shipmentIds.length === 0) return;
+
   await sql`
     insert into sync.waiting_reads as w (client, resource, id, reason, next_at, since, asked_no)
     select s.client, ${parcels}, s.id, 'shipped', sync.clock(), sync.clock(), ${newRequestNo}

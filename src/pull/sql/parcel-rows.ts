@@ -7,7 +7,7 @@ import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import { toColumn } from '../../service/decoding/fields.ts';
 import { findErasedShipments, maskRow } from './erasures.ts';
-import { type Change, type ChangedRow, toChange } from './feed.ts';
+import { type Change, toChange, type WrittenRow } from './feed.ts';
 import { columnRefs, type MirrorTable, returnedNames, rowSet } from './mirror-tables.ts';
 import { type ParcelReadPlan, planParcelReads } from './parcel-reads.ts';
 
@@ -101,7 +101,7 @@ async function writeParcels(
         then ${sql.ref(`t.${column}`)} else ${sql.ref(`excluded.${column}`)} end`,
   );
 
-  const { rows: written } = await sql<ChangedRow & { readonly changed: boolean }>`
+  const { rows: written } = await sql<WrittenRow & { readonly changed: boolean }>`
     insert into fulfilment.parcels as t (client, read_at, read_no, ${columnRefs(columns)})
     select ${client}, now(), i."readNo", ${columnRefs(columns, 'i')}
     from ${rowSet({ ...parcels.columns, readNo: 'bigint' }, rows)}
@@ -167,7 +167,8 @@ export async function storeListedParcels(
   if (listed.length === 0) return [];
 
   const columns = ['shipment_id', 'package_number', ...Object.keys(stateColumns), 'raw'];
-  const { rows: written } = await sql<ChangedRow>`
+
+  const { rows: written } = await sql<WrittenRow>`
     insert into fulfilment.parcels as t (client, read_no, ${columnRefs(columns)})
     select ${client}, ${readNo}, ${columnRefs(columns, 'i')}
     from ${rowSet(

@@ -77,6 +77,7 @@ export async function storeServiceLists(
 
   // A list may name an entry twice. The last one counts.
   const byKey = new Map(options.map((option) => [`${option.list} ${option.id}`, option]));
+
   const written = await writeRows({ trx, client }, settingOptions, [...byKey.values()]);
   const removed = await removeOptions(trx, client, options, keptLists);
   const links = keptLists.includes('mainShippingMethods')

@@ -104,6 +104,7 @@ export async function recordConfirmations(
 ): Promise<void> {
   if (found.length === 0) return;
   const [ids, readNos] = [found.map(({ id }) => id), found.map(({ readNo }) => readNo)];
+
   await sql`
     insert into sync.confirmations (client, stream, read_no, ids)
     select ${client}, ${stream}, f.read_no, array_agg(f.id)
@@ -143,11 +144,8 @@ export const noCursor: Cursor = {
   stale: false,
 };
 
-const positionColumns = ['query', 'meaning', 'last_id', 'largest_seen', 'watermark'] as const;
-
 /**
- * Stores the cursor of a pass, in the transaction of the page that it points to. An unchanged
- * cursor is not written.
+ * Stores the cursor of a pass, in the transaction of the page that it points to.
  * @param atEnd true if the walk just reached its end
  */
 export async function saveCursor(
@@ -157,32 +155,16 @@ export async function saveCursor(
   atEnd: boolean,
 ): Promise<void> {
   const { query, meaning, lastId, largestSeen, watermark } = cursor;
-  const position = { query, meaning, last_id: lastId, largest_seen: largestSeen, watermark };
-  const completed = { completed_at: atEnd ? sql<Date>`now()` : null };
+  const place = { query, meaning, last_id: lastId, largest_seen: largestSeen, watermark };
+  const completedAt = { completed_at: sql<Date>`now()` };
+
   await trx
     .insertInto('sync.cursors')
-    .values({ client, stream, pass, ...position, ...completed })
+    .values({ client, stream, pass, ...place, ...(atEnd && completedAt) })
     .onConflict((conflict) =>
       conflict
         .columns(['client', 'stream', 'pass'])
-        .doUpdateSet({
-          ...position,
-          completed_at: sql<Date | null>`
-            coalesce(excluded.completed_at, sync.cursors.completed_at)`,
-          updated_at: sql<Date>`now()`,
-        })
-        .where((eb) =>
-          eb.or([
-            sql<boolean>`excluded.completed_at is not null and sync.cursors.completed_at is null`,
-            ...positionColumns.map((column) =>
-              eb(
-                `sync.cursors.${column}`,
-                'is distinct from',
-                sql.ref<string | number>(`excluded.${column}`),
-              ),
-            ),
-          ]),
-        ),
+        .doUpdateSet({ ...place, ...(atEnd && completedAt), updated_at: sql<Date>`now()` }),
     )
     .execute();
 }

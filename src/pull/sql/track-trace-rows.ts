@@ -60,6 +60,7 @@ export async function storeTrackTraces(
 ): Promise<TrackTraceResult> {
   const rows = await maskErasedPackages(trx, client, read);
   const listedBefore = await countListed(trx, client);
+
   const written = await writeRows({ trx, client }, trackTraces, rows);
 
   const left =
@@ -103,6 +104,7 @@ async function unlistMissing(
   const missing = await noteMissing(trx, client, rows, present);
   const isEmpty = rows.length === 0 && present.length === 0;
   const isDoubted = isEmpty || missing > Math.max(toleratedMissing, listedBefore / 2);
+
   const { rows: gone } = await sql<{ shipmentId: number; key: string }>`
     update fulfilment.track_traces t
     set unlisted_since = t.missing_since, missing_since = null
@@ -124,6 +126,7 @@ async function noteMissing(
   const isMissing = sql<boolean>`(t.shipment_id <> all(${present}::bigint[]) and not exists (
       select from ${rowSet(packageKey, rows)}
       where i.shipment_id = t.shipment_id and i.package_number = t.package_number))`;
+
   await sql`
     update fulfilment.track_traces t
     set missing_since = case when t.missing_since is null then now() end

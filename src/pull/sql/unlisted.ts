@@ -123,6 +123,7 @@ export async function recordAbsences(
       ? sql<boolean>`not (id = any(${absent}::bigint[]))`
       : sql<boolean>`id in (
           select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
+
   await trx
     .deleteFrom('sync.waiting_reads')
     .where('client', '=', anyClient(client))

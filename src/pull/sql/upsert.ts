@@ -8,7 +8,7 @@ import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId } from '../../db/values.ts';
 import type { Lease } from '../../schedule/sql/leases.ts';
 import { maskErasedFamilies } from './erasures.ts';
-import { type Change, toChange } from './feed.ts';
+import { type Change, toChange, type WrittenRow } from './feed.ts';
 import {
   type ChildTable,
   type Comparison,
@@ -28,7 +28,6 @@ import {
   rowsWhere,
   tableRef,
   toFeedKey,
-  type WrittenRow,
 } from './mirror-tables.ts';
 import {
   isConfirmedSince,
@@ -345,6 +344,7 @@ export async function mayWriteAnything(
   families: readonly Family[],
 ): Promise<boolean> {
   const compared = { compare, tables };
+
   const { rows } = await sql<{ news: boolean }>`
     select ${otherReadersExist(lease, stream)} or ${mayWaitFor(lease.client, stream)}
       or exists (${selectDiffering(lease.client, compared, families)}) as news`.execute(db);

@@ -21,7 +21,7 @@ import {
 } from '../../service/decoding/fields.ts';
 import { readWaiting } from '../poll.ts';
 import { type DateWindow, readWindow } from '../read-window.ts';
-import { requestMissingOrders } from '../sql/missing-orders.ts';
+import { requestMissingOrders } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream } from '../stream.ts';
 
 /** Items of an order (docs/interface.md, 8.1 Fields). */

@@ -11,7 +11,6 @@ import {
 } from '../../service/decoding/fields.ts';
 import { commitRun, noCounts } from '../commit.ts';
 import { readNew, readOpen, readWaiting, readWhole } from '../poll.ts';
-import { requestMissingOrders } from '../sql/missing-orders.ts';
 import {
   findStillOpen,
   findUnlistedOpenRows,
@@ -20,7 +19,7 @@ import {
 } from '../sql/open-rows.ts';
 import { requestParcelReads } from '../sql/parcel-reads.ts';
 import type { StreamTransaction } from '../sql/stream-transaction.ts';
-import { postponeReads } from '../sql/waiting-reads.ts';
+import { postponeReads, requestMissingOrders } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 
 /** Shipments that may still change (docs/interface.md, 10.3 States). */

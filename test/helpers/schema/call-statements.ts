@@ -36,10 +36,9 @@ import { findErasableOrders } from '../../../src/privacy/sql/find-orders.ts';
 import { hasAuthorization } from '../../../src/pull/sql/authorization-rows.ts';
 import { maskErasedFamilies, recordErasures } from '../../../src/pull/sql/erasures.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
-import { recordFindings } from '../../../src/pull/sql/findings.ts';
+import { countRowsInWindows } from '../../../src/pull/sql/listed-rows.ts';
 import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
 import type { Family } from '../../../src/pull/sql/mirror-tables.ts';
-import { requestMissingOrders } from '../../../src/pull/sql/missing-orders.ts';
 import { findStillOpen } from '../../../src/pull/sql/open-rows.ts';
 import {
   findDueParcelReads,
@@ -49,9 +48,12 @@ import {
   requestParcelReads,
 } from '../../../src/pull/sql/parcel-reads.ts';
 import * as quarantine from '../../../src/pull/sql/quarantine.ts';
-import { findLastWalked, readReconciledTimes } from '../../../src/pull/sql/reconciliations.ts';
-import { wakeJob } from '../../../src/pull/sql/rescans.ts';
-import { countRowsInWindows } from '../../../src/pull/sql/rows-in-windows.ts';
+import {
+  findLastWalked,
+  readReconciledTimes,
+  recordFindings,
+  wakeJob,
+} from '../../../src/pull/sql/rescans.ts';
 import { readServiceLists, takeListsTurn } from '../../../src/pull/sql/service-lists.ts';
 import { storeStock } from '../../../src/pull/sql/stock-rows.ts';
 import { recordConfirmations } from '../../../src/pull/sql/stream-transaction.ts';
@@ -62,6 +64,7 @@ import {
 } from '../../../src/pull/sql/unlisted.ts';
 import { upsertFamilies } from '../../../src/pull/sql/upsert.ts';
 import * as waitingReads from '../../../src/pull/sql/waiting-reads.ts';
+import { requestMissingOrders } from '../../../src/pull/sql/waiting-reads.ts';
 import { inbounds } from '../../../src/pull/streams/inbounds.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';

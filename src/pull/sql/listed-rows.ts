@@ -1,9 +1,57 @@
+/** Rows that the lists of a stream must show. */
+
 import { type Kysely, sql } from 'kysely';
 import { firstRealDay } from '../../core/time.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { isYoungEnough, type ListedTable } from './age.ts';
-import type { DayWindow, Rescan } from './rescans.ts';
+
+/**
+ * A date window. Both ends are exclusive, as in the service's filters; null means no bound.
+ * YYYY-MM-DD.
+ */
+export interface DayWindow {
+  readonly after: string | null;
+  readonly before: string | null;
+}
+
+/** The table of a stream, and the dates by which its lists find a row. */
+export interface ListedTable {
+  readonly table: string;
+  /**
+   * Attribute for the list's date filters `[gt]` and `[lt]`; null if no such filter covers all
+   * rows.
+   */
+  readonly filter: string | null;
+  /** Column of the filter. A backfill compares it with its days. */
+  readonly dayColumn: string;
+  /** Date columns of the parent. The earliest date tells whether the list still shows the row. */
+  readonly dates: readonly string[];
+  /**
+   * Date columns that tell when the resource changed. The latest date tells how late a change was
+   * found.
+   */
+  readonly moved: readonly string[];
+  /**
+   * Number of days that the list reaches back (docs/interface.md, 5.1 Values); null if it shows
+   * everything.
+   */
+  readonly horizonDays: number | null;
+}
+
+/** Returns SQL: these columns of the row t as times. A date before 1970 is none. */
+export const dateList = (columns: readonly string[]) =>
+  sql.join(columns.map((column) => sql`sync.real_time(${sql.ref(`t.${column}`)}::timestamptz)`));
+
+/**
+ * Returns SQL: whether the row t is young enough that the lists must show it, if the service has
+ * it. The service does not state by which date it counts the age (docs/interface.md, 5.2 Not
+ * shown), so the earliest date is used.
+ */
+export function isYoungEnough({ horizonDays, dates }: ListedTable, serviceNow: Date) {
+  if (horizonDays === null) return sql`true`;
+  const span = sql`make_interval(days => ${horizonDays - 1})`;
+  return sql`least(${dateList(dates)}, t.first_seen_at) > ${serviceNow}::timestamptz - ${span}`;
+}
 
 /** The table of a stream, and the time by which the age of its rows is counted. */
 export interface ListedRows {
@@ -42,13 +90,21 @@ export async function countRowsInWindows(
   return rows[0]?.count ?? 0;
 }
 
+/** A rescan whose windows were walked. */
+interface WalkedRescan {
+  readonly id: number;
+  readonly client: string;
+  readonly startedAt: Date | null;
+  readonly windows: readonly DayWindow[] | null;
+}
+
 /**
  * Finds rows that should have been listed and were not: at most `limit`, in order of id, after
  * `afterId`. Rows that were stored after the walk began are left out.
  */
 export async function findUnseenRows(
   db: Kysely<DB>,
-  { id, client, startedAt, windows }: Rescan,
+  { id, client, startedAt, windows }: WalkedRescan,
   listed: ListedRows,
   { limit, afterId = null }: { readonly limit: number; readonly afterId?: number | null },
 ): Promise<number[]> {
@@ -80,6 +136,7 @@ export async function findOldestDay(
   if (filter === null) return null;
 
   const day = sql.ref(`t.${dayColumn}`);
+
   const { rows } = await sql<{ oldest: string | null }>`
     select min(${day}::date) as oldest
     from ${sql.table(`fulfilment.${table}`)} t
