@@ -178,8 +178,7 @@ async function commitPage<Result>(
     await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
     await updateWaitingReads(transaction, stream, reading, { ...page, written, mayWait });
 
-    const quarantined = await quarantineResources(transaction, readNo, page.quarantined);
-    if (stream.get !== null) await addQuarantinedReads(transaction, findReadableIds(page));
+    const quarantined = await quarantine(transaction, stream, readNo, page);
 
     const more = (await write?.(transaction, { ...page, written })) ?? null;
     const { unchanged, stale } = written;
@@ -270,9 +269,22 @@ export async function unlist(
   return marked.map(({ id }) => id as number);
 }
 
-/** Returns the ids of the quarantined resources that can be read by id. */
-const findReadableIds = ({ quarantined }: DecodedPage): number[] =>
-  quarantined.map(({ resourceId }) => resourceId).filter((id) => id !== null);
+/**
+ * Quarantines what could not be decoded. It is read again by id, if that is possible.
+ * @returns the number of resources that were not in quarantine before
+ */
+async function quarantine(
+  transaction: RunTransaction,
+  { get }: PullContext['stream'],
+  readNo: number,
+  { quarantined }: DecodedPage,
+): Promise<number> {
+  if (quarantined.length === 0) return 0;
+  const ids = quarantined.map(({ resourceId }) => resourceId).filter((id) => id !== null);
+  if (get !== null) await addQuarantinedReads(transaction, ids);
+
+  return quarantineResources(transaction, readNo, quarantined);
+}
 
 /** Returns the given ids, each with the number of its reading. */
 function findReadNos(

@@ -9,9 +9,8 @@ import type { Cursor, CursorPass } from '../schedule/sql/ledger.ts';
 import type { QueryParameters } from '../service/transport/query.ts';
 import { commitReading, unlist } from './commit.ts';
 import { readByIds, readsPerPoll } from './read-by-ids.ts';
-import { findStillOpen, type OpenKind } from './sql/open-rows.ts';
 import { noCursor, saveCursor } from './sql/stream-transaction.ts';
-import { findDueReads } from './sql/waiting-reads.ts';
+import { findDueReads, findStillOpen, type OpenKind } from './sql/waiting-reads.ts';
 import { type MakePass, type Stream, type StreamContext, toPullContext } from './stream.ts';
 import { readIds, type WalkedPage } from './walk.ts';
 import { isErrorOfOnePass, type StreamPage, walkList } from './walk-list.ts';
@@ -167,6 +166,8 @@ export async function readWaiting(
     due.map(({ id }) => id),
     open?.unlisted ?? [],
   );
+
+  if (ids.length === 0) return;
 
   await readByIds(context, limit === null ? ids : ids.slice(0, limit), {
     write: async (transaction, { absent, readNo }) => {

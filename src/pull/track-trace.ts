@@ -14,12 +14,12 @@ import {
 import type { ClientAccount } from '../service/sql/clients.ts';
 import { commitRun, countChanges, findRefused } from './commit.ts';
 import { checkQuarantineShare, makeQuarantineEntry } from './decode.ts';
-import { postponeListedParcelReads, requestParcelReads } from './sql/parcel-reads.ts';
+import { postponeListedParcelReads } from './sql/parcel-reads.ts';
 import { storeListedParcels, toPackageRow } from './sql/parcel-rows.ts';
 import { quarantineResources, releaseOlderQuarantined } from './sql/quarantine.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
 import { storeTrackTraces, type TrackTraceResult } from './sql/track-trace-rows.ts';
-import { requestReads } from './sql/waiting-reads.ts';
+import { requestParcelReads, requestReads } from './sql/waiting-reads.ts';
 
 /**
  * Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values),

@@ -4,6 +4,7 @@ import { type Kysely, sql } from 'kysely';
 import { firstRealDay } from '../../core/time.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
+import type { OpenKind } from './waiting-reads.ts';
 
 /**
  * A date window. Both ends are exclusive, as in the service's filters; null means no bound.
@@ -142,4 +143,41 @@ export async function findOldestDay(
     from ${sql.table(`fulfilment.${table}`)} t
     where t.client = ${client} and ${day} >= ${firstRealDay}`.execute(db);
   return rows[0]?.oldest ?? null;
+}
+
+/**
+ * Ids of open rows that a list did not show. `unseen`: the list must have shown them. `gone`: they
+ * are unlisted already. `tooOld`: they are too old for the list.
+ */
+export interface UnlistedOpenRows {
+  readonly unseen: readonly number[];
+  readonly gone: readonly number[];
+  readonly tooOld: readonly number[];
+}
+
+/** Sorts the rows that are open here but missing from `listed`, for a kind without a read by id. */
+export async function sortUnlistedOpenRows(
+  db: Kysely<DB>,
+  client: string,
+  kind: OpenKind,
+  asked: { readonly age: ListedTable; readonly listed: readonly number[]; readonly now: Date },
+): Promise<UnlistedOpenRows> {
+  const { rows } = await sql<{ id: number; gone: boolean; young: boolean }>`
+    select t.id, t.unlisted_since is not null as gone,
+      ${isYoungEnough(asked.age, asked.now)} as young
+    from ${sql.table(`fulfilment.${kind.table}`)} t
+    where t.client = ${anyClient(client)} and t.status is distinct from ${sql.lit(kind.closed)}
+      and not exists (select from unnest(${asked.listed}::bigint[]) as l (id) where l.id = t.id)
+      -- Leaves out resources in quarantine: the list shows them, but they could not be decoded.
+      and not exists (
+        select from sync.quarantine q
+        where q.client = t.client and q.stream = ${kind.stream} and q.resource_key = t.id::text)
+    order by t.id`.execute(db);
+  const ids = (wanted: (row: (typeof rows)[number]) => boolean) =>
+    rows.filter(wanted).map(({ id }) => id);
+  return {
+    gone: ids(({ gone }) => gone),
+    unseen: ids(({ gone, young }) => !gone && young),
+    tooOld: ids(({ gone, young }) => !gone && !young),
+  };
 }

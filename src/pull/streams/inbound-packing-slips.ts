@@ -12,8 +12,9 @@ import {
 import { commitReading, makeEmptyReading, unlist } from '../commit.ts';
 import { readOpen, type WholeWalk } from '../poll.ts';
 import { type DateWindow, readWindow } from '../read-window.ts';
-import { type OpenKind, sortUnlistedOpenRows } from '../sql/open-rows.ts';
+import { sortUnlistedOpenRows } from '../sql/listed-rows.ts';
 import { recordAbsences } from '../sql/unlisted.ts';
+import type { OpenKind } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 
 /** The states in which a slip may still change (docs/interface.md, 14.3 States). */

@@ -5,9 +5,9 @@ import { makeEmptyReading } from '../commit.ts';
 import type { DecodedResource } from '../decode.ts';
 import { readNew, readOpen, readWaiting } from '../poll.ts';
 import type { Family } from '../sql/mirror-tables.ts';
-import { findUnlistedOpenRows, type OpenKind } from '../sql/open-rows.ts';
 import { drawReadNo } from '../sql/stream-transaction.ts';
 import { findUnseenChildren, markChildrenUnlisted } from '../sql/unlisted.ts';
+import { findUnlistedOpenRows, type OpenKind } from '../sql/waiting-reads.ts';
 import { declareStream, type RescanContext, type Stream } from '../stream.ts';
 import { commitProgress } from '../walk-windows.ts';
 

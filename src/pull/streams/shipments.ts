@@ -11,15 +11,16 @@ import {
 } from '../../service/decoding/fields.ts';
 import { commitRun, noCounts } from '../commit.ts';
 import { readNew, readOpen, readWaiting, readWhole } from '../poll.ts';
+import type { StreamTransaction } from '../sql/stream-transaction.ts';
 import {
   findStillOpen,
   findUnlistedOpenRows,
   type OpenKind,
   type OpenRow,
-} from '../sql/open-rows.ts';
-import { requestParcelReads } from '../sql/parcel-reads.ts';
-import type { StreamTransaction } from '../sql/stream-transaction.ts';
-import { postponeReads, requestMissingOrders } from '../sql/waiting-reads.ts';
+  postponeReads,
+  requestMissingOrders,
+  requestParcelReads,
+} from '../sql/waiting-reads.ts';
 import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 
 /** Shipments that may still change (docs/interface.md, 10.3 States). */

@@ -39,13 +39,11 @@ import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import { countRowsInWindows } from '../../../src/pull/sql/listed-rows.ts';
 import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
 import type { Family } from '../../../src/pull/sql/mirror-tables.ts';
-import { findStillOpen } from '../../../src/pull/sql/open-rows.ts';
 import {
   findDueParcelReads,
   planParcelReads,
   postponeListedParcelReads,
   requestMissingParcelReads,
-  requestParcelReads,
 } from '../../../src/pull/sql/parcel-reads.ts';
 import * as quarantine from '../../../src/pull/sql/quarantine.ts';
 import {
@@ -64,7 +62,7 @@ import {
 } from '../../../src/pull/sql/unlisted.ts';
 import { upsertFamilies } from '../../../src/pull/sql/upsert.ts';
 import * as waitingReads from '../../../src/pull/sql/waiting-reads.ts';
-import { requestMissingOrders } from '../../../src/pull/sql/waiting-reads.ts';
+import { findStillOpen, requestMissingOrders } from '../../../src/pull/sql/waiting-reads.ts';
 import { inbounds } from '../../../src/pull/streams/inbounds.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
@@ -318,7 +316,7 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await hasAuthorization(trx, client, 1);
   await requestMissingOrders({ trx, client }, [1]);
   await requestMissingOrders({ trx, client }, null);
-  await requestParcelReads(trx, client, [1]);
+  await waitingReads.requestParcelReads(trx, client, [1]);
   await requestMissingParcelReads(trx, client, 0, now);
   await storeStock(trx, client, [{ sku: 'X', stock: 1 }]);
   await takeListsTurn(trx, client, 0);
