@@ -122,40 +122,31 @@ const isShort = (value: Json) =>
  * When a resource must be read by id, because a list does not link its lines to it: always, or if
  * it changed.
  */
-export type ReadById = 'always' | 'changed';
-
-/** A resource as rows. */
-interface DecodedFamily {
-  readonly family: Family;
-  readonly warning?: string;
-  readonly mustReadById?: ReadById;
-}
+type ReadById = 'always' | 'changed';
 
 /** A resource as rows, or the reason why it cannot be decoded. */
 export type DecodedResource = DecodedFamily | { readonly problem: DecodingProblem };
+
+/** A resource as rows. */
+interface DecodedFamily extends Family {
+  readonly warning?: string;
+  /** Set if its lines came without a link to it. */
+  readonly mustReadById?: ReadById;
+}
+
+/** A resource as rows, and its JSON with its included resources. */
+export interface ReadFamily extends DecodedFamily {
+  readonly source: Json;
+}
 
 /** Decodes one resource into rows. `onTop` holds the resources of the document's `included`. */
 export type DecodeResource = (resource: Resource, onTop: IncludedIndex) => DecodedResource;
 
 /** The decoded resources of one page. */
 export interface DecodedPage {
-  readonly families: readonly Family[];
+  readonly families: readonly ReadFamily[];
   readonly quarantined: readonly QuarantineEntry[];
-  readonly warnings: readonly string[];
-  /** Ids that must be read by id, because their lines came without a link to them. */
-  readonly mustReadById: ReadonlyMap<number, ReadById>;
-  /** The JSON of each family, with its included resources, by id of the parent. */
-  readonly sources: ReadonlyMap<number, Json>;
 }
-
-/** A page without resources. */
-export const emptyPage: DecodedPage = {
-  families: [],
-  quarantined: [],
-  warnings: [],
-  mustReadById: new Map(),
-  sources: new Map(),
-};
 
 /**
  * Number of resources decoded in one turn of the event loop. It takes some tenths of a millisecond.
@@ -168,37 +159,35 @@ const resourcesPerTurn = 3;
  * page can send its next statement.
  */
 export async function decodePage(
-  document: Pick<Document, 'data' | 'included' | 'escaped'> & Partial<Pick<Document, 'size'>>,
+  { data, included, escaped, size = null }: PageDocument,
   decode: DecodeResource,
 ): Promise<DecodedPage> {
-  const onTop = indexIncluded(document.included);
-  const sizes = new PageSizes(document.size ?? null, onTop.size > 0);
-  const families: Family[] = [];
+  const onTop = indexIncluded(included);
+  const sizes = new PageSizes(size, onTop.size > 0);
+  const families: ReadFamily[] = [];
   const quarantined: QuarantineEntry[] = [];
-  const warnings = new Set<string>();
-  const mustReadById = new Map<number, ReadById>();
-  const sources = new Map<number, Json>();
-  for (const [index, resource] of document.data.entries()) {
+
+  for (const [index, resource] of data.entries()) {
     if (index > 0 && index % resourcesPerTurn === 0) await yieldToEventLoop();
+
     const decoded: DecodedResource = isObject(resource)
       ? decode(resource, onTop)
       : { problem: { path: '', reason: 'is not a resource object' } };
-    const whole = onTop.size === 0 ? resource : addIncluded(resource, onTop);
+    const source = addIncluded(resource, onTop);
     const problem =
-      'problem' in decoded
-        ? decoded.problem
-        : findProblem(decoded.family, whole, sizes, document.escaped);
-    if (problem) quarantined.push(toQuarantineEntry(whole, problem, sizes));
-    else if ('family' in decoded) {
-      const { id } = decoded.family.parent;
-      families.push(decoded.family);
-      sources.set(id, whole);
-      if (decoded.mustReadById) mustReadById.set(id, decoded.mustReadById);
-      if (decoded.warning !== undefined) warnings.add(decoded.warning);
-    }
+      'problem' in decoded ? decoded.problem : findProblem(decoded, source, sizes, escaped);
+
+    if (problem !== null) quarantined.push(toQuarantineEntry(source, problem, sizes));
+    else families.push({ ...(decoded as DecodedFamily), source });
   }
-  return { families, quarantined, warnings: [...warnings], mustReadById, sources };
+
+  return { families, quarantined };
 }
+
+/** The members of a document that are decoded. */
+type PageDocument = Pick<Document, 'data' | 'included' | 'escaped'> & {
+  readonly size?: number | null;
+};
 
 /** Returns why a decoded resource cannot be written with its page; null if it can. */
 function findProblem(
@@ -279,25 +268,24 @@ function readLink(resource: Resource, name: 'order' | 'shipment'): number | null
   );
 }
 
-/**
- * Moves resources that the database refused to the quarantine.
- * @param refused the reasons by id of the parent
- */
+/** Moves resources that the database refused, each for its reason, to the quarantine. */
 export function quarantineRefused(
-  page: DecodedPage,
-  refused: ReadonlyMap<number, string>,
+  { families, quarantined }: DecodedPage,
+  refused: ReadonlyMap<Family, string>,
 ): DecodedPage {
-  const readNoById = new Map(page.families.map(({ parent }) => [parent.id, parent.read_no]));
   const sizes = new PageSizes(null);
-  const entries = [...refused].map(([id, reason]): QuarantineEntry => {
-    const readNo = readNoById.get(id);
-    const entry = toQuarantineEntry(page.sources.get(id) ?? null, { path: '', reason }, sizes);
-    return readNo === undefined ? entry : { ...entry, readNo };
+  const entries = families.flatMap((family): QuarantineEntry[] => {
+    const reason = refused.get(family);
+    if (reason === undefined) return [];
+
+    const entry = toQuarantineEntry(family.source, { path: '', reason }, sizes);
+    const { read_no: readNo } = family.parent;
+    return [readNo === undefined ? entry : { ...entry, readNo }];
   });
+
   return {
-    ...page,
-    families: page.families.filter(({ parent }) => !refused.has(parent.id)),
-    quarantined: [...page.quarantined, ...entries],
+    families: families.filter((family) => !refused.has(family)),
+    quarantined: [...quarantined, ...entries],
   };
 }
 

@@ -3,20 +3,24 @@ import { WarehouseError } from '../core/errors.ts';
 import { findUnstorableReason } from '../core/json.ts';
 import { dayMs, hourMs } from '../core/time.ts';
 import { isDataRefused } from '../db/transaction.ts';
-import { addCounts, pause, type RunContext, serviceNow, warn } from '../schedule/run.ts';
+import { pause, type RunContext, serviceNow, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
-import { recordProgress } from '../schedule/sql/ledger.ts';
-import { decodeParcels, type Parcel, type ParcelList } from '../service/decoding/decode-parcels.ts';
+import { decodeParcels, type ParcelList } from '../service/decoding/decode-parcels.ts';
+import { commitRun, findRefused } from './commit.ts';
 import { makeQuarantineEntry } from './decode.ts';
-import { appendChanges } from './sql/feed.ts';
 import {
   type DueParcelRead,
   findDueParcelReads,
   requestQuarantinedParcelReads,
 } from './sql/parcel-reads.ts';
-import { type ParcelAnswer, storeParcels } from './sql/parcel-rows.ts';
+import {
+  type PackageRow,
+  type ParcelAnswer,
+  storeParcels,
+  toPackageRow,
+} from './sql/parcel-rows.ts';
 import { type QuarantineEntry, quarantineResources, releaseQuarantined } from './sql/quarantine.ts';
-import { drawReadNo, writeStream } from './sql/stream-transaction.ts';
+import { drawReadNo } from './sql/stream-transaction.ts';
 
 /** Ages of a shipment at which its packages are looked up again, unless track-trace knows it. */
 const rereadAgesMs = [1, 3, 7, 14, 31].map((days) => days * dayMs);
@@ -43,73 +47,49 @@ interface AnsweredRead extends ParcelAnswer {
 
 /** Divides an answer into packages of the shipment and entries for the quarantine. */
 function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
-  const { id: shipmentId } = read;
-  const byNumber = new Map<string, Parcel>();
-  const entries = list.undecodable.map(({ path, reason, raw }) =>
-    toEntry(shipmentId, path, reason, raw),
+  const byNumber = new Map<string, PackageRow>();
+  const entries = list.undecodable.map(({ raw, ...problem }) =>
+    makeQuarantineEntry(read.id, raw, problem),
   );
-  for (const parcel of list.parcels.filter(({ id }) => id === shipmentId)) {
-    const reason = findUnstorableReason(JSON.stringify(parcel.raw));
-    if (reason === null) byNumber.set(parcel.packageNumber, parcel);
-    else entries.push(toEntry(shipmentId, '', reason, parcel.raw));
+  for (const parcel of list.parcels.filter(({ id }) => id === read.id)) {
+    const { raw, packageNumber, colloNr: colloNumber } = parcel;
+    const reason = findUnstorableReason(JSON.stringify(raw));
+    if (reason !== null) entries.push(makeQuarantineEntry(read.id, raw, { path: '', reason }));
+    else byNumber.set(packageNumber, toPackageRow({ ...parcel, shipmentId: read.id, colloNumber }));
   }
   // A package without a number represents the whole shipment.
   if (byNumber.size > 1) byNumber.delete('');
-  const missing =
+
+  const lacking =
     list.parcels.length === 0 ? 'it names no package' : 'it names only other shipments';
-  const problem = entries[0]?.reason ?? (byNumber.size > 0 ? null : missing);
-  const parcels = [...byNumber.values()];
-  if (problem !== null) return { ...toUnanswered(read, problem), parcels, entries };
-  return {
-    ...toUnanswered(read, ''),
-    parcels,
-    problem,
-    reason: 'aging',
-    nextInSeconds: findNextReadSeconds(read),
-  };
+  const problem = entries[0]?.reason ?? (byNumber.size > 0 ? null : lacking);
+  const answer = { ...toUnanswered(read, problem), parcels: [...byNumber.values()], entries };
+  return problem !== null
+    ? answer
+    : { ...answer, reason: 'aging', nextInSeconds: findNextReadSeconds(read) };
 }
 
 /** Returns the answer for a shipment whose look-up the service refused. */
-function toUnanswered(read: ParcelRead, problem: string): AnsweredRead {
-  const { id: shipmentId, readNo } = read;
-  const nextInSeconds =
-    read.tries + 1 < maxUnanswered ? pauses.emptyParcelRead.firstMs / 1_000 : null;
+function toUnanswered(read: ParcelRead, problem: string | null): AnsweredRead {
+  const isLast = read.tries + 1 >= maxUnanswered;
   return {
-    read,
-    shipmentId,
-    readNo,
-    parcels: [],
-    problem,
-    reason: 'unanswered',
-    nextInSeconds,
-    entries: [],
+    ...{ read, shipmentId: read.id, readNo: read.readNo, parcels: [], entries: [] },
+    ...{ problem, reason: 'unanswered' },
+    nextInSeconds: isLast ? null : pauses.emptyParcelRead.firstMs / 1_000,
   };
 }
 
 /** Returns the answer for a shipment whose look-up failed, as by a timeout. */
 function toFailed(read: ParcelRead, problem: string): AnsweredRead {
-  return {
-    ...toUnanswered(read, problem),
-    reason: 'read_failed',
-    nextInSeconds: pauses.failedParcelRead.firstMs / 1_000,
-  };
+  const nextInSeconds = pauses.failedParcelRead.firstMs / 1_000;
+  return { ...toUnanswered(read, problem), reason: 'read_failed', nextInSeconds };
 }
 
-/**
- * Returns the answer without its packages, which the database refuses. They go to the quarantine.
- */
-function toRefusedByDatabase({ read, parcels, entries }: AnsweredRead): AnsweredRead {
-  const problem = 'cannot be stored in Postgres';
-  const refused = parcels.map(({ raw }) => toEntry(read.id, '', problem, raw));
-  return { ...toUnanswered(read, problem), entries: [...entries, ...refused] };
+/** Returns the answer without its packages, which the database refuses: they are quarantined. */
+function toRefusedByDatabase({ read, parcels, entries }: AnsweredRead, reason: string) {
+  const refused = parcels.map(({ raw }) => makeQuarantineEntry(read.id, raw, { path: '', reason }));
+  return { ...toUnanswered(read, reason), entries: [...entries, ...refused] };
 }
-
-const toEntry = (
-  shipmentId: number,
-  path: string,
-  reason: string,
-  raw: Parcel['raw'],
-): QuarantineEntry => makeQuarantineEntry(shipmentId, raw, { path, reason });
 
 /**
  * Returns the seconds until an answered shipment is looked up again, if track-trace does not know
@@ -213,26 +193,31 @@ async function lookUp(context: RunContext, due: DueParcelRead): Promise<Answered
   }
 }
 
-/**
- * Stores the answers. If the database refuses them, stores each by itself, and quarantines those
- * that it refuses.
- */
+/** Stores the answers. Quarantines the packages that the database refuses. */
 async function storeAnswers(context: RunContext, answers: readonly AnsweredRead[]): Promise<void> {
   if (answers.length === 0) return;
   try {
-    await writeAnswers(context, answers);
+    await commitAnswers(context, answers);
   } catch (error) {
     if (!isDataRefused(error)) throw error;
-    if (answers.length > 1) for (const answer of answers) await storeAnswers(context, [answer]);
-    else await writeAnswers(context, answers.map(toRefusedByDatabase));
+
+    const refused = await findRefused(context, answers, (trx, some) =>
+      storeParcels(trx, context.client, some),
+    );
+    if (refused.size === 0) throw error;
+    const stored = answers.map((answer) => {
+      const reason = refused.get(answer);
+      return reason === undefined ? answer : toRefusedByDatabase(answer, reason);
+    });
+    await commitAnswers(context, stored);
   }
 }
 
-async function writeAnswers(context: RunContext, answers: readonly AnsweredRead[]): Promise<void> {
-  const { db, client, run, state } = context;
-  const totals = await writeStream(db, run, name, async (transaction) => {
-    const { trx } = transaction;
-    const stored = await storeParcels(trx, client, answers);
+const commitAnswers = (context: RunContext, answers: readonly AnsweredRead[]): Promise<void> =>
+  commitRun(context, name, async (transaction) => {
+    const changes = await storeParcels(transaction.trx, context.client, answers);
+    transaction.addChanges(changes);
+
     let quarantined = 0;
     for (const { entries, readNo } of answers)
       quarantined += await quarantineResources(transaction, readNo, entries);
@@ -241,20 +226,9 @@ async function writeAnswers(context: RunContext, answers: readonly AnsweredRead[
       transaction,
       decoded.map(({ shipmentId, readNo }) => ({ id: shipmentId, readNo })),
     );
+
     const fetched = answers.reduce((count, { parcels }) => count + parcels.length, 0);
-    const { created, updated } = stored;
-    const unchanged = Math.max(0, fetched - created - updated);
-    const counted = addCounts(context, {
-      pages: answers.length,
-      fetched,
-      created,
-      updated,
-      unchanged,
-      quarantined,
-    });
-    await recordProgress(transaction, counted);
-    await appendChanges(trx, client, stored.changes);
-    return counted;
+    const unchanged = Math.max(0, fetched - changes.length);
+    const counts = { pages: answers.length, fetched, unchanged, quarantined };
+    return { counts, result: undefined };
   });
-  Object.assign(state.totals, totals);
-}

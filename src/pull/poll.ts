@@ -4,15 +4,20 @@
  */
 
 import { dayMs } from '../core/time.ts';
-import { mayHaveWaitingReads, readStored, throwFirst, warn } from '../schedule/run.ts';
+import {
+  mayHaveWaitingReads,
+  type RunContext,
+  readStored,
+  throwFirst,
+  warn,
+} from '../schedule/run.ts';
 import type { Cursor, CursorPass } from '../schedule/sql/ledger.ts';
 import type { QueryParameters } from '../service/transport/query.ts';
-import { commitReading, unlist } from './commit-reading.ts';
+import { commitReading, unlist } from './commit.ts';
 import { readByIds, readsPerPoll } from './read-by-ids.ts';
-import { findStillOpen } from './sql/open-rows.ts';
 import { noCursor, saveCursor } from './sql/stream-transaction.ts';
-import { findDueReads } from './sql/waiting-reads.ts';
-import { type MakePass, type StreamContext, toOpenKind } from './stream.ts';
+import { findDueReads, findStillOpen, type OpenKind } from './sql/waiting-reads.ts';
+import { type MakePass, type Stream, type StreamContext, toPullContext } from './stream.ts';
 import { readIds, type WalkedPage } from './walk.ts';
 import { isErrorOfOnePass, type StreamPage, walkList } from './walk-list.ts';
 
@@ -25,8 +30,9 @@ const minUsualFetched = 5;
  * fetches some.
  * @throws the first error of a pass; further ones become warnings
  */
-export async function pollStream(context: StreamContext): Promise<void> {
-  const { stream, state, run } = context;
+export async function pollStream(runContext: RunContext, stream: Stream): Promise<void> {
+  const context = toPullContext(runContext, stream);
+  const { state, run } = context;
   const { completeAt, usualFetched } = readStored(context);
 
   const failures: unknown[] = [];
@@ -105,8 +111,8 @@ export interface WholeWalk {
  * Reads the rows that may still change.
  * @throws WarehouseError if the walk does not reach the end
  */
-export const readOpen = (context: StreamContext): Promise<WholeWalk> =>
-  readWhole(context, 'open', { 'filter[status][in]': toOpenKind(context.stream).open });
+export const readOpen = (context: StreamContext, { statuses }: OpenKind): Promise<WholeWalk> =>
+  readWhole(context, 'open', { 'filter[status][in]': statuses });
 
 /**
  * Reads a whole list from its start, without a cursor.
@@ -138,40 +144,56 @@ export async function readWhole(
   return { ids, whole, readNo };
 }
 
-/** What `readWaiting` reads, and what it does with the answers. */
-export interface WaitingOptions {
-  /** Further ids to read. */
-  readonly also?: readonly number[];
-  /** Ids of the list of open rows: another row that is read and is still open is postponed. */
-  readonly listed?: ReadonlySet<number>;
+/** What `readWaiting` reads. */
+interface WaitingOptions {
   /** True: reads everything that is due; else a part, so that a poll is cheap. */
   readonly isFirstLoad: boolean;
-  /** True: rows that the service does not know are marked as unlisted. */
-  readonly mayUnlist: boolean;
+  /**
+   * The list of open rows, and the ids of rows that it lacks although they are open here: they are
+   * read, too. Rows that are still open are postponed then, and those that the service does not
+   * know are marked as unlisted. Absent: the stream has no such list.
+   */
+  readonly open?: {
+    readonly kind: OpenKind;
+    readonly listed: ReadonlySet<number>;
+    readonly unlisted: readonly number[];
+  };
 }
 
-/** Reads by id what waits and is due, and further ids, each in turn. */
+/** Reads by id what waits and is due, and the open rows that no list shows, each in turn. */
 export async function readWaiting(
   context: StreamContext,
-  { also = [], listed, isFirstLoad, mayUnlist }: WaitingOptions,
+  { isFirstLoad, open }: WaitingOptions,
 ): Promise<void> {
   const { client, db, stream } = context;
   const limit = isFirstLoad ? null : readsPerPoll;
   const due = mayHaveWaitingReads(context)
     ? await findDueReads(db, client, stream.name, { limit })
     : [];
-  const waiting = due.map(({ id }) => id);
+  const ids = interleave(
+    due.map(({ id }) => id),
+    open?.unlisted ?? [],
+  );
 
-  await readByIds(context, interleave([waiting, also], limit), {
+  if (ids.length === 0) return;
+
+  await readByIds(context, limit === null ? ids : ids.slice(0, limit), {
     write: async (transaction, { absent, readNo }) => {
-      if (mayUnlist) await unlist(transaction, stream, absent, readNo);
+      if (open !== undefined) await unlist(transaction, stream, absent, readNo);
     },
-    findStillOpen: async ({ trx }, ids) => {
-      if (listed === undefined) return [];
-      const unlisted = ids.filter((id) => !listed.has(id));
-      return findStillOpen(trx, client, toOpenKind(stream), unlisted);
+    findStillOpen: async ({ trx }, read) => {
+      if (open === undefined) return [];
+      const unlisted = read.filter((id) => !open.listed.has(id));
+      return findStillOpen(trx, client, open.kind, unlisted);
     },
   });
+}
+
+/** Takes ids from two lists in turn, so that a long list does not delay the other. */
+function interleave(some: readonly number[], others: readonly number[]): number[] {
+  const longest = Math.max(some.length, others.length);
+  const inTurn = Array.from({ length: longest }, (_, place) => [some[place], others[place]]);
+  return [...new Set(inTurn.flat())].filter((id) => id !== undefined);
 }
 
 /** A cursor to store with a page. */
@@ -191,14 +213,12 @@ export async function commitWithCursor(
   moved: CursorMove | null,
 ): Promise<void> {
   if (moved === null) {
-    await commitReading(context, page, {});
+    await commitReading(context, page);
     return;
   }
 
   const { pass, cursor, atEnd } = moved;
-  await commitReading(context, page, {
-    write: (transaction) => saveCursor(transaction, pass, cursor, atEnd),
-  });
+  await commitReading(context, page, (transaction) => saveCursor(transaction, pass, cursor, atEnd));
   // The next run continues at the cursor.
   if (!atEnd) context.endTurn();
 }
@@ -228,21 +248,4 @@ export function warnOfWalk(
       `${pass}: the only page is full and has no next link; ` +
         'if the list has more rows, they cannot be read',
     );
-}
-
-/**
- * Takes at most `limit` ids (null: all) from the lists in turn, so that a long list does not delay
- * the others.
- */
-function interleave(lists: readonly (readonly number[])[], limit: number | null): number[] {
-  const longest = lists.reduce((most, { length }) => Math.max(most, length), 0);
-  const taken = new Set<number>();
-  for (let place = 0; place < longest; place++)
-    for (const list of lists) {
-      const id = list[place];
-      if (id === undefined) continue;
-      if (limit !== null && taken.size >= limit) return [...taken];
-      taken.add(id);
-    }
-  return [...taken];
 }

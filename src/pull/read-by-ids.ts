@@ -2,7 +2,7 @@ import { WarehouseError } from '../core/errors.ts';
 import { isObject, type Json } from '../core/json.ts';
 import { warn } from '../schedule/run.ts';
 import { encodeQuery } from '../service/transport/query.ts';
-import { type CommittedPage, commitReading, type ReadingTransaction } from './commit-reading.ts';
+import { type CommittedPage, commitReading } from './commit.ts';
 import { decodePage } from './decode.ts';
 import { drawReadNo, type RunTransaction } from './sql/stream-transaction.ts';
 import { postponeReads, removeReads } from './sql/waiting-reads.ts';
@@ -27,7 +27,7 @@ export interface ReadBatch extends CommittedPage {
 /** Functions that run in the transaction of each batch. */
 export interface ByIdOptions<Result> {
   /** Writes something in the transaction of each batch, which may run more than once. */
-  readonly write: (transaction: ReadingTransaction, batch: ReadBatch) => Promise<Result>;
+  readonly write: (transaction: RunTransaction, batch: ReadBatch) => Promise<Result>;
   /** Returns those of the found and decoded ids that should be read again later; default: none. */
   readonly findStillOpen?: (
     transaction: RunTransaction,
@@ -44,9 +44,10 @@ export interface ByIdOptions<Result> {
 export async function readByIds<Result>(
   context: PullContext,
   ids: readonly number[],
-  options: ByIdOptions<Result>,
+  { write, findStillOpen }: ByIdOptions<Result>,
 ): Promise<Result[]> {
   const results: Result[] = [];
+
   for (let start = 0; start < ids.length; ) {
     // One number serves the whole batch, drawn before its first request. A reading may look older
     // than it is, never newer.
@@ -54,42 +55,40 @@ export async function readByIds<Result>(
     const batch = await readBatch(context, ids.slice(start, start + batchSize));
     start += batch.tried;
 
-    const document = { data: batch.data, included: [], escaped: batch.escaped };
-    const decoded = await decodePage(document, context.stream.decoder(context.zone));
+    const decoded = await decodePage(batch, context.stream.decoder(context.zone));
     const reading = { readNo, pages: 0, resources: batch.data.length, decoded };
-    const { result } = await commitReading(context, reading, {
-      write: async (transaction, committed) => {
-        const { findStillOpen } = options;
-        await updateWaitingReads(transaction, batch, { ...committed, readNo }, findStillOpen);
-        return options.write(transaction, { ...committed, absent: batch.absent, readNo });
-      },
+    const result = await commitReading(context, reading, async (transaction, page) => {
+      const read = { ...page, absent: batch.absent, readNo };
+      await updateWaitingReads(transaction, batch, read, findStillOpen);
+      return write(transaction, read);
     });
 
     if (result !== null) results.push(result);
     if (batch.lastError !== null) throw batch.lastError;
   }
+
   return results;
 }
 
 /** Removes the ids of a batch from the list of waiting reads, or postpones them. */
 async function updateWaitingReads(
   transaction: RunTransaction,
-  { found, absent, failed }: FetchedBatch,
-  { families, readNo }: Pick<ReadBatch, 'families' | 'readNo'>,
+  { found, failed }: FetchedBatch,
+  { families, absent, readNo }: ReadBatch,
   findStillOpen: ByIdOptions<unknown>['findStillOpen'],
 ): Promise<void> {
   const decoded = families.map(({ parent }) => parent.id);
-  const undecoded = found.filter((id) => !decoded.includes(id));
-  const stillOpen = new Set(await findStillOpen?.(transaction, decoded));
+  const stillOpen = (await findStillOpen?.(transaction, decoded)) ?? [];
 
-  const settled = decoded.filter((id) => !stillOpen.has(id));
+  const settled = decoded.filter((id) => !stillOpen.includes(id));
+  const undecoded = found.filter((id) => !decoded.includes(id));
 
   await removeReads(
     transaction,
     settled.map((id) => ({ id, readNo })),
   );
   await postponeReads(transaction, undecoded, 'quarantined', readNo);
-  await postponeReads(transaction, [...stillOpen], 'still_open', readNo);
+  await postponeReads(transaction, stillOpen, 'still_open', readNo);
   await postponeReads(transaction, absent, 'not_found', readNo);
   await postponeReads(transaction, failed, 'read_failed', readNo);
 }
@@ -97,6 +96,7 @@ async function updateWaitingReads(
 /** The answers of one batch, before they are decoded. */
 interface FetchedBatch {
   readonly data: Json[];
+  readonly included: readonly Json[];
   escaped: boolean;
   /** Number of ids that were asked for. */
   tried: number;
@@ -111,13 +111,8 @@ async function readBatch(context: PullContext, ids: readonly number[]): Promise<
   const { stream } = context;
   if (stream.get === null) throw new Error(`${stream.name} has no read by id`);
   const batch: FetchedBatch = {
-    data: [],
-    escaped: false,
-    tried: 0,
-    found: [],
-    absent: [],
-    failed: [],
-    lastError: null,
+    ...{ data: [], included: [], escaped: false },
+    ...{ tried: 0, found: [], absent: [], failed: [], lastError: null },
   };
 
   const query = stream.include.length > 0 ? encodeQuery({ include: stream.include }) : '';

@@ -8,9 +8,10 @@ import { limitConcurrency } from '../core/limit-concurrency.ts';
 import { addDays, isRealDay, toUtcDay } from '../core/time.ts';
 import { readStored, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass, DatePass } from '../schedule/sql/ledger.ts';
+import { commitRun, noCounts } from './commit.ts';
 import { commitWithCursor, isSameCursor, warnOfWalk } from './poll.ts';
-import type { DayWindow } from './sql/rescans.ts';
-import { deleteCursors, noCursor, saveCursor, writeStream } from './sql/stream-transaction.ts';
+import type { DayWindow } from './sql/listed-rows.ts';
+import { deleteCursors, noCursor, saveCursor } from './sql/stream-transaction.ts';
 import type { StreamContext } from './stream.ts';
 import { isErrorOfOnePass, type StreamPage, toDateFilter, walkList } from './walk-list.ts';
 
@@ -84,50 +85,56 @@ type PartPass = `${DateWindow['pass']} ${string}`;
 /**
  * Reads the parts of a first load that are not complete, several at the same time. A part whose
  * page cannot be read fails alone, or it would keep the others from their ends in each run.
- * @throws the first error of a part
+ * @throws the first error that concerns more than one part, else the first error
  */
 async function readParts(
   context: StreamContext,
   window: DateWindow,
   parts: ReadonlyMap<PartPass, Cursor>,
 ): Promise<DaysWalk[]> {
-  const failed = new AbortController();
-  const within = { ...context, signal: AbortSignal.any([context.signal, failed.signal]) };
+  const stop = new AbortController();
+  const within = { ...context, signal: AbortSignal.any([context.signal, stop.signal]) };
   const inPool = limitConcurrency(partsAtOnce);
   // One page is committed at a time: each commit changes the counts of the run.
   const inTurn = limitConcurrency(1);
+  const walks: DaysWalk[] = [];
+  const failures: { readonly error: unknown; readonly isOfPart: boolean }[] = [];
 
   const readPart = async ([pass, stored]: readonly [PartPass, Cursor]) => {
     const [, after = null, before = null] = pass.split(' ');
     const part = { pass, stored, days: { after, before }, inTurn };
     try {
-      return await inPool(() => walkDays(within, window, part));
+      walks.push(await walkDays(within, window, part));
     } catch (error) {
       const isOfPart =
         error instanceof WarehouseError
           ? !(await context.health.endsRun(error))
           : isErrorOfOnePass(error);
-      if (!isOfPart) failed.abort(new StoppedError());
-      throw error;
+      failures.push({ error, isOfPart });
+      if (!isOfPart) stop.abort(new StoppedError());
     }
   };
-
   const open = [...parts].filter(([, { completed }]) => !completed);
-  return settleAll(open.map(readPart));
+  await Promise.all(open.map((part) => inPool(() => readPart(part))));
+
+  const first = failures.find(({ isOfPart }) => !isOfPart) ?? failures[0];
+  if (first !== undefined) throw first.error;
+  return walks;
 }
 
 /** Ends a first load in parts: one cursor, with the largest date of all, replaces theirs. */
 async function endParts(
-  { db, run, stream }: StreamContext,
+  context: StreamContext,
   stored: Cursor,
   { window, parts, walks }: FirstLoad,
 ): Promise<void> {
   const readBefore = [...parts.values()].map((part) => part.watermark);
   const watermark = findLatest([...readBefore, ...walks.map((walk) => walk.watermark)]);
 
-  await writeStream(db, run, stream.name, async (transaction) => {
+  await commitRun(context, context.stream.name, async (transaction) => {
     await saveCursor(transaction, window.pass, { ...stored, watermark }, true);
     await deleteCursors(transaction, [...parts.keys()]);
+    return noCounts;
   });
 }
 
@@ -139,31 +146,14 @@ interface FirstLoad {
 }
 
 /**
- * Waits for all works. Returns their results.
- * @throws the first error that concerns more than one pass, else the first that is more than a
- *   stop, if any failed
- */
-async function settleAll<T>(works: readonly Promise<T>[]): Promise<T[]> {
-  const results = await Promise.allSettled(works);
-  const errors = results.flatMap((result): unknown[] =>
-    result.status === 'rejected' ? [result.reason] : [],
-  );
-  if (errors.length > 0) {
-    const failures = errors.filter((error) => !(error instanceof StoppedError));
-    throw failures.find((error) => !isErrorOfOnePass(error)) ?? failures[0] ?? errors[0];
-  }
-
-  return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-}
-
-/**
  * Divides the days of a first load into parts, and stores a cursor for each. The last part has no
  * end. The parts overlap by a day, because the filters are exclusive.
  */
 async function planParts(
-  { db, run, state, stream }: StreamContext,
+  context: StreamContext,
   window: DateWindow,
 ): Promise<ReadonlyMap<PartPass, Cursor>> {
+  const { run, state, stream } = context;
   const today = toUtcDay(state.service.firstMs ?? run.startedAt.getTime());
   const days = window.firstRunDays ?? 0;
   const starts = Array.from({ length: partCount }, (_, part) =>
@@ -176,10 +166,10 @@ async function planParts(
       : `${window.pass} ${after} ${addDays(next, 2)}`;
   });
 
-  await writeStream(db, run, stream.name, async (transaction) => {
+  await commitRun(context, stream.name, async (transaction) => {
     for (const pass of passes) await saveCursor(transaction, pass, noCursor, false);
+    return noCounts;
   });
-  state.hasWritten = true;
   return new Map(passes.map((pass) => [pass, noCursor]));
 }
 

@@ -1,11 +1,10 @@
 import type { Database } from '../db/pool.ts';
 import { inTransaction } from '../db/transaction.ts';
-import { addCounts, type RunContext, warn } from '../schedule/run.ts';
-import { underLease } from '../schedule/sql/leases.ts';
-import { recordProgress } from '../schedule/sql/ledger.ts';
+import { type RunContext, warn } from '../schedule/run.ts';
 import type { Warehouse } from '../service/client.ts';
 import { type DecodedLists, decodeServiceLists } from '../service/decoding/decode-service-lists.ts';
 import { type ClientAccount, isAcceptedUntilCommit } from '../service/sql/clients.ts';
+import { commitRun } from './commit.ts';
 import { appendChanges } from './sql/feed.ts';
 import { storeServiceLists } from './sql/service-lists.ts';
 
@@ -34,26 +33,15 @@ export async function readListsNow(
  * counts. If a list is absent or suddenly empty, keeps the stored entries and warns.
  */
 export async function refreshSettings(context: RunContext): Promise<void> {
-  const { client, db, run, warehouse, signal } = context;
-  const lists = await fetchServiceLists(warehouse, signal);
-  const { totals, keptLists } = await underLease(db, run.lease, async (trx) => {
-    const { keptLists, changes, created, updated, removed } = await storeServiceLists(
-      trx,
-      client,
-      lists,
-    );
-    const totals = addCounts(context, {
-      pages: 1,
-      fetched: lists.options.length,
-      created,
-      updated,
-      removed,
-    });
-    await recordProgress({ trx, run }, totals);
-    await appendChanges(trx, client, changes);
-    return { totals, keptLists };
+  const lists = await fetchServiceLists(context.warehouse, context.signal);
+
+  const keptLists = await commitRun(context, 'refresh-settings', async (transaction) => {
+    const { trx, client, addChanges } = transaction;
+    const stored = await storeServiceLists(trx, client, lists);
+    addChanges(stored.changes);
+    return { result: stored.keptLists, counts: { pages: 1, fetched: lists.options.length } };
   });
-  Object.assign(context.state.totals, totals);
+
   if (keptLists.length > 0)
     warn(context, `the service lists lack ${keptLists.join(', ')}; the stored entries are kept`);
 }

@@ -1,7 +1,11 @@
 import { type Json, parseExact, ShapeError } from '../core/json.ts';
-import { commitReading } from './commit-reading.ts';
+import { commitReading } from './commit.ts';
 import { decodePage } from './decode.ts';
-import { readNextQuarantined, releaseQuarantineRow } from './sql/quarantine.ts';
+import {
+  type QuarantinedDocument,
+  readNextQuarantined,
+  releaseQuarantineRow,
+} from './sql/quarantine.ts';
 import type { StreamContext } from './stream.ts';
 
 /** Number of entries read at a time. Each may have a million characters. */
@@ -20,37 +24,42 @@ export interface ReplayCounts {
  * number of its reading, so it does not replace a newer stored row.
  */
 export async function replayQuarantine(context: StreamContext): Promise<ReplayCounts> {
-  const { db, client, zone, signal, stream } = context;
-  let released = 0;
-  let kept = 0;
-  for (let afterId = 0; ; ) {
-    const rows = await readNextQuarantined(db, client, stream.name, {
-      afterId,
-      limit: batchSize,
-    });
-    for (const { id, document, readNo } of rows) {
+  const { db, client, signal, stream } = context;
+  const counts = { released: 0, kept: 0 };
+  let afterId: number | undefined = 0;
+
+  while (afterId !== undefined) {
+    const next = { afterId, limit: batchSize };
+    const rows = await readNextQuarantined(db, client, stream.name, next);
+    for (const row of rows) {
       signal.throwIfAborted();
-      const data = parseDocument(document);
-      const decoded = await decodePage({ data, included: [], escaped: true }, stream.decoder(zone));
-      // A resource without all its lines would be stored incomplete.
-      if (decoded.families.length === 0 || decoded.warnings.length > 0) {
-        kept++;
-        continue;
-      }
-      const reading = { readNo, pages: 0, resources: data.length, decoded };
-      const { page } = await commitReading(context, reading, {
-        // By the entry's id: the resource's id may have been unreadable when it was quarantined.
-        write: async ({ trx }, { families }) => {
-          if (families.length > 0) await releaseQuarantineRow(trx, id);
-        },
-      });
-      if (page.families.length > 0) released++;
-      else kept++;
+      counts[(await replayRow(context, row)) ? 'released' : 'kept']++;
     }
-    const last = rows.at(-1);
-    if (last === undefined) return { released, kept };
-    afterId = last.id;
+    afterId = rows.at(-1)?.id;
   }
+
+  return counts;
+}
+
+/** Decodes one quarantined resource again. Returns false if it stays in quarantine. */
+async function replayRow(
+  context: StreamContext,
+  { id, document, readNo }: QuarantinedDocument,
+): Promise<boolean> {
+  const data = parseDocument(document);
+  const decoder = context.stream.decoder(context.zone);
+  const decoded = await decodePage({ data, included: [], escaped: true }, decoder);
+  // A resource without all its lines would be stored incomplete.
+  const [family] = decoded.families;
+  if (family === undefined || family.warning !== undefined) return false;
+
+  const reading = { readNo, pages: 0, resources: data.length, decoded };
+  const isReleased = await commitReading(context, reading, async ({ trx }, { families }) => {
+    // By the entry's id: the resource's id may have been unreadable when it was quarantined.
+    if (families.length > 0) await releaseQuarantineRow(trx, id);
+    return families.length > 0;
+  });
+  return isReleased === true;
 }
 
 /**

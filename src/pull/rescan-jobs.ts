@@ -3,8 +3,7 @@ import { type RunContext, serviceNow, throwFirst, warn } from '../schedule/run.t
 import { underLease } from '../schedule/sql/leases.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
 import { requestMissingParcelReads } from './sql/parcel-reads.ts';
-import { readReconciledTimes } from './sql/reconciliations.ts';
-import { findBackgroundBackfills, type Rescan } from './sql/rescans.ts';
+import { findBackgroundBackfills, type Rescan, readReconciledTimes } from './sql/rescans.ts';
 import { type Stream, toRescanContext } from './stream.ts';
 import { rereadAuthorizations } from './streams/authorizations.ts';
 import { requestOrdersOfShipments } from './streams/orders.ts';

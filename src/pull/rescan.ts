@@ -4,33 +4,37 @@
  * missing.
  */
 
+import { CodedError } from '../core/errors.ts';
 import { addDays, daysBetween, isRealDay, toLocalDay, toUtcDay } from '../core/time.ts';
-import { serviceNow } from '../schedule/run.ts';
+import { serviceNow, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
-import { checkUnseen, TooManyExtrasError } from './check-unseen.ts';
-import { unlist } from './commit-reading.ts';
-import { readByIds } from './read-by-ids.ts';
-import { forgetFindings } from './sql/findings.ts';
-import type { Family } from './sql/mirror-tables.ts';
-import { findLastWalked, type WalkedReconciliation } from './sql/reconciliations.ts';
+import { makeEmptyReading, unlist } from './commit.ts';
+import { type ReadBatch, readByIds } from './read-by-ids.ts';
 import {
+  countRowsInWindows,
   type DayWindow,
+  findOldestDay,
+  findUnseenRows,
+} from './sql/listed-rows.ts';
+import type { Family } from './sql/mirror-tables.ts';
+import {
+  findLastWalked,
   finishRescan,
+  forgetFindings,
   openRescan,
   type Rescan,
   startRescan,
+  type WalkedReconciliation,
 } from './sql/rescans.ts';
-import { findOldestDay } from './sql/rows-in-windows.ts';
-import { drawReadNo } from './sql/stream-transaction.ts';
-import type { UpsertResult } from './sql/upsert.ts';
+import { drawReadNo, type RunTransaction } from './sql/stream-transaction.ts';
+import { recordAbsences } from './sql/unlisted.ts';
+import type { PullContext, RescanContext, RescanPlan, StreamContext } from './stream.ts';
 import {
-  type PullContext,
-  type RescanContext,
-  type RescanPlan,
-  type StreamContext,
-  toAgeColumns,
-} from './stream.ts';
-import { walkWindows } from './walk-windows.ts';
+  commitProgress,
+  readRescanByIds,
+  recordRescanFindings,
+  walkWindows,
+} from './walk-windows.ts';
 
 /**
  * Number of slices into which the days before the recent ones are divided. Each reconciliation
@@ -158,6 +162,11 @@ export async function backfillStream(context: StreamContext, opened: Rescan): Pr
   });
 }
 
+function readDay(value: unknown, zone: string): string | null {
+  if (typeof value !== 'string') return null;
+  return value.includes('T') ? toLocalDay(value, zone) : value;
+}
+
 /** What a rescan is made for. */
 interface RescanPurpose {
   readonly chooseWindows: (
@@ -174,9 +183,9 @@ interface RescanPurpose {
 async function runRescan(
   context: StreamContext,
   opened: Rescan,
-  { chooseWindows, isWanted, check }: RescanPurpose,
+  { chooseWindows: choose, isWanted, check }: RescanPurpose,
 ): Promise<Rescan & { readonly doubt: TooManyExtrasError | null }> {
-  const progress = { rescan: await beginRescan(context, opened, chooseWindows) };
+  const progress = { rescan: await beginRescan(context, opened, choose) };
   const rescanContext = { ...context, progress };
 
   await walkWindows(rescanContext, isWanted);
@@ -186,6 +195,57 @@ async function runRescan(
   await endRescan(context, progress.rescan, doubt?.message ?? null);
 
   return { ...progress.rescan, doubt };
+}
+
+/**
+ * Begins a rescan: chooses and stores its windows. They stay the same if the rescan is interrupted
+ * and continued.
+ */
+async function beginRescan(
+  context: StreamContext,
+  rescan: Rescan,
+  choose: RescanPurpose['chooseWindows'],
+): Promise<Rescan> {
+  const { warehouse, signal, db, client, run, stream } = context;
+  const { service } = context.state;
+  service.firstMs ??= await warehouse.readClock(signal);
+  service.lastMs ??= service.firstMs;
+  if (rescan.windows !== null) return rescan;
+
+  const last = await findLastWalked(db, client, stream.name);
+  const windows = await choose(toUtcDay(serviceNow(context).getTime()), last);
+  // Only an earlier walk knows how many rows the service lists. Counting the stored rows would read
+  // the whole table.
+  const isWhole = rescan.kind === 'reconcile' || (rescan.from === null && rescan.to === null);
+  const expected = isWhole ? (last?.fetched ?? null) : null;
+
+  const readNo = await drawReadNo(db);
+  return underLease(db, run.lease, (trx) =>
+    startRescan(trx, rescan.id, { windows, expected, readNo }),
+  );
+}
+
+async function endRescan(
+  { db, run }: StreamContext,
+  { id }: Rescan,
+  error: string | null,
+): Promise<void> {
+  await underLease(db, run.lease, (trx) => finishRescan(trx, id, error));
+}
+
+async function chooseWindows(
+  { db, client, run, dueNotBefore, stream }: StreamContext,
+  today: string,
+  last: WalkedReconciliation | null,
+): Promise<readonly DayWindow[]> {
+  // A run that is repeated before its next due time checks the doubtful span again. The next slice
+  // would end the alarm.
+  const nextTurn = last?.isDoubtful ? dueNotBefore(last.finishedAt, 0) : null;
+  if (last !== null && nextTurn !== null && nextTurn > run.startedAt) return last.windows;
+
+  const oldest = await findOldestDay(db, client, stream.rescan);
+  const lastSliceEnd = findSliceEnd(last?.windows ?? []);
+  return planReconcileWindows(stream.rescan, { today, oldest, lastSliceEnd });
 }
 
 /**
@@ -202,77 +262,242 @@ export type RefetchResult = 'missing' | 'stale' | 'unchanged' | 'absent';
 export async function refetch(context: PullContext, id: number): Promise<RefetchResult | null> {
   const { stream } = context;
   const [found = null] = await readByIds(context, [id], {
-    write: async (transaction, { families, written, absent, readNo }) => {
-      await unlist(transaction, stream, absent, readNo);
+    write: async (transaction, batch) => {
+      await unlist(transaction, stream, batch.absent, batch.readNo);
       await stream.afterChanges?.(transaction, [id]);
-      return toRefetchResult(families.length, written, absent.length);
+      return toRefetchResult(batch);
     },
   });
 
   return found;
 }
 
-function toRefetchResult(
-  found: number,
-  written: UpsertResult,
-  absent: number,
-): RefetchResult | null {
-  if (absent > 0) return 'absent';
+function toRefetchResult({ absent, written, families }: ReadBatch): RefetchResult | null {
+  if (absent.length > 0) return 'absent';
   if (written.inserted.length > 0) return 'missing';
   if (written.changed.length > 0) return 'stale';
-  return found > 0 ? 'unchanged' : null;
-}
-
-function readDay(value: unknown, zone: string): string | null {
-  if (typeof value !== 'string') return null;
-  return value.includes('T') ? toLocalDay(value, zone) : value;
-}
-
-async function chooseWindows(
-  { db, client, run, dueNotBefore, stream }: StreamContext,
-  today: string,
-  last: WalkedReconciliation | null,
-): Promise<readonly DayWindow[]> {
-  // A run that is repeated before its next due time checks the doubtful span again. The next slice
-  // would end the alarm.
-  const nextTurn = last?.isDoubtful ? dueNotBefore(last.finishedAt, 0) : null;
-  if (last !== null && nextTurn !== null && nextTurn > run.startedAt) return last.windows;
-  const oldest = await findOldestDay(db, client, toAgeColumns(stream));
-  const lastSliceEnd = findSliceEnd(last?.windows ?? []);
-  return planReconcileWindows(stream.rescan, { today, oldest, lastSliceEnd });
+  return families.length > 0 ? 'unchanged' : null;
 }
 
 /**
- * Begins a rescan: chooses and stores its windows. They stay the same if the rescan is interrupted
- * and continued.
+ * If a list lacks more rows than this, and a larger share than `toleratedShare`, we doubt the list
+ * and mark no row.
  */
-async function beginRescan(
-  context: StreamContext,
-  rescan: Rescan,
-  chooseWindows: RescanPurpose['chooseWindows'],
-): Promise<Rescan> {
-  const { warehouse, signal, db, client, run, stream } = context;
-  const { service } = context.state;
-  service.firstMs ??= await warehouse.readClock(signal);
-  service.lastMs ??= service.firstMs;
-  if (rescan.windows !== null) return rescan;
-  const now = serviceNow(context);
-  const last = await findLastWalked(db, client, stream.name);
-  const windows = await chooseWindows(toUtcDay(now.getTime()), last);
-  // Only an earlier walk knows how many rows the service lists. Counting the stored rows would read
-  // the whole table.
-  const whole = rescan.kind === 'reconcile' || (rescan.from === null && rescan.to === null);
-  const expected = whole ? (last?.fetched ?? null) : null;
-  const readNo = await drawReadNo(db);
-  return underLease(db, run.lease, (trx) =>
-    startRescan(trx, rescan.id, { windows, expected, readNo }),
+const toleratedExtras = 20;
+const toleratedShare = 0.01;
+/** Number of rows that are handled at a time when an operator accepts what is missing. */
+const acceptBatchSize = 500;
+
+/** An error for a list of the service that lacks too many of our rows to be believed. */
+class TooManyExtrasError extends CodedError {
+  constructor(stream: string, doubts: readonly string[]) {
+    super(
+      'too_many_extras',
+      `${stream}: the service's list lacks ${doubts.join(' and ')}; ` +
+        'none of these was marked as unlisted. Check that this is the right account ' +
+        '(WAREHOUSE_BASE_URL, WAREHOUSE_USERNAME) and that it lists everything. ' +
+        'If the service has deleted the rows, run: ' +
+        `fulfilment-sync reconcile ${stream} --accept-missing`,
+    );
+  }
+}
+
+/**
+ * Checks stored rows that the list should have shown but did not. If the stream has a read by id,
+ * reads them and marks those that the service does not know. Otherwise marks them after two
+ * complete walks lacked them. Judges each window separately, so that one doubtful window does not
+ * stop the others.
+ * @param accept true if an operator confirms that all missing rows are gone
+ * @returns for each window in which too many rows are missing: a description for the error message
+ */
+async function checkUnseen(context: RescanContext, accept: boolean): Promise<readonly string[]> {
+  const { stream, progress } = context;
+  const { rescan } = progress;
+  if (!rescan.fullList) {
+    warn(
+      context,
+      `${stream.name}: the list could not be read to its end, so no row was marked as unlisted`,
+    );
+    return [];
+  }
+  // An empty list proves nothing, even if an operator accepts it.
+  if (accept && rescan.fetched > 0) {
+    await acceptUnseen(context);
+    return [];
+  }
+
+  const doubts: string[] = [];
+  const lacking = new Set<number>();
+  for (const window of rescan.windows ?? []) {
+    const found = await findInWindow(context, window);
+    if (found.unseen.length === 0) continue;
+
+    const isBelieved = rescan.fetched > 0 && (await checkWindow(context, found));
+    if (!isBelieved) doubts.push(describeDoubt(found, window));
+    else if (stream.get === null) for (const id of found.unseen) lacking.add(id);
+  }
+  if (stream.get === null && rescan.fetched > 0) await unlistAfterTwoWalks(context, [...lacking]);
+
+  return doubts;
+}
+
+/** Rows that a window lacks. */
+interface UnseenInWindow {
+  /** Ids of the rows; one more than `bound` at most. */
+  readonly unseen: readonly number[];
+  /** Number of rows that it may lack. */
+  readonly bound: number;
+  /** Number of rows that are stored in it. */
+  readonly stored: number;
+}
+
+/** Finds rows that a window lacks: no more ids than it takes to doubt the list. */
+async function findInWindow(context: RescanContext, window: DayWindow): Promise<UnseenInWindow> {
+  const { db, client, stream, progress } = context;
+  const place = { age: stream.rescan, serviceNow: serviceNow(context) };
+  const asked = { ...progress.rescan, windows: [window] };
+
+  const stored = await countRowsInWindows(db, client, place, [window]);
+  const bound = Math.max(toleratedExtras, Math.floor(stored * toleratedShare));
+  const unseen = await findUnseenRows(db, asked, place, { limit: bound + 1 });
+  return { unseen, bound, stored };
+}
+
+/**
+ * Checks the rows that one window lacks, by id if the service has such a read.
+ * @returns false if too many are missing to believe the list
+ */
+async function checkWindow(
+  context: RescanContext,
+  { unseen, bound }: UnseenInWindow,
+): Promise<boolean> {
+  const isWithinBound = unseen.length <= bound;
+  if (context.stream.get === null) return isWithinBound;
+  if (!isWithinBound) return sampleUnseen(context, unseen);
+
+  await readUnseen(context, unseen);
+  return true;
+}
+
+function describeDoubt(
+  { unseen, bound, stored }: UnseenInWindow,
+  { after, before }: DayWindow,
+): string {
+  const count = `${unseen.length}${unseen.length > bound ? ' or more' : ''}`;
+  const span = `${after === null ? '' : ` after ${after}`}${before === null ? '' : ` before ${before}`}`;
+  return `${count} of the ${stored} rows${span} that are stored here`;
+}
+
+/** Marks all rows that were not listed and that the service does not know by id either. */
+async function acceptUnseen(context: RescanContext): Promise<void> {
+  const { db, stream, progress } = context;
+  const asked = progress.rescan;
+  const place = { age: stream.rescan, serviceNow: serviceNow(context) };
+
+  for (let afterId: number | null = null; ; ) {
+    const unseen: readonly number[] = await findUnseenRows(db, asked, place, {
+      limit: acceptBatchSize,
+      afterId,
+    });
+    const last = unseen.at(-1);
+    if (last === undefined) return;
+
+    if (stream.get === null) await commitUnlisted(context, async () => unseen);
+    else await readUnseen(context, unseen);
+    context.onProgress?.(progress.rescan);
+    afterId = last;
+  }
+}
+
+/**
+ * Reads a sample of unseen rows by id, because too many rows are missing to believe the list. The
+ * service may return some shipments only by id (docs/interface.md, 10.6 Not shown). If it knows all
+ * rows of the sample, the list is fine.
+ * @returns false if the service does not know one of them; then nothing is written
+ */
+async function sampleUnseen(context: RescanContext, unseen: readonly number[]): Promise<boolean> {
+  const sample = unseen.slice(0, toleratedExtras + 1);
+  try {
+    await readRescanByIds(context, sample, async (_transaction, { absent }) => {
+      if (absent.length > 0) throw new SampleLackedError();
+      return {};
+    });
+  } catch (error) {
+    if (error instanceof SampleLackedError) return false;
+    throw error;
+  }
+
+  warn(
+    context,
+    `${context.stream.name}: ${unseen.length} or more rows are not listed, ` +
+      'but the service returns them by id',
+  );
+  return true;
+}
+
+/** Rolls back the transaction of a sample, because one of its rows is unknown to the service. */
+class SampleLackedError extends CodedError {
+  constructor() {
+    super('sample_lacked', 'The service does not know one of the rows by id');
+  }
+}
+
+/** Reads rows by id, and marks those that the service does not know as unlisted. */
+const readUnseen = (context: RescanContext, unseen: readonly number[]): Promise<void> =>
+  readRescanByIds(context, unseen, (transaction, { absent, readNo }) =>
+    unlistAndRecord(transaction, context, absent, readNo),
+  );
+
+/**
+ * Notes that this walk lacked the rows, and marks those that two complete walks in a row have
+ * lacked.
+ */
+async function unlistAfterTwoWalks(
+  context: RescanContext,
+  unseen: readonly number[],
+): Promise<void> {
+  const { stream, progress, run } = context;
+  const { startedAt, id } = progress.rescan;
+  // After an interruption, rows that polls found unchanged in between are not known, and an absence
+  // must not count twice.
+  if (startedAt !== null && startedAt < run.startedAt) {
+    if (unseen.length > 0)
+      warn(
+        context,
+        `${stream.name}: interrupted, so no row was marked as unlisted; ` +
+          'the next reconciliation checks again',
+      );
+    return;
+  }
+
+  await commitUnlisted(context, (transaction) =>
+    recordAbsences(transaction, { pass: 'reconcile', rescanId: id }, unseen),
   );
 }
 
-async function endRescan(
-  { db, run }: StreamContext,
-  { id }: Rescan,
-  error: string | null,
+/**
+ * Marks rows that the list lacked. The marks have the number of the walk's first request, so later
+ * readings win.
+ */
+async function commitUnlisted(
+  context: RescanContext,
+  find: (transaction: RunTransaction) => Promise<readonly number[]>,
 ): Promise<void> {
-  await underLease(db, run.lease, (trx) => finishRescan(trx, id, error));
+  const readNo = context.progress.rescan.readNo ?? 0;
+  await commitProgress(context, makeEmptyReading(readNo), async (transaction) =>
+    unlistAndRecord(transaction, context, await find(transaction), readNo),
+  );
+}
+
+/** Marks rows as unlisted, and records them as findings of the rescan. */
+async function unlistAndRecord(
+  transaction: RunTransaction,
+  context: RescanContext,
+  ids: readonly number[],
+  readNo: number,
+): Promise<{ readonly extra: number }> {
+  const gone = await unlist(transaction, context.stream, ids, readNo);
+  await recordRescanFindings(transaction, context, 'extra', gone);
+
+  return { extra: gone.length };
 }

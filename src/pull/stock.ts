@@ -1,14 +1,12 @@
 import { toStopError, WarehouseError } from '../core/errors.ts';
-import { addCounts, pause, type RunContext, warn } from '../schedule/run.ts';
-import { underLease } from '../schedule/sql/leases.ts';
-import { recordProgress } from '../schedule/sql/ledger.ts';
+import { pause, type RunContext, warn } from '../schedule/run.ts';
 import {
   decodeStock,
   decodeStockList,
   type ListedStock,
   type StockList,
 } from '../service/decoding/decode-stock.ts';
-import { appendChanges } from './sql/feed.ts';
+import { commitRun, noCounts } from './commit.ts';
 import {
   findWatchedArticles,
   removeUnwatchedLevels,
@@ -16,6 +14,7 @@ import {
   storeStock,
 } from './sql/stock-rows.ts';
 
+const name = 'pull-stock';
 const operation = 'oldest.stock.bulk';
 /** Number of articles that are stored in one transaction. */
 const listBatchSize = 1_000;
@@ -83,16 +82,15 @@ const batchSize = 50;
  * else one by one. Warns about articles for which the service gave no stock.
  */
 export async function pullStock(context: RunContext): Promise<void> {
-  const { db, client, run, warehouse } = context;
+  const { db, client, warehouse } = context;
   const skus = await findWatchedArticles(db, client);
   const pull = warehouse.isEnabled('oldest.stock.bulk') ? pullStockList : pullArticles;
   const answers = await pull(context, skus);
-  const removed = await underLease(db, run.lease, async (trx) => {
-    const changes = await removeUnwatchedLevels(trx, client);
-    await appendChanges(trx, client, changes);
-    return changes.length;
+  await commitRun(context, name, async ({ trx, addChanges }) => {
+    addChanges(await removeUnwatchedLevels(trx, client));
+    return noCounts;
   });
-  context.state.totals.removed += removed;
+
   const [first, ...others] = answers.filter(({ problem }) => problem !== null);
   if (first !== undefined) {
     const count = `${others.length + 1} of ${skus.length} articles`;
@@ -153,15 +151,13 @@ async function storeAnswers(
   requests: number,
 ): Promise<void> {
   if (answers.length === 0) return;
-  const { db, client, run, state } = context;
-  const totals = await underLease(db, run.lease, async (trx) => {
-    const { created, updated, changes } = await storeStock(trx, client, answers);
+
+  await commitRun(context, name, async ({ trx, client, addChanges }) => {
+    const changes = await storeStock(trx, client, answers);
+    addChanges(changes);
+
     const fetched = answers.length;
-    const unchanged = fetched - created - updated;
-    const counted = addCounts(context, { pages: requests, fetched, created, updated, unchanged });
-    await recordProgress({ trx, run }, counted);
-    await appendChanges(trx, client, changes);
-    return counted;
+    const counts = { pages: requests, fetched, unchanged: fetched - changes.length };
+    return { counts, result: undefined };
   });
-  Object.assign(state.totals, totals);
 }

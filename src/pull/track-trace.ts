@@ -1,11 +1,10 @@
 import { pauses } from '../core/backoff.ts';
 import { CodedError, hasCode, NotYetError } from '../core/errors.ts';
-import { findUnstorableReason } from '../core/json.ts';
+import { findUnstorableReason, type Json } from '../core/json.ts';
 import { hourMs } from '../core/time.ts';
 import type { Database } from '../db/pool.ts';
 import { inTransaction, isDataRefused } from '../db/transaction.ts';
-import { addCounts, type RunContext, warn } from '../schedule/run.ts';
-import { recordProgress } from '../schedule/sql/ledger.ts';
+import { type RunContext, warn } from '../schedule/run.ts';
 import { finishTurns, readTurns, type Turn, takeTurn } from '../schedule/sql/turns.ts';
 import {
   decodeTrackTraces,
@@ -13,19 +12,14 @@ import {
   type TrackTraceList,
 } from '../service/decoding/decode-parcels.ts';
 import type { ClientAccount } from '../service/sql/clients.ts';
+import { commitRun, countChanges, findRefused } from './commit.ts';
 import { checkQuarantineShare, makeQuarantineEntry } from './decode.ts';
-import { findRefused } from './find-refused.ts';
-import { appendChanges } from './sql/feed.ts';
-import { postponeListedParcelReads, requestParcelReads } from './sql/parcel-reads.ts';
-import { storeListedParcels } from './sql/parcel-rows.ts';
-import {
-  type QuarantineEntry,
-  quarantineResources,
-  releaseOlderQuarantined,
-} from './sql/quarantine.ts';
-import { drawReadNo, writeStream } from './sql/stream-transaction.ts';
+import { postponeListedParcelReads } from './sql/parcel-reads.ts';
+import { storeListedParcels, toPackageRow } from './sql/parcel-rows.ts';
+import { quarantineResources, releaseOlderQuarantined } from './sql/quarantine.ts';
+import { drawReadNo } from './sql/stream-transaction.ts';
 import { storeTrackTraces, type TrackTraceResult } from './sql/track-trace-rows.ts';
-import { requestReads } from './sql/waiting-reads.ts';
+import { requestParcelReads, requestReads } from './sql/waiting-reads.ts';
 
 /**
  * Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values),
@@ -141,132 +135,116 @@ async function endTurn(context: RunContext, turn: Turn, error: unknown): Promise
   context.state.end.dueAt = isReceived || dueAt === null ? dueAt : opensAt;
 }
 
+/** The rows of one list, and its items for the quarantine. */
+interface TrackTraceReading {
+  readonly rows: readonly TrackTrace[];
+  readonly refused: readonly RefusedItem[];
+}
+
+/** An item that could not be decoded or stored, with the id of its shipment if it could be read. */
+interface RefusedItem {
+  readonly raw: Json;
+  readonly shipmentId: number | null;
+  readonly path: string;
+  readonly reason: string;
+}
+
 async function storeList(
   context: RunContext,
-  list: TrackTraceList,
+  { items, undecodable }: TrackTraceList,
   call: TrackTraceCall,
 ): Promise<void> {
-  const { rows, contradictions } = keepLatestPerPackage(list.items.filter(isStorable));
-  const quarantineItems: QuarantineItem[] = [
-    ...list.undecodable.map((item) => ({
-      shipmentId: item.shipmentId,
-      entry: makeQuarantineEntry(null, item.raw, item),
-    })),
-    ...list.items.filter((item) => !isStorable(item)).map((item) => toQuarantineItem(item, null)),
-  ];
-  const fetched = list.items.length + list.undecodable.length;
-  const reading: TrackTraceReading = { rows, quarantineItems, fetched };
-  let written: Written;
-  try {
-    written = await writeReading(context, reading, call);
-  } catch (error) {
-    if (!isDataRefused(error)) throw error;
-    const { client, db, run } = context;
-    const refused = await findRefused(db, run.lease, rows, (trx, some) =>
-      storeTrackTraces(trx, client, some, null),
-    );
-    if (refused.size === 0) throw error;
-    written = await writeReading(context, moveRefused(reading, refused), call);
-  }
+  const unstorable = items.flatMap((item): RefusedItem[] => {
+    const reason = findUnstorableReason(JSON.stringify(item.raw));
+    return reason === null ? [] : [{ ...item, path: '', reason }];
+  });
+  const refusedRaws = new Set(unstorable.map(({ raw }) => raw));
+  const storable = items.filter(({ raw }) => !refusedRaws.has(raw));
+  const { rows, contradictions } = keepLatestPerPackage(storable);
+
+  const fetched = items.length + undecodable.length;
+  const reading = { rows, refused: [...undecodable, ...unstorable] };
+  const { doubted, listedBefore } = await commitList(context, reading, fetched, call);
+
   if (contradictions > 0)
     warn(
       context,
       `${contradictions} packages were listed more than once with different data; ` +
         'the latest entry is stored',
     );
-  if (written.doubted > 0)
+  if (doubted > 0)
     warn(
       context,
-      `the list lacks ${written.doubted} of the ${written.listedBefore} packages of the last ` +
+      `the list lacks ${doubted} of the ${listedBefore} packages of the last ` +
         'one; they are marked if the next list lacks them, too',
     );
 }
 
-/** An entry for the quarantine, with the id of its shipment if that could be read. */
-interface QuarantineItem {
-  readonly shipmentId: number | null;
-  readonly entry: QuarantineEntry;
-}
-
-/** The rows of one list, and its items for the quarantine. */
-interface TrackTraceReading {
-  readonly rows: readonly TrackTrace[];
-  readonly quarantineItems: readonly QuarantineItem[];
-  readonly fetched: number;
-}
-
-type Written = Pick<TrackTraceResult, 'listedBefore' | 'doubted'>;
-
-/** Writes rows, quarantine, turn, ledger and feed in one transaction. */
-async function writeReading(
+/** Commits a list. Quarantines the items that the database refuses. */
+async function commitList(
   context: RunContext,
   reading: TrackTraceReading,
-  { readNo, turn }: TrackTraceCall,
-): Promise<Written> {
-  const { client, db, run } = context;
-  const { rows, quarantineItems, fetched } = reading;
-  const entries = quarantineItems.map(({ entry }) => entry);
-  checkQuarantineShare(entries.length, fetched, entries[0]);
-  const presentIds = quarantineItems
-    .map(({ shipmentId }) => shipmentId)
-    .filter((id) => id !== null);
-  const stored = await writeStream(db, run, name, async (transaction) => {
-    const { trx } = transaction;
-    const result = await storeTrackTraces(
-      trx,
-      client,
-      rows,
-      presentIds.length < quarantineItems.length ? null : presentIds,
+  fetched: number,
+  call: TrackTraceCall,
+): Promise<TrackTraceResult> {
+  try {
+    return await commitReadList(context, reading, fetched, call);
+  } catch (error) {
+    if (!isDataRefused(error)) throw error;
+
+    const found = await findRefused(context, reading.rows, (trx, some) =>
+      storeTrackTraces(trx, context.client, some.map(toPackageRow), null),
     );
-    const parcels = await storeListedParcels(trx, client, rows, readNo);
-    await postponeListedParcelReads(
-      trx,
-      client,
-      rows.map(({ shipmentId }) => shipmentId),
-    );
-    await requestParcelReads(trx, client, result.leftShipments);
-    await requestReads(
-      { ...transaction, stream: 'shipments' },
-      result.unknownShipments,
-      'tracked',
-      false,
-    );
-    const quarantined = await quarantineResources(transaction, readNo, entries);
-    await releaseOlderQuarantined(transaction, readNo);
-    const { created, updated, unlisted } = result;
-    const unchanged = rows.length - created - updated;
-    const counts = {
-      pages: 1,
-      fetched,
-      created,
-      updated: updated + unlisted,
-      unchanged,
-      quarantined,
+    if (found.size === 0) throw error;
+    const refused = [...found].map(([item, reason]) => ({ ...item, path: '', reason }));
+    const rest = {
+      rows: reading.rows.filter((row) => !found.has(row)),
+      refused: [...reading.refused, ...refused],
     };
-    const sum = addCounts(context, counts);
-    await recordProgress(transaction, sum);
-    const opensAt = turn === null ? null : await finishTrackTraceTurn(trx, turn);
-    await appendChanges(trx, client, [...result.changes, ...parcels.changes]);
-    return { sum, opensAt, result };
-  });
-  Object.assign(context.state.totals, stored.sum);
-  if (stored.opensAt !== null)
-    context.state.end.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
-  return stored.result;
+    return commitReadList(context, rest, fetched, call);
+  }
 }
 
-function moveRefused(
-  { rows, quarantineItems, fetched }: TrackTraceReading,
-  refused: ReadonlyMap<TrackTrace, string>,
-): TrackTraceReading {
-  return {
-    rows: rows.filter((row) => !refused.has(row)),
-    quarantineItems: [
-      ...quarantineItems,
-      ...[...refused].map(([item, reason]) => toQuarantineItem(item, reason)),
-    ],
-    fetched,
-  };
+/** Writes rows, waiting reads, quarantine, turn, ledger and feed in one transaction. */
+async function commitReadList(
+  context: RunContext,
+  { rows, refused }: TrackTraceReading,
+  fetched: number,
+  { readNo, turn }: TrackTraceCall,
+): Promise<TrackTraceResult> {
+  const { client } = context;
+  const entries = refused.map(({ raw, ...problem }) => makeQuarantineEntry(null, raw, problem));
+  checkQuarantineShare(entries.length, fetched, entries[0]);
+  const present = refused.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
+  const packages = rows.map(toPackageRow);
+
+  const committed = await commitRun(context, name, async (transaction) => {
+    const { trx } = transaction;
+    const areAllKnown = present.length === refused.length;
+    const stored = await storeTrackTraces(trx, client, packages, areAllKnown ? present : null);
+    transaction.addChanges(stored.changes);
+    transaction.addChanges(await storeListedParcels(trx, client, packages, readNo));
+
+    const listed = rows.map(({ shipmentId }) => shipmentId);
+    await postponeListedParcelReads(trx, client, listed);
+    await requestParcelReads(trx, client, stored.leftShipments);
+    const ofShipments = { ...transaction, stream: 'shipments' };
+    await requestReads(ofShipments, stored.unknownShipments, 'tracked', false);
+
+    const quarantined = await quarantineResources(transaction, readNo, entries);
+    await releaseOlderQuarantined(transaction, readNo);
+
+    const opensAt = turn === null ? null : await finishTrackTraceTurn(trx, turn);
+    const written = stored.changes.filter(({ operation }) => operation !== 'unlisted').length;
+    const unchanged = rows.length - written;
+    // Its packages are also rows of parcels: they count once.
+    const counts = { ...countChanges(stored.changes), pages: 1, fetched, unchanged, quarantined };
+    return { counts, result: { opensAt, stored } };
+  });
+
+  const { opensAt, stored } = committed;
+  if (opensAt !== null) context.state.end.dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);
+  return stored;
 }
 
 /**
@@ -291,10 +269,3 @@ function keepLatestPerPackage(items: readonly TrackTrace[]): {
 
 const readTimeMs = ({ currentTrackTraceStatusDateTime: time }: TrackTrace) =>
   time === null ? Number.NEGATIVE_INFINITY : Date.parse(time);
-
-const isStorable = ({ raw }: TrackTrace) => findUnstorableReason(JSON.stringify(raw)) === null;
-
-function toQuarantineItem({ shipmentId, raw }: TrackTrace, reason: string | null): QuarantineItem {
-  const because = reason ?? findUnstorableReason(JSON.stringify(raw)) ?? '';
-  return { shipmentId, entry: makeQuarantineEntry(null, raw, { path: '', reason: because }) };
-}

@@ -1,15 +1,12 @@
 /** Walks the lists of a stream: its pages as rows, ahead of the database. */
 
 import { WarehouseError } from '../core/errors.ts';
-import type { Json } from '../core/json.ts';
 import type { ListPage } from '../service/client.ts';
 import { concernsWholeClient } from '../service/health/evidence.ts';
 import { encodeQuery, type QueryParameters } from '../service/transport/query.ts';
-import type { Reading } from './commit-reading.ts';
-import { type DecodedPage, decodePage, QuarantineShareError, type ReadById } from './decode.ts';
-import { type PageJoiner, walkAhead } from './prefetch.ts';
-import type { Family } from './sql/mirror-tables.ts';
-import type { DayWindow } from './sql/rescans.ts';
+import type { Reading } from './commit.ts';
+import { type DecodedPage, decodePage, QuarantineShareError, type ReadFamily } from './decode.ts';
+import type { DayWindow } from './sql/listed-rows.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
 import type { StreamContext } from './stream.ts';
 import { type WalkedPage, type WalkStart, walk } from './walk.ts';
@@ -64,7 +61,7 @@ export function walkList(
     return walk({ firstQuery, start, fetch, signal, pageSize, sorted });
   };
 
-  return walkAhead(begin, streamPageJoiner, write);
+  return walkAhead(begin, write);
 }
 
 /**
@@ -99,47 +96,187 @@ async function fetchPage(
   }
 }
 
-/** A page whose answer has this number of characters or more is written alone. */
-const maxJoinedCharacters = 4_000_000;
+/**
+ * Maximum number of pages that are requested ahead. It is also the maximum number of pages that are
+ * joined.
+ */
+export const maxPagesAhead = 4;
+/**
+ * A page with more characters than this takes a large part of the memory: no page is requested
+ * ahead of it, and it is written alone.
+ */
+const maxSizeAhead = 4_000_000;
+
+type Walked = WalkedPage<StreamPage>;
+
+/** Pages in a row that are written together. */
+type PageGroup = readonly [Walked, ...Walked[]];
 
 /**
- * Joins several pages into one. Each family keeps the number of the request that fetched it. If a
- * resource is on several pages, the last one counts. A page with undecodable resources is not
- * joined, so that too many of them fail only that page.
+ * Walks a list ahead of `write`. Requests the next pages while it writes, and joins the pages that
+ * have arrived by then. If the service is slower, each page is written at once; if the database is
+ * slower, several pages are written in one transaction. Releases each page after it was written.
+ * @param begin begins the walk; the signal ends it
+ * @param write ends the walk early if it returns `stop`
+ * @throws the error of the walk, after all earlier pages were written; or the error of `write`
  */
-export const streamPageJoiner: PageJoiner<StreamPage> = {
-  mayJoin: ({ decoded, size }) => decoded.quarantined.length === 0 && size < maxJoinedCharacters,
-  join: (pages) => ({
-    ...(pages.at(-1) ?? pages[0]),
+export async function walkAhead(
+  begin: (signal: AbortSignal) => AsyncGenerator<Walked, void, void>,
+  write: (walked: Walked) => Promise<unknown>,
+): Promise<void> {
+  await using pages = new Prefetch(begin);
+
+  // A function of its own: this one would keep a page in memory while it waits for the next.
+  const writeNext = async () => {
+    const group = await pages.takeGroup();
+    if (group === null) return 'stop';
+
+    const result = await write(joinGroup(group));
+
+    pages.release(group);
+    return result;
+  };
+  while ((await writeNext()) !== 'stop');
+}
+
+/**
+ * Fetches the pages of a walk while earlier ones are written: up to `maxPagesAhead`, but none ahead
+ * of a large page. Disposal ends the walk, waits for its open request, and releases every page.
+ */
+class Prefetch implements AsyncDisposable {
+  readonly #walk: AsyncGenerator<Walked, void, void>;
+  readonly #abandoned = new AbortController();
+  readonly #arrived: Walked[] = [];
+  /** The group that is being written. */
+  #taken: readonly Walked[] = [];
+  /** The page that is being fetched; null if none is. */
+  #fetching: Promise<void> | null = null;
+  /** How the walk ended; null before. */
+  #end: { readonly error?: unknown } | null = null;
+
+  constructor(begin: (signal: AbortSignal) => AsyncGenerator<Walked, void, void>) {
+    this.#walk = begin(this.#abandoned.signal);
+    this.#fetch();
+  }
+
+  /**
+   * Returns the next page, with those behind it that have arrived and may be joined with it; null
+   * at the end of the walk. Waits for a page if none has arrived.
+   * @throws the error of the walk, after all its pages
+   */
+  async takeGroup(): Promise<PageGroup | null> {
+    while (this.#arrived.length === 0 && this.#fetching !== null) await this.#fetching;
+
+    const first = this.#arrived.shift();
+    if (first === undefined && this.#end !== null && 'error' in this.#end) throw this.#end.error;
+    if (first === undefined) return null;
+
+    const firstAlone = [first, ...this.#arrived].findIndex((walked) => !mayJoin(walked));
+    const joined = firstAlone < 0 ? this.#arrived.length : Math.max(0, firstAlone - 1);
+    const group: PageGroup = [first, ...this.#arrived.splice(0, joined)];
+    this.#taken = group;
+    this.#fetch();
+    return group;
+  }
+
+  /** Gives back the memory of a group that was written. */
+  release(group: PageGroup): void {
+    for (const { page } of group) page.release();
+    this.#taken = [];
+    this.#fetch();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#abandoned.abort();
+    await this.#fetching;
+    await this.#walk.return();
+    for (const { page } of [...this.#taken, ...this.#arrived]) page.release();
+  }
+
+  /** Fetches the next page, if there is room for it, and then those behind it. */
+  #fetch(): void {
+    if (this.#fetching !== null || this.#end !== null || !this.#hasRoom()) return;
+
+    this.#fetching = this.#walk
+      .next()
+      .then(
+        ({ value }) => {
+          if (value === undefined) this.#end = {};
+          else this.#arrived.push(value);
+        },
+        (error: unknown) => {
+          this.#end = { error };
+        },
+      )
+      .then(() => {
+        this.#fetching = null;
+        this.#fetch();
+      });
+  }
+
+  #hasRoom(): boolean {
+    return (
+      !this.#abandoned.signal.aborted &&
+      this.#arrived.length < maxPagesAhead &&
+      this.#arrived.every(isSmall) &&
+      this.#taken.every(isSmall)
+    );
+  }
+}
+
+const isSmall = ({ page }: Walked) => page.size <= maxSizeAhead;
+
+/**
+ * Returns whether a page may be joined with others. One with undecodable resources is not, so that
+ * too many of them fail only that page.
+ */
+const mayJoin = (walked: Walked) => isSmall(walked) && walked.page.decoded.quarantined.length === 0;
+
+/** Joins a group into one page. Its place is that of the last page with rows. */
+function joinGroup(group: PageGroup): Walked {
+  const [first, ...more] = group;
+  const last = more.at(-1);
+  if (last === undefined) return first;
+
+  const { query, lastId } = group.findLast((one) => one.lastId !== null) ?? last;
+  const steppedBack = group.some((one) => one.steppedBack);
+  return { ...last, page: joinPages(group.map(({ page }) => page)), query, lastId, steppedBack };
+}
+
+/** Joins several pages into one. Its number is that of the oldest request. */
+function joinPages(pages: readonly StreamPage[]): StreamPage {
+  const [first, ...more] = pages as [StreamPage, ...StreamPage[]];
+
+  return {
+    ...(more.at(-1) ?? first),
     data: pages.flatMap(({ data }) => data),
     resources: pages.reduce((sum, { resources }) => sum + resources, 0),
-    escaped: pages.some(({ escaped }) => escaped),
-    readNo: pages.reduce((least, page) => Math.min(least, page.readNo), Number.POSITIVE_INFINITY),
+    readNo: pages.reduce((least, { readNo }) => Math.min(least, readNo), first.readNo),
     pages: pages.length,
     decoded: joinDecoded(pages),
     release: () => {
       for (const page of pages) page.release();
     },
-  }),
-};
+  };
+}
 
+/**
+ * Joins the rows of several pages. Each family keeps the number of the request that fetched it. If
+ * a resource is on several pages, the last one counts.
+ */
 function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
-  const families = new Map<number, Family>();
-  const mustReadById = new Map<number, ReadById>();
-  const sources = new Map<number, Json>();
+  const families = new Map<number, ReadFamily>();
+
   for (const { decoded, readNo } of pages)
-    for (const { parent, children } of decoded.families) {
+    for (const family of decoded.families) {
+      const { parent } = family;
       // Delete first: the family must move to the place of its last mention, because lines are
       // claimed in that order.
       families.delete(parent.id);
-      families.set(parent.id, { parent: { ...parent, read_no: readNo }, children });
-      sources.set(parent.id, decoded.sources.get(parent.id) ?? null);
-      const when = decoded.mustReadById.get(parent.id);
-      if (when === undefined) mustReadById.delete(parent.id);
-      else mustReadById.set(parent.id, when);
+      families.set(parent.id, { ...family, parent: { ...parent, read_no: readNo } });
     }
-  const warnings = [...new Set(pages.flatMap(({ decoded }) => decoded.warnings))];
-  return { families: [...families.values()], quarantined: [], warnings, mustReadById, sources };
+
+  return { families: [...families.values()], quarantined: [] };
 }
 
 /**

@@ -5,19 +5,21 @@
 import { dayMs } from '../core/time.ts';
 import { serviceNow } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
-import {
-  type CommittedPage,
-  commitReading,
-  type Reading,
-  type ReadingTransaction,
-} from './commit-reading.ts';
-import type { DecodedPage } from './decode.ts';
+import { type CommittedPage, commitReading, type Reading } from './commit.ts';
+import type { DecodedPage, ReadFamily } from './decode.ts';
 import { type ReadBatch, readByIds } from './read-by-ids.ts';
-import { recordFindings } from './sql/findings.ts';
 import type { Family } from './sql/mirror-tables.ts';
-import { type Rescan, type RescanStep, saveRescan, zeroCounts } from './sql/rescans.ts';
+import {
+  type Rescan,
+  type RescanStep,
+  recordFindings,
+  saveRescan,
+  zeroCounts,
+} from './sql/rescans.ts';
+import type { RunTransaction } from './sql/stream-transaction.ts';
+import { listIds } from './sql/upsert.ts';
 import { findWaiting } from './sql/waiting-reads.ts';
-import { type RescanContext, toAgeColumns } from './stream.ts';
+import type { RescanContext } from './stream.ts';
 import { readIds, type WalkedPage } from './walk.ts';
 import { type StreamPage, toDateFilter, walkList } from './walk-list.ts';
 
@@ -29,26 +31,25 @@ interface Progress extends Partial<RescanStep> {
 /**
  * Commits a reading of a rescan together with its progress.
  * @param write writes something else, and returns what it adds to the progress
+ * @returns the page, without the resources that the database refused
  */
 export async function commitProgress(
   context: RescanContext,
   reading: Reading,
-  write: (transaction: ReadingTransaction, page: CommittedPage) => Promise<Progress>,
-  isWanted?: (family: Family) => boolean,
+  write: (transaction: RunTransaction, page: CommittedPage) => Promise<Progress>,
 ): Promise<DecodedPage> {
   const { progress } = context;
-  const { page, result } = await commitReading(context, reading, {
-    ...(isWanted && { isWanted }),
-    write: async (transaction, committed) =>
-      saveProgress(transaction, progress.rescan, await write(transaction, committed)),
+  const committed = await commitReading(context, reading, async (transaction, page) => {
+    const more = await write(transaction, page);
+    return { page, rescan: await saveProgress(transaction, progress.rescan, more) };
   });
-  progress.rescan = result ?? progress.rescan;
+  progress.rescan = committed?.rescan ?? progress.rescan;
 
-  return page;
+  return committed?.page ?? reading.decoded;
 }
 
 const saveProgress = (
-  { trx }: Pick<ReadingTransaction, 'trx'>,
+  { trx }: Pick<RunTransaction, 'trx'>,
   rescan: Rescan,
   { ids = [], ...step }: Progress,
 ) => saveRescan(trx, rescan, { ...rescan, ...zeroCounts, ...step }, ids);
@@ -59,17 +60,20 @@ const saveProgress = (
  */
 export async function walkWindows(
   context: RescanContext,
-  isWanted?: (family: Family) => boolean,
+  isWanted: (family: Family) => boolean = () => true,
 ): Promise<void> {
   const { rescan } = context.progress;
+  const { filter } = context.stream.rescan;
+
   for (const window of (rescan.windows ?? []).slice(rescan.step)) {
-    const { filter: attribute } = context.stream.rescan;
-    const parameters = attribute === null ? {} : toDateFilter(attribute, window);
+    const parameters = filter === null ? {} : toDateFilter(filter, window);
     const start = context.progress.rescan;
 
     await walkList(context, { parameters, start }, async (walked) => {
       const { query, step } = context.progress.rescan;
-      await healPage(context, walked, isWanted);
+      const { decoded } = walked.page;
+      const families = decoded.families.filter(isWanted);
+      await healPage(context, walked, { ...decoded, families });
       context.onProgress?.(context.progress.rescan);
 
       // A walk that continues reads the page of its place again: that is no progress.
@@ -95,30 +99,34 @@ const mayStop = ({ stream, progress: { rescan } }: RescanContext): boolean =>
 async function healPage(
   context: RescanContext,
   { page, query, meaning, lastId, atEnd, full }: WalkedPage<StreamPage>,
-  isWanted?: (family: Family) => boolean,
+  decoded: DecodedPage,
 ): Promise<void> {
   const { kind, step, fullList } = context.progress.rescan;
   const nextWindow = { query: null, lastId: null, step: step + 1 };
-  const place = { query, lastId, meaning, fullList: fullList && !full };
+  const isUnlinked = ({ mustReadById }: ReadFamily) => mustReadById !== undefined;
+  const isOver = atEnd && !decoded.families.some(isUnlinked);
 
-  const write = async (transaction: ReadingTransaction, committed: CommittedPage) => ({
-    ...place,
-    ...(atEnd && committed.mustReadById.size === 0 ? nextWindow : {}),
-    ...(await countHealed(transaction, context, committed)),
-    pages: page.pages,
-    fetched: page.data.length,
-    ids: kind === 'reconcile' ? readIds(page.data) : [],
-  });
-  const { families, mustReadById } = await commitProgress(context, page, write, isWanted);
+  const { families } = await commitProgress(
+    context,
+    { ...page, decoded },
+    async (transaction, committed) => ({
+      ...{ query, lastId, meaning, fullList: fullList && !full },
+      ...(isOver ? nextWindow : {}),
+      ...(await countHealed(transaction, context, committed)),
+      pages: page.pages,
+      fetched: page.data.length,
+      ids: kind === 'reconcile' ? readIds(page.data) : [],
+    }),
+  );
   // Reads by id must not wait for memory while the page holds some.
   page.release();
 
-  const complete = families.filter(({ parent }) => !mustReadById.has(parent.id));
+  const complete = families.filter((family) => !isUnlinked(family));
   await context.stream.checkLines?.(context, complete, page.pages);
-  if (mustReadById.size === 0) return;
+  const unlinked = families.filter(isUnlinked);
+  if (unlinked.length === 0) return;
 
-  const ids = families.map(({ parent }) => parent.id).filter((id) => mustReadById.has(id));
-  await readRescanByIds(context, await chooseForReadById(context, ids));
+  await readRescanByIds(context, await chooseForReadById(context, listIds(unlinked)));
   const { progress, db, run } = context;
   if (atEnd)
     progress.rescan = await underLease(db, run.lease, (trx) =>
@@ -152,7 +160,7 @@ async function chooseForReadById(
 export async function readRescanByIds(
   context: RescanContext,
   ids: readonly number[],
-  onAbsent?: (transaction: ReadingTransaction, batch: ReadBatch) => Promise<Progress>,
+  onAbsent?: (transaction: RunTransaction, batch: ReadBatch) => Promise<Progress>,
 ): Promise<void> {
   const { progress } = context;
   const batches = await readByIds(context, ids, {
@@ -174,7 +182,7 @@ export async function readRescanByIds(
  * findings.
  */
 async function countHealed(
-  transaction: ReadingTransaction,
+  transaction: RunTransaction,
   context: RescanContext,
   { written }: CommittedPage,
 ): Promise<Pick<RescanStep, 'missing' | 'stale'>> {
@@ -186,7 +194,7 @@ async function countHealed(
 
 /** Records rows as findings, if the rescan is a reconciliation. */
 export async function recordRescanFindings(
-  transaction: ReadingTransaction,
+  transaction: RunTransaction,
   context: RescanContext,
   finding: 'missing' | 'stale' | 'extra',
   ids: readonly number[],
@@ -194,5 +202,5 @@ export async function recordRescanFindings(
   if (context.progress.rescan.kind !== 'reconcile') return;
   const found = { finding, ids, serviceNow: serviceNow(context) };
 
-  await recordFindings(transaction, toAgeColumns(context.stream), found);
+  await recordFindings(transaction, context.stream.rescan, found);
 }

@@ -181,24 +181,25 @@ class ProgressGuard {
     if (steppedBack) this.#stepsBack++;
     this.#followed.add(toHash(query));
     if (next === null) return null;
+
     const hash = toHash(next);
-    const failure = (code: ErrorCode, text: string) =>
-      new WarehouseError(code, text, { outcome: 'refused' });
     if (this.#followed.has(hash))
-      return failure('link_repeats', 'The list leads back to a page that was read already');
-    if (this.#pages >= this.#maxPages) {
-      return failure('too_many_pages', `The list did not end after ${this.#maxPages} pages`);
-    }
-    if (this.#stepsBack > maxStepsBack) {
-      return failure(
+      return refuse('link_repeats', 'The list leads back to a page that was read already');
+    if (this.#pages >= this.#maxPages)
+      return refuse('too_many_pages', `The list did not end after ${this.#maxPages} pages`);
+    if (this.#stepsBack > maxStepsBack)
+      return refuse(
         'list_unstable',
         `Rows left the list ${this.#stepsBack} times while it was walked`,
       );
-    }
+
     this.#followed.add(hash);
     return null;
   }
 }
+
+const refuse = (code: ErrorCode, text: string) =>
+  new WarehouseError(code, text, { outcome: 'refused' });
 
 const toHash = (query: string) => createHash('sha256').update(query).digest('base64');
 
@@ -247,6 +248,7 @@ async function resumeWalk<P extends WalkablePage>(
   if (page && (meaning === 'id' || query === firstQuery || continuesList(page)))
     return { query, page, steppedBack: false };
   page?.release();
+
   const cursor = readPageCursor(query);
   if (page && sorted && meaning !== 'opaque' && cursor !== null) {
     for (let step = firstStepBackRows; step < cursor; step *= 2) {
@@ -256,6 +258,7 @@ async function resumeWalk<P extends WalkablePage>(
       candidate.release();
     }
   }
+
   return { query: firstQuery, page: await fetch(firstQuery), steppedBack: true };
 }
 

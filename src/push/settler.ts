@@ -303,8 +303,7 @@ async function markAndReread(
     // A deleted resource does not come back, so the newest reading number serves for all.
     const readNo = marks.reduce((latest, mark) => Math.max(latest, mark.readNo), 0);
     const place = { trx, client, stream: stream.name };
-    for (const change of await markUnlisted(place, stream.tables.parent.name, ids, readNo))
-      changes.push(change);
+    for (const change of await markUnlisted(place, stream, ids, readNo)) changes.push(change);
   }
 
   const rereads = outcomes.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));

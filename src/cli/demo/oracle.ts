@@ -7,10 +7,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
 import { readTable, type StoredRow } from '../../operate/sql/stored-rows.ts';
-import { keyColumns } from '../../pull/sql/mirror-tables.ts';
 import type { ChildDeclaration, Stream } from '../../pull/stream.ts';
 import { streams as allStreams } from '../../pull/streams/all-streams.ts';
-import type { ResourceFields } from '../../service/decoding/fields.ts';
+import { type ResourceFields, toColumn } from '../../service/decoding/fields.ts';
 
 /** The values that a row of a table must have, by column. */
 type ExpectedRow = Readonly<Record<string, unknown>>;
@@ -38,7 +37,7 @@ function makeExpectedRows(
   for (const { resource, instants, included, items } of visible) {
     const own = toRow(fields, resource, instants);
     const whole = kept && {
-      [kept.column]: included.find(({ type }) => type === kept.relationship) ?? null,
+      [toColumn(kept)]: included.find(({ type }) => type === kept) ?? null,
     };
     rows.get(table)?.push({ ...own, ...whole });
 
@@ -47,7 +46,7 @@ function makeExpectedRows(
         rows.get(child.table)?.push({
           ...toRow(child.fields, related, {}),
           [child.parentColumn]: resource.id,
-          ...child.constants,
+          ...(child.role && { role: child.role }),
         });
   }
 
@@ -186,7 +185,7 @@ async function compareStream(db: Database, state: ClientState, stream: Stream): 
     const what = `${state.client}: ${table.name}`;
     const wanted = expected.get(table.name) ?? [];
     const stored = await readTable(db, state.client, table.name);
-    differences.push(compareRows(what, keyColumns(table), wanted, stored));
+    differences.push(compareRows(what, table.key, wanted, stored));
   }
 
   return differences.flat();

@@ -117,10 +117,9 @@ async function checkList(stream: Stream, context: VerifyContext): Promise<Findin
   });
   if (page.data.length === 0) return cannotTell('the list is empty');
 
-  const { families, quarantined, warnings, mustReadById } = await decodePage(
-    page,
-    stream.decoder(client.timeZone),
-  );
+  const { families, quarantined } = await decodePage(page, stream.decoder(client.timeZone));
+  const warnings = families.flatMap(({ warning }) => warning ?? []);
+  const toReadById = families.filter(({ mustReadById }) => mustReadById !== undefined);
   const [problem] = quarantined;
   const rows = formatCount(page.data.length, 'row');
   const lines = families.flatMap(({ children }) => children.flatMap((set) => set.rows)).length;
@@ -129,7 +128,7 @@ async function checkList(stream: Stream, context: VerifyContext): Promise<Findin
     return deviates(`${quarantined.length} of ${rows}: ${problem.memberPath}: ${problem.reason}`);
   if (warnings.length > 0) return deviates(`${rows}: ${warnings.join('; ')}`);
   if (stream.include.length > 0 && lines === 0)
-    return cannotTell(`${rows}, which include nothing; ${mustReadById.size} must be read by id`);
+    return cannotTell(`${rows}, which include nothing; ${toReadById.length} must be read by id`);
   return fits(`${rows} can be decoded, with ${lines} included resources`);
 }
 

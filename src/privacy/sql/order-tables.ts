@@ -10,8 +10,8 @@ import {
   type PersonalTable,
   personalColumns,
 } from '../../pull/sql/erasures.ts';
-import { type Change, listChangedColumns, toChange } from '../../pull/sql/feed.ts';
-import { columnRefs, tableRef, type WrittenRow } from '../../pull/sql/mirror-tables.ts';
+import { type Change, listChangedColumns, toChange, type WrittenRow } from '../../pull/sql/feed.ts';
+import { columnRefs, tableRef } from '../../pull/sql/mirror-tables.ts';
 import { type OrderNumber, type OrderToErase, readNumbers } from './order-numbers.ts';
 
 /** What the rows of some orders of one client are found by. */

@@ -49,12 +49,12 @@ const findErasure = (client: string, entity: string, id: RawBuilder<unknown>) =>
   from sync.erasures e
   where e.client = ${anyClient(client)} and e.entity = ${entity} and e.id = ${id})`;
 
-/** The members of a parent row that lead to its order. */
-const orderLinks: Readonly<Record<string, readonly ('order' | 'shipment' | 'number')[]>> = {
+/** The columns of a parent row that lead to its order. */
+const orderLinks: Readonly<Record<string, readonly string[]>> = {
   orders: [],
-  shipments: ['order'],
-  return_items: ['order', 'number'],
-  return_merchandise_authorizations: ['shipment'],
+  shipments: ['order_id'],
+  return_items: ['order_id', 'external_order_number'],
+  return_merchandise_authorizations: ['shipment_id'],
 };
 
 /**
@@ -95,6 +95,7 @@ async function identifyOrders(
 ): Promise<void> {
   const known = read.filter(({ number, orderId }) => number != null && orderId != null);
   if (known.length === 0) return;
+
   await sql`
     with i as (
       select *
@@ -126,64 +127,71 @@ async function identifyOrders(
  * transaction that writes them, after it has locked their stream: an erasure locks all streams of
  * orders.
  */
-export async function maskErasedFamilies(
+export async function maskErasedFamilies<Of extends Family>(
   trx: Transaction<DB>,
   client: string,
   tables: MirrorTables,
-  families: readonly Family[],
-): Promise<readonly Family[]> {
+  families: readonly Of[],
+): Promise<readonly Of[]> {
   const table = tables.parent.name;
-  const links = orderLinks[table];
-  if (links === undefined || families.length === 0) return families;
+  if (orderLinks[table] === undefined || families.length === 0) return families;
+
   const kinds = await readKinds(trx, client);
   if (!kinds.any) return families;
+
+  const parents = families.map(({ parent }) => parent);
   if (kinds.unread) {
-    const idOf = table === 'orders' ? 'id' : 'order_id';
-    const read = families.map(({ parent }) => ({
-      number: parent.external_order_number,
-      orderId: parent[idOf],
+    const idColumn = table === 'orders' ? 'id' : 'order_id';
+    const read = parents.map((row) => ({
+      number: row.external_order_number,
+      orderId: row[idColumn],
     }));
     await identifyOrders(trx, client, read);
   }
-  const take = (link: 'order' | 'shipment' | 'number', column: string) =>
-    families.map(({ parent }) => (links.includes(link) ? (parent[column] ?? null) : null));
-  const ids = families.map(({ parent }) => parent.id);
-  // Each erasure is looked up by its key. As joins, they would read all erasures while statistics
-  // do not know them.
-  const { rows } = await sql<{ id: number }>`
-    with read as materialized (
-      select *
-      from unnest(${ids}::bigint[], ${take('order', 'order_id')}::bigint[],
-        ${take('shipment', 'shipment_id')}::bigint[],
-          ${take('number', 'external_order_number')}::text[])
-        as i (id, order_id, shipment_id, number)
-      where ${anyErasure(client)}
-    ), found as materialized (
-      select i.id, ${findErasure(client, table, sql`i.id`)} as own,
-        ${findErasure(
-          client,
-          'orders',
-          sql`coalesce(i.order_id, (
+
+  const erased = await findErasedParents(trx, client, table, parents);
+  return families.map((family) =>
+    erased.has(family.parent.id) ? maskFamily(table, family) : family,
+  );
+}
+
+/**
+ * Finds the rows whose order was erased. Each erasure is looked up by its key. As joins, they would
+ * read all erasures while statistics do not know them.
+ */
+async function findErasedParents(
+  trx: Transaction<DB>,
+  client: string,
+  table: string,
+  parents: readonly Family['parent'][],
+): Promise<ReadonlySet<number>> {
+  const listLinks = (column: string) => {
+    const isLink = orderLinks[table]?.includes(column);
+    return parents.map((row) => (isLink ? (row[column] ?? null) : null));
+  };
+  const orderOfShipment = sql`(
           select s.order_id
           from fulfilment.shipments s
-          where s.client = ${anyClient(client)} and s.id = i.shipment_id))`,
-        )} as of_order,
+          where s.client = ${anyClient(client)} and s.id = i.shipment_id)`;
+
+  const { rows } = await sql<{ id: number }>`
+    with found as materialized (
+      select i.id, ${findErasure(client, table, sql`i.id`)} as own,
+        ${findErasure(client, 'orders', sql`coalesce(i.order_id, ${orderOfShipment})`)} as of_order,
         (select e.id
           from sync.erasures e
           where i.order_id is null and e.client = ${anyClient(client)}
             and e.external_order_number = i.number
             and e.entity in ('orders', 'outbox')
           limit 1) as by_number
-      from read i
+      from unnest(${parents.map(({ id }) => id)}::bigint[], ${listLinks('order_id')}::bigint[],
+        ${listLinks('shipment_id')}::bigint[], ${listLinks('external_order_number')}::text[])
+        as i (id, order_id, shipment_id, number)
     )
     select id
     from found
     where coalesce(own, of_order, by_number) is not null`.execute(trx);
-  const erased = new Set(rows.map(({ id }) => id));
-  if (erased.size === 0) return families;
-  return families.map((family) =>
-    erased.has(family.parent.id) ? maskFamily(table, family) : family,
-  );
+  return new Set(rows.map(({ id }) => id));
 }
 
 /** Returns those of the shipments whose order was erased. */
@@ -298,12 +306,10 @@ export function maskRow<Row extends { readonly [column: string]: unknown }>(
 }
 
 /** Returns a family without personal data. */
-export function maskFamily(parentTable: string, { parent, children }: Family): Family {
-  return {
-    parent: maskRow(parentTable, parent),
-    children: children.map((set) => ({
-      ...set,
-      rows: set.rows.map((row): MirrorRow => maskRow(set.table, row)),
-    })),
-  };
+export function maskFamily<Of extends Family>(parentTable: string, family: Of): Of {
+  const children = family.children.map((set) => ({
+    ...set,
+    rows: set.rows.map((row): MirrorRow => maskRow(set.table, row)),
+  }));
+  return { ...family, parent: maskRow(parentTable, family.parent), children };
 }

@@ -12,23 +12,20 @@ export type Change = {
   | { readonly operation: 'updated'; readonly changedColumns: readonly string[] }
 );
 
-/**
- * A row without a bigint id that an upsert wrote: its key in the feed, and its changed columns;
- * null if it is new.
- */
-export interface ChangedRow {
-  readonly key: string;
+/** A row that an upsert wrote, with what the feed says of it. */
+export interface WrittenRow {
+  /** Null if the table has no bigint id. */
+  readonly id: number | null;
+  /** Null if the id identifies the row. */
+  readonly key: string | null;
+  /** The names of the columns whose values differ from those before; null if the row is new. */
   readonly changedColumns: readonly string[] | null;
 }
 
 /** Returns the feed entry of a row that an upsert wrote. */
 export function toChange(
   entity: string,
-  {
-    id = null,
-    key,
-    changedColumns,
-  }: { id?: number | null; key: string | null } & Pick<ChangedRow, 'changedColumns'>,
+  { id = null, key, changedColumns }: Omit<WrittenRow, 'id'> & Partial<Pick<WrittenRow, 'id'>>,
 ): Change {
   if (changedColumns === null) return { entity, id, key, operation: 'created' };
   return { entity, id, key, operation: 'updated', changedColumns };
@@ -57,19 +54,6 @@ export const listChangedColumns = (
       )})`;
 
 /**
- * Returns SQL for the RETURNING of an upsert: null for a new row, which costs nothing, else the
- * changed columns.
- */
-export const changedColumnsOrNew = (
-  table: RawBuilder<unknown>,
-  key: readonly string[],
-  columns: readonly string[],
-) =>
-  sql<string[] | null>`
-    case when xmax <> 0 then coalesce(${listChangedColumns(table, key, columns)}, '{}')
-      end as "changedColumns"`;
-
-/**
  * Appends changes to the feed. It must be the last statement of its transaction. From here to the
  * commit all other writers of the feed wait, so that seq rises in the order of commits.
  * @param isRescan true if a reconciliation, backfill, refetch or replay found them. Then business
@@ -83,16 +67,14 @@ export async function appendChanges(
 ): Promise<void> {
   if (changes.length === 0) return;
   const insert = insertChanges(client, changes);
-  if (!isRescan) {
-    await insert.execute(trx);
-    return;
-  }
   // No other transaction draws a seq in between.
-  await sql`
+  const insertAndNote = sql`
     with added as (${insert} returning seq)
     insert into sync.rescanned_changes (first_seq, last_seq)
     select min(seq), max(seq)
-    from added`.execute(trx);
+    from added`;
+
+  await (isRescan ? insertAndNote : insert).execute(trx);
 }
 
 /** SQL: adds the entries of changes. */

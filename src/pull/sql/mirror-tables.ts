@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import { anyClient } from '../../db/values.ts';
-import { changedColumnsOrNew } from './feed.ts';
+import { listChangedColumns } from './feed.ts';
 
 /**
  * A row, by column. Times are ISO text with an offset. `id` is null only if it is no part of the
@@ -18,31 +18,39 @@ export type MirrorRow = {
  */
 type ParentRow = MirrorRow & { readonly id: number; readonly read_no?: number };
 
+/** SQL types by column. */
+export type ColumnTypes = Readonly<Record<string, string>>;
+
 /** A table that mirrors one kind of resource. */
 export interface MirrorTable {
   readonly name: string;
-  /** Columns that come from the resource, with their SQL types. */
-  readonly columns: Readonly<Record<string, string>>;
   /**
-   * Columns that are filled from included resources. If a reading brings no value for one, its
-   * stored value stays, unless the column that it depends on (`dependsOn`) changes.
+   * Key columns beside the client. If they are more than the id, the feed names rows by their
+   * values, joined by colons.
    */
-  readonly derived?: Readonly<
-    Record<string, { readonly type: string; readonly dependsOn: string }>
-  >;
+  readonly key: readonly string[];
+  /** Every column that a reading fills, `raw` and the key included. */
+  readonly columns: ColumnTypes;
+  /** Columns that differ after any change at the service. */
+  readonly telling: readonly string[];
+  /**
+   * Column with the time since which the service no longer has the row; null if there is none. A
+   * row that is read again clears it.
+   */
+  readonly since: 'unlisted_since' | 'removed_at' | null;
+  /**
+   * Column that keeps an included resource, and the column with its id. If a reading brings no
+   * value, the stored value stays while the id stays.
+   */
+  readonly kept?: { readonly column: string; readonly id: string };
 }
 
 /** A table of child rows. `parentColumn` holds the id of the parent. */
 export interface ChildTable extends MirrorTable {
   readonly parentColumn: string;
-  /**
-   * Key columns beside the client; default: `id`. If set, the feed names rows by these values,
-   * joined by colons.
-   */
-  readonly key?: readonly string[];
 }
 
-/** The tables of a family: the parent's table and the tables of its child rows. */
+/** The table of a resource, and the tables of its child rows. */
 export interface MirrorTables {
   readonly parent: MirrorTable;
   readonly children: readonly ChildTable[];
@@ -74,17 +82,18 @@ export const tableRef = (name: string) => sql.table(`fulfilment.${name}`);
 export const columnRefs = (columns: readonly string[], prefix?: string) =>
   sql.join(columns.map((column) => sql.ref(prefix === undefined ? column : `${prefix}.${column}`)));
 
-/** Returns the key columns of a table, without the client. */
-export const keyColumns = (table: MirrorTable | ChildTable): readonly string[] =>
-  ('key' in table ? table.key : null) ?? ['id'];
+const listOthers = ({ columns, key }: MirrorTable) =>
+  Object.keys(columns).filter((column) => !key.includes(column));
 
-/** Returns every column that a reading fills, `id` and `raw` included, with its type. */
-export function columnTypes(table: MirrorTable): Readonly<Record<string, string>> {
-  const derived = Object.entries(table.derived ?? {}).map(
-    ([column, { type }]) => [column, type] as const,
-  );
-  return { id: 'bigint', ...table.columns, ...Object.fromEntries(derived), raw: 'jsonb' };
-}
+/** Returns the SQL types of some columns of a table. */
+export const pickTypes = ({ columns }: MirrorTable, names: readonly string[]): ColumnTypes =>
+  Object.fromEntries(Object.entries(columns).filter(([column]) => names.includes(column)));
+
+/** Returns the columns that a comparison needs, with their types: few, if `raw` tells all. */
+export const comparedTypes = (table: MirrorTable, compare: Comparison): ColumnTypes =>
+  compare === 'columns'
+    ? table.columns
+    : pickTypes(table, [...table.key, ...table.telling, table.kept?.column ?? 'id']);
 
 /**
  * Returns SQL: the stored rows whose `column` has one of these values, named t, to be joined with a
@@ -93,7 +102,7 @@ export function columnTypes(table: MirrorTable): Readonly<Record<string, string>
  * statistics, read all rows of the client.
  */
 export const rowsWhere = (
-  table: MirrorTable | ChildTable,
+  table: MirrorTable,
   client: string,
   column: string,
   values: readonly unknown[],
@@ -106,96 +115,78 @@ export const rowsWhere = (
 /**
  * Returns SQL: whether the stored row t and the reading i, both of one client, have the same key.
  */
-export const hasSameKey = (table: MirrorTable | ChildTable) =>
+export const hasSameKey = ({ key }: MirrorTable) =>
   sql.join(
-    keyColumns(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`),
+    key.map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`),
     sql` and `,
   );
 
-/** Returns SQL: whether the stored row t differs from the reading `from`. */
-export function differs(
-  table: MirrorTable | ChildTable,
-  compare: Comparison,
-  from: 'i' | 'excluded',
-) {
-  const parent = 'parentColumn' in table ? [table.parentColumn] : [];
-  const whole = [
-    ...(keyColumns(table).includes('id') ? [] : ['id']),
-    ...Object.keys(table.columns),
-    'raw',
+/**
+ * Returns SQL: whether the stored row t differs from the reading `from`. A row that was marked as
+ * unlisted differs, so that it is listed again.
+ */
+export function differs(table: MirrorTable, compare: Comparison, from: 'i' | 'excluded') {
+  const { since, kept, telling } = table;
+  const compared = (compare === 'columns' ? listOthers(table) : telling).filter(
+    (column) => column !== kept?.column,
+  );
+  const reasons = [
+    sql`(${columnRefs(compared, 't')}) is distinct from (${columnRefs(compared, from)})`,
   ];
-  const columns = compare === 'columns' ? whole : [...parent, 'raw'];
-  const derived = Object.keys(table.derived ?? {}).map((column) => {
-    const [stored, read] = [sql.ref(`t.${column}`), sql.ref(`${from}.${column}`)];
-    return sql` or (${read} is not null and ${stored} is distinct from ${read})`;
-  });
-  // An unlisted child row that the reading brings counts as different, so that it is listed again.
-  const unlisted =
-    'parentColumn' in table && keyColumns(table).includes('id')
-      ? sql` or t.unlisted_since is not null`
-      : sql``;
-  return sql`(
-    (${columnRefs(columns, 't')}) is distinct from (${columnRefs(columns, from)})
-    ${sql.join(derived, sql``)}${unlisted})`;
+
+  if (kept !== undefined) {
+    const [stored, read] = [sql.ref(`t.${kept.column}`), sql.ref(`${from}.${kept.column}`)];
+    reasons.push(sql`${read} is not null and ${stored} is distinct from ${read}`);
+  }
+  if (since !== null) reasons.push(sql`${sql.ref(`t.${since}`)} is not null`);
+
+  return sql`(${sql.join(reasons, sql` or `)})`;
 }
 
-/** A row that was written, with the id and key that the feed uses. */
-export interface WrittenRow {
-  readonly id: number | null;
-  readonly key: string | null;
-  /** The names of the columns whose values differ from those before; null if the row is new. */
-  readonly changedColumns: readonly string[] | null;
+/** Returns SQL for an upsert: every column but the key takes the value of the reading. */
+export function overwriteColumns(table: MirrorTable) {
+  const { since, kept } = table;
+  const assignments = listOthers(table).map((column) => {
+    const [target, read] = [sql.ref(column), sql.ref(`excluded.${column}`)];
+    if (column !== kept?.column) return sql`${target} = ${read}`;
+
+    const same = sql`t.${sql.ref(kept.id)} is not distinct from excluded.${sql.ref(kept.id)}`;
+    return sql`${target} = coalesce(${read}, case when ${same} then t.${target} end)`;
+  });
+  if (since !== null) assignments.push(sql`${sql.ref(since)} = null`);
+
+  return sql.join(assignments);
 }
+
+const hasIdKey = ({ key }: MirrorTable) => key.length === 1 && key[0] === 'id';
 
 /**
  * Returns SQL: the id and the key of a row t in the feed. The key is null if the id identifies the
  * row.
  */
-export const feedNames = (table: MirrorTable | ChildTable) =>
-  'key' in table && table.key !== undefined
-    ? sql`t.id, ${sql.join(
-        table.key.map((column) => sql`t.${sql.ref(column)}`),
-        sql` || ':' || `,
-      )} as key`
-    : sql`t.id, null as key`;
-
-/** Returns SQL for the RETURNING of an upsert: `changedColumns` of the written row t. */
-export function changedColumns(table: MirrorTable | ChildTable) {
-  const key = keyColumns(table);
-  const read = Object.keys(columnTypes(table)).filter((column) => !key.includes(column));
-  return changedColumnsOrNew(
-    tableRef(table.name),
-    key,
-    key.includes('id') ? [...read, 'unlisted_since'] : read,
+export function feedNames(table: MirrorTable) {
+  const key = sql.join(
+    table.key.map((column) => sql`t.${sql.ref(column)}`),
+    sql` || ':' || `,
   );
+  const id = 'id' in table.columns ? sql`t.id` : sql`null::bigint as id`;
+  return hasIdKey(table) ? sql`${id}, null as key` : sql`${id}, ${key} as key`;
 }
 
-/** Returns what identifies a row in the feed: its key as text if the table has one, else its id. */
-export const toFeedKey = (table: ChildTable, row: MirrorRow) =>
-  table.key === undefined ? row.id : table.key.map((column) => String(row[column])).join(':');
+/** Returns what identifies a row in the feed: its key as text, or else its id. */
+export const toFeedKey = (table: MirrorTable, row: { readonly [column: string]: unknown }) =>
+  hasIdKey(table) ? row.id : table.key.map((column) => String(row[column])).join(':');
 
 /**
- * Returns the columns that a comparison needs, with their types. Comparing by `raw` needs few,
- * which saves work.
+ * Returns SQL for the RETURNING of an upsert: what the feed says of the written row t. The changed
+ * columns are null for a new row, which costs nothing.
  */
-export function comparedTypes(
-  table: MirrorTable | ChildTable,
-  compare: Comparison,
-): Readonly<Record<string, string>> {
-  const types = columnTypes(table);
-  if (compare === 'columns') return types;
-  const needed = new Set([...keyColumns(table), 'id', 'raw', ...Object.keys(table.derived ?? {})]);
-  if ('parentColumn' in table) needed.add(table.parentColumn);
-  return Object.fromEntries(Object.entries(types).filter(([column]) => needed.has(column)));
+export function returnedNames(table: MirrorTable) {
+  const columns = [...listOthers(table), ...(table.since === null ? [] : [table.since])];
+  const changed = listChangedColumns(tableRef(table.name), table.key, columns);
+  return sql`${feedNames(table)},
+      case when xmax <> 0 then coalesce(${changed}, '{}') end as "changedColumns"`;
 }
-
-/** Returns the key columns of a table of child rows, with their types. */
-export const keyTypes = (table: ChildTable): Readonly<Record<string, string>> => {
-  const key = keyColumns(table);
-  return Object.fromEntries(
-    Object.entries(columnTypes(table)).filter(([column]) => key.includes(column)),
-  );
-};
 
 /** Types whose values Postgres reads from the text of a JavaScript value, without quotes. */
 const plainTypes = new Set(['bigint', 'boolean', 'date', 'integer', 'numeric', 'timestamptz']);
@@ -207,9 +198,10 @@ const plainTypes = new Set(['bigint', 'boolean', 'date', 'integer', 'numeric', '
  * as JSON. `raw` is one text with a line per row: JSON text has no line breaks, and an array would
  * need a backslash before each quote.
  */
-export function rowSet(types: Readonly<Record<string, string>>, rows: readonly object[]) {
+export function rowSet(types: ColumnTypes, rows: readonly object[]) {
   const values = rows as readonly Readonly<Record<string, unknown>>[];
   const columns = Object.entries(types);
+
   const sources = columns.map(([column, type]) => {
     if (column === 'raw') {
       const lines = values.map(({ raw }) => JSON.stringify(raw));
@@ -222,9 +214,10 @@ export function rowSet(types: Readonly<Record<string, string>>, rows: readonly o
     const ref = sql.ref(`u.${column}`);
     return isUnnested(type) ? ref : sql`${ref}::${sql.raw(type)} as ${sql.ref(column)}`;
   });
+
   return sql`(
       select ${sql.join(typed)}
-      from unnest(${sql.join(sources)}) as u (${columnRefs(columns.map(([column]) => column))})) i`;
+      from unnest(${sql.join(sources)}) as u (${columnRefs(Object.keys(types))})) i`;
 }
 
 /**
@@ -241,11 +234,13 @@ function toArrayLiteral(
 ): string {
   const write = plainTypes.has(type) ? writePlain : (writers[type] ?? writeText);
   let literal = '{';
+
   for (const [index, row] of rows.entries()) {
     const value = row[column];
     if (index > 0) literal += ',';
     literal += value === null || value === undefined ? 'null' : write(value);
   }
+
   return `${literal}}`;
 }
 
@@ -262,12 +257,7 @@ function writeText(value: unknown): string {
   return mustEscape.test(text) ? `"${text.replaceAll(/["\\]/g, '\\$&')}"` : `"${text}"`;
 }
 
-const writeJson = (value: unknown) => writeText(JSON.stringify(value));
-
-const writeTexts = (value: unknown) =>
-  writeText(`{${(value as readonly string[]).map(writeText).join(',')}}`);
-
 const writers: Readonly<Record<string, (value: unknown) => string>> = {
-  jsonb: writeJson,
-  'text[]': writeTexts,
+  jsonb: (value) => writeText(JSON.stringify(value)),
+  'text[]': (value) => writeText(`{${(value as readonly string[]).map(writeText).join(',')}}`),
 };

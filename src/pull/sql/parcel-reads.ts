@@ -1,12 +1,14 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { pauses } from '../../core/backoff.ts';
 import type { DB } from '../../db/generated/tables.ts';
-import { anyClient, anyId, toPauseSpan } from '../../db/values.ts';
-import { makeParcelJobsDue } from '../../schedule/sql/due-jobs.ts';
+import { anyClient, anyId } from '../../db/values.ts';
+import type { NumberedReading } from './stream-transaction.ts';
 import {
   findDueReads,
-  newRequestNo,
   type ParcelReadReason,
+  parcels,
+  removeReads,
+  requestParcelReads,
   type WaitingRead,
 } from './waiting-reads.ts';
 
@@ -15,30 +17,6 @@ import {
  * reach back as far.
  */
 const maxAgeDays = 90;
-/** Name under which the packages of shipments wait to be looked up. The id is the shipment's. */
-const parcels = 'parcels';
-
-/**
- * Requests look-ups of those shipments that are SHIPPED. They are due at once, and so is the job
- * that makes them.
- */
-export async function requestParcelReads(
-  trx: Transaction<DB>,
-  client: string,
-  shipmentIds: readonly number[],
-): Promise<void> {
-  if (shipmentIds.length === 0) return;
-  await sql`
-    insert into sync.waiting_reads as w (client, resource, id, reason, next_at, since, asked_no)
-    select s.client, ${parcels}, s.id, 'shipped', sync.clock(), sync.clock(), ${newRequestNo}
-    from fulfilment.shipments s
-    where s.client = ${anyClient(client)} and s.id = ${anyId(shipmentIds)} and s.status = 'SHIPPED'
-    order by s.id
-    on conflict (client, resource, id) do update
-      set reason = excluded.reason, tries = 0, next_at = excluded.next_at,
-        since = excluded.since, asked_no = excluded.asked_no`.execute(trx);
-  await makeParcelJobsDue(trx, [client]);
-}
 
 /**
  * Requests look-ups of the shipments whose packages are in quarantine.
@@ -111,7 +89,7 @@ export async function postponeListedParcelReads(
 
   await sql`
     update sync.waiting_reads w
-    set reason = 'listed', next_at = sync.clock() + ${listedSpan}
+    set reason = 'listed', next_at = sync.clock() + make_interval(secs => ${listedSeconds})
     from (
       select id
       from sync.waiting_reads
@@ -124,8 +102,8 @@ export async function postponeListedParcelReads(
       and w.id = l.id`.execute(trx);
 }
 
-/** SQL: the pause before packages are looked up that the track-trace list shows. */
-const listedSpan = toPauseSpan(pauses.listedParcelRead, sql`1`);
+/** Seconds before packages are looked up that the track-trace list shows. */
+const listedSeconds = pauses.listedParcelRead.firstMs / 1_000;
 
 /** A shipment whose packages are due to be looked up. */
 export interface DueParcelRead extends WaitingRead {
@@ -167,50 +145,46 @@ export interface ParcelReadPlan {
 }
 
 /**
- * Plans the next look-up of each shipment. While the track-trace list shows one of its packages,
- * its status comes from there. When all have left the list, this look-up has read the last status,
- * and no other is planned. A shipment that was asked for during the look-up is left alone. One that
- * was asked about in vain too often stays without a time.
+ * Plans the next look-up of each shipment. A shipment that was asked for during the look-up is left
+ * alone. One that was asked about in vain too often stays without a time.
  */
 export async function planParcelReads(
   trx: Transaction<DB>,
   client: string,
   answered: readonly ParcelReadPlan[],
 ): Promise<void> {
-  const plans = answered.map(({ shipmentId, readNo, reason, problem, nextInSeconds }) => ({
-    ...{ shipmentId, readNo, reason, problem, nextInSeconds },
-  }));
   const ids = answered.map(({ shipmentId }) => shipmentId);
+  const { rows: tracked } = await sql<{ id: number; isListed: boolean }>`
+    select shipment_id as id, bool_or(unlisted_since is null) as "isListed"
+    from fulfilment.track_traces
+    where client = ${anyClient(client)} and shipment_id = ${anyId(ids)}
+    group by shipment_id`.execute(trx);
+  const isListed = new Map(tracked.map((row) => [row.id, row.isListed]));
 
+  const done: NumberedReading[] = [];
+  const next: object[] = [];
+  for (const { shipmentId: id, readNo, problem, reason, nextInSeconds } of answered) {
+    const listed = problem === null ? isListed.get(id) : undefined;
+    const isLast = problem === null && (listed === false || nextInSeconds === null);
+
+    // While the track-trace list shows one of its packages, its status comes from there. When all
+    // have left the list, this look-up has read the last status.
+    if (listed) next.push({ id, readNo, problem, reason: 'listed', seconds: listedSeconds });
+    else if (isLast) done.push({ id, readNo });
+    else next.push({ id, readNo, problem, reason, seconds: nextInSeconds });
+  }
+
+  await removeReads({ trx, client, stream: parcels }, done);
   await sql`
-    with plans as (
-      select a.*, a.problem is null and l.listed as is_listed,
-        a.problem is null and not coalesce(l.listed, a."nextInSeconds" is not null) as is_done
-      from json_to_recordset(${JSON.stringify(plans)}::json) as a (
-        "shipmentId" bigint, "readNo" bigint, reason text, problem text,
-        "nextInSeconds" float8)
-      left join (
-        select t.shipment_id, bool_or(t.unlisted_since is null) as listed
-        from fulfilment.track_traces t
-        where t.client = ${anyClient(client)} and t.shipment_id = ${anyId(ids)}
-        group by t.shipment_id
-      ) l on l.shipment_id = a."shipmentId"
-    ), done as (
-      delete from sync.waiting_reads w
-      using plans p
-      where w.client = ${anyClient(client)} and w.resource = ${parcels} and w.id = ${anyId(ids)}
-        and w.id = p."shipmentId" and w.asked_no < p."readNo" and p.is_done
-    )
     update sync.waiting_reads w
-    set words = p.problem,
-      reason = case when p.is_listed then 'listed' else p.reason end,
+    set words = p.problem, reason = p.reason,
       tries = case p.reason when 'unanswered' then w.tries + 1 when 'read_failed' then w.tries
         else 0 end,
-      next_at = case when p.is_listed then sync.clock() + ${listedSpan}
-        else coalesce(sync.clock() + make_interval(secs => p."nextInSeconds"), 'infinity') end
-    from plans p
+      next_at = coalesce(sync.clock() + make_interval(secs => p.seconds), 'infinity')
+    from json_to_recordset(${JSON.stringify(next)}::json) as p (
+      id bigint, "readNo" bigint, problem text, reason text, seconds float8)
     where w.client = ${anyClient(client)} and w.resource = ${parcels} and w.id = ${anyId(ids)}
-      and w.id = p."shipmentId" and w.asked_no < p."readNo" and not p.is_done`.execute(trx);
+      and w.id = p.id and w.asked_no < p."readNo"`.execute(trx);
 }
 
 /**

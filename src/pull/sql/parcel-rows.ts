@@ -1,36 +1,68 @@
 /** Writes the packages of shipments, as the look-up and track-trace show them. */
 
 import { sql, type Transaction } from 'kysely';
+import type { Json } from '../../core/json.ts';
 import { maskJson } from '../../core/personal-data.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { findErasedShipments } from './erasures.ts';
-import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from './feed.ts';
-import { columnRefs } from './mirror-tables.ts';
+import { toColumn } from '../../service/decoding/fields.ts';
+import { findErasedShipments, maskRow } from './erasures.ts';
+import { type Change, toChange, type WrittenRow } from './feed.ts';
+import { columnRefs, type MirrorTable, returnedNames, rowSet } from './mirror-tables.ts';
 import { type ParcelReadPlan, planParcelReads } from './parcel-reads.ts';
-import {
-  maskErasedPackages,
-  overwrite,
-  type PackageColumns,
-  type PackageRow,
-  packageKey,
-  packageSet,
-  type ReadPackage,
-  takeMembers,
-} from './track-trace-rows.ts';
+
+/** A package of a shipment, by column. A shipment has each number at most once. */
+export interface PackageRow {
+  readonly shipment_id: number;
+  /** Empty if the package represents the whole shipment. */
+  readonly package_number: string;
+  readonly raw: Json;
+  readonly [column: string]: unknown;
+}
+
+/** Returns a package by column: the member `packageNumber` is `package_number`. */
+export const toPackageRow = (item: {
+  readonly shipmentId: number;
+  readonly [member: string]: unknown;
+}) =>
+  Object.fromEntries(
+    Object.entries(item).map(([member, value]) => [toColumn(member), value]),
+  ) as PackageRow;
 
 /** The answer to one look-up. */
 export interface ParcelAnswer extends ParcelReadPlan {
   /** Packages of the shipment, each number once. */
-  readonly parcels: readonly ReadPackage[];
+  readonly parcels: readonly PackageRow[];
 }
 
-/** The result of storing packages. */
-export interface ParcelResult {
-  readonly created: number;
-  readonly updated: number;
-  readonly changes: readonly Change[];
-}
+/** The key of a package, without the client. */
+export const packageKey = { shipment_id: 'bigint', package_number: 'text' } as const;
+
+/** What the track-trace list tells of a package, too. */
+const stateColumns = {
+  current_track_trace_status: 'text',
+  current_track_trace_exception_level: 'text',
+};
+/** What only a look-up fills. */
+const ownColumns = {
+  collo_number: 'text',
+  track_and_trace_code: 'text',
+  track_and_trace_bar_code: 'text',
+  return_package_number: 'text',
+  shipping_date: 'timestamptz',
+  number_of_colli: 'integer',
+  tracking_number: 'text',
+  shipment_items: 'jsonb',
+  raw: 'jsonb',
+};
+
+const parcels: MirrorTable = {
+  name: 'parcels',
+  key: Object.keys(packageKey),
+  columns: { ...packageKey, ...ownColumns, ...stateColumns },
+  telling: ['raw'],
+  since: 'unlisted_since',
+};
 
 /**
  * Stores the answers of look-ups, and plans the next ones. Packages that an earlier look-up
@@ -41,91 +73,41 @@ export async function storeParcels(
   trx: Transaction<DB>,
   client: string,
   answers: readonly ParcelAnswer[],
-): Promise<ParcelResult> {
-  const erased = await findErasedShipments(
-    trx,
-    client,
-    answers.map(({ shipmentId }) => shipmentId),
+): Promise<Change[]> {
+  const ids = answers.map(({ shipmentId }) => shipmentId);
+  const erased = await findErasedShipments(trx, client, ids);
+  const rows = answers.flatMap(({ shipmentId, readNo, parcels: read }) =>
+    read.map((row) => ({ ...(erased.has(shipmentId) ? maskRow('parcels', row) : row), readNo })),
   );
-  const rows = answers.flatMap(({ shipmentId, readNo, parcels }) =>
-    parcels.map((parcel) => ({
-      shipmentId,
-      readNo,
-      ...(erased.has(shipmentId) ? maskParcel(parcel) : parcel),
-    })),
-  );
+
   const written = await writeParcels(trx, client, rows);
   const unlisted = await unlistAbsent(trx, client, answers);
   await planParcelReads(trx, client, answers);
-  return toResult([...written, ...unlisted]);
+  return [...written, ...unlisted];
 }
-
-/**
- * Returns a package of an erased order. Its codes may hold an address: a link, or a postcode as a
- * bar code.
- */
-const maskParcel = (parcel: ReadPackage) => ({
-  ...parcel,
-  trackAndTraceCode: null,
-  trackAndTraceBarCode: null,
-  trackingNumber: null,
-  raw: maskJson(parcel.raw),
-});
-
-/** What the track-trace list tells of a package, too. */
-const stateColumns: PackageColumns = {
-  current_track_trace_status: ['currentTrackTraceStatus', 'text'],
-  current_track_trace_exception_level: ['currentTrackTraceExceptionLevel', 'text'],
-};
-/** What a look-up fills besides. */
-const ownColumns: PackageColumns = {
-  collo_number: ['colloNr', 'text'],
-  track_and_trace_code: ['trackAndTraceCode', 'text'],
-  track_and_trace_bar_code: ['trackAndTraceBarCode', 'text'],
-  return_package_number: ['returnPackageNumber', 'text'],
-  shipping_date: ['shippingDate', 'timestamptz'],
-  number_of_colli: ['numberOfColli', 'integer'],
-  tracking_number: ['trackingNumber', 'text'],
-  shipment_items: ['shipmentItems', 'jsonb'],
-  raw: ['raw', 'jsonb'],
-};
-const parcelColumns = { ...ownColumns, ...stateColumns };
-
-/** SQL: the names of a written package t and its changed columns, for the feed. */
-const returnedNames = sql`
-  t.shipment_id || ':' || t.package_number as key,
-  ${changedColumnsOrNew(sql.table('fulfilment.parcels'), packageKey, [
-    ...Object.keys(parcelColumns),
-    'unlisted_since',
-  ])}`;
-
-const toResult = (changes: readonly Change[]): ParcelResult => {
-  const created = changes.filter(({ operation }) => operation === 'created').length;
-  return { created, updated: changes.length - created, changes };
-};
 
 async function writeParcels(
   trx: Transaction<DB>,
   client: string,
-  rows: readonly unknown[],
+  rows: readonly object[],
 ): Promise<Change[]> {
-  const columns = Object.keys(parcelColumns);
-  const { rows: written } = await sql<ChangedRow & { readonly changed: boolean }>`
-    insert into fulfilment.parcels as t (client, shipment_id, package_number, read_at, read_no,
-      ${columnRefs(columns)})
-    select ${client}, i."shipmentId", i."packageNumber", now(), i."readNo",
-      ${takeMembers(parcelColumns)}
-    from ${packageSet({ ...parcelColumns, read_no: ['readNo', 'bigint'] }, rows)}
-    order by i."shipmentId", i."packageNumber"
-    on conflict (client, shipment_id,
-      package_number) do update set ${overwrite(Object.keys(ownColumns))},
-      -- If a later reading of the track-trace list is stored, its status stays.
-      current_track_trace_status = case when t.read_no > excluded.read_no
-        then t.current_track_trace_status
-        else excluded.current_track_trace_status end,
-      current_track_trace_exception_level = case when t.read_no > excluded.read_no
-        then t.current_track_trace_exception_level
-          else excluded.current_track_trace_exception_level end,
+  const columns = Object.keys(parcels.columns);
+  const overwritten = Object.keys(ownColumns).map(
+    (column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`,
+  );
+  // If a later reading of the track-trace list is stored, its status stays.
+  const states = Object.keys(stateColumns).map(
+    (column) => sql`${sql.ref(column)} = case when t.read_no > excluded.read_no
+        then ${sql.ref(`t.${column}`)} else ${sql.ref(`excluded.${column}`)} end`,
+  );
+
+  const { rows: written } = await sql<WrittenRow & { readonly changed: boolean }>`
+    insert into fulfilment.parcels as t (client, read_at, read_no, ${columnRefs(columns)})
+    select ${client}, now(), i."readNo", ${columnRefs(columns, 'i')}
+    from ${rowSet({ ...parcels.columns, readNo: 'bigint' }, rows)}
+    order by i.shipment_id, i.package_number
+    on conflict (client, shipment_id, package_number) do update
+    set ${sql.join([...overwritten, ...states])},
       changed_at = case when t.raw is distinct from excluded.raw or t.unlisted_since is not null
         or t.read_no <= excluded.read_no
           and (t.current_track_trace_status, t.current_track_trace_exception_level)
@@ -133,8 +115,8 @@ async function writeParcels(
             excluded.current_track_trace_exception_level)
         then excluded.changed_at else t.changed_at end,
       read_at = excluded.read_at, read_no = greatest(t.read_no, excluded.read_no),
-        unlisted_since = null
-    returning ${returnedNames}, changed_at = now() as changed`.execute(trx);
+      unlisted_since = null
+    returning ${returnedNames(parcels)}, changed_at = now() as changed`.execute(trx);
   return written.filter(({ changed }) => changed).map((row) => toChange('parcels', row));
 }
 
@@ -149,13 +131,13 @@ async function unlistAbsent(
   answers: readonly ParcelAnswer[],
 ): Promise<Change[]> {
   const complete = answers
-    .filter(({ parcels, problem }) => problem === null && parcels.length > 0)
-    .map(({ shipmentId, readNo, parcels }) => ({
-      shipmentId,
-      readNo,
-      numbers: parcels.map(({ packageNumber }) => packageNumber),
+    .filter(({ parcels: read, problem }) => problem === null && read.length > 0)
+    .map(({ shipmentId, readNo, parcels: read }) => ({
+      ...{ shipmentId, readNo },
+      numbers: read.map((row) => row.package_number),
     }));
   if (complete.length === 0) return [];
+
   const { rows } = await sql<{ key: string }>`
     update fulfilment.parcels t
     set unlisted_since = now(), read_no = a."readNo"
@@ -178,39 +160,50 @@ export async function storeListedParcels(
   client: string,
   rows: readonly PackageRow[],
   readNo: number,
-): Promise<ParcelResult> {
-  const numbered = new Set(
-    rows.filter((row) => row.packageNumber !== '').map(({ shipmentId }) => shipmentId),
-  );
-  const unnumbered = rows.filter(
-    (row) => row.packageNumber !== '' || !numbered.has(row.shipmentId),
-  );
-  if (unnumbered.length === 0) return toResult([]);
-  const kept = await maskErasedPackages(trx, client, unnumbered);
-  const { rows: written } = await sql<ChangedRow>`
-    insert into fulfilment.parcels as t (client, shipment_id, package_number,
-      current_track_trace_status,
-      current_track_trace_exception_level, read_no, raw)
-    select ${client}, i."shipmentId", i."packageNumber", ${takeMembers(stateColumns)}, ${readNo},
-      i.raw
-    from ${packageSet({ ...stateColumns, raw: ['raw', 'jsonb'] }, kept)}
-    where i."packageNumber" <> '' or not exists (
+): Promise<Change[]> {
+  const hasNumber = (row: PackageRow) => row.package_number !== '';
+  const numbered = new Set(rows.filter(hasNumber).map((row) => row.shipment_id));
+  const listed = rows.filter((row) => hasNumber(row) || !numbered.has(row.shipment_id));
+  if (listed.length === 0) return [];
+
+  const columns = ['shipment_id', 'package_number', ...Object.keys(stateColumns), 'raw'];
+
+  const { rows: written } = await sql<WrittenRow>`
+    insert into fulfilment.parcels as t (client, read_no, ${columnRefs(columns)})
+    select ${client}, ${readNo}, ${columnRefs(columns, 'i')}
+    from ${rowSet(
+      { ...packageKey, ...stateColumns, raw: 'jsonb' },
+      await maskErasedPackages(trx, client, listed),
+    )}
+    where i.package_number <> '' or not exists (
       select from fulfilment.parcels p
-      where p.client = ${anyClient(client)} and p.shipment_id = i."shipmentId"
+      where p.client = ${anyClient(client)} and p.shipment_id = i.shipment_id
         and p.package_number <> ''
         and p.unlisted_since is null)
-    order by i."shipmentId", i."packageNumber"
+    order by i.shipment_id, i.package_number
     on conflict (client, shipment_id, package_number) do update set
       current_track_trace_status = excluded.current_track_trace_status,
       current_track_trace_exception_level = excluded.current_track_trace_exception_level,
       raw = case when t.read_at is null then excluded.raw else t.raw end,
-        read_no = excluded.read_no,
-      unlisted_since = null, changed_at = now()
+      read_no = excluded.read_no, unlisted_since = null, changed_at = now()
       where t.read_no <= excluded.read_no and excluded.current_track_trace_status is not null
         and (t.unlisted_since is not null
           or t.current_track_trace_status is distinct from excluded.current_track_trace_status
           or t.current_track_trace_exception_level is distinct
             from excluded.current_track_trace_exception_level)
-    returning ${returnedNames}`.execute(trx);
-  return toResult(written.map((row) => toChange('parcels', row)));
+    returning ${returnedNames(parcels)}`.execute(trx);
+  return written.map((row) => toChange('parcels', row));
+}
+
+/** Masks the packages of erased orders, and returns the others unchanged. */
+export async function maskErasedPackages(
+  trx: Transaction<DB>,
+  client: string,
+  rows: readonly PackageRow[],
+): Promise<readonly PackageRow[]> {
+  const ids = rows.map((row) => row.shipment_id);
+  const erased = await findErasedShipments(trx, client, ids);
+  return rows.map((row) =>
+    erased.has(row.shipment_id) ? { ...row, raw: maskJson(row.raw) } : row,
+  );
 }

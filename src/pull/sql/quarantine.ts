@@ -42,21 +42,19 @@ export async function quarantineResources(
   if (entries.length === 0) return 0;
   const byKey = new Map(entries.map((entry) => [toResourceKey(entry), entry]));
   const rows = [...byKey].map(([resourceKey, entry]) => ({
-    client,
-    stream,
-    resource_key: resourceKey,
-    resource_id: entry.resourceId,
-    order_id: entry.links.orderId,
-    shipment_id: entry.links.shipmentId,
+    ...{ client, stream, resource_key: resourceKey, resource_id: entry.resourceId },
+    ...{ order_id: entry.links.orderId, shipment_id: entry.links.shipmentId },
     external_order_number: entry.links.number === null ? null : toStorableText(entry.links.number),
     member_path: toStorableText(entry.memberPath),
     reason: toStorableText(entry.reason),
     document: entry.document,
-    run_worker: run.worker,
-    run_job: run.lease.name,
-    run_lease_key: run.lease.key,
+    ...{ run_worker: run.worker, run_job: run.lease.name, run_lease_key: run.lease.key },
     read_no: entry.readNo ?? readNo,
   }));
+  const replaced = Object.keys(rows[0] ?? {}).map(
+    (column) => [column, sql.ref<never>(`excluded.${column}`)] as const,
+  );
+
   const written = await trx
     .insertInto('sync.quarantine')
     .values(rows)
@@ -64,16 +62,7 @@ export async function quarantineResources(
       conflict
         .columns(['client', 'stream', 'resource_key'])
         .doUpdateSet((eb) => ({
-          order_id: eb.ref('excluded.order_id'),
-          shipment_id: eb.ref('excluded.shipment_id'),
-          external_order_number: eb.ref('excluded.external_order_number'),
-          member_path: eb.ref('excluded.member_path'),
-          reason: eb.ref('excluded.reason'),
-          document: eb.ref('excluded.document'),
-          run_worker: eb.ref('excluded.run_worker'),
-          run_job: eb.ref('excluded.run_job'),
-          run_lease_key: eb.ref('excluded.run_lease_key'),
-          read_no: eb.ref('excluded.read_no'),
+          ...Object.fromEntries(replaced),
           times: eb('sync.quarantine.times', '+', 1),
           last_seen_at: sql<Date>`now()`,
         }))
@@ -81,11 +70,9 @@ export async function quarantineResources(
     )
     .returning(['id', sql<boolean>`xmax = 0`.as('isNew')])
     .execute();
-  await maskErasedQuarantine(
-    trx,
-    client,
-    written.map(({ id }) => id),
-  );
+  const ids = written.map(({ id }) => id);
+  await maskErasedQuarantine(trx, client, ids);
+
   return written.filter(({ isNew }) => isNew).length;
 }
 
@@ -96,6 +83,7 @@ export async function releaseQuarantined(
 ): Promise<void> {
   if (read.length === 0) return;
   const [keys, readNos] = [read.map(({ id }) => String(id)), read.map(({ readNo }) => readNo)];
+
   await sql`
     delete from sync.quarantine q
     using unnest(${keys}::text[], ${readNos}::bigint[]) as r (key, read_no)

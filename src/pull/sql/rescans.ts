@@ -7,15 +7,8 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import type { CursorMeaning } from '../../schedule/sql/ledger.ts';
-
-/**
- * A date window. Both ends are exclusive, as in the service's filters; null means no bound.
- * YYYY-MM-DD.
- */
-export interface DayWindow {
-  readonly after: string | null;
-  readonly before: string | null;
-}
+import { type DayWindow, dateList, type ListedTable } from './listed-rows.ts';
+import type { StreamTransaction } from './stream-transaction.ts';
 
 /** A request for a rescan. */
 export interface RescanRequest {
@@ -94,6 +87,7 @@ export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promis
     delete from sync.rescan_pages
     where rescan_id in (select id from given_up)`.execute(db);
   const { client, stream, kind, from, to, background } = request;
+
   return db
     .insertInto('sync.rescans')
     .values({ client, stream, kind, from_day: from, to_day: to, background })
@@ -145,24 +139,24 @@ export type RescanStep = Pick<
 /** The counts of a step that read no page and found nothing. */
 export const zeroCounts = { pages: 0, fetched: 0, missing: 0, stale: 0, extra: 0 } as const;
 
+/** What a rescan stores when it first starts. */
+interface RescanStart {
+  readonly windows: readonly DayWindow[];
+  readonly expected: number | null;
+  readonly readNo: number;
+}
+
 /** Stores the windows of a rescan when it first starts. They do not change afterwards. */
 export async function startRescan(
   trx: Transaction<DB>,
   id: number,
-  {
-    windows,
-    expected,
-    readNo,
-  }: { windows: readonly DayWindow[]; expected: number | null; readNo: number },
+  { windows, expected, readNo }: RescanStart,
 ): Promise<Rescan> {
+  const start = { windows: JSON.stringify(windows), expected, read_no: readNo };
+
   return trx
     .updateTable('sync.rescans')
-    .set({
-      started_at: sql<Date>`now()`,
-      windows: JSON.stringify(windows),
-      expected,
-      read_no: readNo,
-    })
+    .set({ started_at: sql<Date>`now()`, ...start })
     .where('id', '=', id)
     .returning(columns)
     .$castTo<Rescan>()
@@ -184,6 +178,7 @@ export async function saveRescan(
       .insertInto('sync.rescan_pages')
       .values({ rescan_id: id, ids: [...ids] })
       .execute();
+
   return trx
     .updateTable('sync.rescans')
     .set((eb) => ({
@@ -214,10 +209,112 @@ export async function finishRescan(
   error: string | null,
 ): Promise<void> {
   const outcome = error === null ? 'done' : 'failed';
+
   await trx
     .updateTable('sync.rescans')
     .set({ finished_at: sql<Date>`now()`, outcome, error })
     .where('id', '=', id)
     .execute();
   await trx.deleteFrom('sync.rescan_pages').where('rescan_id', '=', id).execute();
+}
+
+/**
+ * A reconciliation that walked all of its windows. It is doubtful if it found more rows missing
+ * than it believes.
+ */
+export type WalkedReconciliation = NonNullable<Awaited<ReturnType<typeof findLastWalked>>>;
+
+/**
+ * Returns the last reconciliation that walked all of its windows, whether it succeeded or not; null
+ * if there is none.
+ */
+export async function findLastWalked(db: Kysely<DB>, client: string, stream: string) {
+  const walked = await db
+    .selectFrom('sync.rescans')
+    .select((eb) => [
+      sql<readonly DayWindow[]>`windows`.as('windows'),
+      'fetched',
+      eb.ref('finished_at').$notNull().as('finishedAt'),
+      sql<boolean>`outcome = 'failed'`.as('isDoubtful'),
+    ])
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where('kind', '=', 'reconcile')
+    .where('finished_at', 'is not', null)
+    .where('step', '>=', sql<number>`jsonb_array_length(windows)`)
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return walked ?? null;
+}
+
+/**
+ * Returns, by stream, when workers last reconciled it. Counts only times after the whole job last
+ * succeeded.
+ */
+export async function readReconciledTimes(
+  db: Kysely<DB>,
+  client: string,
+): Promise<ReadonlyMap<string, Date>> {
+  const reconciled = await db
+    .selectFrom('sync.rescans as r')
+    .innerJoin('sync.jobs as j', (join) =>
+      join.onRef('j.client', '=', 'r.client').on('j.job', '=', 'reconcile'),
+    )
+    .select((eb) => ['r.stream', eb.fn.max('r.finished_at').$notNull().as('at')])
+    .where('r.client', '=', anyClient(client))
+    .where('r.kind', '=', 'reconcile')
+    .where('r.background', '=', true)
+    .where('r.outcome', '=', 'done')
+    .where('r.finished_at', '>', sql<Date>`coalesce(j.last_success_at, '-infinity')`)
+    .groupBy('r.stream')
+    .execute();
+  return new Map(reconciled.map(({ stream, at }) => [stream, at]));
+}
+
+/** Rows that a reconciliation found missing here, stale here, or extra here. */
+interface Findings {
+  readonly finding: 'missing' | 'stale' | 'extra';
+  readonly ids: readonly number[];
+  /** The time of the reading, by the service's clock. */
+  readonly serviceNow: Date;
+}
+
+/**
+ * Records findings, each with the seconds between the row's newest date and `serviceNow`. These
+ * seconds are null if the row changed after the last complete poll: no poll could have read it yet.
+ */
+export async function recordFindings(
+  { trx, client, stream }: StreamTransaction,
+  age: ListedTable,
+  { finding, ids, serviceNow }: Findings,
+): Promise<void> {
+  if (ids.length === 0) return;
+  const moved = sql`greatest(${dateList(age.moved)})`;
+  const late = sql`
+    case when ${finding} <> 'extra' and ${moved} < coalesce(f.complete_at, 'infinity')
+      then extract(epoch from ${serviceNow}::timestamptz - ${moved}) end`;
+
+  await sql`
+    insert into sync.findings (client, stream, finding, id, late_seconds)
+    select ${client}, ${stream}, ${finding}, t.id, ${late}
+    from ${sql.table(`fulfilment.${age.table}`)} t
+    left join sync.freshness f on f.client = t.client and f.stream = ${stream}
+    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])
+    order by t.id`.execute(trx);
+}
+
+/** Deletes findings that are older than this number of days. */
+export async function forgetFindings(
+  db: Kysely<DB>,
+  client: string,
+  stream: string,
+  days: number,
+): Promise<void> {
+  await db
+    .deleteFrom('sync.findings')
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where('found_at', '<', sql<Date>`now() - make_interval(days => ${days})`)
+    .execute();
 }

@@ -5,7 +5,9 @@ import type { DB } from '../../db/generated/tables.ts';
 import { lockName } from '../../db/transaction.ts';
 import { anyClient } from '../../db/values.ts';
 import { readTurns, recordTurnDone, takeTurn } from '../../schedule/sql/turns.ts';
-import { type Change, type ChangedRow, changedColumnsOrNew, toChange } from './feed.ts';
+import type { Change } from './feed.ts';
+import type { MirrorTable } from './mirror-tables.ts';
+import { writeRows } from './upsert.ts';
 
 /** The entries of the service lists, as they are stored. */
 export interface ServiceListRows {
@@ -27,9 +29,6 @@ export interface ServiceListRows {
 
 /** The result of storing service lists. */
 export interface StoredListsResult {
-  readonly created: number;
-  readonly updated: number;
-  readonly removed: number;
   /**
    * Lists that the service did not send, or sent empty although entries are stored. Their stored
    * entries were kept.
@@ -38,6 +37,14 @@ export interface StoredListsResult {
   /** Changes for the feed. The caller appends them in the last statement of the transaction. */
   readonly changes: readonly Change[];
 }
+
+const settingOptions: MirrorTable = {
+  name: 'setting_options',
+  key: ['list', 'id'],
+  columns: { list: 'text', id: 'bigint', code: 'text', name: 'text', raw: 'jsonb' },
+  telling: ['raw'],
+  since: 'removed_at',
+};
 
 /**
  * Lists that may be sent empty later, because they are obsolete (docs/interface.md, 6.2 Settings).
@@ -54,6 +61,7 @@ export async function storeServiceLists(
   { options, warehouses, absentLists }: ServiceListRows,
 ): Promise<StoredListsResult> {
   await lockName(trx, `settings ${client}`);
+
   const listed = new Set(options.map(({ list }) => list));
   const stored = await trx
     .selectFrom('fulfilment.setting_options')
@@ -66,50 +74,18 @@ export async function storeServiceLists(
     .map(({ list }) => list)
     .filter((list) => !listed.has(list) && !mayBecomeEmpty.includes(list));
   const keptLists = [...new Set([...absentLists, ...emptied])];
-  const written = await writeOptions(trx, client, options);
-  const removed = await removeOptions(trx, client, options, keptLists);
-  const links = await writeWarehouses(
-    trx,
-    client,
-    warehouses,
-    keptLists.includes('mainShippingMethods'),
-  );
-  await recordTurnDone(trx, toListsTurn(client), listsPauseMs);
-  const changes = [...written, ...removed, ...links];
-  const countChanges = (operation: Change['operation']) =>
-    changes.filter((change) => change.operation === operation).length;
-  return {
-    created: countChanges('created'),
-    updated: countChanges('updated'),
-    removed: countChanges('removed'),
-    keptLists,
-    changes,
-  };
-}
 
-async function writeOptions(
-  trx: Transaction<DB>,
-  client: string,
-  options: ServiceListRows['options'],
-): Promise<Change[]> {
-  const { rows } = await sql<ChangedRow & { readonly id: number }>`
-    insert into fulfilment.setting_options as t (client, list, id, code, name, raw)
-    select distinct on (i.list, i.id) ${client}, i.list, i.id, i.code, i.name, i.raw
-    from json_to_recordset(${JSON.stringify(options)}::json)
-      as i (list text, id bigint, code text, name text,
-      raw jsonb)
-    order by i.list, i.id
-    on conflict (client, list, id) do update
-      set code = excluded.code, name = excluded.name, raw = excluded.raw, changed_at = now(),
-        removed_at = null
-      where (t.code, t.name, t.raw) is distinct from (excluded.code, excluded.name, excluded.raw)
-        or t.removed_at is not null
-    returning t.list || ':' || t.id as key, t.id, ${changedColumnsOrNew(
-      sql.table('fulfilment.setting_options'),
-      ['list', 'id'],
-      ['code', 'name', 'raw', 'removed_at'],
-    )}`.execute(trx);
-  return rows.map((row) => toChange('setting_options', row));
+  // A list may name an entry twice. The last one counts.
+  const byKey = new Map(options.map((option) => [`${option.list} ${option.id}`, option]));
+
+  const written = await writeRows({ trx, client }, settingOptions, [...byKey.values()]);
+  const removed = await removeOptions(trx, client, options, keptLists);
+  const links = keptLists.includes('mainShippingMethods')
+    ? []
+    : await writeWarehouses(trx, client, warehouses);
+  await recordTurnDone(trx, toListsTurn(client), listsPauseMs);
+
+  return { keptLists, changes: [...written, ...removed, ...links] };
 }
 
 async function removeOptions(
@@ -135,43 +111,38 @@ async function writeWarehouses(
   trx: Transaction<DB>,
   client: string,
   warehouses: ServiceListRows['warehouses'],
-  kept: boolean,
 ): Promise<Change[]> {
-  if (kept) return [];
-  const rowSet = sql`json_to_recordset(${JSON.stringify(warehouses)}::json) as i (
+  const listed = sql`json_to_recordset(${JSON.stringify(warehouses)}::json) as i (
     "mainShippingMethodId" bigint, "shippingMethodId" bigint, warehouse text)`;
-  const { rows } = await sql<{ key: string; operation: Change['operation'] }>`
+
+  const { rows } = await sql<{ key: string; operation: 'created' | 'updated' | 'removed' }>`
     with written as (
       insert into fulfilment.main_shipping_method_warehouses
         as t (client, main_shipping_method_id, shipping_method_id,
         warehouse)
       select distinct ${client}, i."mainShippingMethodId", i."shippingMethodId", i.warehouse
-      from ${rowSet}
+      from ${listed}
       on conflict (client, main_shipping_method_id, shipping_method_id,
         warehouse) do update set removed_at = null
         where t.removed_at is not null
-      returning t.*, xmax = 0 as created
+      returning t.*, case when xmax = 0 then 'created' else 'updated' end as operation
     ), removed as (
       update fulfilment.main_shipping_method_warehouses t
       set removed_at = now()
       where t.client = ${anyClient(client)} and t.removed_at is null and not exists (
-        select from ${rowSet}
+        select from ${listed}
         where i."mainShippingMethodId" = t.main_shipping_method_id
           and i."shippingMethodId" = t.shipping_method_id
           and i.warehouse = t.warehouse)
-      returning t.*
+      returning t.*, 'removed' as operation
     )
-    select concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse) as key,
-      case when created then 'created' else 'updated' end as operation
-    from written
-    union all
-    select concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse), 'removed'
-    from removed`.execute(trx);
-  const entity = 'main_shipping_method_warehouses';
+    select concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse) as key, operation
+    from (select * from written union all select * from removed) as found`.execute(trx);
+  const row = { entity: 'main_shipping_method_warehouses', id: null };
   return rows.map(({ key, operation }) =>
-    operation === 'removed'
-      ? { entity, id: null, key, operation }
-      : toChange(entity, { key, changedColumns: operation === 'created' ? null : ['removed_at'] }),
+    operation === 'updated'
+      ? { ...row, key, operation, changedColumns: ['removed_at'] }
+      : { ...row, key, operation },
   );
 }
 

@@ -42,13 +42,6 @@ export interface StockAnswer {
   readonly stock: number | null;
 }
 
-/** The result of storing stock. */
-export interface StockResult {
-  readonly created: number;
-  readonly updated: number;
-  readonly changes: readonly Change[];
-}
-
 /**
  * Stores the answers. Returns feed changes only for articles that are new or whose stock changed.
  */
@@ -56,7 +49,7 @@ export async function storeStock(
   trx: Transaction<DB>,
   client: string,
   answers: readonly StockAnswer[],
-): Promise<StockResult> {
+): Promise<Change[]> {
   const { rows } = await sql<{ key: string; created: boolean; changed: boolean }>`
     with asked as (
       select a.sku, a.stock, l.stock as before, l.sku is not null as known
@@ -78,13 +71,11 @@ export async function storeStock(
       from before as changed
     from asked
     order by sku`.execute(trx);
-  const changes: Change[] = rows
+  return rows
     .filter(({ created, changed }) => created || changed)
     .map(({ key, created }) =>
       toChange('stock_levels', { key, changedColumns: created ? null : ['stock'] }),
     );
-  const created = rows.filter((row) => row.created).length;
-  return { created, updated: changes.length - created, changes };
 }
 
 /**

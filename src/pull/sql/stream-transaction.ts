@@ -1,10 +1,10 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
-import type { Database } from '../../db/pool.ts';
 import { lockingCte, selectLocked } from '../../db/transaction.ts';
 import { anyClient, anyText } from '../../db/values.ts';
-import { type Lease, underLease } from '../../schedule/sql/leases.ts';
+import type { Lease } from '../../schedule/sql/leases.ts';
 import { type Cursor, type CursorPass, type Run, rescanJobs } from '../../schedule/sql/ledger.ts';
+import type { Change } from './feed.ts';
 
 /**
  * A transaction that writes for one stream of one client. Everything that a page writes takes it.
@@ -16,23 +16,13 @@ export interface StreamTransaction {
   readonly stream: string;
 }
 
-/** A StreamTransaction of a run: it commits only while the run holds its lease. */
+/**
+ * A StreamTransaction of a run: it commits only while the run holds its lease. The changes that
+ * are added to it become entries of the feed when all else is written.
+ */
 export interface RunTransaction extends StreamTransaction {
   readonly run: Run;
-}
-
-/**
- * Runs `work` in one transaction under the lease of the run. `work` may be run again, so it must
- * take all that it writes from memory.
- * @throws LeaseLostError if the run no longer holds its lease, or the error of `work`
- */
-export function writeStream<T>(
-  db: Database,
-  run: Run,
-  stream: string,
-  work: (transaction: RunTransaction) => Promise<T>,
-): Promise<T> {
-  return underLease(db, run.lease, (trx) => work({ trx, client: run.lease.client, stream, run }));
+  readonly addChanges: (changes: readonly Change[]) => void;
 }
 
 /** A resource with the number of the reading that it comes from. */
@@ -114,6 +104,7 @@ export async function recordConfirmations(
 ): Promise<void> {
   if (found.length === 0) return;
   const [ids, readNos] = [found.map(({ id }) => id), found.map(({ readNo }) => readNo)];
+
   await sql`
     insert into sync.confirmations (client, stream, read_no, ids)
     select ${client}, ${stream}, f.read_no, array_agg(f.id)
@@ -153,11 +144,8 @@ export const noCursor: Cursor = {
   stale: false,
 };
 
-const positionColumns = ['query', 'meaning', 'last_id', 'largest_seen', 'watermark'] as const;
-
 /**
- * Stores the cursor of a pass, in the transaction of the page that it points to. An unchanged
- * cursor is not written.
+ * Stores the cursor of a pass, in the transaction of the page that it points to.
  * @param atEnd true if the walk just reached its end
  */
 export async function saveCursor(
@@ -167,32 +155,16 @@ export async function saveCursor(
   atEnd: boolean,
 ): Promise<void> {
   const { query, meaning, lastId, largestSeen, watermark } = cursor;
-  const position = { query, meaning, last_id: lastId, largest_seen: largestSeen, watermark };
-  const completed = { completed_at: atEnd ? sql<Date>`now()` : null };
+  const place = { query, meaning, last_id: lastId, largest_seen: largestSeen, watermark };
+  const completedAt = { completed_at: sql<Date>`now()` };
+
   await trx
     .insertInto('sync.cursors')
-    .values({ client, stream, pass, ...position, ...completed })
+    .values({ client, stream, pass, ...place, ...(atEnd && completedAt) })
     .onConflict((conflict) =>
       conflict
         .columns(['client', 'stream', 'pass'])
-        .doUpdateSet({
-          ...position,
-          completed_at: sql<Date | null>`
-            coalesce(excluded.completed_at, sync.cursors.completed_at)`,
-          updated_at: sql<Date>`now()`,
-        })
-        .where((eb) =>
-          eb.or([
-            sql<boolean>`excluded.completed_at is not null and sync.cursors.completed_at is null`,
-            ...positionColumns.map((column) =>
-              eb(
-                `sync.cursors.${column}`,
-                'is distinct from',
-                sql.ref<string | number>(`excluded.${column}`),
-              ),
-            ),
-          ]),
-        ),
+        .doUpdateSet({ ...place, ...(atEnd && completedAt), updated_at: sql<Date>`now()` }),
     )
     .execute();
 }

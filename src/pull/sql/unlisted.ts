@@ -5,19 +5,28 @@ import type { Change } from './feed.ts';
 import { type ChildTable, tableRef } from './mirror-tables.ts';
 import { isConfirmedSince, type StreamTransaction } from './stream-transaction.ts';
 
+/** The table whose rows are marked. */
+interface UnlistedResource {
+  readonly tables: { readonly parent: { readonly name: string } };
+  /** Column without which the service does not return a row by id: such a row is not marked. */
+  readonly readableWith?: string;
+}
+
 /** Marks rows that the service no longer has as unlisted, unless a newer reading found them. */
 export async function markUnlisted(
   { trx, client, stream }: StreamTransaction,
-  table: string,
+  { tables, readableWith = 'id' }: UnlistedResource,
   ids: readonly number[],
   readNo: number,
 ): Promise<Change[]> {
   if (ids.length === 0) return [];
+  const table = tables.parent.name;
+
   const { rows } = await sql<{ id: number }>`
     update ${sql.table(`fulfilment.${table}`)} t
     set unlisted_since = now(), read_no = ${readNo}
     where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and unlisted_since is null
-      and read_no < ${readNo}
+      and read_no < ${readNo} and ${sql.ref(readableWith)} is not null
       and not ${isConfirmedSince(client, stream, readNo, sql`t.id`)}
     returning id`.execute(trx);
   return rows.map(({ id }) => ({ entity: table, id, operation: 'unlisted' }));
@@ -114,6 +123,7 @@ export async function recordAbsences(
       ? sql<boolean>`not (id = any(${absent}::bigint[]))`
       : sql<boolean>`id in (
           select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
+
   await trx
     .deleteFrom('sync.waiting_reads')
     .where('client', '=', anyClient(client))

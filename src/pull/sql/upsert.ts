@@ -3,33 +3,31 @@
  * reading never overwrites a newer one.
  */
 
-import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
-import { anyClient } from '../../db/values.ts';
+import { anyClient, anyId } from '../../db/values.ts';
 import type { Lease } from '../../schedule/sql/leases.ts';
 import { maskErasedFamilies } from './erasures.ts';
-import { type Change, toChange } from './feed.ts';
+import { type Change, toChange, type WrittenRow } from './feed.ts';
 import {
   type ChildTable,
   type Comparison,
-  changedColumns,
   columnRefs,
-  columnTypes,
   comparedTypes,
   differs,
   type Family,
   feedNames,
   hasSameKey,
-  keyColumns,
-  keyTypes,
   type MirrorRow,
   type MirrorTable,
   type MirrorTables,
+  overwriteColumns,
+  pickTypes,
+  returnedNames,
   rowSet,
   rowsWhere,
   tableRef,
   toFeedKey,
-  type WrittenRow,
 } from './mirror-tables.ts';
 import {
   isConfirmedSince,
@@ -39,11 +37,8 @@ import {
   type StreamTransaction,
 } from './stream-transaction.ts';
 
-/** The counts, ids and feed changes of one write. */
+/** The parents of one write, by what became of them, and its feed changes. */
 export interface UpsertResult {
-  readonly created: number;
-  readonly updated: number;
-  readonly removed: number;
   /**
    * Ids of parents whose reading was not applied, because it is older than the stored row or its
    * age is unclear.
@@ -56,166 +51,6 @@ export interface UpsertResult {
   readonly inserted: readonly number[];
   /** Ids of stored parents that differed, or whose child rows did. */
   readonly changed: readonly number[];
-}
-
-const nothingWritten = {
-  created: 0,
-  updated: 0,
-  removed: 0,
-  changes: [],
-  inserted: [],
-  changed: [],
-};
-
-/**
- * Writes only the families that differ. A reading applies if its number is larger than that of the
- * stored parent, and no newer reading confirmed that parent. The parent decides for its child rows
- * too. Therefore a parent is also written if only its child rows changed: its `read_no` must be
- * that of the reading. Families of erased orders are masked.
- */
-export async function upsertFamilies(
-  transaction: StreamTransaction,
-  reading: ReadingAge,
-  tables: MirrorTables,
-  read: readonly Family[],
-): Promise<UpsertResult> {
-  const { trx, client } = transaction;
-  const families = await maskErasedFamilies(trx, client, tables, read);
-  // A list may repeat a row. Within one page the last one counts.
-  const byId = new Map(families.map((family) => [family.parent.id, family]));
-  const { stored, ids: touchedIds } = await findTouched(transaction, reading.compare, tables, [
-    ...byId.values(),
-  ]);
-  const isAgeUnclear = (id: number) =>
-    (stored.get(id) ?? 0) > (reading.readNoAtRequest?.get(id) ?? Number.POSITIVE_INFINITY);
-  const unclearIds = [...touchedIds].filter(isAgeUnclear);
-  const touched = [...byId.values()].filter(
-    ({ parent: { id } }) => touchedIds.has(id) && !isAgeUnclear(id),
-  );
-  const unchanged = [...byId.keys()].filter((id) => !touchedIds.has(id));
-  if (touched.length === 0) return { ...nothingWritten, stale: unclearIds, unchanged };
-
-  const parents = await writeParents(transaction, reading.readNo, tables.parent, touched);
-  const accepted = new Set(parents.map(({ id }) => id));
-  const applied = touched.filter(({ parent }) => accepted.has(parent.id));
-  const changes = parents
-    .filter(({ changed }) => changed)
-    .map((row) => toChange(tables.parent.name, row));
-  for (const child of tables.children) {
-    const age = { readNo: reading.readNo, stored };
-    const written = await writeFamilyChildren(
-      transaction,
-      { parent: tables.parent, child },
-      applied,
-      age,
-    );
-    for (const change of written) changes.push(change);
-    // Only parents that were stored before can have child rows to remove.
-    const storedBefore = applied.filter(({ parent }) => stored.has(parent.id));
-    const gone = await removeChildren(trx, client, child, storedBefore);
-    for (const { id, key } of gone)
-      changes.push({ entity: child.name, id, key, operation: 'removed' });
-  }
-  const countChanges = (operation: Change['operation']) =>
-    changes.filter((change) => change.operation === operation).length;
-  return {
-    created: countChanges('created'),
-    updated: countChanges('updated'),
-    removed: countChanges('removed'),
-    unchanged,
-    stale: [
-      ...unclearIds,
-      ...touched.map(({ parent }) => parent.id).filter((id) => !accepted.has(id)),
-    ],
-    changes,
-    inserted: parents.filter((row) => row.changedColumns === null).map(({ id }) => id as number),
-    changed: parents.filter((row) => row.changedColumns !== null).map(({ id }) => id as number),
-  };
-}
-
-/**
- * Writes the child rows of these families in one table. Rows of a parent that was not stored are
- * usually new, so they are inserted without a look at the table. Only the others, and those that
- * are stored nevertheless, may have moved.
- * @param age number of the reading, and those of the stored parents by id
- */
-async function writeFamilyChildren(
-  transaction: StreamTransaction,
-  { parent, child }: { readonly parent: MirrorTable; readonly child: ChildTable },
-  families: readonly Family[],
-  { readNo, stored }: { readonly readNo: number; readonly stored: ReadonlyMap<number, number> },
-): Promise<Change[]> {
-  const { trx, client } = transaction;
-  const rows = collectRows(child, families);
-  const isNew = (row: MirrorRow) => !stored.has(row[child.parentColumn] as number);
-  const inserted = await insertChildren(transaction, child, rows.filter(isNew), sql`do nothing`);
-  const insertedKeys = new Set(inserted.map(({ id, key }) => key ?? id));
-  const others = rows.filter((row) => !isNew(row) || !insertedKeys.has(toFeedKey(child, row)));
-  const moves = await findMoves(trx, client, child, others);
-  const readNos = new Map(families.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
-  const former = moves.map(({ id, goesTo }) => ({ id, readNo: readNos.get(goesTo) ?? readNo }));
-  await raiseFormerParents(transaction, parent, former);
-  const written = await insertChildren(transaction, child, others, overwrite(child));
-  return [...inserted, ...written].map((row) => toChange(child.name, row));
-}
-
-/**
- * Raises the `read_no` of parents that lost a child row to another parent. Otherwise an older
- * reading of the former parent could bring the child row back.
- */
-async function raiseFormerParents(
-  { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
-  table: MirrorTable,
-  former: readonly NumberedReading[],
-): Promise<void> {
-  if (former.length === 0) return;
-  const [ids, readNos] = [former.map(({ id }) => id), former.map(({ readNo }) => readNo)];
-  await sql`
-    update ${tableRef(table.name)} t
-    set read_no = f.read_no
-    from (select id, max(read_no) as read_no
-      from unnest(${ids}::bigint[], ${readNos}::bigint[]) as u (id, read_no)
-      group by id) f
-    where t.client = ${anyClient(client)} and t.id = f.id and t.read_no < f.read_no`.execute(trx);
-}
-
-/**
- * Writes the parents whose reading is newer than the stored row. Returns the rows that it wrote.
- */
-async function writeParents(
-  { trx, client, stream }: StreamTransaction,
-  readNo: number,
-  table: MirrorTable,
-  families: readonly Family[],
-): Promise<(WrittenRow & { readonly changed: boolean })[]> {
-  const columns = Object.keys(columnTypes(table)).filter((column) => column !== 'id');
-  const derived = table.derived ?? {};
-  const assignments = columns.map((column) => {
-    const [target, read] = [sql.ref(column), sql.ref(`excluded.${column}`)];
-    const dependsOn = derived[column]?.dependsOn;
-    if (dependsOn === undefined) return sql`${target} = ${read}`;
-    const same = sql`t.${sql.ref(dependsOn)} is not distinct from excluded.${sql.ref(dependsOn)}`;
-    return sql`${target} = coalesce(${read}, case when ${same} then t.${target} end)`;
-  });
-  const { rows } = await sql<WrittenRow & { readonly changed: boolean }>`
-    insert into ${tableRef(table.name)} as t (client, id, read_no, ${columnRefs(columns)})
-    select ${client}, i.id, coalesce(i.read_no, ${readNo}), ${columnRefs(columns, 'i')}
-    from ${rowSet(
-      { ...columnTypes(table), read_no: 'bigint' },
-      families.map(({ parent }) => parent),
-    )}
-    order by i.id
-    on conflict (client, id) do update set ${sql.join(assignments)}, read_no = excluded.read_no,
-      unlisted_since = null,
-      changed_at = case when t.unlisted_since is not null
-        or ${differs(table, 'columns', 'excluded')}
-        then now() else t.changed_at end
-      where t.read_no < excluded.read_no
-        and not ${isConfirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}
-    returning ${feedNames(table)}, ${changedColumns(table)}, changed_at = now() as changed`.execute(
-    trx,
-  );
-  return rows;
 }
 
 /** The age of a reading, and how it is compared. */
@@ -234,37 +69,210 @@ export interface ReadingAge {
   readonly readNoAtRequest?: ReadonlyMap<number, number>;
 }
 
-/** The stored parents of a reading, and the parents that it changes. */
-interface TouchedParents {
-  /** Ids of stored parents, each with the number of its stored reading. */
+/**
+ * Writes only the families that differ. A reading applies if its number is larger than that of the
+ * stored parent, and no newer reading confirmed that parent. The parent decides for its child rows
+ * too. Therefore a parent is also written if only its child rows changed: its `read_no` must be
+ * that of the reading. Families of erased orders are masked.
+ */
+export async function upsertFamilies(
+  transaction: StreamTransaction,
+  { readNo, compare, readNoAtRequest }: ReadingAge,
+  tables: MirrorTables,
+  read: readonly Family[],
+): Promise<UpsertResult> {
+  const masked = await maskErasedFamilies(transaction.trx, transaction.client, tables, read);
+  // A list may repeat a row. Within one page the last one counts.
+  const byId = new Map(masked.map((family) => [family.parent.id, family]));
+  const families = [...byId.values()];
+
+  const stored = await readStoredNos(transaction, tables.parent, families);
+  const differing = await findDiffering(transaction, { compare, tables }, families, stored);
+  const isAgeUnclear = (id: number) =>
+    (stored.get(id) ?? 0) > (readNoAtRequest?.get(id) ?? Number.POSITIVE_INFINITY);
+  const written = families.filter(({ parent: { id } }) => differing.has(id) && !isAgeUnclear(id));
+
+  const parents = await writeParents(transaction, readNo, tables.parent, written);
+  const accepted = new Set(parents.map(({ id }) => id));
+  const applied = written.filter(({ parent }) => accepted.has(parent.id));
+  const changes = parents
+    .filter(({ changed }) => changed)
+    .map((row) => toChange(tables.parent.name, row));
+  for (const child of tables.children)
+    for (const change of await writeChildren(
+      transaction,
+      { tables, child, readNo, stored },
+      applied,
+    ))
+      changes.push(change);
+
+  const findParents = (isNew: boolean) =>
+    parents
+      .filter(({ changedColumns }) => (changedColumns === null) === isNew)
+      .map(({ id }) => id as number);
+  return {
+    unchanged: [...byId.keys()].filter((id) => !differing.has(id)),
+    stale: [...differing].filter((id) => !accepted.has(id)),
+    changes,
+    inserted: findParents(true),
+    changed: findParents(false),
+  };
+}
+
+/** A table of child rows that is written, and the numbers of the readings of the parents. */
+interface ChildWrite {
+  readonly tables: MirrorTables;
+  readonly child: ChildTable;
+  readonly readNo: number;
+  /** The numbers of the stored parents, by id. */
   readonly stored: ReadonlyMap<number, number>;
-  /** Ids of parents that are new here, differ, were unlisted, or have children that differ. */
-  readonly ids: ReadonlySet<number>;
 }
 
 /**
- * Finds the parents that a reading touches. Parents that are not stored are not compared: in a
- * first load these are most of them.
+ * Writes the child rows of these families in one table, and removes those that are no longer
+ * listed. Rows of a parent that was not stored are usually new, so they are inserted without a look
+ * at the table. Only the others, and those that are stored nevertheless, may have moved.
  */
-async function findTouched(
-  { trx, client }: StreamTransaction,
-  compare: Comparison,
-  tables: MirrorTables,
+async function writeChildren(
+  transaction: StreamTransaction,
+  { tables, child, readNo, stored }: ChildWrite,
   families: readonly Family[],
-): Promise<TouchedParents> {
-  const ids = families.map(({ parent }) => parent.id);
+): Promise<Change[]> {
+  const rows = collectRows(child, families);
+  const isNew = (row: MirrorRow) => !stored.has(row[child.parentColumn] as number);
+  const inserted = await writeRows(transaction, child, rows.filter(isNew), 'keep');
+
+  const insertedKeys = new Set<unknown>(inserted.map(({ id, key }) => key ?? id));
+  const others = rows.filter((row) => !isNew(row) || !insertedKeys.has(toFeedKey(child, row)));
+  const readNos = new Map(families.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
+  const moves = await findMoves(transaction, child, others);
+  const former = moves.map(({ id, goesTo }) => ({ id, readNo: readNos.get(goesTo) ?? readNo }));
+  await raiseFormerParents(transaction, tables.parent, former);
+  const overwritten = await writeRows(transaction, child, others);
+
+  // Only parents that were stored before can have child rows to remove.
+  const storedBefore = families.filter(({ parent }) => stored.has(parent.id));
+  const removed = await removeChildren(transaction, child, storedBefore);
+  return [...inserted, ...overwritten, ...removed];
+}
+
+/**
+ * Writes rows that are new or differ, whatever their age.
+ * @param stored what happens with rows that are stored: they are overwritten, or kept
+ * @returns the changes for the feed
+ */
+export async function writeRows(
+  { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
+  table: MirrorTable,
+  rows: readonly { readonly [column: string]: unknown }[],
+  stored: 'overwrite' | 'keep' = 'overwrite',
+): Promise<Change[]> {
+  if (rows.length === 0) return [];
+  const columns = Object.keys(table.columns);
+  const onConflict =
+    stored === 'keep'
+      ? sql`nothing`
+      : sql`update set ${overwriteColumns(table)}, changed_at = now()
+      where ${differs(table, 'columns', 'excluded')}`;
+
+  const written = await sql<WrittenRow>`
+    insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
+    select ${client}, ${columnRefs(columns, 'i')}
+    from ${rowSet(table.columns, rows)}
+    order by ${columnRefs(table.key, 'i')}
+    on conflict (client, ${columnRefs(table.key)}) do ${onConflict}
+    returning ${returnedNames(table)}`.execute(trx);
+  return written.rows.map((row) => toChange(table.name, row));
+}
+
+/**
+ * Raises the `read_no` of parents that lost a child row to another parent. Otherwise an older
+ * reading of the former parent could bring the child row back.
+ */
+async function raiseFormerParents(
+  { trx, client }: StreamTransaction,
+  table: MirrorTable,
+  former: readonly NumberedReading[],
+): Promise<void> {
+  if (former.length === 0) return;
+  const [ids, readNos] = [former.map(({ id }) => id), former.map(({ readNo }) => readNo)];
+
+  await sql`
+    update ${tableRef(table.name)} t
+    set read_no = f.read_no
+    from (select id, max(read_no) as read_no
+      from unnest(${ids}::bigint[], ${readNos}::bigint[]) as u (id, read_no)
+      group by id) f
+    where t.client = ${anyClient(client)} and t.id = f.id and t.read_no < f.read_no`.execute(trx);
+}
+
+/**
+ * Writes the parents whose reading is newer than the stored row. Returns the rows that it wrote.
+ */
+async function writeParents(
+  { trx, client, stream }: StreamTransaction,
+  readNo: number,
+  table: MirrorTable,
+  families: readonly Family[],
+): Promise<(WrittenRow & { readonly changed: boolean })[]> {
+  if (families.length === 0) return [];
+  const columns = Object.keys(table.columns);
+  const parents = families.map(({ parent }) => parent);
+
+  const { rows } = await sql<WrittenRow & { readonly changed: boolean }>`
+    insert into ${tableRef(table.name)} as t (client, read_no, ${columnRefs(columns)})
+    select ${client}, coalesce(i.read_no, ${readNo}), ${columnRefs(columns, 'i')}
+    from ${rowSet({ ...table.columns, read_no: 'bigint' }, parents)}
+    order by i.id
+    on conflict (client, id) do update set ${overwriteColumns(table)}, read_no = excluded.read_no,
+      changed_at = case when ${differs(table, 'columns', 'excluded')}
+        then now() else t.changed_at end
+      where t.read_no < excluded.read_no
+        and not ${isConfirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}
+    returning ${returnedNames(table)}, changed_at = now() as changed`.execute(trx);
+  return rows;
+}
+
+/** Returns the ids of the stored parents, each with the number of its stored reading. */
+async function readStoredNos(
+  { trx, client }: StreamTransaction,
+  parent: MirrorTable,
+  families: readonly Family[],
+): Promise<ReadonlyMap<number, number>> {
   const { rows } = await sql<{ id: number; readNo: number }>`
     select t.id, t.read_no as "readNo"
-    from ${tableRef(tables.parent.name)} t
-    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])`.execute(trx);
-  const stored = new Map(rows.map(({ id, readNo }) => [id, readNo]));
+    from ${tableRef(parent.name)} t
+    where t.client = ${anyClient(client)} and t.id = ${anyId(listIds(families))}`.execute(trx);
+  return new Map(rows.map(({ id, readNo }) => [id, readNo]));
+}
+
+/** Returns the ids of the parents. */
+export const listIds = (families: readonly Family[]) => families.map(({ parent }) => parent.id);
+
+/** Tables that are compared with a reading. */
+interface ComparedTables {
+  readonly compare: Comparison;
+  readonly tables: MirrorTables;
+}
+
+/**
+ * Finds the parents that are new here, differ, are unlisted, or have children that differ. Parents
+ * that are not stored are not compared: in a first load these are most of them.
+ */
+async function findDiffering(
+  { trx, client }: StreamTransaction,
+  compared: ComparedTables,
+  families: readonly Family[],
+  stored: ReadonlyMap<number, number>,
+): Promise<ReadonlySet<number>> {
   const known = families.filter(({ parent }) => stored.has(parent.id));
-  const added = ids.filter((id) => !stored.has(id));
-  if (known.length === 0) return { stored, ids: new Set(added) };
-  const { rows: differing } = await sql<{ id: number }>`
+  const added = listIds(families).filter((id) => !stored.has(id));
+  if (known.length === 0) return new Set(added);
+
+  const { rows } = await sql<{ id: number }>`
     select id
-    from (${selectDiffering(client, compare, tables, known)}) as differing`.execute(trx);
-  return { stored, ids: new Set([...added, ...differing.map(({ id }) => id)]) };
+    from (${selectDiffering(client, compared, known)}) as differing`.execute(trx);
+  return new Set([...added, ...rows.map(({ id }) => id)]);
 }
 
 /**
@@ -274,29 +282,47 @@ async function findTouched(
  */
 function selectDiffering(
   client: string,
-  compare: Comparison,
-  tables: MirrorTables,
+  { compare, tables: { parent, children } }: ComparedTables,
   families: readonly Family[],
 ) {
-  const types = comparedTypes(tables.parent, compare);
-  const parents = families.map(({ parent }) => parent);
-  const byChildren = tables.children.map((child) =>
+  const rows = families.map((family) => family.parent);
+  const byChildren = children.map((child) =>
     selectTouchedByChildren(client, compare, child, families),
   );
+
   return sql`
     select i.id
-    from ${rowSet(types, parents)}
-    full join ${rowsWhere(
-      tables.parent,
-      client,
-      'id',
-      families.map(({ parent }) => parent.id),
-    )} on ${hasSameKey(tables.parent)}
-    where case
-      when t.id is null then true
-      else t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
-    end
+    from ${rowSet(comparedTypes(parent, compare), rows)}
+    full join ${rowsWhere(parent, client, 'id', listIds(families))} on ${hasSameKey(parent)}
+    where t.id is null or ${differs(parent, compare, 'i')}
     ${sql.join(byChildren, sql``)}`;
+}
+
+/**
+ * Returns SQL, appended to a query with `union`: ids of parents whose child rows in this table
+ * differ from the stored. A child row that is stored for a parent elsewhere counts as new. The
+ * planner can only hash or merge a full join.
+ */
+function selectTouchedByChildren(
+  client: string,
+  compare: Comparison,
+  child: ChildTable,
+  families: readonly Family[],
+) {
+  const { parentColumn } = child;
+  const [stored, read] = [sql.ref(`t.${parentColumn}`), sql.ref(`i.${parentColumn}`)];
+  const rows = rowSet(comparedTypes(child, compare), collectRows(child, families));
+
+  return sql`
+    union
+    select coalesce(${read}, ${stored})
+    from ${rows}
+    full join ${rowsWhere(child, client, parentColumn, listIds(families))} on ${hasSameKey(child)}
+    where case
+      when t.client is null then true
+      when ${read} is null then ${stored} = ${anyId(listCompleteParents(child, families))}
+      else ${differs(child, compare, 'i')}
+    end`;
 }
 
 /** Who asks about a reading, and how it is compared. */
@@ -317,9 +343,11 @@ export async function mayWriteAnything(
   tables: MirrorTables,
   families: readonly Family[],
 ): Promise<boolean> {
+  const compared = { compare, tables };
+
   const { rows } = await sql<{ news: boolean }>`
     select ${otherReadersExist(lease, stream)} or ${mayWaitFor(lease.client, stream)}
-      or exists (${selectDiffering(lease.client, compare, tables, families)}) as news`.execute(db);
+      or exists (${selectDiffering(lease.client, compared, families)}) as news`.execute(db);
   return rows[0]?.news ?? true;
 }
 
@@ -332,23 +360,13 @@ function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[
   return [...new Map(rows.map((row) => [toFeedKey(table, row), row])).values()];
 }
 
-/**
- * Returns SQL: whether the stored child row t is not among those of the reading. The planner cannot
- * join NOT IN: it reads the set once and keeps it as a hash table. A join could compare each stored
- * row with each row of the reading.
- */
-function isAbsent(table: ChildTable, families: readonly Family[]) {
-  const key = keyColumns(table);
-  return sql`(${columnRefs(key, 't')}) not in (
-        select ${columnRefs(key, 'i')}
-        from ${rowSet(keyTypes(table), collectRows(table, families))})`;
-}
-
 /** Lists the ids of the parents whose child rows in this table are complete. */
 const listCompleteParents = (table: ChildTable, families: readonly Family[]) =>
-  families
-    .filter(({ children }) => children.some((set) => set.table === table.name && set.complete))
-    .map(({ parent }) => parent.id);
+  listIds(
+    families.filter(({ children }) =>
+      children.some((set) => set.table === table.name && set.complete),
+    ),
+  );
 
 /** A parent that loses a child row to the parent `goesTo`. */
 interface ChildMove {
@@ -358,107 +376,41 @@ interface ChildMove {
 
 /** Finds the stored parents of child rows that these families bring for another parent. */
 async function findMoves(
-  trx: Transaction<DB>,
-  client: string,
+  { trx, client }: StreamTransaction,
   child: ChildTable,
   rows: readonly MirrorRow[],
 ): Promise<ChildMove[]> {
   // If the parent is part of its key, a child row cannot move.
-  if (rows.length === 0 || keyColumns(child).includes(child.parentColumn)) return [];
+  if (rows.length === 0 || child.key.includes(child.parentColumn)) return [];
+  const parents = new Map(rows.map((row) => [row.id, row[child.parentColumn] as number]));
+
   const { rows: stored } = await sql<{ id: number; parent: number }>`
     select t.id, ${sql.ref(`t.${child.parentColumn}`)} as parent
-    from ${rowsWhere(
-      child,
-      client,
-      'id',
-      rows.map(({ id }) => id),
-    )}`.execute(trx);
-  const parents = new Map(rows.map((row) => [row.id, row[child.parentColumn] as number]));
+    from ${rowsWhere(child, client, 'id', [...parents.keys()])}`.execute(trx);
   return stored
     .map(({ id, parent }) => ({ id: parent, goesTo: parents.get(id) ?? parent }))
     .filter(({ id, goesTo }) => id !== goesTo);
 }
 
 /**
- * Returns SQL, appended to a query with `union`: ids of parents whose child rows in this table
- * differ from the stored. A child row that is stored for a parent elsewhere counts as new. The
- * planner can only hash or merge a full join.
- */
-function selectTouchedByChildren(
-  client: string,
-  compare: Comparison,
-  child: ChildTable,
-  families: readonly Family[],
-) {
-  const [stored, claimed] = [
-    sql.ref(`t.${child.parentColumn}`),
-    sql.ref(`i.${child.parentColumn}`),
-  ];
-  const rows = rowSet(comparedTypes(child, compare), collectRows(child, families));
-  const parents = families.map(({ parent }) => parent.id);
-  return sql`
-    union
-    select coalesce(${claimed}, ${stored})
-    from ${rows}
-    full join ${rowsWhere(child, client, child.parentColumn, parents)} on ${hasSameKey(child)}
-    where case
-      when t.client is null then true
-      when ${claimed} is null
-        then ${stored} = any(${listCompleteParents(child, families)}::bigint[])
-      else ${differs(child, compare, 'i')}
-    end`;
-}
-
-/**
- * Inserts child rows, and returns the rows that it wrote.
- * @param onConflict what happens with those that are stored
- */
-async function insertChildren(
-  { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
-  table: ChildTable,
-  rows: readonly MirrorRow[],
-  onConflict: RawBuilder<unknown>,
-): Promise<WrittenRow[]> {
-  if (rows.length === 0) return [];
-  const [key, columns] = [keyColumns(table), Object.keys(columnTypes(table))];
-  const written = await sql<WrittenRow>`
-    insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
-    select ${client}, ${columnRefs(columns, 'i')}
-    from ${rowSet(columnTypes(table), rows)}
-    order by ${columnRefs(key, 'i')}
-    on conflict (client, ${columnRefs(key)}) ${onConflict}
-    returning ${feedNames(table)}, ${changedColumns(table)}`.execute(trx);
-  return written.rows;
-}
-
-/** Returns SQL: overwrites stored child rows that differ. */
-function overwrite(table: ChildTable) {
-  const key = keyColumns(table);
-  const assignments = Object.keys(columnTypes(table))
-    .filter((column) => !key.includes(column))
-    .map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`);
-  if (key.includes('id')) assignments.push(sql`unlisted_since = null`);
-  return sql`do update set ${sql.join(assignments)}, changed_at = now()
-      where ${differs(table, 'columns', 'excluded')}`;
-}
-
-/**
- * Deletes stored child rows that a complete reading of their parent no longer lists. Returns the
- * deleted rows.
+ * Deletes stored child rows that a complete reading of their parent no longer lists. The planner
+ * cannot join NOT IN: it reads the set once and keeps it as a hash table. A join could compare each
+ * stored row with each row of the reading.
  */
 async function removeChildren(
-  trx: Transaction<DB>,
-  client: string,
+  { trx, client }: StreamTransaction,
   table: ChildTable,
   families: readonly Family[],
-): Promise<Pick<WrittenRow, 'id' | 'key'>[]> {
+): Promise<Change[]> {
   const complete = listCompleteParents(table, families);
   if (complete.length === 0) return [];
-  const { rows: gone } = await sql<Pick<WrittenRow, 'id' | 'key'>>`
+  const listed = rowSet(pickTypes(table, table.key), collectRows(table, families));
+
+  const { rows } = await sql<Pick<WrittenRow, 'id' | 'key'>>`
     delete from ${tableRef(table.name)} t
     where t.client = ${anyClient(client)}
       and ${sql.ref(`t.${table.parentColumn}`)} = any(${complete}::bigint[])
-      and ${isAbsent(table, families)}
+      and (${columnRefs(table.key, 't')}) not in (select ${columnRefs(table.key, 'i')} from ${listed})
     returning ${feedNames(table)}`.execute(trx);
-  return gone;
+  return rows.map(({ id, key }) => ({ entity: table.name, id, key, operation: 'removed' }));
 }

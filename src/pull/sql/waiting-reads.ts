@@ -3,10 +3,11 @@
  * removed in the transaction of the reading that they result from.
  */
 
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { type Backoff, pauses } from '../../core/backoff.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId, toPauseSpan } from '../../db/values.ts';
+import { makeParcelJobsDue } from '../../schedule/sql/due-jobs.ts';
 import type { NumberedReading, StreamTransaction } from './stream-transaction.ts';
 
 /** Why something asks for a read, at once. */
@@ -83,6 +84,7 @@ export async function findDueReads(
   { limit, order = 'fair' }: DueReadsOptions,
 ): Promise<WaitingRead[]> {
   const turn = sql`row_number() over (partition by w.reason order by w.next_at, w.id), w.next_at`;
+
   const { rows } = await sql<WaitingRead>`
     select w.id, w.tries,
       extract(epoch from sync.clock() - w.since)::float8 * 1000 as "waitedMs"
@@ -237,4 +239,148 @@ export async function removeReads(
         select from sync.quarantine q
         where q.client = w.client and q.stream = w.resource
           and q.resource_key = w.id::text))`.execute(trx);
+}
+
+/**
+ * Requests reads of the orders that shipments name and that are not stored.
+ * @param ids the shipments; null: all. Without the first load of orders, nothing is requested for
+ *   single shipments: its end requests reads for all of them.
+ */
+export async function requestMissingOrders(
+  { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
+  ids: readonly number[] | null,
+): Promise<void> {
+  if (ids?.length === 0) return;
+  const isLoaded = sql`exists (
+        select from sync.cursors c
+        where c.client = ${anyClient(client)} and c.stream = 'orders' and c.pass = 'placed'
+          and c.completed_at is not null)`;
+
+  await sql`
+    insert into sync.waiting_reads as w (client, resource, id, reason, next_at, asked_no)
+    select distinct s.client, 'orders', s.order_id, 'named_by_shipment', sync.clock(),
+      ${newRequestNo}
+    from fulfilment.shipments s
+    where s.client = ${anyClient(client)} and s.order_id is not null
+      and ${ids === null ? sql`true` : sql`s.id = any(${ids}::bigint[]) and ${isLoaded}`}
+      -- Looks up one key at a time: a join could read the orders of all clients.
+      and (select o.read_no from fulfilment.orders o where o.client = ${client}
+        and o.id = s.order_id) is null
+      -- Leaves out what is asked for until it is found: reads of orders would wait for its rows.
+      and coalesce((select w.reason from sync.waiting_reads w where w.client = ${client}
+        and w.resource = 'orders' and w.id = s.order_id), '') <> 'named_by_shipment'
+    order by s.order_id
+    -- One that was asked for otherwise is repeated from now on, until it is found.
+    on conflict (client, resource, id) do update set reason = excluded.reason
+      where w.reason not in ('quarantined', 'named_by_shipment')`.execute(trx);
+}
+
+/**
+ * A kind of rows that change until they reach one status. A row with an unknown status, or none, is
+ * still open.
+ */
+export interface OpenKind {
+  readonly table: string;
+  /** Name of their stream. Their reads wait under it. */
+  readonly stream: string;
+  /** The documented statuses of rows that still change. */
+  readonly statuses: readonly string[];
+  /** The documented status of rows that do not. */
+  readonly closed: string;
+}
+
+/** A row that is open here. */
+export interface OpenRow {
+  readonly id: number;
+  /** Order of a shipment; null for other kinds. */
+  readonly orderId: number | null;
+  /** True if the row is unlisted. Lists are then not asked for it. */
+  readonly gone: boolean;
+}
+
+/**
+ * Number of days after which polls rarely ask for a row that is unlisted, or whose undocumented
+ * status does not change: that status may be a final one. The lists show rows of the last 90 days
+ * (docs/interface.md, 5.1 Values).
+ */
+const rarelyAfterDays = 90;
+/**
+ * Number of days that such a row waits in addition to its pause of one day: it is asked for once a
+ * week.
+ */
+const extraPauseDays = 6;
+
+const toTableRef = ({ table }: OpenKind) => sql.table(`fulfilment.${table}`);
+
+/**
+ * Finds rows that are open here but missing from `listed`, a complete list of the open rows. Either
+ * their status has changed, or the lists do not show them. Returns only the rows that are due for a
+ * question, the longest waiting first.
+ */
+export async function findUnlistedOpenRows(
+  db: Kysely<DB>,
+  client: string,
+  kind: OpenKind,
+  listed: readonly number[],
+): Promise<OpenRow[]> {
+  const orderId = kind.table === 'shipments' ? sql.ref('s.order_id') : sql`null::bigint`;
+
+  const { rows } = await sql<OpenRow>`
+    select s.id, ${orderId} as "orderId", s.unlisted_since is not null as gone
+    from ${toTableRef(kind)} s
+    left join sync.waiting_reads w
+      on w.client = s.client and w.resource = ${kind.stream} and w.id = s.id
+    where s.client = ${anyClient(client)} and s.status is distinct from ${sql.lit(kind.closed)}
+      and coalesce(w.next_at <= sync.clock(), true)
+      and (coalesce(s.unlisted_since,
+        case when not coalesce(s.status = any(${kind.statuses}::text[]), false)
+        then s.changed_at end,
+          'infinity') > now() - make_interval(days => ${rarelyAfterDays})
+        -- A row that was never asked for is asked for once.
+        or coalesce(w.next_at, '-infinity')
+          <= sync.clock() - make_interval(days => ${extraPauseDays}))
+      and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = s.id)
+    order by w.next_at nulls first, s.id`.execute(db);
+  return rows;
+}
+
+/** Finds the rows among these ids that are still open here. */
+export async function findStillOpen(
+  db: Kysely<DB>,
+  client: string,
+  kind: OpenKind,
+  ids: readonly number[],
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select id
+    from ${toTableRef(kind)}
+    where client = ${anyClient(client)} and id = any(${ids}::bigint[])
+      and status is distinct from ${sql.lit(kind.closed)}`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/** Name under which the packages of shipments wait to be looked up. The id is the shipment's. */
+export const parcels = 'parcels';
+
+/**
+ * Requests look-ups of those shipments that are SHIPPED. They are due at once, and so is the job
+ * that makes them.
+ */
+export async function requestParcelReads(
+  trx: Transaction<DB>,
+  client: string,
+  shipmentIds: readonly number[],
+): Promise<void> {
+  if (shipmentIds.length === 0) return;
+
+  await sql`
+    insert into sync.waiting_reads as w (client, resource, id, reason, next_at, since, asked_no)
+    select s.client, ${parcels}, s.id, 'shipped', sync.clock(), sync.clock(), ${newRequestNo}
+    from fulfilment.shipments s
+    where s.client = ${anyClient(client)} and s.id = ${anyId(shipmentIds)} and s.status = 'SHIPPED'
+    order by s.id
+    on conflict (client, resource, id) do update
+      set reason = excluded.reason, tries = 0, next_at = excluded.next_at,
+        since = excluded.since, asked_no = excluded.asked_no`.execute(trx);
+  await makeParcelJobsDue(trx, [client]);
 }

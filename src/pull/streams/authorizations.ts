@@ -9,7 +9,7 @@ import {
   personalField,
   text,
 } from '../../service/decoding/fields.ts';
-import { unlist } from '../commit-reading.ts';
+import { unlist } from '../commit.ts';
 import { readByIds, readsPerPoll } from '../read-by-ids.ts';
 import { findOpenAuthorizations } from '../sql/authorization-rows.ts';
 import { findDueReads } from '../sql/waiting-reads.ts';

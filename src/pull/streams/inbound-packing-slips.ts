@@ -9,21 +9,22 @@ import {
   text,
   time,
 } from '../../service/decoding/fields.ts';
-import { commitReading, makeEmptyReading, unlist } from '../commit-reading.ts';
+import { commitReading, makeEmptyReading, unlist } from '../commit.ts';
 import { readOpen, type WholeWalk } from '../poll.ts';
 import { type DateWindow, readWindow } from '../read-window.ts';
-import { sortUnlistedOpenRows } from '../sql/open-rows.ts';
+import { sortUnlistedOpenRows } from '../sql/listed-rows.ts';
 import { recordAbsences } from '../sql/unlisted.ts';
-import {
-  declareStream,
-  type Stream,
-  type StreamContext,
-  toAgeColumns,
-  toOpenKind,
-} from '../stream.ts';
+import type { OpenKind } from '../sql/waiting-reads.ts';
+import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 
 /** The states in which a slip may still change (docs/interface.md, 14.3 States). */
 export const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];
+const openSlips: OpenKind = {
+  table: 'inbound_packing_slips',
+  stream: 'inbound-packing-slips',
+  statuses: openStatuses,
+  closed: 'COMPLETED',
+};
 const maxNamed = 5;
 /**
  * If more open slips than this are missing from the lists at once, we doubt the lists and mark
@@ -92,12 +93,11 @@ export const inboundPackingSlips = declareStream<Stream>({
     recentDays: null,
     sorted: false,
   },
-  open: { statuses: openStatuses, closed: 'COMPLETED' },
 
   // The list's sort order is not known (docs/interface.md, 14.6 Not shown), so no pass continues
   // from the last id.
   async poll(context, pass) {
-    const open = await pass(() => readOpen(context));
+    const open = await pass(() => readOpen(context, openSlips));
     const completed = await pass(() => readWindow(context, completedOn));
     if (open === null || completed === null) return;
 
@@ -117,9 +117,8 @@ async function checkUnlisted(
   isWhole: boolean,
 ): Promise<void> {
   const { client, db, stream } = context;
-  const now = { listed: [...ids], serviceNow: serviceNow(context) };
-  const kind = { ...toOpenKind(stream), age: toAgeColumns(stream) };
-  const { unseen, gone, tooOld } = await sortUnlistedOpenRows(db, client, kind, now);
+  const asked = { age: stream.rescan, listed: [...ids], now: serviceNow(context) };
+  const { unseen, gone, tooOld } = await sortUnlistedOpenRows(db, client, openSlips, asked);
 
   if (tooOld.length > 0)
     warn(
@@ -137,14 +136,11 @@ async function checkUnlisted(
   }
 
   // Marking a slip as unlisted must not undo a reading made during this poll.
-  const { result } = await commitReading(context, makeEmptyReading(readNo), {
-    write: async (transaction) => {
-      const absent = await recordAbsences(transaction, { pass: 'poll' }, unseen);
-      return unlist(transaction, stream, absent, readNo);
-    },
+  const marked = await commitReading(context, makeEmptyReading(readNo), async (transaction) => {
+    const absent = await recordAbsences(transaction, { pass: 'poll' }, unseen);
+    return unlist(transaction, stream, absent, readNo);
   });
-  const marked = result ?? [];
-  if (marked.length > 0) warn(context, `${nameSome(marked)} ${leftTheLists}`);
+  if (marked !== null && marked.length > 0) warn(context, `${nameSome(marked)} ${leftTheLists}`);
 }
 
 function nameSome(ids: readonly number[]): string {

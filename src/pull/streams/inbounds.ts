@@ -1,20 +1,23 @@
 import { warn } from '../../schedule/run.ts';
 import { count, date, defineFields, one, text, time } from '../../service/decoding/fields.ts';
 import type { IncludedIndex } from '../../service/decoding/jsonapi.ts';
-import { makeEmptyReading } from '../commit-reading.ts';
+import { makeEmptyReading } from '../commit.ts';
 import type { DecodedResource } from '../decode.ts';
 import { readNew, readOpen, readWaiting } from '../poll.ts';
 import type { Family } from '../sql/mirror-tables.ts';
-import { findUnlistedOpenRows } from '../sql/open-rows.ts';
 import { drawReadNo } from '../sql/stream-transaction.ts';
 import { findUnseenChildren, markChildrenUnlisted } from '../sql/unlisted.ts';
-import { declareStream, type RescanContext, type Stream, toOpenKind } from '../stream.ts';
+import { findUnlistedOpenRows, type OpenKind } from '../sql/waiting-reads.ts';
+import { declareStream, type RescanContext, type Stream } from '../stream.ts';
 import { commitProgress } from '../walk-windows.ts';
 
-/**
- * The states in which an inbound may still change, or no longer (docs/interface.md, 13.3 States).
- */
-const open = { statuses: ['PROCESSING', 'CHECKING', 'CHECKED'], closed: 'COMPLETED' };
+/** Inbounds that may still change (docs/interface.md, 13.3 States). */
+const open: OpenKind = {
+  table: 'inbounds',
+  stream: 'inbounds',
+  statuses: ['PROCESSING', 'CHECKING', 'CHECKED'],
+  closed: 'COMPLETED',
+};
 
 /**
  * Inbounds with their items (docs/interface.md, 13.1 Fields and 13.2 Inbound items). How items are
@@ -62,20 +65,20 @@ const declared = declareStream<Stream>({
     recentDays: null,
     sorted: true,
   },
-  open,
   checkLines,
 
   async poll(context, pass) {
-    const { db, client, stream } = context;
+    const { db, client } = context;
     const added = await pass(() => readNew(context));
-    const listed = await pass(() => readOpen(context));
+    const listed = await pass(() => readOpen(context, open));
     if (listed === null) return;
 
     const isFirstLoad = added?.isFirstLoad ?? false;
     await pass(async () => {
-      const unlisted = await findUnlistedOpenRows(db, client, toOpenKind(stream), [...listed.ids]);
-      const also = unlisted.map(({ id }) => id);
-      await readWaiting(context, { also, listed: listed.ids, isFirstLoad, mayUnlist: true });
+      const unlisted = await findUnlistedOpenRows(db, client, open, [...listed.ids]);
+      const ids = unlisted.map(({ id }) => id);
+      const rows = { kind: open, listed: listed.ids, unlisted: ids };
+      await readWaiting(context, { isFirstLoad, open: rows });
     });
   },
 });
@@ -92,7 +95,7 @@ export const inbounds: Stream = {
 /** Marks an inbound to be read by id if the list has items beside its inbounds, without a link. */
 function markUnlinked(decoded: DecodedResource, onTop: IncludedIndex): DecodedResource {
   if ('problem' in decoded || onTop.size === 0) return decoded;
-  const { parent, children } = decoded.family;
+  const { parent, children } = decoded;
   if (children.some(({ rows }) => rows.length > 0)) return decoded;
 
   return { ...decoded, mustReadById: parent.status === open.closed ? 'changed' : 'always' };
@@ -143,7 +146,7 @@ async function checkLines(
   await commitProgress(context, makeEmptyReading(readNo), async (transaction) => {
     const places = { parent: stream.tables.parent.name, table };
     const marked = await markChildrenUnlisted(transaction, places, gone, readNo);
-    for (const change of marked) transaction.changes.push(change);
+    transaction.addChanges(marked);
     return { extra: marked.length };
   });
 }

@@ -21,7 +21,7 @@ import {
 } from '../../service/decoding/fields.ts';
 import { readWaiting } from '../poll.ts';
 import { type DateWindow, readWindow } from '../read-window.ts';
-import { requestMissingOrders } from '../sql/missing-orders.ts';
+import { requestMissingOrders } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream } from '../stream.ts';
 
 /** Items of an order (docs/interface.md, 8.1 Fields). */
@@ -88,17 +88,8 @@ export const order = defineFields('order', {
 /** An order as the service answered it, by column. */
 export type OrderRow = RowOf<typeof order>;
 
-/**
- * The service may use one address for both roles, so the key has the role. An answer without one
- * proves nothing.
- */
-const addresses = {
-  table: 'order_addresses',
-  fields: orderAddress,
-  parentColumn: 'order_id',
-  removes: false,
-} as const;
-const addressKey = ['order_id', 'role'];
+/** The service may use one address for both roles. */
+const addresses = { table: 'order_addresses', fields: orderAddress, parentColumn: 'order_id' };
 
 const placedOn: DateWindow = {
   pass: 'placed',
@@ -118,20 +109,10 @@ export const orders = declareStream<Stream>({
     fields: order,
     children: [
       { table: 'order_items', fields: orderItem, parentColumn: 'order_id', listedIn: 'orderItems' },
-      {
-        ...addresses,
-        listedIn: 'deliveryAddress',
-        constants: { role: 'delivery' },
-        key: addressKey,
-      },
-      { ...addresses, listedIn: 'billingAddress', constants: { role: 'billing' }, key: addressKey },
+      { ...addresses, listedIn: 'deliveryAddress', role: 'delivery' },
+      { ...addresses, listedIn: 'billingAddress', role: 'billing' },
     ],
-    kept: {
-      relationship: 'pickUpPoint',
-      column: 'pick_up_point',
-      dependsOn: 'pick_up_point_id',
-      erasing: 'null',
-    },
+    kept: 'pickUpPoint',
     erasedWithOrders: true,
     incomplete: 'an order came without all of its items, addresses and pick-up point',
   },
@@ -152,7 +133,7 @@ export const orders = declareStream<Stream>({
     await pass(async () => {
       // The first load of orders may have begun after that of shipments.
       if (isFirstLoad) await requestOrdersOfShipments(context);
-      await readWaiting(context, { isFirstLoad, mayUnlist: false });
+      await readWaiting(context, { isFirstLoad });
     });
   },
 });

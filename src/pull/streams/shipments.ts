@@ -9,14 +9,27 @@ import {
   texts,
   time,
 } from '../../service/decoding/fields.ts';
+import { commitRun, noCounts } from '../commit.ts';
 import { readNew, readOpen, readWaiting, readWhole } from '../poll.ts';
-import { findShipmentsWithOrder, requestMissingOrders } from '../sql/missing-orders.ts';
-import { findStillOpen, findUnlistedOpenRows, type OpenRow } from '../sql/open-rows.ts';
-import { requestParcelReads } from '../sql/parcel-reads.ts';
-import { type StreamTransaction, writeStream } from '../sql/stream-transaction.ts';
-import { postponeReads } from '../sql/waiting-reads.ts';
-import { declareStream, type Stream, type StreamContext, toOpenKind } from '../stream.ts';
+import type { StreamTransaction } from '../sql/stream-transaction.ts';
+import {
+  findStillOpen,
+  findUnlistedOpenRows,
+  type OpenKind,
+  type OpenRow,
+  postponeReads,
+  requestMissingOrders,
+  requestParcelReads,
+} from '../sql/waiting-reads.ts';
+import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 
+/** Shipments that may still change (docs/interface.md, 10.3 States). */
+const open: OpenKind = {
+  table: 'shipments',
+  stream: 'shipments',
+  statuses: ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'],
+  closed: 'SHIPPED',
+};
 const maxOrderIds = 100;
 const maxOrderIdCharacters = 4_000;
 
@@ -39,6 +52,8 @@ export const shipments = declareStream<Stream>({
   name: 'shipments',
   list: 'v3.shipments.list',
   get: 'v3.shipments.get',
+  // docs/interface.md, 10.4 Operations
+  readableWith: 'order_id',
   include: ['shipmentItems'],
   resource: {
     table: 'shipments',
@@ -73,25 +88,20 @@ export const shipments = declareStream<Stream>({
     recentDays: null,
     sorted: true,
   },
-  // The states in which a shipment may still change (docs/interface.md, 10.3 States).
-  open: {
-    statuses: ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'],
-    closed: 'SHIPPED',
-  },
   afterChanges: requestWhatFollows,
-  mayBeGone: findShipmentsWithOrder,
 
   async poll(context, pass) {
     const added = await pass(() => readNew(context));
     // Also shows those with a low id that became visible late.
-    const listed = await pass(() => readOpen(context));
+    const listed = await pass(() => readOpen(context, open));
     // Only a complete list of the open rows shows which ones are no longer open.
     if (listed === null) return;
 
     const isFirstLoad = added?.isFirstLoad ?? false;
     await pass(async () => {
-      const also = await readByOrders(context, listed.ids);
-      await readWaiting(context, { also, listed: listed.ids, isFirstLoad, mayUnlist: true });
+      const unlisted = await readByOrders(context, listed.ids);
+      const rows = { kind: open, listed: listed.ids, unlisted };
+      await readWaiting(context, { isFirstLoad, open: rows });
     });
   },
 });
@@ -118,9 +128,8 @@ async function readByOrders(
   context: StreamContext,
   listed: ReadonlySet<number>,
 ): Promise<readonly number[]> {
-  const { db, client, run, stream } = context;
-  const kind = toOpenKind(stream);
-  const unlisted = await findUnlistedOpenRows(db, client, kind, [...listed]);
+  const { db, client, stream } = context;
+  const unlisted = await findUnlistedOpenRows(db, client, open, [...listed]);
 
   const found = new Set<number>();
   let firstReadNo = Number.POSITIVE_INFINITY;
@@ -131,16 +140,13 @@ async function readByOrders(
   }
 
   const ids = unlisted.map(({ id }) => id);
-  const stillOpen = await findStillOpen(
-    db,
-    client,
-    kind,
-    ids.filter((id) => found.has(id)),
-  );
+  const read = ids.filter((id) => found.has(id));
+  const stillOpen = await findStillOpen(db, client, open, read);
   if (stillOpen.length > 0)
-    await writeStream(db, run, stream.name, (transaction) =>
-      postponeReads(transaction, stillOpen, 'listed_still_open', firstReadNo),
-    );
+    await commitRun(context, stream.name, async (transaction) => {
+      await postponeReads(transaction, stillOpen, 'listed_still_open', firstReadNo);
+      return noCounts;
+    });
 
   return ids.filter((id) => !found.has(id));
 }
@@ -149,9 +155,9 @@ async function readByOrders(
 function batchOrderIds(candidates: readonly OpenRow[]): number[][] {
   const batches: number[][] = [];
   let characters = Number.POSITIVE_INFINITY;
-  for (const id of new Set(
-    candidates.map(({ orderId }) => orderId).filter((orderId) => orderId !== null),
-  )) {
+  const ids = candidates.map(({ orderId }) => orderId).filter((id) => id !== null);
+
+  for (const id of new Set(ids)) {
     const batch = batches.at(-1);
     characters += String(id).length + 1;
     if (batch === undefined || batch.length >= maxOrderIds || characters > maxOrderIdCharacters) {
@@ -159,5 +165,6 @@ function batchOrderIds(candidates: readonly OpenRow[]): number[][] {
       characters = String(id).length;
     } else batch.push(id);
   }
+
   return batches;
 }

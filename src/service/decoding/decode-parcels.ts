@@ -139,7 +139,7 @@ const parcelFields = {
  * A package that the look-up by criteria returned, with the id of its shipment (docs/interface.md,
  * 15.7 Shipment item of the criteria lookup).
  */
-export type Parcel = Item<typeof parcelFields>;
+type Parcel = Item<typeof parcelFields>;
 
 /** The packages of one answer, and its items that could not be decoded. */
 export interface ParcelList {

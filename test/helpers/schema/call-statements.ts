@@ -37,25 +37,22 @@ import { findErasableOrders } from '../../../src/privacy/sql/find-orders.ts';
 import { hasAuthorization } from '../../../src/pull/sql/authorization-rows.ts';
 import { maskErasedFamilies, recordErasures } from '../../../src/pull/sql/erasures.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
-import { recordFindings } from '../../../src/pull/sql/findings.ts';
+import { countRowsInWindows } from '../../../src/pull/sql/listed-rows.ts';
 import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
 import type { Family } from '../../../src/pull/sql/mirror-tables.ts';
-import {
-  findShipmentsWithOrder,
-  requestMissingOrders,
-} from '../../../src/pull/sql/missing-orders.ts';
-import { findStillOpen } from '../../../src/pull/sql/open-rows.ts';
 import {
   findDueParcelReads,
   planParcelReads,
   postponeListedParcelReads,
   requestMissingParcelReads,
-  requestParcelReads,
 } from '../../../src/pull/sql/parcel-reads.ts';
 import * as quarantine from '../../../src/pull/sql/quarantine.ts';
-import { findLastWalked, readReconciledTimes } from '../../../src/pull/sql/reconciliations.ts';
-import { wakeJob } from '../../../src/pull/sql/rescans.ts';
-import { countRowsInWindows } from '../../../src/pull/sql/rows-in-windows.ts';
+import {
+  findLastWalked,
+  readReconciledTimes,
+  recordFindings,
+  wakeJob,
+} from '../../../src/pull/sql/rescans.ts';
 import { readServiceLists, takeListsTurn } from '../../../src/pull/sql/service-lists.ts';
 import { storeStock } from '../../../src/pull/sql/stock-rows.ts';
 import { recordConfirmations } from '../../../src/pull/sql/stream-transaction.ts';
@@ -66,7 +63,7 @@ import {
 } from '../../../src/pull/sql/unlisted.ts';
 import { upsertFamilies } from '../../../src/pull/sql/upsert.ts';
 import * as waitingReads from '../../../src/pull/sql/waiting-reads.ts';
-import { toAgeColumns } from '../../../src/pull/stream.ts';
+import { findStillOpen, requestMissingOrders } from '../../../src/pull/sql/waiting-reads.ts';
 import { inbounds } from '../../../src/pull/streams/inbounds.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import {
@@ -126,7 +123,7 @@ const client = 'default';
 const kind = {
   table: 'shipments',
   stream: 'shipments',
-  open: ['READY_TO_PICK'],
+  statuses: ['READY_TO_PICK'],
   closed: 'SHIPPED',
 };
 const now = new Date();
@@ -301,7 +298,7 @@ async function callProgramReads(db: Database): Promise<void> {
 
 async function callPulls(trx: Transaction<DB>): Promise<void> {
   const scope = { trx, client, stream: 'shipments' };
-  const age = toAgeColumns(shipments);
+  const age = shipments.rescan;
   const [line] = inbounds.tables.children;
   if (line === undefined) throw new Error('inbounds have no lines');
   await recordAbsences(scope, { pass: 'poll' }, [1]);
@@ -329,13 +326,12 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await wakeJob(trx, client, 'backfill');
   const rows = { age, serviceNow: now };
   await countRowsInWindows(trx, client, rows, [{ after: null, before: null }]);
-  await markUnlisted(scope, 'shipments', [-1], 1);
+  await markUnlisted(scope, shipments, [-1], 1);
   await markChildrenUnlisted(scope, { parent: 'inbounds', table: line }, [-1], 1);
   await hasAuthorization(trx, client, 1);
   await requestMissingOrders({ trx, client }, [1]);
   await requestMissingOrders({ trx, client }, null);
-  await findShipmentsWithOrder({ trx, client }, [1]);
-  await requestParcelReads(trx, client, [1]);
+  await waitingReads.requestParcelReads(trx, client, [1]);
   await requestMissingParcelReads(trx, client, 0, now);
   await storeStock(trx, client, [{ sku: 'X', stock: 1 }]);
   await takeListsTurn(trx, client, 0);

@@ -1,6 +1,7 @@
 import type { MirroredResource } from '../../../src/pull/stream.ts';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { authorizations } from '../../../src/pull/streams/authorizations.ts';
+import { toColumn } from '../../../src/service/decoding/fields.ts';
 
 export const mirroredResources: readonly MirroredResource[] = [...streams, authorizations];
 
@@ -18,7 +19,7 @@ export function renderPersonalColumns(): string {
         erasing === undefined ? [] : [`${column}: '${erasing}'`],
       );
       const { kept } = resource;
-      if (kept && table === resource.table) personal.push(`${kept.column}: '${kept.erasing}'`);
+      if (kept && table === resource.table) personal.push(`${toColumn(kept)}: 'null'`);
       tables.set(table, [...personal, `raw: 'mask'`]);
     }
   const entries = [...tables]

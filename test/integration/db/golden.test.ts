@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { columnTypes } from '../../../src/pull/sql/mirror-tables.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { mirroredResources, renderPersonalColumns } from '../../helpers/schema/personal-columns.ts';
 import { dumpSchema } from '../../helpers/schema/schema-dump.ts';
@@ -66,7 +65,7 @@ test('the fields of each stream are the columns of its tables', async () => {
     ...tables.children,
   ])) {
     const stored = columns.filter((row) => row.table === table.name && !own.includes(row.column));
-    const { id: _id, raw: _raw, ...declared } = columnTypes(table);
+    const { id: _id, raw: _raw, ...declared } = table.columns;
     expect([
       table.name,
       Object.fromEntries(stored.map(({ column, type }) => [column, type])),

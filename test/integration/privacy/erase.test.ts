@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Json } from '../../../src/core/json.ts';
 import type { DB } from '../../../src/db/generated/tables.ts';
 import { inTransaction } from '../../../src/db/transaction.ts';
-import { commitReading } from '../../../src/pull/commit-reading.ts';
+import { commitReading } from '../../../src/pull/commit.ts';
 import { decodePage } from '../../../src/pull/decode.ts';
 import { replayQuarantine } from '../../../src/pull/replay.ts';
 import { refetch } from '../../../src/pull/rescan.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
-import { requestMissingOrders } from '../../../src/pull/sql/missing-orders.ts';
+import { requestMissingOrders } from '../../../src/pull/sql/waiting-reads.ts';
 import { runJob } from '../../../src/schedule/runs.ts';
 import type { Warehouse } from '../../../src/service/client.ts';
 import { useDatabase } from '../../helpers/database.ts';

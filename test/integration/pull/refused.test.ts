@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { commitReading } from '../../../src/pull/commit-reading.ts';
+import { commitReading } from '../../../src/pull/commit.ts';
 import { decodePage } from '../../../src/pull/decode.ts';
 import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
 import { toPullContext } from '../../../src/pull/stream.ts';
@@ -37,8 +37,9 @@ test('a resource that only the database refuses is quarantined; the others are s
         const readNo = await drawReadNo(context.db);
         const decoded = await decodePage(document, shipments.decoder(context.zone));
         const reading = { readNo, pages: 1, resources: document.data.length, decoded };
-        const { page } = await commitReading(toPullContext(context, shipments), reading);
-        expect(page.quarantined.map(({ resourceId }) => resourceId)).toEqual([bad.id]);
+        const pull = toPullContext(context, shipments);
+        const page = await commitReading(pull, reading, async (_transaction, read) => read);
+        expect(page?.quarantined.map(({ resourceId }) => resourceId)).toEqual([bad.id]);
         expect(await stored()).toEqual(good.map(({ id }) => id).sort((a, b) => a - b));
       }
     }),

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parseExact } from '../../../src/core/json.ts';
+import { countChanges } from '../../../src/pull/commit.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import type { Family } from '../../../src/pull/sql/mirror-tables.ts';
 import { upsertFamilies } from '../../../src/pull/sql/upsert.ts';
@@ -42,7 +43,7 @@ const upsert = (readNo: number, ...families: Family[]) =>
       families,
     );
     await appendChanges(trx, 'default', result.changes);
-    return result;
+    return { ...result, ...countChanges(result.changes) };
   });
 
 const rows = () =>

@@ -1,45 +1,33 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { maxPagesAhead, walkAhead } from '../../../src/pull/prefetch.ts';
-import {
-  type WalkablePage,
-  type WalkedPage,
-  type WalkOptions,
-  type WalkStart,
-  walk,
-} from '../../../src/pull/walk.ts';
+import { type WalkedPage, type WalkOptions, type WalkStart, walk } from '../../../src/pull/walk.ts';
+import { maxPagesAhead, type StreamPage, walkAhead } from '../../../src/pull/walk-list.ts';
 
-interface Page extends WalkablePage {
-  readonly data: readonly { id: number }[];
-}
 const start: WalkStart = { query: null, meaning: 'unknown', lastId: null };
+const makeFamily = (id: number, source = 'a') => ({
+  ...{ parent: { id, raw: { id } }, children: [] },
+  source,
+});
 const makePage = (
   ids: readonly number[],
-  next: Page['next'],
-  { size = 0, release = (): void => undefined } = {},
-): Page => ({
+  next: StreamPage['next'],
+  more: Partial<StreamPage> = {},
+): StreamPage => ({
   data: ids.map((id) => ({ id })),
   next,
-  size,
-  release,
+  ...{ included: [], links: {}, escaped: false, size: 0, dateMs: null },
+  ...{ readNo: 1, pages: 1, resources: ids.length, release: () => undefined },
+  decoded: { families: ids.map((id) => makeFamily(id)), quarantined: [] },
+  ...more,
 });
-/** Joins all pages, except for pages that hold the row `alone`. */
-const makeJoiner = (alone = 0) => ({
-  mayJoin: ({ data }: Page) => data.every(({ id }) => id !== alone),
-  join: (pages: readonly [Page, ...Page[]]): Page =>
-    makePage(
-      pages.flatMap(({ data }) => data.map(({ id }) => id)),
-      pages.at(-1)?.next ?? null,
-    ),
-});
+const listRows = ({ data }: StreamPage) => data.map((row) => (row as { id: number }).id);
 const read = (
-  fetch: WalkOptions<Page>['fetch'],
-  write: (walked: WalkedPage<Page>) => Promise<void>,
-  { alone = 0, pageSize = 1 } = {},
+  fetch: WalkOptions<StreamPage>['fetch'],
+  write: (walked: WalkedPage<StreamPage>) => Promise<void>,
+  { pageSize = 1 } = {},
 ) =>
   walkAhead(
     (signal) => walk({ firstQuery: 'p=1', start, fetch, signal, pageSize, sorted: true }),
-    makeJoiner(alone),
     write,
   );
 
@@ -52,8 +40,8 @@ const list = (pages: number) => async (query: string) => {
 test('a slow consumer gets the pages that arrived meanwhile as one, up to the maximum', async () => {
   const handed: number[][] = [];
   await read(list(12), async ({ page, query, lastId, atEnd, full }) => {
-    handed.push(page.data.map(({ id }) => id));
-    expect([query, lastId]).toEqual([`p=${lastId}`, page.data.at(-1)?.id]);
+    handed.push(listRows(page));
+    expect([query, lastId]).toEqual([`p=${lastId}`, listRows(page).at(-1)]);
     expect([atEnd, full]).toEqual([handed.flat().length === 11, false]);
     for (let turns = 0; turns < 100; turns++) await turn();
   });
@@ -62,15 +50,22 @@ test('a slow consumer gets the pages that arrived meanwhile as one, up to the ma
   expect(handed[0]).toEqual([1]);
 });
 
-test('a page that may not be joined is handed over alone, in its place', async () => {
+test('a page with an undecodable resource is handed over alone, in its place', async () => {
+  const entry = { resourceId: 4, memberPath: '', reason: '', document: '' };
+  const links = { orderId: null, shipmentId: null, number: null };
+  const bad = { families: [], quarantined: [{ ...entry, links }] };
+  const fetch = async (query: string) => {
+    const page = await list(12)(query);
+    return query === 'p=4' ? { ...page, decoded: bad } : page;
+  };
   const handed: number[][] = [];
-  const write = async ({ page, query, lastId, atEnd }: WalkedPage<Page>) => {
-    handed.push(page.data.map(({ id }) => id));
-    expect([query, lastId]).toEqual([`p=${lastId}`, page.data.at(-1)?.id]);
+  const write = async ({ page, query, lastId, atEnd }: WalkedPage<StreamPage>) => {
+    handed.push(listRows(page));
+    expect([query, lastId]).toEqual([`p=${lastId}`, listRows(page).at(-1)]);
     expect(atEnd).toBe(handed.flat().length === 11);
     for (let turns = 0; turns < 100; turns++) await turn();
   };
-  await read(list(12), write, { alone: 4 });
+  await read(fetch, write);
   expect(handed.flat()).toEqual(Array.from({ length: 11 }, (_, index) => index + 1));
   expect(handed.filter((ids) => ids.includes(4))).toEqual([[4]]);
   expect(handed.some((ids) => ids.length > 1)).toBe(true);
@@ -95,7 +90,7 @@ test('an error is thrown after all pages before it', async () => {
   };
   const seen: number[] = [];
   const work = read(fetch, async ({ page }) => {
-    seen.push(...page.data.map(({ id }) => id));
+    seen.push(...listRows(page));
     for (let turns = 0; turns < 100; turns++) await turn();
   });
   await expect(work).rejects.toThrow('gone');
@@ -121,14 +116,14 @@ test('requests that were made ahead are aborted when the consumer fails', async 
 });
 
 test('the last page counts as full by its own rows, not by rows of pages joined with it', async () => {
-  const fetch = async (query: string): Promise<Page> => {
+  const fetch = async (query: string): Promise<StreamPage> => {
     const page = Number(query.slice(2));
     const rows = page < 4 ? 3 : 2;
     const ids = Array.from({ length: rows }, (_, row) => page * 3 + row);
     return makePage(ids, page < 4 ? `p=${page + 1}` : null);
   };
   const fullFlags: boolean[] = [];
-  const write = async ({ full }: WalkedPage<Page>) => {
+  const write = async ({ full }: WalkedPage<StreamPage>) => {
     fullFlags.push(full);
     for (let turns = 0; turns < 100; turns++) await turn();
   };
@@ -148,7 +143,7 @@ test('nothing is requested ahead of a large page, and each page is released afte
   };
   await read(fetch, async ({ page }) => {
     for (let turns = 0; turns < 100; turns++) await turn();
-    events.push(`written ${page.data[0]?.id}`);
+    events.push(`written ${listRows(page)[0]}`);
   });
   const expected = [1, 2, 3].flatMap((page) => [
     `request p=${page}`,
@@ -156,4 +151,30 @@ test('nothing is requested ahead of a large page, and each page is released afte
     `release ${page}`,
   ]);
   expect(events).toEqual(expected);
+});
+
+test('joined resources keep the read number of their request; the last mention wins', async () => {
+  const pages: Readonly<Record<string, StreamPage>> = {
+    'p=1': makePage([9], 'p=2'),
+    'p=2': makePage([1, 2], 'p=3', { readNo: 11 }),
+    'p=3': makePage([2, 3], null, {
+      ...{ readNo: 13, dateMs: 13 },
+      decoded: { families: [makeFamily(2, 'b'), makeFamily(3)], quarantined: [] },
+    }),
+  };
+  const written: StreamPage[] = [];
+  const fetch = async (query: string) => pages[query] ?? makePage([], null);
+  await read(fetch, async ({ page }) => {
+    written.push(page);
+    for (let turns = 0; turns < 100; turns++) await turn();
+  });
+
+  const [, joined] = written;
+  expect(joined).toMatchObject({ readNo: 11, pages: 2, resources: 4, next: null, dateMs: 13 });
+  const families = joined?.decoded.families ?? [];
+  expect(families.map(({ parent, source }) => [parent.id, parent.read_no, source])).toEqual([
+    [1, 11, 'a'],
+    [2, 13, 'b'],
+    [3, 13, 'a'],
+  ]);
 });
