@@ -40,7 +40,11 @@ export function addPageRoutes(app: FastifyInstance, world: World): void {
 }
 
 function sendPage(reply: FastifyReply, { text }: Html): FastifyReply {
-  const headers = { 'content-security-policy': contentPolicy, 'cache-control': 'no-store' };
+  const headers = {
+    'content-security-policy': contentPolicy,
+    'x-content-type-options': 'nosniff',
+    'cache-control': 'no-store',
+  };
   return reply.headers(headers).type('text/html; charset=utf-8').send(text);
 }
 
