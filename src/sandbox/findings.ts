@@ -80,30 +80,26 @@ export class Findings {
   beyondLimit = 0;
 
   /** Counts an oddity. It becomes a new finding unless the client has too many findings. */
-  add(client: string | null, operation: string, { code, member, shape, meant = '' }: Oddity): void {
-    const name = cutText(member);
-    const key = JSON.stringify([client, operation, code, name]);
+  add(client: string | null, operation: string, { code, meant = '', ...oddity }: Oddity): void {
+    const member = cutText(oddity.member);
+    const key = JSON.stringify([client, operation, code, member]);
+    const lastAt = new Date().toISOString();
     const known = this.#findings.get(key);
-    const [now, count] = [new Date().toISOString(), this.#countByClient.get(client) ?? 0];
     if (known !== undefined) {
       known.count++;
-      known.lastAt = now;
-    } else if (count >= maxFindingsPerClient) {
-      this.beyondLimit++;
-    } else {
-      const advice = adviceByCode[code](meant);
-      const times = { count: 1, firstAt: now, lastAt: now };
-      this.#findings.set(key, {
-        client,
-        operation,
-        code,
-        member: name,
-        shape: cutText(shape),
-        ...times,
-        advice,
-      });
-      this.#countByClient.set(client, count + 1);
+      known.lastAt = lastAt;
+      return;
     }
+
+    const count = this.#countByClient.get(client) ?? 0;
+    if (count >= maxFindingsPerClient) {
+      this.beyondLimit++;
+      return;
+    }
+    this.#countByClient.set(client, count + 1);
+    const [shape, advice] = [cutText(oddity.shape), adviceByCode[code](meant)];
+    const first = { client, operation, code, member, shape, advice, firstAt: lastAt };
+    this.#findings.set(key, { ...first, lastAt, count: 1 });
   }
 
   /**

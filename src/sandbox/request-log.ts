@@ -7,8 +7,6 @@ export interface LoggedRequest {
   readonly place: number;
   /** Real time of arrival, in milliseconds since 1970. */
   readonly atMs: number;
-  /** Virtual time of arrival, in milliseconds since 1970. */
-  readonly virtualMs: number;
   readonly method: string;
   readonly path: string;
   readonly query: string;

@@ -47,7 +47,7 @@ export function saveWorld(world: World, file: string): void {
   }
 }
 
-/** Loads a saved world, whose time continues. Throws an error that names the file if it is wrong. */
+/** Loads a saved world, whose time continues. Throws an error that names a wrong file. */
 export function loadWorld(file: string, speed?: number, strictness?: Strictness): World {
   try {
     const saved = stateSchema.parse(JSON.parse(readFileSync(file, 'utf8')));

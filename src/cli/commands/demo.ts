@@ -8,6 +8,7 @@ import { removeVariables } from '../../../config/env.ts';
 import { polledStreams, toScheduleVariable } from '../../../config/jobs.ts';
 import { programs } from '../../core/installation.ts';
 import type { Logger } from '../../core/logger.ts';
+import { dayMs } from '../../core/time.ts';
 import { connectDatabase, type OpenDatabase } from '../../db/connect.ts';
 import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { Database } from '../../db/pool.ts';
@@ -39,8 +40,9 @@ interface DemoOptions {
   readonly database?: string;
 }
 
-/** Virtual seconds per second. At this speed an order is shipped within a minute. */
-const liveSpeed = 600;
+/** Virtual seconds per second. At this speed an order is being picked within a minute. */
+const liveSpeed = 60;
+/** Days of history. They end a day ago, so that the virtual time stays near the present. */
 const cycleDays = 14;
 
 const tableNames = [
@@ -90,6 +92,7 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
     const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
     database = connectDatabase(url, log, { name: 'demo', max: 2 });
     // The worker starts with a history, so that its first look finds rows of every kind.
+    await callSandbox(sandbox, 'reset', { startMs: Date.now() - (cycleDays + 1) * dayMs });
     await advance(sandbox, cycleDays);
     await nameArticles(database.db, 'fulfilment.stock_watch', 'default', watchedSkus);
     await nameArticles(database.db, 'fulfilment.service_products', 'default', serviceSkus);
@@ -98,6 +101,7 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
     const worker = startWorker(url, sandbox, adminPort, started);
     const addresses = describeAddresses(url, sandbox, adminPort);
     print(addresses);
+    if (!once) print(describeOrder(given === undefined));
 
     const stopped = new Promise<number>((resolve) => {
       if (stop.aborted) resolve(0);
@@ -168,6 +172,18 @@ Status page:  http://127.0.0.1:${adminPort}/
 Sandbox:      ${sandbox.href}
 Tables:       psql '${databaseUrl}'
 Problems:     DATABASE_URL='${databaseUrl}' SCHEDULE_PULL_STOCK=10s ${program} status
+`;
+
+/** Says what to insert, what to read, and how the demo ends. */
+const describeOrder = (isTemporary: boolean) => `Order something in psql:
+  insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-1001', '{
+    "externalOrderNumber": "SO-1001", "orderType": "B2C", "locale": "nl-NL",
+    "items": [{"sku": "MUG-BLUE", "quantity": 2}],
+    "deliveryAddress": {"lastName": "Jansen", "street1": "Keizersgracht", "houseNumber": "12",
+                        "postcode": "1015CJ", "city": "Amsterdam", "countryCode": "NL"}}');
+Within a minute it is being picked:
+  select state, shipments from fulfilment.order_overview where external_order_number = 'SO-1001';
+Ctrl-C ends the demo${isTemporary ? ' and removes everything' : '; its rows stay in the database'}.
 `;
 
 /**
@@ -285,13 +301,16 @@ async function findLastingDifferences(db: Database, sandbox: URL): Promise<strin
   }
 }
 
-async function advance(sandbox: URL, days: number): Promise<void> {
-  const answer = await fetch(new URL('/_sandbox/advance', sandbox), {
+const advance = (sandbox: URL, days: number) =>
+  callSandbox(sandbox, 'advance', { seconds: days * 86_400 });
+
+async function callSandbox(sandbox: URL, control: string, body: object): Promise<void> {
+  const answer = await fetch(new URL(`/_sandbox/${control}`, sandbox), {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ seconds: days * 86_400 }),
+    body: JSON.stringify(body),
   });
-  if (!answer.ok) throw new Error(`The sandbox did not advance: ${answer.status}`);
+  if (!answer.ok) throw new Error(`The sandbox refused ${control}: ${answer.status}`);
 }
 
 /** Adds `demo`. */

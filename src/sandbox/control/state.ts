@@ -43,8 +43,7 @@ const listWithItems = <Row extends { readonly items: readonly Item[] }, Item>(
 
 /** The lists of `/_sandbox/state`. */
 const lists = {
-  products: ({ products }: Client) =>
-    [...products.values()].map(({ encodedImage: _, ...product }) => product),
+  products: ({ products }: Client) => [...products.values()].map((product) => ({ ...product })),
   orders: (client: Client) =>
     list(client, client.orders, orderResource, (order: Order) => ({
       included: orderResource.renderIncluded(order, client, orderResource.includeNames),

@@ -35,6 +35,7 @@ const productBody = z.strictObject({
   Weight: decimalIn.transform(Number).pipe(z.number().min(0)).nullish(),
   Name: z.string().min(1),
   Description: textIn,
+  // It is checked, but no answer shows it.
   EncodedImage: z.union([z.literal(''), z.base64('must be base64')]).nullish(),
   Barcode: markExtra(textIn),
 });
@@ -137,13 +138,12 @@ function answerProduct(call: Call, known: Product | undefined) {
 }
 
 function readChanges(body: z.output<typeof productBody>): Partial<Product> {
-  const { Name, Weight, Description, EncodedImage, Barcode } = body;
+  const { Name, Weight, Description, Barcode } = body;
   return {
     ...(Barcode !== undefined && { barcode: Barcode || null }),
     name: Name,
     weight: Weight ?? null,
     description: Description ?? null,
-    encodedImage: EncodedImage || null,
   };
 }
 

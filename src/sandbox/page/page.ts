@@ -40,7 +40,11 @@ export function addPageRoutes(app: FastifyInstance, world: World): void {
 }
 
 function sendPage(reply: FastifyReply, { text }: Html): FastifyReply {
-  const headers = { 'content-security-policy': contentPolicy, 'cache-control': 'no-store' };
+  const headers = {
+    'content-security-policy': contentPolicy,
+    'x-content-type-options': 'nosniff',
+    'cache-control': 'no-store',
+  };
   return reply.headers(headers).type('text/html; charset=utf-8').send(text);
 }
 
@@ -67,7 +71,7 @@ ${body}
 
 const viewSchema = z.object({ client: z.string().catch(''), q: z.string().trim().catch('') });
 
-/** Renders the page. `q` shows only what has this text; `client` is the one whose orders it shows. */
+/** Renders the page with the orders of `client`. `q` shows only what has this text. */
 function renderMain(world: World, query: unknown): Html {
   const { client: wanted, q } = viewSchema.parse(query);
   const client = world.clientNames.find((name) => name === wanted) ?? world.clientNames[0] ?? '';
@@ -161,13 +165,18 @@ function renderRequests({ log }: World, q: string): Html {
     .map((entry) => [
       new Date(entry.atMs).toISOString().slice(11, 23),
       entry.client,
-      html`<a href="/_sandbox/page/requests/${entry.place}">${writeRequest(entry).slice(0, 160)}</a>`,
+      renderLink(entry),
       entry.operation ?? 'unknown route',
       renderStatus(entry),
       entry.durationMs,
     ]);
 
   return renderList('Requests', ['UTC', 'client', 'request', 'operation', 'status', 'ms'], rows);
+}
+
+function renderLink(entry: LoggedRequest): Html {
+  const text = writeRequest(entry).slice(0, 160);
+  return html`<a href="/_sandbox/page/requests/${entry.place}">${text}</a>`;
 }
 
 /** Writes the method and the address of a request, the latter decoded if it can be. */
@@ -180,10 +189,9 @@ function writeRequest({ method, path, query }: LoggedRequest): string {
   }
 }
 
-function renderStatus({ status, durationMs, faulty }: LoggedRequest): Html {
-  const fault = faulty ? ' (fault)' : '';
-  if (status === null) return badge('bad', durationMs === null ? 'waiting' : `no answer${fault}`);
-  return badge(status < 300 ? 'good' : 'warn', `${status}${fault}`);
+function renderStatus({ status, faulty }: LoggedRequest): Html {
+  const text = `${status ?? 'no answer'}${faulty ? ' (fault)' : ''}`;
+  return badge(status !== null && status < 300 ? 'good' : 'warn', text);
 }
 
 function renderFindings({ findings }: World): Html {

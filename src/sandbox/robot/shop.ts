@@ -14,6 +14,7 @@ const customers = [
   ['Élise', 'Lambert', 'Rue Haute', 'Bruxelles', '1000', 'BE', 'fr-BE'],
   ['Bram', "van 't Hof", 'Dorpsstraat', 'Utrecht', '3511AB', 'NL', 'nl-NL'],
 ] as const;
+type Customer = (typeof customers)[number];
 /** Stock of all warehouses. */
 const refillBelow = 250;
 const refillQuantity = 400;
@@ -114,7 +115,7 @@ export function placeRequestedOrder(
 /** Draws an order with a number of lines between two bounds. */
 function drawOrder(client: Client, atMs: number, fewest: number, most: number): OrderDraft {
   const { random, lists, orders } = client;
-  const customer = random.pick(findCustomers(client));
+  const customer = random.pick(customers);
   const locale = customer[6];
   const lines = Array.from({ length: random.between(fewest, most) }, (_, index) =>
     drawLine(client, index),
@@ -139,14 +140,6 @@ function drawOrder(client: Client, atMs: number, fewest: number, most: number): 
   };
 }
 
-type Customer = (typeof customers)[number];
-
-/** Returns the customers in the listed countries; all if none lives there. */
-function findCustomers({ lists: { countries } }: Client): readonly Customer[] {
-  const found = customers.filter((customer) => countries.some(({ code }) => code === customer[5]));
-  return found.length === 0 ? customers : found;
-}
-
 function drawLine({ random, products }: Client, index: number) {
   const sku = random.pick(soldSkus);
   const price = random.between(100, 9_999) / 100;
@@ -168,10 +161,8 @@ const createLine = (sku: string, quantity: number, price: number) => ({
 
 /** Draws the id of an order type: the first one for most orders. */
 function drawOrderType({ random, lists: { orderTypes } }: Client): number {
-  const [first, ...others] = orderTypes;
-  const isFirst = random.chance(0.8) || others.length === 0;
-  if (isFirst) return first?.id ?? 0;
-  return others.length === 1 ? (others[0]?.id ?? 0) : random.pick(others).id;
+  const [first] = orderTypes;
+  return random.chance(0.8) && first ? first.id : random.pick(orderTypes).id;
 }
 
 const emptyTexts = {};

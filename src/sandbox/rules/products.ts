@@ -45,7 +45,6 @@ export function createProduct(client: Client, sku: string, name: string, quantit
     weight: null,
     description: null,
     barcode: null,
-    encodedImage: null,
     service: false,
     keeping: 'plain',
     stock: Object.fromEntries(client.lists.warehouseCodes.map((code) => [code, quantity])),

@@ -206,9 +206,8 @@ function logRequest(
 ): void {
   const startMs = performance.now();
   const [path, query] = splitUrl(request.raw.url ?? '');
-  const [atMs, virtualMs] = [Date.now(), world.clock.nowMs()];
   const { method, client = null } = request;
-  const logged = world.log.add({ atMs, virtualMs, method, path, query, operation, client });
+  const logged = world.log.add({ atMs: Date.now(), method, path, query, operation, client });
   request.logged = logged;
 
   raw.once('close', () => {

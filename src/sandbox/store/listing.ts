@@ -8,7 +8,7 @@ export interface StoredRow {
 type IndexKey = string | number;
 type KeyReader<T> = (row: T) => IndexKey | null;
 
-/** A condition of a list: where its rows are found, and a test for rows that were found elsewhere. */
+/** A condition of a list: where its rows are found, and a test for rows found elsewhere. */
 export interface Filter<T extends StoredRow> {
   /** Together these hold every row that meets the condition, each row once. */
   readonly sources: readonly SortedRows<T>[];

@@ -30,7 +30,6 @@ export interface Product {
   weight: number | null;
   description: string | null;
   barcode: string | null;
-  encodedImage: string | null;
   /**
    * A service product, such as shipping costs or a discount: ordered like other products, but
    * without stock.

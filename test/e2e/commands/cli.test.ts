@@ -257,6 +257,19 @@ describe('demo', () => {
     };
     try {
       await waitFor('rows of every kind', async () => (await missing()).length === 0);
+      const { rows: strange } = await client.query(
+        'select ordered_on from fulfilment.orders where ordered_on not between current_date - 16 and current_date + 1',
+      );
+      expect(strange, 'orders of other weeks').toEqual([]);
+
+      expect(demo.output).toContain('Ctrl-C ends the demo and removes everything.');
+      const [, order = '', look = ''] =
+        /in psql:\n(.*?;)\n[^\n]*\n(.*?;)\n/s.exec(demo.output) ?? [];
+      await client.query(order);
+      await waitFor('the order to be picked', async () => {
+        const { rows } = await client.query(look);
+        return Number(rows[0]?.shipments) > 0;
+      });
     } finally {
       await client.end();
       demo.kill('SIGINT');
