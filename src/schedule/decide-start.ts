@@ -46,7 +46,7 @@ export interface PauseFacts {
 }
 
 /** Why scheduled runs of a client wait. */
-export interface HoldFacts {
+interface HoldFacts {
   readonly reason: string;
   /** When it ends, or when the service is asked whether it is over. */
   readonly until: Date;

@@ -305,7 +305,7 @@ async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<Be
     )
     select b.*, l.key, now() as "startedAt", f.complete_at as "completeAt",
       f.usual_fetched as "usualFetched", ${readCursors(sql`g.client`, sql`g.stream`)} as cursors,
-      array(select nextval('sync.read_no')::float8
+      (select coalesce(json_agg(nextval('sync.read_no')), '[]')
         from generate_series(1, case when g.stream is null then 0 else ${drawnAhead} end)
       ) as "readNos",
       ${findWaiting(sql`g.client`, sql`g.stream`)} as "hasWaitingReads"
