@@ -10,7 +10,6 @@ import {
   isHeld,
   type StoredHealth,
 } from '../service/sql/service-health.ts';
-import type { Prerequisite } from './kind.ts';
 
 /** A row whose payload has more bytes as text is large. Large rows are sent one after the other. */
 export const largeBytes = 4 * 1024 * 1024;
@@ -23,6 +22,21 @@ const behindMs = 10 * minuteMs;
  */
 const firstWaitMs = 20_000;
 const laterWaitMs = 2 * minuteMs;
+
+/**
+ * A rule that rows of another kind must be done first. Each entry of a list in the payload names
+ * such a row by its reference. When that row is done, a trigger releases those that wait for it;
+ * they are also checked again after 20 seconds, and then every 2 minutes.
+ */
+export interface Prerequisite {
+  readonly kind: string;
+  /** Value of the column `family` of fulfilment.outbox. */
+  readonly family: string;
+  /** Member of the payload that holds the list. */
+  readonly list: string;
+  /** Member of its entries that holds the reference. */
+  readonly member: string;
+}
 
 /** What the database knows of a kind, as far as claims need it. */
 export interface KindData {
@@ -43,7 +57,7 @@ export interface GateFacts {
 }
 
 /** A kind of which rows may be claimed now. */
-export interface OpenKind extends KindData {
+export interface ClaimableKind extends KindData {
   /** Number of rows that its send window leaves; null: it has none. */
   readonly room: number | null;
   /** True if a send window of the kind or of the client counts its rows. */
@@ -54,7 +68,7 @@ export interface OpenKind extends KindData {
 export interface Gate {
   /** Number of rows that the send window of the client leaves; null: it has none. */
   readonly room: number | null;
-  readonly kinds: ReadonlyMap<string, OpenKind>;
+  readonly kinds: ReadonlyMap<string, ClaimableKind>;
 }
 
 /**
@@ -72,7 +86,7 @@ export function judgeGate({ kinds, health, sending }: GateFacts, held: number): 
   const room = findRoom(ofClient, ({ worker }) => (worker === everyWorker ? all : held));
   if (room !== null && room <= 0) return null;
 
-  const open = kinds.flatMap((kind): OpenKind[] => {
+  const open = kinds.flatMap((kind): ClaimableKind[] => {
     const own = findHealth(kind.name);
     const ownRoom = findRoom(own, () => sending?.[kind.name] ?? 0);
     if (own.some(isHeld) || (ownRoom !== null && ownRoom <= 0)) return [];

@@ -15,6 +15,7 @@ import type { Warehouse, WriteRequest } from '../service/client.ts';
 import type { Resource } from '../service/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../service/transport/http.ts';
 import type { AbsenceBasis } from './judge-absence.ts';
+import type { Prerequisite } from './judge-row.ts';
 import type { ClaimedRow } from './sql/claim-rows.ts';
 import type { PushTarget } from './sql/held-claims.ts';
 import type { UnknownRow } from './sql/look-ups.ts';
@@ -253,21 +254,6 @@ type UnknownOutcome<P, Found extends FoundResource> =
   | { readonly do: 'look up'; readonly lookUp: LookUpRule<P, Found> }
   | { readonly do: 'resend' }
   | { readonly do: 'ask operator' };
-
-/**
- * A rule that rows of another kind must be done first. Each entry of a list in the payload names
- * such a row by its reference. When that row is done, a trigger releases those that wait for it;
- * they are also checked again after 20 seconds, and then every 2 minutes.
- */
-export interface Prerequisite {
-  readonly kind: string;
-  /** Value of the column `family` of fulfilment.outbox. */
-  readonly family: string;
-  /** Member of the payload that holds the list. */
-  readonly list: string;
-  /** Member of its entries that holds the reference. */
-  readonly member: string;
-}
 
 /**
  * A kind of outbox row. Each kind is declared in a separate file and listed in

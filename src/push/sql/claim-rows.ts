@@ -27,8 +27,8 @@ import {
   judgeRow,
   type LaneFacts,
   largeBytes,
+  type Prerequisite,
 } from '../judge-row.ts';
-import type { Prerequisite } from '../kind.ts';
 import { claimSpan } from './held-claims.ts';
 import { isBlocked } from './lanes.ts';
 

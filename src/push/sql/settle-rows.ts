@@ -69,29 +69,44 @@ function cutError(error: string | null): string | null {
     .replace(/\ufffd$/, '')}…`;
 }
 
-/** A row as its settlement leaves it. */
+/** A row of a settlement, as it is now. */
+interface PresentRow extends Lane {
+  readonly id: number;
+  /** Null: somebody else has locked it. */
+  readonly status: string | null;
+  readonly claimNo: number | null;
+  /** True if the personal data of the row was erased. */
+  readonly isErased: boolean | null;
+}
+
+/** A row that was settled. */
 interface SettledRow extends Lane {
   readonly id: number;
   readonly status: string;
   /** True if rows behind it may be sent now. */
   readonly frees: boolean;
-  /** True if somebody else has locked it. Nothing of it was written. */
-  readonly locked: boolean;
 }
 
 /**
  * Settles rows, and releases the rows behind those that are done or do not hold them. A row is
- * settled only if it still has the state that its claim left: `sending`, `unknown` after its worker
- * was taken for lost, or pending again. A late but definite answer therefore still settles its row.
- * Rows that somebody has locked are left out.
+ * settled only if it still has the state that its claim left. Rows that somebody has locked are
+ * left out.
  */
 export async function settleRows(
   trx: Transaction<DB>,
   worker: string,
   settlements: readonly Settlement[],
 ): Promise<SettleResult> {
-  const rows = await writeSettlements(trx, worker, settlements);
-  const settled = rows.filter(({ locked }) => !locked);
+  const present = await lockSettledRows(trx, settlements);
+  const isLocked = ({ id }: Settlement) => present.get(id)?.status == null;
+  const locked = settlements.filter(isLocked);
+  const free = settlements.filter((settlement) => !isLocked(settlement));
+
+  const accepted = free.filter((settlement) => mayStillSettle(settlement, present));
+  const settled = await writeSettlements(trx, accepted);
+  const statuses = new Map(settled.map(({ id, status }) => [id, status]));
+  await noteAttempts(trx, worker, free, { present, settled: statuses });
+
   const done = new Map(
     settled.filter(({ status }) => status === 'done').map((row) => [row.id, row]),
   );
@@ -102,107 +117,139 @@ export async function settleRows(
       : followUps.map((next) => ({ ...next, client: row.client, reference: row.reference }));
   });
   await insertFollowUps(trx, followUps);
-  const frees = settled.filter((row) => row.frees);
-  await releaseLanes(trx, frees);
-  return {
-    settled: new Map(settled.map(({ id, status }) => [id, status])),
-    locked: new Set(rows.filter(({ locked }) => locked).map(({ id }) => id)),
-  };
+
+  await releaseLanes(
+    trx,
+    settled.filter(({ frees }) => frees),
+  );
+  const lockedIds = locked.map(({ id }) => id).filter((id) => present.has(id));
+  return { settled: statuses, locked: new Set(lockedIds) };
+}
+
+type PresentRows = ReadonlyMap<number, PresentRow>;
+
+/** Locks the rows of settlements, and reads their state. Rows that somebody has locked have none. */
+async function lockSettledRows(
+  trx: Transaction<DB>,
+  settlements: readonly Settlement[],
+): Promise<PresentRows> {
+  const { rows } = await sql<PresentRow>`
+    select o.id, o.client, o.family, o.reference, l.status, l.claim_no as "claimNo",
+      l.erased_at is not null as "isErased"
+    from unnest(${settlements.map(({ id }) => id)}::bigint[]) as i (id)
+    cross join lateral (select * from fulfilment.outbox o where o.id = i.id limit 1) o
+    left join lateral (
+      select l.*
+      from fulfilment.outbox l
+      where l.id = i.id
+      limit 1
+      for no key update of l skip locked
+    ) l on true`.execute(trx);
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 /**
- * Writes settlements to the rows and to their history. A look-up that changes nothing is not
- * recorded, because there may be many. An answer that came too late is recorded with the present
- * state of its row. An answer that an earlier transaction already recorded is not recorded again:
- * its commit may have succeeded without our knowledge. A late answer to a row whose personal data
- * was erased is recorded without its words.
+ * Returns true if a row still has the state that its claim left: `sending`, `unknown` after its
+ * worker was taken for lost, or pending again. A late but definite answer therefore still settles
+ * its row.
  */
+function mayStillSettle({ id, claimNo, step, status }: Settlement, present: PresentRows): boolean {
+  const row = present.get(id);
+  if (row?.claimNo !== claimNo) return false;
+
+  if (row.status === 'unknown') return step !== 'sent' || status !== 'unknown';
+  if (row.status === 'sending') return step === 'sent';
+  return row.status === 'pending' && step === 'sent' && status === 'done';
+}
+
+/** Writes settlements to their rows, which are locked. */
 async function writeSettlements(
   trx: Transaction<DB>,
-  worker: string,
   settlements: readonly Settlement[],
 ): Promise<SettledRow[]> {
+  if (settlements.length === 0) return [];
   const given = settlements.map(({ followUps: _followUps, ...one }) => ({
     ...one,
     error: cutError(one.error),
     refusal: cutError(one.refusal),
   }));
   const { rows } = await sql<SettledRow>`
-    with s as materialized (
-      select *
-      from json_to_recordset(${toStorableJson(given)}::json) as s (
-        id bigint, "claimNo" bigint, step text, status text, error text, "errorCode" text,
-          "httpStatus" integer, operation text,
-          "delayMs" float8,
-        result jsonb, written boolean, refusal text, refund boolean, "isRefusedForOthers" boolean,
-        "refusedAs" text, "isUnsent" boolean, "isAbsent" boolean, "absenceCounts" boolean,
-          "durationMs" integer)
-    ), free as materialized (
-      select s.*, o.present_status, o.present_claim_no, o.erased_at
-      from s
-      cross join lateral (
-        select o.status as present_status, o.claim_no as present_claim_no, o.erased_at
-        from fulfilment.outbox o
-        where o.id = s.id
-        for no key update of o skip locked
-      ) o
-    ), settled as (
-      update fulfilment.outbox o
-      set
-        status = s.status, last_error = s.error, result = s.result, lease_until = null,
-          sent_at = null,
-          refusal = s.refusal, refused_as = s."refusedAs",
-        next_attempt_at = statement_timestamp() + make_interval(secs => s."delayMs" / 1000),
-        finished_at = case when s.status in ('done', 'dead') then statement_timestamp() end,
-        attempts = o.attempts - case when s.refund or s."isUnsent" then 1 else 0 end,
-        failed_checks = o.failed_checks
-          + case when s."isUnsent" and not s.refund and s.status <> 'done' then 1 else 0 end,
-        refused_for_others = case when s."isRefusedForOthers" then o.refused_for_others + 1
-                       when s.step = 'looked up' or s.refund then o.refused_for_others else 0 end,
-        written_at = case when s.written then coalesce(o.sent_at, statement_timestamp())
-          else o.written_at end,
-        lookups = case when s.step = 'looked up' then o.lookups + 1 else 0 end,
-        absences = case when s.step = 'looked up'
-                        then o.absences + case when s."absenceCounts" then 1 else 0 end
-                        -- An attempt that was certainly not carried out changes nothing about what
-                        -- was found before.
-                        when s.status = 'pending' and not s.written then o.absences else 0 end,
-        absent_at = case when s.step <> 'looked up' then null
-                         when s."isAbsent" then statement_timestamp() else o.absent_at end
-      from free s
-      -- The row is found by its id. Its state was read under the lock: a condition on it here would
-      -- let a plan search all open rows.
-      where o.id = s.id and s.present_claim_no = s."claimNo"
-        and (s.present_status = 'unknown' or (s.present_status = 'sending' and s.step = 'sent')
-             or (s.present_status = 'pending' and s.step = 'sent' and s.status = 'done'))
-        and not (s.present_status = 'unknown' and s.step = 'sent' and s.status = 'unknown')
-      returning o.id, o.client, o.family, o.reference, o.status,
-        o.status = 'done' or ${letsPass('o')} as frees
-    ), noted as (
-      insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became,
-        error_code, http_status, operation, error)
-      select s.id, case when s."isUnsent" then 'checked' else s.step end, ${worker}, s."claimNo",
-        s."durationMs",
-        case when s.id in (select id from settled) then s.status else s.present_status end,
-          s."errorCode", s."httpStatus", s.operation,
-        case when s.erased_at is null then s.error end
-      from free s
-      where (s.step = 'sent' or s.status <> 'unknown' or s."absenceCounts")
-        and (s.id in (select id from settled) or s.step = 'sent' and 0 = (
-          -- A count uses an index for each row. A plan for "not exists" would read the whole
-          -- history into memory.
-          select count(*) from sync.outbox_attempts a
-          where a.outbox_id = s.id and a.claim_no = s."claimNo" and a.step in ('sent', 'checked')))
-      order by s.id
-    )
-    select *, false as locked
-    from settled
-    union all
-    select o.id, o.client, o.family, o.reference, o.status, false, true
-    from s
-    join fulfilment.outbox o on o.id = s.id
-    where s.id not in (select id from free)`.execute(trx);
+    update fulfilment.outbox o
+    set
+      status = s.status, last_error = s.error, result = s.result, lease_until = null,
+      sent_at = null, refusal = s.refusal, refused_as = s."refusedAs",
+      next_attempt_at = clock_timestamp() + make_interval(secs => s."delayMs" / 1000),
+      finished_at = case when s.status in ('done', 'dead') then clock_timestamp() end,
+      attempts = o.attempts - case when s.refund or s."isUnsent" then 1 else 0 end,
+      failed_checks = o.failed_checks
+        + case when s."isUnsent" and not s.refund and s.status <> 'done' then 1 else 0 end,
+      refused_for_others = case when s."isRefusedForOthers" then o.refused_for_others + 1
+                     when s.step = 'looked up' or s.refund then o.refused_for_others else 0 end,
+      written_at = case when s.written then coalesce(o.sent_at, clock_timestamp())
+        else o.written_at end,
+      lookups = case when s.step = 'looked up' then o.lookups + 1 else 0 end,
+      absences = case when s.step = 'looked up'
+                      then o.absences + case when s."absenceCounts" then 1 else 0 end
+                      -- An attempt that was certainly not carried out changes nothing about what
+                      -- was found before.
+                      when s.status = 'pending' and not s.written then o.absences else 0 end,
+      absent_at = case when s.step <> 'looked up' then null
+                       when s."isAbsent" then clock_timestamp() else o.absent_at end
+    from json_to_recordset(${toStorableJson(given)}::json) as s (id bigint, step text,
+      status text, error text, "delayMs" float8, result jsonb, written boolean, refusal text,
+      refund boolean, "isRefusedForOthers" boolean, "refusedAs" text, "isUnsent" boolean,
+      "isAbsent" boolean, "absenceCounts" boolean)
+    where o.id = s.id
+    returning o.id, o.client, o.family, o.reference, o.status,
+      o.status = 'done' or ${letsPass('o')} as frees`.execute(trx);
   return rows;
+}
+
+/**
+ * Records attempts and look-ups in the history of their rows. A look-up that changes nothing is not
+ * recorded, because there may be many. An answer that came too late is recorded with the present
+ * state of its row, unless an earlier transaction has recorded it: its commit may have succeeded
+ * without our knowledge. A late answer to a row whose personal data was erased is recorded without
+ * its words.
+ */
+async function noteAttempts(
+  trx: Transaction<DB>,
+  worker: string,
+  settlements: readonly Settlement[],
+  rows: { readonly present: PresentRows; readonly settled: ReadonlyMap<number, string> },
+): Promise<void> {
+  const notes = settlements.flatMap((settlement) => {
+    const { id, step, status, absenceCounts } = settlement;
+    const isSettled = rows.settled.has(id);
+    if (step === 'looked up' && (!isSettled || (status === 'unknown' && !absenceCounts))) return [];
+
+    const row = rows.present.get(id);
+    const error = row?.isErased === true ? null : cutError(settlement.error);
+    const { claimNo, durationMs, errorCode, httpStatus, operation } = settlement;
+    return [
+      {
+        ...{ id, claimNo, durationMs, errorCode, httpStatus, operation, error, isSettled },
+        step: settlement.isUnsent ? 'checked' : step,
+        became: isSettled ? status : row?.status,
+      },
+    ];
+  });
+  if (notes.length === 0) return;
+  await sql`
+    insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became,
+      error_code, http_status, operation, error)
+    select n.id, n.step, ${worker}, n."claimNo", n."durationMs", n.became, n."errorCode",
+      n."httpStatus", n.operation, n.error
+    from json_to_recordset(${toStorableJson(notes)}::json) as n (id bigint, step text,
+      "claimNo" bigint, "durationMs" integer, became text, "errorCode" text,
+      "httpStatus" integer, operation text, error text, "isSettled" boolean)
+    -- A count uses an index for each row. A plan for "not exists" would read the whole history
+    -- into memory.
+    where n."isSettled" or 0 = (
+      select count(*)
+      from sync.outbox_attempts a
+      where a.outbox_id = n.id and a.claim_no = n."claimNo" and a.step in ('sent', 'checked'))
+    order by n.id`.execute(trx);
 }
 
 /** A follow-up row, in the lane of the row that it follows. */

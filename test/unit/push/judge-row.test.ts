@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
+  type ClaimableKind,
   chooseRows,
   type DueRow,
   type Gate,
@@ -8,7 +9,6 @@ import {
   judgeRow,
   type LaneFacts,
   largeBytes,
-  type OpenKind,
 } from '../../../src/push/judge-row.ts';
 
 const nowMs = 1_000_000;
@@ -101,7 +101,7 @@ describe('a due row', () => {
   });
 });
 
-const makeKind = (name: string, kind: Partial<OpenKind> = {}): OpenKind => ({
+const makeKind = (name: string, kind: Partial<ClaimableKind> = {}): ClaimableKind => ({
   name,
   lingers: false,
   waitsFor: null,
