@@ -6,8 +6,8 @@
 import type { Operation, OperationName } from '../../../config/operations.ts';
 import type { JsonObject } from '../../push/kind.ts';
 import { toSlipDocument } from '../../push/kinds/inbound/inbound-packing-slip-create.ts';
-import type { ReturnPayload } from '../../push/kinds/return/announce-return.ts';
-import { toReturnDocument } from '../../push/kinds/return/announce-return.ts';
+import type { ReturnPayload } from '../../push/kinds/return/announced-return.ts';
+import { toReturnDocument } from '../../push/kinds/return/announced-return.ts';
 import { readNextQuery } from '../../service/transport/query.ts';
 import type { JsonAnswer } from '../../service/transport/raw-client.ts';
 import {

@@ -8,7 +8,7 @@ import {
 import { optionalMembers } from '../../../config/optional-members.ts';
 import { makeUndecodableError } from '../../core/errors.ts';
 import { order as orderFields } from '../../pull/streams/orders.ts';
-import { toAttachmentAttributes } from '../../push/kinds/order/order-create.ts';
+import { toAttachmentAttributes } from '../../push/kinds/order/new-order.ts';
 import { describeLoss, findLoss, listMembers } from '../../push/kinds/order/order-loss.ts';
 import type { OrderPayload } from '../../push/kinds/order/order-payload.ts';
 import { buildUpdate, buildWantedState } from '../../push/kinds/order/order-state.ts';

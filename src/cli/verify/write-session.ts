@@ -5,7 +5,7 @@ import { isObject } from '../../core/json.ts';
 import { removeQuotes } from '../../core/quote.ts';
 import { addDays, toUtcDay } from '../../core/time.ts';
 import type { JsonObject } from '../../push/kind.ts';
-import { buildOrderDocument } from '../../push/kinds/order/order-create.ts';
+import { buildOrderDocument } from '../../push/kinds/order/new-order.ts';
 import type { OrderPayload } from '../../push/kinds/order/order-payload.ts';
 import {
   describeAnswer,
