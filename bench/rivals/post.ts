@@ -1,5 +1,5 @@
 import { Agent, request } from 'undici';
-import { buildOrderDocument } from '../../src/push/kinds/order/order-create.ts';
+import { buildOrderDocument } from '../../src/push/kinds/order/new-order.ts';
 import type { OrderPayload } from '../../src/push/kinds/order/order-payload.ts';
 import { ServiceLists } from '../../src/sandbox/store/service-lists.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';

@@ -44,7 +44,10 @@ async function askForLists(how: keyof CodeLists): Promise<ServiceLists | null> {
   return lists;
 }
 
-/** The lists of the service, as a task knows them. The worker sends them once, and if they change. */
+/**
+ * The lists of the service, as a task knows them. The worker sends them once for a
+ * task, and again when they were refreshed.
+ */
 function makeCodes(): CodeLists {
   let kept: Promise<ServiceLists | null> | undefined;
   const refresh = () => {

@@ -205,7 +205,10 @@ export class ClientPusher {
   lookUpDue(): void {
     void this.#runTask('look up', async () => {
       const settle = (outcome: PushOutcome, kind: string) =>
-        void this.#settler.settle(outcome, kind).then(() => this.#ended.ring());
+        void this.#settler.settle(outcome, kind).then(() => {
+          this.#changed.ring();
+          this.#ended.ring();
+        });
       if (!(await lookUpDueRows(this.#deps, this.#health, this.#signal, settle))) return;
 
       this.#hasWorked = true;

@@ -136,7 +136,9 @@ type CodeResult = { readonly id: number } | { readonly problem: string };
 /** Codes that are not compared with anything. */
 export const anyCode: CodeLists = { read: async () => null, refresh: async () => null };
 
-/** Returns the lists; if they lack something, after they were read again. Null: any code is taken. */
+/**
+ * Returns the lists. If they lack something, they are read again first. Null: any code is taken.
+ */
 async function readListsWith(
   isWhole: (lists: ServiceLists) => boolean,
   { codes, signal }: CheckContext,

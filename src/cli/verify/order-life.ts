@@ -18,7 +18,7 @@ import {
   readOrderById,
   readOrders,
 } from '../../push/kinds/order/find-order.ts';
-import { buildOrderDocument, toAttachmentAttributes } from '../../push/kinds/order/order-create.ts';
+import { buildOrderDocument, toAttachmentAttributes } from '../../push/kinds/order/new-order.ts';
 import { describeLoss, findLoss, listMembers } from '../../push/kinds/order/order-loss.ts';
 import type { OrderPayload } from '../../push/kinds/order/order-payload.ts';
 import { buildUpdate, buildWantedState } from '../../push/kinds/order/order-state.ts';

@@ -1,7 +1,7 @@
 /**
- * This folder: the kinds of outbox rows. Each has one file with its schema, request and result, and
- * how an unknown outcome is settled. Code of one group is in the files of that group; no group
- * imports another.
+ * This folder: the kinds of outbox rows. The file of a kind has its schema, request and result, and
+ * how an unknown outcome is settled. No kind imports another: code that two share is in a separate
+ * file, and the three kinds of an announced return are in one.
  */
 
 import { operations as builtIn, type Operations } from '../../../config/operations.ts';
@@ -19,8 +19,7 @@ import { orderRename } from './order/order-rename.ts';
 import { orderReplace } from './order/order-replace.ts';
 import { orderUpdate } from './order/order-update.ts';
 import { productSave } from './product/product-save.ts';
-import { returnCreate, returnReplace } from './return/announce-return.ts';
-import { returnDelete } from './return/return-delete.ts';
+import { returnCreate, returnDelete, returnReplace } from './return/announced-return.ts';
 import { returnLabelCreate } from './return/return-label-create.ts';
 
 /**

@@ -134,7 +134,7 @@ function toResult(resource: Resource): PushResult['result'] {
 const maxPages = 200;
 
 /** Reads the slips of an answer. */
-export const readSlips = (document: Document) =>
+const readSlips = (document: Document) =>
   readResources(document, slip, 'a slip in the answer cannot be read');
 type FoundSlip = ReturnType<typeof readSlips>[number];
 
@@ -150,7 +150,7 @@ type SlipRow = UnknownRow & { readonly payloadRead: WantedSlip };
  * Lists the open slips once, and finds each row's slip among them by reference, warehouse, day and
  * lines.
  */
-export async function findSlips(
+async function findSlips(
   rows: readonly SlipRow[],
   context: LookUpContext,
 ): Promise<ReadonlyMap<number, LookUpResult>> {

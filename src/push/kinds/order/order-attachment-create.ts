@@ -3,7 +3,7 @@ import { makeUndecodableError } from '../../../core/errors.ts';
 import { decodeDocument, readId } from '../../../service/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
 import { findOrder } from './find-order.ts';
-import { toAttachmentAttributes } from './order-create.ts';
+import { toAttachmentAttributes } from './new-order.ts';
 import { makeAttachment, type OrderAttachment } from './order-payload.ts';
 
 const operation = 'v3.orderAttachments.create';

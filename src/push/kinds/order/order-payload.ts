@@ -38,7 +38,7 @@ import {
  * The form of a locale. The codes of the list `languages` are compared with it if all of them have
  * this form.
  */
-export const localeForm = /^[a-z]{2}-[A-Z]{2}$/;
+const localeForm = /^[a-z]{2}-[A-Z]{2}$/;
 export const locale = z
   .string()
   .regex(localeForm, 'must be a language and a region, such as nl-NL')
@@ -47,7 +47,7 @@ export const locale = z
  * The form of a country code. The codes of the list `countries` are compared with it if all of them
  * have this form.
  */
-export const countryForm = /^[A-Z]{2}$/;
+const countryForm = /^[A-Z]{2}$/;
 const countryCode = z
   .string()
   .regex(countryForm, 'must be a country code of two letters, such as NL');
@@ -180,11 +180,11 @@ export type OrderPayload = z.infer<ReturnType<typeof makeOrderPayload>>;
 const defaultCountries: readonly string[] = ['NL', 'BE', 'DE'];
 
 /** Returns the countries whose delivery addresses need a house number, also within the street. */
-export const listHouseNumberCountries = (operations: Operations): readonly string[] =>
+const listHouseNumberCountries = (operations: Operations): readonly string[] =>
   operations['v3.orders.create'].houseNumberCountries ?? defaultCountries;
 
 /** Returns the countries whose delivery addresses need a postcode. */
-export const listPostcodeCountries = (operations: Operations): readonly string[] =>
+const listPostcodeCountries = (operations: Operations): readonly string[] =>
   operations['v3.orders.create'].postcodeCountries ?? defaultCountries;
 
 const namesOfAddresses = ['ExtraName', 'Region', 'ExtraAddress'].flatMap((part) =>

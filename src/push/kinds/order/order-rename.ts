@@ -127,7 +127,7 @@ interface RenameRow {
  * stored id was not sent by this database. Its order is the one that the tables or earlier rows of
  * its lane name; otherwise it is searched by both numbers.
  */
-export async function findRenamedOrders(
+async function findRenamedOrders(
   rows: readonly RenameRow[],
   context: LookUpContext,
 ): Promise<ReadonlyMap<number, LookUpResult<RenamedOrder>>> {

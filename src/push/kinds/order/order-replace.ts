@@ -23,7 +23,7 @@ import {
   readOrderById,
 } from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
-import { concludeOrder, creationRules, sendOrder } from './order-create.ts';
+import { concludeOrder, creationRules, sendOrder } from './new-order.ts';
 import { makeOrderPayload, type OrderPayload } from './order-payload.ts';
 import { changeNumber } from './order-state.ts';
 

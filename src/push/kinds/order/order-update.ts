@@ -21,7 +21,7 @@ import {
 } from '../../payload-members.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 import { findOrder } from './find-order.ts';
-import { linkParts } from './order-create.ts';
+import { linkParts } from './new-order.ts';
 import {
   allowPartialDelivery,
   describeAddressDoubt,
@@ -201,7 +201,7 @@ const describeUntaken = (name: string) =>
  * Returns the schemas of the members that the service takes in an update, and the reasons for those
  * that it is not known to take.
  */
-export function makeTakenMembers(operations: Operations): {
+function makeTakenMembers(operations: Operations): {
   readonly members: Readonly<Record<string, z.ZodType>>;
   readonly refused: Readonly<Record<string, string>>;
 } {
@@ -219,10 +219,7 @@ export function makeTakenMembers(operations: Operations): {
 const optionalType: CodedMember = { ...orderTypeMember, required: false };
 
 /** Returns the problems of the taken members that the schema cannot find. */
-export async function findTakenProblems(
-  change: JsonObject,
-  context: CheckContext,
-): Promise<string[]> {
+async function findTakenProblems(change: JsonObject, context: CheckContext): Promise<string[]> {
   const taken = listTaken(context.operations);
 
   return [

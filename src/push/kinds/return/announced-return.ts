@@ -5,8 +5,9 @@
 
 import { z } from 'zod';
 import type { Operation, Operations } from '../../../../config/operations.ts';
-import { makeUndecodableError } from '../../../core/errors.ts';
-import { isObject } from '../../../core/json.ts';
+import { makeUndecodableError, WarehouseError } from '../../../core/errors.ts';
+import { isObject, parseExact } from '../../../core/json.ts';
+import { hasAuthorization } from '../../../pull/sql/authorization-rows.ts';
 import {
   authorization,
   authorizationItem,
@@ -20,9 +21,10 @@ import {
   decodeDocument,
   indexIncluded,
   type Resource,
+  readId,
 } from '../../../service/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../service/transport/query.ts';
-import { isEmpty, readIncluded, readResources } from '../../answers.ts';
+import { isEmpty, readIncluded, readResources, saysNothing } from '../../answers.ts';
 import {
   type CheckContext,
   defineKind,
@@ -87,12 +89,12 @@ const reasonMember: CodedMember = {
 };
 
 /** The operations whose bodies are built here. Each has its own switches. */
-export const creation = 'v3.returnMerchandiseAuthorizations.create';
-export const replacement = 'v3.returnMerchandiseAuthorizations.replace';
+const creation = 'v3.returnMerchandiseAuthorizations.create';
+const replacement = 'v3.returnMerchandiseAuthorizations.replace';
 const itemType = 'returnMerchandiseAuthorizationItem';
 
 /** Returns the schema of an announcement. Each operation has its own switches. */
-export function makeReturnPayload(
+function makeReturnPayload(
   operation: typeof creation | typeof replacement,
   operations: Operations,
 ) {
@@ -124,7 +126,7 @@ export type ReturnPayload = z.infer<ReturnType<typeof makeReturnPayload>>;
  *   item
  * @throws WarehouseError `undecodable` if the answer cannot be read or describes another return
  */
-export async function announceReturn(
+async function announceReturn(
   payload: ReturnPayload,
   context: PushContext,
   id: number | null,
@@ -225,7 +227,7 @@ function toReturnDocument(
  * Returns the problems that the schema cannot find: return reasons that are not named once, or are
  * unknown.
  */
-export async function findReturnProblems(
+async function findReturnProblems(
   operation: typeof creation | typeof replacement,
   { items }: JsonObject,
   context: CheckContext,
@@ -305,7 +307,7 @@ function readAnnouncement(
  * the row's reference.
  * @throws NotFoundError if no announced return, or more than one, has the reference
  */
-export function findAnnouncedId(named: number | null | undefined, { row }: PushContext): number {
+function findAnnouncedId(named: number | null | undefined, { row }: PushContext): number {
   if (named !== undefined && named !== null) return named;
   if (row.knownCount > 1)
     throw new NotFoundError(
@@ -318,4 +320,48 @@ export function findAnnouncedId(named: number | null | undefined, { row }: PushC
     `no announced return with the reference ${row.reference} is known here; ` +
       'name it by returnMerchandiseAuthorizationId',
   );
+}
+
+const deletion = 'v3.returnMerchandiseAuthorizations.delete';
+const deletionSchema = z.strictObject({ returnMerchandiseAuthorizationId: idNumber.nullish() });
+
+/**
+ * Removes an announced return with its items (docs/interface.md, 11.4 Operations). If the service
+ * does not have it, but our tables do or an earlier attempt may have removed it, the row is done.
+ */
+export const returnDelete = defineKind<z.infer<typeof deletionSchema>>({
+  name: 'return.delete',
+  schema: deletionSchema,
+  operation: deletion,
+  notFoundMeansRoute: false,
+  unknown: { do: 'resend' },
+  push: async ({ returnMerchandiseAuthorizationId }, context) => {
+    const id = findAnnouncedId(returnMerchandiseAuthorizationId, context);
+    const removed = { result: { id }, gone: { stream: authorizations, id } };
+    try {
+      const answer = await context.send({ operation: deletion, path: { id } });
+      if (saysNothing(answer) || readRemovedId(answer.body) === id) return removed;
+    } catch (error) {
+      if (!(error instanceof WarehouseError && error.status === 404 && error.jsonBody)) throw error;
+      const { row, db } = context;
+      if (row.maybeCarriedOut || (await hasAuthorization(db, row.client, id))) return removed;
+      throw new NotFoundError(
+        `the service has no announced return ${id}, and our tables have none either; check the id`,
+      );
+    }
+    throw makeUndecodableError(`${deletion}: the answer describes another return`);
+  },
+});
+
+/**
+ * Returns the id from the answer, which is an object with the id as text; null if it cannot be
+ * read.
+ */
+function readRemovedId(body: string): number | null {
+  try {
+    return readId(parseExact(body));
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
 }
