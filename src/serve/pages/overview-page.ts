@@ -1,5 +1,5 @@
 /**
- * The overview: problems, streams, outbox, charts and gates. The server sends each part again when
+ * The overview: problems, streams, outbox and gates. The server sends each part again when
  * it changes.
  */
 
@@ -11,7 +11,6 @@ import type { LateJob } from '../../operate/health/state.ts';
 import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../operate/sql/stream-status.ts';
 import { streams as allStreams } from '../../pull/streams/all-streams.ts';
-import { renderCharts } from './charts.ts';
 import { linkClient, renderAge, renderBars, renderList } from './view.ts';
 
 /** Maximum number of problems on the page. The rest is counted. */
@@ -22,14 +21,12 @@ const problemsShown = 50;
  * alone.
  */
 export function renderOverviewParts(overview: Overview): Readonly<Record<string, Html>> {
-  const charts = renderCharts(overview.charts.slice(0, 1));
   return {
     headline: renderHeadline(overview),
     clock: renderClock(overview),
     problems: renderProblems(overview.problems),
     streams: renderStreams(overview),
     outbox: renderOutbox(overview.snapshot.outbox),
-    charts: html`${charts}<p><a href="/charts">More charts</a></p>`,
     gates: renderGates(overview),
   };
 }
@@ -42,7 +39,6 @@ export function renderOverviewPage(overview: Overview): Html {
 <section id="problems" aria-label="Problems">${parts.problems}</section>
 <section id="streams" aria-label="Streams">${parts.streams}</section>
 <section id="outbox" aria-label="Outbox">${parts.outbox}</section>
-<section id="charts" aria-label="Charts">${parts.charts}</section>
 <section id="gates" aria-label="Gates">${parts.gates}</section>`;
 }
 

@@ -216,7 +216,7 @@ async function callErasing(db: Database): Promise<void> {
   await rollUpFigures(db, 0);
   await orderSearch.searchOrders(db, '7', { limit: 5, byEmail: true });
   await readOrderTimeline(db, client, 'NEW', 50);
-  await readFigures(db, '', { minutes: 5, stepMinutes: 15, from: now });
+  await readFigures(db, '', { stepMinutes: 15, from: now });
   // Readings are compared with erasures only if there are any.
   await db.transaction().execute(callUpsert);
   await db.transaction().execute(async (trx) => {
