@@ -51,25 +51,22 @@ comment on column sync.alerts.missing_since is
 -- A worker makes the figures each minute from other tables. Pushes and polls do not write here.
 create table sync.figures (
   client text not null,
-  minutes smallint not null check (minutes in (5, 60)),
   at timestamptz not null,
   measure text not null,
   part text not null default '',
   value double precision not null,
-  primary key (client, minutes, at, measure, part)
+  primary key (client, at, measure, part)
 ) with (fillfactor = 70);
-create index figures_by_time on sync.figures (minutes, at);
+create index figures_by_time on sync.figures (at);
 comment on table sync.figures is
-  'Figures for the charts of the pages: '
-  'spans of 5 minutes (kept for two days) and of an hour (kept for 32 days)';
+  'Figures for the charts of the pages, of spans of 5 minutes, kept for two days';
 comment on column sync.figures.client is 'Client key; empty: all clients together';
-comment on column sync.figures.minutes is 'Length of the span: 5 or 60 minutes';
 comment on column sync.figures.at is 'Beginning of the span';
 comment on column sync.figures.measure is
   'rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, '
-  'by time since their insert), oldest_pending or stream_age (seconds, the largest seen)';
+  'by time since their insert) or oldest_pending (seconds, the largest seen)';
 comment on column sync.figures.part is
-  'rows and stream_age: stream; pushes: outcome; waits: '
+  'rows: stream; pushes: outcome; waits: '
   'n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty';
 comment on column sync.figures.value is 'A number of rows or attempts, or seconds';
 

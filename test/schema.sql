@@ -564,12 +564,11 @@ create table sync.figure_marks (
 ); -- Times up to which figures are made. The last mark is the end of the last roll-up
 create table sync.figures (
   client text not null, -- Client key; empty: all clients together
-  minutes smallint not null, -- Length of the span: 5 or 60 minutes
   at timestamp with time zone not null, -- Beginning of the span
-  measure text not null, -- rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert), oldest_pending or stream_age (seconds, the largest seen)
-  part text not null default ''::text, -- rows and stream_age: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
+  measure text not null, -- rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert) or oldest_pending (seconds, the largest seen)
+  part text not null default ''::text, -- rows: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
   value double precision not null, -- A number of rows or attempts, or seconds
-) with (fillfactor=70); -- Figures for the charts of the pages: spans of 5 minutes (kept for two days) and of an hour (kept for 32 days)
+) with (fillfactor=70); -- Figures for the charts of the pages, of spans of 5 minutes, kept for two days
 create table sync.findings (
   client text not null,
   stream text not null,
@@ -967,8 +966,7 @@ alter table sync.event_checkpoint add constraint event_checkpoint_pkey PRIMARY K
 alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
 alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);
 alter table sync.figure_marks add constraint figure_marks_pkey PRIMARY KEY (at);
-alter table sync.figures add constraint figures_minutes_check CHECK ((minutes = ANY (ARRAY[5, 60])));
-alter table sync.figures add constraint figures_pkey PRIMARY KEY (client, minutes, at, measure, part);
+alter table sync.figures add constraint figures_pkey PRIMARY KEY (client, at, measure, part);
 alter table sync.findings add constraint findings_finding_check CHECK ((finding = ANY (ARRAY['missing'::text, 'stale'::text, 'extra'::text])));
 alter table sync.findings add constraint findings_pkey PRIMARY KEY (client, stream, found_at, no);
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
@@ -1039,7 +1037,7 @@ CREATE INDEX deliveries_finished ON sync.deliveries USING btree (finished_at) WH
 CREATE INDEX deliveries_new ON sync.deliveries USING btree (receiver, turn, next_at, id) WHERE ((next_at IS NOT NULL) AND (tries = 0));
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);
 CREATE INDEX erasures_by_number ON sync.erasures USING btree (client, external_order_number);
-CREATE INDEX figures_by_time ON sync.figures USING btree (minutes, at);
+CREATE INDEX figures_by_time ON sync.figures USING btree (at);
 CREATE INDEX inbound_events_by_inbound ON fulfilment.inbound_events USING btree (client, inbound_id, id);
 CREATE INDEX inbound_events_by_time ON fulfilment.inbound_events USING btree (seen_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);

@@ -116,7 +116,7 @@ async function askToWrite(clients: readonly WarehouseClient[], { yes }: VerifyOp
   printError(`${orderPlan}\nFor ${client.key} at ${client.baseUrl.href}.`);
   if (yes) return;
   if (!process.stdin.isTTY) throw new UsageError('Writing needs --yes if nobody can be asked');
-  await confirm('', 'Nothing was asked and nothing was written');
+  await confirm('', 'Nothing was written');
 }
 
 /**
@@ -178,16 +178,12 @@ export function addServiceCommand(cli: Command): void {
   });
   addCommand(service, {
     name: 'verify',
-    description: 'ask a service which of our assumptions hold there, and say what to set if not',
+    description: 'ask a service which of our assumptions hold there',
     examples: example,
     notes: 'Exits with 1 if something differs, or there is no token.',
   })
     .option('--client <key>', 'only this configured client')
-    .option(
-      '--ask-track-trace',
-      'also ask for the track-trace list, which the service gives once an hour; ' +
-        'with DATABASE_URL, not before the workers may',
-    )
+    .option('--ask-track-trace', 'also ask for the track-trace list, which is given once an hour')
     .option('--allow-writes', 'also place one order on hold, change it, and cancel it')
     .option(
       '--sku <sku>',

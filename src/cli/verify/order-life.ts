@@ -46,7 +46,7 @@ const anyDay = '1970-01-01';
 export const orderPlan =
   'This places ONE order on hold at the service, of two pieces, numbered VERIFY-…, to be shipped ' +
   'in 60 days. It looks the order up, changes its reference, renames it, adds a pdf, cancels a ' +
-  'line, and cancels the order, also after an error or Ctrl-C. The service keeps it in its lists.';
+  'line, and cancels the order, also after an error or Ctrl-C.';
 
 /** The one order, and what is known of it. */
 interface OrderLife extends VerifyContext {
@@ -65,12 +65,8 @@ const steps: readonly Assumption<OrderLife>[] = [
   {
     id: 'order-create',
     section: '7.9',
-    text:
-      '`included` of a request is inside `data`, and an order without a billing address is ' +
-      'billed to its delivery address.',
-    remedy:
-      'set "included": "top" for v3.orders.create and v3.orders.update, or ' +
-      '"billingAddress": "omit" for v3.orders.create',
+    text: '`included` is inside `data`; without a billing address, the delivery address counts.',
+    remedy: 'set "included": "top" for v3.orders.create and .update, or "billingAddress": "omit"',
     check: createOrder,
   },
   {
@@ -105,13 +101,13 @@ const steps: readonly Assumption<OrderLife>[] = [
     id: 'item-cancel',
     section: '8.3',
     text: 'The attributes `{"quantity": 0}` cancel an order item.',
-    remedy: 'set the method, the path and "attributes" of v3.orderItems.cancel',
+    remedy: 'set "attributes" and the path of v3.orderItems.cancel',
     check: cancelItem,
   },
   {
     id: 'order-cancel',
     section: '7.8',
-    text: 'DELETE /v3/orders/{id} cancels every item of an order that is not fulfilled.',
+    text: 'DELETE cancels every open item of an order.',
     remedy: 'cancel the order by hand; do not use order.cancel',
     check: cancelOrder,
   },
@@ -222,7 +218,7 @@ async function createOrder(life: OrderLife): Promise<Finding> {
 async function buildOrder(life: OrderLife): Promise<object> {
   const { warehouse, operations, signal } = life;
   const sku = life.sku ?? (await findSku(life));
-  if (sku === null) throw new CodedError('usage', 'no order names an article; name one with --sku');
+  if (sku === null) throw new CodedError('usage', 'name an article with --sku');
 
   const lists = decodeServiceLists(
     await warehouse.ask({ operation: 'common.settings.get' }, { signal }),

@@ -52,14 +52,14 @@ export const readAssumptions: readonly Assumption[] = [
     id: 'unknown-resource',
     section: '4.2',
     text: '404 with a JSON body means that the resource does not exist.',
-    remedy: 'no setting changes that; ask the provider',
+    remedy: 'ask the provider',
     check: checkUnknown,
   },
   {
     id: 'product-search',
     section: '16.4',
     text: 'A product search that finds one product answers OK with a result.',
-    remedy: 'do not use product.save for products that exist; it would add them',
+    remedy: 'do not use product.save for products that exist',
     check: checkProduct,
   },
   {
@@ -73,7 +73,7 @@ export const readAssumptions: readonly Assumption[] = [
     id: 'one-item-per-package',
     section: '15.10',
     text: 'Each item of the look-up by criteria is one package.',
-    remedy: 'parcels are missing, and no setting changes that',
+    remedy: 'parcels are missing; ask the provider',
     check: checkPackages,
   },
   {
@@ -137,7 +137,7 @@ async function checkUnknown({ warehouse, signal }: VerifyContext): Promise<Findi
     const found = await warehouse.get(name, unknownId, '', { signal });
     if (found !== null) return deviates(`${name} finds an id that cannot exist`);
   }
-  return fits('shipments, orders and inbounds answer 404 with JSON');
+  return fits('404 with JSON');
 }
 
 /** Returns the sku of a line of the listed orders; null if no line has one. */
@@ -173,7 +173,7 @@ async function checkShipmentIds(context: VerifyContext): Promise<Finding> {
   const { warehouse, signal } = context;
   const shipped = await listShipments(context, shippedOnly);
   const shipment = shipped.find(({ order_id }) => typeof order_id === 'number');
-  if (shipment === undefined) return cannotTell('there is no shipped shipment that names an order');
+  if (shipment === undefined) return cannotTell('no shipped shipment names an order');
 
   const parcels = await lookUp(context, shipment.id);
   const orderId = Number(shipment.order_id);
@@ -208,7 +208,7 @@ const findLargest = (numbers: readonly number[]): number =>
 async function checkTrackTrace(context: VerifyContext): Promise<Finding> {
   const { askTrackTrace, client, warehouse, signal } = context;
   if (askTrackTrace === null)
-    return cannotTell('it is given once an hour, also to workers; --ask-track-trace asks it');
+    return cannotTell('it is given once an hour; ask it with --ask-track-trace');
 
   const operation: OperationName = 'v2.shipment.trackTrace';
   const beforeSend = () => Promise.resolve();
@@ -242,7 +242,5 @@ async function checkZone(context: VerifyContext): Promise<Finding> {
   const aheadMs = findLargest(times.map((time) => Date.parse(time))) - nowMs;
   const minutes = Math.round(Math.abs(aheadMs) / minuteMs);
   const newest = `in ${client.timeZone} the newest time is ${minutes} minutes`;
-  return aheadMs > toleranceMs
-    ? deviates(`${newest} in the future`)
-    : cannotTell(`${newest} ago, which other zones allow, too`);
+  return aheadMs > toleranceMs ? deviates(`${newest} in the future`) : cannotTell(`${newest} ago`);
 }

@@ -2797,15 +2797,11 @@ export interface SyncFigures {
    */
   client: string;
   /**
-   * rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert), oldest_pending or stream_age (seconds, the largest seen)
+   * rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert) or oldest_pending (seconds, the largest seen)
    */
   measure: string;
   /**
-   * Length of the span: 5 or 60 minutes
-   */
-  minutes: number;
-  /**
-   * rows and stream_age: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
+   * rows: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
    */
   part: Generated<string>;
   /**

@@ -2,20 +2,16 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
 import { CodedError } from '../../core/errors.ts';
 import type { Database } from '../../db/pool.ts';
-import { readDatabaseClock } from '../sql/job-status.ts';
 import { type RecentRuns, readRecentRuns } from '../sql/run-list.ts';
 import type { Problem } from './problem.ts';
 import { findProblems } from './problems.ts';
 import { type CurrentState, readCurrentState } from './state.ts';
-import { readTrends, type Trends } from './trends.ts';
 
 /**
  * How long a result is reused, in milliseconds, so that many watchers cost the database no more
  * than one.
  */
 const cacheMs = 1_500;
-/** How long charts are reused, in milliseconds. Their figures change once a minute. */
-const chartCacheMs = 15_000;
 /** Number of recent runs of each stream that the overview draws as bars. */
 const barsShown = 24;
 
@@ -23,12 +19,10 @@ const barsShown = 24;
 export interface Overview extends CurrentState {
   readonly problems: readonly Problem[];
   readonly recent: readonly RecentRuns[];
-  /** Figures of all clients together. */
-  readonly charts: readonly Trends[];
 }
 
 /** Reuses the result of `read` for a while. Callers at the same time wait for the same result. */
-function cacheBriefly<T>(read: () => Promise<T>, forMs = cacheMs): () => Promise<T> {
+function cacheBriefly<T>(read: () => Promise<T>): () => Promise<T> {
   let reading: Promise<T> | undefined;
   return () => {
     if (reading !== undefined) return reading;
@@ -39,7 +33,7 @@ function cacheBriefly<T>(read: () => Promise<T>, forMs = cacheMs): () => Promise
     };
     // The time starts when the result is there, so a slow read is not started twice. A failure is
     // not reused.
-    started.then(() => setTimeout(forget, forMs).unref(), forget);
+    started.then(() => setTimeout(forget, cacheMs).unref(), forget);
 
     reading = started;
     return started;
@@ -54,18 +48,9 @@ export function openStateReaders(
 ) {
   const readState = cacheBriefly(() => readCurrentState(db, config, diskFullSince()));
 
-  const readCharts = cacheBriefly(
-    async () => readTrends(db, '', await readDatabaseClock(db)),
-    chartCacheMs,
-  );
-
   const readOverview = cacheBriefly(async (): Promise<Overview> => {
-    const [state, recent, charts] = [
-      await readState(),
-      await readRecentRuns(db, barsShown),
-      await readCharts(),
-    ];
-    return { ...state, recent, charts, problems: findProblems(state, config) };
+    const [state, recent] = [await readState(), await readRecentRuns(db, barsShown)];
+    return { ...state, recent, problems: findProblems(state, config) };
   });
   return { readState, readOverview };
 }

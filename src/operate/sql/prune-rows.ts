@@ -121,8 +121,7 @@ export const pruneTargets: readonly PruneTarget[] = [
   makePruneTarget('sync.alerts', (days) => sql`t.seen_at < ${toCutoff(days)}`),
   // Figures do not depend on the days: charts show a day in spans of 5 minutes, and a month in
   // hours.
-  makePruneTarget('sync.figures', () => sql`t.minutes = 5 and t.at < now() - interval '2 days'`),
-  makePruneTarget('sync.figures', () => sql`t.minutes = 60 and t.at < now() - interval '32 days'`),
+  makePruneTarget('sync.figures', () => sql`t.at < now() - interval '2 days'`),
   // A program repeats a request within minutes.
   makePruneTarget('sync.api_keys', () => sql`t.created_at < ${toCutoff(7)}`),
   makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),

@@ -3,7 +3,7 @@ import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 
 /** What a figure counts or measures. */
-export type Measure = 'rows' | 'pushes' | 'waits' | 'oldest_pending' | 'stream_age';
+export type Measure = 'rows' | 'pushes' | 'waits' | 'oldest_pending';
 
 /** A figure of a step of a chart. */
 export interface Figure {
@@ -16,30 +16,23 @@ export interface Figure {
   readonly value: number;
 }
 
-/** Which figures are read, and the steps that they are put together to. */
-export interface FigureSpan {
-  /** Length of the stored spans: 5 or 60 minutes. */
-  readonly minutes: 5 | 60;
-  readonly stepMinutes: number;
-  /** Beginning of the first step. */
-  readonly from: Date;
-}
-
-/** Reads the figures of one client since a time; of all clients together if `client` is empty. */
+/**
+ * Reads the figures of one client since a time, by steps of some minutes; of all clients together
+ * if `client` is empty.
+ */
 export async function readFigures(
   db: Kysely<DB>,
   client: string,
-  { minutes, stepMinutes, from }: FigureSpan,
+  { stepMinutes, from }: { readonly stepMinutes: number; readonly from: Date },
 ): Promise<Figure[]> {
   const { rows } = await sql<Figure>`
     select f.measure, f.part,
       extract(epoch from date_bin(make_interval(mins => ${stepMinutes}), f.at,
         timestamptz 'epoch'))::float8 * 1000
         as "atMs",
-      case when f.measure in ('oldest_pending', 'stream_age') then max(f.value) else sum(f.value)
-        end as value
+      case when f.measure = 'oldest_pending' then max(f.value) else sum(f.value) end as value
     from sync.figures f
-    where f.client = ${anyClient(client)} and f.minutes = ${minutes} and f.at >= ${from}
+    where f.client = ${anyClient(client)} and f.at >= ${from}
     group by f.measure, f.part, 3
     order by f.measure, f.part, 3`.execute(db);
 

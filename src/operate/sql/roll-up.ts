@@ -18,11 +18,11 @@ const lateCommits = sql`interval '3 minutes'`;
 /** Maximum span of one roll-up. After an outage, several roll-ups follow each other. */
 const longestWindow = sql`interval '6 hours'`;
 /** Figures that are older than this are not made: no chart shows them. */
-const oldest = sql`interval '31 days'`;
+const oldest = sql`interval '2 days'`;
 
 /** SQL: the beginning of the span that a time belongs to. */
-const toSpan = (time: ReturnType<typeof sql>, length: '5 minutes' | '1 hour') =>
-  sql`date_bin(${sql.lit(length)}, ${time}, timestamptz 'epoch')`;
+const toSpan = (time: ReturnType<typeof sql>) =>
+  sql`date_bin('5 minutes', ${time}, timestamptz 'epoch')`;
 
 /** The times that a roll-up reads: from the beginning of a span, as text with all digits. */
 interface Window {
@@ -32,8 +32,6 @@ interface Window {
   readonly attemptId: number;
   /** True if there is more to make after this roll-up. */
   readonly isBehind: boolean;
-  /** True if a span ended since the last roll-up. */
-  readonly endsSpan: boolean;
 }
 
 /**
@@ -49,11 +47,7 @@ export async function rollUpFigures(db: Database, intervalMs: number) {
 
     const window = await readWindow(trx);
     await countEvents(trx, window);
-
-    if (window.endsSpan) {
-      if (!window.isBehind) await sampleAges(trx);
-      await sumHours(trx, window);
-    }
+    if (!window.isBehind) await sampleAges(trx);
 
     await recordMark(trx, window);
     await finishTurns(trx, 'figures', [turn], window.isBehind ? 0 : intervalMs);
@@ -68,8 +62,8 @@ async function readWindow(trx: Transaction<DB>): Promise<Window> {
       select max(at) as at, min(at) as first, clock_timestamp() as now
       from sync.figure_marks
     ), spans as (
-      select l.at, l.now,
-        ${toSpan(sql`greatest(l.first, l.at - ${lateCommits}, l.now - ${oldest})`, '5 minutes')}
+      select l.now,
+        ${toSpan(sql`greatest(l.first, l.at - ${lateCommits}, l.now - ${oldest})`)}
           as start
       from last l
     )
@@ -81,9 +75,7 @@ async function readWindow(trx: Transaction<DB>): Promise<Window> {
         order by m.at desc
         limit 1
       ), 0) as "attemptId",
-      s.start + ${longestWindow} < s.now as "isBehind",
-      ${toSpan(sql`least(s.now, s.start + ${longestWindow})`, '5 minutes')}
-        > ${toSpan(sql`s.at`, '5 minutes')} as "endsSpan"
+      s.start + ${longestWindow} < s.now as "isBehind"
     from spans s`.execute(trx);
 
   return rows[0] as Window;
@@ -91,7 +83,7 @@ async function readWindow(trx: Transaction<DB>): Promise<Window> {
 
 /** SQL: stores figures. Figures that are stored already with this value are not written. */
 const store = sql`
-  on conflict (client, minutes, at, measure, part) do update
+  on conflict (client, at, measure, part) do update
   set value = excluded.value
   where sync.figures.value <> excluded.value`;
 
@@ -106,21 +98,21 @@ async function countEvents(
 ): Promise<void> {
   await sql`
     with events as (
-      select r.client, ${toSpan(sql`r.finished_at`, '5 minutes')} as at, 'rows' as measure,
+      select r.client, ${toSpan(sql`r.finished_at`)} as at, 'rows' as measure,
         j.stream as part, sum(r.created + r.updated + r.removed)::float8 as value
       from sync.runs r
       join sync.jobs j on j.client = r.client and j.job = r.job and j.stream is not null
       where r.finished_at >= ${since}::timestamptz and r.finished_at < ${until}::timestamptz
       group by 1, 2, 4
       union all
-      select o.client, ${toSpan(sql`a.at`, '5 minutes')}, 'pushes', a.became, count(*)::float8
+      select o.client, ${toSpan(sql`a.at`)}, 'pushes', a.became, count(*)::float8
       from sync.outbox_attempts a
       join fulfilment.outbox o on o.id = a.outbox_id
       where a.id > ${attemptId} and a.at >= ${since}::timestamptz and a.at < ${until}::timestamptz
         and (a.step in ('sent', 'checked') or a.step = 'looked up' and a.became <> 'unknown')
       group by 1, 2, 4
       union all
-      select o.client, ${toSpan(sql`o.finished_at`, '5 minutes')}, 'waits',
+      select o.client, ${toSpan(sql`o.finished_at`)}, 'waits',
         floor(4 * ln(greatest(1, 1000 * extract(epoch
           from o.finished_at - o.created_at)::float8)) / ln(2))::int::text,
         count(*)::float8
@@ -129,8 +121,8 @@ async function countEvents(
         and o.status = 'done'
       group by 1, 2, 4
     )
-    insert into sync.figures (client, minutes, at, measure, part, value)
-    select coalesce(e.client, ''), 5, e.at, e.measure, e.part, sum(e.value)
+    insert into sync.figures (client, at, measure, part, value)
+    select coalesce(e.client, ''), e.at, e.measure, e.part, sum(e.value)
     from events e
     join sync.clients c on c.client = e.client and c.client <> ''
     group by grouping sets ((e.client, e.at, e.measure, e.part), (e.at, e.measure, e.part))
@@ -138,44 +130,23 @@ async function countEvents(
     ${store}`.execute(trx);
 }
 
-/**
- * Stores, once for each span, the age of the oldest pending row and of the last complete poll of
- * each stream.
- */
+/** Stores the age of the oldest pending row. Of a span, the largest stays. */
 async function sampleAges(trx: Transaction<DB>): Promise<void> {
   await sql`
     with ages as (
-      select o.client, 'oldest_pending' as measure, '' as part,
-        extract(epoch from now() - min(o.created_at))::float8 as value
+      select o.client, extract(epoch from now() - min(o.created_at))::float8 as value
       from fulfilment.outbox o
+      join sync.clients c on c.client = o.client and c.client <> ''
       where o.status = 'pending'
       group by o.client
-      union all
-      select j.client, 'stream_age', j.stream, extract(epoch from now() - j.last_success_at)::float8
-      from sync.jobs j
-      where j.stream is not null and j.last_success_at is not null and isfinite(j.next_at)
     )
-    insert into sync.figures (client, minutes, at, measure, part, value)
-    select coalesce(a.client, ''), 5, ${toSpan(sql`now()`, '5 minutes')}, a.measure, a.part,
-      max(a.value)
+    insert into sync.figures (client, at, measure, value)
+    select coalesce(a.client, ''), ${toSpan(sql`now()`)}, 'oldest_pending', max(a.value)
     from ages a
-    join sync.clients c on c.client = a.client and c.client <> ''
-    group by grouping sets ((a.client, a.measure, a.part), (a.measure, a.part))
-    on conflict do nothing`.execute(trx);
-}
-
-/** Sets the figures of the hours that the window belongs to, from those of 5 minutes. */
-async function sumHours(trx: Transaction<DB>, { since, until }: Window): Promise<void> {
-  await sql`
-    insert into sync.figures (client, minutes, at, measure, part, value)
-    select f.client, 60, ${toSpan(sql`f.at`, '1 hour')}, f.measure, f.part,
-      case when f.measure in ('oldest_pending', 'stream_age') then max(f.value)
-        else sum(f.value) end
-    from sync.figures f
-    where f.minutes = 5 and f.at < ${until}::timestamptz
-      and f.at >= ${toSpan(sql`${since}::timestamptz - interval '10 minutes'`, '1 hour')}
-    group by f.client, 3, f.measure, f.part
-    ${store}`.execute(trx);
+    group by grouping sets ((a.client), ())
+    having max(a.value) is not null
+    on conflict (client, at, measure, part) do update
+    set value = greatest(sync.figures.value, excluded.value)`.execute(trx);
 }
 
 /** Records up to where the figures are made. Deletes the marks that no later roll-up needs. */

@@ -12,7 +12,6 @@ import { version } from '../../core/version.ts';
 import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
 import { readSnapshot, type Snapshot } from '../../operate/health/state.ts';
 import { readTrends } from '../../operate/health/trends.ts';
-import { readDatabaseClock } from '../../operate/sql/job-status.ts';
 import { readOrderDetails } from '../../operate/sql/order-details.ts';
 import { listOrders, orderLists } from '../../operate/sql/order-list.ts';
 import { searchOrders } from '../../operate/sql/order-search.ts';
@@ -117,25 +116,20 @@ const listClients = ({ config }: PageDeps) => config.clients.map(({ key }) => ke
 
 /** All pages. */
 export const pages: readonly PageRoute[] = [
-  definePage(
-    '/',
-    'Problems, streams, outbox and charts',
-    z.object({}),
-    async (_values, { readers }) => {
-      const overview = await readers.readOverview();
-      return {
-        title: toOverviewTitle(overview),
-        body: renderOverviewPage(overview),
-        data: toOverviewJson(overview),
-        refreshSeconds: 2,
-        isReloaded: true,
-      };
-    },
-  ),
+  definePage('/', 'Problems, streams and outbox', z.object({}), async (_values, { readers }) => {
+    const overview = await readers.readOverview();
+    return {
+      title: toOverviewTitle(overview),
+      body: renderOverviewPage(overview),
+      data: toOverviewJson(overview),
+      refreshSeconds: 2,
+      isReloaded: true,
+    };
+  }),
   definePage('/charts', 'Charts of a client', z.object({ client }), async ({ client }, deps) => {
-    const charts = await readTrends(deps.db, client ?? '', await readDatabaseClock(deps.db));
-    const body = renderChartsPage(charts, listClients(deps), client);
-    return { title: 'Charts', body, data: { charts } };
+    const trends = await readTrends(deps.db, client ?? '');
+    const body = renderChartsPage(trends, listClients(deps), client);
+    return { title: 'Charts', body, data: trends };
   }),
   definePage('/orders', 'Lists of orders, or what a search finds', orderSearch, makeOrdersPage),
   definePage(
@@ -365,7 +359,7 @@ function describePage({ path, summary, parameters }: PageRoute): Record<string, 
   };
 }
 
-function toOverviewJson({ snapshot, problems, stale, recent, charts }: Overview) {
+function toOverviewJson({ snapshot, problems, stale, recent }: Overview) {
   const { now, streams, outbox, gates } = snapshot;
   const rowsByStream = new Map(
     recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]),
@@ -380,7 +374,6 @@ function toOverviewJson({ snapshot, problems, stale, recent, charts }: Overview)
       recentRows: rowsByStream.get(`${row.client}/${row.stream}`) ?? [],
     })),
     outbox,
-    charts,
     gates,
   };
 }

@@ -1,35 +1,24 @@
-/**
- * The charts of the last 24 hours and 30 days. Each has a description in words, for who cannot see
- * it.
- */
+/** The four charts of the last 24 hours. Each has a description in words. */
 
 import { type Html, html } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Series, Trends } from '../../operate/health/trends.ts';
 import { renderChoice } from './view.ts';
 
-/**
- * Formats a number with one or two digits, unless it is larger. A number above 0 never shows as 0.
- */
-function formatNumber(value: number): string {
-  if (value < 1) return String(Number(value.toPrecision(1)));
-  return String(value < 10 ? round(value) : Math.round(value));
+/** How a chart is drawn. */
+interface ChartStyle {
+  readonly member: Exclude<keyof Trends, 'times'>;
+  readonly title: string;
+  /** `bars` are numbers, which are stacked. `lines` are seconds, which are compared. */
+  readonly shape: 'bars' | 'lines';
+  /** Classes of the colours, by series. */
+  readonly colours: readonly string[];
 }
 
-/** Formats seconds; short times in milliseconds. */
-const formatSeconds = (value: number) =>
-  value > 0 && value < 1 ? `${Math.round(value * 1_000)} ms` : formatSpan(value);
-
-const streamColours = ['c1', 'c2', 'c3', 'c4', 'c5'];
-
-/** The charts, and which series each of them draws. */
-const charts: readonly (ChartStyle & {
-  readonly member: keyof Trends & ('rows' | 'pushes' | 'waits' | 'oldestPending' | 'streamAges');
-})[] = [
-  { member: 'rows', title: 'Rows written, by stream', shape: 'bars', colours: streamColours },
+const charts: readonly ChartStyle[] = [
   {
     member: 'pushes',
-    title: 'Pushes per minute, by outcome',
+    title: 'Attempts of pushes, by outcome',
     shape: 'bars',
     colours: ['good', 'note', 'warn', 'bad'],
   },
@@ -41,186 +30,96 @@ const charts: readonly (ChartStyle & {
     colours: ['c1'],
   },
   {
-    member: 'streamAges',
-    title: 'Time since the last complete poll',
-    shape: 'lines',
-    colours: streamColours,
+    member: 'rows',
+    title: 'Rows written by polls, by stream',
+    shape: 'bars',
+    colours: ['c1', 'c2', 'c3', 'c4', 'c5'],
   },
 ];
 
-/**
- * Renders the charts of all spans. A longer span is left out while it would show no more than the
- * one before.
- */
-export function renderCharts(spans: readonly Trends[]): Html {
-  const toMinutes = ({ times, stepMinutes }: Trends) => times.length * stepMinutes;
-  const shown = spans.filter((trends, index) => {
-    const before = spans[index - 1];
-    return before === undefined || countSteps(trends) * trends.stepMinutes > toMinutes(before);
-  });
-  return html`${shown.map(renderSpan)}`;
-}
-
-/**
- * Returns the number of steps from the first figure until now: fewer than the span has, if the
- * system is younger.
- */
-function countSteps(trends: Trends): number {
-  const count = trends.times.length;
-  const firsts = charts
-    .flatMap(({ member }) => trends[member].map(({ values }) => values.findIndex(Boolean)))
-    .filter((first) => first >= 0);
-  return count - firsts.reduce((least, first) => Math.min(least, first), count);
-}
-
-/** Minimum number of steps that are drawn. */
-const minSteps = 8;
-
-function renderSpan(trends: Trends, index: number): Html {
-  const { span, stepMinutes } = trends;
-  const count = trends.times.length;
-  const drawn = Math.min(count, Math.max(minSteps, countSteps(trends)));
-  const drawnSpan = drawn === count ? span : formatSpan(drawn * stepMinutes * 60);
-  const cut = ({ name, values }: Series): Series => ({ name, values: values.slice(count - drawn) });
-
-  const drawings = charts.map(({ member, ...style }) => {
-    const id = `chart-${index}-${member}`;
-    return renderChart(style, { id, span: drawnSpan, series: trends[member].map(cut) });
-  });
-  return html`<h2>The last ${span}</h2><div class="charts">${drawings}</div>`;
-}
-
 /** Renders `/charts`: the charts of one client, or of all together. */
 export function renderChartsPage(
-  spans: readonly Trends[],
+  trends: Trends,
   clients: readonly string[],
   chosen: string | undefined,
 ): Html {
   const label = { text: 'Client', all: 'all together' };
-  return html`<h1>Charts</h1>
-<p>Made once a minute. Rows count those that polls wrote.</p>
+  return html`<h1>The last 24 hours</h1>
+<p>In steps of 15 minutes, made once a minute.</p>
 <form class="filter" method="get" action="/charts">
 ${renderChoice('client', label, clients, chosen)} <button>Show</button></form>
-${renderCharts(spans)}`;
-}
-
-/** How a chart is drawn. */
-interface ChartStyle {
-  readonly title: string;
-  /**
-   * `bars` are numbers, which are stacked: their sum counts. `lines` are times, which are compared
-   * with each other.
-   */
-  readonly shape: 'bars' | 'lines';
-  /** Classes of the colours, by series. */
-  readonly colours: readonly string[];
-}
-
-/** The data of a chart. */
-interface ChartData {
-  /** Beginning of the ids of its elements. */
-  readonly id: string;
-  /** What the chart covers, such as `24 hours`. */
-  readonly span: string;
-  readonly series: readonly Series[];
+<div class="charts">${charts.map((style) => renderChart(style, trends[style.member]))}</div>`;
 }
 
 const height = 100;
-const barWidth = 0.8;
 
 /** Renders a chart with its legend. Each name in the legend has the latest value beside it. */
-function renderChart({ title, shape, colours }: ChartStyle, { id, span, series }: ChartData): Html {
-  const format = shape === 'bars' ? formatNumber : formatSeconds;
-  const latest = series.map(({ name, values }) => ({ name, value: formatLatest(values, format) }));
-  const steps = series[0]?.values.length ?? 0;
-  const highest = findHighest(series, shape);
+function renderChart(
+  { member, title, shape, colours }: ChartStyle,
+  series: readonly Series[],
+): Html {
+  const stacks = shape === 'bars' ? stack(series) : series.map(({ values }) => values);
+  const highest = stacks.flat().reduce<number>((most, value) => Math.max(most, value ?? 0), 0);
+  const toY = (value: number) => Math.round(height * (1 - value / (highest || 1)) * 10) / 10;
 
-  const paths = drawSeries(series, shape, highest).map((path, index) => {
-    const look = `${shape} ${colours[index]}`;
-    return (
-      path !== '' && html`<path class="${look}" d="${path}" vector-effect="non-scaling-stroke"/>`
-    );
+  const paths = stacks.map((values, index) => {
+    const below = shape === 'bars' ? (stacks[index - 1] ?? []) : null;
+    const path = below === null ? drawLine(values, toY) : drawBars(values, below, toY);
+    return html`<path class="${shape} ${colours[index]}" d="${path}" vector-effect="non-scaling-stroke"/>`;
   });
-  const grid = `M0 0H${steps}M0 50H${steps}M0 100H${steps}`;
-  const legend = latest.map(
-    ({ name, value }, index) =>
-      html`<li><i class="swatch ${colours[index]}"></i>${name} <b>${value}</b></li>`,
-  );
-  const now = latest.map(({ name, value }) => `${name} now: ${value}`).join('; ');
-  const words = `${title}, the last ${span}. Highest: ${format(highest)}. ${now}.`;
 
-  return html`<figure class="chart"><figcaption id="${id}">${title}</figcaption>
-<div class="plot"><span class="top">${format(highest)}</span>
-<svg role="img" aria-labelledby="${id}-title ${id}-words" preserveAspectRatio="none"
-  viewBox="0 0 ${Math.max(1, steps)} ${height}">
-<title id="${id}-title">${title}</title><desc id="${id}-words">${words}</desc>
-<path class="grid" d="${grid}" vector-effect="non-scaling-stroke"/>${paths}</svg></div>
-<div class="axis"><span>${span} ago</span><span>now</span></div>
+  const latest = series.map(({ name, values }) => ({ name, now: format(values.at(-1), shape) }));
+  const legend = latest.map(
+    ({ name, now }, index) =>
+      html`<li><i class="swatch ${colours[index]}"></i>${name} <b>${now}</b></li>`,
+  );
+  const now = latest.map((one) => `${one.name} now: ${one.now}`).join('; ');
+  const words = `${title}, the last 24 hours. Highest: ${format(highest, shape)}. ${now}.`;
+  const steps = Math.max(1, series[0]?.values.length ?? 0);
+
+  return html`<figure class="chart"><figcaption id="${member}">${title}</figcaption>
+<div class="plot"><span class="top">${format(highest, shape)}</span>
+<svg role="img" aria-labelledby="${member} ${member}-words" preserveAspectRatio="none"
+  viewBox="0 0 ${steps} ${height}"><desc id="${member}-words">${words}</desc>
+<path class="grid" d="M0 0H${steps}M0 50H${steps}M0 100H${steps}" vector-effect="non-scaling-stroke"/>
+${paths}</svg></div>
+<div class="axis"><span>24 hours ago</span><span>now</span></div>
 <ul class="legend">${legend}</ul></figure>`;
 }
 
-/** Finds the largest value that is drawn: of bars, which are stacked, the sum counts. */
-function findHighest(series: readonly Series[], shape: ChartStyle['shape']): number {
-  const add = (sum: number, value: number) => sum + value;
-  const takeHigher = (one: number, other: number) => Math.max(one, other);
-  const join = shape === 'bars' ? add : takeHigher;
-  const steps = series[0]?.values ?? [];
-  return steps
-    .map((_, step) => series.map(({ values }) => values[step] ?? 0).reduce(join, 0))
-    .reduce(takeHigher, 0);
+type Values = Series['values'];
+
+/** Adds each series to the sum of those before it. */
+function stack(series: readonly Series[]): Values[] {
+  const stacked: Values[] = [];
+  for (const { values } of series)
+    stacked.push(values.map((value, step) => (value ?? 0) + (stacked.at(-1)?.[step] ?? 0)));
+  return stacked;
 }
 
-/** Draws each series as the path of an SVG; empty if there is nothing to draw. */
-function drawSeries(
-  series: readonly Series[],
-  shape: ChartStyle['shape'],
-  highest: number,
-): string[] {
-  const toY = (value: number) => round(height - (highest === 0 ? 0 : (value / highest) * height));
-  if (shape === 'lines') return series.map(({ values }) => drawLine(values, toY));
-
-  return series.map(({ values }, index) => {
-    const sumBelow = (step: number) =>
-      series.slice(0, index).reduce((sum, { values: all }) => sum + (all[step] ?? 0), 0);
-    return drawBars(values, sumBelow, toY);
-  });
+/** Formats a number, or seconds as a span. A number above 0 never shows as 0. */
+function format(value: number | null | undefined, shape: ChartStyle['shape']): string {
+  if (value === null || value === undefined) return '–';
+  if (shape === 'bars') return String(Math.ceil(value));
+  return value > 0 && value < 1 ? `${Math.round(value * 1_000)} ms` : formatSpan(value);
 }
 
-/** Rounds to one digit after the point. In a path, more cannot be seen. */
-const round = (value: number) => Math.round(value * 10) / 10;
-
-/** Returns the last value of a series in words. */
-const formatLatest = (values: Series['values'], format: (value: number) => string) => {
-  const last = values.at(-1);
-  return last === null || last === undefined ? '–' : format(last);
-};
-
-/** Draws a bar for each value that is not 0, on top of what is below it. */
-function drawBars(
-  values: Series['values'],
-  sumBelow: (step: number) => number,
-  toY: (value: number) => number,
-): string {
-  return values
+/** Draws a bar for each value, from the value below it in the stack. */
+const drawBars = (values: Values, below: Values, toY: (value: number) => number): string =>
+  values
     .map((value, step) => {
-      if (value === null || value === 0) return '';
-      const from = toY(sumBelow(step));
-      const to = toY(sumBelow(step) + value);
-      return `M${step + 0.1} ${from}V${to}h${barWidth}V${from}z`;
+      const from = below[step] ?? 0;
+      const isSeen = value !== null && value > from;
+      return isSeen ? `M${step + 0.1} ${toY(from)}V${toY(value)}h0.8V${toY(from)}z` : '';
     })
     .join('');
-}
 
-/** Draws a line through the values. It is interrupted where there is none. */
-function drawLine(values: Series['values'], toY: (value: number) => number): string {
-  return values
+/** Draws a step for each value, joined to its neighbours, and nothing where there is none. */
+const drawLine = (values: Values, toY: (value: number) => number): string =>
+  values
     .map((value, step) => {
       if (value === null) return '';
-      const begins = step === 0 || values[step - 1] === null;
-      const ends = step === values.length - 1 || values[step + 1] === null;
-      // A value without neighbours is drawn as a short line, or it would not be seen.
-      if (begins && ends) return `M${step} ${toY(value)}h1`;
-      return `${begins ? 'M' : 'L'}${step + 0.5} ${toY(value)}`;
+      const isJoined = step > 0 && values[step - 1] !== null;
+      return `${isJoined ? 'V' : `M${step} `}${toY(value)}h1`;
     })
     .join('');
-}

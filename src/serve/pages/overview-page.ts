@@ -1,4 +1,4 @@
-/** The overview: problems, streams, outbox, charts and gates. */
+/** The overview: problems, streams, outbox and gates. */
 
 import { badge, type Html, html } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
@@ -8,7 +8,6 @@ import type { LateJob } from '../../operate/health/state.ts';
 import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../operate/sql/stream-status.ts';
 import { streams as allStreams } from '../../pull/streams/all-streams.ts';
-import { renderCharts } from './charts.ts';
 import { linkClient, renderAge, renderBars, renderList } from './view.ts';
 
 /** Maximum number of problems on the page. The rest is counted. */
@@ -20,7 +19,6 @@ export const toOverviewTitle = ({ problems }: Overview): string =>
 
 /** Renders `/`. */
 export function renderOverviewPage(overview: Overview): Html {
-  const charts = renderCharts(overview.charts.slice(0, 1));
   return html`<div id="headline" role="status" data-live>${renderHeadline(overview)}</div>
 <p id="clock" data-live>${renderClock(overview)}</p>
 <section id="problems" aria-label="Problems" data-live>
@@ -28,8 +26,6 @@ ${renderProblems(overview.problems)}</section>
 <section id="streams" aria-label="Streams" data-live>${renderStreams(overview)}</section>
 <section id="outbox" aria-label="Outbox" data-live>
 ${renderOutbox(overview.snapshot.outbox)}</section>
-<section id="charts" aria-label="Charts" data-live>${charts}
-<p><a href="/charts">More charts</a></p></section>
 <section id="gates" aria-label="Gates" data-live>${renderGates(overview)}</section>`;
 }
 

@@ -230,7 +230,7 @@ async function callErasing(db: Database): Promise<void> {
   await readOrderTimeline(db, client, 'NEW', 50);
   await readOrderDetails(db, { client, number: 'NEW', ids: [1] });
   for (const list of orderLists) await listOrders(db, { list, client }, 5);
-  await readFigures(db, '', { minutes: 5, stepMinutes: 15, from: now });
+  await readFigures(db, '', { stepMinutes: 15, from: now });
   // Readings are compared with erasures only if there are any.
   await db.transaction().execute(callUpsert);
   await db.transaction().execute(async (trx) => {

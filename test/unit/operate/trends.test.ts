@@ -1,78 +1,67 @@
 import { describe, expect, test } from 'vitest';
-import { buildTrends, findFirstStep, findPercentile } from '../../../src/operate/health/trends.ts';
+import {
+  buildTrends,
+  findFirstStep,
+  findPercentile,
+  type Series,
+} from '../../../src/operate/health/trends.ts';
 import type { Figure, Measure } from '../../../src/operate/sql/read-figures.ts';
 import { wantsJson } from '../../../src/serve/admin/send-page.ts';
-import { renderCharts } from '../../../src/serve/pages/charts.ts';
+import { renderChartsPage } from '../../../src/serve/pages/charts.ts';
 
 const now = new Date('2026-05-04T12:10:00Z');
-const steps = { span: '1 hour', figureMinutes: 5, minutes: 15, count: 4 } as const;
 const figure = (measure: Measure, part: string, time: string, value: number): Figure => ({
   measure,
   part,
   atMs: Date.parse(`2026-05-04T${time}:00Z`),
   value,
 });
-const build = (...figures: Figure[]) => buildTrends(figures, steps, now, ['orders', 'shipments']);
+const build = (...figures: Figure[]) => buildTrends(figures, now);
+/** Returns the last values of a series. */
+const takeLast = (series: readonly Series[], name: string) =>
+  series.find((one) => one.name === name)?.values.slice(-4);
 
 describe('the series of a chart', () => {
   test('have steps that begin at full quarters of an hour, the last one under way', () => {
-    expect(findFirstStep(now, steps).toISOString()).toBe('2026-05-04T11:15:00.000Z');
-    expect(build().times.map((time) => time.toISOString().slice(11, 16))).toEqual([
-      '11:15',
-      '11:30',
-      '11:45',
-      '12:00',
-    ]);
+    expect(findFirstStep(now).toISOString()).toBe('2026-05-03T12:15:00.000Z');
+    const { times } = build();
+    expect(times).toHaveLength(96);
+    expect(times.at(-1)?.toISOString()).toBe('2026-05-04T12:00:00.000Z');
   });
 
-  test('add up shorter spans, keep the largest age, and leave out other times', () => {
+  test('have the figure of each step, and leave out other times', () => {
     const trends = build(
-      figure('rows', 'orders', '11:00', 100),
-      figure('rows', 'orders', '11:30', 3),
-      figure('rows', 'orders', '11:35', 4),
-      figure('stream_age', 'orders', '11:30', 70),
-      figure('stream_age', 'orders', '11:35', 50),
-      figure('oldest_pending', '', '12:05', 9),
+      figure('rows', 'orders', '11:30', 7),
+      figure('pushes', 'done', '12:00', 30),
+      figure('oldest_pending', '', '12:00', 9),
       figure('rows', 'shipments', '12:15', 100),
     );
-    expect(trends.rows).toEqual([
-      { name: 'orders', values: [0, 7, 0, 0] },
-      { name: 'shipments', values: [0, 0, 0, 0] },
-    ]);
-    expect(trends.streamAges[0]).toEqual({ name: 'orders', values: [null, 70, null, null] });
-    expect(trends.oldestPending[0]?.values).toEqual([0, 0, 0, 9]);
-  });
-
-  test('give pushes per minute, also in the step under way', () => {
-    const { pushes } = build(
-      figure('pushes', 'done', '11:15', 30),
-      figure('pushes', 'done', '12:00', 30),
-    );
-    expect(pushes[0]).toEqual({ name: 'done', values: [2, 0, 0, 3] });
+    expect(takeLast(trends.rows, 'orders')).toEqual([0, 7, 0, 0]);
+    expect(takeLast(trends.rows, 'shipments')).toEqual([0, 0, 0, 0]);
+    expect(takeLast(trends.pushes, 'done')).toEqual([0, 0, 0, 30]);
+    expect(takeLast(trends.oldestPending, 'oldest')).toEqual([0, 0, 0, 9]);
   });
 
   test('give p50 and p99 of all spans of waiting times in a step', () => {
-    const { waits } = build(
-      figure('waits', '39', '11:15', 60),
-      figure('waits', '39', '11:20', 38),
-      figure('waits', '60', '11:25', 2),
-    );
-    expect(waits[0]?.values).toEqual([expect.closeTo(0.939, 3), null, null, null]);
-    expect(waits[1]?.values[0]).toBeCloseTo(35.7, 0);
+    const { waits } = build(figure('waits', '39', '11:15', 98), figure('waits', '60', '11:15', 2));
+    expect(takeLast(waits, 'p50')).toEqual([expect.closeTo(0.939, 3), null, null, null]);
+    expect(takeLast(waits, 'p99')?.[0]).toBeCloseTo(35.7, 0);
   });
 });
 
-test('a longer span is drawn once it shows more than the shorter one', () => {
-  const days = { span: '2 days', figureMinutes: 60, minutes: 60, count: 48 } as const;
-  const draw = (...figures: Figure[]) => {
-    const spans = [build(...figures), buildTrends(figures, days, now, ['orders', 'shipments'])];
-    return [...renderCharts(spans).text.matchAll(/<h2>The last (.+?)<\/h2>/g)].map(
-      ([, span]) => span,
-    );
-  };
-  expect(draw()).toEqual(['1 hour']);
-  expect(draw(figure('rows', 'orders', '12:00', 1))).toEqual(['1 hour']);
-  expect(draw(figure('rows', 'orders', '11:00', 1))).toEqual(['1 hour', '2 days']);
+test('four charts are drawn, each with its highest and latest values in words', () => {
+  const trends = build(
+    figure('pushes', 'done', '12:00', 30),
+    figure('pushes', 'dead', '12:00', 2),
+    figure('waits', '39', '12:00', 1),
+  );
+  const { text } = renderChartsPage(trends, ['shop'], 'shop');
+  expect(text.match(/<figure/g)).toHaveLength(4);
+  expect(text).toContain(
+    'Attempts of pushes, by outcome, the last 24 hours. Highest: 32. done now: 30; pending now: 0; unknown now: 0; dead now: 2.',
+  );
+  expect(text).toContain('Highest: 939 ms. p50 now: 939 ms; p99 now: 939 ms.');
+  expect(text).toContain('d="M95.1 100V6.3h0.8V100z"');
 });
 
 test('a percentile is at most 9 % away from each time of its span', () => {
