@@ -665,7 +665,9 @@ export function checkPushes(db: Database): Promise<CheckResult[]> {
     if (isPlaceAccepted) return ok('pushes', `rows are sent from this database since ${since}`);
 
     const found = `workers with this URL send nothing yet: ${placeInWords}`;
-    const remedy = `start a worker that has sent before, so that it can tell, or ${describeChoice(change)}`;
+    const remedy =
+      'start a worker that has sent before, so that it can tell; if there is none, ' +
+      describeChoice(change);
     return database.askedSince === null
       ? warn('pushes', found, remedy)
       : fail('pushes', found, remedy);
