@@ -13,6 +13,7 @@ import {
   checkFiles,
   checkInserts,
   checkKinds,
+  checkPlace,
   checkProblems,
   checkQueue,
   checkSequences,
@@ -80,6 +81,7 @@ async function checkUsableDatabase(db: Database, config: Config): Promise<CheckR
     return [
       await checkKinds(db, config.operations),
       ...checkProblems(findProblems(state, config)),
+      ...(await checkPlace(direct.db)),
       ...(await checkInserts(direct.db)),
       ...(await checkSequences(direct.db)),
       ...(await checkSessions(config)),

@@ -13,6 +13,7 @@ import type { OperationName, Operations } from '../../../config/operations.ts';
 import { findProxy } from '../../../config/proxy.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
+import { describeChoice, placeInWords } from '../../core/database-mark.ts';
 import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import { TlsError } from '../../core/tls-error.ts';
@@ -27,6 +28,7 @@ import { isDiskFull } from '../../db/transaction.ts';
 import { listStoredKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { tryInsert } from '../../push/sql/insert-rows.ts';
 import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
+import { readPushDatabase } from '../../push/sql/push-database.ts';
 import { findSequencesBehind } from '../../push/sql/sequences.ts';
 import { findRedisProblem } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
@@ -642,6 +644,23 @@ export function checkProblems(problems: readonly Problem[]): CheckResult[] {
     remedy,
   }));
 }
+
+/**
+ * Checks whether rows may be sent from the address of this database (docs/which-postgres.md).
+ * @param db the database at the address that pushes use
+ */
+export const checkPlace = (db: Database): Promise<CheckResult[]> =>
+  runCheck('address', 'run: fulfilment-sync migrate', async () => {
+    const database = await readPushDatabase(db);
+    if (database === null || database.change !== 'none' || database.isPlaceAccepted)
+      return ok('address', 'rows may be sent from the database at this address');
+
+    const found = `workers with this URL send nothing yet: ${placeInWords}`;
+    const remedy =
+      'start a worker that has sent before, so that it can tell; if there is none, ' +
+      describeChoice(database.change);
+    return warn('address', found, remedy);
+  });
 
 /** Checks that an ERP can insert into the outbox. The row is rolled back. */
 export const checkInserts = (db: Database): Promise<CheckResult[]> =>

@@ -157,8 +157,18 @@ test('no failover makes a copy send rows', async () => {
   expect(await note('a')).toMatchObject({ change: 'timeline', acceptedAs: 'copy' });
 });
 
+const answer = { by: 'a', lookedUp: ['order.create'], advice: 'see the service' };
+
+test('a fenced failover is accepted if all workers had ended in good order just before', async () => {
+  await startWorker('a');
+  await markEnded(database.db, 'a');
+  await failOver();
+  await note('new');
+  await database.query("update sync.push_database set changed_at = now() - interval '31 seconds'");
+  expect(await acceptFencedFailover(database.db, true, answer)).toBe(true);
+});
+
 describe('a failover that lost what a worker knew', () => {
-  const answer = { by: 'a', lookedUp: ['order.create'], advice: 'see the service' };
   const acceptFenced = () => acceptFencedFailover(database.db, true, answer);
   const ageChange = (span: string) =>
     database.query('update sync.push_database set changed_at = changed_at - $1::interval', [span]);

@@ -102,6 +102,64 @@ test('any place is accepted while the outbox is empty', async () => {
   expect(await readStatus(id)).toBe('done');
 });
 
+describe('a fenced failover', () => {
+  const fenced = { DATABASE_FAILOVER: 'fenced' };
+
+  /** Makes it look as if a standby was promoted while a worker was lost. */
+  async function failOver(): Promise<void> {
+    await sendFirst();
+    await database.query("insert into sync.push_workers (worker) values ('lost')");
+    await database.query(
+      "update sync.push_database set mark = regexp_replace(mark, '[^/]*$', '00000000')",
+    );
+  }
+  const passTime = async () => {
+    await waitFor('the change', () =>
+      database.count('sync.push_database where changed_at is not null'),
+    );
+    await database.query(
+      "update sync.push_database set changed_at = changed_at - interval '31 seconds'",
+    );
+  };
+
+  test('is accepted by a worker at a known address', async () => {
+    await failOver();
+    const worker = await outbox.start(fenced);
+    try {
+      await passTime();
+      const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+      await waitFor('the failover to be accepted', () =>
+        database.count("sync.push_database where accepted_as = 'restored'"),
+      );
+      worker.pusher.notice('');
+      await waitFor('the row', async () => (await readStatus(id)) === 'done');
+    } finally {
+      await worker.stop(0);
+    }
+  });
+
+  test('is not accepted at another address: it may be a promoted copy', async () => {
+    await failOver();
+    useLocalhost();
+    const worker = await elsewhere.start(fenced);
+    try {
+      await passTime();
+      const [now] = await database.query<{ at: Date }>('select now() as at');
+      // At least one whole check after the span.
+      await waitFor('two more questions', async () => {
+        const asked = await database.query(
+          "select from sync.push_places where asked_at > $1::timestamptz + interval '3.5 seconds'",
+          [now?.at],
+        );
+        return asked.length > 0;
+      });
+      expect(await readPushDatabase(database.db)).toMatchObject({ change: 'timeline' });
+    } finally {
+      await worker.stop(0);
+    }
+  });
+});
+
 test.skipIf(!hasPgbouncer)('a second worker through pgbouncer needs nobody', async () => {
   await sendFirst();
   const bouncer = await startPgbouncer(database.url, 'session');
