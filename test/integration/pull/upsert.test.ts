@@ -4,6 +4,7 @@ import { countChanges } from '../../../src/pull/commit.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import type { ResourceRows } from '../../../src/pull/sql/mirror-tables.ts';
 import { upsertResources } from '../../../src/pull/sql/upsert.ts';
+import { orders } from '../../../src/pull/streams/orders.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -210,6 +211,23 @@ describe('upsertResources', () => {
       await upsert(2, { ...shipment(1, 'A'), parent: { id: 1, raw, status: 'A' } }),
     ).toMatchObject({ updated: 0 });
   });
+});
+
+test('an order keeps its pick-up point while an answer names it without its data', async () => {
+  const read = (readNo: number, id: number | null, point: object | null) =>
+    database.db.transaction().execute((trx) => {
+      const columns = { pick_up_point_id: id, pick_up_point: point };
+      const parent = { id: 1, raw: { readNo }, ...columns };
+      const scope = { trx, client: 'default', stream: 'orders' };
+      return upsertResources(scope, age(readNo), orders.tables, [{ parent, children: [] }]);
+    });
+  const stored = () => database.query('select pick_up_point as point from fulfilment.orders');
+
+  await read(1, 7, { id: 7 });
+  await read(2, 7, null);
+  expect(await stored()).toEqual([{ point: { id: 7 } }]);
+  await read(3, 8, null);
+  expect(await stored()).toEqual([{ point: null }]);
 });
 
 test('the feed grows in the order of commits, not of writes', async () => {

@@ -131,3 +131,15 @@ test('a whole number that is written with a decimal point is stored, and raw kee
     expect.stringContaining('"quantity":2.0'),
   ]);
 });
+
+test('an order without an address proves nothing about its stored addresses', async () => {
+  const relationships = { orderItems: { data: [] }, deliveryAddress: null, billingAddress: null };
+  const order = { id: 7, type: 'order', attributes: {}, relationships };
+  const page = { data: [order], included: [], escaped: false };
+  const { resources } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
+  expect(resources[0]?.children.map(({ table, complete }) => [table, complete])).toEqual([
+    ['order_items', true],
+    ['order_addresses', false],
+    ['order_addresses', false],
+  ]);
+});
