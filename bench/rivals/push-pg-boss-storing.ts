@@ -29,9 +29,9 @@ const store = {
 /** Stores the order of an answer, and returns the result of its job. */
 async function storeOrder(answer: unknown) {
   const { data } = answer as { data: never };
-  const { families } = await decodePage({ data: [data], included: [], escaped: false }, decode);
-  const [family] = families;
-  if (family === undefined) throw new Error('the answer has no order');
+  const { resources } = await decodePage({ data: [data], included: [], escaped: false }, decode);
+  const [resource] = resources;
+  if (resource === undefined) throw new Error('the answer has no order');
   const now = new Date().toISOString();
   const toRow = (row: MirrorRow): MirrorRow => ({
     ...row,
@@ -40,10 +40,10 @@ async function storeOrder(answer: unknown) {
     changed_at: now,
     read_no: 0,
   });
-  const [items = [], addresses = []] = family.children.map(({ rows }) => rows.map(toRow));
-  const values = [[toRow(family.parent)], items, addresses].map((rows) => JSON.stringify(rows));
+  const [items = [], addresses = []] = resource.children.map(({ rows }) => rows.map(toRow));
+  const values = [[toRow(resource.parent)], items, addresses].map((rows) => JSON.stringify(rows));
   await pool.query({ ...store, values });
-  return { orderId: family.parent.id, orderItems: items.map(({ id, sku }) => ({ id, sku })) };
+  return { orderId: resource.parent.id, orderItems: items.map(({ id, sku }) => ({ id, sku })) };
 }
 
 const boss = new PgBoss({ connectionString: rivalOptions.database, max: 12 });

@@ -21,7 +21,7 @@ import {
   recordConfirmations,
 } from './sql/stream-transaction.ts';
 import { markUnlisted } from './sql/unlisted.ts';
-import { listIds, mayWriteAnything, type UpsertResult, upsertFamilies } from './sql/upsert.ts';
+import { listIds, mayWriteAnything, type UpsertResult, upsertResources } from './sql/upsert.ts';
 import { addQuarantinedReads, removeReads, requestReads } from './sql/waiting-reads.ts';
 import { findChangedIds, type PullContext } from './stream.ts';
 
@@ -80,13 +80,13 @@ export function countChanges(changes: readonly Change[]) {
 export interface Reading {
   /**
    * Number of the reading, drawn before its request. If there were several requests: the oldest
-   * number. A parent row with a `read_no` overrides it for its family.
+   * number. A parent row with a `read_no` overrides it for its resource.
    */
   readonly readNo: number;
   /** Number of list pages that this reading covers; 0 if the resources were fetched by id. */
   readonly pages: number;
   /** Number of resources that were received. */
-  readonly resources: number;
+  readonly received: number;
   /** The resources as rows, and those that could not be decoded. */
   readonly decoded: DecodedPage;
 }
@@ -98,8 +98,8 @@ export interface Reading {
 export const makeEmptyReading = (readNo: number): Reading => ({
   readNo,
   pages: 0,
-  resources: 0,
-  decoded: { families: [], quarantined: [] },
+  received: 0,
+  decoded: { resources: [], quarantined: [] },
 });
 
 /** A page that is written in the current transaction, with the result of its upsert. */
@@ -127,7 +127,7 @@ export async function commitReading<Result = never>(
 ): Promise<Result | null> {
   const { decoded: page, readNo } = reading;
   noteNewestDate(context, page);
-  for (const { warning } of page.families) if (warning !== undefined) warn(context, warning);
+  for (const { warning } of page.resources) if (warning !== undefined) warn(context, warning);
 
   try {
     if (write === undefined && !(await hasNews(context, page))) {
@@ -139,12 +139,12 @@ export async function commitReading<Result = never>(
     if (!isDataRefused(error)) throw error;
 
     const { client, compare, stream } = context;
-    const refused = await findRefused(context, page.families, (trx, families) =>
-      upsertFamilies(
+    const refused = await findRefused(context, page.resources, (trx, resources) =>
+      upsertResources(
         { trx, client, stream: stream.name },
         { readNo, compare },
         stream.tables,
-        families,
+        resources,
       ),
     );
     if (refused.size === 0) throw error;
@@ -167,7 +167,7 @@ async function commitPage<Result>(
     const { hasOtherReaders, mayWait } = await enterStream(transaction);
 
     const age = { readNo, compare };
-    const written = await upsertFamilies(transaction, age, stream.tables, page.families);
+    const written = await upsertResources(transaction, age, stream.tables, page.resources);
     transaction.addChanges(written.changes);
 
     // A row that was found unchanged is not written, so it does not show when it was last seen. If
@@ -193,28 +193,28 @@ async function commitPage<Result>(
 /** Returns false if a reading has nothing to write, as most have. */
 async function hasNews(
   { db, run, compare, stream }: PullContext,
-  { families, quarantined }: DecodedPage,
+  { resources, quarantined }: DecodedPage,
 ): Promise<boolean> {
-  const isAnyUnlinked = families.some(({ mustReadById }) => mustReadById === 'always');
+  const isAnyUnlinked = resources.some(({ mustReadById }) => mustReadById === 'always');
   if (quarantined.length > 0 || isAnyUnlinked) return true;
-  if (families.length === 0) return false;
+  if (resources.length === 0) return false;
 
   const question = { lease: run.lease, stream: stream.name, compare };
-  return mayWriteAnything(db, question, stream.tables, families);
+  return mayWriteAnything(db, question, stream.tables, resources);
 }
 
 function countUnchanged(context: PullContext, reading: Reading): void {
   const { state } = context;
-  const unchanged = new Set(listIds(reading.decoded.families)).size;
+  const unchanged = new Set(listIds(reading.decoded.resources)).size;
 
   Object.assign(state.totals, addCounts(context, { ...countReading(reading), unchanged }));
-  if (reading.pages > 0) state.share.listed += reading.resources;
+  if (reading.pages > 0) state.share.listed += reading.received;
 }
 
 /** A reading counts as at least one page in the ledger, if it has resources. */
-const countReading = ({ pages, resources }: Reading) => ({
-  pages: Math.max(pages, resources > 0 ? 1 : 0),
-  fetched: resources,
+const countReading = ({ pages, received }: Reading) => ({
+  pages: Math.max(pages, received > 0 ? 1 : 0),
+  fetched: received,
 });
 
 /**
@@ -228,16 +228,16 @@ async function updateWaitingReads(
   reading: Reading,
   page: CommittedPage & { readonly mayWait: boolean },
 ): Promise<void> {
-  const { families, written, mayWait } = page;
+  const { resources, written, mayWait } = page;
   const changed = new Set(findChangedIds(stream, written.changes));
   const stale = new Set(written.stale);
 
   // A resource that must be read by id keeps its place in the list, its waiting time and its
   // quarantine entry until that read.
-  const linked = families.filter(({ mustReadById }) => mustReadById === undefined);
+  const linked = resources.filter(({ mustReadById }) => mustReadById === undefined);
   const seen = listIds(linked).filter((id) => !stale.has(id));
-  const settled = reading.pages > 0 ? seen : listIds(families).filter((id) => changed.has(id));
-  const unlinked = families.filter(
+  const settled = reading.pages > 0 ? seen : listIds(resources).filter((id) => changed.has(id));
+  const unlinked = resources.filter(
     ({ parent, mustReadById: when }) =>
       when === 'always' || (when === 'changed' && changed.has(parent.id)),
   );
@@ -289,10 +289,10 @@ async function quarantine(
 /** Returns the given ids, each with the number of its reading. */
 function findReadNos(
   { readNo }: Reading,
-  { families }: DecodedPage,
+  { resources }: DecodedPage,
   ids: readonly number[],
 ): NumberedReading[] {
-  const readNoById = new Map(families.map(({ parent }) => [parent.id, parent.read_no]));
+  const readNoById = new Map(resources.map(({ parent }) => [parent.id, parent.read_no]));
   return ids.map((id) => ({ id, readNo: readNoById.get(id) ?? readNo }));
 }
 
@@ -303,10 +303,10 @@ function findReadNos(
  */
 function addToShare(
   share: Share,
-  { pages, resources }: Reading,
+  { pages, received }: Reading,
   { quarantined }: DecodedPage,
 ): Share {
-  const met = pages > 0 ? { listed: resources, undecodable: quarantined.length } : newShare();
+  const met = pages > 0 ? { listed: received, undecodable: quarantined.length } : newShare();
   const listed = share.listed + met.listed;
   const undecodable = share.undecodable + met.undecodable;
   checkQuarantineShare(undecodable, listed, quarantined[0]);
@@ -320,11 +320,11 @@ function addToShare(
  */
 function noteNewestDate(
   { stream, state: { service } }: PullContext,
-  { families }: DecodedPage,
+  { resources }: DecodedPage,
 ): void {
   const limitMs = (service.lastMs ?? Number.NEGATIVE_INFINITY) + dayMs;
 
-  for (const { parent } of families)
+  for (const { parent } of resources)
     for (const column of stream.rescan?.moved ?? []) {
       const text = String(parent[column]);
       const ms = isRealDay(text) ? Date.parse(text) : Number.NaN;

@@ -11,7 +11,7 @@ import {
   readId,
   toId,
 } from '../service/decoding/jsonapi.ts';
-import type { Family } from './sql/mirror-tables.ts';
+import type { ResourceRows } from './sql/mirror-tables.ts';
 import type { OrderLinks, QuarantineEntry } from './sql/quarantine.ts';
 
 /** Maximum size, in characters of JSON, of a resource in quarantine with its included resources. */
@@ -125,17 +125,17 @@ const isShort = (value: Json) =>
 type ReadById = 'always' | 'changed';
 
 /** A resource as rows, or the reason why it cannot be decoded. */
-export type DecodedResource = DecodedFamily | { readonly problem: DecodingProblem };
+export type DecodedResource = DecodedRows | { readonly problem: DecodingProblem };
 
 /** A resource as rows. */
-interface DecodedFamily extends Family {
+interface DecodedRows extends ResourceRows {
   readonly warning?: string;
   /** Set if its lines came without a link to it. */
   readonly mustReadById?: ReadById;
 }
 
 /** A resource as rows, and its JSON with its included resources. */
-export interface ReadFamily extends DecodedFamily {
+export interface ReadResource extends DecodedRows {
   readonly source: Json;
 }
 
@@ -144,7 +144,7 @@ export type DecodeResource = (resource: Resource, onTop: IncludedIndex) => Decod
 
 /** The decoded resources of one page. */
 export interface DecodedPage {
-  readonly families: readonly ReadFamily[];
+  readonly resources: readonly ReadResource[];
   readonly quarantined: readonly QuarantineEntry[];
 }
 
@@ -164,7 +164,7 @@ export async function decodePage(
 ): Promise<DecodedPage> {
   const onTop = indexIncluded(included);
   const sizes = new PageSizes(size, onTop.size > 0);
-  const families: ReadFamily[] = [];
+  const resources: ReadResource[] = [];
   const quarantined: QuarantineEntry[] = [];
 
   for (const [index, resource] of data.entries()) {
@@ -178,10 +178,10 @@ export async function decodePage(
       'problem' in decoded ? decoded.problem : findProblem(decoded, source, sizes, escaped);
 
     if (problem !== null) quarantined.push(toQuarantineEntry(source, problem, sizes));
-    else families.push({ ...(decoded as DecodedFamily), source });
+    else resources.push({ ...(decoded as DecodedRows), source });
   }
 
-  return { families, quarantined };
+  return { resources, quarantined };
 }
 
 /** The members of a document that are decoded. */
@@ -191,17 +191,17 @@ type PageDocument = Pick<Document, 'data' | 'included' | 'escaped'> & {
 
 /** Returns why a decoded resource cannot be written with its page; null if it can. */
 function findProblem(
-  family: Family,
+  resource: ResourceRows,
   whole: Json,
   sizes: PageSizes,
   escaped: boolean,
 ): DecodingProblem | null {
   const reason = sizes.findExcess(whole);
   if (reason !== null) return { path: '', reason };
-  return escaped ? findUnstorable(family) : null;
+  return escaped ? findUnstorable(resource) : null;
 }
 
-function findUnstorable({ parent, children }: Family): DecodingProblem | null {
+function findUnstorable({ parent, children }: ResourceRows): DecodingProblem | null {
   const rows = [parent, ...children.flatMap((set) => set.rows)];
   const reasons = rows.map(({ raw }) => findUnstorableReason(JSON.stringify(raw)));
   const index = reasons.findIndex((reason) => reason !== null);
@@ -270,21 +270,21 @@ function readLink(resource: Resource, name: 'order' | 'shipment'): number | null
 
 /** Moves resources that the database refused, each for its reason, to the quarantine. */
 export function quarantineRefused(
-  { families, quarantined }: DecodedPage,
-  refused: ReadonlyMap<Family, string>,
+  { resources, quarantined }: DecodedPage,
+  refused: ReadonlyMap<ResourceRows, string>,
 ): DecodedPage {
   const sizes = new PageSizes(null);
-  const entries = families.flatMap((family): QuarantineEntry[] => {
-    const reason = refused.get(family);
+  const entries = resources.flatMap((resource): QuarantineEntry[] => {
+    const reason = refused.get(resource);
     if (reason === undefined) return [];
 
-    const entry = toQuarantineEntry(family.source, { path: '', reason }, sizes);
-    const { read_no: readNo } = family.parent;
+    const entry = toQuarantineEntry(resource.source, { path: '', reason }, sizes);
+    const { read_no: readNo } = resource.parent;
     return [readNo === undefined ? entry : { ...entry, readNo }];
   });
 
   return {
-    families: families.filter((family) => !refused.has(family)),
+    resources: resources.filter((resource) => !refused.has(resource)),
     quarantined: [...quarantined, ...entries],
   };
 }

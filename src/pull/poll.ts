@@ -76,7 +76,6 @@ function findGap(completeAt: Date | null, beganAt: Date, horizonDays: number | n
 export async function readNew(context: StreamContext): Promise<{ readonly isFirstLoad: boolean }> {
   const start = readStored(context).cursors.get('new') ?? noCursor;
   let cursor = start;
-  let { completed } = start;
 
   await walkList(context, { parameters: {}, start }, async (walked) => {
     const { page, query, meaning, lastId, atEnd } = walked;
@@ -84,15 +83,9 @@ export async function readNew(context: StreamContext): Promise<{ readonly isFirs
 
     // An empty page does not move the cursor: it stays at the last page with rows.
     const moved = lastId === null ? { ...cursor, meaning } : { ...cursor, query, meaning, lastId };
-    const isUnchanged = isSameCursor(cursor, moved) && (completed || !atEnd);
-    await commitWithCursor(
-      context,
-      page,
-      isUnchanged ? null : { pass: 'new', cursor: moved, atEnd },
-    );
+    await commitWithCursor(context, page, { pass: 'new', from: cursor, to: moved, atEnd });
 
-    cursor = moved;
-    completed ||= atEnd;
+    cursor = { ...moved, completed: moved.completed || atEnd };
   });
 
   return { isFirstLoad: !start.completed };
@@ -196,35 +189,33 @@ function interleave(some: readonly number[], others: readonly number[]): number[
   return [...new Set(inTurn.flat())].filter((id) => id !== undefined);
 }
 
-/** A cursor to store with a page. */
+/** The cursor of a pass before and after a page. */
 interface CursorMove {
   readonly pass: CursorPass;
-  readonly cursor: Cursor;
+  readonly from: Cursor;
+  readonly to: Cursor;
+  /** True if the page is the last one of its list. */
   readonly atEnd: boolean;
 }
 
-/**
- * Commits a page.
- * @param moved the cursor to store with it; null: it has not moved
- */
+/** Commits a page with the cursor of its pass. A cursor that has not moved is not written. */
 export async function commitWithCursor(
   context: StreamContext,
   page: StreamPage,
-  moved: CursorMove | null,
+  { pass, from, to, atEnd }: CursorMove,
 ): Promise<void> {
-  if (moved === null) {
+  if (isSameCursor(from, to) && (from.completed || !atEnd)) {
     await commitReading(context, page);
     return;
   }
 
-  const { pass, cursor, atEnd } = moved;
-  await commitReading(context, page, (transaction) => saveCursor(transaction, pass, cursor, atEnd));
+  await commitReading(context, page, (transaction) => saveCursor(transaction, pass, to, atEnd));
   // The next run continues at the cursor.
   if (!atEnd) context.endTurn();
 }
 
 /** Returns true if two cursors have the same place, meaning and dates. */
-export function isSameCursor(a: Cursor, b: Cursor): boolean {
+function isSameCursor(a: Cursor, b: Cursor): boolean {
   const toPlaceText = ({ query, meaning, lastId, largestSeen, watermark }: Cursor) =>
     JSON.stringify([query, meaning, lastId, largestSeen, watermark]);
   return toPlaceText(a) === toPlaceText(b);

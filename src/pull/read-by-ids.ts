@@ -56,7 +56,7 @@ export async function readByIds<Result>(
     start += batch.tried;
 
     const decoded = await decodePage(batch, context.stream.decoder(context.zone));
-    const reading = { readNo, pages: 0, resources: batch.data.length, decoded };
+    const reading = { readNo, pages: 0, received: batch.data.length, decoded };
     const result = await commitReading(context, reading, async (transaction, page) => {
       const read = { ...page, absent: batch.absent, readNo };
       await updateWaitingReads(transaction, batch, read, findStillOpen);
@@ -74,10 +74,10 @@ export async function readByIds<Result>(
 async function updateWaitingReads(
   transaction: RunTransaction,
   { found, failed }: FetchedBatch,
-  { families, absent, readNo }: ReadBatch,
+  { resources, absent, readNo }: ReadBatch,
   findStillOpen: ByIdOptions<unknown>['findStillOpen'],
 ): Promise<void> {
-  const decoded = families.map(({ parent }) => parent.id);
+  const decoded = resources.map(({ parent }) => parent.id);
   const stillOpen = (await findStillOpen?.(transaction, decoded)) ?? [];
 
   const settled = decoded.filter((id) => !stillOpen.includes(id));

@@ -9,7 +9,7 @@ import { addDays, isRealDay, toUtcDay } from '../core/time.ts';
 import { readStored, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass, DatePass } from '../schedule/sql/ledger.ts';
 import { commitRun, noCounts } from './commit.ts';
-import { commitWithCursor, isSameCursor, warnOfWalk } from './poll.ts';
+import { commitWithCursor, warnOfWalk } from './poll.ts';
 import type { DayWindow } from './sql/listed-rows.ts';
 import { deleteCursors, noCursor, saveCursor } from './sql/stream-transaction.ts';
 import type { StreamContext } from './stream.ts';
@@ -227,8 +227,7 @@ async function walkDays(
         }
       : { ...start, query, meaning, lastId, largestSeen: largest };
 
-    const isUnchanged = isSameCursor(cursor, moved) && (stored.completed || !atEnd);
-    const move = isUnchanged ? null : { pass, cursor: moved, atEnd };
+    const move = { pass, from: cursor, to: moved, atEnd };
     await inTurn(() => commitWithCursor(context, page, move));
 
     cursor = moved;
@@ -247,7 +246,7 @@ const runAtOnce = (commit: () => Promise<unknown>) => commit();
 function findLargestDate({ dateMs, decoded }: StreamPage, column: string): string | null {
   if (dateMs === null) return null;
   const latest = addDays(toUtcDay(dateMs), 1);
-  const values = decoded.families.map(({ parent }) => parent[column]);
+  const values = decoded.resources.map(({ parent }) => parent[column]);
 
   // Only the day of a time counts. The lookback covers the difference of a day.
   const dates = values

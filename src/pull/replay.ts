@@ -50,14 +50,14 @@ async function replayRow(
   const decoder = context.stream.decoder(context.zone);
   const decoded = await decodePage({ data, included: [], escaped: true }, decoder);
   // A resource without all its lines would be stored incomplete.
-  const [family] = decoded.families;
-  if (family === undefined || family.warning !== undefined) return false;
+  const [resource] = decoded.resources;
+  if (resource === undefined || resource.warning !== undefined) return false;
 
-  const reading = { readNo, pages: 0, resources: data.length, decoded };
-  const isReleased = await commitReading(context, reading, async ({ trx }, { families }) => {
+  const reading = { readNo, pages: 0, received: data.length, decoded };
+  const isReleased = await commitReading(context, reading, async ({ trx }, { resources }) => {
     // By the entry's id: the resource's id may have been unreadable when it was quarantined.
-    if (families.length > 0) await releaseQuarantineRow(trx, id);
-    return families.length > 0;
+    if (resources.length > 0) await releaseQuarantineRow(trx, id);
+    return resources.length > 0;
   });
   return isReleased === true;
 }

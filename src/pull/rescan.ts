@@ -16,7 +16,7 @@ import {
   findOldestDay,
   findUnseenRows,
 } from './sql/listed-rows.ts';
-import type { Family } from './sql/mirror-tables.ts';
+import type { ResourceRows } from './sql/mirror-tables.ts';
 import {
   findLastWalked,
   finishRescan,
@@ -150,7 +150,7 @@ export async function reconcileStream(
 export async function backfillStream(context: StreamContext, opened: Rescan): Promise<Rescan> {
   const { from, to } = opened;
   const { dayColumn } = context.stream.rescan;
-  const isInside = ({ parent }: Family) => {
+  const isInside = ({ parent }: ResourceRows) => {
     const day = readDay(parent[dayColumn], context.zone);
     if (day === null || !isRealDay(day)) return from === null && to === null;
     return (from === null || day >= from) && (to === null || day <= to);
@@ -173,8 +173,8 @@ interface RescanPurpose {
     today: string,
     last: WalkedReconciliation | null,
   ) => Promise<readonly DayWindow[]>;
-  /** Returns true for families that should be written; default: all. */
-  readonly isWanted?: (family: Family) => boolean;
+  /** Returns true for resources that should be written; default: all. */
+  readonly isWanted?: (resource: ResourceRows) => boolean;
   /** Runs after the walk. Returns why the list is doubted, for the error message. */
   readonly check?: (context: RescanContext) => Promise<readonly string[]>;
 }
@@ -272,11 +272,11 @@ export async function refetch(context: PullContext, id: number): Promise<Refetch
   return found;
 }
 
-function toRefetchResult({ absent, written, families }: ReadBatch): RefetchResult | null {
+function toRefetchResult({ absent, written, resources }: ReadBatch): RefetchResult | null {
   if (absent.length > 0) return 'absent';
   if (written.inserted.length > 0) return 'missing';
   if (written.changed.length > 0) return 'stale';
-  return families.length > 0 ? 'unchanged' : null;
+  return resources.length > 0 ? 'unchanged' : null;
 }
 
 /**

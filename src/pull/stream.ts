@@ -20,10 +20,10 @@ import type {
   ChildTable,
   ColumnTypes,
   Comparison,
-  Family,
   MirrorRow,
   MirrorTable,
   MirrorTables,
+  ResourceRows,
 } from './sql/mirror-tables.ts';
 import type { Rescan } from './sql/rescans.ts';
 import type { StreamTransaction } from './sql/stream-transaction.ts';
@@ -94,13 +94,13 @@ export interface Stream extends MirroredResource {
   /** Polls the stream: makes its passes one after the other. */
   readonly poll: (context: StreamContext, pass: MakePass) => Promise<void>;
   /**
-   * Checks the lines of families that a rescan read with all their lines, if no relationship lists
+   * Checks the lines of resources that a rescan read with all their lines, if no relationship lists
    * lines.
-   * @param pages number of list pages that the families come from
+   * @param pages number of list pages that the resources come from
    */
   readonly checkLines?: (
     context: RescanContext,
-    families: readonly Family[],
+    resources: readonly ResourceRows[],
     pages: number,
   ) => Promise<void>;
 }
@@ -228,7 +228,7 @@ function makeDecoder({ fields, children: declared, kept, incomplete }: ResourceD
     if ('problem' in read) return read;
     const { row } = read;
 
-    const children: Family['children'][number][] = [];
+    const children: ResourceRows['children'][number][] = [];
     let isComplete = true;
     for (const { child, readIds } of childReaders) {
       const found = findChildren(resource, child.fields.type, readIds(row), onTop);

@@ -5,7 +5,7 @@ import type { ListPage } from '../service/client.ts';
 import { concernsWholeClient } from '../service/health/evidence.ts';
 import { encodeQuery, type QueryParameters } from '../service/transport/query.ts';
 import type { Reading } from './commit.ts';
-import { type DecodedPage, decodePage, QuarantineShareError, type ReadFamily } from './decode.ts';
+import { type DecodedPage, decodePage, QuarantineShareError, type ReadResource } from './decode.ts';
 import type { DayWindow } from './sql/listed-rows.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
 import type { StreamContext } from './stream.ts';
@@ -89,7 +89,7 @@ async function fetchPage(
     service.firstMs ??= page.dateMs;
     service.lastMs = page.dateMs ?? service.lastMs;
     const decoded = await decodePage(page, stream.decoder(context.zone));
-    return { ...page, readNo, pages: 1, resources: page.data.length, decoded, release };
+    return { ...page, readNo, pages: 1, received: page.data.length, decoded, release };
   } catch (error) {
     release();
     throw error;
@@ -250,7 +250,7 @@ function joinPages(pages: readonly StreamPage[]): StreamPage {
   return {
     ...(more.at(-1) ?? first),
     data: pages.flatMap(({ data }) => data),
-    resources: pages.reduce((sum, { resources }) => sum + resources, 0),
+    received: pages.reduce((sum, { received }) => sum + received, 0),
     readNo: pages.reduce((least, { readNo }) => Math.min(least, readNo), first.readNo),
     pages: pages.length,
     decoded: joinDecoded(pages),
@@ -261,22 +261,22 @@ function joinPages(pages: readonly StreamPage[]): StreamPage {
 }
 
 /**
- * Joins the rows of several pages. Each family keeps the number of the request that fetched it. If
+ * Joins the rows of several pages. Each resource keeps the number of the request that fetched it. If
  * a resource is on several pages, the last one counts.
  */
 function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
-  const families = new Map<number, ReadFamily>();
+  const resources = new Map<number, ReadResource>();
 
   for (const { decoded, readNo } of pages)
-    for (const family of decoded.families) {
-      const { parent } = family;
-      // Delete first: the family must move to the place of its last mention, because lines are
+    for (const resource of decoded.resources) {
+      const { parent } = resource;
+      // Delete first: the resource must move to the place of its last mention, because lines are
       // claimed in that order.
-      families.delete(parent.id);
-      families.set(parent.id, { ...family, parent: { ...parent, read_no: readNo } });
+      resources.delete(parent.id);
+      resources.set(parent.id, { ...resource, parent: { ...parent, read_no: readNo } });
     }
 
-  return { families: [...families.values()], quarantined: [] };
+  return { resources: [...resources.values()], quarantined: [] };
 }
 
 /**

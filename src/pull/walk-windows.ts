@@ -6,9 +6,9 @@ import { dayMs } from '../core/time.ts';
 import { serviceNow } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { type CommittedPage, commitReading, type Reading } from './commit.ts';
-import type { DecodedPage, ReadFamily } from './decode.ts';
+import type { DecodedPage, ReadResource } from './decode.ts';
 import { type ReadBatch, readByIds } from './read-by-ids.ts';
-import type { Family } from './sql/mirror-tables.ts';
+import type { ResourceRows } from './sql/mirror-tables.ts';
 import {
   type Rescan,
   type RescanStep,
@@ -56,11 +56,11 @@ const saveProgress = (
 
 /**
  * Walks the remaining windows of a rescan, and heals what differs from the tables.
- * @param isWanted returns true for families that should be written
+ * @param isWanted returns true for resources that should be written
  */
 export async function walkWindows(
   context: RescanContext,
-  isWanted: (family: Family) => boolean = () => true,
+  isWanted: (resource: ResourceRows) => boolean = () => true,
 ): Promise<void> {
   const { rescan } = context.progress;
   const { filter } = context.stream.rescan;
@@ -72,8 +72,8 @@ export async function walkWindows(
     await walkList(context, { parameters, start }, async (walked) => {
       const { query, step } = context.progress.rescan;
       const { decoded } = walked.page;
-      const families = decoded.families.filter(isWanted);
-      await healPage(context, walked, { ...decoded, families });
+      const resources = decoded.resources.filter(isWanted);
+      await healPage(context, walked, { ...decoded, resources });
       context.onProgress?.(context.progress.rescan);
 
       // A walk that continues reads the page of its place again: that is no progress.
@@ -103,10 +103,10 @@ async function healPage(
 ): Promise<void> {
   const { kind, step, fullList } = context.progress.rescan;
   const nextWindow = { query: null, lastId: null, step: step + 1 };
-  const isUnlinked = ({ mustReadById }: ReadFamily) => mustReadById !== undefined;
-  const isOver = atEnd && !decoded.families.some(isUnlinked);
+  const isUnlinked = ({ mustReadById }: ReadResource) => mustReadById !== undefined;
+  const isOver = atEnd && !decoded.resources.some(isUnlinked);
 
-  const { families } = await commitProgress(
+  const { resources } = await commitProgress(
     context,
     { ...page, decoded },
     async (transaction, committed) => ({
@@ -121,9 +121,9 @@ async function healPage(
   // Reads by id must not wait for memory while the page holds some.
   page.release();
 
-  const complete = families.filter((family) => !isUnlinked(family));
+  const complete = resources.filter((resource) => !isUnlinked(resource));
   await context.stream.checkLines?.(context, complete, page.pages);
-  const unlinked = families.filter(isUnlinked);
+  const unlinked = resources.filter(isUnlinked);
   if (unlinked.length === 0) return;
 
   await readRescanByIds(context, await chooseForReadById(context, listIds(unlinked)));
@@ -168,13 +168,13 @@ export async function readRescanByIds(
       const healed = await countHealed(transaction, context, batch);
       const absent = await onAbsent?.(transaction, batch);
       const rescan = await saveProgress(transaction, progress.rescan, { ...healed, ...absent });
-      return { rescan, families: batch.families };
+      return { rescan, resources: batch.resources };
     },
   });
   progress.rescan = batches.at(-1)?.rescan ?? progress.rescan;
 
-  const families = batches.flatMap((batch) => batch.families);
-  await context.stream.checkLines?.(context, families, 1);
+  const resources = batches.flatMap((batch) => batch.resources);
+  await context.stream.checkLines?.(context, resources, 1);
 }
 
 /**

@@ -9,7 +9,7 @@ import { decodePage } from '../pull/decode.ts';
 import { appendChanges, type Change } from '../pull/sql/feed.ts';
 import { lockStream } from '../pull/sql/stream-transaction.ts';
 import { markUnlisted } from '../pull/sql/unlisted.ts';
-import { upsertFamilies } from '../pull/sql/upsert.ts';
+import { upsertResources } from '../pull/sql/upsert.ts';
 import { requestReads } from '../pull/sql/waiting-reads.ts';
 import { findChangedIds, type MirroredResource } from '../pull/stream.ts';
 import { readId } from '../service/decoding/jsonapi.ts';
@@ -346,7 +346,7 @@ async function writeReadings(
       return {
         page,
         readNo,
-        id: page.families[0]?.parent.id ?? page.quarantined[0]?.resourceId ?? null,
+        id: page.resources[0]?.parent.id ?? page.quarantined[0]?.resourceId ?? null,
       };
     }),
   );
@@ -355,12 +355,12 @@ async function writeReadings(
     readNo: await lockStream(transaction),
     compare: 'raw' as const,
     readNoAtRequest: new Map(
-      read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => [parent.id, readNo])),
+      read.flatMap(({ page, readNo }) => page.resources.map(({ parent }) => [parent.id, readNo])),
     ),
   };
 
-  const families = read.flatMap(({ page }) => page.families);
-  const written = await upsertFamilies(transaction, age, stream.tables, families);
+  const resources = read.flatMap(({ page }) => page.resources);
+  const written = await upsertResources(transaction, age, stream.tables, resources);
   const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
   const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
   await requestReads(transaction, left, 'pushed');

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { parseExact } from '../../src/core/json.ts';
 import { commitReading } from '../../src/pull/commit.ts';
 import { decodePage } from '../../src/pull/decode.ts';
-import type { Family } from '../../src/pull/sql/mirror-tables.ts';
+import type { ResourceRows } from '../../src/pull/sql/mirror-tables.ts';
 import { drawReadNo } from '../../src/pull/sql/stream-transaction.ts';
 import type { Stream } from '../../src/pull/stream.ts';
 import { toPullContext } from '../../src/pull/stream.ts';
@@ -123,12 +123,12 @@ function moveIncludedToTop(data: readonly unknown[]): object {
 }
 
 /**
- * Reads by id whether `raw` of each family is stored unchanged, and how many rows it has in each
+ * Reads by id whether `raw` of each resource is stored unchanged, and how many rows it has in each
  * child table.
  */
 async function readStored(
   stream: Stream,
-  families: readonly Family[],
+  resources: readonly ResourceRows[],
 ): Promise<Map<number, string>> {
   const counts = stream.tables.children.map(
     ({ name, parentColumn }) =>
@@ -138,7 +138,7 @@ async function readStored(
     `select id, concat_ws('/', t.raw = i.raw, ${counts.join(', ') || 'null'}) as stored
      from fulfilment.${stream.tables.parent.name} t
      join json_to_recordset($1) as i (id bigint, raw jsonb) using (id)`,
-    [JSON.stringify(families.map(({ parent }) => ({ id: parent.id, raw: parent.raw })))],
+    [JSON.stringify(resources.map(({ parent }) => ({ id: parent.id, raw: parent.raw })))],
   );
   return new Map(rows.map(({ id, stored }) => [Number(id), stored]));
 }
@@ -178,13 +178,13 @@ async function fuzzStream(
     const readNo = await drawReadNo(context.db);
     const decoded = await decodePage(document, stream.decoder(context.zone));
     // Of resources that are read by id, all may be undecodable.
-    const reading = { readNo, pages: 0, resources: document.data.length, decoded };
+    const reading = { readNo, pages: 0, received: document.data.length, decoded };
     const pull = toPullContext(context, stream);
     const page = await commitReading(pull, reading, async (_transaction, read) => read);
     if (page === null) throw new Error('nothing was committed');
-    expect(page.families.length + page.quarantined.length).toBe(batch);
-    const found = await readStored(stream, page.families);
-    const last = new Map(page.families.map((family) => [family.parent.id, family]));
+    expect(page.resources.length + page.quarantined.length).toBe(batch);
+    const found = await readStored(stream, page.resources);
+    const last = new Map(page.resources.map((resource) => [resource.parent.id, resource]));
     for (const { parent, children } of last.values()) {
       const lines = stream.tables.children.map(({ name }) => {
         const rows = children.filter(({ table }) => table === name).flatMap((set) => set.rows);
@@ -197,7 +197,7 @@ async function fuzzStream(
     const quarantinedIds = new Set(page.quarantined.map(({ resourceId }) => resourceId));
     for (const id of readIds(document.data))
       if (!last.has(id)) expect(quarantinedIds.has(id)).toBe(true);
-    stored += page.families.length;
+    stored += page.resources.length;
     quarantined += page.quarantined.length;
   }
   return [stored, quarantined];

@@ -5,7 +5,7 @@ import { connectForWriting } from '../../src/db/connect.ts';
 import { claimDeliveries, settleAttempt } from '../../src/operate/sql/claim-deliveries.ts';
 import { makeEvents } from '../../src/operate/sql/make-events.ts';
 import { registerReceivers } from '../../src/operate/sql/receivers.ts';
-import { upsertFamilies } from '../../src/pull/sql/upsert.ts';
+import { upsertResources } from '../../src/pull/sql/upsert.ts';
 import { orders } from '../../src/pull/streams/orders.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { insertShipments } from '../helpers/event-receiver.ts';
@@ -199,7 +199,7 @@ test('plans that were made while the outbox was empty do not search a later back
 });
 
 test('a settlement touches each line of its orders a few times only', async () => {
-  const makeFamily = (id: number, text: string) => ({
+  const makeResource = (id: number, text: string) => ({
     parent: { id, raw: { text }, external_order_number: `A-${id}` },
     children: [
       {
@@ -214,7 +214,7 @@ test('a settlement touches each line of its orders a few times only', async () =
       },
     ],
   });
-  const [families, lines] = [64, 20];
+  const [resources, lines] = [64, 20];
   const { executed, end } = await watchPlans(database);
   const { db, close } = connectForWriting(database.url, silentLogger, {
     name: 'test',
@@ -224,11 +224,11 @@ test('a settlement touches each line of its orders a few times only', async () =
   try {
     for (const [readNo, text] of ['new', 'changed'].entries())
       await db.transaction().execute((trx) =>
-        upsertFamilies(
+        upsertResources(
           { trx, client: 'default', stream: 'orders' },
           { readNo: readNo + 1, compare: 'raw' },
           orders.tables,
-          Array.from({ length: families }, (_, n) => makeFamily(n + 1, text)),
+          Array.from({ length: resources }, (_, n) => makeResource(n + 1, text)),
         ),
       );
   } finally {
@@ -236,7 +236,7 @@ test('a settlement touches each line of its orders a few times only', async () =
     end();
   }
   expect(executed.length).toBeGreaterThan(5);
-  expect(findAbove(executed, families * lines * 12)).toEqual({});
+  expect(findAbove(executed, resources * lines * 12)).toEqual({});
 });
 
 test('a session of pushes prepares each statement once, and finds rows by indexes only', async () => {

@@ -104,8 +104,8 @@ const shippedOnly = { 'filter[status][in]': ['SHIPPED'] };
 /** Returns shipments of the first page of a list, as rows. */
 async function listShipments(context: VerifyContext, filter: QueryParameters) {
   const page = await readList(context, 'v3.shipments.list', { ...pageSize, ...filter });
-  const { families } = await decodePage(page, shipments.decoder(context.client.timeZone));
-  return families.map(({ parent }) => parent);
+  const { resources } = await decodePage(page, shipments.decoder(context.client.timeZone));
+  return resources.map(({ parent }) => parent);
 }
 
 /** Reads a page as a poll does: with `include`, and with `page[size]` only where it is sent. */
@@ -117,12 +117,12 @@ async function checkList(stream: Stream, context: VerifyContext): Promise<Findin
   });
   if (page.data.length === 0) return cannotTell('the list is empty');
 
-  const { families, quarantined } = await decodePage(page, stream.decoder(client.timeZone));
-  const warnings = families.flatMap(({ warning }) => warning ?? []);
-  const toReadById = families.filter(({ mustReadById }) => mustReadById !== undefined);
+  const { resources, quarantined } = await decodePage(page, stream.decoder(client.timeZone));
+  const warnings = resources.flatMap(({ warning }) => warning ?? []);
+  const toReadById = resources.filter(({ mustReadById }) => mustReadById !== undefined);
   const [problem] = quarantined;
   const rows = formatCount(page.data.length, 'row');
-  const lines = families.flatMap(({ children }) => children.flatMap((set) => set.rows)).length;
+  const lines = resources.flatMap(({ children }) => children.flatMap((set) => set.rows)).length;
 
   if (problem !== undefined)
     return deviates(`${quarantined.length} of ${rows}: ${problem.memberPath}: ${problem.reason}`);

@@ -4,7 +4,7 @@ import { maskJson, toPostcodeArea } from '../../core/personal-data.ts';
 import { streamColumns } from '../../db/generated/stream-columns.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import type { Family, MirrorRow, MirrorTables } from './mirror-tables.ts';
+import type { MirrorRow, MirrorTables, ResourceRows } from './mirror-tables.ts';
 
 /**
  * A resource that an erasure names: an order, a return that belongs to no stored order, or an
@@ -123,23 +123,23 @@ async function identifyOrders(
 }
 
 /**
- * Masks the families whose order was erased, and returns the others unchanged. Call it in the
+ * Masks the resources whose order was erased, and returns the others unchanged. Call it in the
  * transaction that writes them, after it has locked their stream: an erasure locks all streams of
  * orders.
  */
-export async function maskErasedFamilies<Of extends Family>(
+export async function maskErasedResources<Of extends ResourceRows>(
   trx: Transaction<DB>,
   client: string,
   tables: MirrorTables,
-  families: readonly Of[],
+  resources: readonly Of[],
 ): Promise<readonly Of[]> {
   const table = tables.parent.name;
-  if (orderLinks[table] === undefined || families.length === 0) return families;
+  if (orderLinks[table] === undefined || resources.length === 0) return resources;
 
   const kinds = await readKinds(trx, client);
-  if (!kinds.any) return families;
+  if (!kinds.any) return resources;
 
-  const parents = families.map(({ parent }) => parent);
+  const parents = resources.map(({ parent }) => parent);
   if (kinds.unread) {
     const idColumn = table === 'orders' ? 'id' : 'order_id';
     const read = parents.map((row) => ({
@@ -150,8 +150,8 @@ export async function maskErasedFamilies<Of extends Family>(
   }
 
   const erased = await findErasedParents(trx, client, table, parents);
-  return families.map((family) =>
-    erased.has(family.parent.id) ? maskFamily(table, family) : family,
+  return resources.map((resource) =>
+    erased.has(resource.parent.id) ? maskResource(table, resource) : resource,
   );
 }
 
@@ -163,7 +163,7 @@ async function findErasedParents(
   trx: Transaction<DB>,
   client: string,
   table: string,
-  parents: readonly Family['parent'][],
+  parents: readonly ResourceRows['parent'][],
 ): Promise<ReadonlySet<number>> {
   const listLinks = (column: string) => {
     const isLink = orderLinks[table]?.includes(column);
@@ -305,11 +305,11 @@ export function maskRow<Row extends { readonly [column: string]: unknown }>(
   return { ...row, ...Object.fromEntries(masked) };
 }
 
-/** Returns a family without personal data. */
-export function maskFamily<Of extends Family>(parentTable: string, family: Of): Of {
-  const children = family.children.map((set) => ({
+/** Returns a resource without personal data. */
+export function maskResource<Of extends ResourceRows>(parentTable: string, resource: Of): Of {
+  const children = resource.children.map((set) => ({
     ...set,
     rows: set.rows.map((row): MirrorRow => maskRow(set.table, row)),
   }));
-  return { ...family, parent: maskRow(parentTable, family.parent), children };
+  return { ...resource, parent: maskRow(parentTable, resource.parent), children };
 }

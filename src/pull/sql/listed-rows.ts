@@ -48,7 +48,7 @@ export const dateList = (columns: readonly string[]) =>
  * it. The service does not state by which date it counts the age (docs/interface.md, 5.2 Not
  * shown), so the earliest date is used.
  */
-export function isYoungEnough({ horizonDays, dates }: ListedTable, serviceNow: Date) {
+function isYoungEnough({ horizonDays, dates }: ListedTable, serviceNow: Date) {
   if (horizonDays === null) return sql`true`;
   const span = sql`make_interval(days => ${horizonDays - 1})`;
   return sql`least(${dateList(dates)}, t.first_seen_at) > ${serviceNow}::timestamptz - ${span}`;

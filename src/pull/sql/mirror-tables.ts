@@ -66,7 +66,7 @@ interface ChildRows {
 }
 
 /** A parent with its child rows, read at one moment. */
-export interface Family {
+export interface ResourceRows {
   readonly parent: ParentRow;
   readonly children: readonly ChildRows[];
 }

@@ -110,27 +110,13 @@ export async function releaseQuarantineRow(trx: Transaction<DB>, id: number): Pr
   await trx.deleteFrom('sync.quarantine').where('id', '=', id).execute();
 }
 
-/** A row of the quarantine. */
-export interface QuarantineRow {
-  readonly id: number;
-  readonly client: string;
-  readonly stream: string;
-  readonly resourceId: number | null;
-  readonly memberPath: string;
-  readonly reason: string;
-  readonly times: number;
-  readonly firstSeenAt: Date;
-  readonly lastSeenAt: Date;
-  readonly worker: string;
-  /** Number of the run that last met it (sync.runs); null if it was pruned. */
-  readonly run: number | null;
-}
+/**
+ * A row of the quarantine. `run` is the number of the run that last met it; null if it was pruned.
+ */
+export type QuarantineRow = Awaited<ReturnType<typeof listQuarantined>>[number];
 
 /** A row of the quarantine with the resource itself, JSON text as received. */
-export interface QuarantinedDocument extends QuarantineRow {
-  readonly document: string;
-  readonly readNo: number;
-}
+export type QuarantinedDocument = Awaited<ReturnType<typeof readNextQuarantined>>[number];
 
 const selectQuarantined = (db: Kysely<DB>) =>
   db
@@ -163,7 +149,7 @@ export async function listQuarantined(
   db: Kysely<DB>,
   { client = null, stream = null }: { client?: string | null; stream?: string | null },
   limit: number | null = null,
-): Promise<QuarantineRow[]> {
+) {
   return selectQuarantined(db)
     .$if(client !== null, (query) => query.where('q.client', '=', client))
     .$if(stream !== null, (query) => query.where('q.stream', '=', stream))
@@ -173,10 +159,7 @@ export async function listQuarantined(
 }
 
 /** Reads one row of the quarantine with its resource; null if there is none. */
-export async function readQuarantined(
-  db: Kysely<DB>,
-  id: number,
-): Promise<QuarantinedDocument | null> {
+export async function readQuarantined(db: Kysely<DB>, id: number) {
   return (await selectDocuments(db).where('q.id', '=', id).executeTakeFirst()) ?? null;
 }
 
@@ -186,7 +169,7 @@ export async function readNextQuarantined(
   client: string,
   stream: string,
   { afterId, limit }: { readonly afterId: number; readonly limit: number },
-): Promise<QuarantinedDocument[]> {
+) {
   return selectDocuments(db)
     .where('q.client', '=', anyClient(client))
     .where('q.stream', '=', stream)

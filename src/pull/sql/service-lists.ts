@@ -1,31 +1,13 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import type { Json } from '../../core/json.ts';
 import { minuteMs } from '../../core/time.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { lockName } from '../../db/transaction.ts';
 import { anyClient } from '../../db/values.ts';
 import { readTurns, recordTurnDone, takeTurn } from '../../schedule/sql/turns.ts';
+import type { DecodedLists } from '../../service/decoding/decode-service-lists.ts';
 import type { Change } from './feed.ts';
 import type { MirrorTable } from './mirror-tables.ts';
 import { writeRows } from './upsert.ts';
-
-/** The entries of the service lists, as they are stored. */
-export interface ServiceListRows {
-  readonly options: readonly {
-    readonly list: string;
-    readonly id: number;
-    readonly code: string | null;
-    readonly name: string | null;
-    readonly raw: Json;
-  }[];
-  readonly warehouses: readonly {
-    readonly mainShippingMethodId: number;
-    readonly shippingMethodId: number;
-    readonly warehouse: string;
-  }[];
-  /** Lists that the service did not send. */
-  readonly absentLists: readonly string[];
-}
 
 /** The result of storing service lists. */
 export interface StoredListsResult {
@@ -58,11 +40,11 @@ const mayBecomeEmpty = ['paymentMethods'];
 export async function storeServiceLists(
   trx: Transaction<DB>,
   client: string,
-  { options, warehouses, absentLists }: ServiceListRows,
+  { options, warehouses, absentLists }: DecodedLists,
 ): Promise<StoredListsResult> {
   await lockName(trx, `settings ${client}`);
 
-  const listed = new Set(options.map(({ list }) => list));
+  const listed = new Set<string>(options.map(({ list }) => list));
   const stored = await trx
     .selectFrom('fulfilment.setting_options')
     .select('list')
@@ -73,7 +55,7 @@ export async function storeServiceLists(
   const emptied = stored
     .map(({ list }) => list)
     .filter((list) => !listed.has(list) && !mayBecomeEmpty.includes(list));
-  const keptLists = [...new Set([...absentLists, ...emptied])];
+  const keptLists = [...new Set<string>([...absentLists, ...emptied])];
 
   // A list may name an entry twice. The last one counts.
   const byKey = new Map(options.map((option) => [`${option.list} ${option.id}`, option]));
@@ -91,7 +73,7 @@ export async function storeServiceLists(
 async function removeOptions(
   trx: Transaction<DB>,
   client: string,
-  options: ServiceListRows['options'],
+  options: DecodedLists['options'],
   keptLists: readonly string[],
 ): Promise<Change[]> {
   const { rows } = await sql<{ key: string; id: number }>`
@@ -110,7 +92,7 @@ async function removeOptions(
 async function writeWarehouses(
   trx: Transaction<DB>,
   client: string,
-  warehouses: ServiceListRows['warehouses'],
+  warehouses: DecodedLists['warehouses'],
 ): Promise<Change[]> {
   const listed = sql`json_to_recordset(${JSON.stringify(warehouses)}::json) as i (
     "mainShippingMethodId" bigint, "shippingMethodId" bigint, warehouse text)`;

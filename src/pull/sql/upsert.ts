@@ -7,7 +7,7 @@ import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId } from '../../db/values.ts';
 import type { Lease } from '../../schedule/sql/leases.ts';
-import { maskErasedFamilies } from './erasures.ts';
+import { maskErasedResources } from './erasures.ts';
 import { type Change, toChange, type WrittenRow } from './feed.ts';
 import {
   type ChildTable,
@@ -15,7 +15,6 @@ import {
   columnRefs,
   comparedTypes,
   differs,
-  type Family,
   feedNames,
   hasSameKey,
   type MirrorRow,
@@ -23,6 +22,7 @@ import {
   type MirrorTables,
   overwriteColumns,
   pickTypes,
+  type ResourceRows,
   returnedNames,
   rowSet,
   rowsWhere,
@@ -70,27 +70,27 @@ export interface ReadingAge {
 }
 
 /**
- * Writes only the families that differ. A reading applies if its number is larger than that of the
+ * Writes only the resources that differ. A reading applies if its number is larger than that of the
  * stored parent, and no newer reading confirmed that parent. The parent decides for its child rows
  * too. Therefore a parent is also written if only its child rows changed: its `read_no` must be
- * that of the reading. Families of erased orders are masked.
+ * that of the reading. Resources of erased orders are masked.
  */
-export async function upsertFamilies(
+export async function upsertResources(
   transaction: StreamTransaction,
   { readNo, compare, readNoAtRequest }: ReadingAge,
   tables: MirrorTables,
-  read: readonly Family[],
+  read: readonly ResourceRows[],
 ): Promise<UpsertResult> {
-  const masked = await maskErasedFamilies(transaction.trx, transaction.client, tables, read);
+  const masked = await maskErasedResources(transaction.trx, transaction.client, tables, read);
   // A list may repeat a row. Within one page the last one counts.
-  const byId = new Map(masked.map((family) => [family.parent.id, family]));
-  const families = [...byId.values()];
+  const byId = new Map(masked.map((resource) => [resource.parent.id, resource]));
+  const resources = [...byId.values()];
 
-  const stored = await readStoredNos(transaction, tables.parent, families);
-  const differing = await findDiffering(transaction, { compare, tables }, families, stored);
+  const stored = await readStoredNos(transaction, tables.parent, resources);
+  const differing = await findDiffering(transaction, { compare, tables }, resources, stored);
   const isAgeUnclear = (id: number) =>
     (stored.get(id) ?? 0) > (readNoAtRequest?.get(id) ?? Number.POSITIVE_INFINITY);
-  const written = families.filter(({ parent: { id } }) => differing.has(id) && !isAgeUnclear(id));
+  const written = resources.filter(({ parent: { id } }) => differing.has(id) && !isAgeUnclear(id));
 
   const parents = await writeParents(transaction, readNo, tables.parent, written);
   const accepted = new Set(parents.map(({ id }) => id));
@@ -129,29 +129,29 @@ interface ChildWrite {
 }
 
 /**
- * Writes the child rows of these families in one table, and removes those that are no longer
+ * Writes the child rows of these resources in one table, and removes those that are no longer
  * listed. Rows of a parent that was not stored are usually new, so they are inserted without a look
  * at the table. Only the others, and those that are stored nevertheless, may have moved.
  */
 async function writeChildren(
   transaction: StreamTransaction,
   { tables, child, readNo, stored }: ChildWrite,
-  families: readonly Family[],
+  resources: readonly ResourceRows[],
 ): Promise<Change[]> {
-  const rows = collectRows(child, families);
+  const rows = collectRows(child, resources);
   const isNew = (row: MirrorRow) => !stored.has(row[child.parentColumn] as number);
   const inserted = await writeRows(transaction, child, rows.filter(isNew), 'keep');
 
   const insertedKeys = new Set<unknown>(inserted.map(({ id, key }) => key ?? id));
   const others = rows.filter((row) => !isNew(row) || !insertedKeys.has(toFeedKey(child, row)));
-  const readNos = new Map(families.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
+  const readNos = new Map(resources.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
   const moves = await findMoves(transaction, child, others);
   const former = moves.map(({ id, goesTo }) => ({ id, readNo: readNos.get(goesTo) ?? readNo }));
   await raiseFormerParents(transaction, tables.parent, former);
   const overwritten = await writeRows(transaction, child, others);
 
   // Only parents that were stored before can have child rows to remove.
-  const storedBefore = families.filter(({ parent }) => stored.has(parent.id));
+  const storedBefore = resources.filter(({ parent }) => stored.has(parent.id));
   const removed = await removeChildren(transaction, child, storedBefore);
   return [...inserted, ...overwritten, ...removed];
 }
@@ -164,7 +164,7 @@ async function writeChildren(
 export async function writeRows(
   { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
   table: MirrorTable,
-  rows: readonly { readonly [column: string]: unknown }[],
+  rows: readonly object[],
   stored: 'overwrite' | 'keep' = 'overwrite',
 ): Promise<Change[]> {
   if (rows.length === 0) return [];
@@ -213,11 +213,11 @@ async function writeParents(
   { trx, client, stream }: StreamTransaction,
   readNo: number,
   table: MirrorTable,
-  families: readonly Family[],
+  resources: readonly ResourceRows[],
 ): Promise<(WrittenRow & { readonly changed: boolean })[]> {
-  if (families.length === 0) return [];
+  if (resources.length === 0) return [];
   const columns = Object.keys(table.columns);
-  const parents = families.map(({ parent }) => parent);
+  const parents = resources.map(({ parent }) => parent);
 
   const { rows } = await sql<WrittenRow & { readonly changed: boolean }>`
     insert into ${tableRef(table.name)} as t (client, read_no, ${columnRefs(columns)})
@@ -237,17 +237,18 @@ async function writeParents(
 async function readStoredNos(
   { trx, client }: StreamTransaction,
   parent: MirrorTable,
-  families: readonly Family[],
+  resources: readonly ResourceRows[],
 ): Promise<ReadonlyMap<number, number>> {
   const { rows } = await sql<{ id: number; readNo: number }>`
     select t.id, t.read_no as "readNo"
     from ${tableRef(parent.name)} t
-    where t.client = ${anyClient(client)} and t.id = ${anyId(listIds(families))}`.execute(trx);
+    where t.client = ${anyClient(client)} and t.id = ${anyId(listIds(resources))}`.execute(trx);
   return new Map(rows.map(({ id, readNo }) => [id, readNo]));
 }
 
 /** Returns the ids of the parents. */
-export const listIds = (families: readonly Family[]) => families.map(({ parent }) => parent.id);
+export const listIds = (resources: readonly ResourceRows[]) =>
+  resources.map(({ parent }) => parent.id);
 
 /** Tables that are compared with a reading. */
 interface ComparedTables {
@@ -262,11 +263,11 @@ interface ComparedTables {
 async function findDiffering(
   { trx, client }: StreamTransaction,
   compared: ComparedTables,
-  families: readonly Family[],
+  resources: readonly ResourceRows[],
   stored: ReadonlyMap<number, number>,
 ): Promise<ReadonlySet<number>> {
-  const known = families.filter(({ parent }) => stored.has(parent.id));
-  const added = listIds(families).filter((id) => !stored.has(id));
+  const known = resources.filter(({ parent }) => stored.has(parent.id));
+  const added = listIds(resources).filter((id) => !stored.has(id));
   if (known.length === 0) return new Set(added);
 
   const { rows } = await sql<{ id: number }>`
@@ -283,17 +284,17 @@ async function findDiffering(
 function selectDiffering(
   client: string,
   { compare, tables: { parent, children } }: ComparedTables,
-  families: readonly Family[],
+  resources: readonly ResourceRows[],
 ) {
-  const rows = families.map((family) => family.parent);
+  const rows = resources.map((resource) => resource.parent);
   const byChildren = children.map((child) =>
-    selectTouchedByChildren(client, compare, child, families),
+    selectTouchedByChildren(client, compare, child, resources),
   );
 
   return sql`
     select i.id
     from ${rowSet(comparedTypes(parent, compare), rows)}
-    full join ${rowsWhere(parent, client, 'id', listIds(families))} on ${hasSameKey(parent)}
+    full join ${rowsWhere(parent, client, 'id', listIds(resources))} on ${hasSameKey(parent)}
     where t.id is null or ${differs(parent, compare, 'i')}
     ${sql.join(byChildren, sql``)}`;
 }
@@ -307,20 +308,20 @@ function selectTouchedByChildren(
   client: string,
   compare: Comparison,
   child: ChildTable,
-  families: readonly Family[],
+  resources: readonly ResourceRows[],
 ) {
   const { parentColumn } = child;
   const [stored, read] = [sql.ref(`t.${parentColumn}`), sql.ref(`i.${parentColumn}`)];
-  const rows = rowSet(comparedTypes(child, compare), collectRows(child, families));
+  const rows = rowSet(comparedTypes(child, compare), collectRows(child, resources));
 
   return sql`
     union
     select coalesce(${read}, ${stored})
     from ${rows}
-    full join ${rowsWhere(child, client, parentColumn, listIds(families))} on ${hasSameKey(child)}
+    full join ${rowsWhere(child, client, parentColumn, listIds(resources))} on ${hasSameKey(child)}
     where case
       when t.client is null then true
-      when ${read} is null then ${stored} = ${anyId(listCompleteParents(child, families))}
+      when ${read} is null then ${stored} = ${anyId(listCompleteParents(child, resources))}
       else ${differs(child, compare, 'i')}
     end`;
 }
@@ -341,19 +342,19 @@ export async function mayWriteAnything(
   db: Kysely<DB>,
   { lease, stream, compare }: ReadingQuestion,
   tables: MirrorTables,
-  families: readonly Family[],
+  resources: readonly ResourceRows[],
 ): Promise<boolean> {
   const compared = { compare, tables };
 
   const { rows } = await sql<{ news: boolean }>`
     select ${otherReadersExist(lease, stream)} or ${mayWaitFor(lease.client, stream)}
-      or exists (${selectDiffering(lease.client, compared, families)}) as news`.execute(db);
+      or exists (${selectDiffering(lease.client, compared, resources)}) as news`.execute(db);
   return rows[0]?.news ?? true;
 }
 
-/** Collects the child rows of a table. If two families bring the same row, the last one counts. */
-function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[] {
-  const sets = families.flatMap(({ children }) =>
+/** Collects the child rows of a table. If two resources bring the same row, the last one counts. */
+function collectRows(table: ChildTable, resources: readonly ResourceRows[]): MirrorRow[] {
+  const sets = resources.flatMap(({ children }) =>
     children.filter((set) => set.table === table.name),
   );
   const rows = sets.flatMap((set) => set.rows);
@@ -361,9 +362,9 @@ function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[
 }
 
 /** Lists the ids of the parents whose child rows in this table are complete. */
-const listCompleteParents = (table: ChildTable, families: readonly Family[]) =>
+const listCompleteParents = (table: ChildTable, resources: readonly ResourceRows[]) =>
   listIds(
-    families.filter(({ children }) =>
+    resources.filter(({ children }) =>
       children.some((set) => set.table === table.name && set.complete),
     ),
   );
@@ -374,7 +375,7 @@ interface ChildMove {
   readonly goesTo: number;
 }
 
-/** Finds the stored parents of child rows that these families bring for another parent. */
+/** Finds the stored parents of child rows that these resources bring for another parent. */
 async function findMoves(
   { trx, client }: StreamTransaction,
   child: ChildTable,
@@ -400,11 +401,11 @@ async function findMoves(
 async function removeChildren(
   { trx, client }: StreamTransaction,
   table: ChildTable,
-  families: readonly Family[],
+  resources: readonly ResourceRows[],
 ): Promise<Change[]> {
-  const complete = listCompleteParents(table, families);
+  const complete = listCompleteParents(table, resources);
   if (complete.length === 0) return [];
-  const listed = rowSet(pickTypes(table, table.key), collectRows(table, families));
+  const listed = rowSet(pickTypes(table, table.key), collectRows(table, resources));
 
   const { rows } = await sql<Pick<WrittenRow, 'id' | 'key'>>`
     delete from ${tableRef(table.name)} t

@@ -120,7 +120,7 @@ export async function findWaiting(
  * SQL: the number of a request. A reading with a smaller number was asked for before: it neither
  * removes nor postpones what is requested.
  */
-export const newRequestNo = sql`(select nextval('sync.read_no'))`;
+const newRequestNo = sql`(select nextval('sync.read_no'))`;
 
 /**
  * Requests reads of these ids. They are due at once.

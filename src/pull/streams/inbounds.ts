@@ -4,7 +4,7 @@ import type { IncludedIndex } from '../../service/decoding/jsonapi.ts';
 import { makeEmptyReading } from '../commit.ts';
 import type { DecodedResource } from '../decode.ts';
 import { readNew, readOpen, readWaiting } from '../poll.ts';
-import type { Family } from '../sql/mirror-tables.ts';
+import type { ResourceRows } from '../sql/mirror-tables.ts';
 import { drawReadNo } from '../sql/stream-transaction.ts';
 import { findUnseenChildren, markChildrenUnlisted } from '../sql/unlisted.ts';
 import { findUnlistedOpenRows, type OpenKind } from '../sql/waiting-reads.ts';
@@ -113,7 +113,7 @@ const maxAskedPerPage = 50;
  */
 async function checkLines(
   context: RescanContext,
-  families: readonly Family[],
+  resources: readonly ResourceRows[],
   pages: number,
 ): Promise<void> {
   const { client, db, warehouse, signal, run, stream, progress } = context;
@@ -122,8 +122,8 @@ async function checkLines(
 
   const maxAsked = maxAskedPerPage * pages;
   const unseen = await findUnseenChildren(db, client, table, {
-    parents: families.map(({ parent }) => parent.id),
-    seen: families.flatMap(({ children }) =>
+    parents: resources.map(({ parent }) => parent.id),
+    seen: resources.flatMap(({ children }) =>
       children.flatMap(({ rows }) => rows.map(({ id }) => id as number)),
     ),
     before: progress.rescan.startedAt ?? run.startedAt,

@@ -35,11 +35,11 @@ import * as agedRows from '../../../src/privacy/sql/aged-rows.ts';
 import { eraseOrder } from '../../../src/privacy/sql/erase-orders.ts';
 import { findErasableOrders } from '../../../src/privacy/sql/find-orders.ts';
 import { hasAuthorization } from '../../../src/pull/sql/authorization-rows.ts';
-import { maskErasedFamilies, recordErasures } from '../../../src/pull/sql/erasures.ts';
+import { maskErasedResources, recordErasures } from '../../../src/pull/sql/erasures.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import { countRowsInWindows } from '../../../src/pull/sql/listed-rows.ts';
 import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
-import type { Family } from '../../../src/pull/sql/mirror-tables.ts';
+import type { ResourceRows } from '../../../src/pull/sql/mirror-tables.ts';
 import {
   findDueParcelReads,
   planParcelReads,
@@ -61,7 +61,7 @@ import {
   markUnlisted,
   recordAbsences,
 } from '../../../src/pull/sql/unlisted.ts';
-import { upsertFamilies } from '../../../src/pull/sql/upsert.ts';
+import { upsertResources } from '../../../src/pull/sql/upsert.ts';
 import * as waitingReads from '../../../src/pull/sql/waiting-reads.ts';
 import { findStillOpen, requestMissingOrders } from '../../../src/pull/sql/waiting-reads.ts';
 import { inbounds } from '../../../src/pull/streams/inbounds.ts';
@@ -236,7 +236,7 @@ async function callErasing(db: Database): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await recordErasures(trx, client, 'x', [{ entity: 'outbox', id: 1, number: 'LOST' }]);
     const parent = { id: -3, order_id: -3, external_order_number: 'LOST', raw: {} };
-    await maskErasedFamilies(trx, client, shipments.tables, [{ parent, children: [] }]);
+    await maskErasedResources(trx, client, shipments.tables, [{ parent, children: [] }]);
   });
 }
 
@@ -340,7 +340,7 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
 
 /** Moves a line of one shipment to another, and removes it. */
 async function callUpsert(trx: Transaction<DB>): Promise<void> {
-  const family = (id: number, ...lines: number[]): Family => ({
+  const resource = (id: number, ...lines: number[]): ResourceRows => ({
     parent: { id, raw: { lines } },
     children: [
       {
@@ -351,12 +351,14 @@ async function callUpsert(trx: Transaction<DB>): Promise<void> {
     ],
   });
   const scope = { trx, client, stream: 'shipments' };
-  await upsertFamilies(scope, { compare: 'raw', readNo: 1e9 }, shipments.tables, [
-    family(-1, -1),
-    family(-2),
+  await upsertResources(scope, { compare: 'raw', readNo: 1e9 }, shipments.tables, [
+    resource(-1, -1),
+    resource(-2),
   ]);
-  await upsertFamilies(scope, { compare: 'raw', readNo: 2e9 }, shipments.tables, [family(-2, -1)]);
-  await upsertFamilies(scope, { compare: 'raw', readNo: 3e9 }, shipments.tables, [family(-2)]);
+  await upsertResources(scope, { compare: 'raw', readNo: 2e9 }, shipments.tables, [
+    resource(-2, -1),
+  ]);
+  await upsertResources(scope, { compare: 'raw', readNo: 3e9 }, shipments.tables, [resource(-2)]);
 }
 
 async function callRuns(trx: Transaction<DB>): Promise<void> {

@@ -311,7 +311,7 @@ test('a reading that began before the erasure cannot bring anything back', async
     if (answer === null) throw new Error('no order');
     const decoded = await decodePage(answer, orders.decoder(context.zone));
     expect((await erase('SO-ERASED')).code).toBe(0);
-    const reading = { readNo, pages: 0, resources: 1, decoded };
+    const reading = { readNo, pages: 0, received: 1, decoded };
     await commitReading(toPullContext(context, orders), reading);
   });
   expect(await findTexts(database, order.searched)).toEqual([]);
@@ -362,7 +362,7 @@ test('erase finds a resource in quarantine by whatever form its link to the orde
       await commitReading(toPullContext(context, stream), {
         readNo: await drawReadNo(context.db),
         pages: 0,
-        resources: 1,
+        received: 1,
         decoded,
       });
     });

@@ -36,7 +36,7 @@ test('a resource that only the database refuses is quarantined; the others are s
       for (let turn = 1; turn <= 2; turn++) {
         const readNo = await drawReadNo(context.db);
         const decoded = await decodePage(document, shipments.decoder(context.zone));
-        const reading = { readNo, pages: 1, resources: document.data.length, decoded };
+        const reading = { readNo, pages: 1, received: document.data.length, decoded };
         const pull = toPullContext(context, shipments);
         const page = await commitReading(pull, reading, async (_transaction, read) => read);
         expect(page?.quarantined.map(({ resourceId }) => resourceId)).toEqual([bad.id]);

@@ -2,8 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { parseExact } from '../../../src/core/json.ts';
 import { countChanges } from '../../../src/pull/commit.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
-import type { Family } from '../../../src/pull/sql/mirror-tables.ts';
-import { upsertFamilies } from '../../../src/pull/sql/upsert.ts';
+import type { ResourceRows } from '../../../src/pull/sql/mirror-tables.ts';
+import { upsertResources } from '../../../src/pull/sql/upsert.ts';
+import { orders } from '../../../src/pull/streams/orders.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -15,7 +16,7 @@ const shipment = (
   status: string,
   items: [id: number, quantity: number][] = [],
   { complete = true } = {},
-): Family => ({
+): ResourceRows => ({
   parent: { id, raw: { id, status }, status },
   children: [
     {
@@ -34,13 +35,13 @@ const shipment = (
 
 const age = (readNo: number) => ({ readNo, compare: 'raw' }) as const;
 
-const upsert = (readNo: number, ...families: Family[]) =>
+const upsert = (readNo: number, ...resources: ResourceRows[]) =>
   database.db.transaction().execute(async (trx) => {
-    const result = await upsertFamilies(
+    const result = await upsertResources(
       { trx, client: 'default', stream: 'shipments' },
       age(readNo),
       shipments.tables,
-      families,
+      resources,
     );
     await appendChanges(trx, 'default', result.changes);
     return { ...result, ...countChanges(result.changes) };
@@ -59,7 +60,7 @@ const versions = () =>
     'select ctid::text, xmin::text from fulfilment.shipments union all select ctid::text, xmin::text from fulfilment.shipment_items',
   );
 
-describe('upsertFamilies', () => {
+describe('upsertResources', () => {
   test('counts new and changed rows, and adds exactly those to the feed', async () => {
     expect(await upsert(1, shipment(1, 'A', [[11, 1]]), shipment(2, 'A'))).toMatchObject({
       created: 3,
@@ -118,7 +119,7 @@ describe('upsertFamilies', () => {
   });
 
   test('another order of members, or other digits of the same number, is no change', async () => {
-    const raw = (text: string): Family => ({
+    const raw = (text: string): ResourceRows => ({
       ...shipment(1, 'A'),
       parent: { ...shipment(1, 'A').parent, raw: parseExact(text) },
     });
@@ -156,7 +157,7 @@ describe('upsertFamilies', () => {
     expect(await items()).toEqual([{ id: 11, quantity: 5 }]);
   });
 
-  test('a change of a child alone makes older readings of the whole family stale', async () => {
+  test('a change of a child alone makes older readings of the whole resource stale', async () => {
     await upsert(1, shipment(1, 'A', [[11, 1]]));
     await upsert(5, shipment(1, 'A', [[11, 5]]));
     expect(await upsert(3, shipment(1, 'B', [[11, 3]]))).toMatchObject({ stale: [1] });
@@ -210,6 +211,23 @@ describe('upsertFamilies', () => {
       await upsert(2, { ...shipment(1, 'A'), parent: { id: 1, raw, status: 'A' } }),
     ).toMatchObject({ updated: 0 });
   });
+});
+
+test('an order keeps its pick-up point while an answer names it without its data', async () => {
+  const read = (readNo: number, id: number | null, point: object | null) =>
+    database.db.transaction().execute((trx) => {
+      const columns = { pick_up_point_id: id, pick_up_point: point };
+      const parent = { id: 1, raw: { readNo }, ...columns };
+      const scope = { trx, client: 'default', stream: 'orders' };
+      return upsertResources(scope, age(readNo), orders.tables, [{ parent, children: [] }]);
+    });
+  const stored = () => database.query('select pick_up_point as point from fulfilment.orders');
+
+  await read(1, 7, { id: 7 });
+  await read(2, 7, null);
+  expect(await stored()).toEqual([{ point: { id: 7 } }]);
+  await read(3, 8, null);
+  expect(await stored()).toEqual([{ point: null }]);
 });
 
 test('the feed grows in the order of commits, not of writes', async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { maskJson } from '../../../src/core/personal-data.ts';
-import { maskFamily, maskRow, personalColumns } from '../../../src/pull/sql/erasures.ts';
+import { maskResource, maskRow, personalColumns } from '../../../src/pull/sql/erasures.ts';
 import { mirroredResources } from '../../helpers/schema/personal-columns.ts';
 
 test('only known harmless members stay, at every depth', () => {
@@ -98,8 +98,8 @@ test('of each mirrored column that stays, the member of raw stays too', () => {
   }
 });
 
-test('a family is masked with its child rows', () => {
-  const masked = maskFamily('orders', {
+test('a resource is masked with its child rows', () => {
+  const masked = maskResource('orders', {
     parent: { id: 1, raw: { attributes: { email: 'a' } }, email: 'a' },
     children: [
       {

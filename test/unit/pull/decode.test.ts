@@ -41,15 +41,15 @@ test('a broken resource that is too large is kept as its id, its size and its be
   expect(quarantined[0]).toMatchObject({ resourceId: 7, memberPath: 'attributes.status' });
   // A replay must refuse it again, and must not take it for a resource without lines.
   const again = await decode([JSON.parse(quarantined[0]?.document ?? '')], [], 1_000);
-  expect(again).toMatchObject({ families: [], quarantined: [{ resourceId: 7 }] });
+  expect(again).toMatchObject({ resources: [], quarantined: [{ resourceId: 7 }] });
 });
 
 test('a valid resource that is too large for its page goes to quarantine; the others are written', async () => {
-  const { families, quarantined } = await decode(
+  const { resources, quarantined } = await decode(
     [shipment(1, 'SHIPPED'), { ...(shipment(2, 'SHIPPED') as object), relationships: {} }],
     [item(1, 5_000_000)],
   );
-  expect(families.map(({ parent }) => parent.id)).toEqual([2]);
+  expect(resources.map(({ parent }) => parent.id)).toEqual([2]);
   expect(quarantined).toMatchObject([
     { resourceId: 1, reason: expect.stringContaining('the maximum is 4000000') },
   ]);
@@ -69,21 +69,21 @@ test('an address that all orders of a page link to does not make the page too la
     relationships: { deliveryAddress: link, billingAddress: link },
   }));
   const page = { data, included: [address], escaped: false, size: 1_600_000 };
-  const { families, quarantined } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
-  expect(families.length + quarantined.length).toBe(100);
-  const written = families.flatMap(({ children }) =>
+  const { resources, quarantined } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
+  expect(resources.length + quarantined.length).toBe(100);
+  const written = resources.flatMap(({ children }) =>
     children.flatMap(({ rows }) => rows.map(({ raw }) => JSON.stringify(raw).length)),
   );
   expect(written.reduce((sum, length) => sum + length, 0)).toBeLessThan(70_000_000);
-  expect(families.length).toBeGreaterThan(0);
+  expect(resources.length).toBeGreaterThan(0);
 });
 
 test('an answer below 1 MB is bounded if many resources link to one included resource', async () => {
   const data = Array.from({ length: 4_000 }, (_, index) => shipment(index + 1, 'SHIPPED'));
   const page = { data, included: [item(1, 400_000)], escaped: false, size: 900_000 };
-  const { families, quarantined } = await decodePage(page, shipments.decoder('Europe/Amsterdam'));
-  expect(families.length + quarantined.length).toBe(4_000);
-  expect(families.length).toBeLessThan(200);
+  const { resources, quarantined } = await decodePage(page, shipments.decoder('Europe/Amsterdam'));
+  expect(resources.length + quarantined.length).toBe(4_000);
+  expect(resources.length).toBeLessThan(200);
 });
 
 test('beside a page of orders, two different addresses with one id belong to no order', async () => {
@@ -109,13 +109,13 @@ test('beside a page of orders, two different addresses with one id belong to no 
     address(2, 'Bank'),
   ];
   const page = { data: [order(7), order(8)], included, escaped: false };
-  const { families } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
-  const stored = families.map(({ children }) =>
+  const { resources } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
+  const stored = resources.map(({ children }) =>
     children.flatMap(({ rows }) => rows.map((row) => [row.role, row.last_name])),
   );
   expect(stored).toEqual([[['billing', 'Bank']], [['billing', 'Bank']]]);
   const warning = 'an order came without all of its items, addresses and pick-up point';
-  expect(families).toMatchObject([{ warning }, { warning }]);
+  expect(resources).toMatchObject([{ warning }, { warning }]);
 });
 
 test('a whole number that is written with a decimal point is stored, and raw keeps how it was written', async () => {
@@ -124,10 +124,22 @@ test('a whole number that is written with a decimal point is stored, and raw kee
     type: 'shipmentItem',
     attributes: { sku: 'MUG', quantity: JSON.rawJSON('2.0') },
   };
-  const { families } = await decode([shipment(1, 'SHIPPED')], [decimal as unknown as Json], 1_000);
-  const row = families[0]?.children[0]?.rows[0];
+  const { resources } = await decode([shipment(1, 'SHIPPED')], [decimal as unknown as Json], 1_000);
+  const row = resources[0]?.children[0]?.rows[0];
   expect([row?.quantity, JSON.stringify(row?.raw)]).toEqual([
     2,
     expect.stringContaining('"quantity":2.0'),
+  ]);
+});
+
+test('an order without an address proves nothing about its stored addresses', async () => {
+  const relationships = { orderItems: { data: [] }, deliveryAddress: null, billingAddress: null };
+  const order = { id: 7, type: 'order', attributes: {}, relationships };
+  const page = { data: [order], included: [], escaped: false };
+  const { resources } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
+  expect(resources[0]?.children.map(({ table, complete }) => [table, complete])).toEqual([
+    ['order_items', true],
+    ['order_addresses', false],
+    ['order_addresses', false],
   ]);
 });

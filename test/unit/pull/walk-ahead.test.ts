@@ -4,7 +4,7 @@ import { type WalkedPage, type WalkOptions, type WalkStart, walk } from '../../.
 import { maxPagesAhead, type StreamPage, walkAhead } from '../../../src/pull/walk-list.ts';
 
 const start: WalkStart = { query: null, meaning: 'unknown', lastId: null };
-const makeFamily = (id: number, source = 'a') => ({
+const makeResource = (id: number, source = 'a') => ({
   ...{ parent: { id, raw: { id } }, children: [] },
   source,
 });
@@ -16,8 +16,8 @@ const makePage = (
   data: ids.map((id) => ({ id })),
   next,
   ...{ included: [], links: {}, escaped: false, size: 0, dateMs: null },
-  ...{ readNo: 1, pages: 1, resources: ids.length, release: () => undefined },
-  decoded: { families: ids.map((id) => makeFamily(id)), quarantined: [] },
+  ...{ readNo: 1, pages: 1, received: ids.length, release: () => undefined },
+  decoded: { resources: ids.map((id) => makeResource(id)), quarantined: [] },
   ...more,
 });
 const listRows = ({ data }: StreamPage) => data.map((row) => (row as { id: number }).id);
@@ -53,7 +53,7 @@ test('a slow consumer gets the pages that arrived meanwhile as one, up to the ma
 test('a page with an undecodable resource is handed over alone, in its place', async () => {
   const entry = { resourceId: 4, memberPath: '', reason: '', document: '' };
   const links = { orderId: null, shipmentId: null, number: null };
-  const bad = { families: [], quarantined: [{ ...entry, links }] };
+  const bad = { resources: [], quarantined: [{ ...entry, links }] };
   const fetch = async (query: string) => {
     const page = await list(12)(query);
     return query === 'p=4' ? { ...page, decoded: bad } : page;
@@ -159,7 +159,7 @@ test('joined resources keep the read number of their request; the last mention w
     'p=2': makePage([1, 2], 'p=3', { readNo: 11 }),
     'p=3': makePage([2, 3], null, {
       ...{ readNo: 13, dateMs: 13 },
-      decoded: { families: [makeFamily(2, 'b'), makeFamily(3)], quarantined: [] },
+      decoded: { resources: [makeResource(2, 'b'), makeResource(3)], quarantined: [] },
     }),
   };
   const written: StreamPage[] = [];
@@ -170,9 +170,9 @@ test('joined resources keep the read number of their request; the last mention w
   });
 
   const [, joined] = written;
-  expect(joined).toMatchObject({ readNo: 11, pages: 2, resources: 4, next: null, dateMs: 13 });
-  const families = joined?.decoded.families ?? [];
-  expect(families.map(({ parent, source }) => [parent.id, parent.read_no, source])).toEqual([
+  expect(joined).toMatchObject({ readNo: 11, pages: 2, received: 4, next: null, dateMs: 13 });
+  const resources = joined?.decoded.resources ?? [];
+  expect(resources.map(({ parent, source }) => [parent.id, parent.read_no, source])).toEqual([
     [1, 11, 'a'],
     [2, 13, 'b'],
     [3, 13, 'a'],
