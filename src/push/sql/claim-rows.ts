@@ -316,7 +316,8 @@ async function readLanes(
         from fulfilment.outbox b
         where b.client = o.client and b.family = o.family and b.reference = o.reference
           and b.id < o.id
-          and b.written_at > (select clock_timestamp() - make_interval(secs => ${lingerMs / 1_000}))
+          and b.written_at
+            > (select clock_timestamp() - make_interval(secs => ${lingerMs / 1_000}))
           and exists (select from sync.outbox_kinds k where k.kind = b.kind and k.lingers)
       )`)} as "lingeringSinceMs", w.id as "waitsFor",
       exists (select from sync.outbox_waits v where v.outbox_id = o.id) as "hasWaited"

@@ -128,7 +128,9 @@ export async function settleRows(
 
 type PresentRows = ReadonlyMap<number, PresentRow>;
 
-/** Locks the rows of settlements, and reads their state. Rows that somebody has locked have none. */
+/**
+ * Locks the rows of settlements, and reads their state. Rows that somebody has locked have none.
+ */
 async function lockSettledRows(
   trx: Transaction<DB>,
   settlements: readonly Settlement[],
