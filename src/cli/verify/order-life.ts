@@ -31,7 +31,7 @@ import {
   deviates,
   type Finding,
   fits,
-  type Judgement,
+  type Verdict,
   judge,
   type VerifyContext,
 } from './assumption.ts';
@@ -124,10 +124,10 @@ export async function leadOrder(
   sku: string | null,
   stop: AbortSignal,
   onLeft: (words: string) => void,
-): Promise<Judgement[]> {
+): Promise<Verdict[]> {
   const number = `VERIFY-${randomBytes(5).toString('hex')}`;
   const life: OrderLife = { ...context, sku, number, id: null, mayExist: false };
-  const judgements: Judgement[] = [];
+  const judgements: Verdict[] = [];
 
   try {
     for (const step of steps)

@@ -184,7 +184,7 @@ function makeMembers(operations: Operations) {
 }
 
 /** All members of a change that the service may take. */
-export type TakenChange = z.infer<z.ZodObject<ReturnType<typeof makeMembers>>>;
+type TakenChange = z.infer<z.ZodObject<ReturnType<typeof makeMembers>>>;
 const listTaken = (operations: Operations): readonly TakenMember[] =>
   operations['v3.orders.update'].takes ?? [];
 
@@ -238,7 +238,7 @@ async function findTakenProblems(change: JsonObject, context: CheckContext): Pro
  * it does not name are omitted.
  * @throws PayloadError if a code has no single id
  */
-export async function buildTakenChange(
+async function buildTakenChange(
   change: TakenChange,
   context: CheckContext,
 ): Promise<{
