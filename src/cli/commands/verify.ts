@@ -22,7 +22,7 @@ import {
   UsageError,
 } from '../command-line.ts';
 import {
-  type Verdict,
+  type CheckedAssumption,
   judge,
   type VerifyContext,
   type VerifyVerdict,
@@ -32,7 +32,7 @@ import { readAssumptions, tokenAssumption } from '../verify/reads.ts';
 
 /** Everything that `service verify` found. */
 export interface Report {
-  readonly judgements: readonly Verdict[];
+  readonly judgements: readonly CheckedAssumption[];
   /** What remains at the service, in words. */
   readonly left: readonly string[];
 }
@@ -71,7 +71,7 @@ async function verifyCommand(options: VerifyOptions): Promise<number> {
   if (options.allowWrites) await askToWrite(clients, options);
 
   const stop = createStopSignal();
-  const judgements: Verdict[] = [];
+  const judgements: CheckedAssumption[] = [];
   const left: string[] = [];
   const onLeft = (words: string) => {
     left.push(words);
@@ -99,7 +99,7 @@ async function verifyCommand(options: VerifyOptions): Promise<number> {
 
   if (options.json) printJson({ judgements, left });
   else printStyled(formatReport({ judgements, left }));
-  const isProblem = ({ id, verdict }: Verdict) =>
+  const isProblem = ({ id, verdict }: CheckedAssumption) =>
     verdict === 'differs' || (id === tokenAssumption.id && verdict !== 'holds');
   return judgements.some(isProblem) ? 1 : 0;
 }
@@ -129,7 +129,7 @@ async function verifyClient(
   options: VerifyOptions,
   stop: AbortSignal,
   onLeft: (words: string) => void,
-): Promise<Verdict[]> {
+): Promise<CheckedAssumption[]> {
   const { key } = context.client;
   const token = await judge(key, tokenAssumption, context);
   if (token.verdict !== 'holds') return [token];

@@ -49,7 +49,7 @@ export interface Assumption<Context = VerifyContext> {
 }
 
 /** A finding with the assumption that it is about. */
-export interface Verdict extends Finding {
+export interface CheckedAssumption extends Finding {
   readonly client: string;
   readonly id: string;
   readonly section: string;
@@ -62,7 +62,7 @@ export async function judge<Context>(
   client: string,
   { id, section, text, remedy, check }: Assumption<Context>,
   context: Context,
-): Promise<Verdict> {
+): Promise<CheckedAssumption> {
   const finding = await check(context).catch(toFinding);
   return { client, id, section, assumption: text, remedy, ...finding };
 }

@@ -27,11 +27,11 @@ import { decodeServiceLists } from '../../service/decoding/decode-service-lists.
 import { decodeDocument } from '../../service/decoding/jsonapi.ts';
 import {
   type Assumption,
+  type CheckedAssumption,
   cannotTell,
   deviates,
   type Finding,
   fits,
-  type Verdict,
   judge,
   type VerifyContext,
 } from './assumption.ts';
@@ -124,10 +124,10 @@ export async function leadOrder(
   sku: string | null,
   stop: AbortSignal,
   onLeft: (words: string) => void,
-): Promise<Verdict[]> {
+): Promise<CheckedAssumption[]> {
   const number = `VERIFY-${randomBytes(5).toString('hex')}`;
   const life: OrderLife = { ...context, sku, number, id: null, mayExist: false };
-  const judgements: Verdict[] = [];
+  const judgements: CheckedAssumption[] = [];
 
   try {
     for (const step of steps)
