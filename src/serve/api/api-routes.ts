@@ -30,12 +30,13 @@ const noSuchRow = () => new ApiError(404, 'The client of the token has no such r
 /** Returns a row of the outbox as JSON text. The payload is its text: numbers keep their digits. */
 function toOutboxText({ payload, history, ...row }: OutboxDetail): string {
   const steps = history.map(({ durationMs, ...step }) => ({ ...step, duration_ms: durationMs }));
-  const { nextAttemptAt, createdAt, finishedAt, lastError, ...others } = row;
+  const { nextAttemptAt, notBefore, createdAt, finishedAt, lastError, ...others } = row;
   const { waitsFor, rowsBehind, mayBeCarriedOut, ...shown } = others;
 
   const named = {
     ...shown,
     next_attempt_at: nextAttemptAt,
+    not_before: notBefore,
     created_at: createdAt,
     finished_at: finishedAt,
     last_error: lastError,

@@ -45,6 +45,7 @@ export const outboxRow = z.object({
   status: z.enum(outboxStatuses),
   attempts: z.int(),
   next_attempt_at: time.nullable(),
+  not_before: time.nullable(),
   created_at: time,
   finished_at: time.nullable(),
   because: z.string().nullable().meta({ description: 'Why it is not done' }),

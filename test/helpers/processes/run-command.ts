@@ -34,6 +34,9 @@ export async function runCommand(
     for (const { stream, write } of originals) stream.write = write;
     replaceEnvironment(before);
     process.exitCode = undefined;
+    // A command lets its process end although the channel to its parent is open. This process ends
+    // when its parent says so.
+    process.channel?.ref();
     running = false;
   }
 }

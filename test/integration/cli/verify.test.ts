@@ -89,7 +89,7 @@ describe('against a service that differs', () => {
     differ({ routes: { 'POST /v2/shipment/search': 'POST /v2/shipments/search' } });
     await sandbox.seed(6, { spreadDays: 5 });
     done(await pull('pull-shipments'));
-    done(await pull('pull-parcels'));
+    expect(await pull('pull-parcels')).toMatchObject({ status: 'failed' });
     expect(await countParcels()).toBe(0);
     const { code, differs, report } = await verifyAsJson();
     expect(code).toBe(1);

@@ -161,7 +161,7 @@ test('every recipe finds what it says, for a role of the ERP', async () => {
     'outbox inserted',
     'outbox sent',
     'order stored',
-    'shipment shipped',
+    'shipment status',
     'document stored',
   ])
     expect(history).toContain(event);

@@ -5,7 +5,7 @@ import { acceptIdentity } from '../../../src/operate/sql/accept-identity.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { claimRows } from '../../../src/push/sql/claim-rows.ts';
 import { releaseLanes } from '../../../src/push/sql/lanes.ts';
-import { noteDatabase } from '../../../src/push/sql/push-database.ts';
+import { noteDatabase, notePlace } from '../../../src/push/sql/push-database.ts';
 import { pauseJob } from '../../../src/schedule/sql/pauses.ts';
 import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -17,7 +17,7 @@ const account = { client, identity: 'a', baseUrl: 'https://a.test/' };
 
 beforeEach(async () => {
   await registerClients(database.db, [account]);
-  await noteDatabase(database.db, 'test', []);
+  await notePlace(database.db, 'test', await noteDatabase(database.db, 'test', []));
 });
 
 /** Claims rows as a worker does. */

@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest';
 import { readDueWork } from '../../../src/push/sql/due-work.ts';
-import { noteDatabase } from '../../../src/push/sql/push-database.ts';
+import { noteDatabase, notePlace } from '../../../src/push/sql/push-database.ts';
 import { pauseJob } from '../../../src/schedule/sql/pauses.ts';
 import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -15,7 +15,7 @@ const accounts = ['a', 'c', 'e'].map((client) => ({
 
 beforeEach(async () => {
   await registerClients(database.db, accounts);
-  await noteDatabase(database.db, 'test', []);
+  await notePlace(database.db, 'test', await noteDatabase(database.db, 'test', []));
 });
 
 /** Inserts rows: client, kind, and seconds until they are due. */

@@ -201,7 +201,7 @@ describe('a hold of a client', () => {
     await expireHolds(database);
     await startDueUntil(wrong, async () => ((await readHold())?.seconds ?? 0) > 800);
     await expireHolds(database);
-    await startDueUntil({}, async () => (await readDone()).length === 2);
+    await startDueUntil({}, async () => (await readDone()).length >= 2);
     // Rows of the outbox are sent one at a time at first.
     expect(await database.query('select send_window from sync.service_health')).toEqual([
       { send_window: 1 },
