@@ -69,9 +69,15 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
       for (const probe of ['livez', 'readyz'])
         expect((await fetch(`http://127.0.0.1:${port}/${probe}`)).status).toBe(200);
       const headers = { accept: 'application/json' };
-      const page = await fetch(`http://127.0.0.1:${port}/queues`, { headers });
-      const { schedulers } = (await page.json()) as { schedulers: object[] };
-      expect(schedulers).toContainEqual({
+      const readPulls = async () => {
+        const page = await fetch(`http://127.0.0.1:${port}/queues`, { headers });
+        const { schedulers } = (await page.json()) as {
+          schedulers: { name: string; lastAt: string | null }[];
+        };
+        return schedulers.find(({ name }) => name === 'pull-shipments');
+      };
+      await waitFor('a firing after the flush', async () => Boolean((await readPulls())?.lastAt));
+      expect(await readPulls()).toEqual({
         ...{ name: 'pull-shipments', everyMs: expect.any(Number), isLost: false },
         ...{ nextAt: expect.any(String), lastAt: expect.any(String) },
         ...{ failures: 0, lastFailure: null },
