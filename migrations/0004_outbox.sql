@@ -102,7 +102,7 @@ create index outbox_in_flight on fulfilment.outbox (client, family, reference, i
   where status in ('sending', 'unknown');
 create index outbox_to_settle on fulfilment.outbox (client, next_attempt_at, id)
   where status = 'unknown';
--- Of a lane, one row at most is sent at a time, also if two claims cannot see each other's rows yet.
+-- Of a lane, one row at most is sent at a time, also if two claims cannot see each other's rows.
 create unique index outbox_sending on fulfilment.outbox (client, family, reference)
   where status = 'sending';
 create index outbox_stuck on fulfilment.outbox (id) where status in ('dead', 'unknown');
@@ -545,7 +545,7 @@ comment on column sync.push_places.place is
 comment on column sync.push_places.asked_since is
   'When workers there began to ask whether it is this database';
 comment on column sync.push_places.asked_at is
-  'When a worker there last asked. A worker at an accepted place that reads it here accepts the place';
+  'When a worker there last asked. A worker at an accepted place that reads it accepts the place';
 
 create function sync.pushes_allowed() returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$

@@ -715,7 +715,7 @@ create table sync.push_database (
 create table sync.push_places (
   place text not null, -- Hash of host, port and database name of the URL (setting fulfilment_sync.place of a session)
   asked_since timestamp with time zone, -- When workers there began to ask whether it is this database
-  asked_at timestamp with time zone, -- When a worker there last asked. A worker at an accepted place that reads it here accepts the place
+  asked_at timestamp with time zone, -- When a worker there last asked. A worker at an accepted place that reads it accepts the place
   accepted_at timestamp with time zone,
   accepted_by text,
 ) with (fillfactor=50); -- Addresses at which workers reach this database. Rows are sent only by workers at accepted ones

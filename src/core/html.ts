@@ -56,7 +56,7 @@ export const badge = (tone: Tone, text: string): Html =>
 /** Returns true if a cell holds a number, or the dash of a number that is not known. */
 const isNumeric = (cell: Child) => typeof cell === 'number' || cell === '–';
 
-/** Renders a table. Columns of numbers end at the right. Its rows become cards on a narrow screen. */
+/** Renders a table, with numbers at the right. Its rows become cards on a narrow screen. */
 export function renderTable(
   caption: Html,
   headings: readonly string[],

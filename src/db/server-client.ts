@@ -58,8 +58,8 @@ export class ServerClient extends pg.Client {
   }
 
   /**
-   * Ends this connection from now on if a statement has no answer while the server, asked on another
-   * connection, does not work on it: then the network has lost the connection without a word.
+   * Ends this connection from now on if a statement has no answer while the server, asked on
+   * another connection, does not work on it: then the network has lost the connection.
    * @param process the server's process of this session; a pooler tells another one at the login
    */
   findSilence(process: number): void {

@@ -384,8 +384,9 @@ function describeDoubt(
   { after, before }: DayWindow,
 ): string {
   const count = `${unseen.length}${unseen.length > bound ? ' or more' : ''}`;
-  const span = `${after === null ? '' : ` after ${after}`}${before === null ? '' : ` before ${before}`}`;
-  return `${count} of the ${stored} rows${span} that are stored here`;
+  const from = after === null ? '' : ` after ${after}`;
+  const to = before === null ? '' : ` before ${before}`;
+  return `${count} of the ${stored} rows${from}${to} that are stored here`;
 }
 
 /** Marks all rows that were not listed and that the service does not know by id either. */

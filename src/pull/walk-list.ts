@@ -261,8 +261,8 @@ function joinPages(pages: readonly StreamPage[]): StreamPage {
 }
 
 /**
- * Joins the rows of several pages. Each resource keeps the number of the request that fetched it. If
- * a resource is on several pages, the last one counts.
+ * Joins the rows of several pages. Each resource keeps the number of the request that fetched it.
+ * If a resource is on several pages, the last one counts.
  */
 function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
   const resources = new Map<number, ReadResource>();

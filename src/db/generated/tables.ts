@@ -3118,7 +3118,7 @@ export interface SyncPushPlaces {
   accepted_at: Timestamp | null;
   accepted_by: string | null;
   /**
-   * When a worker there last asked. A worker at an accepted place that reads it here accepts the place
+   * When a worker there last asked. A worker at an accepted place that reads it accepts the place
    */
   asked_at: Timestamp | null;
   /**

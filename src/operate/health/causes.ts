@@ -348,7 +348,8 @@ function toCutWorkers({ client, now }: ClientState, holds: readonly StoredHealth
     `${one ? 'worker' : 'workers'} ${workers} cannot reach the service since ` +
     `${formatClock(since, now)}, but others do; they push the rows and make the runs`;
 
-  const remedy = `check the network of ${one ? 'its machine' : 'their machines'}: name server, proxy, firewall`;
+  const machines = one ? 'its machine' : 'their machines';
+  const remedy = `check the network of ${machines}: name server, proxy, firewall`;
   const problem = createProblem('service_away', { client }, text, { remedy, severity: 'warn' });
   return { problem, failing: [], codes: [] };
 }

@@ -142,7 +142,7 @@ export const limits = {
   patienceMs: 30 * minuteMs,
   /** Time without a worker after which a client with something to do is a problem. */
   unservedMs: minuteMs,
-  /** Largest difference to the clock of the database. Smaller ones only show in times of the log. */
+  /** Largest difference to the clock of the database. Smaller ones only show in the log. */
   clockSkewMs: minuteMs,
   /** Time after which a stream without a whole poll, or a paused job, is a problem. */
   longMs: dayMs,

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 
-/** Maximum number of lines, shipments, packages, returns and so on that a page shows of an order. */
+/** Maximum number of lines, shipments, packages and so on that a page shows of an order. */
 export const maxParts = 200;
 
 /** An order at the service. Some orders of one number were renamed or sent again. */

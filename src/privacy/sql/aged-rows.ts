@@ -154,7 +154,7 @@ const agedTables = {
 export type AgedTableName = keyof typeof agedTables;
 export const agedTableNames = Object.keys(agedTables) as AgedTableName[];
 
-/** The number of rows that a step masked, and the id after which the next one begins; null: none. */
+/** Number of rows that a step masked, and the id after which the next one begins; null: none. */
 export interface MaskedPart {
   readonly rows: number;
   readonly next: number | null;

@@ -47,8 +47,8 @@ const toleratedMissing = 5;
 /**
  * Stores the complete list of packages on their way. Writes the packages that differ, and an event
  * for each one whose state changed. Marks packages that are no longer listed as unlisted; the job
- * pull-parcels reads their last state. If the list may be cut, because it lacks many packages, marks
- * only those that the list before lacked, too.
+ * pull-parcels reads their last state. If the list may be cut, because it lacks many packages,
+ * marks only those that the list before lacked, too.
  * @param present ids of further shipments whose list entries could not be decoded; null if some of
  *   these ids are unknown. Then no package is marked.
  */

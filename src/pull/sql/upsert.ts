@@ -411,7 +411,8 @@ async function removeChildren(
     delete from ${tableRef(table.name)} t
     where t.client = ${anyClient(client)}
       and ${sql.ref(`t.${table.parentColumn}`)} = any(${complete}::bigint[])
-      and (${columnRefs(table.key, 't')}) not in (select ${columnRefs(table.key, 'i')} from ${listed})
+      and (${columnRefs(table.key, 't')}) not in (
+        select ${columnRefs(table.key, 'i')} from ${listed})
     returning ${feedNames(table)}`.execute(trx);
   return rows.map(({ id, key }) => ({ entity: table.name, id, key, operation: 'removed' }));
 }

@@ -52,8 +52,8 @@ const lastValue = (name: string) =>
   sql`coalesce(pg_sequence_last_value(${name}::text::regclass), 0)`;
 
 /**
- * Raises every sequence above all numbers that our tables hold, and leaves a gap. Records the gap in
- * the feed: a reader that has read up to there has read entries of the former database.
+ * Raises every sequence above all numbers that our tables hold, and leaves a gap. Records the gap
+ * in the feed: a reader that has read up to there has read entries of the former database.
  */
 export async function raiseSequences(trx: Kysely<DB>): Promise<void> {
   for (const { name, largest } of await listSequences(trx))

@@ -159,7 +159,8 @@ export const turnMs = 30_000;
 /** SQL: true if the next run of the job `j` of sync.jobs may take long. */
 const isLong = sql<boolean>`(
   j.last_outcome is not distinct from 'stopped' or j.last_success_at is null
-  or coalesce(j.last_finished_at - j.last_started_at, '0') > make_interval(secs => ${turnMs / 1_000}))`;
+  or coalesce(j.last_finished_at - j.last_started_at, '0')
+    > make_interval(secs => ${turnMs / 1_000}))`;
 
 /**
  * Reads the facts about due runs. The run that is overdue longest comes first. Leaves out those

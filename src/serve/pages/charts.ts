@@ -65,7 +65,8 @@ function renderChart(
   const paths = stacks.map((values, index) => {
     const below = shape === 'bars' ? (stacks[index - 1] ?? []) : null;
     const path = below === null ? drawLine(values, toY) : drawBars(values, below, toY);
-    return html`<path class="${shape} ${colours[index]}" d="${path}" vector-effect="non-scaling-stroke"/>`;
+    return html`<path class="${shape} ${colours[index]}" d="${path}"
+  vector-effect="non-scaling-stroke"/>`;
   });
 
   const latest = series.map(({ name, values }) => ({ name, now: format(values.at(-1), shape) }));
@@ -81,7 +82,8 @@ function renderChart(
 <div class="plot"><span class="top">${format(highest, shape)}</span>
 <svg role="img" aria-labelledby="${member} ${member}-words" preserveAspectRatio="none"
   viewBox="0 0 ${steps} ${height}"><desc id="${member}-words">${words}</desc>
-<path class="grid" d="M0 0H${steps}M0 50H${steps}M0 100H${steps}" vector-effect="non-scaling-stroke"/>
+<path class="grid" d="M0 0H${steps}M0 50H${steps}M0 100H${steps}"
+  vector-effect="non-scaling-stroke"/>
 ${paths}</svg></div>
 <div class="axis"><span>24 hours ago</span><span>now</span></div>
 <ul class="legend">${legend}</ul></figure>`;
