@@ -55,11 +55,8 @@ try {
     viewport: { width: 1_600, height: 900 },
     colorScheme: 'light',
   });
-  // Workers make the figures of the charts once a minute.
-  await waitFor('a bar in a chart', async () => {
-    await page.goto(`${base}/`);
-    return (await page.locator('.chart .bars').count()) > 0;
-  });
+  await page.goto(`${base}/`);
+  await page.getByText('1 row is dead').waitFor();
   await page.screenshot({ path: `${folder}/overview.png`, fullPage: true });
   await drawSandbox(browser);
   await browser.close();
