@@ -4,8 +4,11 @@ import type { DB } from '../../db/generated/tables.ts';
 /** What lists of orders show. */
 export const orderLists = ['newest', 'late', 'trouble', 'back order'] as const;
 
-/** Newest orders of each client that are searched for a list. */
+/** Newest orders that are searched for a list, of all its clients together. */
 export const maxSearchedOrders = 2_000;
+
+/** Minimum number of orders of each client that are looked at, before those of all are cut. */
+const minSearchedOfClient = 20;
 
 /** An order in a list. */
 export interface ListedOrder {
@@ -40,7 +43,7 @@ const conditions = {
 
 /**
  * Lists orders at the service, those that were ordered last first. Searches the newest
- * `maxSearchedOrders` orders of each client.
+ * `maxSearchedOrders` orders of all clients together, and of each client its share.
  */
 export async function listOrders(
   db: Kysely<DB>,
@@ -48,17 +51,22 @@ export async function listOrders(
   limit: number,
 ): Promise<ListedOrder[]> {
   const { rows } = await sql<ListedOrder>`
-    with newest as materialized (
-      select o.client, o.id, o.ordered_on
+    with chosen as materialized (
+      select c.client
       from sync.clients c
+      where c.client = coalesce(${client}::text, c.client)
+    ), newest as materialized (
+      select o.client, o.id, o.ordered_on
+      from chosen c
       cross join lateral (
         select o.client, o.id, o.ordered_on
         from fulfilment.orders o
         where o.client = c.client and o.ordered_on is not null
         order by o.ordered_on desc
-        limit ${maxSearchedOrders}
+        limit (select greatest(${minSearchedOfClient}, ${maxSearchedOrders} / count(*)) from chosen)
       ) o
-      where c.client = coalesce(${client}::text, c.client)
+      order by o.ordered_on desc, o.client
+      limit ${maxSearchedOrders}
     )
     select v.client, v.external_order_number as number, v.ordered_on as "orderedOn", v.state,
       v.problem, v.ordered, v.shipped, v.to_come as "toCome"

@@ -68,7 +68,9 @@ export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): voi
     const row = refusal?.row ?? (await readOutbox(db, id));
     if (row === null) throw noSuchRow(id);
 
-    const draft = refusal?.draft ?? { text: payload, problems: [], mayStore: false };
+    const isKnown = nameKinds(deps.config.operations).has(row.kind);
+    const problems = isKnown ? [] : [`There is no kind ${row.kind}`];
+    const draft = refusal?.draft ?? { text: payload, problems, mayStore: false };
     return sendPage(request, reply, makeRowPage(row, false, draft));
   });
 

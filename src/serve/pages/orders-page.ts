@@ -83,7 +83,7 @@ ${renderChoice('client', 'Client', clients, client)} <button>Show</button></form
   const cut = orders.length === limit && html`<p>Only the first ${limit} are shown.</p>`;
   const searched =
     list !== 'newest' &&
-    html`<p><small>Searched: the newest ${maxSearchedOrders} orders of each client.</small></p>`;
+    html`<p><small>Searched: the newest ${maxSearchedOrders} orders of the clients shown.</small></p>`;
 
   return html`<h1>Orders</h1>
 ${renderSearch('', csrf)}
@@ -126,7 +126,7 @@ ${cut}
 function renderSearch(shown: string, csrf: string | null): Html {
   const email = csrf !== null && ', e-mail address';
   return html`${openSearchForm('filter', 'Orders', csrf)}
-<label>Order number, order id, article, shipment id, package${email} or return reference
+<label>Order number, order id, shipment id, tracking code${email} or return reference
 <input name="q" value="${shown}" maxlength="200"></label> <button>Search</button>
 <small>Whole numbers and codes only; upper and lower case are both tried.</small></form>`;
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { listOrders, maxSearchedOrders } from '../../../../src/operate/sql/order-list.ts';
 import { registerClients } from '../../../../src/service/sql/clients.ts';
 import { useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
@@ -222,6 +223,21 @@ test('lists have the orders that are late, in trouble or on back order', async (
   expect(await read('trouble')).toEqual(['SO-1']);
   expect(await read('back+order')).toEqual(['SO-3', 'SO-2']);
   expect(await (await visitor.get('/orders?list=trouble')).text()).toContain('warehouse error');
+});
+
+test('lists search 2,000 orders in all, however many clients there are', async () => {
+  await database.query(`
+    set session_replication_role = replica;
+    insert into sync.clients (client, identity, base_url)
+    select 'c' || c, 'x', 'http://127.0.0.1:9' from generate_series(1, 101) c;
+    insert into fulfilment.orders (client, id, external_order_number, ordered_on, raw, read_no)
+    select 'c' || c, n, 'SO-' || n, current_date, '{}', 1
+    from generate_series(1, 101) c, generate_series(1, 30) n;
+    set session_replication_role = origin`);
+  const filter = { list: 'newest', client: null } as const;
+  const clients = (await listOrders(database.db, filter, 10_000)).map((order) => order.client);
+  expect(clients.length).toBeLessThanOrEqual(maxSearchedOrders);
+  expect(new Set(clients).size).toBeGreaterThan(90);
 });
 
 describe('the search for an order', () => {

@@ -458,6 +458,10 @@ test('a payload is checked without being stored', async () => {
   const page = await check(JSON.stringify(orderPayload('SO-1')));
   expect(page).toContain('No problem found. It is not stored yet.');
   expect(await readStatus(id)).toBe('dead');
+
+  const unknown = await insertRow('dead', 'SO-2', 'made.up');
+  const answer = await visitor.post(`/outbox/${unknown}/check`, { payload: '{}' }, '/outbox');
+  expect(await answer.text()).toContain('There is no kind made.up');
 });
 
 test('the audit is filtered by who acted, and by what was done', async () => {
