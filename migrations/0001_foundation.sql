@@ -63,9 +63,9 @@ create table sync.locks (
 comment on table sync.locks is
   'Names that transactions of the workers lock, so that they run one after the other';
 
--- The feed. A transaction that writes an entry holds sync.feed_lock until its commit, and seq is
--- drawn after the lock. So seq grows in the order of commits: a reader that remembers its last seq
--- misses no entry that commits later.
+-- The feed. Only sync.number_changes writes it. It holds a lock until its commit, and draws seq
+-- after the lock. So seq grows in the order of commits: a reader that remembers its last seq misses
+-- no entry that commits later.
 create table fulfilment.changes (
   seq bigint generated always as identity primary key,
   client text not null,
@@ -91,32 +91,28 @@ comment on column fulfilment.changes.changed_columns is
   'from others; raw alone: a member without a column. Null otherwise';
 comment on column fulfilment.changes.changed_at is 'Transaction time of the change';
 
-create table sync.feed_lock ();
-comment on table sync.feed_lock is
-  'Has no columns. A transaction that writes to the feed locks it until the commit';
+-- Writers do not wait for each other. The order of the changes of one row is the order of their
+-- commits: a place is drawn while the transaction has that row locked.
+create table sync.new_changes (
+  -- Drawn before place: a later transaction has later places.
+  xid xid8 not null default pg_current_xact_id(),
+  place bigint generated always as identity,
+  client text not null,
+  entity text not null,
+  id bigint,
+  key text,
+  operation text not null,
+  changed_columns text[],
+  changed_at timestamptz not null default now(),
+  is_rescan boolean not null default false,
+  primary key (xid, place)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+comment on table sync.new_changes is
+  'Changes that are not in the feed yet. A worker numbers them within a second';
+comment on column sync.new_changes.is_rescan is
+  'A reconciliation, backfill, refetch or replay found it';
 
-create function sync.order_changes() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  lock table sync.feed_lock in exclusive mode;
-  return null;
-end
-$$;
-create trigger changes_in_commit_order before insert on fulfilment.changes
-  for each statement execute function sync.order_changes();
-
--- A notification is left out while the NOTIFY queue of the server is half full: a full one would
--- fail the statement. Any role that may connect can fill it. Those who listen also look by
--- themselves.
-create function sync.notify_changes() returns trigger
-language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-  perform pg_notify('fulfilment_changes', '') where pg_notification_queue_usage() < 0.5;
-  return null;
-end
-$$;
-create trigger changes_notify after insert on fulfilment.changes
-  for each statement execute function sync.notify_changes();
+insert into sync.locks values ('feed');
 
 create table sync.installation (
   only_row boolean primary key default true check (only_row),
@@ -131,8 +127,10 @@ create table sync.feed_mark (
   only_row boolean primary key default true check (only_row),
   pruned_until bigint not null default 0,
   unused_from bigint not null default 0,
-  unused_until bigint not null default 0
-);
+  unused_until bigint not null default 0,
+  numbered pg_snapshot,
+  numbered_at timestamptz not null default '-infinity'
+) with (fillfactor = 50);
 insert into sync.feed_mark default values;
 comment on table sync.feed_mark is 'Parts of the feed that are not there';
 comment on column sync.feed_mark.pruned_until is 'Changes up to this seq are no longer kept';
@@ -140,6 +138,73 @@ comment on column sync.feed_mark.unused_from is
   'Larger values of seq, up to unused_until, were left out when a database was accepted: '
   'a reader that has them has read another database';
 comment on column sync.feed_mark.unused_until is 'Last value of seq that was left out';
+comment on column sync.feed_mark.numbered is
+  'What was committed then is in the feed; renewed once a second';
+
+-- One call is one transaction of the server, so a worker that is stopped does not keep the lock.
+-- Only transactions that were open at the snapshot of the mark, or began later, are searched: while
+-- an old transaction keeps deleted rows from being removed, a search from the beginning would meet
+-- all of them. A notification is left out while the NOTIFY queue of the server is half full: a full
+-- one would fail the statement. Any role that may connect can fill it. Those who listen also look
+-- by themselves.
+create function sync.number_changes(max integer, whole boolean default false,
+  out numbered integer, out outbox_ids bigint[])
+language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+  mark pg_snapshot := (select m.numbered from sync.feed_mark m
+    -- A mark of another server may be ahead of this one.
+    where not whole and pg_snapshot_xmax(m.numbered) <= pg_snapshot_xmax(pg_current_snapshot()));
+  since xid8 := coalesce(pg_snapshot_xmax(mark), '0');
+  open xid8[] := array(select pg_snapshot_xip(mark));
+begin
+  numbered := 0;
+  if not exists (select from sync.new_changes where xid >= since)
+    and not exists (select from sync.new_changes where xid = any(open)) then
+    return;
+  end if;
+  perform from sync.locks where name = 'feed' for update skip locked;
+  if not found then
+    numbered := null;
+    return;
+  end if;
+  with moved as (
+    delete from sync.new_changes where ctid = any(array(
+      select ctid from (
+        select ctid, place from sync.new_changes where xid >= since
+        union all select ctid, place from sync.new_changes where xid = any(open)) n
+      order by place limit max))
+    returning *
+  ), counted as materialized (
+    select nextval('fulfilment.changes_seq_seq') as seq, m.*
+    from (select * from moved order by place) m
+  ), entered as (
+    insert into fulfilment.changes (seq, client, entity, id, key, operation, changed_columns,
+      changed_at)
+    overriding system value
+    select seq, client, entity, id, key, operation, changed_columns, changed_at
+    from counted
+    order by seq
+  ), noted as (
+    insert into sync.rescanned_changes (first_seq, last_seq)
+    select min(seq), max(seq)
+    from (select seq, seq - row_number() over (order by seq) as span from counted where is_rescan) r
+    group by span
+  ), marked as (
+    update sync.feed_mark
+    set numbered = pg_current_snapshot(), numbered_at = clock_timestamp()
+    where (select count(*) from moved) < max
+      and numbered_at not between clock_timestamp() - interval '1 second' and clock_timestamp()
+  )
+  select count(*), array_agg(distinct id) filter (where entity = 'outbox')
+  into numbered, outbox_ids
+  from counted;
+  perform pg_notify('fulfilment_changes', '') where pg_notification_queue_usage() < 0.5;
+end
+$$;
+comment on function sync.number_changes is
+  'Moves at most max of the oldest changes to the feed. Returns their number, null if another '
+  'transaction moves some, and the outbox rows among them. whole: searches without the mark';
+revoke execute on function sync.number_changes from public;
 
 -- Has the rights of its owner, so that readers of the feed need no rights in schema sync.
 create function fulfilment.changes_since(after bigint, max integer default 1000)

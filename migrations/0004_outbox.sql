@@ -278,26 +278,13 @@ revoke execute on function sync.notify_outbox from public;
 create constraint trigger outbox_notify after insert on fulfilment.outbox
   deferrable initially deferred for each row execute function sync.notify_outbox();
 
--- Rows of the outbox that become done, dead, unknown or cancelled are entries of the feed, also if
--- an operator or the ERP changed them. A trigger only notes the change: an entry needs the lock of
--- the feed until the commit, and an ERP may keep its transaction open. Transactions of workers
--- enter what was noted (src/push/sql/settle-rows.ts).
-create table sync.outbox_outcomes (
-  id bigint generated always as identity primary key,
-  client text not null,
-  outbox_id bigint not null,
-  changed_columns text[] not null
-) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-comment on table sync.outbox_outcomes is
-  'Outcomes of outbox rows that are not in the feed yet. A worker enters them within seconds';
-comment on column sync.outbox_outcomes.changed_columns is
-  'status, and which of attempts, last_error, result and finished_at changed with it';
-
+-- A row of the outbox that is finished, or whose outcome is unknown, is a change for the feed, also
+-- if an operator or the ERP changed it.
 create function sync.note_outcome() returns trigger language plpgsql security definer
   set search_path = pg_catalog, pg_temp as $$
 begin
-  insert into sync.outbox_outcomes (client, outbox_id, changed_columns)
-  values (new.client, new.id, array_remove(array['status',
+  insert into sync.new_changes (client, entity, id, operation, changed_columns)
+  values (new.client, 'outbox', new.id, 'updated', array_remove(array['status',
     case when old.attempts <> new.attempts then 'attempts' end,
     case when old.last_error is distinct from new.last_error then 'last_error' end,
     case when old.result is distinct from new.result then 'result' end,
@@ -725,7 +712,6 @@ begin
   end if;
   insert into sync.outbox_attempts (outbox_id, step, by, became)
     values (changed.id, 'cancelled', session_user, 'cancelled');
-  perform pg_notify('fulfilment_outbox', 'outcomes') where pg_notification_queue_usage() < 0.5;
   return changed;
 end
 $$;
@@ -863,23 +849,22 @@ create trigger outbox_documents after update of status on fulfilment.outbox
   when (new.status = 'done' and old.status <> 'done' and new.result <> '{}')
   execute function sync.store_document();
 
--- Documents are entries of the feed. The trigger is deferred to the commit: the feed is locked
--- last.
+-- Documents are entries of the feed.
 create function sync.enter_document() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if tg_op = 'DELETE' then
-    insert into fulfilment.changes (client, entity, id, operation)
+    insert into sync.new_changes (client, entity, id, operation)
       values (old.client, 'documents', old.id, 'removed');
   else
-    insert into fulfilment.changes (client, entity, id, operation)
+    insert into sync.new_changes (client, entity, id, operation)
       values (new.client, 'documents', new.id, 'created');
   end if;
   return null;
 end
 $$;
-create constraint trigger documents_entered after insert or delete on fulfilment.documents
-  deferrable initially deferred for each row execute function sync.enter_document();
+create trigger documents_entered after insert or delete on fulfilment.documents
+  for each row execute function sync.enter_document();
 
 revoke execute on function sync.read_document_id, sync.store_documents, sync.store_document,
   sync.enter_document from public;

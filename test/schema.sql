@@ -549,15 +549,14 @@ create table sync.event_checkpoint (
   only_row boolean not null default true,
   seq bigint not null,
 ) with (fillfactor=50); -- How far business events are made from the feed
-create table sync.feed_lock (
-
-); -- Has no columns. A transaction that writes to the feed locks it until the commit
 create table sync.feed_mark (
   only_row boolean not null default true,
   pruned_until bigint not null default 0, -- Changes up to this seq are no longer kept
   unused_from bigint not null default 0, -- Larger values of seq, up to unused_until, were left out when a database was accepted: a reader that has them has read another database
   unused_until bigint not null default 0, -- Last value of seq that was left out
-); -- Parts of the feed that are not there
+  numbered pg_snapshot, -- What was committed then is in the feed; renewed once a second
+  numbered_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
+) with (fillfactor=50); -- Parts of the feed that are not there
 create table sync.figure_marks (
   at timestamp with time zone not null, -- Time of a roll-up. What was committed three minutes before it is in sync.figures
   attempt_id bigint not null, -- Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts
@@ -650,6 +649,18 @@ create table sync.migrations (
   applied_by text not null, -- Version that applied it
   applied_at timestamp with time zone not null default now(),
 ); -- Migrations that were applied. Code refuses to work with a migration that it does not know
+create table sync.new_changes (
+  xid xid8 not null default pg_current_xact_id(),
+  place bigint not null generated always as identity,
+  client text not null,
+  entity text not null,
+  id bigint,
+  key text,
+  operation text not null,
+  changed_columns text[],
+  changed_at timestamp with time zone not null default now(),
+  is_rescan boolean not null default false, -- A reconciliation, backfill, refetch or replay found it
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000); -- Changes that are not in the feed yet. A worker numbers them within a second
 create table sync.outbox_attempts (
   id bigint not null generated always as identity,
   outbox_id bigint not null,
@@ -672,12 +683,6 @@ create table sync.outbox_kinds (
   waits_for jsonb, -- Rows of another kind (kind, family) that must be done first: member is their reference, in each entry of list in the payload
   document jsonb, -- Document that a row makes: kind as in fulfilment.documents, and path in the payload; empty: the row is about nothing else
 ); -- What the database has to know of each kind, written by migrate
-create table sync.outbox_outcomes (
-  id bigint not null generated always as identity,
-  client text not null,
-  outbox_id bigint not null,
-  changed_columns text[] not null, -- status, and which of attempts, last_error, result and finished_at changed with it
-) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000); -- Outcomes of outbox rows that are not in the feed yet. A worker enters them within seconds
 create table sync.outbox_targets (
   outbox_id bigint not null,
   target_id bigint not null, -- Id of the order at the service
@@ -883,7 +888,6 @@ alter table fulfilment.changes add constraint changes_pkey PRIMARY KEY (seq);
 alter table fulfilment.consumers add constraint consumers_name_check CHECK (((length(name) >= 1) AND (length(name) <= 64)));
 alter table fulfilment.consumers add constraint consumers_pkey PRIMARY KEY (name);
 alter table fulfilment.consumers add constraint consumers_seq_check CHECK ((seq >= 0));
-alter table fulfilment.documents add constraint documents_entered TRIGGER DEFERRABLE INITIALLY DEFERRED;
 alter table fulfilment.documents add constraint documents_kind_check CHECK ((kind = ANY (ARRAY['return_label'::text, 'order_attachment'::text])));
 alter table fulfilment.documents add constraint documents_pkey PRIMARY KEY (id);
 alter table fulfilment.documents add constraint documents_state_check CHECK ((state = ANY (ARRAY['stored'::text, 'sent'::text])));
@@ -980,11 +984,11 @@ alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
 alter table sync.list_lags add constraint list_lags_pkey PRIMARY KEY (client);
 alter table sync.locks add constraint locks_pkey PRIMARY KEY (name);
 alter table sync.migrations add constraint migrations_pkey PRIMARY KEY (name);
+alter table sync.new_changes add constraint new_changes_pkey PRIMARY KEY (xid, place);
 alter table sync.outbox_attempts add constraint outbox_attempts_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
 alter table sync.outbox_attempts add constraint outbox_attempts_pkey PRIMARY KEY (id);
 alter table sync.outbox_attempts add constraint outbox_attempts_step_check CHECK ((step = ANY (ARRAY['sent'::text, 'checked'::text, 'looked up'::text, 'taken over'::text, 'retried'::text, 'marked done'::text, 'replaced'::text, 'cancelled'::text])));
 alter table sync.outbox_kinds add constraint outbox_kinds_pkey PRIMARY KEY (kind);
-alter table sync.outbox_outcomes add constraint outbox_outcomes_pkey PRIMARY KEY (id);
 alter table sync.outbox_targets add constraint outbox_targets_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
 alter table sync.outbox_targets add constraint outbox_targets_pkey PRIMARY KEY (outbox_id);
 alter table sync.outbox_waits add constraint outbox_waits_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
@@ -2240,7 +2244,6 @@ begin
   end if;
   insert into sync.outbox_attempts (outbox_id, step, by, became)
     values (changed.id, 'cancelled', session_user, 'cancelled');
-  perform pg_notify('fulfilment_outbox', 'outcomes') where pg_notification_queue_usage() < 0.5;
   return changed;
 end
 $function$
@@ -2439,10 +2442,10 @@ CREATE OR REPLACE FUNCTION sync.enter_document()
 AS $function$
 begin
   if tg_op = 'DELETE' then
-    insert into fulfilment.changes (client, entity, id, operation)
+    insert into sync.new_changes (client, entity, id, operation)
       values (old.client, 'documents', old.id, 'removed');
   else
-    insert into fulfilment.changes (client, entity, id, operation)
+    insert into sync.new_changes (client, entity, id, operation)
       values (new.client, 'documents', new.id, 'created');
   end if;
   return null;
@@ -2488,8 +2491,8 @@ CREATE OR REPLACE FUNCTION sync.note_outcome()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 begin
-  insert into sync.outbox_outcomes (client, outbox_id, changed_columns)
-  values (new.client, new.id, array_remove(array['status',
+  insert into sync.new_changes (client, entity, id, operation, changed_columns)
+  values (new.client, 'outbox', new.id, 'updated', array_remove(array['status',
     case when old.attempts <> new.attempts then 'attempts' end,
     case when old.last_error is distinct from new.last_error then 'last_error' end,
     case when old.result is distinct from new.result then 'result' end,
@@ -2497,17 +2500,6 @@ begin
   -- Any role that may connect can listen: the id tells it nothing.
   perform pg_notify('fulfilment_outbox_settled', new.id::text)
     where pg_notification_queue_usage() < 0.5;
-  return null;
-end
-$function$
-;
-CREATE OR REPLACE FUNCTION sync.notify_changes()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO 'pg_catalog', 'pg_temp'
-AS $function$
-begin
-  perform pg_notify('fulfilment_changes', '') where pg_notification_queue_usage() < 0.5;
   return null;
 end
 $function$
@@ -2531,14 +2523,61 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.order_changes()
- RETURNS trigger
+CREATE OR REPLACE FUNCTION sync.number_changes(max integer, whole boolean DEFAULT false, OUT numbered integer, OUT outbox_ids bigint[])
+ RETURNS record
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
+ SET enable_seqscan TO 'off'
 AS $function$
+declare
+  mark pg_snapshot := (select m.numbered from sync.feed_mark m
+    -- A mark of another server may be ahead of this one.
+    where not whole and pg_snapshot_xmax(m.numbered) <= pg_snapshot_xmax(pg_current_snapshot()));
+  since xid8 := coalesce(pg_snapshot_xmax(mark), '0');
+  open xid8[] := array(select pg_snapshot_xip(mark));
 begin
-  lock table sync.feed_lock in exclusive mode;
-  return null;
+  numbered := 0;
+  if not exists (select from sync.new_changes where xid >= since)
+    and not exists (select from sync.new_changes where xid = any(open)) then
+    return;
+  end if;
+  perform from sync.locks where name = 'feed' for update skip locked;
+  if not found then
+    numbered := null;
+    return;
+  end if;
+  with moved as (
+    delete from sync.new_changes where ctid = any(array(
+      select ctid from (
+        select ctid, place from sync.new_changes where xid >= since
+        union all select ctid, place from sync.new_changes where xid = any(open)) n
+      order by place limit max))
+    returning *
+  ), counted as materialized (
+    select nextval('fulfilment.changes_seq_seq') as seq, m.*
+    from (select * from moved order by place) m
+  ), entered as (
+    insert into fulfilment.changes (seq, client, entity, id, key, operation, changed_columns,
+      changed_at)
+    overriding system value
+    select seq, client, entity, id, key, operation, changed_columns, changed_at
+    from counted
+    order by seq
+  ), noted as (
+    insert into sync.rescanned_changes (first_seq, last_seq)
+    select min(seq), max(seq)
+    from (select seq, seq - row_number() over (order by seq) as span from counted where is_rescan) r
+    group by span
+  ), marked as (
+    update sync.feed_mark
+    set numbered = pg_current_snapshot(), numbered_at = clock_timestamp()
+    where (select count(*) from moved) < max
+      and numbered_at not between clock_timestamp() - interval '1 second' and clock_timestamp()
+  )
+  select count(*), array_agg(distinct id) filter (where entity = 'outbox')
+  into numbered, outbox_ids
+  from counted;
+  perform pg_notify('fulfilment_changes', '') where pg_notification_queue_usage() < 0.5;
 end
 $function$
 ;
@@ -2789,9 +2828,7 @@ CREATE TRIGGER carrier_links_added AFTER INSERT ON fulfilment.carrier_links REFE
 CREATE TRIGGER carrier_links_changed AFTER UPDATE ON fulfilment.carrier_links REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('carrier_links', 'shipping_method', 'url');
 CREATE TRIGGER carrier_links_emptied AFTER TRUNCATE ON fulfilment.carrier_links FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('carrier_links', 'shipping_method', 'url');
 CREATE TRIGGER carrier_links_gone AFTER DELETE ON fulfilment.carrier_links REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('carrier_links', 'shipping_method', 'url');
-CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.order_changes();
-CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
-CREATE CONSTRAINT TRIGGER documents_entered AFTER INSERT OR DELETE ON fulfilment.documents DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sync.enter_document();
+CREATE TRIGGER documents_entered AFTER INSERT OR DELETE ON fulfilment.documents FOR EACH ROW EXECUTE FUNCTION sync.enter_document();
 CREATE TRIGGER inbound_packing_slips_changed AFTER UPDATE ON fulfilment.inbound_packing_slips REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_packing_slip_events', 'id', 'inbound_packing_slip_id', 'status, expected_in, expected_on', 'source_time', 'sync.real_time(case n.status when ''IN_PROGRESS'' then n.received_on
           when ''COMPLETED'' then n.completed_on end)');
 CREATE TRIGGER inbound_packing_slips_first AFTER INSERT ON fulfilment.inbound_packing_slips REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('inbound_packing_slip_events', 'id', 'inbound_packing_slip_id', 'status, expected_in, expected_on', 'source_time', 'sync.real_time(case n.status when ''IN_PROGRESS'' then n.received_on

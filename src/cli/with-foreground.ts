@@ -7,11 +7,12 @@ import { readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
 import { jobs } from '../../jobs/registry.ts';
 import { describeError, StoppedError } from '../core/errors.ts';
-import { silentLogger } from '../core/logger.ts';
+import { errorFields, silentLogger } from '../core/logger.ts';
 import { connectForWriting, toAddress, toDirectUrl, workerName } from '../db/connect.ts';
 import type { Database } from '../db/pool.ts';
 import { assertSchemaFits } from '../db/schema-fit.ts';
 import { openLogger } from '../operate/logging/create-logger.ts';
+import { FeedNumbering } from '../push/feed-numbering.ts';
 import { noteDatabase } from '../push/sql/push-database.ts';
 import type { RunReport } from '../schedule/run.ts';
 import type { RunnerDeps } from '../schedule/runs.ts';
@@ -45,6 +46,9 @@ export async function withForeground<T>(
   const { db, close } = connectForWriting(toAddress(config), log);
   const leases = openLeaseKeeper(toDirectUrl(config), log);
   const { warehouses, close: closeWarehouses } = openWarehouses(config, { log });
+  const feed = new FeedNumbering(db, (error) =>
+    log.warn({ event: 'feed_failed', ...errorFields(error) }),
+  );
 
   const stop = new AbortController();
   const onSignal = () => stop.abort(new StoppedError());
@@ -66,8 +70,10 @@ export async function withForeground<T>(
       worker,
       log,
       reportedWarnings: new Map(),
+      numberFeed: feed.number,
     };
-    return await work({ deps, direct: leases.db, clients, stop: stop.signal });
+    const foreground = { deps, direct: leases.db, clients, stop: stop.signal };
+    return await work(foreground).finally(() => feed.close());
   } finally {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
     await Promise.all([closeWarehouses(), leases.close(), close()]);

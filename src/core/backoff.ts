@@ -110,8 +110,6 @@ export const pauses = {
   settlement: makeFixedPause(500),
   /** The settlement of a row that somebody has locked. */
   lockedRow: makeFixedPause(100),
-  /** The next row of a lane, if a transaction of the ERP has locked it. */
-  lockedLane: makeFixedPause(secondMs),
 
   /** A delivery that its receiver did not take; the next try of a receiver that is away. */
   delivery: makeDoublingPause(secondMs, 15 * minuteMs, 'full'),

@@ -61,6 +61,7 @@ export async function commitRun<Result>(
     return { totals, result };
   });
 
+  void context.numberFeed();
   state.hasWritten = true;
   Object.assign(state.totals, committed.totals);
   return committed.result;

@@ -9,11 +9,9 @@ import { clientScope } from '../service/sql/service-health.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
 import type { AnyKind } from './kind.ts';
 import type { PushDeps } from './send-row.ts';
-import { LaneReleaser } from './settler.ts';
 import { sayAwake } from './sql/awake-clients.ts';
 import { type DueKinds, type DueWork, readDueWork } from './sql/due-work.ts';
 import type { PushDatabase } from './sql/push-database.ts';
-import { enterOutcomes } from './sql/settle-rows.ts';
 import { Upkeep, type UpkeepOptions } from './upkeep.ts';
 import { awakeMs, Bell, lastLookMs, Waking } from './waking.ts';
 
@@ -37,6 +35,7 @@ export interface PusherOptions
   readonly kinds: readonly AnyKind[];
   /** Number of rows that are sent at the same time, per client. */
   readonly slots: number;
+  readonly numberFeed: PushDeps['numberFeed'];
   readonly events: Omit<PushEvents, 'onDue'> &
     Pick<UpkeepOptions, 'onTakenOver' | 'onMarkedDead' | 'onOutdated'> & {
       /** Called when rows may be sent from this database, and when they may not any more. */
@@ -55,7 +54,6 @@ export class Pusher {
   readonly #pushers: ReadonlyMap<string, ClientPusher>;
   readonly #kinds: DueKinds;
   readonly #hardStop = new AbortController();
-  readonly #lanes: LaneReleaser;
   readonly #upkeep: Upkeep;
   readonly #waking = new Waking();
   /** Rings when the time of the next look has changed. */
@@ -64,21 +62,13 @@ export class Pusher {
   #isStopping = false;
   /** When to look for due rows, by performance.now(). */
   #nextLookAtMs = 0;
-  /** True if an ERP may have cancelled rows. */
-  #mayHaveOutcomes = true;
   #databaseState = '';
 
   constructor(options: PusherOptions) {
     this.#options = options;
-    const { db, clients, kinds, slots, events } = options;
+    const { clients, kinds, slots, events } = options;
     const { signal } = this.#hardStop;
     const onDue = (inMs: number) => this.#lookWithin(inMs);
-    this.#lanes = new LaneReleaser(
-      db,
-      signal,
-      () => this.wake(),
-      (error) => events.onError('release', error),
-    );
     this.#pushers = new Map(
       clients.map((deps) => [
         deps.client,
@@ -102,7 +92,6 @@ export class Pusher {
       },
       onMarkedDead: events.onMarkedDead,
       onDatabase: (database) => this.#onDatabase(database),
-      onOutcomes: () => this.#enterOutcomes(),
       onOutdated: events.onOutdated,
       onLookUpsDue: () => this.wake(),
       onTakenOver: (row) => {
@@ -131,7 +120,6 @@ export class Pusher {
       this.#nextLookAtMs = beganAtMs + maxIdleMs;
 
       try {
-        if (this.#mayHaveOutcomes) await this.#enterOutcomes();
         await this.#stayAwake(await this.#look());
       } catch (error) {
         this.#options.events.onError('look', error);
@@ -163,12 +151,10 @@ export class Pusher {
 
   /**
    * Wakes the pusher because of a notification of the channel `fulfilment_outbox`. Any role that
-   * may connect can send one, so its text decides nothing.
-   * @param payload empty for an inserted row; else an ERP may have cancelled a row
+   * may connect can send one, so it decides nothing.
    */
-  onNotification(payload: string): void {
-    if (payload === '') this.#waking.notify();
-    else this.#mayHaveOutcomes = true;
+  onNotification(): void {
+    this.#waking.notify();
     this.wake();
   }
 
@@ -237,6 +223,8 @@ export class Pusher {
 
     let hasWorked = true;
     while (hasWorked && !this.#isStopping) {
+      // Lanes of rows that were settled, or that an ERP cancelled, may have been postponed.
+      await this.#options.numberFeed();
       await this.#look().catch((error: unknown) => this.#options.events.onError('look', error));
       await Promise.all(this.#all.map((pusher) => pusher.idle()));
       hasWorked = this.#all.filter((pusher) => pusher.readHasWorked()).length > 0;
@@ -261,12 +249,6 @@ export class Pusher {
     await this.#upkeep.stop();
     // Other workers take over what still waits for a lock in the background.
     this.#hardStop.abort();
-  }
-
-  /** Enters what ERPs cancelled into the feed, and releases the lanes. */
-  async #enterOutcomes(): Promise<void> {
-    this.#mayHaveOutcomes = false;
-    await this.#lanes.release(await enterOutcomes(this.#options.db));
   }
 
   #onDatabase(database: PushDatabase): void {

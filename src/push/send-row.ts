@@ -55,6 +55,8 @@ export interface PushDeps {
   readonly worker: string;
   /** Rows that this process has sent last. */
   readonly sent: RecentSends;
+  /** Moves committed changes to the feed, and releases lanes. It never fails. */
+  readonly numberFeed: () => Promise<void>;
 }
 
 /**

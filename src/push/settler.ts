@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { pauses } from '../core/backoff.ts';
 import { isObject, type Json } from '../core/json.ts';
 import { workOnHalves } from '../core/work-on-halves.ts';
-import type { Database, DatabaseTransaction } from '../db/pool.ts';
+import type { DatabaseTransaction } from '../db/pool.ts';
 import { inTransaction, isCancelled, isDataRefused, isLockTimeout } from '../db/transaction.ts';
 import { decodePage } from '../pull/decode.ts';
 import { appendChanges, type Change } from '../pull/sql/feed.ts';
@@ -15,10 +15,8 @@ import { findChangedIds, type MirroredResource } from '../pull/stream.ts';
 import { readId } from '../service/decoding/jsonapi.ts';
 import { isAcceptedUntilCommit } from '../service/sql/clients.ts';
 import type { PushDeps, PushOutcome } from './send-row.ts';
-import { type Lane, releaseLanes } from './sql/lanes.ts';
 import {
   bringPollsForward,
-  enterNotedOutcomes,
   type Settlement,
   type SettleResult,
   settleRows,
@@ -58,22 +56,20 @@ export class Settler {
   readonly #deps: PushDeps;
   readonly #signal: AbortSignal;
   readonly #events: SettleEvents;
-  readonly #lanes: LaneReleaser;
+  readonly #onReleased: () => void;
   #waiting: WaitingOutcome[] = [];
   #unsettled = 0;
   #isRunning = false;
 
   /**
    * @param signal ends the retries while the database does not answer
-   * @param onReleased called if the next rows of lanes are due now, or may be
+   * @param onReleased called if the next rows of lanes are due now
    */
   constructor(deps: PushDeps, signal: AbortSignal, events: SettleEvents, onReleased: () => void) {
     this.#deps = deps;
     this.#signal = signal;
     this.#events = events;
-    this.#lanes = new LaneReleaser(deps.db, signal, onReleased, (error) =>
-      events.onError('release', error),
-    );
+    this.#onReleased = onReleased;
   }
 
   /** False if no further row may be sent before some are settled. */
@@ -131,17 +127,16 @@ export class Settler {
 
   async #settleOnce(batch: readonly WaitingOutcome[]): Promise<void> {
     const outcomes = batch.map(({ outcome }) => outcome);
-    const { settled, locked, freed } = await settleOutcomes(this.#deps, outcomes);
+    const { settled, locked, hasReleased } = await settleOutcomes(this.#deps, outcomes);
+    void this.#deps.numberFeed();
+    if (hasReleased) this.#onReleased();
 
     for (const { outcome, kind, inSpan } of batch)
       if (settled.has(outcome.settlement.id)) inSpan(() => this.#report(outcome.settlement, kind));
 
     const isLocked = ({ outcome }: WaitingOutcome) => locked.has(outcome.settlement.id);
     void this.#settleLater(batch.filter(isLocked));
-    // The next transaction need not wait for the lanes.
-    void this.#lanes.release(freed).then(() => {
-      for (const one of batch) if (!isLocked(one)) one.resolve();
-    });
+    for (const one of batch) if (!isLocked(one)) one.resolve();
   }
 
   #report(settlement: Settlement, kind: string): void {
@@ -165,11 +160,6 @@ export class Settler {
   }
 }
 
-interface OutcomeResult extends SettleResult {
-  /** Lanes whose next row may be sent now. Release them after the commit. */
-  readonly freed: readonly Lane[];
-}
-
 /**
  * Settles outcomes of one client in one transaction: outbox rows, the resources that they brought,
  * and the feed. It never waits for an outbox row that somebody has locked. If the database refuses
@@ -179,7 +169,7 @@ interface OutcomeResult extends SettleResult {
 async function settleOutcomes(
   deps: PushDeps,
   outcomes: readonly PushOutcome[],
-): Promise<OutcomeResult> {
+): Promise<SettleResult> {
   try {
     return await inTransaction(deps.db, (trx) => settleAll(trx, deps, outcomes), {
       waitForLocks: false,
@@ -196,7 +186,7 @@ async function settleOutcomes(
     return {
       settled: new Map([...first.settled, ...second.settled]),
       locked: new Set([...first.locked, ...second.locked]),
-      freed: [...first.freed, ...second.freed],
+      hasReleased: first.hasReleased || second.hasReleased,
     };
   }
 }
@@ -253,7 +243,7 @@ async function settleAll(
   trx: DatabaseTransaction,
   deps: PushDeps,
   all: readonly PushOutcome[],
-): Promise<OutcomeResult> {
+): Promise<SettleResult> {
   const { client, worker } = deps;
   // Lock the identity before the rows, as accept-identity does: the other order would deadlock.
   const isAccepted = await isAcceptedUntilCommit(trx, deps);
@@ -270,7 +260,7 @@ async function settleAll(
     await appendChanges(trx, client, changes);
   }
 
-  return { ...result, freed: await enterNotedOutcomes(trx) };
+  return result;
 }
 
 /**
@@ -369,67 +359,4 @@ async function writeReadings(
   await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
 
   return written.changes;
-}
-
-/**
- * Releases lanes after the transaction that freed them has committed. If an ERP transaction has
- * locked the first row of a lane, it tries again until the row is free: nothing else would make
- * that row due for ten minutes.
- */
-export class LaneReleaser {
-  readonly #db: Database;
-  readonly #signal: AbortSignal;
-  readonly #onReleased: () => void;
-  readonly #onError: (error: unknown) => void;
-  #left = new Map<string, Lane>();
-  #retrying = false;
-
-  /**
-   * @param signal ends the retries; other workers find the rows when they look for due rows
-   * @param onReleased called if rows are due now
-   */
-  constructor(
-    db: Database,
-    signal: AbortSignal,
-    onReleased: () => void,
-    onError: (error: unknown) => void,
-  ) {
-    this.#db = db;
-    this.#signal = signal;
-    this.#onReleased = onReleased;
-    this.#onError = onError;
-  }
-
-  /** Makes the first row of each lane due. It never fails and never waits for a lock. */
-  async release(lanes: readonly Lane[]): Promise<void> {
-    try {
-      const { released, locked } = await releaseLanes(this.#db, lanes);
-      this.#keep(locked);
-      if (released > 0) this.#onReleased();
-    } catch (error) {
-      this.#keep(lanes);
-      this.#onError(error);
-    }
-    if (this.#left.size > 0) void this.#retry();
-  }
-
-  #keep(lanes: readonly Lane[]): void {
-    for (const lane of lanes) this.#left.set(JSON.stringify(lane), lane);
-  }
-
-  async #retry(): Promise<void> {
-    if (this.#retrying) return;
-    this.#retrying = true;
-    while (this.#left.size > 0 && !this.#signal.aborted) {
-      // The signal ends the wait; the condition of the loop checks it.
-      await wait(pauses.lockedLane.firstMs, undefined, { ref: false, signal: this.#signal }).catch(
-        () => undefined,
-      );
-      const lanes = [...this.#left.values()];
-      this.#left = new Map();
-      await this.release(lanes);
-    }
-
-    this.#retrying = false;
-  }
 }

@@ -72,8 +72,6 @@ export interface UpkeepOptions {
   readonly onOutdated: (error: SchemaError) => void;
   /** Called when look-ups are due because the tables show what they look for. */
   readonly onLookUpsDue: () => void;
-  /** Enters noted outcomes into the feed. */
-  readonly onOutcomes: () => Promise<void>;
   readonly onError: (task: string, error: unknown) => void;
 }
 
@@ -193,12 +191,11 @@ export class Upkeep {
 
   /** Takes over the claims of lost workers, and marks rows dead that no worker can send. */
   async #tidyUp(): Promise<void> {
-    const { db, worker, clients, rules, onTakenOver, onMarkedDead, onOutcomes } = this.#options;
+    const { db, worker, clients, rules, onTakenOver, onMarkedDead } = this.#options;
     if (await this.#isOutdated()) return;
 
     for (const row of await takeOverClaims(db, worker, rules, operatorChoices)) onTakenOver(row);
     await this.#markUnsendable(onMarkedDead);
-    await onOutcomes();
     if (!isSlowTaskDue(this.#tidiedUpAtMs)) return;
     const keys = clients.map(({ client }) => client);
     if (await bringLookUpsForward(db, keys, this.#lookedUpKinds)) this.#options.onLookUpsDue();

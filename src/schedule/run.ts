@@ -102,6 +102,8 @@ export interface RunContext {
    * @throws StoppedError if the turn is over
    */
   readonly endTurn: () => void;
+  /** Moves committed changes to the feed. It never fails. */
+  readonly numberFeed: () => Promise<void>;
 }
 
 /**
@@ -183,6 +185,7 @@ export interface RunDeps {
   readonly keeper: LeaseKeeper;
   readonly warehouses: ReadonlyMap<string, Warehouse>;
   readonly worker: string;
+  readonly numberFeed: RunContext['numberFeed'];
 }
 
 /** A piece of work that runs for one client under a lease. */
@@ -286,7 +289,7 @@ function keepLeaseLost(error: unknown): LeaseLostError {
 }
 
 function makeContext(
-  { config, db, warehouses }: RunDeps,
+  { config, db, warehouses, numberFeed }: RunDeps,
   { name: job, schedule, operation, endTurn = () => undefined }: Work,
   { client: { client, identity, zone }, run }: { readonly client: RunClient; readonly run: Run },
   signal: AbortSignal,
@@ -294,7 +297,7 @@ function makeContext(
   const warehouse = warehouses.get(client);
   if (warehouse === undefined) throw new TypeError(`client ${client} has no service`);
   return {
-    ...{ client, identity, zone, config, db, warehouse, run, signal, endTurn },
+    ...{ client, identity, zone, config, db, warehouse, run, signal, endTurn, numberFeed },
     dueNotBefore: (earliest, gapMs) =>
       schedule === undefined
         ? null

@@ -3,6 +3,7 @@ import type { WarehouseClient } from '../../config/files.ts';
 import type { JobName } from '../../config/jobs.ts';
 import { jobs } from '../../jobs/registry.ts';
 import { silentLogger } from '../../src/core/logger.ts';
+import { FeedNumbering } from '../../src/push/feed-numbering.ts';
 import type { Trigger } from '../../src/schedule/decide-start.ts';
 import type { RunContext, RunReport } from '../../src/schedule/run.ts';
 import { type RunnerDeps, runJob, runWork } from '../../src/schedule/runs.ts';
@@ -61,6 +62,7 @@ export async function runInProcess<T>(
 ): Promise<T> {
   const { db, keeper } = database.forRuns();
   const { warehouses, close } = openWarehouses(config);
+  const feed = new FeedNumbering(db, () => undefined);
   const deps = {
     jobs,
     config,
@@ -70,13 +72,14 @@ export async function runInProcess<T>(
     worker: 'test',
     log: silentLogger,
     reportedWarnings: new Map(),
+    numberFeed: feed.number,
   };
   const client = config.clients[0];
   if (client === undefined) throw new Error('no client configured');
   try {
     return await run(deps, client);
   } finally {
-    await close();
+    await Promise.all([feed.close(), close()]);
   }
 }
 

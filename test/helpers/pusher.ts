@@ -5,6 +5,7 @@ import {
   type PushConnections,
 } from '../../src/cli/worker/open-pusher.ts';
 import { createLogger } from '../../src/operate/logging/create-logger.ts';
+import { FeedNumbering } from '../../src/push/feed-numbering.ts';
 import { toClientIdentity } from '../../src/schedule/runs.ts';
 import { openWarehouses } from '../../src/service/open-warehouses.ts';
 import { registerClients } from '../../src/service/sql/clients.ts';
@@ -57,8 +58,16 @@ export function usePusher(
     const config = makeConfig(database, sandbox, env);
     await registerClients(database.db, config.clients.map(toClientIdentity));
     const { warehouses, close: closeWarehouses } = openWarehouses(config);
-    const setup = { config, databaseUrl: database.url, warehouses, worker: 'test', log };
-    return { ...openPusher(setup, connections), closeWarehouses };
+    const feed = new FeedNumbering(database.db, () => undefined);
+    const setup = {
+      config,
+      databaseUrl: database.url,
+      warehouses,
+      worker: 'test',
+      log,
+      numberFeed: feed.number,
+    };
+    return { ...openPusher(setup, connections), closeWarehouses, feed };
   };
   /**
    * Pushes until nothing is due. Every random delay has half of its maximum, so that no failed row
@@ -104,10 +113,12 @@ export function usePusher(
     ageTo,
     /** Starts to push as a worker does, until it is stopped. */
     start: async (env: Record<string, string> = {}) => {
-      const { pusher, close: closeOne, closeWarehouses } = await openOne(env);
+      const { pusher, close: closeOne, closeWarehouses, feed } = await openOne(env);
+      feed.start();
       pusher.start();
       const stop = async (withinMs: number) => {
         await pusher.stop(withinMs);
+        await feed.close();
         await Promise.all([closeOne(), closeWarehouses()]);
       };
       return { pusher, stop };

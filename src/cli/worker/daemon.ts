@@ -22,10 +22,10 @@ import { startEventMaker } from '../../operate/deliveries/event-maker.ts';
 import type { WorkMetrics } from '../../operate/metrics/work-metrics.ts';
 import { alertReceiver } from '../../operate/sql/receivers.ts';
 import { rollUpFigures } from '../../operate/sql/roll-up.ts';
+import { FeedNumbering } from '../../push/feed-numbering.ts';
 import { listStoredKinds } from '../../push/kinds/registry.ts';
 import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
 import { noteDatabase } from '../../push/sql/push-database.ts';
-import { sweepOutcomes } from '../../push/sql/settle-rows.ts';
 import { type QueueBackend, queueName, type TaskQueue } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
 import type { RunnerDeps } from '../../schedule/runs.ts';
@@ -102,7 +102,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const pushing = closeLater(opened, startPushing(deps, options, onOutdated));
   runInBackground(logKindDifferences(deps), log);
   runInBackground(clock.run(), log);
-  const sweeper = closeLater(opened, startSweeps(schedules, runs, deps));
+  const sweeper = closeLater(opened, startSweeps(schedules, runs, log));
 
   const diskFullSince = () => runs.diskFullSince;
   closeLater(opened, await openDeliveries(config, log));
@@ -205,6 +205,8 @@ async function openConnections(
   );
   const { backend } = closeLater(opened, await openQueueBackend(config, databaseUrl, log));
 
+  const feed = closeLater(opened, openFeed(config, log));
+
   const deps: RunnerDeps = {
     jobs,
     config,
@@ -215,8 +217,31 @@ async function openConnections(
     log,
     reportedWarnings: new Map(),
     onRun: (...run) => metrics.onRun(...run),
+    numberFeed: feed.number,
   };
   return { deps, backend };
+}
+
+/** Starts to move changes to the feed, with a connection of its own. */
+function openFeed(config: Config, log: Logger) {
+  const { db, close } = connectForWriting(toAddress(config), log, {
+    name: 'feed',
+    max: 1,
+    findsSilence: true,
+  });
+  const warn = throttleWarnings(log);
+  const feed = new FeedNumbering(db, (error) =>
+    warn({ event: 'feed_failed', ...errorFields(error) }),
+  );
+  feed.start();
+
+  return {
+    number: feed.number,
+    close: async () => {
+      await feed.close();
+      await close();
+    },
+  };
 }
 
 /** Creates the queue and the Worker that hears its firings, and waits until they are ready. */
@@ -241,7 +266,7 @@ async function openQueue(opened: AsyncDisposableStack, deps: RunnerDeps, backend
 }
 
 /** Finds again and again what must run and does not: the queue may have lost it, or be away. */
-function startSweeps(schedules: Schedules, runs: DueRuns, { config, db, log }: RunnerDeps) {
+function startSweeps(schedules: Schedules, runs: DueRuns, log: Logger) {
   const warn = throttleWarnings(log);
 
   /** Tries a task, which the next sweep tries again. Returns true if it succeeded. */
@@ -264,11 +289,7 @@ function startSweeps(schedules: Schedules, runs: DueRuns, { config, db, log }: R
   let lastDoneAtMs: number | undefined;
   const sweeps = repeat(sweepMs, async () => {
     begunAtMs = performance.now();
-    const isStarted = await attempt('startDue', () => runs.sweep());
-    // A worker that pushes does so with its other upkeep.
-    const isEntered =
-      config.pushSweepMs !== null || (await attempt('enterOutcomes', () => sweepOutcomes(db)));
-    if (isStarted && isEntered) lastDoneAtMs = performance.now();
+    if (await attempt('startDue', () => runs.sweep())) lastDoneAtMs = performance.now();
   });
 
   const alignments = repeat(
@@ -460,7 +481,7 @@ function startPushing(
   const listener = openListener(
     databaseUrl,
     'fulfilment_outbox',
-    (payload) => pusher.onNotification(payload),
+    () => pusher.onNotification(),
     deps.log,
   );
   pusher.start();

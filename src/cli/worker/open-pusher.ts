@@ -29,6 +29,7 @@ export interface PushSetup {
   readonly databaseUrl: string;
   readonly worker: string;
   readonly log: Logger;
+  readonly numberFeed: PushDeps['numberFeed'];
   /** Called with every outcome, in addition to the log. */
   readonly onSettled?: PushEvents['onSettled'];
   /** Called when the database was migrated beyond this code. */
@@ -67,7 +68,7 @@ export function openPusher(
   options: PushSetup,
   { main, claims }: PushConnections = openPushConnections(options.databaseUrl, options.log),
 ) {
-  const { config, worker, log } = options;
+  const { config, worker, log, numberFeed } = options;
   const kinds = nameKinds(config.operations);
   const sent = new RecentSends(config.PUSH_CONCURRENCY * config.clients.length);
 
@@ -78,6 +79,7 @@ export function openPusher(
     timeoutMs: config.HTTP_TIMEOUT_MS,
     worker,
     sent,
+    numberFeed,
     policy: { maxAttempts: config.PUSH_MAX_ATTEMPTS, maxAgeMs: config.PUSH_MAX_AGE },
   };
 
@@ -93,6 +95,7 @@ export function openPusher(
       onOutdated: (error) => options.onOutdated?.(error),
     },
     clients: createClientDeps(shared, options),
+    numberFeed,
     slots: config.PUSH_CONCURRENCY,
   });
 

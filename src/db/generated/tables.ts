@@ -2761,6 +2761,11 @@ export interface SyncEventCheckpoint {
 }
 
 export interface SyncFeedMark {
+  /**
+   * What was committed then is in the feed; renewed once a second
+   */
+  numbered: string | null;
+  numbered_at: Generated<Timestamp>;
   only_row: Generated<boolean>;
   /**
    * Changes up to this seq are no longer kept
@@ -2972,6 +2977,22 @@ export interface SyncMigrations {
   name: string;
 }
 
+export interface SyncNewChanges {
+  changed_at: Generated<Timestamp>;
+  changed_columns: string[] | null;
+  client: string;
+  entity: string;
+  id: number | null;
+  /**
+   * A reconciliation, backfill, refetch or replay found it
+   */
+  is_rescan: Generated<boolean>;
+  key: string | null;
+  operation: string;
+  place: Generated<number>;
+  xid: Generated<string>;
+}
+
 export interface SyncOutboxAttempts {
   at: Generated<Timestamp>;
   /**
@@ -3024,16 +3045,6 @@ export interface SyncOutboxKinds {
    * Rows of another kind (kind, family) that must be done first: member is their reference, in each entry of list in the payload
    */
   waits_for: Json | null;
-}
-
-export interface SyncOutboxOutcomes {
-  /**
-   * status, and which of attempts, last_error, result and finished_at changed with it
-   */
-  changed_columns: string[];
-  client: string;
-  id: Generated<number>;
-  outbox_id: number;
 }
 
 export interface SyncOutboxTargets {
@@ -3555,9 +3566,9 @@ export interface DB {
   "sync.list_lags": SyncListLags;
   "sync.locks": SyncLocks;
   "sync.migrations": SyncMigrations;
+  "sync.new_changes": SyncNewChanges;
   "sync.outbox_attempts": SyncOutboxAttempts;
   "sync.outbox_kinds": SyncOutboxKinds;
-  "sync.outbox_outcomes": SyncOutboxOutcomes;
   "sync.outbox_targets": SyncOutboxTargets;
   "sync.outbox_waits": SyncOutboxWaits;
   "sync.pauses": SyncPauses;

@@ -626,6 +626,7 @@ export async function checkKinds(db: Database, operations: Operations): Promise<
 const shownProblems: readonly ProblemCode[] = [
   'database_changed',
   'database_is_copy',
+  'feed_late',
   'notify_queue',
   'stock_off',
 ];

@@ -20,6 +20,7 @@ const problemCodes = {
   database_is_copy: ['note', 'everybody'],
   events_missed: ['bad', 'everybody'],
   events_undelivered: ['warn', 'everybody'],
+  feed_late: ['bad', 'everybody'],
   job_failing: ['warn', 'configured'],
   job_late: ['bad', 'configured'],
   job_paused: ['note', 'everybody'],
@@ -154,6 +155,8 @@ export const limits = {
   reconciledRows: 50,
   /** A list that lagged too long, or an event that was not made, is a problem for this time. */
   pastMs: 7 * dayMs,
+  /** Time after which a change that is not in the feed is a problem. */
+  feedLateMs: minuteMs,
   /** Used part of the NOTIFY queue. It is nearly empty unless a session holds it up. */
   notifyQueue: 0.1,
 } as const;

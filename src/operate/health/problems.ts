@@ -7,6 +7,7 @@ import type { Schedule } from '../../../config/schedules.ts';
 import { changeInWords, describeChoice, placeInWords } from '../../core/database-mark.ts';
 import { dayMs, formatSpan } from '../../core/time.ts';
 import { parcelReadsPerSecond, readsWithoutPause } from '../../pull/parcels.ts';
+import type { FeedBacklog } from '../../pull/sql/feed.ts';
 import type { ParcelBacklog } from '../../pull/sql/parcel-reads.ts';
 import { longestListLagMs } from '../../push/judge-absence.ts';
 import type { ListLag } from '../../push/sql/look-ups.ts';
@@ -61,6 +62,7 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
     ...deliveries.flatMap((backlog) =>
       backlog.kind === 'alert' ? findAlertProblems(backlog, now) : findEventProblems(backlog, now),
     ),
+    ...findFeedProblems(snapshot.feed, now),
     ...findNotifyProblems(snapshot.notifyQueue),
     ...findDriftProblems(drift),
   ];
@@ -356,6 +358,14 @@ function findEventProblems(backlog: DeliveryBacklog, now: Date): Problem[] {
     found.push(createProblem('events_missed', place, text, { remedy, since: missedAt }));
   }
   return found;
+}
+
+function findFeedProblems({ waiting, oldestAt }: FeedBacklog, now: Date): Problem[] {
+  if (oldestAt === null || now.getTime() - oldestAt.getTime() < limits.feedLateMs) return [];
+
+  const text = `${formatCount(waiting, 'change')} not in the feed ${formatSince(oldestAt, now)}`;
+  const remedy = 'start a worker; if one runs, see feed_failed in its log';
+  return [createProblem('feed_late', { client: null }, text, { remedy, since: oldestAt })];
 }
 
 function findNotifyProblems(used: number): Problem[] {

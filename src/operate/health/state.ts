@@ -5,6 +5,7 @@ import { isAutomatic, type Schedule } from '../../../config/schedules.ts';
 import { hourMs, minuteMs } from '../../core/time.ts';
 import { readSchemaDrift } from '../../db/drift.ts';
 import type { Database } from '../../db/pool.ts';
+import { readFeedBacklog } from '../../pull/sql/feed.ts';
 import { readParcelBacklog } from '../../pull/sql/parcel-reads.ts';
 import { readListLags } from '../../push/sql/look-ups.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
@@ -48,6 +49,8 @@ export const readSnapshot = (db: Database, clients: readonly string[] = []) =>
     parcelBacklog: readParcelBacklog(db),
     /** Receivers that do not take their business events or alerts. */
     deliveries: readDeliveryBacklog(db),
+    /** Changes that are not in the feed yet. */
+    feed: readFeedBacklog(db),
     /** Used part of the server's NOTIFY queue, from 0 to 1. */
     notifyQueue: readNotifyQueue(db),
     /** Parts of the schema that are missing. */

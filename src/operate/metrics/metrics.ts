@@ -80,6 +80,8 @@ const otherGauges: readonly (readonly [name: string, labels: string, help: strin
   ],
   ['gate_opens_in_seconds', 'client gate', 'Time until the next call is allowed; 0: now'],
   ['parcel_reads_due', 'client', 'Shipments whose packages are due to be looked up'],
+  ['feed_waiting', '', 'Changes that are not in the feed yet, at most 100,000'],
+  ['feed_oldest_seconds', '', 'Time since the transaction of the oldest of them began'],
   ['queue_jobs', 'queue state', 'Jobs in the queue'],
   ['database_up', '', '1 if the state could be read'],
   [
@@ -125,6 +127,13 @@ class StateMetrics {
     }
 
     this.#setOutbox(snapshot);
+    const { waiting, oldestAt } = snapshot.feed;
+    this.#set('feed_waiting', {}, waiting);
+    this.#set(
+      'feed_oldest_seconds',
+      {},
+      oldestAt === null ? 0 : (now - oldestAt.getTime()) / 1_000,
+    );
     this.#setClients(snapshot, now);
   }
 

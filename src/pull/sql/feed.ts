@@ -1,4 +1,4 @@
-import { type RawBuilder, sql, type Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 
 /** One change for the ERP's feed: which table, which row, what happened. */
@@ -54,8 +54,8 @@ export const listChangedColumns = (
       )})`;
 
 /**
- * Appends changes to the feed. It must be the last statement of its transaction. From here to the
- * commit all other writers of the feed wait, so that seq rises in the order of commits.
+ * Writes changes that become entries of the feed. Call it after the statements that changed the
+ * rows: while these are locked, no other transaction writes a change of them.
  * @param isRescan true if a reconciliation, backfill, refetch or replay found them. Then business
  *   events are made of recent ones only.
  */
@@ -66,30 +66,61 @@ export async function appendChanges(
   isRescan = false,
 ): Promise<void> {
   if (changes.length === 0) return;
-  const insert = insertChanges(client, changes);
-  // No other transaction draws a seq in between.
-  const insertAndNote = sql`
-    with added as (${insert} returning seq)
-    insert into sync.rescanned_changes (first_seq, last_seq)
-    select min(seq), max(seq)
-    from added`;
-
-  await (isRescan ? insertAndNote : insert).execute(trx);
-}
-
-/** SQL: adds the entries of changes. */
-function insertChanges(client: string, changes: readonly Change[]) {
   const columns = changes.map((change) =>
     change.operation === 'updated' ? change.changedColumns.join() : null,
   );
-  return sql`
-    insert into fulfilment.changes (client, entity, id, key, operation, changed_columns)
-    select ${client}, c.entity, c.id, c.key, c.operation, string_to_array(c.columns, ',')
+
+  await sql`
+    insert into sync.new_changes (client, entity, id, key, operation, changed_columns, is_rescan)
+    select ${client}, c.entity, c.id, c.key, c.operation, string_to_array(c.columns, ','),
+      ${isRescan}
     from unnest(${changes.map(({ entity }) => entity)}::text[],
       ${changes.map(({ id }) => id)}::bigint[],
                 ${changes.map(({ key }) => key ?? null)}::text[],
                   ${changes.map(({ operation }) => operation)}::text[],
                 ${columns}::text[])
       with ordinality as c (entity, id, key, operation, columns, place)
-    order by c.place`;
+    order by c.place`.execute(trx);
+}
+
+/** Maximum number of changes that one transaction moves to the feed. */
+export const maxNumbered = 5_000;
+
+/** What one transaction moved to the feed. */
+export interface NumberedChanges {
+  /** Number of changes; null if another transaction moves some. */
+  readonly numbered: number | null;
+  /** Ids of the outbox rows that they are about. */
+  readonly outboxIds: readonly number[];
+}
+
+/**
+ * Moves the oldest committed changes to the feed, in one transaction of the server.
+ * @param whole true to search also where everything was moved before: another server may have given
+ *   other numbers to transactions
+ */
+export async function numberChanges(db: Kysely<DB>, whole = false): Promise<NumberedChanges> {
+  const { rows } = await sql<NumberedChanges>`
+    select numbered, coalesce(to_json(outbox_ids), '[]') as "outboxIds"
+    from sync.number_changes(${maxNumbered}, ${whole})`.execute(db);
+  return rows[0] ?? { numbered: 0, outboxIds: [] };
+}
+
+/** Number of changes that the read of the backlog counts at most. */
+const maxCounted = 100_000;
+
+/** Changes that are not in the feed yet. */
+export interface FeedBacklog {
+  /** Number of changes, at most 100,000. */
+  readonly waiting: number;
+  /** When the transaction of the oldest one began; null if none waits. */
+  readonly oldestAt: Date | null;
+}
+
+/** Reads how many committed changes are not in the feed yet. */
+export async function readFeedBacklog(db: Kysely<DB>): Promise<FeedBacklog> {
+  const { rows } = await sql<FeedBacklog>`
+    select count(*)::int as waiting, min(changed_at) as "oldestAt"
+    from (select changed_at from sync.new_changes limit ${maxCounted}) n`.execute(db);
+  return rows[0] ?? { waiting: 0, oldestAt: null };
 }

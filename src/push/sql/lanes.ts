@@ -46,13 +46,15 @@ export interface Lane {
 
 /** What the release of lanes did. */
 export interface ReleasedLanes {
-  /** Number of rows that are due now. */
+  /** Number of first rows that were due already. */
+  readonly due: number;
+  /** Number of first rows that a claim had postponed, and that are due now. */
   readonly released: number;
   /** Lanes whose first row somebody has locked. Release them again. */
   readonly locked: readonly Lane[];
 }
 
-const noLanes: ReleasedLanes = { released: 0, locked: [] };
+const noLanes: ReleasedLanes = { due: 0, released: 0, locked: [] };
 
 /**
  * Makes due the first row of each lane, without failed rows that let others pass. Skips locked
@@ -61,16 +63,17 @@ const noLanes: ReleasedLanes = { released: 0, locked: [] };
  */
 export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<ReleasedLanes> {
   if (lanes.length === 0) return noLanes;
-  const { rows } = await sql<Lane & { released: boolean }>`
+  const { rows } = await sql<Lane & { state: 'due' | 'released' | 'locked' }>`
     with heads as materialized (
-      select h.id, l.client, l.family, l.reference
+      select h.id, l.client, l.family, l.reference,
+        h.next_attempt_at <= clock_timestamp() as is_due
       from (
         select distinct *
         from json_to_recordset(${JSON.stringify(lanes)}::json)
           as l (client text, family text, reference text)
       ) l
       cross join lateral (
-        select b.id, b.status
+        select b.id, b.status, b.next_attempt_at
         from fulfilment.outbox b
         where b.client = l.client and b.family = l.family and b.reference = l.reference
           and b.status in ${unfinishedStatuses}
@@ -90,15 +93,36 @@ export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Prom
         limit 1
         for no key update of b skip locked
       ) o
-      where o.status = 'pending'
+      where o.status = 'pending' and not heads.is_due
     ), released as (
       update fulfilment.outbox o
       set next_attempt_at = clock_timestamp()
       from free
       where o.id = free.id
     )
-    select client, family, reference, id in (select id from free) as released
+    select client, family, reference, case when is_due then 'due'
+      when id in (select id from free) then 'released' else 'locked' end as state
     from heads`.execute(db);
-  const locked = rows.filter(({ released }) => !released);
-  return { released: rows.length - locked.length, locked };
+  const find = (state: string) => rows.filter((row) => row.state === state);
+  return { due: find('due').length, released: find('released').length, locked: find('locked') };
+}
+
+/** Finds the lanes of rows that do not hold them any more. */
+export async function findFreedLanes(
+  db: Kysely<DB>,
+  outboxIds: readonly number[],
+): Promise<Lane[]> {
+  if (outboxIds.length === 0) return [];
+  const { rows } = await sql<Lane>`
+    select distinct o.client, o.family, o.reference
+    from unnest(${outboxIds}::bigint[]) as i (id)
+    -- One by one: as a join, a plan that expects few rows would read the whole outbox.
+    cross join lateral (
+      select b.client, b.family, b.reference, b.kind, b.status, b.next_attempt_at
+      from fulfilment.outbox b
+      where b.id = i.id
+      limit 1
+    ) o
+    where o.status in ('done', 'cancelled') or ${letsPass('o')}`.execute(db);
+  return rows;
 }

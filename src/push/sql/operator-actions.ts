@@ -91,7 +91,7 @@ export async function actOnOutbox(
     const ids = rows.map(({ id }) => id);
     if (action === 'done') await insertFollowUpsByRules(trx, ids, followUps);
     await auditRows(trx, `outbox_${action}`, by, rows);
-    await notifyPushers(trx, 'outcomes');
+    await notifyPushers(trx);
     return ids;
   });
 }

@@ -3,8 +3,9 @@
  * may be behind what was given out: numbers would be given out twice.
  */
 
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
+import { lockName } from '../../db/transaction.ts';
 
 /** Numbers that are left out above the largest one in use: those that were lost with a standby. */
 const gap = 1_000_000;
@@ -37,6 +38,8 @@ async function listSequences(db: Kysely<DB>): Promise<UsedSequence[]> {
       union
       values ('fulfilment.outbox_id_seq',
           '(select max(id) from fulfilment.changes where entity = ''outbox'')'),
+        ('fulfilment.outbox_id_seq',
+          '(select max(id) from sync.new_changes where entity = ''outbox'')'),
         ('fulfilment.outbox_id_seq', '(select max(i) from sync.audit, unnest(outbox_ids) as i)')
     )
     select u.sequence as name,
@@ -55,7 +58,10 @@ const lastValue = (name: string) =>
  * Raises every sequence above all numbers that our tables hold, and leaves a gap. Records the gap
  * in the feed: a reader that has read up to there has read entries of the former database.
  */
-export async function raiseSequences(trx: Kysely<DB>): Promise<void> {
+export async function raiseSequences(trx: Transaction<DB>): Promise<void> {
+  // Until the commit, nobody gives out numbers of the feed.
+  await lockName(trx, 'feed');
+
   for (const { name, largest } of await listSequences(trx))
     await sql`
       select setval(${name}::text::regclass,

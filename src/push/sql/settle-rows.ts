@@ -1,9 +1,6 @@
 import { sql, type Transaction } from 'kysely';
 import { type Json, toStorableJson } from '../../core/json.ts';
 import type { DB } from '../../db/generated/tables.ts';
-import { notifyPushers } from '../../db/listener.ts';
-import type { Database } from '../../db/pool.ts';
-import { inTransaction } from '../../db/transaction.ts';
 import type { RefusedAs } from '../push-outcome.ts';
 import { type Lane, letsPass, releaseLanes } from './lanes.ts';
 
@@ -54,6 +51,8 @@ export interface SettleResult {
   readonly settled: ReadonlyMap<number, string>;
   /** Ids of rows that somebody else has locked. Nothing of them was written. */
   readonly locked: ReadonlySet<number>;
+  /** True if rows behind the settled ones may be sent now. */
+  readonly hasReleased: boolean;
 }
 
 /** Maximum bytes of an error that is stored. */
@@ -118,12 +117,12 @@ export async function settleRows(
   });
   await insertFollowUps(trx, followUps);
 
-  await releaseLanes(
+  const { due, released } = await releaseLanes(
     trx,
     settled.filter(({ frees }) => frees),
   );
   const lockedIds = locked.map(({ id }) => id).filter((id) => present.has(id));
-  return { settled: statuses, locked: new Set(lockedIds) };
+  return { settled: statuses, locked: new Set(lockedIds), hasReleased: due + released > 0 };
 }
 
 type PresentRows = ReadonlyMap<number, PresentRow>;
@@ -274,66 +273,6 @@ export async function insertFollowUps(
     from json_to_recordset(${toStorableJson(rows)}::json)
       as r (client text, kind text, reference text,
       payload jsonb)`.execute(trx);
-}
-
-/**
- * Maximum number of outcomes that one transaction enters. It bounds how long the feed is locked.
- */
-const maxOutcomes = 1_000;
-
-/**
- * Enters outcomes of outbox rows that were noted into the feed. It must be the last statement of
- * its transaction: all other writers of the feed wait until the commit.
- * @returns the lanes of rows that no longer hold them. Release these lanes after the commit: a
- *   claim that ran meanwhile may have postponed the rows behind them.
- */
-export async function enterNotedOutcomes(trx: Transaction<DB>): Promise<Lane[]> {
-  const { rows } = await sql<Lane>`
-    with noted as (
-      delete from sync.outbox_outcomes
-      where id in (
-        select id
-        from sync.outbox_outcomes
-        order by id
-        limit ${maxOutcomes}
-        for update skip locked)
-      returning id, client, outbox_id, changed_columns
-    ), entered as (
-      insert into fulfilment.changes (client, entity, id, operation, changed_columns)
-      select client, 'outbox', outbox_id, 'updated', changed_columns
-      from noted
-      order by id
-    )
-    select o.client, o.family, o.reference
-    from noted n
-    -- One by one: as a join, a plan that expects few rows would read the whole outbox.
-    cross join lateral (
-      select b.client, b.family, b.reference, b.kind, b.status, b.next_attempt_at
-      from fulfilment.outbox b
-      where b.id = n.outbox_id
-      limit 1
-    ) o
-    where o.status in ('done', 'cancelled') or ${letsPass('o')}`.execute(trx);
-  return rows;
-}
-
-/**
- * Enters noted outcomes, in a transaction of its own. Without any, it locks nothing. Returns as
- * `enterNotedOutcomes`.
- */
-export async function enterOutcomes(db: Database): Promise<Lane[]> {
-  const noted = await db
-    .selectFrom('sync.outbox_outcomes')
-    .select('id')
-    .limit(1)
-    .executeTakeFirst();
-  return noted === undefined ? [] : inTransaction(db, enterNotedOutcomes);
-}
-
-/** Enters noted outcomes and releases lanes, for a worker that does not push. */
-export async function sweepOutcomes(db: Database): Promise<void> {
-  const { released } = await releaseLanes(db, await enterOutcomes(db));
-  if (released > 0) await notifyPushers(db);
 }
 
 /**

@@ -36,7 +36,7 @@ import { eraseOrder } from '../../../src/privacy/sql/erase-orders.ts';
 import { findErasableOrders } from '../../../src/privacy/sql/find-orders.ts';
 import { hasAuthorization } from '../../../src/pull/sql/authorization-rows.ts';
 import { maskErasedResources, recordErasures } from '../../../src/pull/sql/erasures.ts';
-import { appendChanges } from '../../../src/pull/sql/feed.ts';
+import { appendChanges, numberChanges } from '../../../src/pull/sql/feed.ts';
 import { countRowsInWindows } from '../../../src/pull/sql/listed-rows.ts';
 import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
 import type { ResourceRows } from '../../../src/pull/sql/mirror-tables.ts';
@@ -250,6 +250,7 @@ async function callEvents(db: Database): Promise<void> {
   await makeEvents.skipToNewest(db);
   const change = { entity: 'parcels', id: null, key: '1:A', operation: 'created' } as const;
   await db.transaction().execute((trx) => appendChanges(trx, client, [change], true));
+  await numberChanges(db);
   await makeEvents.makeEvents(db);
   for (const personalData of [true, false]) await readEventBody(db, '1', personalData);
   await undelivered.listUndelivered(db, 1);

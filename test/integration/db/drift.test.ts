@@ -12,13 +12,10 @@ const findSchemaCheck = async () =>
 
 test.each<[string, unknown]>([
   ['drop index sync.runs_by_end', 'index sync.runs_by_end'],
+  ['drop trigger outbox_notify on fulfilment.outbox', 'trigger fulfilment.outbox outbox_notify'],
   [
-    'drop trigger changes_notify on fulfilment.changes',
-    'trigger fulfilment.changes changes_notify',
-  ],
-  [
-    'alter table fulfilment.changes disable trigger changes_notify',
-    'trigger fulfilment.changes changes_notify',
+    'alter table fulfilment.outbox disable trigger outbox_notify',
+    'trigger fulfilment.outbox outbox_notify',
   ],
   [
     'alter table sync.runs drop constraint runs_trigger_check',
@@ -28,9 +25,9 @@ test.each<[string, unknown]>([
   ['alter table sync.runs alter worker drop not null', 'column sync.runs.worker text not null'],
   ['drop table sync.admin_secrets', 'column sync.admin_secrets.purpose text not null'],
   [
-    `create or replace function sync.notify_changes() returns trigger language plpgsql as
+    `create or replace function sync.notify_outbox() returns trigger language plpgsql as
       $$ begin return null; end $$`,
-    expect.stringMatching(/^function sync\.notify_changes\(\), body [0-9a-f]{8}$/),
+    expect.stringMatching(/^function sync\.notify_outbox\(\), body [0-9a-f]{8}$/),
   ],
 ])('after %s, doctor names what is missing and what to do', async (statement, part) => {
   expect(await findSchemaCheck()).toMatchObject({ state: 'ok' });

@@ -2,6 +2,7 @@ import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { numberFeed } from '../../helpers/feed.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 
@@ -33,6 +34,7 @@ const append = async (...ids: number[]) => {
           { entity: 'shipments', id, operation: 'updated', changedColumns: ['status'] },
         ]),
       );
+  await numberFeed(database.db);
 };
 const consume = async (session: pg.Client, max = 1_000) =>
   (

@@ -3,6 +3,7 @@ import { followUpRules } from '../../../src/push/kinds/registry.ts';
 import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { numberFeed } from '../../helpers/feed.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
@@ -117,10 +118,12 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
 
 describe('documents', () => {
   const readDocuments = () => database.query('select * from fulfilment.documents order by id');
-  const readEntries = () =>
-    database.query(
+  const readEntries = async () => {
+    await numberFeed(database.db);
+    return database.query(
       `select id, operation from fulfilment.changes where entity = 'documents' order by seq`,
     );
+  };
   const pruneOutbox = async () => {
     await database.query(`update fulfilment.outbox set finished_at = ${old}`);
     done(await prune());

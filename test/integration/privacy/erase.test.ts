@@ -1,14 +1,9 @@
-import { CompiledQuery, type Transaction } from 'kysely';
-import pg from 'pg';
 import { expect, test } from 'vitest';
 import type { Json } from '../../../src/core/json.ts';
-import type { DB } from '../../../src/db/generated/tables.ts';
-import { inTransaction } from '../../../src/db/transaction.ts';
 import { commitReading } from '../../../src/pull/commit.ts';
 import { decodePage } from '../../../src/pull/decode.ts';
 import { replayQuarantine } from '../../../src/pull/replay.ts';
 import { refetch } from '../../../src/pull/rescan.ts';
-import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
 import type { MirroredResource } from '../../../src/pull/stream.ts';
 import { toPullContext } from '../../../src/pull/stream.ts';
@@ -18,13 +13,13 @@ import { returnItems } from '../../../src/pull/streams/return-items.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { encodeQuery } from '../../../src/service/transport/query.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { numberFeed } from '../../helpers/feed.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { findTexts, type PlacedOrder, placeOrder } from '../../helpers/privacy/placed-order.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { dailyJobs, done, usePuller, useWork } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
-import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -196,11 +191,13 @@ const readAudit = () =>
   database.query<{ by: string; detail: string }>(
     `select by, detail from sync.audit where action = 'erased' order by id`,
   );
-const readChanges = (after: number) =>
-  database.query<{ entity: string }>(
+const readChanges = async (after: number) => {
+  await numberFeed(database.db);
+  return database.query<{ entity: string }>(
     `select entity from fulfilment.changes where seq > ${after} and entity in ('orders', 'order_items', 'order_addresses',
        'return_items', 'return_merchandise_authorizations', 'return_merchandise_authorization_items')`,
   );
+};
 const readLastSeq = async () =>
   (
     await database.query<{ seq: number }>(
@@ -383,36 +380,4 @@ test('erase finds a resource in quarantine by whatever form its link to the orde
   const erased = await erase('SO-ERASED', '--json');
   expect(JSON.parse(erased.output)).toMatchObject({ tables: { 'sync.quarantine': 6 } });
   expect(await findTexts(database, order.searched)).toEqual([]);
-});
-
-test('another client can write its changes while errors are searched for words', async () => {
-  const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
-  const holder = new pg.Client(database.url);
-  await holder.connect();
-  try {
-    await holder.query('begin');
-    await holder.query(`
-      insert into sync.runs (client, job, trigger, worker, lease_key, status, started_at, finished_at, error)
-      values ('default', 'a', 'manual', 'w', 1, 'failed', now(), now(), '«${order.texts.quoted}»')`);
-    await holder.query('lock table sync.runs in share row exclusive mode');
-    const erasing = erase('SO-ERASED');
-    await waitFor('the erasure to reach the runs', async () => {
-      const waiting = await database.query(
-        `select from pg_locks where not granted and relation = 'sync.runs'::regclass
-          and database = (select oid from pg_database where datname = current_database())`,
-      );
-      return waiting.length > 0;
-    });
-    const append = async (trx: Transaction<DB>) => {
-      await trx.executeQuery(CompiledQuery.raw(`set local lock_timeout = '500ms'`));
-      await appendChanges(trx, 'other', [
-        { entity: 'orders', id: 1, operation: 'updated', changedColumns: ['status'] },
-      ]);
-    };
-    await inTransaction(database.db, append, { waitForLocks: false });
-    await holder.query('commit');
-    expect((await erasing).code).toBe(0);
-  } finally {
-    await holder.end();
-  }
 });

@@ -7,7 +7,7 @@ import { upsertResources } from '../../../src/pull/sql/upsert.ts';
 import { orders } from '../../../src/pull/streams/orders.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { numberFeed } from '../../helpers/feed.ts';
 
 const database = useDatabase();
 
@@ -35,8 +35,8 @@ const shipment = (
 
 const age = (readNo: number) => ({ readNo, compare: 'raw' }) as const;
 
-const upsert = (readNo: number, ...resources: ResourceRows[]) =>
-  database.db.transaction().execute(async (trx) => {
+const upsert = async (readNo: number, ...resources: ResourceRows[]) => {
+  const written = await database.db.transaction().execute(async (trx) => {
     const result = await upsertResources(
       { trx, client: 'default', stream: 'shipments' },
       age(readNo),
@@ -46,6 +46,9 @@ const upsert = (readNo: number, ...resources: ResourceRows[]) =>
     await appendChanges(trx, 'default', result.changes);
     return { ...result, ...countChanges(result.changes) };
   });
+  await numberFeed(database.db);
+  return written;
+};
 
 const rows = () =>
   database.query<{ id: number; status: string }>(
@@ -228,34 +231,4 @@ test('an order keeps its pick-up point while an answer names it without its data
   expect(await stored()).toEqual([{ point: { id: 7 } }]);
   await read(3, 8, null);
   expect(await stored()).toEqual([{ point: null }]);
-});
-
-test('the feed grows in the order of commits, not of writes', async () => {
-  const [slow, fast] = [database.open(1), database.open(1)];
-  const order: number[] = [];
-  await slow.transaction().execute(async (trx) => {
-    await appendChanges(trx, 'default', [{ entity: 'shipments', id: 1, operation: 'created' }]);
-    const second = fast.transaction().execute(async (other) => {
-      await appendChanges(other, 'default', [{ entity: 'shipments', id: 2, operation: 'created' }]);
-    });
-    void second.then(() => order.push(2));
-    const waiting = () =>
-      database.query(
-        `select 1 from pg_locks where relation = 'sync.feed_lock'::regclass and not granted
-          and database = (select oid from pg_database where datname = current_database())`,
-      );
-
-    await waitFor(
-      'the second writer to wait for the first',
-      async () => (await waiting()).length > 0,
-    );
-    order.push(1);
-  });
-
-  await waitFor('both to commit', () => order.length === 2);
-  expect(order).toEqual([1, 2]);
-  const seqs = await database.query<{ id: number }>(
-    'select id from fulfilment.changes order by seq',
-  );
-  expect(seqs.map(({ id }) => id)).toEqual([1, 2]);
 });

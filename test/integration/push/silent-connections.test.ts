@@ -60,7 +60,7 @@ test('pushes go on soon after all connections went silent', async () => {
   const proxy = await startProxy();
   const { pusher, stop } = await behindProxy.start();
   closers.unshift(() => stop(0));
-  const onNotification = (payload: string) => pusher.onNotification(payload);
+  const onNotification = () => pusher.onNotification();
   const listener = openListener(proxyUrl, 'fulfilment_outbox', onNotification, silentLogger);
   closers.unshift(() => listener.close());
 

@@ -29,7 +29,6 @@ test('claims are renewed even while the other upkeep waits for a lock', async ()
     onMarkedDead: () => undefined,
     onOutdated: () => undefined,
     onLookUpsDue: () => undefined,
-    onOutcomes: async () => undefined,
     onError: () => undefined,
   });
   const other = database.open(1);

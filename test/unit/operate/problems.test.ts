@@ -123,6 +123,7 @@ function find(
       parcelBacklog: [],
       listLags: [],
       notifyQueue: 0,
+      feed: { waiting: 0, oldestAt: null },
       now,
     },
     ...{ deliveries: [], drift: [] },
@@ -139,6 +140,13 @@ const findCut = (minutes: number) =>
     jobs: [makeJob('pull-shipments', { lastSuccessAt: ago(minutes) })],
     holds: [makeHold({ worker: 'host:7:x' })],
   });
+test('changes that nobody moves to the feed for a minute are a problem', () => {
+  expect(find({ feed: { waiting: 7, oldestAt: ago(0.5) } })).toEqual([]);
+  expect(find({ feed: { waiting: 7, oldestAt: ago(2) } })).toMatchObject([
+    { code: 'feed_late', severity: 'bad', text: '7 changes not in the feed for 2m' },
+  ]);
+});
+
 test('a worker that alone does not reach the service is named; the service is not away', () => {
   expect(findCut(1)).toMatchObject([
     {

@@ -1,0 +1,98 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { repeat } from '../core/repeat.ts';
+import { minuteMs } from '../core/time.ts';
+import { notifyPushers } from '../db/listener.ts';
+import type { Database } from '../db/pool.ts';
+import { maxNumbered, numberChanges } from '../pull/sql/feed.ts';
+import { findFreedLanes, type Lane, releaseLanes } from './sql/lanes.ts';
+
+/** Milliseconds between two looks for changes that nobody told this process of. */
+const paceMs = 250;
+/** Milliseconds until the next try if another process moves changes, and the number of tries. */
+const busyMs = 20;
+const maxTries = 10;
+/** Milliseconds between two searches of the whole table. */
+const wholeMs = minuteMs;
+
+/**
+ * Moves committed changes to the feed, and releases the lanes of the outbox rows among them. Every
+ * worker does this; Postgres lets one at a time.
+ */
+export class FeedNumbering {
+  readonly #db: Database;
+  readonly #onError: (error: unknown) => void;
+  /** Outbox rows that were moved, and whose lanes are not released yet. */
+  #outboxIds: number[] = [];
+  /** Lanes whose first row somebody has locked. */
+  #locked: readonly Lane[] = [];
+  #running: Promise<void> | undefined;
+  #isWanted = false;
+  /** When the next search of the whole table is due, by performance.now(). */
+  #wholeAtMs = 0;
+  #pace: ReturnType<typeof repeat> | undefined;
+
+  constructor(db: Database, onError: (error: unknown) => void) {
+    this.#db = db;
+    this.#onError = onError;
+  }
+
+  /** Looks for changes now and then, until closed. */
+  start(): void {
+    this.#pace = repeat(paceMs, () => this.number());
+  }
+
+  /** Moves what is left, and stops. */
+  async close(): Promise<void> {
+    await this.#pace?.close();
+    await this.number();
+  }
+
+  /** Moves all changes that are committed now. It never rejects. */
+  readonly number = (): Promise<void> => {
+    this.#isWanted = true;
+    this.#running ??= this.#run();
+    return this.#running;
+  };
+
+  async #run(): Promise<void> {
+    try {
+      while (this.#isWanted) {
+        this.#isWanted = false;
+        await this.#moveAll();
+        await this.#release();
+      }
+    } catch (error) {
+      this.#onError(error);
+    } finally {
+      this.#running = undefined;
+    }
+  }
+
+  async #moveAll(): Promise<void> {
+    for (let tries = 0; tries < maxTries; ) {
+      const isWhole = performance.now() >= this.#wholeAtMs;
+      const { numbered, outboxIds } = await numberChanges(this.#db, isWhole);
+      this.#outboxIds = [...this.#outboxIds, ...outboxIds];
+      if (numbered !== null && isWhole) this.#wholeAtMs = performance.now() + wholeMs;
+      if (numbered !== null && numbered < maxNumbered) return;
+
+      if (numbered === null) {
+        tries++;
+        await wait(busyMs);
+      }
+    }
+  }
+
+  /**
+   * Makes the first row of each lane due that a claim has postponed meanwhile. If an ERP transaction
+   * has locked that row, the next look tries again: nothing else makes it due for ten minutes.
+   */
+  async #release(): Promise<void> {
+    const freed = await findFreedLanes(this.#db, this.#outboxIds);
+    const { released, locked } = await releaseLanes(this.#db, [...freed, ...this.#locked]);
+
+    this.#outboxIds = [];
+    this.#locked = locked;
+    if (released > 0) await notifyPushers(this.#db);
+  }
+}
