@@ -63,7 +63,7 @@ function simulate(changes: readonly number[], findPauseMs: (idleMs: number) => n
 
 /** Returns the pause after a poll, if nothing has moved for `idleMs`. */
 const slowDown = (idleMs: number, everyMs: number, slowMs: number): number => {
-  const times = { at: new Date(0), dueAt: new Date(everyMs), movedAt: new Date(-idleMs) };
+  const times = { at: new Date(0), turnAt: new Date(everyMs), movedAt: new Date(-idleMs) };
   const schedule = { kind: 'every', everyMs, slowMs } as const;
   const key = { client: 'default', job: 'pull-shipments' };
   const next = planNext(schedule, key, { kind: 'done', ...times });

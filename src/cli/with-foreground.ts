@@ -89,10 +89,10 @@ export function describeEnd(report: RunReport): string | null {
   return report.error === undefined ? null : `${report.status}: ${describeError(report.error)}`;
 }
 
-function describeNextDue({ reason, dueAt }: Extract<RunReport, { status: 'skipped' }>): string {
+function describeNextDue({ reason, nextAt }: Extract<RunReport, { status: 'skipped' }>): string {
   if (reason === 'paused') return 'next due once it is resumed';
   if (reason === 'identity') return 'next due once it is accepted';
-  return dueAt === null ? 'not scheduled' : `next due ${dueAt.toISOString()}`;
+  return nextAt === null ? 'not scheduled' : `next due ${nextAt.toISOString()}`;
 }
 
 /**

@@ -3,10 +3,13 @@
  * without loss: the tables in Postgres say what is due.
  */
 
+import { setTimeout as wait } from 'node:timers/promises';
 import {
   assertSchemaCompatibility,
-  createPostgresBackend,
   type PgPool,
+  PostgresConnection,
+  type PostgresConnectionOptions,
+  PostgresQueueBackend,
   Queue,
   runMigrations,
   SchemaMigrationRequiredError,
@@ -59,17 +62,37 @@ export interface QueueBackend {
 export class QueueSetupError extends CodedError {}
 
 /**
- * Seconds after which an idle worker checks the queue by itself if it knows of no delayed job. It
- * needs this check if its connection loses notifications. A worker that knows of a delayed job
- * checks when that job is due. In Redis, the connection may not be silent for longer than
- * `longestBlockMs`.
- */
-const drainDelay = { postgres: 15, redis: 10 };
-/**
- * Maximum time for which a worker's connection to Redis is silent in normal operation: BullMQ
- * blocks for up to 10 s.
+ * Maximum time for which a worker waits for the next firing, in milliseconds. Its connection to
+ * Redis is silent for as long.
  */
 export const longestBlockMs = 10_000;
+
+/**
+ * The part of BullMQ that talks to Postgres. A worker knows from the firing before when the next one
+ * is due, so it only waits: BullMQ would also LISTEN, and ask two questions before each wait.
+ */
+class ClockBackend extends PostgresQueueBackend {
+  #closing = new AbortController();
+
+  override async waitForJob(seconds: number): Promise<null> {
+    const ms = Math.min(Math.ceil(seconds * 1_000), longestBlockMs);
+    // Closing the worker ends the wait.
+    return wait(ms, null, { signal: this.#closing.signal }).catch(() => null);
+  }
+
+  override async disconnectBlocking(): Promise<void> {
+    this.#closing.abort();
+  }
+
+  override async reconnectBlocking(): Promise<void> {
+    this.#closing = new AbortController();
+  }
+}
+
+const onPostgres = withBackend<ClockBackend, PostgresConnectionOptions>(
+  (name, options) =>
+    new ClockBackend(new PostgresConnection(options.connection), name, options, true),
+);
 
 /**
  * Makes the spans of firings. It does nothing unless the operator starts an SDK (deploy/otel).
@@ -78,35 +101,29 @@ const telemetry = new BullMQOtel({ tracerName: 'fulfilment-sync' });
 
 const queueOptions = { streams: { events: { maxLen: 1_000 } }, telemetry };
 
-function makeWorkerOptions(kind: QueueBackend['kind']) {
-  return {
-    telemetry,
-    // A Worker that starts automatically on a schema that is not ready starves the event loop.
-    autorun: false,
-    // Looks for due runs follow each other. BullMQ asks the queue more often if it may have more.
-    concurrency: 1,
-    lockDuration: 10_000,
-    stalledInterval: 30_000,
-    maxStalledCount: 10,
-    runRetryDelay: pauses.queueWorker.firstMs,
-    drainDelay: drainDelay[kind],
-    removeOnComplete: { count: 100 },
-    removeOnFail: { count: 100 },
-  };
-}
+const workerOptions = {
+  telemetry,
+  // A Worker that starts automatically on a schema that is not ready starves the event loop.
+  autorun: false,
+  // Looks for due runs follow each other. BullMQ asks the queue more often if it may have more.
+  concurrency: 1,
+  lockDuration: 10_000,
+  stalledInterval: 30_000,
+  maxStalledCount: 10,
+  runRetryDelay: pauses.queueWorker.firstMs,
+  drainDelay: longestBlockMs / 1_000,
+  removeOnComplete: { count: 100 },
+  removeOnFail: { count: 100 },
+};
 
-/**
- * Builds the queue in Postgres. The pool needs 4 connections: the Worker keeps one for LISTEN.
- */
-export function buildPostgresBackend(pool: PgPool): QueueBackend {
-  const backed = withBackend(createPostgresBackend);
+/** Builds the queue in Postgres. */
+export function buildPostgresBackend(connection: PgPool): QueueBackend {
   return {
     kind: 'postgres',
-    queue: () => new backed.Queue(queueName, { ...queueOptions, connection: pool }),
+    queue: () => new onPostgres.Queue(queueName, { ...queueOptions, connection }),
     worker: (onFiring) =>
-      new backed.Worker(queueName, ({ name }) => onFiring(name), {
-        ...makeWorkerOptions('postgres'),
-        connection: pool,
+      new onPostgres.Worker(queueName, ({ name }) => onFiring(name), {
+        ...{ ...workerOptions, connection },
       }),
   };
 }
@@ -128,9 +145,7 @@ export function buildRedisBackend({ producer, consumer, prefix }: RedisConnectio
     queue: () => new Queue(queueName, { ...queueOptions, connection: producer, prefix }),
     worker: (onFiring) =>
       new Worker(queueName, ({ name }) => onFiring(name), {
-        ...makeWorkerOptions('redis'),
-        connection: consumer,
-        prefix,
+        ...{ ...workerOptions, connection: consumer, prefix },
       }),
   };
 }

@@ -28,7 +28,7 @@ export type RunEnd = (
   | FailedEnd
 ) & {
   /** When the next run is due, if the run itself decides that. */
-  readonly dueAt?: Date | null;
+  readonly nextAt?: Date | null;
   /** What the run has seen of the service of its client. */
   readonly evidence?: readonly RunEvidence[];
   /** The poll that the run has completed; it counts only if the run is done. */
@@ -59,7 +59,7 @@ export interface CompletedPoll {
 /** What is stored about a job while a run of it is under way. */
 export interface EndFacts {
   /** Due time of the job; null if nothing makes it due. */
-  readonly dueAt: Date | null;
+  readonly nextAt: Date | null;
   /** Number of failed runs since the last success. */
   readonly failures: number;
   /** When a run last wrote a row, and when a row of the outbox was last done; null: never. */
@@ -111,14 +111,14 @@ function findNext(
   now: Date,
 ): Date | null | undefined {
   const { schedule = { kind: 'on-request' } } = run;
-  const ownAt = end.dueAt ?? null;
-  if (end.status === 'skipped') return end.dueAt ?? undefined;
+  const ownAt = end.nextAt ?? null;
+  if (end.status === 'skipped') return ownAt ?? undefined;
 
   if (end.status === 'failed')
     return planNext(schedule, run, {
       kind: 'failed',
       at: now,
-      dueAt: ownAt ?? facts.dueAt,
+      turnAt: ownAt ?? facts.nextAt,
       failures: facts.failures + 1,
       retryAfterMs: end.retryAfterMs,
       isRetried: ownAt === null,
@@ -127,7 +127,7 @@ function findNext(
   if (ownAt !== null) return findLatest(ownAt, now);
   if (end.status === 'stopped') return now;
   const movedAt = facts.changed > 0 ? now : findLatest(facts.lastChangeAt, facts.lastPushAt);
-  const turn = planNext(schedule, run, { kind: 'done', at: now, dueAt: facts.dueAt, movedAt });
+  const turn = planNext(schedule, run, { kind: 'done', at: now, turnAt: facts.nextAt, movedAt });
   // A turn that passed while the run was under way is not a missed one.
   return turn === null ? null : findLatest(turn, now);
 }

@@ -22,9 +22,7 @@ export interface StartRequest extends JobKey {
 /** What is stored about a job when a run of it is to start. */
 export interface StartFacts {
   /** Due time of the job; null if nothing makes it due. */
-  readonly dueAt: Date | null;
-  /** True if the last run ended after the present due time. */
-  readonly wasBusy: boolean;
+  readonly nextAt: Date | null;
   /** True if a run is under way. */
   readonly isLeased: boolean;
   readonly account: AccountFacts;
@@ -66,9 +64,8 @@ export type StartDecision =
       readonly nextAt: Date | null | undefined;
       /** When it is due if something moves before; null if the schedule does not adapt. */
       readonly soonAt: Date | null;
-      /** Number of turns that this run replaces, and why they were missed. */
+      /** Number of turns that this run replaces. */
       readonly missed: number;
-      readonly missedBecause: string | null;
       /** True if its client or its job is held. */
       readonly wasHeld: boolean;
     }
@@ -76,9 +73,7 @@ export type StartDecision =
       readonly kind: 'skipped';
       readonly reason: Refusal['reason'] | 'overlap' | 'not_due' | 'held';
       readonly because: string;
-      readonly dueAt: Date | null;
-      /** True if operators should see that a run did not begin. */
-      readonly isCounted: boolean;
+      readonly nextAt: Date | null;
     };
 
 /**
@@ -88,45 +83,33 @@ export type StartDecision =
  * @param now the time by the database's clock
  */
 export function decideStart(request: StartRequest, facts: StartFacts, now: Date): StartDecision {
-  const { dueAt, isLeased, hold } = facts;
+  const { nextAt, hold } = facts;
   const isManual = request.trigger === 'manual';
-  const isDue = dueAt !== null && dueAt <= now;
-  const skip = (reason: 'overlap' | 'not_due' | 'held', because: string, isCounted = isManual) =>
-    ({ kind: 'skipped', reason, because, dueAt, isCounted }) as const;
+  const skip = (reason: 'overlap' | 'not_due' | 'held', because: string) =>
+    ({ kind: 'skipped', reason, because, nextAt }) as const;
 
   const refusal = judgeRefusal(request, facts.account, facts.pause);
-  if (refusal !== null) return { kind: 'skipped', ...refusal, dueAt, isCounted: isManual };
-  if (isLeased) return skip('overlap', 'a run is under way', isManual || isDue);
+  if (refusal !== null) return { kind: 'skipped', ...refusal, nextAt };
+  if (facts.isLeased) return skip('overlap', 'a run is under way');
   if (isManual) return { ...startAnyTime, wasHeld: hold !== null };
-  if (!isDue) return skip('not_due', 'it is not due');
+  if (nextAt === null || nextAt > now) return skip('not_due', 'it is not due');
 
   if (hold !== null && request.isLocal !== true)
-    return { ...skip('held', hold.reason), dueAt: hold.until };
-  return { kind: 'start', ...planTurn(request, facts, now), wasHeld: hold !== null };
+    return { ...skip('held', hold.reason), nextAt: hold.until };
+  return { kind: 'start', ...planTurn(request, nextAt, now), wasHeld: hold !== null };
 }
 
-const startAnyTime = {
-  kind: 'start',
-  nextAt: undefined,
-  soonAt: null,
-  missed: 0,
-  missedBecause: null,
-} as const;
+const startAnyTime = { kind: 'start', nextAt: undefined, soonAt: null, missed: 0 } as const;
 
 /** Plans the next turn of a scheduled run that begins, and counts those that it replaces. */
-function planTurn(request: StartRequest, { dueAt, wasBusy }: StartFacts, now: Date) {
+function planTurn(request: StartRequest, wasDueAt: Date, now: Date) {
   const { schedule } = request;
-  if (schedule === undefined || schedule.kind === 'off' || dueAt === null) return startAnyTime;
+  if (schedule === undefined || schedule.kind === 'off') return startAnyTime;
 
-  const missed = countMissed(schedule, dueAt, now);
-  const cause = wasBusy
-    ? 'the run before was under way'
-    : 'paused, parked, held, or no worker was there';
   return {
     nextAt: planNext(schedule, request, { kind: 'begin', at: now }),
     soonAt: planSoon(schedule, now),
-    missed,
-    missedBecause: missed === 0 ? null : `${missed} missed: ${cause}`,
+    missed: countMissed(schedule, wasDueAt, now),
   };
 }
 

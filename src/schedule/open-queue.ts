@@ -14,11 +14,8 @@ import {
   type QueueBackend,
 } from './backend.ts';
 
-/**
- * Connections of the queue: BullMQ's Worker keeps one for LISTEN, and everything else shares the
- * others.
- */
-const queuePoolSize = 4;
+/** Connections of the queue: BullMQ's Queue, its Worker, and the renewal of its locks. */
+const queuePoolSize = 3;
 
 /** A queue backend whose connections the caller has to close. */
 interface OpenQueueBackend {

@@ -3,7 +3,7 @@ import { connect as connectTls } from 'node:tls';
 import { AbstractConnector, Redis, type RedisOptions } from 'ioredis';
 import { growPauseMs, pauses } from '../core/backoff.ts';
 import { CodedError, describeError } from '../core/errors.ts';
-import { errorFields, type Logger, throttleWarnings } from '../core/logger.ts';
+import { errorFields, type Logger, silentLogger, throttleWarnings } from '../core/logger.ts';
 import { findTlsError } from '../core/tls-error.ts';
 import { findAddress } from '../db/connect-tcp.ts';
 
@@ -104,21 +104,12 @@ export function openRedisConnections(url: string, longestBlockMs: number, log: L
  * @throws Error if Redis cannot be reached
  */
 export async function readRedisInfo(url: string): Promise<string> {
-  const redis = new Redis(url, {
-    Connector: AddressConnector,
-    maxRetriesPerRequest: 1,
-    commandTimeout: redisAnswerMs,
-    retryStrategy: () => null,
-    lazyConnect: true,
-  });
-  const explain = watchRedis(redis, url, () => undefined);
+  const { producer, connect, close } = openRedisConnections(url, redisAnswerMs, silentLogger);
   try {
-    return await explain(async () => {
-      await redis.connect();
-      return redis.info();
-    });
+    await connect();
+    return await producer.info();
   } finally {
-    redis.disconnect();
+    await close();
   }
 }
 

@@ -21,23 +21,23 @@ export type Occasion =
   /** A run says when the job may be due at the earliest, and how long that is after a run. */
   | { readonly kind: 'own-pace'; readonly earliest: Date; readonly gapMs: number }
   /**
-   * A run ends well. `dueAt` is the turn that its beginning planned, `movedAt` the last time that
+   * A run ends well. `turnAt` is the turn that its beginning planned, `movedAt` the last time that
    * something moved; null: never.
    */
   | {
       readonly kind: 'done';
       readonly at: Date;
-      readonly dueAt: Date | null;
+      readonly turnAt: Date | null;
       readonly movedAt: Date | null;
     }
   /**
-   * A run fails, for the `failures`-th time in a row. It is tried again before its turn `dueAt`,
+   * A run fails, for the `failures`-th time in a row. It is tried again before its turn `turnAt`,
    * unless `isRetried` is false, but not before the service's Retry-After has passed.
    */
   | {
       readonly kind: 'failed';
       readonly at: Date;
-      readonly dueAt: Date | null;
+      readonly turnAt: Date | null;
       readonly failures: number;
       readonly retryAfterMs: number;
       readonly isRetried: boolean;
@@ -80,14 +80,14 @@ export const planSoon = (schedule: Schedule, begunAt: Date): Date | null =>
     : null;
 
 /**
- * Counts the turns between `dueAt` and `now`. One run replaces all of them, and reports their
+ * Counts the turns between `wasDueAt` and `now`. One run replaces all of them, and reports their
  * number.
  */
-export function countMissed(schedule: Schedule, dueAt: Date, now: Date): number {
+export function countMissed(schedule: Schedule, wasDueAt: Date, now: Date): number {
   if (schedule.kind === 'every')
-    return Math.min(maxMissed, Math.floor((now.getTime() - dueAt.getTime()) / schedule.everyMs));
+    return Math.min(maxMissed, Math.floor((now.getTime() - wasDueAt.getTime()) / schedule.everyMs));
   if (schedule.kind !== 'cron') return 0;
-  const turns = CronExpressionParser.parse(schedule.pattern, { currentDate: dueAt, tz: 'UTC' });
+  const turns = CronExpressionParser.parse(schedule.pattern, { currentDate: wasDueAt, tz: 'UTC' });
 
   let missed = 0;
   while (missed < maxMissed && turns.next().getTime() <= now.getTime()) missed++;
@@ -100,17 +100,16 @@ export function countMissed(schedule: Schedule, dueAt: Date, now: Date): number 
  * fixed offset of up to half a minute.
  */
 function findTurn(schedule: Schedule, key: JobKey, from: Date): Date | null {
-  if (schedule.kind === 'off' || schedule.kind === 'on-request') return null;
+  const phase = findPhase(schedule, key);
+  if (phase === null) return null;
+  const { everyMs, phaseMs } = phase;
 
   if (schedule.kind === 'cron') {
-    const offsetMs = toPhaseMs(key, cronSpreadMs);
-    const currentDate = new Date(from.getTime() - offsetMs);
+    const currentDate = new Date(from.getTime() - phaseMs);
     const times = CronExpressionParser.parse(schedule.pattern, { currentDate, tz: 'UTC' });
-    return new Date(times.next().getTime() + offsetMs);
+    return new Date(times.next().getTime() + phaseMs);
   }
 
-  const { everyMs } = schedule;
-  const phaseMs = toPhaseMs(key, everyMs);
   const earliestMs = from.getTime() + everyMs * minShare;
   return new Date(Math.ceil((earliestMs - phaseMs) / everyMs) * everyMs + phaseMs);
 }
@@ -142,25 +141,25 @@ function findTurnAfterGap(
  */
 function slowDown(
   schedule: Schedule,
-  { at, dueAt, movedAt }: Extract<Occasion, { kind: 'done' }>,
+  { at, turnAt, movedAt }: Extract<Occasion, { kind: 'done' }>,
 ): Date | null {
   // A job that somebody made due meanwhile stays so.
-  if (dueAt === null || dueAt <= at || schedule.kind !== 'every' || schedule.slowMs === undefined)
-    return dueAt;
+  if (turnAt === null || turnAt <= at || schedule.kind !== 'every' || schedule.slowMs === undefined)
+    return turnAt;
 
   const { everyMs, slowMs } = schedule;
   const idleMs = movedAt === null ? Number.POSITIVE_INFINITY : at.getTime() - movedAt.getTime();
   const paceMs = Math.max(everyMs, Math.min(slowMs, idleMs * idleShare));
-  return new Date(dueAt.getTime() + everyMs * (Math.floor(paceMs / everyMs) - 1));
+  return new Date(turnAt.getTime() + everyMs * (Math.floor(paceMs / everyMs) - 1));
 }
 
 /** Returns when a run that failed is tried again. */
 function planRetry(occasion: Extract<Occasion, { kind: 'failed' }>): Date | null {
-  const { at, dueAt, failures, retryAfterMs, isRetried } = occasion;
+  const { at, turnAt, failures, retryAfterMs, isRetried } = occasion;
   const retryMs = isRetried
     ? at.getTime() + growPauseMs(pauses.failedRun, failures)
     : Number.POSITIVE_INFINITY;
-  const firstMs = Math.min(dueAt?.getTime() ?? Number.POSITIVE_INFINITY, retryMs);
+  const firstMs = Math.min(turnAt?.getTime() ?? Number.POSITIVE_INFINITY, retryMs);
   if (!Number.isFinite(firstMs)) return null;
   return new Date(Math.max(firstMs, at.getTime() + retryAfterMs));
 }

@@ -1,32 +1,16 @@
-/**
- * One run of a job for one client: start, work, end. It works under a lease. A run that loses its
- * lease stops, and cannot write any more.
- */
+/** What the work of a run gets, and what it says about its end. */
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../config/env.ts';
 import type { Schedule } from '../../config/schedules.ts';
-import { longestWaitMs } from '../core/backoff.ts';
-import {
-  describeError,
-  LeaseLostError,
-  NotYetError,
-  StoppedError,
-  toFailure,
-  toStopError,
-  WarehouseError,
-} from '../core/errors.ts';
+import { describeError, type LeaseLostError, toStopError } from '../core/errors.ts';
 import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
-import { type MainOperation, RunHealth } from '../service/health/run-health.ts';
+import type { MainOperation, RunHealth } from '../service/health/run-health.ts';
 import type { OfferedAccount } from '../service/sql/clients.ts';
-import type { CompletedPoll, RunEnd, Totals } from './decide-end.ts';
-import type { Trigger } from './decide-start.ts';
-import { planNext } from './plan-next.ts';
-import { endRun } from './sql/end-run.ts';
-import type { LeaseKeeper } from './sql/leases.ts';
+import type { CompletedPoll, Totals } from './decide-end.ts';
 import type { Run, StoredStream } from './sql/ledger.ts';
-import { type SkippedStart, startRun } from './sql/start-runs.ts';
+import type { SkippedStart } from './sql/start-runs.ts';
 
 /** Times of the service that a run has seen, in milliseconds since 1970. */
 interface ServiceClock {
@@ -60,7 +44,7 @@ interface WorkEnd {
 }
 
 /** The mutable state of a run. */
-interface RunState {
+export interface RunState {
   readonly totals: Totals;
   readonly end: WorkEnd;
   readonly service: ServiceClock;
@@ -69,7 +53,7 @@ interface RunState {
   hasWritten: boolean;
 }
 
-const newRunState = (): RunState => ({
+export const newRunState = (): RunState => ({
   totals: newTotals(),
   end: { dueAt: null, poll: null },
   service: { firstMs: null, lastMs: null, newestSourceMs: null },
@@ -178,16 +162,6 @@ export function readStored({ run }: Pick<RunContext, 'run'>): StoredStream {
 export const mayHaveWaitingReads = (context: RunContext): boolean =>
   readStored(context).hasWaitingReads || context.state.hasWritten;
 
-/** The parts that a run needs. */
-export interface RunDeps {
-  readonly config: Config;
-  readonly db: Database;
-  readonly keeper: LeaseKeeper;
-  readonly warehouses: ReadonlyMap<string, Warehouse>;
-  readonly worker: string;
-  readonly numberFeed: RunContext['numberFeed'];
-}
-
 /** A piece of work that runs for one client under a lease. */
 export interface Work {
   /** Name of the lease, and job of the run in `sync.runs`: the name of a job or of a command. */
@@ -212,7 +186,7 @@ export interface RunClient extends OfferedAccount {
 
 /** The result of a run, for the log and the command line. */
 export type RunReport =
-  | ({ readonly status: 'skipped' } & Pick<SkippedStart, 'reason' | 'because' | 'dueAt'>)
+  | ({ readonly status: 'skipped' } & Pick<SkippedStart, 'reason' | 'because' | 'nextAt'>)
   | (RunFacts & { readonly status: 'abandoned'; readonly error: LeaseLostError })
   | (RunFacts & { readonly status: 'done' | 'stopped' | 'failed'; readonly error?: unknown });
 
@@ -221,102 +195,4 @@ interface RunFacts {
   readonly totals: Totals;
   /** Token of its lease, which identifies it in sync.runs; null if it never began. */
   readonly leaseKey: number | null;
-}
-
-/**
- * Starts a run that somebody asked for, works, and records how it ended.
- * @param onStart called when the run has begun
- */
-export async function makeRun(
-  deps: RunDeps,
-  { work, client, trigger }: { work: Work; client: RunClient; trigger: Trigger },
-  stop: AbortSignal,
-  onStart: (run: Run) => void,
-): Promise<RunReport> {
-  if (stop.aborted) return { status: 'stopped', totals: newTotals(), leaseKey: null };
-  const { name: job, stream, schedule, isLocal = false } = work;
-  const start = await startRun(deps.db, {
-    ...client,
-    job,
-    stream: stream?.name ?? null,
-    worker: deps.worker,
-    trigger,
-    schedule,
-    isLocal,
-  });
-  if (start.kind === 'skipped') return { ...start, status: 'skipped' };
-
-  onStart(start.run);
-  return finishRun(deps, work, { client, run: start.run }, stop);
-}
-
-/**
- * Works for a run that has begun, and records how it ended. An error of the work is reported, not
- * thrown. Throws only if the database could not take the record; then the lease expires and the run
- * counts as abandoned.
- */
-export async function finishRun(
-  deps: RunDeps,
-  work: Work,
-  { client, run }: { readonly client: RunClient; readonly run: Run },
-  stop: AbortSignal,
-): Promise<RunReport> {
-  const { db, keeper } = deps;
-  const signal = AbortSignal.any([stop, keeper.keep(run.lease)]);
-  try {
-    const context = makeContext(deps, work, { client, run }, signal);
-    const { totals } = context.state;
-    const facts = { totals, leaseKey: run.lease.key };
-    const failure: unknown = await work.run(context).catch((error: unknown) => error);
-    if (failure instanceof LeaseLostError) return { ...facts, status: 'abandoned', error: failure };
-
-    const evidence = run.isLocal ? [] : await context.health.findEvidence(failure, run.wasHeld);
-    const end = { ...toRunEnd(failure, context.state.end), evidence };
-    const lost = await endRun(db, run, totals, end).catch(keepLeaseLost);
-    if (lost !== undefined) return { ...facts, status: 'abandoned', error: lost };
-    if (end.status === 'skipped')
-      return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.opensAt };
-    return { ...facts, status: end.status, ...(failure === undefined ? {} : { error: failure }) };
-  } finally {
-    keeper.drop(run.lease);
-  }
-}
-
-/** Returns the error if it says that the lease is lost. Throws any other. */
-function keepLeaseLost(error: unknown): LeaseLostError {
-  if (error instanceof LeaseLostError) return error;
-  throw error;
-}
-
-function makeContext(
-  { config, db, warehouses, numberFeed }: RunDeps,
-  { name: job, schedule, operation, endTurn = () => undefined }: Work,
-  { client: { client, identity, zone }, run }: { readonly client: RunClient; readonly run: Run },
-  signal: AbortSignal,
-): RunContext {
-  const warehouse = warehouses.get(client);
-  if (warehouse === undefined) throw new TypeError(`client ${client} has no service`);
-  return {
-    ...{ client, identity, zone, config, db, warehouse, run, signal, endTurn, numberFeed },
-    dueNotBefore: (earliest, gapMs) =>
-      schedule === undefined
-        ? null
-        : planNext(schedule, { client, job }, { kind: 'own-pace', earliest, gapMs }),
-    state: newRunState(),
-    health: new RunHealth({ db, client, job, operation, warehouse, signal }),
-  };
-}
-
-function toRunEnd(failure: unknown, { dueAt, poll }: WorkEnd): RunEnd {
-  if (failure === undefined) return { status: 'done', dueAt, poll };
-  if (failure instanceof StoppedError) return { status: 'stopped', dueAt };
-  if (failure instanceof NotYetError)
-    return { status: 'skipped', reason: failure.message, opensAt: failure.dueAt, dueAt };
-  return {
-    status: 'failed',
-    failure: toFailure(failure),
-    retryAfterMs:
-      failure instanceof WarehouseError ? Math.min(failure.retryAfterMs ?? 0, longestWaitMs) : 0,
-    dueAt,
-  };
 }

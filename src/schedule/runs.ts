@@ -1,27 +1,54 @@
+/**
+ * One run of a job for one client: start, work, end. It works under a lease. A run that loses its
+ * lease stops, and cannot write any more.
+ */
+
 import { context, ROOT_CONTEXT, SpanStatusCode, trace } from '@opentelemetry/api';
+import type { Config } from '../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../config/files.ts';
 import type { JobName } from '../../config/jobs.ts';
+import {
+  LeaseLostError,
+  NotYetError,
+  StoppedError,
+  toFailure,
+  WarehouseError,
+} from '../core/errors.ts';
 import { errorFields, type Logger } from '../core/logger.ts';
+import type { Database } from '../db/pool.ts';
+import type { Warehouse } from '../service/client.ts';
+import { RunHealth } from '../service/health/run-health.ts';
+import type { RunEnd } from './decide-end.ts';
 import type { Trigger } from './decide-start.ts';
 import type { Jobs } from './job.ts';
-import type { JobKey } from './plan-next.ts';
+import { type JobKey, planNext } from './plan-next.ts';
 import {
-  finishRun,
-  makeRun,
+  newRunState,
+  newTotals,
   type RunClient,
-  type RunDeps,
+  type RunContext,
   type RunReport,
+  type RunState,
   type Work,
 } from './run.ts';
+import { endRun } from './sql/end-run.ts';
+import type { LeaseKeeper } from './sql/leases.ts';
 import type { Run } from './sql/ledger.ts';
+import { startRun } from './sql/start-runs.ts';
 
 /** Makes the spans of runs. It does nothing unless the operator starts an SDK (deploy/otel). */
 const tracer = trace.getTracer('fulfilment-sync');
 
 /** The parts that a run of this process needs. */
-export interface RunnerDeps extends RunDeps {
+export interface RunnerDeps {
+  readonly config: Config;
+  readonly db: Database;
+  readonly keeper: LeaseKeeper;
+  readonly warehouses: ReadonlyMap<string, Warehouse>;
+  readonly worker: string;
   readonly jobs: Jobs;
   readonly log: Logger;
+  readonly numberFeed: RunContext['numberFeed'];
   /**
    * Warnings of the last run of each job, so that a warning that every poll repeats is logged once.
    */
@@ -58,48 +85,56 @@ export function runJob(
 }
 
 /** Runs any work for one client under its lease, and logs one line about it. */
-export function runWork(
+export async function runWork(
   deps: RunnerDeps,
   work: Work,
-  { client, trigger }: RunRequest,
+  { client: configured, trigger }: RunRequest,
   stop: AbortSignal,
 ): Promise<RunReport> {
-  const request = { work, client: toClientIdentity(client), trigger };
-  return follow(deps, { client: client.key, job: work.name }, () =>
-    makeRun(deps, request, stop, (run) => logStart(deps, run)),
-  );
-}
+  if (stop.aborted) return { status: 'stopped', totals: newTotals(), leaseKey: null };
 
-/** Works for a run that has begun, and logs one line about it. */
-export function finishWork(
-  deps: RunnerDeps,
-  work: Work,
-  started: { readonly client: RunClient; readonly run: Run },
-  stop: AbortSignal,
-): Promise<RunReport> {
-  const { client, name: job } = started.run.lease;
-  return follow(deps, { client, job }, () => {
-    logStart(deps, started.run);
-    return finishRun(deps, work, started, stop);
+  const client = toClientIdentity(configured);
+  const { name: job, stream, schedule, isLocal = false } = work;
+  const start = await startRun(deps.db, {
+    ...{ ...client, job, stream: stream?.name ?? null, worker: deps.worker },
+    ...{ trigger, schedule, isLocal },
   });
+  if (start.kind === 'started') return workOn(deps, work, { client, run: start.run }, stop);
+
+  const report = { ...start, status: 'skipped' } as const;
+  noteReport(deps, { client: client.client, job }, report, 0);
+  return report;
 }
 
-/** Makes a run within a trace of its own. Logs and counts how it ends. */
-async function follow(
+/** A run that has begun, and its client. */
+interface StartedRun {
+  readonly client: RunClient;
+  readonly run: Run;
+}
+
+/**
+ * Works for a run that has begun, within a trace of its own. Records, logs and counts how it ends.
+ * An error of the work is reported, not thrown. Throws only if the database could not take the
+ * record; then the lease expires and the run counts as abandoned.
+ */
+export async function workOn(
   deps: RunnerDeps,
-  jobKey: JobKey,
-  run: () => Promise<RunReport>,
+  work: Work,
+  started: StartedRun,
+  stop: AbortSignal,
 ): Promise<RunReport> {
+  const { missed, lease } = started.run;
+  const jobKey = { client: lease.client, job: lease.name };
+  if (missed > 0) deps.log.warn({ ...jobKey, event: 'turns_missed', missed });
+
   const attributes = { 'fulfilment.client': jobKey.client, 'fulfilment.job': jobKey.job };
   const span = tracer.startSpan(`run ${jobKey.job}`, { root: true, attributes });
   const startedAtMs = performance.now();
 
   try {
     return await context.with(trace.setSpan(ROOT_CONTEXT, span), async () => {
-      const report = await run();
-      const durationMs = Math.round(performance.now() - startedAtMs);
-      logReport(deps, jobKey, report, durationMs);
-      deps.onRun?.(jobKey.client, jobKey.job, report, durationMs);
+      const report = await finishRun(deps, work, started, stop);
+      noteReport(deps, jobKey, report, Math.round(performance.now() - startedAtMs));
       span.setAttribute('fulfilment.status', report.status);
       if ('error' in report) span.setStatus({ code: SpanStatusCode.ERROR });
       return report;
@@ -109,10 +144,75 @@ async function follow(
   }
 }
 
-function logStart({ log }: RunnerDeps, { lease, afterAbandoned, missed }: Run): void {
-  const jobKey = { client: lease.client, job: lease.name };
-  if (afterAbandoned) log.warn({ ...jobKey, event: 'run_abandoned' });
-  if (missed > 0) log.warn({ ...jobKey, event: 'turns_missed', missed });
+async function finishRun(
+  deps: RunnerDeps,
+  work: Work,
+  { client, run }: StartedRun,
+  stop: AbortSignal,
+): Promise<RunReport> {
+  const { db, keeper } = deps;
+  const signal = AbortSignal.any([stop, keeper.keep(run.lease)]);
+  try {
+    const context = makeContext(deps, work, { client, run }, signal);
+    const { totals } = context.state;
+    const facts = { totals, leaseKey: run.lease.key };
+    const failure: unknown = await work.run(context).catch((error: unknown) => error);
+    if (failure instanceof LeaseLostError) return { ...facts, status: 'abandoned', error: failure };
+
+    const evidence = run.isLocal ? [] : await context.health.findEvidence(failure, run.wasHeld);
+    const end = { ...toRunEnd(failure, context.state.end), evidence };
+    const lost = await endRun(db, run, totals, end).catch(keepLeaseLost);
+    if (lost !== undefined) return { ...facts, status: 'abandoned', error: lost };
+    if (end.status === 'skipped')
+      return { status: 'skipped', reason: 'not_yet', because: end.reason, nextAt: end.opensAt };
+    return { ...facts, status: end.status, ...(failure === undefined ? {} : { error: failure }) };
+  } finally {
+    keeper.drop(run.lease);
+  }
+}
+
+/** Returns the error if it says that the lease is lost. Throws any other. */
+function keepLeaseLost(error: unknown): LeaseLostError {
+  if (error instanceof LeaseLostError) return error;
+  throw error;
+}
+
+function makeContext(
+  { config, db, warehouses, numberFeed }: RunnerDeps,
+  { name: job, schedule, operation, endTurn = () => undefined }: Work,
+  { client: { client, identity, zone }, run }: StartedRun,
+  signal: AbortSignal,
+): RunContext {
+  const warehouse = warehouses.get(client);
+  if (warehouse === undefined) throw new TypeError(`client ${client} has no service`);
+  return {
+    ...{ client, identity, zone, config, db, warehouse, run, signal, endTurn, numberFeed },
+    dueNotBefore: (earliest, gapMs) =>
+      schedule === undefined
+        ? null
+        : planNext(schedule, { client, job }, { kind: 'own-pace', earliest, gapMs }),
+    state: newRunState(),
+    health: new RunHealth({ db, client, job, operation, warehouse, signal }),
+  };
+}
+
+function toRunEnd(failure: unknown, { dueAt: nextAt, poll }: RunState['end']): RunEnd {
+  if (failure === undefined) return { status: 'done', nextAt, poll };
+  if (failure instanceof StoppedError) return { status: 'stopped', nextAt };
+  if (failure instanceof NotYetError)
+    return { status: 'skipped', reason: failure.message, opensAt: failure.dueAt, nextAt };
+  const { retryAfterMs = 0 } = failure instanceof WarehouseError ? failure : {};
+  return { status: 'failed', failure: toFailure(failure), retryAfterMs, nextAt };
+}
+
+function noteReport(
+  deps: RunnerDeps,
+  { client, job }: JobKey,
+  report: RunReport,
+  durationMs: number,
+): void {
+  logReport(deps, { client, job }, report, durationMs);
+  deps.onRun?.(client, job, report, durationMs);
 }
 
 /**
@@ -127,7 +227,7 @@ function logReport(
 ): void {
   if (report.status === 'skipped') {
     const level = report.reason === 'not_due' ? 'debug' : 'info';
-    log[level]({ ...jobKey, event: 'run_skipped', reason: report.reason, dueAt: report.dueAt });
+    log[level]({ ...jobKey, event: 'run_skipped', reason: report.reason, dueAt: report.nextAt });
     return;
   }
 

@@ -9,7 +9,7 @@ import type { TaskQueue } from './backend.ts';
 import { type JobKey, planNext } from './plan-next.ts';
 import type { RunClient } from './run.ts';
 import { type RunnerDeps, toClientIdentity } from './runs.ts';
-import { alignSchedulers, findMisfits, type Misfits, type Pace, planPaces } from './schedulers.ts';
+import { alignSchedulers, findMisfits, type Pace, planPaces } from './schedulers.ts';
 import { recordAudit } from './sql/audit.ts';
 import {
   ensureJobs,
@@ -85,51 +85,41 @@ export class Schedules {
     return { ...planned, due: pool === 'bulk' ? next : null, latest };
   }
 
-  /** Registers the clients, and sets the schedulers that the queue lacks or has lost. */
+  /**
+   * Registers the clients, and sets the schedulers that the queue lacks or has lost. Notes for all
+   * to see whether the queue answers.
+   */
   async align(): Promise<void> {
     await this.#register();
-    // One worker at a time. A worker that does not get the lock leaves it to the one that has it,
-    // and looks again.
-    if ((await this.#findMisfits()) === null) this.#hasAligned = true;
-    else await tryRunExclusively(this.#deps.db, 'schedulers', () => this.#alignNow());
-    await this.#noteQueue(null);
-  }
-
-  async #alignNow(): Promise<void> {
-    const { db, log, worker } = this.#deps;
-    const misfits = await this.#findMisfits();
-    if (misfits !== null) {
-      await this.#reach(alignSchedulers(this.#queue, this.#paces, misfits));
-      const { set, lost, removed } = misfits;
-      log.info({ event: 'schedulers_aligned', set, lost, removedSchedulers: removed });
-      if (lost.length > 0)
-        await recordAudit(db, {
-          by: worker,
-          action: 'schedulers_set',
-          client: null,
-          detail: lost.join(', '),
-        });
-    }
-    this.#hasAligned = true;
-  }
-
-  #findMisfits(): Promise<Misfits | null> {
-    return this.#reach(findMisfits(this.#queue, this.#paces, !this.#hasAligned));
-  }
-
-  /** Waits for an answer of the queue. Notes for all to see that it does not come. */
-  async #reach<T>(answer: Promise<T>): Promise<T> {
+    const clients = this.#clients.map(({ client }) => client);
     try {
-      return await answer;
+      await this.#alignQueue();
     } catch (error) {
-      await this.#noteQueue(describeError(error));
+      await noteQueue(this.#deps.db, clients, describeError(error));
       throw error;
     }
+    await noteQueue(this.#deps.db, clients, null);
   }
 
-  #noteQueue(error: string | null): Promise<void> {
-    const clients = this.#clients.map(({ client }) => client);
-    return noteQueue(this.#deps.db, clients, error);
+  async #alignQueue(): Promise<void> {
+    const { db, log, worker } = this.#deps;
+    const find = () => findMisfits(this.#queue, this.#paces, !this.#hasAligned);
+    const alignNow = async () => {
+      const misfits = await find();
+      if (misfits === null) return;
+      await alignSchedulers(this.#queue, this.#paces, misfits);
+
+      const { set, lost, removed } = misfits;
+      log.info({ event: 'schedulers_aligned', set, lost, removedSchedulers: removed });
+      const detail = lost.join(', ');
+      if (lost.length > 0)
+        await recordAudit(db, { by: worker, action: 'schedulers_set', client: null, detail });
+    };
+
+    // One worker at a time. A worker that does not get the lock leaves it to the one that has it,
+    // and looks again.
+    const fits = (await find()) === null || (await tryRunExclusively(db, 'schedulers', alignNow));
+    if (fits) this.#hasAligned = true;
   }
 
   /**

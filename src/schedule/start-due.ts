@@ -16,10 +16,17 @@ import { clientScope, noteEvidence } from '../service/sql/service-health.ts';
 import type { Pool } from './job.ts';
 import { type DueRun, Places } from './places.ts';
 import type { RunClient } from './run.ts';
-import { finishWork, type RunnerDeps, toClientIdentity } from './runs.ts';
+import { type RunnerDeps, toClientIdentity, workOn } from './runs.ts';
 import { reviveAbandoned } from './sql/due-jobs.ts';
 import type { Run } from './sql/ledger.ts';
-import { beginRuns, judgeStart, readDueRuns, type Start, turnMs } from './sql/start-runs.ts';
+import {
+  beginRuns,
+  judgeStart,
+  readDueRuns,
+  type Start,
+  type StartRow,
+  turnMs,
+} from './sql/start-runs.ts';
 
 /** Number of runs of each pool that a worker makes at the same time. */
 const placeCount = 8;
@@ -27,11 +34,6 @@ const placeCount = 8;
 const earlyMs = 1_000;
 /** Time without a refusal after which the disk of Postgres has room again. */
 const diskFreeMs = 20_000;
-
-/** A run that this worker begins. */
-interface ChosenRun extends DueRun {
-  readonly start: Start;
-}
 
 export class DueRuns {
   readonly #deps: RunnerDeps;
@@ -121,18 +123,12 @@ export class DueRuns {
       const clients = [...this.#clients.values()];
       const rows = await readDueRuns(db, { jobs, clients, worker, local, aheadMs: earlyMs });
 
-      const runs = rows.map((row) => this.#judge(row)).filter((run) => run !== null);
-      const chosen = (['poll', 'bulk'] as const).flatMap((pool) =>
-        this.#places[pool].choose(
-          runs.filter(({ job }) => known[job as JobName].pool === pool),
-          jobs,
-        ),
-      );
-      const begun = await beginRuns(
-        db,
-        chosen.map(({ start }) => start),
-      );
-      for (const run of begun) this.#launch(run, chosen);
+      const starts = rows.map((row) => this.#judge(row)).filter((start) => start !== null);
+      const chosen = (['poll', 'bulk'] as const).flatMap((pool) => {
+        const ofPool = starts.filter(({ request }) => known[request.job as JobName].pool === pool);
+        return this.#places[pool].choose(ofPool, jobs);
+      });
+      for (const { run, due } of await beginRuns(db, chosen)) this.#launch(run, due);
       return findEarlyMs(rows);
     } catch (error) {
       this.noteFullDisk(error);
@@ -141,12 +137,11 @@ export class DueRuns {
     }
   }
 
-  /** Returns the run that a due job asks for; null if it does not begin. */
-  #judge(row: Start['row']): ChosenRun | null {
+  /** Returns the start of the run that a due job asks for; null if it does not begin. */
+  #judge(row: StartRow): Start | null {
     const { config, jobs, worker } = this.#deps;
-    const { client: key, job: name } = row;
-    const client = this.#clients.get(key);
-    const job = jobNames.find((known) => known === name);
+    const client = this.#clients.get(row.client);
+    const job = jobNames.find((known) => known === row.job);
     if (client === undefined || job === undefined) return null;
 
     const { stream, isLocal = false } = jobs[job];
@@ -155,18 +150,13 @@ export class DueRuns {
       ...{ trigger: 'schedule' as const, schedule: config.schedules[job] },
     };
     const decision = judgeStart(request, row);
-    if (row.hold?.mustAsk && row.dueAt !== null && row.dueAt <= row.now)
-      this.#askWhetherOver(key, row.hold.code);
-    if (decision.kind !== 'start') return null;
-    const start = { request, row, decision, afterAbandoned: false };
-    return { client: key, job, isLong: row.isLong, start };
+    if (row.hold?.mustAsk && row.nextAt !== null && row.nextAt <= row.now)
+      this.#askWhetherOver(row.client, row.hold.code);
+    return decision.kind === 'start' ? { ...row, request, decision } : null;
   }
 
   /** Lets a run work that has begun. When it ends, its place goes to a due run that has none. */
-  #launch(run: Run, chosen: readonly ChosenRun[]): void {
-    const { client, name } = run.lease;
-    const due = chosen.find((one) => one.client === client && one.job === name);
-    if (due === undefined) throw new TypeError(`${name} of ${client} began, but was not chosen`);
+  #launch(run: Run, due: DueRun): void {
     const places = this.#places[this.#deps.jobs[due.job as JobName].pool];
     places.take(due);
 
@@ -189,7 +179,7 @@ export class DueRuns {
     try {
       const client = this.#clients.get(key) as RunClient;
       const work = { ...jobs[job], name: job, schedule: config.schedules[job], endTurn };
-      const report = await finishWork(this.#deps, work, { client, run }, this.#stop);
+      const report = await workOn(this.#deps, work, { client, run }, this.#stop);
       if ('error' in report) this.noteFullDisk(report.error);
     } catch (error) {
       this.noteFullDisk(error);
@@ -257,7 +247,7 @@ export class DueRuns {
 }
 
 /** Returns the milliseconds until the first run is due that is not due yet; null: there is none. */
-function findEarlyMs(rows: readonly Start['row'][]): number | null {
-  const early = rows.find(({ dueAt, now }) => dueAt !== null && dueAt > now);
-  return early?.dueAt == null ? null : early.dueAt.getTime() - early.now.getTime();
+function findEarlyMs(rows: readonly StartRow[]): number | null {
+  const waitMs = rows.map(({ nextAt, now }) => Number(nextAt) - Number(now));
+  return waitMs.find((ms) => ms > 0) ?? null;
 }

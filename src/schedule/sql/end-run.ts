@@ -18,13 +18,10 @@ import { type Run, rescanJobs, type StoredJob, toLedgerRow } from './ledger.ts';
 /** The share of one poll in the moving average of fetched resources. */
 const averageShare = 0.1;
 
-/** SQL: `sync.jobs.next_at` as a time; null if nothing makes the job due. */
-const finiteNextAt = sql`case when isfinite(j.next_at) then j.next_at end`;
-
 /** SQL: what the end of a run has to know of the row `j` of sync.jobs. */
 export const endFacts = sql`
-  j.xmin::text as version, ${finiteNextAt} as "dueAt", j.consecutive_failures as failures,
-  j.last_change_at as "lastChangeAt", j.last_push_at as "lastPushAt"`;
+  j.xmin::text as version, case when isfinite(j.next_at) then j.next_at end as "nextAt",
+  j.consecutive_failures as failures, j.last_change_at as "lastChangeAt", j.last_push_at as "lastPushAt"`;
 
 /**
  * Ends a run, whatever its end: ledger, state of the job, freshness of the stream and lease in one

@@ -151,22 +151,18 @@ export async function renewLeases(db: Database, leases: readonly Lease[]): Promi
       select l.client, l.name, l.key
       from sync.leases l
       join unnest(${leases.map(({ client }) => client)}::text[],
-        ${leases.map(({ name }) => name)}::text[],
-                  ${leases.map(({ key }) => key)}::bigint[]) as m (client, name, key)
-        on l.client = m.client and l.name = m.name and l.key = m.key
+        ${leases.map(({ name }) => name)}::text[], ${leases.map(({ key }) => key)}::bigint[])
+        as m (client, name, key) on l.client = m.client and l.name = m.name and l.key = m.key
       where l.expires_at is not null
-    ), free as (
-      select l.client, l.name
-      from sync.leases l
-      join mine
-      using (client, name, key)
-      where l.expires_at is not null
-      for update of l skip locked
     ), extended as (
       update sync.leases l
       set expires_at = clock_timestamp() + ${leaseSpan}
-      from free
-      where l.client = free.client and l.name = free.name
+      where (l.client, l.name, l.key) in (
+        select client, name, key
+        from sync.leases l
+        join mine using (client, name, key)
+        where l.expires_at is not null
+        for update of l skip locked)
     )
     select client, name, key
     from mine`.execute(db);

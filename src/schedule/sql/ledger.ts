@@ -68,8 +68,6 @@ export interface Run {
   readonly isLocal: boolean;
   /** True if its client or its job was held when the run began. */
   readonly wasHeld: boolean;
-  /** True if the previous run was abandoned, because its worker was lost. */
-  readonly afterAbandoned: boolean;
   /** Number of due times that were missed before this run began. */
   readonly missed: number;
   /** What was stored of its stream when it began; null if its job polls none. */

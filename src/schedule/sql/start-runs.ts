@@ -19,6 +19,7 @@ import {
   type StartDecision,
   type StartRequest,
 } from '../decide-start.ts';
+import type { DueRun } from '../places.ts';
 import type { JobKey } from '../plan-next.ts';
 import { ensureJobs, reviveAbandoned } from './due-jobs.ts';
 import { endFacts } from './end-run.ts';
@@ -38,29 +39,16 @@ export interface SkippedStart {
   readonly reason: Extract<StartDecision, { kind: 'skipped' }>['reason'] | 'not_yet';
   /** The reason in words, for operators. */
   readonly because: string;
-  readonly dueAt: Date | null;
+  readonly nextAt: Date | null;
 }
 
 export type StartResult = { readonly kind: 'started'; readonly run: Run } | SkippedStart;
 
-/** A run that a decision lets begin, and what the decision was made from. */
-export interface Start {
-  readonly request: RunRequest;
-  readonly row: StartRow;
-  readonly decision: Extract<StartDecision, { kind: 'start' }>;
-  readonly afterAbandoned: boolean;
-}
-
 /** The facts about a job, as one statement reads them. */
-export interface StartRow extends StoredJob, ClientAccount, JobKey {
+export interface StartRow extends StoredJob, ClientAccount, DueRun {
   /** The time of due times. */
   readonly now: Date;
-  readonly wasBusy: boolean;
   readonly isLeased: boolean;
-  /** True if the worker of the run under way was lost. */
-  readonly isExpired: boolean;
-  /** True if the next run may take long, as the last one did, or as it is the first. */
-  readonly isLong: boolean;
   readonly baseUrl: string;
   readonly pause: Written<PauseFacts> | null;
   readonly hold: Written<RunHold> | null;
@@ -70,36 +58,39 @@ export interface StartRow extends StoredJob, ClientAccount, JobKey {
 /** Facts that come as JSON, with their times as text. */
 type Written<T> = { readonly [K in keyof T]: T[K] extends Date ? string : T[K] };
 
+/** A run that a decision lets begin, with the facts that the decision was made from. */
+export interface Start extends StartRow {
+  readonly request: RunRequest;
+  readonly decision: Extract<StartDecision, { kind: 'start' }>;
+}
+
 /** Maximum number of attempts to start a run, and the pause between them, in milliseconds. */
 const maxAttempts = 100;
 const retryMs = 100;
 
 /**
  * Starts a run: acquires the lease and moves the due time. A scheduled run starts only if it is
- * due, so that a job that is started twice runs once. If the worker of the last run was lost, the
- * job is due at once. Nothing is locked while the decision is made: the run begins only if what the
- * decision was made from has not changed, else it is decided again.
+ * due, so that a job that is started twice runs once. If the worker of the last run was lost, that
+ * run is recorded as abandoned. Nothing is locked while the decision is made: the run begins only
+ * if what the decision was made from has not changed, else it is decided again.
  * @throws SchemaError if the schema does not fit this program
  */
 export async function startRun(db: Database, request: RunRequest): Promise<StartResult> {
-  let afterAbandoned = false;
+  await reviveAbandoned(db, request);
   for (let attempt = 1; ; attempt++) {
     const row = await readRegistered(db, request);
-    if (row.isExpired) afterAbandoned ||= (await reviveAbandoned(db, request)).length > 0;
-    const facts = row.isExpired ? await readRegistered(db, request) : row;
+    const decision = judgeStart(request, row);
+    if (decision.kind === 'skipped') {
+      if (decision.reason === 'identity') await registerClients(db, [request]);
+      return decision;
+    }
 
-    const decision = judgeStart(request, facts);
-    const isLast = attempt === maxAttempts || request.trigger === 'schedule';
-    if (decision.kind === 'start') {
-      const [run] = await beginRuns(db, [{ request, row: facts, decision, afterAbandoned }]);
-      if (run !== undefined) return { kind: 'started', run };
-    } else if (isLast || !facts.isExpired) return skip(db, request, decision);
-    if (isLast)
-      return {
-        ...{ kind: 'skipped', reason: 'overlap', dueAt: facts.dueAt },
-        because: 'another process starts or ends a run of it',
-      };
-
+    const [begun] = await beginRuns(db, [{ ...row, request, decision }]);
+    if (begun !== undefined) return { kind: 'started', run: begun.run };
+    if (attempt === maxAttempts) {
+      const because = 'another process starts or ends a run of it';
+      return { kind: 'skipped', reason: 'overlap', because, nextAt: row.nextAt };
+    }
     await wait(retryMs);
   }
 }
@@ -108,7 +99,7 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
 export function judgeStart(request: StartRequest & ClientAccount, row: StartRow): StartDecision {
   const { pause, hold, baseUrl, identity } = row;
   const facts = {
-    ...{ dueAt: row.dueAt, wasBusy: row.wasBusy, isLeased: row.isLeased },
+    ...{ nextAt: row.nextAt, isLeased: row.isLeased },
     account: { baseUrl, isAccepted: identity === request.identity },
     pause: toPause(pause),
     hold: hold && { ...hold, until: new Date(hold.until) },
@@ -123,17 +114,14 @@ export function judgeStart(request: StartRequest & ClientAccount, row: StartRow)
 async function readRegistered(db: Database, request: RunRequest): Promise<StartRow> {
   const { client, job, stream, schedule, worker } = request;
   const wanted = sql`select ${client}::text as client, ${job}::text as job`;
-  const [found] = await readStartFacts(db, worker, wanted);
+  const [found] = await readStartFacts(db, selectStartFacts(worker, wanted));
   if (found !== undefined) return found;
 
   await registerClients(db, [request]);
   // The first worker with a schedule makes the job due.
   const due = schedule?.kind === 'every' || schedule?.kind === 'cron' ? null : 'never';
   await ensureJobs(db, [{ client, job, stream, due }]);
-
-  const [registered] = await readStartFacts(db, worker, wanted);
-  if (registered === undefined) throw new Error(`${client} ${job} was registered, but has no row`);
-  return registered;
+  return readRegistered(db, request);
 }
 
 /** Which due runs to read. */
@@ -173,67 +161,62 @@ export function readDueRuns(
   { jobs, clients, worker, local, aheadMs }: DueFilter,
 ): Promise<StartRow[]> {
   const identities = Object.fromEntries(clients.map(({ client, identity }) => [client, identity]));
-
-  // What is due is read first: looks are frequent, and mostly find little.
-  return readStartFacts(
-    db,
+  const facts = selectStartFacts(
     worker,
     sql`
-      with due as materialized (
-        select j.client, j.job, j.next_at, ${isLong} as is_long
-        from sync.jobs j
-        where j.job = any(${jobs}::text[])
-          and j.next_at <= sync.clock() + make_interval(secs => ${aheadMs / 1_000})
-      )
       select client, job
+      from sync.jobs
+      where job = any(${jobs}::text[])
+        and next_at <= sync.clock() + make_interval(secs => ${aheadMs / 1_000})`,
+  );
+
+  return readStartFacts(
+    db,
+    sql<StartRow>`
+      select *
       from (
-        select d.client, d.job,
-          row_number() over (
-            partition by d.job, d.is_long, h.hold is null order by d.next_at, d.client) as rank
-        from due d
-        join sync.clients c on c.client = d.client
-        join sync.leases l on l.client = d.client and l.name = d.job
-        cross join lateral (
-          select ${readRunHold(sql`d.client`, sql`d.job`, worker)} as hold) h
-        where ${JSON.stringify(identities)}::jsonb ->> c.client = c.identity
-          and l.expires_at is null and ${readPause(sql`d.job`)} is null
-          and (d.job = any(${local}::text[]) or h.hold is null or (h.hold ->> 'mustAsk')::boolean)
+        select f.*, row_number() over (
+          partition by f.job, f."isLong", f.hold is null order by f."nextAt", f.client) as rank
+        from (${facts}) f
+        where ${JSON.stringify(identities)}::jsonb ->> f.client = f.identity
+          and not f."isLeased" and f.pause is null
+          and (f.job = any(${local}::text[]) or f.hold is null or (f.hold ->> 'mustAsk')::boolean)
       ) ranked
-      where rank <= ${maxDue}`,
+      where rank <= ${maxDue}
+      order by "nextAt", client`,
   );
 }
 
 /**
- * Reads all that decides whether runs begin, in one statement. The job that is overdue longest
- * comes first.
+ * Returns SQL: all that decides whether runs begin.
  * @param worker the worker that is to make the runs
  * @param wanted SQL: selects the client and job of each of them
+ */
+const selectStartFacts = (worker: string, wanted: RawBuilder<unknown>) => sql<StartRow>`
+  select j.client, j.job, sync.clock() as now, ${endFacts},
+    l.expires_at is not null as "isLeased", ${isLong} as "isLong",
+    c.identity, c.base_url as "baseUrl", ${readPause(sql`j.job`)} as pause,
+    ${readRunHold(sql`j.client`, sql`j.job`, worker)} as hold,
+    (select max(m.name) from sync.migrations m) as "newestMigration"
+  from (${wanted}) w
+  join sync.jobs j on j.client = w.client and j.job = w.job
+  join sync.clients c on c.client = j.client
+  join sync.leases l on l.client = j.client and l.name = j.job`;
+
+/**
+ * Reads the facts about runs, in one statement.
  * @throws SchemaError if the schema does not fit this program
  */
-async function readStartFacts(
-  db: Database,
-  worker: string,
-  wanted: RawBuilder<unknown>,
-): Promise<StartRow[]> {
-  const { rows } = await sql<StartRow>`
-    select j.client, j.job, sync.clock() as now, ${endFacts},
-      coalesce(j.last_finished_at > j.next_at, false) as "wasBusy",
-      l.expires_at is not null as "isLeased",
-      coalesce(l.expires_at <= clock_timestamp(), false) as "isExpired",
-      ${isLong} as "isLong",
-      c.identity, c.base_url as "baseUrl", ${readPause(sql`j.job`)} as pause,
-      ${readRunHold(sql`j.client`, sql`j.job`, worker)} as hold,
-      (select max(m.name) from sync.migrations m) as "newestMigration"
-    from (${wanted}) w
-    join sync.jobs j on j.client = w.client and j.job = w.job
-    join sync.clients c on c.client = j.client
-    join sync.leases l on l.client = j.client and l.name = j.job
-    order by j.next_at, j.client`.execute(db);
+async function readStartFacts(db: Database, facts: RawBuilder<StartRow>): Promise<StartRow[]> {
+  const { rows } = await facts.execute(db);
 
   const newest = (await readKnownMigrations()).at(-1)?.name;
   if (rows[0] !== undefined && rows[0].newestMigration !== newest) await assertSchemaFits(db);
   return rows;
 }
+
+/** Why turns were missed, after their number. */
+const missedWords = ' missed: a longer run, a pause, a hold, or no worker was there';
 
 /** What the statement that begins runs returns for each of them. */
 interface BegunRow extends StoredJob, JobKey {
@@ -246,29 +229,32 @@ interface BegunRow extends StoredJob, JobKey {
   readonly hasWaitingReads: boolean;
 }
 
+/** A run that has begun, with the place that it takes. */
+interface BegunRun {
+  readonly run: Run;
+  readonly due: DueRun;
+}
+
 /**
  * Begins runs, in one statement. Leaves out those whose facts have changed since they were read, or
  * whose rows are locked.
  */
-export async function beginRuns(db: Database, starts: readonly Start[]): Promise<Run[]> {
+export async function beginRuns(db: Database, starts: readonly Start[]): Promise<BegunRun[]> {
   if (starts.length === 0) return [];
   const begunAtMs = performance.now();
   const rows = await repeatAfterConflict(() => writeStarts(db, starts));
 
   return rows.flatMap((row) => {
-    const start = starts.find(
-      ({ request: { client, job } }) => client === row.client && job === row.job,
-    );
-    return start === undefined ? [] : [toRun(start, row, begunAtMs)];
+    const start = starts.find(({ client, job }) => client === row.client && job === row.job);
+    return start === undefined ? [] : [{ run: toRun(start, row, begunAtMs), due: start }];
   });
 }
 
 async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<BegunRow[]> {
-  const given = starts.map(({ request, row, decision }) => ({
+  const given = starts.map(({ request, version, decision: { nextAt, soonAt, missed } }) => ({
     ...{ client: request.client, job: request.job, stream: request.stream },
-    ...{ identity: request.identity, version: row.version, worker: request.worker },
-    ...{ moves: decision.nextAt !== undefined, next_at: decision.nextAt ?? 'infinity' },
-    ...{ soon_at: decision.soonAt, missed: decision.missed, because: decision.missedBecause },
+    ...{ identity: request.identity, worker: request.worker, version },
+    ...{ moves: nextAt !== undefined, next_at: nextAt ?? 'infinity', soon_at: soonAt, missed },
   }));
 
   const { rows } = await sql<BegunRow>`
@@ -276,7 +262,7 @@ async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<Be
       select *
       from json_to_recordset(${JSON.stringify(given)}::json) as g (client text, job text,
         stream text, identity text, version text, worker text, moves boolean, next_at timestamptz,
-        soon_at timestamptz, missed integer, because text)
+        soon_at timestamptz, missed integer)
     ), free as materialized (
       select g.*
       from given g
@@ -297,7 +283,8 @@ async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<Be
       update sync.jobs j
       set last_started_at = now(), skips = j.skips + f.missed,
         last_skip_at = case when f.missed > 0 then now() else j.last_skip_at end,
-        last_skip_reason = coalesce(f.because, j.last_skip_reason),
+        last_skip_reason = case when f.missed > 0 then f.missed || ${missedWords}
+          else j.last_skip_reason end,
         next_at = case when f.moves then f.next_at else j.next_at end,
         soon_at = case when f.moves then f.soon_at else j.soon_at end
       from free f
@@ -350,24 +337,18 @@ const findWaitingRead = (client: RawBuilder<unknown>, resource: RawBuilder<unkno
   order by w.id
   limit 1)`;
 
-function toRun(
-  { request, row, decision, afterAbandoned }: Start,
-  begun: BegunRow,
-  sinceMs: number,
-) {
+function toRun({ request, decision, now }: Start, begun: BegunRow, sinceMs: number): Run {
   const { client, job, worker, trigger, schedule, isLocal = false } = request;
   const { wasHeld, missed } = decision;
-  const { version, dueAt, failures, lastChangeAt, lastPushAt, startedAt } = begun;
-  const run: Run = {
+  return {
     lease: { client, name: job, key: begun.key },
-    ...{ worker, trigger, schedule, isLocal, wasHeld, afterAbandoned, missed, startedAt },
-    now: () => new Date(row.now.getTime() + performance.now() - sinceMs),
-    job: { version, dueAt, failures, lastChangeAt, lastPushAt },
+    ...{ worker, trigger, schedule, isLocal, wasHeld, missed, startedAt: begun.startedAt },
+    now: () => new Date(now.getTime() + performance.now() - sinceMs),
+    job: begun,
     stored: toStoredStream(begun),
     takeReadNo: () =>
       performance.now() - sinceMs < drawnAheadMs ? (begun.readNos.shift() ?? null) : null,
   };
-  return run;
 }
 
 function toStoredStream({
@@ -379,34 +360,6 @@ function toStoredStream({
   if (cursors === null) return null;
   const byPass = new Map(cursors.map(({ pass, ...cursor }) => [pass, cursor]));
   return { completeAt, usualFetched, cursors: byPass, hasWaitingReads };
-}
-
-/**
- * Returns why a run did not begin. Counts it, if somebody asked for it or if the run before was
- * still under way.
- */
-async function skip(
-  db: Database,
-  request: RunRequest,
-  decision: Extract<StartDecision, { kind: 'skipped' }>,
-): Promise<SkippedStart> {
-  const { client, job } = request;
-  const { kind, reason, because, dueAt, isCounted } = decision;
-
-  if (reason === 'identity') await registerClients(db, [request]);
-  if (isCounted)
-    await db
-      .updateTable('sync.jobs')
-      .set((eb) => ({
-        skips: eb('skips', '+', 1),
-        last_skip_at: sql<Date>`now()`,
-        last_skip_reason: because,
-      }))
-      .where('client', '=', client)
-      .where('job', '=', job)
-      .execute();
-
-  return { kind, reason, because, dueAt };
 }
 
 /** SQL: the pause of a job of the row `c` of sync.clients, as JSON; null if it is not paused. */

@@ -1,6 +1,5 @@
 /** What failed requests show of the service of a client. Pulls and pushes read it here. */
 
-import { longestWaitMs } from '../../core/backoff.ts';
 import {
   type Failure,
   isOutage,
@@ -59,8 +58,7 @@ export function readWaitEvidence(error: WarehouseError): ScopedEvidence[] {
   if (outcome === 'refused') return [];
 
   const failure = toFailure(error, `${message}; asked to wait`);
-  const ms = Math.min(retryAfterMs, longestWaitMs);
-  return [{ of: 'client', evidence: { seen: 'asked to wait', failure, ms } }];
+  return [{ of: 'client', evidence: { seen: 'asked to wait', failure, ms: retryAfterMs } }];
 }
 
 /** Returns true if the service itself answered, which shows that it is up. */

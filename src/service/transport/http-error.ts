@@ -1,8 +1,8 @@
+import { longestWaitMs } from '../../core/backoff.ts';
 import type { ErrorCode } from '../../core/error-codes.ts';
 import { makeUndecodableError, type Outcome, WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { quote } from '../../core/quote.ts';
-import { dayMs } from '../../core/time.ts';
 import { findTlsError } from '../../core/tls-error.ts';
 
 /**
@@ -11,7 +11,6 @@ import { findTlsError } from '../../core/tls-error.ts';
 const notConnected =
   /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_|UND_ERR_CONNECT_TIMEOUT)/;
 const badCertificate = /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/;
-const maxRetryAfterMs = dayMs;
 
 /** 4xx statuses that do not concern the request itself. */
 const unrelatedStatuses = new Set([401, 408, 425, 429]);
@@ -161,7 +160,7 @@ function toOutcome(status: number, jsonBody: boolean, retryAfterMs: number | und
 /**
  * Reads a Retry-After header, which holds seconds or a date. A date is compared with the answer's
  * own Date header.
- * @returns milliseconds, at most one day; undefined if the header is absent or unreadable
+ * @returns milliseconds, at most 15 minutes; undefined if the header is absent or unreadable
  */
 export function readRetryAfterMs(
   header: string | undefined,
@@ -171,7 +170,7 @@ export function readRetryAfterMs(
   const waitMs = /^\d+$/.test(header.trim())
     ? Number(header) * 1_000
     : Date.parse(header) - (dateMs ?? Date.now());
-  return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), maxRetryAfterMs);
+  return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), longestWaitMs);
 }
 
 /**

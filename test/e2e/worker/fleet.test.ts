@@ -93,6 +93,7 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
         report(`flushed ${kind}`, { figures, rows, missedTurns: missed, alignmentsInAudit: set });
         expect(rows).toBeGreaterThan(10);
         expect(set).toBeGreaterThanOrEqual(1 + figures.length);
+        for (const { schedulesBackMs } of figures) expect(schedulesBackMs).toBeLessThan(60_000);
       } finally {
         await fleet.stop();
         fleet.close();

@@ -53,12 +53,6 @@ test.each(['track-trace', 'pull-shipments', 'pull-stock'])(
   },
 );
 
-test('a job on request is due only when somebody requests it', async () => {
-  await prepare({ SCHEDULE_RECONCILE: 'on-request' });
-  expect(await readMinutesUntilDue('reconcile')).toBe(Number.POSITIVE_INFINITY);
-  expect(await readMinutesUntilDue('backfill')).toBe(Number.POSITIVE_INFINITY);
-});
-
 test('a shorter schedule takes effect at the next start; a plain restart changes nothing', async () => {
   const day = { SCHEDULE_PULL_SHIPMENTS: '1d', SCHEDULE_TRACK_TRACE: '1d' };
   await prepare(day);

@@ -297,10 +297,4 @@ describe('a hold of a client', () => {
     expect(await runScheduled('pull-inbounds', away)).toMatchObject({ status: 'failed' });
     expect(await readHold()).toMatchObject({ code: 'no_answer' });
   });
-
-  test('does not begin with an answer that concerns only one list', async () => {
-    await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 404 } });
-    expect(await runScheduled('pull-shipments')).toMatchObject({ status: 'failed' });
-    expect((await readHold())?.seconds ?? 0).toBeLessThanOrEqual(0);
-  });
 });

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import pg from 'pg';
 import { afterEach, describe, expect, inject, test } from 'vitest';
 import { silentLogger } from '../../../src/core/logger.ts';
-import { connectDatabase, connectForWriting, openPool } from '../../../src/db/connect.ts';
+import { connectDatabase, connectForWriting } from '../../../src/db/connect.ts';
 import { Listener } from '../../../src/db/listener.ts';
 import { makePoolConfig } from '../../../src/db/pool.ts';
 import { openQueueBackend } from '../../../src/schedule/open-queue.ts';
@@ -88,21 +88,6 @@ describe('half-open connections', () => {
       message: expect.stringMatching(/^TLS: .*sslmode=disable/),
     });
     await expect(query).rejects.not.toHaveProperty('code', 'database_lost');
-  });
-
-  test('to Postgres, all in use: a caller that waits in vain gets an error', async () => {
-    const config = {
-      ...makePoolConfig(database.url, { name: 'test', max: 1 }),
-      connectionTimeoutMillis: 300,
-    };
-    const pool = openPool(config, silentLogger);
-    closers.unshift(() => pool.end());
-    const only = await pool.connect();
-    try {
-      await expect(pool.connect()).rejects.toMatchObject({ code: 'database_lost' });
-    } finally {
-      only.release();
-    }
   });
 
   test('for notifications: the listener reconnects by itself and reports a possible loss', async () => {

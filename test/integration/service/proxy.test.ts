@@ -106,14 +106,11 @@ test.each<[string, string, boolean]>([
   ['other.test', 'other.test', false],
   ['OTHER.test.', 'other.test', false],
   ['.test', 'other.test', false],
-  ['*.test', 'other.test', false],
   ['*.other.test', 'other.test', true],
   ['her.test', 'other.test', true],
   ['*', 'other.test', false],
-  ['none.test other.test:81', 'other.test', true],
   ['none.test\tother.test:80', 'other.test', false],
   ['*:81', 'other.test', true],
-  ['127.0.0.9', '127.0.0.9', false],
   ['[::1]:80', '[::1]', false],
   ['::1', '[::1]', false],
 ])('with NO_PROXY=%s, a request to %s goes by the proxy: %s', async (noProxy, host, byProxy) => {
@@ -134,17 +131,7 @@ test.each<[string, string, boolean]>([
   expect(proxy?.found).toBe(`requests go to the service of default ${way}`);
 });
 
-test.each([
-  '127.0.0.0/8',
-  '10.*',
-  '*test',
-  'a*.test',
-  '127.1',
-  'http://a.test',
-  'a.test:99999',
-  '0:0:0:0:0:0:0:1',
-  '.*',
-])(
+test.each(['127.0.0.0/8', '*test', 'http://a.test', '0:0:0:0:0:0:0:1'])(
   'NO_PROXY=%s, which would be ignored, is refused in any spelling if there is a proxy',
   (entry) => {
     const refuse = (env: Record<string, string>) => () => makeConfig(database, sandbox, env);

@@ -92,13 +92,6 @@ describe('the budget of an account', () => {
     const { startsInMs } = await takeRequests(database.db, { identity, perSecond: 4 }, 1);
     expect(startsInMs).toBeLessThan(2_000);
   });
-
-  test('is granted to each account by itself', async () => {
-    await takeRequests(database.db, { identity, perSecond: 1 }, 5);
-    const other = await takeRequests(database.db, { identity: 'another account', perSecond: 1 }, 5);
-    expect(other).toMatchObject({ requests: 1 });
-    expect(other.startsInMs).toBeLessThanOrEqual(0);
-  });
 });
 
 describe('a request that waits for the budget', () => {

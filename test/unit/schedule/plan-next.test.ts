@@ -106,11 +106,11 @@ test.each([
 
 describe('a job with two intervals', () => {
   const adaptive: Schedule = { kind: 'every', everyMs: 30_000, slowMs: 4 * minuteMs };
-  const plan = (movedAgoMs: number | null, dueAt = later(20_000)) =>
+  const plan = (movedAgoMs: number | null, turnAt = later(20_000)) =>
     planNext(adaptive, clientJob, {
       kind: 'done',
       at: now,
-      dueAt,
+      turnAt,
       movedAt: movedAgoMs === null ? null : later(-movedAgoMs),
     });
 
@@ -133,8 +133,8 @@ describe('a job with two intervals', () => {
 describe('a run that fails', () => {
   const plan = (members: { dueInMs?: number; failures?: number; retryAfterMs?: number }) => {
     const { dueInMs, failures = 1, retryAfterMs = 0 } = members;
-    const dueAt = dueInMs === undefined ? null : later(dueInMs);
-    const occasion = { kind: 'failed', at: now, dueAt, failures, retryAfterMs } as const;
+    const turnAt = dueInMs === undefined ? null : later(dueInMs);
+    const occasion = { kind: 'failed', at: now, turnAt, failures, retryAfterMs } as const;
     return planNext(every(minuteMs), clientJob, { ...occasion, isRetried: true });
   };
 
@@ -157,8 +157,8 @@ describe('a run that fails', () => {
       retryAfterMs: 0,
       isRetried: false,
     } as const;
-    const dueAt = later(60 * minuteMs);
-    expect(planNext(every(minuteMs), clientJob, { ...own, dueAt })).toEqual(dueAt);
-    expect(planNext(every(minuteMs), clientJob, { ...own, dueAt: null })).toBeNull();
+    const turnAt = later(60 * minuteMs);
+    expect(planNext(every(minuteMs), clientJob, { ...own, turnAt })).toEqual(turnAt);
+    expect(planNext(every(minuteMs), clientJob, { ...own, turnAt: null })).toBeNull();
   });
 });

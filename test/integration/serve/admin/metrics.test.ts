@@ -71,7 +71,7 @@ describe('/metrics', () => {
     work.onRun(
       client,
       'pull-orders',
-      { status: 'skipped', reason: 'overlap', because: '', dueAt: null },
+      { status: 'skipped', reason: 'overlap', because: '', nextAt: null },
       1,
     );
     work.onSettled(settlement, 'order.create');
