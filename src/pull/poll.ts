@@ -171,8 +171,8 @@ export async function readWaiting(
   if (ids.length === 0) return;
 
   await readByIds(context, limit === null ? ids : ids.slice(0, limit), {
-    write: async (transaction, { absent, readNo }) => {
-      if (open !== undefined) await unlist(transaction, stream, absent, readNo);
+    write: async (transaction, { unlisted, readNo }) => {
+      if (open !== undefined) await unlist(transaction, stream, unlisted, readNo);
     },
     findStillOpen: async ({ trx }, read) => {
       if (open === undefined) return [];

@@ -20,7 +20,7 @@ const batchCharacters = 1_000_000;
 /** The result of one batch of reads by id. */
 export interface ReadBatch extends CommittedPage {
   /** Ids that the service does not know. */
-  readonly absent: readonly number[];
+  readonly unlisted: readonly number[];
   readonly readNo: number;
 }
 
@@ -28,6 +28,8 @@ export interface ReadBatch extends CommittedPage {
 export interface ByIdOptions<Result> {
   /** Writes something in the transaction of each batch, which may run more than once. */
   readonly write: (transaction: RunTransaction, batch: ReadBatch) => Promise<Result>;
+  /** Receives the result of `write` after the commit. */
+  readonly onCommit?: (result: Result) => void;
   /** Returns those of the found and decoded ids that should be read again later; default: none. */
   readonly findStillOpen?: (
     transaction: RunTransaction,
@@ -44,7 +46,7 @@ export interface ByIdOptions<Result> {
 export async function readByIds<Result>(
   context: PullContext,
   ids: readonly number[],
-  { write, findStillOpen }: ByIdOptions<Result>,
+  { write, findStillOpen, onCommit }: ByIdOptions<Result>,
 ): Promise<Result[]> {
   const results: Result[] = [];
 
@@ -58,12 +60,15 @@ export async function readByIds<Result>(
     const decoded = await decodePage(batch, context.stream.decoder(context.zone));
     const reading = { readNo, pages: 0, received: batch.data.length, decoded };
     const result = await commitReading(context, reading, async (transaction, page) => {
-      const read = { ...page, absent: batch.absent, readNo };
+      const read = { ...page, unlisted: batch.unlisted, readNo };
       await updateWaitingReads(transaction, batch, read, findStillOpen);
       return write(transaction, read);
     });
 
-    if (result !== null) results.push(result);
+    if (result !== null) {
+      results.push(result);
+      onCommit?.(result);
+    }
     if (batch.lastError !== null) throw batch.lastError;
   }
 
@@ -74,7 +79,7 @@ export async function readByIds<Result>(
 async function updateWaitingReads(
   transaction: RunTransaction,
   { found, failed }: FetchedBatch,
-  { resources, absent, readNo }: ReadBatch,
+  { resources, unlisted, readNo }: ReadBatch,
   findStillOpen: ByIdOptions<unknown>['findStillOpen'],
 ): Promise<void> {
   const decoded = resources.map(({ parent }) => parent.id);
@@ -89,7 +94,7 @@ async function updateWaitingReads(
   );
   await postponeReads(transaction, undecoded, 'quarantined', readNo);
   await postponeReads(transaction, stillOpen, 'still_open', readNo);
-  await postponeReads(transaction, absent, 'not_found', readNo);
+  await postponeReads(transaction, unlisted, 'not_found', readNo);
   await postponeReads(transaction, failed, 'read_failed', readNo);
 }
 
@@ -101,7 +106,7 @@ interface FetchedBatch {
   /** Number of ids that were asked for. */
   tried: number;
   readonly found: number[];
-  readonly absent: number[];
+  readonly unlisted: number[];
   readonly failed: number[];
   /** The error with which the run must end; null: it goes on. */
   lastError: WarehouseError | null;
@@ -112,7 +117,7 @@ async function readBatch(context: PullContext, ids: readonly number[]): Promise<
   if (stream.get === null) throw new Error(`${stream.name} has no read by id`);
   const batch: FetchedBatch = {
     ...{ data: [], included: [], escaped: false },
-    ...{ tried: 0, found: [], absent: [], failed: [], lastError: null },
+    ...{ tried: 0, found: [], unlisted: [], failed: [], lastError: null },
   };
 
   const query = stream.include.length > 0 ? encodeQuery({ include: stream.include }) : '';
@@ -127,7 +132,7 @@ async function readBatch(context: PullContext, ids: readonly number[]): Promise<
       });
       context.health.noteAnswer();
       if (document === null) {
-        batch.absent.push(id);
+        batch.unlisted.push(id);
         continue;
       }
 

@@ -159,22 +159,21 @@ export const toRescanContext = <Of extends MirroredResource>(
   state: { ...context.state, share: newShare() },
 });
 
-/** A declaration: its tables and its decoder follow from the fields. */
-type Declared<Of extends MirroredResource> = Omit<Of, 'tables' | 'decoder' | 'rescan'> &
-  (Of extends Stream ? { readonly rescan: Omit<RescanPlan, 'table'> } : unknown);
-
-/** Declares a stream, or a resource that the service does not list. */
-export function declareStream<Of extends MirroredResource>(declared: Declared<Of>): Of {
-  const { resource, rescan } = declared as unknown as MirroredResource;
-  const decode = makeDecoder(resource);
+/**
+ * Declares a stream, or a resource that the service does not list. Its tables and its decoder
+ * follow from the fields.
+ */
+export function declareStream<Of extends MirroredResource>(
+  declared: Omit<Of, 'tables' | 'decoder'> & Pick<MirroredResource, 'resource'>,
+): Omit<Of, 'tables' | 'decoder'> & Pick<MirroredResource, 'tables' | 'decoder'> {
+  const decode = makeDecoder(declared.resource);
 
   return {
     ...declared,
-    ...(rescan && { rescan: { ...rescan, table: resource.table } }),
-    tables: makeTables(resource),
+    tables: makeTables(declared.resource),
     decoder: (zone: string) => (received: Resource, onTop: IncludedIndex) =>
       decode(received, onTop, zone),
-  } as unknown as Of;
+  };
 }
 
 function makeTables({ table: name, fields, kept, children }: ResourceDeclaration): MirrorTables {

@@ -5,7 +5,7 @@ import type { ListPage } from '../service/client.ts';
 import { concernsWholeClient } from '../service/health/evidence.ts';
 import { encodeQuery, type QueryParameters } from '../service/transport/query.ts';
 import type { Reading } from './commit.ts';
-import { type DecodedPage, decodePage, QuarantineShareError, type ReadResource } from './decode.ts';
+import { decodePage, QuarantineShareError } from './decode.ts';
 import type { DayWindow } from './sql/listed-rows.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
 import type { StreamContext } from './stream.ts';
@@ -88,7 +88,7 @@ async function fetchPage(
     const page = await context.warehouse.list(stream.list, query, { signal, beforeSend, keep });
     service.firstMs ??= page.dateMs;
     service.lastMs = page.dateMs ?? service.lastMs;
-    const decoded = await decodePage(page, stream.decoder(context.zone));
+    const decoded = await decodePage({ ...page, readNo }, stream.decoder(context.zone));
     return { ...page, readNo, pages: 1, received: page.data.length, decoded, release };
   } catch (error) {
     release();
@@ -240,43 +240,24 @@ function joinGroup(group: PageGroup): Walked {
 
   const { query, lastId } = group.findLast((one) => one.lastId !== null) ?? last;
   const steppedBack = group.some((one) => one.steppedBack);
-  return { ...last, page: joinPages(group.map(({ page }) => page)), query, lastId, steppedBack };
+  const page = joinPages([first.page, ...more.map((one) => one.page)]);
+  return { ...last, page, query, lastId, steppedBack };
 }
 
 /** Joins several pages into one. Its number is that of the oldest request. */
-function joinPages(pages: readonly StreamPage[]): StreamPage {
-  const [first, ...more] = pages as [StreamPage, ...StreamPage[]];
-
+function joinPages(pages: readonly [StreamPage, ...StreamPage[]]): StreamPage {
   return {
-    ...(more.at(-1) ?? first),
+    ...(pages.at(-1) ?? pages[0]),
     data: pages.flatMap(({ data }) => data),
     received: pages.reduce((sum, { received }) => sum + received, 0),
-    readNo: pages.reduce((least, { readNo }) => Math.min(least, readNo), first.readNo),
+    readNo: pages.reduce((least, { readNo }) => Math.min(least, readNo), pages[0].readNo),
     pages: pages.length,
-    decoded: joinDecoded(pages),
+    // A page with undecodable resources is joined with none.
+    decoded: { resources: pages.flatMap(({ decoded }) => decoded.resources), quarantined: [] },
     release: () => {
       for (const page of pages) page.release();
     },
   };
-}
-
-/**
- * Joins the rows of several pages. Each resource keeps the number of the request that fetched it.
- * If a resource is on several pages, the last one counts.
- */
-function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
-  const resources = new Map<number, ReadResource>();
-
-  for (const { decoded, readNo } of pages)
-    for (const resource of decoded.resources) {
-      const { parent } = resource;
-      // Delete first: the resource must move to the place of its last mention, because lines are
-      // claimed in that order.
-      resources.delete(parent.id);
-      resources.set(parent.id, { ...resource, parent: { ...parent, read_no: readNo } });
-    }
-
-  return { resources: [...resources.values()], quarantined: [] };
 }
 
 /**

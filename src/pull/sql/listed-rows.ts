@@ -54,40 +54,38 @@ function isYoungEnough({ horizonDays, dates }: ListedTable, serviceNow: Date) {
   return sql`least(${dateList(dates)}, t.first_seen_at) > ${serviceNow}::timestamptz - ${span}`;
 }
 
-/** The table of a stream, and the time by which the age of its rows is counted. */
+/** A window of a stream, and the time by which the age of its rows is counted. */
 export interface ListedRows {
   readonly age: ListedTable;
   /** By the service's clock. */
   readonly serviceNow: Date;
+  readonly window: DayWindow;
 }
 
 /**
- * Returns SQL: whether a complete walk of these windows must have shown the row t. Each window is
+ * Returns SQL: whether a complete walk of a window must have shown the row t. The window is
  * shortened by a day at both ends, because a day in another time zone may begin earlier or later.
  */
-function insideWindows({ age, serviceNow }: ListedRows, windows: readonly DayWindow[]) {
-  const inAny = windows.map(({ after, before }) => {
-    if (age.filter === null) return sql`true`;
-    const column = sql`${sql.ref(`t.${age.dayColumn}`)}::date`;
-    return sql`(
-      ${column} > coalesce(${after}::date + 1, '-infinity')
-      and ${column} < coalesce(${before}::date - 1, 'infinity'))`;
-  });
-  return sql`(${sql.join(inAny, sql` or `)}) and ${isYoungEnough(age, serviceNow)}`;
+function mustBeListed({ age, serviceNow, window: { after, before } }: ListedRows) {
+  const column = sql`${sql.ref(`t.${age.dayColumn}`)}::date`;
+  const isInside =
+    age.filter === null
+      ? sql`true`
+      : sql`${column} > coalesce(${after}::date + 1, '-infinity')
+      and ${column} < coalesce(${before}::date - 1, 'infinity')`;
+  return sql`t.unlisted_since is null and ${isInside} and ${isYoungEnough(age, serviceNow)}`;
 }
 
-/** Counts the stored rows in these windows. */
-export async function countRowsInWindows(
+/** Counts the stored rows in a window. */
+export async function countRowsInWindow(
   db: Kysely<DB>,
   client: string,
   listed: ListedRows,
-  windows: readonly DayWindow[],
 ): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*)
     from ${sql.table(`fulfilment.${listed.age.table}`)} t
-    where t.client = ${anyClient(client)} and t.unlisted_since is null
-      and ${insideWindows(listed, windows)}`.execute(db);
+    where t.client = ${anyClient(client)} and ${mustBeListed(listed)}`.execute(db);
   return rows[0]?.count ?? 0;
 }
 
@@ -96,18 +94,17 @@ interface WalkedRescan {
   readonly id: number;
   readonly client: string;
   readonly startedAt: Date | null;
-  readonly windows: readonly DayWindow[] | null;
 }
 
 /**
- * Finds rows that should have been listed and were not: at most `limit`, in order of id, after
- * `afterId`. Rows that were stored after the walk began are left out.
+ * Finds rows that should have been listed and were not: at most `limit`, in order of id. Rows that
+ * were stored after the walk began are left out.
  */
-export async function findUnseenRows(
+export async function findUnlistedRows(
   db: Kysely<DB>,
-  { id, client, startedAt, windows }: WalkedRescan,
+  { id, client, startedAt }: WalkedRescan,
   listed: ListedRows,
-  { limit, afterId = null }: { readonly limit: number; readonly afterId?: number | null },
+  limit: number | null,
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     with seen as (select distinct unnest(ids) as id
@@ -115,11 +112,8 @@ export async function findUnseenRows(
       where rescan_id = ${id})
     select t.id
     from ${sql.table(`fulfilment.${listed.age.table}`)} t
-    where t.client = ${anyClient(client)} and t.unlisted_since is null
-      and t.first_seen_at < ${startedAt}
-      and ${insideWindows(listed, windows ?? [])}
-      and (${afterId}::bigint is null or t.id > ${afterId})
-        and not exists (select from seen where seen.id = t.id)
+    where t.client = ${anyClient(client)} and t.first_seen_at < ${startedAt}
+      and ${mustBeListed(listed)} and not exists (select from seen where seen.id = t.id)
     order by t.id
     limit ${limit}`.execute(db);
   return rows.map((row) => row.id);
@@ -146,12 +140,12 @@ export async function findOldestDay(
 }
 
 /**
- * Ids of open rows that a list did not show. `unseen`: the list must have shown them. `gone`: they
- * are unlisted already. `tooOld`: they are too old for the list.
+ * Ids of open rows that a list did not show. `unlisted`: the list must have shown them. `marked`:
+ * they are marked as unlisted already. `tooOld`: they are too old for the list.
  */
-export interface UnlistedOpenRows {
-  readonly unseen: readonly number[];
-  readonly gone: readonly number[];
+interface UnlistedOpenRows {
+  readonly unlisted: readonly number[];
+  readonly marked: readonly number[];
   readonly tooOld: readonly number[];
 }
 
@@ -162,8 +156,8 @@ export async function sortUnlistedOpenRows(
   kind: OpenKind,
   asked: { readonly age: ListedTable; readonly listed: readonly number[]; readonly now: Date },
 ): Promise<UnlistedOpenRows> {
-  const { rows } = await sql<{ id: number; gone: boolean; young: boolean }>`
-    select t.id, t.unlisted_since is not null as gone,
+  const { rows } = await sql<{ id: number; marked: boolean; young: boolean }>`
+    select t.id, t.unlisted_since is not null as marked,
       ${isYoungEnough(asked.age, asked.now)} as young
     from ${sql.table(`fulfilment.${kind.table}`)} t
     where t.client = ${anyClient(client)} and t.status is distinct from ${sql.lit(kind.closed)}
@@ -176,8 +170,8 @@ export async function sortUnlistedOpenRows(
   const ids = (wanted: (row: (typeof rows)[number]) => boolean) =>
     rows.filter(wanted).map(({ id }) => id);
   return {
-    gone: ids(({ gone }) => gone),
-    unseen: ids(({ gone, young }) => !gone && young),
-    tooOld: ids(({ gone, young }) => !gone && !young),
+    marked: ids(({ marked }) => marked),
+    unlisted: ids(({ marked, young }) => !marked && young),
+    tooOld: ids(({ marked, young }) => !marked && !young),
   };
 }

@@ -105,7 +105,7 @@ async function unlistMissing(
   const isEmpty = rows.length === 0 && present.length === 0;
   const isDoubted = isEmpty || missing > Math.max(toleratedMissing, listedBefore / 2);
 
-  const { rows: gone } = await sql<{ shipmentId: number; key: string }>`
+  const { rows: marked } = await sql<{ shipmentId: number; key: string }>`
     update fulfilment.track_traces t
     set unlisted_since = t.missing_since, missing_since = null
     where t.client = ${anyClient(client)} and t.unlisted_since is null
@@ -113,7 +113,7 @@ async function unlistMissing(
       and (t.missing_since < now() or not ${isDoubted}::boolean)
     returning t.shipment_id as "shipmentId",
       t.shipment_id || ':' || t.package_number as key`.execute(trx);
-  return gone;
+  return marked;
 }
 
 /** Notes since when the list lacks packages. Returns their number. */

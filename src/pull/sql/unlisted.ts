@@ -36,7 +36,7 @@ export async function markUnlisted(
  * Finds child rows of these parents that were stored before `before` and that a reading did not
  * bring; at most `limit`.
  */
-export async function findUnseenChildren(
+export async function findUnlistedChildren(
   db: Kysely<DB>,
   client: string,
   table: ChildTable,
@@ -70,7 +70,7 @@ export async function markChildrenUnlisted(
   readNo: number,
 ): Promise<Change[]> {
   const { rows } = await sql<{ id: number }>`
-    with gone as (
+    with marked as (
       update ${tableRef(table.name)} t
       set unlisted_since = now()
       from ${tableRef(parent)} p
@@ -82,10 +82,10 @@ export async function markChildrenUnlisted(
     ), recorded as (
       insert into sync.findings (client, stream, finding, id)
       select ${client}, ${stream}, 'extra', id
-      from gone
+      from marked
     )
     select id
-    from gone
+    from marked
     order by id`.execute(trx);
   return rows.map(({ id }) => ({ entity: table.name, id, operation: 'unlisted' }));
 }
@@ -97,7 +97,7 @@ export async function markChildrenUnlisted(
 const walksUntilUnlisted = 2;
 
 /** The walk whose list lacked rows. */
-export interface AbsenceWalk {
+export interface UnlistingWalk {
   readonly pass: 'poll' | 'reconcile';
   /** The number of the reconciliation; null for a poll. */
   readonly rescanId?: number | null;
@@ -107,20 +107,20 @@ export interface AbsenceWalk {
  * Records the rows that a complete walk lacked, in a stream without a read by id: they wait for the
  * next such walk. Removes those that this walk showed. Polls and reconciliations walk other lists,
  * so each counts its own.
- * @param absent ids of the rows that the walk lacked
+ * @param unlisted ids of the rows that the walk lacked
  * @returns ids of the rows that enough consecutive walks lacked
  */
-export async function recordAbsences(
+export async function recordUnlistedReads(
   { trx, client, stream }: StreamTransaction,
-  { pass, rescanId = null }: AbsenceWalk,
-  absent: readonly number[],
+  { pass, rescanId = null }: UnlistingWalk,
+  unlisted: readonly number[],
 ): Promise<number[]> {
   const resource = `${pass} of ${stream}`;
   // A reconciliation does not read everything, so only the rows on its pages count as seen. A poll
-  // lists all open rows, so every row that is not absent counts as seen.
+  // lists all open rows, so every other row counts as seen.
   const seen =
     rescanId === null
-      ? sql<boolean>`not (id = any(${absent}::bigint[]))`
+      ? sql<boolean>`not (id = any(${unlisted}::bigint[]))`
       : sql<boolean>`id in (
           select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
 
@@ -130,12 +130,12 @@ export async function recordAbsences(
     .where('resource', '=', resource)
     .where(seen)
     .execute();
-  if (absent.length === 0) return [];
+  if (unlisted.length === 0) return [];
 
   const { rows } = await sql<{ id: number; tries: number }>`
     insert into sync.waiting_reads as w (client, resource, id, reason, tries, next_at)
     select ${client}, ${resource}, i.id, 'not_listed', 1, 'infinity'
-    from unnest(${absent}::bigint[]) as i (id)
+    from unnest(${unlisted}::bigint[]) as i (id)
     order by i.id
     on conflict (client, resource, id) do update set tries = w.tries + 1
     returning id, tries`.execute(trx);

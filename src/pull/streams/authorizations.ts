@@ -98,6 +98,7 @@ export async function rereadArrivedAuthorizations(context: StreamContext): Promi
 
 async function readAuthorizations(context: PullContext, ids: readonly number[]): Promise<void> {
   await readByIds(context, ids, {
-    write: (transaction, { absent, readNo }) => unlist(transaction, authorizations, absent, readNo),
+    write: (transaction, { unlisted, readNo }) =>
+      unlist(transaction, authorizations, unlisted, readNo),
   });
 }

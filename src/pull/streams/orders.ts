@@ -117,6 +117,7 @@ export const orders = declareStream<Stream>({
     incomplete: 'an order came without all of its items, addresses and pick-up point',
   },
   rescan: {
+    table: 'orders',
     filter: 'orderedOn',
     dayColumn: 'ordered_on',
     dates: ['ordered_on'],

@@ -63,6 +63,7 @@ export const returnItems = declareStream<Stream>({
     erasedWithOrders: true,
   },
   rescan: {
+    table: 'return_items',
     filter: 'processedOn',
     dayColumn: 'processed_on',
     dates: ['processed_on'],

@@ -6,7 +6,7 @@ import type { DB } from '../../../src/db/generated/tables.ts';
 import { inTransaction } from '../../../src/db/transaction.ts';
 import { commitReading } from '../../../src/pull/commit.ts';
 import { decodePage } from '../../../src/pull/decode.ts';
-import { replayQuarantine } from '../../../src/pull/replay.ts';
+import { replayQuarantine } from '../../../src/pull/rescan.ts';
 import { refetch } from '../../../src/pull/rescan.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
