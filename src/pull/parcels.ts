@@ -10,11 +10,9 @@ import { makeQuarantineEntry } from './decode.ts';
 import {
   type DueParcelRead,
   findDueParcelReads,
-  requestQuarantinedParcelReads,
-} from './sql/parcel-reads.ts';
-import {
   type PackageRow,
   type ParcelAnswer,
+  requestQuarantinedParcelReads,
   storeParcels,
   toPackageRow,
 } from './sql/parcel-rows.ts';

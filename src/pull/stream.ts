@@ -15,7 +15,6 @@ import {
 } from '../service/decoding/jsonapi.ts';
 import type { DecodedResource, DecodeResource } from './decode.ts';
 import type { Change } from './sql/feed.ts';
-import type { ListedTable } from './sql/listed-rows.ts';
 import type {
   ChildTable,
   ColumnTypes,
@@ -27,6 +26,7 @@ import type {
 } from './sql/mirror-tables.ts';
 import type { Rescan } from './sql/rescans.ts';
 import type { StreamTransaction } from './sql/stream-transaction.ts';
+import type { ListedTable } from './sql/unlisted.ts';
 
 /** How the resources of a stream become rows. */
 interface ResourceDeclaration {

@@ -13,11 +13,15 @@ import {
 import type { ClientAccount } from '../service/sql/clients.ts';
 import { commitRun, commitStorable, countChanges } from './commit.ts';
 import { checkQuarantineShare, makeQuarantineEntry } from './decode.ts';
-import { postponeListedParcelReads } from './sql/parcel-reads.ts';
-import { storeListedParcels, toPackageRow } from './sql/parcel-rows.ts';
+import {
+  postponeListedParcelReads,
+  storeListedParcels,
+  storeTrackTraces,
+  type TrackTraceResult,
+  toPackageRow,
+} from './sql/parcel-rows.ts';
 import { quarantineResources, releaseOlderQuarantined } from './sql/quarantine.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
-import { storeTrackTraces, type TrackTraceResult } from './sql/track-trace-rows.ts';
 import { requestParcelReads, requestReads } from './sql/waiting-reads.ts';
 
 /**

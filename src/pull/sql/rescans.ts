@@ -7,8 +7,8 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import type { CursorMeaning } from '../../schedule/sql/ledger.ts';
-import { type DayWindow, dateList, type ListedTable } from './listed-rows.ts';
 import type { StreamTransaction } from './stream-transaction.ts';
+import { type DayWindow, dateList, type ListedTable } from './unlisted.ts';
 
 /** A request for a rescan. */
 export interface RescanRequest {

@@ -10,10 +10,8 @@ import {
   time,
 } from '../../service/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit.ts';
-import { readOpen, type WholeWalk } from '../poll.ts';
-import { type DateWindow, readWindow } from '../read-window.ts';
-import { sortUnlistedOpenRows } from '../sql/listed-rows.ts';
-import { recordUnlistedReads } from '../sql/unlisted.ts';
+import { type DateWindow, readOpen, readWindow, type WholeWalk } from '../poll.ts';
+import { recordUnlistedReads, sortUnlistedOpenRows } from '../sql/unlisted.ts';
 import type { OpenKind } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 

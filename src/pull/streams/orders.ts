@@ -19,8 +19,7 @@ import {
   type RowOf,
   text,
 } from '../../service/decoding/fields.ts';
-import { readWaiting } from '../poll.ts';
-import { type DateWindow, readWindow } from '../read-window.ts';
+import { type DateWindow, readWaiting, readWindow } from '../poll.ts';
 import { requestMissingOrders } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream } from '../stream.ts';
 

@@ -37,16 +37,15 @@ import { findErasableOrders } from '../../../src/privacy/sql/find-orders.ts';
 import { hasAuthorization } from '../../../src/pull/sql/authorization-rows.ts';
 import { maskErasedResources, recordErasures } from '../../../src/pull/sql/erasures.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
-import { countRowsInWindow } from '../../../src/pull/sql/listed-rows.ts';
-import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
 import type { ResourceRows } from '../../../src/pull/sql/mirror-tables.ts';
 import {
   findDueParcelReads,
   planParcelReads,
   postponeListedParcelReads,
   requestMissingParcelReads,
-} from '../../../src/pull/sql/parcel-reads.ts';
+} from '../../../src/pull/sql/parcel-rows.ts';
 import * as quarantine from '../../../src/pull/sql/quarantine.ts';
+import { maskAgedQuarantine } from '../../../src/pull/sql/quarantine.ts';
 import {
   findLastWalked,
   readReconciledTimes,
@@ -57,6 +56,7 @@ import { readServiceLists, takeListsTurn } from '../../../src/pull/sql/service-l
 import { storeStock } from '../../../src/pull/sql/stock-rows.ts';
 import { recordConfirmations } from '../../../src/pull/sql/stream-transaction.ts';
 import {
+  countRowsInWindow,
   markChildrenUnlisted,
   markUnlisted,
   recordUnlistedReads,

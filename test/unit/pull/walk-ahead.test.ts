@@ -1,7 +1,14 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { type WalkedPage, type WalkOptions, type WalkStart, walk } from '../../../src/pull/walk.ts';
-import { maxPagesAhead, type StreamPage, walkAhead } from '../../../src/pull/walk-list.ts';
+import {
+  maxPagesAhead,
+  type StreamPage,
+  type WalkedPage,
+  type WalkOptions,
+  type WalkStart,
+  walk,
+  walkAhead,
+} from '../../../src/pull/walk.ts';
 
 const start: WalkStart = { query: null, meaning: 'unknown', lastId: null };
 const makeResource = (id: number) => ({
