@@ -1,4 +1,4 @@
-import { backfillRequested } from '../src/pull/rescan-jobs.ts';
+import { backfillRequested } from '../src/pull/rescan.ts';
 import type { Stream } from '../src/pull/stream.ts';
 import type { Job } from '../src/schedule/job.ts';
 

@@ -1,4 +1,4 @@
-import { reconcileAll } from '../src/pull/rescan-jobs.ts';
+import { reconcileAll } from '../src/pull/rescan.ts';
 import type { Stream } from '../src/pull/stream.ts';
 import type { Job } from '../src/schedule/job.ts';
 

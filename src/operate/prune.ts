@@ -16,7 +16,7 @@ import { eraseOrders, OpenOrderError } from '../privacy/sql/erase-orders.ts';
 import type { OrderToErase } from '../privacy/sql/order-numbers.ts';
 import { removeQuotedWords } from '../privacy/sql/quoted-words.ts';
 import { appendChanges } from '../pull/sql/feed.ts';
-import { maskAgedQuarantine } from '../pull/sql/mask-quarantine.ts';
+import { maskAgedQuarantine } from '../pull/sql/quarantine.ts';
 import { type RunContext, warn } from '../schedule/run.ts';
 import { recordAudit } from '../schedule/sql/audit.ts';
 import { underLease } from '../schedule/sql/leases.ts';

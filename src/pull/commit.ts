@@ -130,27 +130,26 @@ export async function commitReading<Result = never>(
   noteNewestDate(context, page);
   for (const { warning } of page.resources) if (warning !== undefined) warn(context, warning);
 
-  try {
-    if (write === undefined && !(await hasNews(context, page))) {
-      countUnchanged(context, reading);
-      return null;
-    }
-    return await commitPage(context, reading, page, write);
-  } catch (error) {
-    if (!isDataRefused(error)) throw error;
-
-    const { client, compare, stream } = context;
-    const refused = await findRefused(context, page.resources, (trx, resources) =>
+  const { client, compare, stream } = context;
+  return commitStorable(context, {
+    items: page.resources,
+    tryOut: (trx, resources) =>
       upsertResources(
         { trx, client, stream: stream.name },
         { readNo, compare },
         stream.tables,
         resources,
       ),
-    );
-    if (refused.size === 0) throw error;
-    return commitPage(context, reading, quarantineRefused(page, refused), write);
-  }
+    commit: async (refused) => {
+      if (refused.size > 0)
+        return commitPage(context, reading, quarantineRefused(page, refused), write);
+      if (write !== undefined || (await hasNews(context, page)))
+        return commitPage(context, reading, page, write);
+
+      countUnchanged(context, reading);
+      return null;
+    },
+  });
 }
 
 /** The transaction of a page, from the fence to the cursor; ledger and feed follow. */
@@ -165,7 +164,7 @@ async function commitPage<Result>(
   const share = addToShare(state.share, reading, page);
 
   const result = await commitRun(context, stream.name, async (transaction) => {
-    const { hasOtherReaders, mayWait } = await enterStream(transaction);
+    const { hasOtherReaders, hasWaitingReads } = await enterStream(transaction);
 
     const age = { readNo, compare };
     const written = await upsertResources(transaction, age, stream.tables, page.resources);
@@ -177,7 +176,7 @@ async function commitPage<Result>(
       await recordConfirmations(transaction, findReadNos(reading, page, written.unchanged));
 
     await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
-    await updateWaitingReads(transaction, stream, reading, { ...page, written, mayWait });
+    await updateWaitingReads(transaction, stream, reading, { ...page, written, hasWaitingReads });
 
     const quarantined = await quarantine(transaction, stream, readNo, page);
 
@@ -220,16 +219,16 @@ const countReading = ({ pages, received }: Reading) => ({
 
 /**
  * Updates what a reading means for resources that wait to be read by id, and for quarantined ones.
- * @param page `mayWait` is false if nothing of the stream waits and nothing is in quarantine; then
+ * @param page `hasWaitingReads` is false if nothing of the stream waits and nothing is in quarantine; then
  *   there is nothing to remove
  */
 async function updateWaitingReads(
   transaction: RunTransaction,
   stream: PullContext['stream'],
   reading: Reading,
-  page: CommittedPage & { readonly mayWait: boolean },
+  page: CommittedPage & { readonly hasWaitingReads: boolean },
 ): Promise<void> {
-  const { resources, written, mayWait } = page;
+  const { resources, written, hasWaitingReads } = page;
   const changed = new Set(findChangedIds(stream, written.changes));
   const stale = new Set(written.stale);
 
@@ -244,7 +243,7 @@ async function updateWaitingReads(
   );
 
   if (stream.get !== null) await requestReads(transaction, written.stale, 'older_reading');
-  if (mayWait) {
+  if (hasWaitingReads) {
     await releaseQuarantined(transaction, findReadNos(reading, page, seen));
     const changedIds = settled.filter((id) => changed.has(id));
     await removeReads(transaction, findReadNos(reading, page, settled), changedIds);
@@ -334,6 +333,34 @@ function noteNewestDate(
     }
 }
 
+/** A commit of items of which the database may refuse some. */
+interface StorableCommit<Item, Result> {
+  readonly items: readonly Item[];
+  /** Writes items in a transaction that is rolled back. */
+  readonly tryOut: (trx: DatabaseTransaction, items: readonly Item[]) => Promise<unknown>;
+  /** Commits all items but the refused ones, each of which has its reason. */
+  readonly commit: (refused: ReadonlyMap<Item, string>) => Promise<Result>;
+}
+
+/**
+ * Commits items. If the database refuses the data, finds the refused items and commits without
+ * them.
+ */
+export async function commitStorable<Item, Result>(
+  context: RunContext,
+  { items, tryOut, commit }: StorableCommit<Item, Result>,
+): Promise<Result> {
+  try {
+    return await commit(new Map());
+  } catch (error) {
+    if (!isDataRefused(error)) throw error;
+
+    const refused = await findRefused(context, items, tryOut);
+    if (refused.size === 0) throw error;
+    return commit(refused);
+  }
+}
+
 /** Rolls back a trial transaction that the database has accepted. */
 class TrialRollback extends CodedError {
   constructor() {
@@ -346,7 +373,7 @@ class TrialRollback extends CodedError {
  * refused item is alone. Every trial is rolled back.
  * @returns the reason for each refused item
  */
-export async function findRefused<T>(
+async function findRefused<T>(
   context: RunContext,
   items: readonly T[],
   write: (trx: DatabaseTransaction, items: readonly T[]) => Promise<unknown>,

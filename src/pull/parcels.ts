@@ -2,20 +2,17 @@ import { pauses } from '../core/backoff.ts';
 import { WarehouseError } from '../core/errors.ts';
 import { findUnstorableReason } from '../core/json.ts';
 import { dayMs, hourMs } from '../core/time.ts';
-import { isDataRefused } from '../db/transaction.ts';
 import { pause, type RunContext, serviceNow, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { decodeParcels, type ParcelList } from '../service/decoding/decode-parcels.ts';
-import { commitRun, findRefused } from './commit.ts';
+import { commitRun, commitStorable } from './commit.ts';
 import { makeQuarantineEntry } from './decode.ts';
 import {
   type DueParcelRead,
   findDueParcelReads,
-  requestQuarantinedParcelReads,
-} from './sql/parcel-reads.ts';
-import {
   type PackageRow,
   type ParcelAnswer,
+  requestQuarantinedParcelReads,
   storeParcels,
   toPackageRow,
 } from './sql/parcel-rows.ts';
@@ -196,21 +193,19 @@ async function lookUp(context: RunContext, due: DueParcelRead): Promise<Answered
 /** Stores the answers. Quarantines the packages that the database refuses. */
 async function storeAnswers(context: RunContext, answers: readonly AnsweredRead[]): Promise<void> {
   if (answers.length === 0) return;
-  try {
-    await commitAnswers(context, answers);
-  } catch (error) {
-    if (!isDataRefused(error)) throw error;
 
-    const refused = await findRefused(context, answers, (trx, some) =>
-      storeParcels(trx, context.client, some),
-    );
-    if (refused.size === 0) throw error;
-    const stored = answers.map((answer) => {
-      const reason = refused.get(answer);
-      return reason === undefined ? answer : toRefusedByDatabase(answer, reason);
-    });
-    await commitAnswers(context, stored);
-  }
+  await commitStorable(context, {
+    items: answers,
+    tryOut: (trx, some) => storeParcels(trx, context.client, some),
+    commit: (refused) =>
+      commitAnswers(
+        context,
+        answers.map((answer) => {
+          const reason = refused.get(answer);
+          return reason === undefined ? answer : toRefusedByDatabase(answer, reason);
+        }),
+      ),
+  });
 }
 
 const commitAnswers = (context: RunContext, answers: readonly AnsweredRead[]): Promise<void> =>

@@ -1,40 +1,65 @@
 /**
- * Reconciles a stream, backfills it and fetches resources again. A row is marked as unlisted only
- * if two complete walks lack it, a read by id does not find it, or an operator accepts that it is
- * missing.
+ * Reads windows of a stream again: to reconcile it, or to backfill it. Also fetches one resource
+ * again, and decodes quarantined ones again. A row is marked as unlisted only if two complete walks
+ * lack it, a read by id does not find it, or an operator accepts that it is unlisted.
  */
 
-import { CodedError } from '../core/errors.ts';
-import { addDays, daysBetween, isRealDay, toLocalDay, toUtcDay } from '../core/time.ts';
-import { serviceNow, warn } from '../schedule/run.ts';
+import { CodedError, LeaseLostError, StoppedError } from '../core/errors.ts';
+import { type Json, parseExact, ShapeError } from '../core/json.ts';
+import { addDays, dayMs, daysBetween, isRealDay, toLocalDay, toUtcDay } from '../core/time.ts';
+import { type RunContext, serviceNow, throwFirst, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
-import { makeEmptyReading, unlist } from './commit.ts';
-import { type ReadBatch, readByIds } from './read-by-ids.ts';
 import {
-  countRowsInWindows,
-  type DayWindow,
-  findOldestDay,
-  findUnseenRows,
-} from './sql/listed-rows.ts';
+  type CommittedPage,
+  commitReading,
+  makeEmptyReading,
+  type Reading,
+  unlist,
+} from './commit.ts';
+import { decodePage, type ReadResource } from './decode.ts';
+import { type ReadBatch, readByIds } from './poll.ts';
 import type { ResourceRows } from './sql/mirror-tables.ts';
+import { requestMissingParcelReads } from './sql/parcel-rows.ts';
 import {
+  type QuarantinedDocument,
+  readNextQuarantined,
+  releaseQuarantineRow,
+} from './sql/quarantine.ts';
+import {
+  findBackgroundBackfills,
   findLastWalked,
   finishRescan,
   forgetFindings,
   openRescan,
   type Rescan,
+  type RescanStep,
+  readReconciledTimes,
+  recordFindings,
+  saveRescan,
   startRescan,
   type WalkedReconciliation,
 } from './sql/rescans.ts';
 import { drawReadNo, type RunTransaction } from './sql/stream-transaction.ts';
-import { recordAbsences } from './sql/unlisted.ts';
-import type { PullContext, RescanContext, RescanPlan, StreamContext } from './stream.ts';
 import {
-  commitProgress,
-  readRescanByIds,
-  recordRescanFindings,
-  walkWindows,
-} from './walk-windows.ts';
+  countRowsInWindow,
+  type DayWindow,
+  findOldestDay,
+  findUnlistedRows,
+  recordUnlistedReads,
+} from './sql/unlisted.ts';
+import { listIds } from './sql/upsert.ts';
+import { findWaiting } from './sql/waiting-reads.ts';
+import {
+  type PullContext,
+  type RescanContext,
+  type RescanPlan,
+  type Stream,
+  type StreamContext,
+  toRescanContext,
+} from './stream.ts';
+import { rereadAuthorizations } from './streams/authorizations.ts';
+import { requestOrdersOfShipments } from './streams/orders.ts';
+import { readIds, type StreamPage, toDateFilter, type WalkedPage, walkList } from './walk.ts';
 
 /**
  * Number of slices into which the days before the recent ones are divided. Each reconciliation
@@ -124,9 +149,8 @@ export async function reconcileStream(
   acceptMissing = false,
 ): Promise<Rescan> {
   const { client, db, stream, config } = context;
-  const background = by === 'worker';
-  const days = { from: null, to: null };
-  const request = { client, stream: stream.name, kind: 'reconcile', ...days, background } as const;
+  const days = { from: null, to: null, background: by === 'worker' };
+  const request = { client, stream: stream.name, kind: 'reconcile', ...days } as const;
 
   let opened = await openRescan(db, request);
   if (acceptMissing && opened.windows !== null) {
@@ -134,16 +158,17 @@ export async function reconcileStream(
     opened = await openRescan(db, request);
   }
 
-  const rescan = await runRescan(context, opened, {
-    // The missing rows may be in any slice, so the whole list is read.
-    chooseWindows: async (today, last) =>
-      acceptMissing ? [everything] : chooseWindows(context, today, last),
-    check: (walked) => checkUnseen(walked, acceptMissing),
-  });
+  // The unlisted rows may be in any slice, so the whole list is read.
+  const choose = acceptMissing ? async () => [everything] : chooseWindows;
+  const walked = await walkWindows(await beginRescan(context, opened, choose), () => true);
+
+  const doubts = await checkUnlisted(walked, acceptMissing);
+  const doubt = doubts.length === 0 ? null : new TooManyExtrasError(stream.name, doubts);
+  await endRescan(context, opened, doubt?.message ?? null);
   await forgetFindings(db, client, stream.name, config.RETENTION_DAYS);
 
-  if (rescan.doubt !== null) throw rescan.doubt;
-  return rescan;
+  if (doubt !== null) throw doubt;
+  return walked.progress.rescan;
 }
 
 /** Reads a span of days, or everything if it has no bounds, and heals what differs. */
@@ -156,10 +181,11 @@ export async function backfillStream(context: StreamContext, opened: Rescan): Pr
     return (from === null || day >= from) && (to === null || day <= to);
   };
 
-  return runRescan(context, opened, {
-    chooseWindows: async () => [toWindow(from, to)],
-    isWanted: isInside,
-  });
+  const begun = await beginRescan(context, opened, async () => [toWindow(from, to)]);
+  const { progress } = await walkWindows(begun, isInside);
+  await endRescan(context, opened, null);
+
+  return progress.rescan;
 }
 
 function readDay(value: unknown, zone: string): string | null {
@@ -167,35 +193,12 @@ function readDay(value: unknown, zone: string): string | null {
   return value.includes('T') ? toLocalDay(value, zone) : value;
 }
 
-/** What a rescan is made for. */
-interface RescanPurpose {
-  readonly chooseWindows: (
-    today: string,
-    last: WalkedReconciliation | null,
-  ) => Promise<readonly DayWindow[]>;
-  /** Returns true for resources that should be written; default: all. */
-  readonly isWanted?: (resource: ResourceRows) => boolean;
-  /** Runs after the walk. Returns why the list is doubted, for the error message. */
-  readonly check?: (context: RescanContext) => Promise<readonly string[]>;
-}
-
-/** Walks the windows of a rescan from where it stopped, checks what they lacked, and ends it. */
-async function runRescan(
+/** Chooses the windows of a rescan that begins on the day `today`. */
+type ChooseWindows = (
   context: StreamContext,
-  opened: Rescan,
-  { chooseWindows: choose, isWanted, check }: RescanPurpose,
-): Promise<Rescan & { readonly doubt: TooManyExtrasError | null }> {
-  const progress = { rescan: await beginRescan(context, opened, choose) };
-  const rescanContext = { ...context, progress };
-
-  await walkWindows(rescanContext, isWanted);
-
-  const doubts = (await check?.(rescanContext)) ?? [];
-  const doubt = doubts.length === 0 ? null : new TooManyExtrasError(context.stream.name, doubts);
-  await endRescan(context, progress.rescan, doubt?.message ?? null);
-
-  return { ...progress.rescan, doubt };
-}
+  today: string,
+  last: WalkedReconciliation | null,
+) => Promise<readonly DayWindow[]>;
 
 /**
  * Begins a rescan: chooses and stores its windows. They stay the same if the rescan is interrupted
@@ -204,40 +207,34 @@ async function runRescan(
 async function beginRescan(
   context: StreamContext,
   rescan: Rescan,
-  choose: RescanPurpose['chooseWindows'],
-): Promise<Rescan> {
+  choose: ChooseWindows,
+): Promise<RescanContext> {
   const { warehouse, signal, db, client, run, stream } = context;
   const { service } = context.state;
   service.firstMs ??= await warehouse.readClock(signal);
   service.lastMs ??= service.firstMs;
-  if (rescan.windows !== null) return rescan;
+  if (rescan.windows !== null) return { ...context, progress: { rescan } };
 
   const last = await findLastWalked(db, client, stream.name);
-  const windows = await choose(toUtcDay(serviceNow(context).getTime()), last);
+  const windows = await choose(context, toUtcDay(serviceNow(context).getTime()), last);
   // Only an earlier walk knows how many rows the service lists. Counting the stored rows would read
   // the whole table.
   const isWhole = rescan.kind === 'reconcile' || (rescan.from === null && rescan.to === null);
   const expected = isWhole ? (last?.fetched ?? null) : null;
 
   const readNo = await drawReadNo(db);
-  return underLease(db, run.lease, (trx) =>
+  const started = await underLease(db, run.lease, (trx) =>
     startRescan(trx, rescan.id, { windows, expected, readNo }),
   );
+  return { ...context, progress: { rescan: started } };
 }
 
-async function endRescan(
-  { db, run }: StreamContext,
-  { id }: Rescan,
-  error: string | null,
-): Promise<void> {
+async function endRescan({ db, run }: StreamContext, { id }: Rescan, error: string | null) {
   await underLease(db, run.lease, (trx) => finishRescan(trx, id, error));
 }
 
-async function chooseWindows(
-  { db, client, run, dueNotBefore, stream }: StreamContext,
-  today: string,
-  last: WalkedReconciliation | null,
-): Promise<readonly DayWindow[]> {
+const chooseWindows: ChooseWindows = async (context, today, last) => {
+  const { db, client, run, dueNotBefore, stream } = context;
   // A run that is repeated before its next due time checks the doubtful span again. The next slice
   // would end the alarm.
   const nextTurn = last?.isDoubtful ? dueNotBefore(last.finishedAt, 0) : null;
@@ -246,37 +243,171 @@ async function chooseWindows(
   const oldest = await findOldestDay(db, client, stream.rescan);
   const lastSliceEnd = findSliceEnd(last?.windows ?? []);
   return planReconcileWindows(stream.rescan, { today, oldest, lastSliceEnd });
+};
+
+/**
+ * Commits a reading of a rescan together with its progress.
+ * @param write writes something else, and returns what it adds to the progress
+ * @returns the resources, without those that the database refused
+ */
+export async function commitProgress(
+  context: RescanContext,
+  reading: Reading,
+  write: (transaction: RunTransaction, page: CommittedPage) => Promise<RescanStep>,
+): Promise<readonly ReadResource[]> {
+  const { progress } = context;
+  const committed = await commitReading(context, reading, async (transaction, page) => {
+    const step = await write(transaction, page);
+    const rescan = await saveRescan(transaction.trx, progress.rescan, step);
+    return { resources: page.resources, rescan };
+  });
+  progress.rescan = committed?.rescan ?? progress.rescan;
+  context.onProgress?.(progress.rescan);
+
+  return committed?.resources ?? [];
 }
 
 /**
- * The result of a refetch: the row was missing, stale or unchanged, or the service does not know
- * the id (absent).
+ * Walks the remaining windows of a rescan, and heals what differs from the tables.
+ * @param isWanted returns true for resources that should be written
  */
-export type RefetchResult = 'missing' | 'stale' | 'unchanged' | 'absent';
+async function walkWindows(
+  context: RescanContext,
+  isWanted: (resource: ResourceRows) => boolean,
+): Promise<RescanContext> {
+  const { stream, progress } = context;
+  const { filter } = stream.rescan;
+  // A reconciliation of a stream without a read by id proves absences by two walks, of which each
+  // must be made by one run.
+  const mayStop = progress.rescan.kind === 'backfill' || stream.get !== null;
+
+  for (const window of (progress.rescan.windows ?? []).slice(progress.rescan.step)) {
+    const parameters = filter === null ? {} : toDateFilter(filter, window);
+
+    await walkList(context, { parameters, start: progress.rescan }, async (walked) => {
+      const { query, step } = progress.rescan;
+      await healPage(context, walked, isWanted);
+
+      // A walk that continues reads the page of its place again: that is no progress.
+      const hasMoved = progress.rescan.query !== query || progress.rescan.step !== step;
+      if (hasMoved && mayStop) context.endTurn();
+    });
+  }
+  return context;
+}
+
+const isUnlinked = ({ mustReadById }: ReadResource) => mustReadById !== undefined;
 
 /**
- * Reads one resource by id and heals what differs. What follows from a change is requested in any
- * case.
- * @returns null if it could not be read or decoded; the run's warnings and the quarantine say why
+ * Commits a page of a window, and checks its resources by id if the list does not suffice. If the
+ * last page has resources to read by id, its window ends after those reads: an interruption repeats
+ * it.
  */
-export async function refetch(context: PullContext, id: number): Promise<RefetchResult | null> {
-  const { stream } = context;
-  const [found = null] = await readByIds(context, [id], {
+async function healPage(
+  context: RescanContext,
+  { page, query, meaning, lastId, atEnd, full }: WalkedPage<StreamPage>,
+  isWanted: (resource: ResourceRows) => boolean,
+): Promise<void> {
+  const { progress, stream, db, run } = context;
+  const { kind, step, fullList } = progress.rescan;
+  const nextWindow = { query: null, lastId: null, step: step + 1 };
+  const wanted = page.decoded.resources.filter(isWanted);
+  const isOver = atEnd && !wanted.some(isUnlinked);
+
+  const reading = { ...page, decoded: { ...page.decoded, resources: wanted } };
+  const resources = await commitProgress(context, reading, async (transaction, committed) => ({
+    ...{ query, lastId, meaning, fullList: fullList && !full },
+    ...(isOver ? nextWindow : {}),
+    ...(await countHealed(transaction, context, committed)),
+    ...{ pages: page.pages, fetched: page.data.length },
+    ids: kind === 'reconcile' ? readIds(page.data) : [],
+  }));
+  // Reads by id must not wait for memory while the page holds some.
+  page.release();
+
+  const complete = resources.filter((resource) => !isUnlinked(resource));
+  await stream.checkLines?.(context, complete, page.pages);
+  const unlinked = resources.filter(isUnlinked);
+  if (unlinked.length === 0) return;
+
+  await readRescanByIds(context, await chooseForReadById(context, listIds(unlinked)));
+  if (atEnd)
+    progress.rescan = await underLease(db, run.lease, (trx) =>
+      saveRescan(trx, progress.rescan, nextWindow),
+    );
+}
+
+/** Workers check the lines of these resources in this number of portions, one portion a day. */
+const byIdPortions = 30;
+
+/**
+ * Chooses the resources to read by id, out of those whose lines came without a link to them. Only
+ * such a read proves their lines. A command reads all of them. A worker reads those that wait for a
+ * reread, and each day another portion of the others.
+ */
+async function chooseForReadById(
+  context: RescanContext,
+  ids: readonly number[],
+): Promise<readonly number[]> {
+  if (!context.progress.rescan.background) return ids;
+  const waiting = new Set(await findWaiting(context.db, context.client, context.stream.name, ids));
+  const portion = Math.floor(serviceNow(context).getTime() / dayMs) % byIdPortions;
+  return ids.filter((id) => waiting.has(id) || id % byIdPortions === portion);
+}
+
+/**
+ * Reads resources of a rescan by id.
+ * @param write runs in the transaction of each batch; returns what it adds to the progress
+ */
+async function readRescanByIds(
+  context: RescanContext,
+  ids: readonly number[],
+  write: (transaction: RunTransaction, batch: ReadBatch) => Promise<RescanStep> = async () => ({}),
+): Promise<void> {
+  const { progress, stream } = context;
+  const batches = await readByIds(context, ids, {
     write: async (transaction, batch) => {
-      await unlist(transaction, stream, batch.absent, batch.readNo);
-      await stream.afterChanges?.(transaction, [id]);
-      return toRefetchResult(batch);
+      const step = await countHealed(transaction, context, batch);
+      const more = await write(transaction, batch);
+      const rescan = await saveRescan(transaction.trx, progress.rescan, { ...step, ...more });
+      return { rescan, resources: batch.resources };
+    },
+    onCommit: ({ rescan }) => {
+      progress.rescan = rescan;
+      context.onProgress?.(rescan);
     },
   });
 
-  return found;
+  const resources = batches.flatMap((batch) => batch.resources);
+  await stream.checkLines?.(context, resources, 1);
 }
 
-function toRefetchResult({ absent, written, resources }: ReadBatch): RefetchResult | null {
-  if (absent.length > 0) return 'absent';
-  if (written.inserted.length > 0) return 'missing';
-  if (written.changed.length > 0) return 'stale';
-  return resources.length > 0 ? 'unchanged' : null;
+/**
+ * Counts the rows that were not stored, or differed. For a reconciliation, records them as
+ * findings.
+ */
+async function countHealed(
+  transaction: RunTransaction,
+  context: RescanContext,
+  { written }: CommittedPage,
+): Promise<Pick<RescanStep, 'missing' | 'stale'>> {
+  await recordRescanFindings(transaction, context, 'missing', written.inserted);
+  await recordRescanFindings(transaction, context, 'stale', written.changed);
+
+  return { missing: written.inserted.length, stale: written.changed.length };
+}
+
+/** Records rows as findings, if the rescan is a reconciliation. */
+async function recordRescanFindings(
+  transaction: RunTransaction,
+  context: RescanContext,
+  finding: 'missing' | 'stale' | 'extra',
+  ids: readonly number[],
+): Promise<void> {
+  if (context.progress.rescan.kind !== 'reconcile') return;
+  const found = { finding, ids, serviceNow: serviceNow(context) };
+
+  await recordFindings(transaction, context.stream.rescan, found);
 }
 
 /**
@@ -285,8 +416,8 @@ function toRefetchResult({ absent, written, resources }: ReadBatch): RefetchResu
  */
 const toleratedExtras = 20;
 const toleratedShare = 0.01;
-/** Number of rows that are handled at a time when an operator accepts what is missing. */
-const acceptBatchSize = 500;
+/** Number of rows without a read by id that are marked in one transaction. */
+const markBatchSize = 500;
 
 /** An error for a list of the service that lacks too many of our rows to be believed. */
 class TooManyExtrasError extends CodedError {
@@ -307,11 +438,11 @@ class TooManyExtrasError extends CodedError {
  * reads them and marks those that the service does not know. Otherwise marks them after two
  * complete walks lacked them. Judges each window separately, so that one doubtful window does not
  * stop the others.
- * @param accept true if an operator confirms that all missing rows are gone
- * @returns for each window in which too many rows are missing: a description for the error message
+ * @param accept true if an operator confirms that all unlisted rows are gone
+ * @returns for each window in which too many rows are unlisted: a description for the error message
  */
-async function checkUnseen(context: RescanContext, accept: boolean): Promise<readonly string[]> {
-  const { stream, progress } = context;
+async function checkUnlisted(context: RescanContext, accept: boolean): Promise<readonly string[]> {
+  const { db, stream, progress } = context;
   const { rescan } = progress;
   if (!rescan.fullList) {
     warn(
@@ -320,149 +451,84 @@ async function checkUnseen(context: RescanContext, accept: boolean): Promise<rea
     );
     return [];
   }
+
   // An empty list proves nothing, even if an operator accepts it.
-  if (accept && rescan.fetched > 0) {
-    await acceptUnseen(context);
-    return [];
-  }
-
+  const isEmpty = rescan.fetched === 0;
+  const isAccepted = accept && !isEmpty;
   const doubts: string[] = [];
-  const lacking = new Set<number>();
+  const withoutRead = new Set<number>();
   for (const window of rescan.windows ?? []) {
-    const found = await findInWindow(context, window);
-    if (found.unseen.length === 0) continue;
+    const place = { age: stream.rescan, serviceNow: serviceNow(context), window };
+    const stored = await countRowsInWindow(db, rescan.client, place);
+    const bound = Math.max(toleratedExtras, Math.floor(stored * toleratedShare));
+    // No more ids than it takes to doubt the list.
+    const unlisted = await findUnlistedRows(db, rescan, place, isAccepted ? null : bound + 1);
 
-    const isBelieved = rescan.fetched > 0 && (await checkWindow(context, found));
-    if (!isBelieved) doubts.push(describeDoubt(found, window));
-    else if (stream.get === null) for (const id of found.unseen) lacking.add(id);
+    const isBelieved = !isEmpty && (isAccepted || unlisted.length <= bound);
+    if (isBelieved && stream.get === null) for (const id of unlisted) withoutRead.add(id);
+    else if (isBelieved) await readUnlisted(context, unlisted);
+    else if (unlisted.length > 0 && (isEmpty || !(await areAllKnown(context, unlisted))))
+      doubts.push(
+        describeDoubt(
+          window,
+          `${unlisted.length}${unlisted.length > bound ? ' or more' : ''}`,
+          stored,
+        ),
+      );
   }
-  if (stream.get === null && rescan.fetched > 0) await unlistAfterTwoWalks(context, [...lacking]);
 
+  if (stream.get === null && !isEmpty)
+    await (accept ? unlistAccepted : unlistAfterTwoWalks)(context, [...withoutRead]);
   return doubts;
 }
 
-/** Rows that a window lacks. */
-interface UnseenInWindow {
-  /** Ids of the rows; one more than `bound` at most. */
-  readonly unseen: readonly number[];
-  /** Number of rows that it may lack. */
-  readonly bound: number;
-  /** Number of rows that are stored in it. */
-  readonly stored: number;
-}
-
-/** Finds rows that a window lacks: no more ids than it takes to doubt the list. */
-async function findInWindow(context: RescanContext, window: DayWindow): Promise<UnseenInWindow> {
-  const { db, client, stream, progress } = context;
-  const place = { age: stream.rescan, serviceNow: serviceNow(context) };
-  const asked = { ...progress.rescan, windows: [window] };
-
-  const stored = await countRowsInWindows(db, client, place, [window]);
-  const bound = Math.max(toleratedExtras, Math.floor(stored * toleratedShare));
-  const unseen = await findUnseenRows(db, asked, place, { limit: bound + 1 });
-  return { unseen, bound, stored };
-}
-
-/**
- * Checks the rows that one window lacks, by id if the service has such a read.
- * @returns false if too many are missing to believe the list
- */
-async function checkWindow(
-  context: RescanContext,
-  { unseen, bound }: UnseenInWindow,
-): Promise<boolean> {
-  const isWithinBound = unseen.length <= bound;
-  if (context.stream.get === null) return isWithinBound;
-  if (!isWithinBound) return sampleUnseen(context, unseen);
-
-  await readUnseen(context, unseen);
-  return true;
-}
-
-function describeDoubt(
-  { unseen, bound, stored }: UnseenInWindow,
-  { after, before }: DayWindow,
-): string {
-  const count = `${unseen.length}${unseen.length > bound ? ' or more' : ''}`;
+function describeDoubt({ after, before }: DayWindow, count: string, stored: number): string {
   const from = after === null ? '' : ` after ${after}`;
   const to = before === null ? '' : ` before ${before}`;
   return `${count} of the ${stored} rows${from}${to} that are stored here`;
 }
 
-/** Marks all rows that were not listed and that the service does not know by id either. */
-async function acceptUnseen(context: RescanContext): Promise<void> {
-  const { db, stream, progress } = context;
-  const asked = progress.rescan;
-  const place = { age: stream.rescan, serviceNow: serviceNow(context) };
-
-  for (let afterId: number | null = null; ; ) {
-    const unseen: readonly number[] = await findUnseenRows(db, asked, place, {
-      limit: acceptBatchSize,
-      afterId,
-    });
-    const last = unseen.at(-1);
-    if (last === undefined) return;
-
-    if (stream.get === null) await commitUnlisted(context, async () => unseen);
-    else await readUnseen(context, unseen);
-    context.onProgress?.(progress.rescan);
-    afterId = last;
-  }
-}
-
 /**
- * Reads a sample of unseen rows by id, because too many rows are missing to believe the list. The
- * service may return some shipments only by id (docs/interface.md, 10.6 Not shown). If it knows all
- * rows of the sample, the list is fine.
- * @returns false if the service does not know one of them; then nothing is written
+ * Returns true if the service knows a sample of the unlisted rows by id: then the list is fine. The
+ * service may return some shipments only by id (docs/interface.md, 10.6 Not shown).
  */
-async function sampleUnseen(context: RescanContext, unseen: readonly number[]): Promise<boolean> {
-  const sample = unseen.slice(0, toleratedExtras + 1);
-  try {
-    await readRescanByIds(context, sample, async (_transaction, { absent }) => {
-      if (absent.length > 0) throw new SampleLackedError();
-      return {};
-    });
-  } catch (error) {
-    if (error instanceof SampleLackedError) return false;
-    throw error;
-  }
+async function areAllKnown(context: RescanContext, unlisted: readonly number[]): Promise<boolean> {
+  const { stream, warehouse, signal } = context;
+  if (stream.get === null) return false;
+  for (const id of unlisted.slice(0, toleratedExtras + 1))
+    if (!(await warehouse.hasResource(stream.get, id, { signal }))) return false;
 
   warn(
     context,
-    `${context.stream.name}: ${unseen.length} or more rows are not listed, ` +
+    `${stream.name}: ${unlisted.length} or more rows are not listed, ` +
       'but the service returns them by id',
   );
   return true;
 }
 
-/** Rolls back the transaction of a sample, because one of its rows is unknown to the service. */
-class SampleLackedError extends CodedError {
-  constructor() {
-    super('sample_lacked', 'The service does not know one of the rows by id');
-  }
-}
-
 /** Reads rows by id, and marks those that the service does not know as unlisted. */
-const readUnseen = (context: RescanContext, unseen: readonly number[]): Promise<void> =>
-  readRescanByIds(context, unseen, (transaction, { absent, readNo }) =>
-    unlistAndRecord(transaction, context, absent, readNo),
+const readUnlisted = (context: RescanContext, ids: readonly number[]): Promise<void> =>
+  readRescanByIds(context, ids, (transaction, { unlisted, readNo }) =>
+    unlistAndRecord(transaction, context, unlisted, readNo),
   );
+
+/** Marks rows that an operator accepts as gone. */
+async function unlistAccepted(context: RescanContext, ids: readonly number[]): Promise<void> {
+  for (let start = 0; start < ids.length; start += markBatchSize)
+    await commitUnlisted(context, async () => ids.slice(start, start + markBatchSize));
+}
 
 /**
  * Notes that this walk lacked the rows, and marks those that two complete walks in a row have
  * lacked.
  */
-async function unlistAfterTwoWalks(
-  context: RescanContext,
-  unseen: readonly number[],
-): Promise<void> {
+async function unlistAfterTwoWalks(context: RescanContext, ids: readonly number[]): Promise<void> {
   const { stream, progress, run } = context;
   const { startedAt, id } = progress.rescan;
   // After an interruption, rows that polls found unchanged in between are not known, and an absence
   // must not count twice.
   if (startedAt !== null && startedAt < run.startedAt) {
-    if (unseen.length > 0)
+    if (ids.length > 0)
       warn(
         context,
         `${stream.name}: interrupted, so no row was marked as unlisted; ` +
@@ -472,7 +538,7 @@ async function unlistAfterTwoWalks(
   }
 
   await commitUnlisted(context, (transaction) =>
-    recordAbsences(transaction, { pass: 'reconcile', rescanId: id }, unseen),
+    recordUnlistedReads(transaction, { pass: 'reconcile', rescanId: id }, ids),
   );
 }
 
@@ -497,8 +563,197 @@ async function unlistAndRecord(
   ids: readonly number[],
   readNo: number,
 ): Promise<{ readonly extra: number }> {
-  const gone = await unlist(transaction, context.stream, ids, readNo);
-  await recordRescanFindings(transaction, context, 'extra', gone);
+  const marked = await unlist(transaction, context.stream, ids, readNo);
+  await recordRescanFindings(transaction, context, 'extra', marked);
 
-  return { extra: gone.length };
+  return { extra: marked.length };
+}
+
+/**
+ * The result of a refetch: the row was missing, stale or unchanged, or the service does not know
+ * the id (unlisted).
+ */
+export type RefetchResult = 'missing' | 'stale' | 'unchanged' | 'unlisted';
+
+/**
+ * Reads one resource by id and heals what differs. What follows from a change is requested in any
+ * case.
+ * @returns null if it could not be read or decoded; the run's warnings and the quarantine say why
+ */
+export async function refetch(context: PullContext, id: number): Promise<RefetchResult | null> {
+  const { stream } = context;
+  const [found = null] = await readByIds(context, [id], {
+    write: async (transaction, batch) => {
+      await unlist(transaction, stream, batch.unlisted, batch.readNo);
+      await stream.afterChanges?.(transaction, [id]);
+      return toRefetchResult(batch);
+    },
+  });
+
+  return found;
+}
+
+function toRefetchResult({ unlisted, written, resources }: ReadBatch): RefetchResult | null {
+  if (unlisted.length > 0) return 'unlisted';
+  if (written.inserted.length > 0) return 'missing';
+  if (written.changed.length > 0) return 'stale';
+  return resources.length > 0 ? 'unchanged' : null;
+}
+
+/** Number of entries of the quarantine read at a time. Each may have a million characters. */
+const replayBatchSize = 10;
+
+/** The result of a replay. */
+export interface ReplayCounts {
+  /** Number of resources that could be decoded and are now in the tables. */
+  readonly released: number;
+  /** Number of resources that stay in quarantine. */
+  readonly kept: number;
+}
+
+/**
+ * Decodes the quarantined resources of a stream again, for use after an upgrade. Each keeps the
+ * number of its reading, so it does not replace a newer stored row.
+ */
+export async function replayQuarantine(context: StreamContext): Promise<ReplayCounts> {
+  const { db, client, signal, stream } = context;
+  const counts = { released: 0, kept: 0 };
+  let afterId: number | undefined = 0;
+
+  while (afterId !== undefined) {
+    const next = { afterId, limit: replayBatchSize };
+    const rows = await readNextQuarantined(db, client, stream.name, next);
+    for (const row of rows) {
+      signal.throwIfAborted();
+      counts[(await replayRow(context, row)) ? 'released' : 'kept']++;
+    }
+    afterId = rows.at(-1)?.id;
+  }
+
+  return counts;
+}
+
+/** Decodes one quarantined resource again. Returns false if it stays in quarantine. */
+async function replayRow(
+  context: StreamContext,
+  { id, document, readNo }: QuarantinedDocument,
+): Promise<boolean> {
+  const data = parseDocument(document);
+  const decoder = context.stream.decoder(context.zone);
+  const decoded = await decodePage({ data, included: [], escaped: true }, decoder);
+  // A resource without all its lines would be stored incomplete.
+  const [resource] = decoded.resources;
+  if (resource === undefined || resource.warning !== undefined) return false;
+
+  const reading = { readNo, pages: 0, received: data.length, decoded };
+  const isReleased = await commitReading(context, reading, async ({ trx }, { resources }) => {
+    // By the entry's id: the resource's id may have been unreadable when it was quarantined.
+    if (resources.length > 0) await releaseQuarantineRow(trx, id);
+    return resources.length > 0;
+  });
+  return isReleased === true;
+}
+
+/**
+ * Parses a quarantined document. Returns no resource if this version refuses its shape: it then
+ * stays.
+ */
+function parseDocument(document: string): Json[] {
+  try {
+    return [parseExact(document)];
+  } catch (error) {
+    if (!(error instanceof ShapeError)) throw error;
+    return [];
+  }
+}
+
+/**
+ * Reconciles every stream, and reads the return authorizations again, because no list has them. A
+ * failing stream does not stop the others. Its error is thrown at the end. If the run is repeated
+ * before its next due time, it skips the streams that succeeded.
+ */
+export async function reconcileAll(context: RunContext, streams: readonly Stream[]): Promise<void> {
+  const { db, client, run, dueNotBefore } = context;
+  const doneAt =
+    run.trigger === 'manual' ? new Map<string, Date>() : await readReconciledTimes(db, client);
+  const isDue = ({ name }: Stream) => {
+    const done = doneAt.get(name);
+    const turn = done === undefined ? null : dueNotBefore(done, 0);
+    return turn === null || turn <= run.startedAt;
+  };
+  await runEach(context, [
+    ...streams
+      .filter(isDue)
+      .map(
+        (one) => (within: RunContext) => reconcileStream(toRescanContext(within, one), 'worker'),
+      ),
+    rereadAuthorizations,
+    requestMissingParcels,
+    requestOrdersOfShipments,
+  ]);
+}
+
+/** Requests look-ups of shipped shipments that have none, for example after a lost row. */
+async function requestMissingParcels(context: RunContext): Promise<void> {
+  const { db, client, run } = context;
+  const now = serviceNow(context);
+  let count = 0;
+  for (let after: number | null = 0; after !== null; ) {
+    const from: number = after;
+    const page = await underLease(db, run.lease, (trx) =>
+      requestMissingParcelReads(trx, client, from, now),
+    );
+    count += page.requested;
+    after = page.last;
+  }
+  if (count > 0)
+    warn(
+      context,
+      `${count} shipped shipments had no look-up of their packages; pull-parcels makes up for it`,
+    );
+}
+
+/** Runs the backfills that were requested for the background, oldest first. */
+export async function backfillRequested(
+  context: RunContext,
+  streams: readonly Stream[],
+): Promise<void> {
+  const rescans = await findBackgroundBackfills(context.db, context.client);
+  const backfill = async (within: RunContext, rescan: Rescan) => {
+    const stream = streams.find(({ name }) => name === rescan.stream);
+    if (stream === undefined)
+      throw new Error(`backfill ${rescan.id}: there is no stream ${rescan.stream}`);
+    return backfillStream(toRescanContext(within, stream), rescan);
+  };
+
+  await runEach(
+    context,
+    rescans.map((rescan) => (within) => backfill(within, rescan)),
+  );
+}
+
+/**
+ * Does all tasks, also after a failure. Throws the first error at the end; further ones become
+ * warnings. After a failure the turn of the run does not end early: a run that continues would not
+ * know of it.
+ */
+async function runEach(
+  context: RunContext,
+  tasks: readonly ((context: RunContext) => Promise<unknown>)[],
+): Promise<void> {
+  const failures: unknown[] = [];
+  const endTurn = () => {
+    if (failures.length === 0) context.endTurn();
+  };
+
+  for (const task of tasks) {
+    try {
+      await task({ ...context, endTurn });
+    } catch (error) {
+      if (error instanceof StoppedError || error instanceof LeaseLostError) throw error;
+      failures.push(error);
+    }
+  }
+
+  throwFirst(context, failures);
 }

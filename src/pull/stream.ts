@@ -15,7 +15,6 @@ import {
 } from '../service/decoding/jsonapi.ts';
 import type { DecodedResource, DecodeResource } from './decode.ts';
 import type { Change } from './sql/feed.ts';
-import type { ListedTable } from './sql/listed-rows.ts';
 import type {
   ChildTable,
   ColumnTypes,
@@ -27,6 +26,7 @@ import type {
 } from './sql/mirror-tables.ts';
 import type { Rescan } from './sql/rescans.ts';
 import type { StreamTransaction } from './sql/stream-transaction.ts';
+import type { ListedTable } from './sql/unlisted.ts';
 
 /** How the resources of a stream become rows. */
 interface ResourceDeclaration {
@@ -159,22 +159,21 @@ export const toRescanContext = <Of extends MirroredResource>(
   state: { ...context.state, share: newShare() },
 });
 
-/** A declaration: its tables and its decoder follow from the fields. */
-type Declared<Of extends MirroredResource> = Omit<Of, 'tables' | 'decoder' | 'rescan'> &
-  (Of extends Stream ? { readonly rescan: Omit<RescanPlan, 'table'> } : unknown);
-
-/** Declares a stream, or a resource that the service does not list. */
-export function declareStream<Of extends MirroredResource>(declared: Declared<Of>): Of {
-  const { resource, rescan } = declared as unknown as MirroredResource;
-  const decode = makeDecoder(resource);
+/**
+ * Declares a stream, or a resource that the service does not list. Its tables and its decoder
+ * follow from the fields.
+ */
+export function declareStream<Of extends MirroredResource>(
+  declared: Omit<Of, 'tables' | 'decoder'> & Pick<MirroredResource, 'resource'>,
+): Omit<Of, 'tables' | 'decoder'> & Pick<MirroredResource, 'tables' | 'decoder'> {
+  const decode = makeDecoder(declared.resource);
 
   return {
     ...declared,
-    ...(rescan && { rescan: { ...rescan, table: resource.table } }),
-    tables: makeTables(resource),
+    tables: makeTables(declared.resource),
     decoder: (zone: string) => (received: Resource, onTop: IncludedIndex) =>
       decode(received, onTop, zone),
-  } as unknown as Of;
+  };
 }
 
 function makeTables({ table: name, fields, kept, children }: ResourceDeclaration): MirrorTables {

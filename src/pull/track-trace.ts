@@ -1,9 +1,8 @@
 import { pauses } from '../core/backoff.ts';
 import { CodedError, hasCode, NotYetError } from '../core/errors.ts';
-import { findUnstorableReason, type Json } from '../core/json.ts';
 import { hourMs } from '../core/time.ts';
 import type { Database } from '../db/pool.ts';
-import { inTransaction, isDataRefused } from '../db/transaction.ts';
+import { inTransaction } from '../db/transaction.ts';
 import { type RunContext, warn } from '../schedule/run.ts';
 import { finishTurns, readTurns, type Turn, takeTurn } from '../schedule/sql/turns.ts';
 import {
@@ -12,13 +11,17 @@ import {
   type TrackTraceList,
 } from '../service/decoding/decode-parcels.ts';
 import type { ClientAccount } from '../service/sql/clients.ts';
-import { commitRun, countChanges, findRefused } from './commit.ts';
+import { commitRun, commitStorable, countChanges } from './commit.ts';
 import { checkQuarantineShare, makeQuarantineEntry } from './decode.ts';
-import { postponeListedParcelReads } from './sql/parcel-reads.ts';
-import { storeListedParcels, toPackageRow } from './sql/parcel-rows.ts';
+import {
+  postponeListedParcelReads,
+  storeListedParcels,
+  storeTrackTraces,
+  type TrackTraceResult,
+  toPackageRow,
+} from './sql/parcel-rows.ts';
 import { quarantineResources, releaseOlderQuarantined } from './sql/quarantine.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
-import { storeTrackTraces, type TrackTraceResult } from './sql/track-trace-rows.ts';
 import { requestParcelReads, requestReads } from './sql/waiting-reads.ts';
 
 /**
@@ -142,29 +145,29 @@ interface TrackTraceReading {
 }
 
 /** An item that could not be decoded or stored, with the id of its shipment if it could be read. */
-interface RefusedItem {
-  readonly raw: Json;
-  readonly shipmentId: number | null;
-  readonly path: string;
-  readonly reason: string;
-}
+type RefusedItem = TrackTraceList['undecodable'][number];
 
+/** Stores a list. Quarantines the items that the database refuses. */
 async function storeList(
   context: RunContext,
   { items, undecodable }: TrackTraceList,
   call: TrackTraceCall,
 ): Promise<void> {
-  const unstorable = items.flatMap((item): RefusedItem[] => {
-    const reason = findUnstorableReason(JSON.stringify(item.raw));
-    return reason === null ? [] : [{ ...item, path: '', reason }];
-  });
-  const refusedRaws = new Set(unstorable.map(({ raw }) => raw));
-  const storable = items.filter(({ raw }) => !refusedRaws.has(raw));
-  const { rows, contradictions } = keepLatestPerPackage(storable);
-
+  const { rows, contradictions } = keepLatestPerPackage(items);
   const fetched = items.length + undecodable.length;
-  const reading = { rows, refused: [...undecodable, ...unstorable] };
-  const { doubted, listedBefore } = await commitList(context, reading, fetched, call);
+
+  const { doubted, listedBefore } = await commitStorable(context, {
+    items: rows,
+    tryOut: (trx, some) => storeTrackTraces(trx, context.client, some.map(toPackageRow), null),
+    commit: (found) => {
+      const refused = [...found].map(([item, reason]) => ({ ...item, path: '', reason }));
+      const reading = {
+        rows: rows.filter((row) => !found.has(row)),
+        refused: [...undecodable, ...refused],
+      };
+      return commitList(context, reading, fetched, call);
+    },
+  });
 
   if (contradictions > 0)
     warn(
@@ -180,33 +183,8 @@ async function storeList(
     );
 }
 
-/** Commits a list. Quarantines the items that the database refuses. */
-async function commitList(
-  context: RunContext,
-  reading: TrackTraceReading,
-  fetched: number,
-  call: TrackTraceCall,
-): Promise<TrackTraceResult> {
-  try {
-    return await commitReadList(context, reading, fetched, call);
-  } catch (error) {
-    if (!isDataRefused(error)) throw error;
-
-    const found = await findRefused(context, reading.rows, (trx, some) =>
-      storeTrackTraces(trx, context.client, some.map(toPackageRow), null),
-    );
-    if (found.size === 0) throw error;
-    const refused = [...found].map(([item, reason]) => ({ ...item, path: '', reason }));
-    const rest = {
-      rows: reading.rows.filter((row) => !found.has(row)),
-      refused: [...reading.refused, ...refused],
-    };
-    return commitReadList(context, rest, fetched, call);
-  }
-}
-
 /** Writes rows, waiting reads, quarantine, turn, ledger and feed in one transaction. */
-async function commitReadList(
+async function commitList(
   context: RunContext,
   { rows, refused }: TrackTraceReading,
   fetched: number,

@@ -2,8 +2,14 @@ import type { Command } from 'commander';
 import { readDate } from '../../core/time.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { replayParcels } from '../../pull/parcels.ts';
-import { type ReplayCounts, replayQuarantine } from '../../pull/replay.ts';
-import { backfillStream, type RefetchResult, reconcileStream, refetch } from '../../pull/rescan.ts';
+import {
+  backfillStream,
+  type RefetchResult,
+  type ReplayCounts,
+  reconcileStream,
+  refetch,
+  replayQuarantine,
+} from '../../pull/rescan.ts';
 import { openRescan, type Rescan, wakeJob } from '../../pull/sql/rescans.ts';
 import { type Stream, type StreamContext, toRescanContext } from '../../pull/stream.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
@@ -237,7 +243,7 @@ const refetchWords: Readonly<Record<RefetchResult, string>> = {
   missing: 'was missing in the tables; stored now',
   stale: 'differed in the tables; healed now',
   unchanged: 'is the same in the tables and at the service',
-  absent: 'is not known to the service; marked as unlisted if it was stored',
+  unlisted: 'is not known to the service; marked as unlisted if it was stored',
 };
 
 /**

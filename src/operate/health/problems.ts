@@ -8,7 +8,7 @@ import { changeInWords, describeChoice, placeInWords } from '../../core/database
 import { dayMs, formatSpan } from '../../core/time.ts';
 import { parcelReadsPerSecond, readsWithoutPause } from '../../pull/parcels.ts';
 import type { FeedBacklog } from '../../pull/sql/feed.ts';
-import type { ParcelBacklog } from '../../pull/sql/parcel-reads.ts';
+import type { ParcelBacklog } from '../../pull/sql/parcel-rows.ts';
 import { longestListLagMs } from '../../push/judge-absence.ts';
 import type { ListLag } from '../../push/sql/look-ups.ts';
 import type { PushDatabase } from '../../push/sql/push-database.ts';

@@ -6,7 +6,7 @@ import { hourMs, minuteMs } from '../../core/time.ts';
 import { readSchemaDrift } from '../../db/drift.ts';
 import type { Database } from '../../db/pool.ts';
 import { readFeedBacklog } from '../../pull/sql/feed.ts';
-import { readParcelBacklog } from '../../pull/sql/parcel-reads.ts';
+import { readParcelBacklog } from '../../pull/sql/parcel-rows.ts';
 import { readListLags } from '../../push/sql/look-ups.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
 import { type JobKey, planNext } from '../../schedule/plan-next.ts';

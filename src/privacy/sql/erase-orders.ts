@@ -11,7 +11,7 @@ import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { type Erasure, recordErasures } from '../../pull/sql/erasures.ts';
 import { appendChanges, type Change } from '../../pull/sql/feed.ts';
-import { maskErasedQuarantine } from '../../pull/sql/mask-quarantine.ts';
+import { maskErasedQuarantine } from '../../pull/sql/quarantine.ts';
 import { recordAudit } from '../../schedule/sql/audit.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
 import type { OrderToErase } from './order-numbers.ts';

@@ -112,12 +112,10 @@ export const rowsWhere = (
       where client = ${anyClient(client)} and ${sql.ref(column)} = any(${values}::bigint[])
       offset 0) t`;
 
-/**
- * Returns SQL: whether the stored row t and the reading i, both of one client, have the same key.
- */
-export const hasSameKey = ({ key }: MirrorTable) =>
+/** Returns SQL: whether the row t and `other`, by default the reading i, have the same key. */
+export const hasSameKey = ({ key }: Pick<MirrorTable, 'key'>, other = 'i') =>
   sql.join(
-    key.map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`),
+    key.map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`${other}.${column}`)}`),
     sql` and `,
   );
 

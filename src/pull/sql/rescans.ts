@@ -7,8 +7,8 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import type { CursorMeaning } from '../../schedule/sql/ledger.ts';
-import { type DayWindow, dateList, type ListedTable } from './listed-rows.ts';
 import type { StreamTransaction } from './stream-transaction.ts';
+import { type DayWindow, dateList, type ListedTable } from './unlisted.ts';
 
 /** A request for a rescan. */
 export interface RescanRequest {
@@ -130,14 +130,16 @@ export async function wakeJob(db: Kysely<DB>, client: string, job: string): Prom
     .execute();
 }
 
-/** The changes that one page makes to a rescan: the new place, and the counts to add. */
-export type RescanStep = Pick<
-  Rescan,
-  'step' | 'query' | 'meaning' | 'lastId' | 'fullList' | keyof typeof zeroCounts
->;
+/** What one commit adds to the progress of a rescan: a new place, and counts to add. */
+export interface RescanStep
+  extends Partial<
+    Pick<Rescan, 'step' | 'query' | 'meaning' | 'lastId' | 'fullList' | (typeof counts)[number]>
+  > {
+  /** All resources on its page, also those that could not be decoded. */
+  readonly ids?: readonly number[];
+}
 
-/** The counts of a step that read no page and found nothing. */
-export const zeroCounts = { pages: 0, fetched: 0, missing: 0, stale: 0, extra: 0 } as const;
+const counts = ['pages', 'fetched', 'missing', 'stale', 'extra'] as const;
 
 /** What a rescan stores when it first starts. */
 interface RescanStart {
@@ -164,39 +166,31 @@ export async function startRescan(
 }
 
 /**
- * Stores the progress that one page makes, in the transaction of that page.
- * @param ids all resources on the page, also those that could not be decoded
+ * Stores the progress that one commit makes, in its transaction. One run at a time works on a
+ * rescan.
  */
 export async function saveRescan(
   trx: Transaction<DB>,
-  { id }: Pick<Rescan, 'id'>,
-  next: RescanStep,
-  ids: readonly number[],
+  rescan: Rescan,
+  { ids = [], ...changes }: RescanStep,
 ): Promise<Rescan> {
   if (ids.length > 0)
     await trx
       .insertInto('sync.rescan_pages')
-      .values({ rescan_id: id, ids: [...ids] })
+      .values({ rescan_id: rescan.id, ids: [...ids] })
       .execute();
 
-  return trx
+  const sums = counts.map((count) => [count, rescan[count] + (changes[count] ?? 0)]);
+  const next: Rescan = { ...rescan, ...changes, ...Object.fromEntries(sums) };
+  const { step, query, meaning, lastId, fullList, pages, fetched, missing, stale, extra } = next;
+
+  await trx
     .updateTable('sync.rescans')
-    .set((eb) => ({
-      step: next.step,
-      query: next.query,
-      meaning: next.meaning,
-      last_id: next.lastId,
-      full_list: next.fullList,
-      pages: eb('pages', '+', next.pages),
-      fetched: eb('fetched', '+', next.fetched),
-      missing: eb('missing', '+', next.missing),
-      stale: eb('stale', '+', next.stale),
-      extra: eb('extra', '+', next.extra),
-    }))
-    .where('id', '=', id)
-    .returning(columns)
-    .$castTo<Rescan>()
-    .executeTakeFirstOrThrow();
+    .set({ step, query, meaning, last_id: lastId, full_list: fullList })
+    .set({ pages, fetched, missing, stale, extra })
+    .where('id', '=', rescan.id)
+    .execute();
+  return next;
 }
 
 /**

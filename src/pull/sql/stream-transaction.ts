@@ -36,7 +36,7 @@ export interface StreamEntry {
   /** True if another reader holds a lease: it may write an older reading later. */
   readonly hasOtherReaders: boolean;
   /** True if a resource of the stream may wait to be read, or be in quarantine. */
-  readonly mayWait: boolean;
+  readonly hasWaitingReads: boolean;
 }
 
 /** Locks the stream until the transaction ends, so that its readers commit one after the other. */
@@ -50,13 +50,13 @@ export async function enterStream({
   const enter = sql<StreamEntry>`
     with ${lockingCte(name)}
     select ${otherReadersExist(lease, stream)} as "hasOtherReaders",
-      ${mayWaitFor(client, stream)} as "mayWait"
+      ${waitingReadsExist(client, stream)} as "hasWaitingReads"
     from locked`;
-  const { hasOtherReaders, mayWait } = await selectLocked(trx, name, enter);
+  const { hasOtherReaders, hasWaitingReads } = await selectLocked(trx, name, enter);
 
   // The statement read all of this before it had the lock. Another reader may have changed it
   // meanwhile.
-  return { hasOtherReaders, mayWait: mayWait || hasOtherReaders };
+  return { hasOtherReaders, hasWaitingReads: hasWaitingReads || hasOtherReaders };
 }
 
 /** SQL: true if another reader of the stream holds a lease. */
@@ -67,7 +67,7 @@ export const otherReadersExist = ({ client, name }: Lease, stream: string) => sq
     and (j.stream = ${stream} or l.name = any(${rescanJobs}::text[])))`;
 
 /** SQL: true if a resource of the stream waits to be read, or is in quarantine. */
-export const mayWaitFor = (client: string, stream: string) => sql`(
+export const waitingReadsExist = (client: string, stream: string) => sql`(
   -- The order makes Postgres use the key: it could read what waits of all clients.
   (select w.id from sync.waiting_reads w
     where w.client = ${anyClient(client)} and w.resource = ${stream}

@@ -1,9 +1,13 @@
+/** Rows that the lists of a stream must show, and the marks of those that they do not. */
+
 import { type Kysely, sql } from 'kysely';
+import { firstRealDay } from '../../core/time.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import type { Change } from './feed.ts';
 import { type ChildTable, tableRef } from './mirror-tables.ts';
 import { isConfirmedSince, type StreamTransaction } from './stream-transaction.ts';
+import type { OpenKind } from './waiting-reads.ts';
 
 /** The table whose rows are marked. */
 interface UnlistedResource {
@@ -36,7 +40,7 @@ export async function markUnlisted(
  * Finds child rows of these parents that were stored before `before` and that a reading did not
  * bring; at most `limit`.
  */
-export async function findUnseenChildren(
+export async function findUnlistedChildren(
   db: Kysely<DB>,
   client: string,
   table: ChildTable,
@@ -70,7 +74,7 @@ export async function markChildrenUnlisted(
   readNo: number,
 ): Promise<Change[]> {
   const { rows } = await sql<{ id: number }>`
-    with gone as (
+    with marked as (
       update ${tableRef(table.name)} t
       set unlisted_since = now()
       from ${tableRef(parent)} p
@@ -82,10 +86,10 @@ export async function markChildrenUnlisted(
     ), recorded as (
       insert into sync.findings (client, stream, finding, id)
       select ${client}, ${stream}, 'extra', id
-      from gone
+      from marked
     )
     select id
-    from gone
+    from marked
     order by id`.execute(trx);
   return rows.map(({ id }) => ({ entity: table.name, id, operation: 'unlisted' }));
 }
@@ -97,7 +101,7 @@ export async function markChildrenUnlisted(
 const walksUntilUnlisted = 2;
 
 /** The walk whose list lacked rows. */
-export interface AbsenceWalk {
+export interface UnlistingWalk {
   readonly pass: 'poll' | 'reconcile';
   /** The number of the reconciliation; null for a poll. */
   readonly rescanId?: number | null;
@@ -107,20 +111,20 @@ export interface AbsenceWalk {
  * Records the rows that a complete walk lacked, in a stream without a read by id: they wait for the
  * next such walk. Removes those that this walk showed. Polls and reconciliations walk other lists,
  * so each counts its own.
- * @param absent ids of the rows that the walk lacked
+ * @param unlisted ids of the rows that the walk lacked
  * @returns ids of the rows that enough consecutive walks lacked
  */
-export async function recordAbsences(
+export async function recordUnlistedReads(
   { trx, client, stream }: StreamTransaction,
-  { pass, rescanId = null }: AbsenceWalk,
-  absent: readonly number[],
+  { pass, rescanId = null }: UnlistingWalk,
+  unlisted: readonly number[],
 ): Promise<number[]> {
   const resource = `${pass} of ${stream}`;
   // A reconciliation does not read everything, so only the rows on its pages count as seen. A poll
-  // lists all open rows, so every row that is not absent counts as seen.
+  // lists all open rows, so every other row counts as seen.
   const seen =
     rescanId === null
-      ? sql<boolean>`not (id = any(${absent}::bigint[]))`
+      ? sql<boolean>`not (id = any(${unlisted}::bigint[]))`
       : sql<boolean>`id in (
           select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
 
@@ -130,14 +134,184 @@ export async function recordAbsences(
     .where('resource', '=', resource)
     .where(seen)
     .execute();
-  if (absent.length === 0) return [];
+  if (unlisted.length === 0) return [];
 
   const { rows } = await sql<{ id: number; tries: number }>`
     insert into sync.waiting_reads as w (client, resource, id, reason, tries, next_at)
     select ${client}, ${resource}, i.id, 'not_listed', 1, 'infinity'
-    from unnest(${absent}::bigint[]) as i (id)
+    from unnest(${unlisted}::bigint[]) as i (id)
     order by i.id
     on conflict (client, resource, id) do update set tries = w.tries + 1
     returning id, tries`.execute(trx);
   return rows.filter(({ tries }) => tries >= walksUntilUnlisted).map(({ id }) => id);
+}
+
+/**
+ * A date window. Both ends are exclusive, as in the service's filters; null means no bound.
+ * YYYY-MM-DD.
+ */
+export interface DayWindow {
+  readonly after: string | null;
+  readonly before: string | null;
+}
+
+/** The table of a stream, and the dates by which its lists find a row. */
+export interface ListedTable {
+  readonly table: string;
+  /**
+   * Attribute for the list's date filters `[gt]` and `[lt]`; null if no such filter covers all
+   * rows.
+   */
+  readonly filter: string | null;
+  /** Column of the filter. A backfill compares it with its days. */
+  readonly dayColumn: string;
+  /** Date columns of the parent. The earliest date tells whether the list still shows the row. */
+  readonly dates: readonly string[];
+  /**
+   * Date columns that tell when the resource changed. The latest date tells how late a change was
+   * found.
+   */
+  readonly moved: readonly string[];
+  /**
+   * Number of days that the list reaches back (docs/interface.md, 5.1 Values); null if it shows
+   * everything.
+   */
+  readonly horizonDays: number | null;
+}
+
+/** Returns SQL: these columns of the row t as times. A date before 1970 is none. */
+export const dateList = (columns: readonly string[]) =>
+  sql.join(columns.map((column) => sql`sync.real_time(${sql.ref(`t.${column}`)}::timestamptz)`));
+
+/**
+ * Returns SQL: whether the row t is young enough that the lists must show it, if the service has
+ * it. The service does not state by which date it counts the age (docs/interface.md, 5.2 Not
+ * shown), so the earliest date is used.
+ */
+function isYoungEnough({ horizonDays, dates }: ListedTable, serviceNow: Date) {
+  if (horizonDays === null) return sql`true`;
+  const span = sql`make_interval(days => ${horizonDays - 1})`;
+  return sql`least(${dateList(dates)}, t.first_seen_at) > ${serviceNow}::timestamptz - ${span}`;
+}
+
+/** A window of a stream, and the time by which the age of its rows is counted. */
+export interface ListedRows {
+  readonly age: ListedTable;
+  /** By the service's clock. */
+  readonly serviceNow: Date;
+  readonly window: DayWindow;
+}
+
+/**
+ * Returns SQL: whether a complete walk of a window must have shown the row t. The window is
+ * shortened by a day at both ends, because a day in another time zone may begin earlier or later.
+ */
+function mustBeListed({ age, serviceNow, window: { after, before } }: ListedRows) {
+  const column = sql`${sql.ref(`t.${age.dayColumn}`)}::date`;
+  const isInside =
+    age.filter === null
+      ? sql`true`
+      : sql`${column} > coalesce(${after}::date + 1, '-infinity')
+      and ${column} < coalesce(${before}::date - 1, 'infinity')`;
+  return sql`t.unlisted_since is null and ${isInside} and ${isYoungEnough(age, serviceNow)}`;
+}
+
+/** Counts the stored rows in a window. */
+export async function countRowsInWindow(
+  db: Kysely<DB>,
+  client: string,
+  listed: ListedRows,
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)
+    from ${sql.table(`fulfilment.${listed.age.table}`)} t
+    where t.client = ${anyClient(client)} and ${mustBeListed(listed)}`.execute(db);
+  return rows[0]?.count ?? 0;
+}
+
+/** A rescan whose windows were walked. */
+interface WalkedRescan {
+  readonly id: number;
+  readonly client: string;
+  readonly startedAt: Date | null;
+}
+
+/**
+ * Finds rows that should have been listed and were not: at most `limit`, in order of id. Rows that
+ * were stored after the walk began are left out.
+ */
+export async function findUnlistedRows(
+  db: Kysely<DB>,
+  { id, client, startedAt }: WalkedRescan,
+  listed: ListedRows,
+  limit: number | null,
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    with seen as (select distinct unnest(ids) as id
+      from sync.rescan_pages
+      where rescan_id = ${id})
+    select t.id
+    from ${sql.table(`fulfilment.${listed.age.table}`)} t
+    where t.client = ${anyClient(client)} and t.first_seen_at < ${startedAt}
+      and ${mustBeListed(listed)} and not exists (select from seen where seen.id = t.id)
+    order by t.id
+    limit ${limit}`.execute(db);
+  return rows.map((row) => row.id);
+}
+
+/**
+ * Finds the oldest real day that is stored. Returns null if there is none, or if the list has no
+ * date filter.
+ */
+export async function findOldestDay(
+  db: Kysely<DB>,
+  client: string,
+  { table, filter, dayColumn }: ListedTable,
+): Promise<string | null> {
+  if (filter === null) return null;
+
+  const day = sql.ref(`t.${dayColumn}`);
+
+  const { rows } = await sql<{ oldest: string | null }>`
+    select min(${day}::date) as oldest
+    from ${sql.table(`fulfilment.${table}`)} t
+    where t.client = ${client} and ${day} >= ${firstRealDay}`.execute(db);
+  return rows[0]?.oldest ?? null;
+}
+
+/**
+ * Ids of open rows that a list did not show. `unlisted`: the list must have shown them. `marked`:
+ * they are marked as unlisted already. `tooOld`: they are too old for the list.
+ */
+interface UnlistedOpenRows {
+  readonly unlisted: readonly number[];
+  readonly marked: readonly number[];
+  readonly tooOld: readonly number[];
+}
+
+/** Sorts the rows that are open here but missing from `listed`, for a kind without a read by id. */
+export async function sortUnlistedOpenRows(
+  db: Kysely<DB>,
+  client: string,
+  kind: OpenKind,
+  asked: { readonly age: ListedTable; readonly listed: readonly number[]; readonly now: Date },
+): Promise<UnlistedOpenRows> {
+  const { rows } = await sql<{ id: number; marked: boolean; young: boolean }>`
+    select t.id, t.unlisted_since is not null as marked,
+      ${isYoungEnough(asked.age, asked.now)} as young
+    from ${sql.table(`fulfilment.${kind.table}`)} t
+    where t.client = ${anyClient(client)} and t.status is distinct from ${sql.lit(kind.closed)}
+      and not exists (select from unnest(${asked.listed}::bigint[]) as l (id) where l.id = t.id)
+      -- Leaves out resources in quarantine: the list shows them, but they could not be decoded.
+      and not exists (
+        select from sync.quarantine q
+        where q.client = t.client and q.stream = ${kind.stream} and q.resource_key = t.id::text)
+    order by t.id`.execute(db);
+  const ids = (wanted: (row: (typeof rows)[number]) => boolean) =>
+    rows.filter(wanted).map(({ id }) => id);
+  return {
+    marked: ids(({ marked }) => marked),
+    unlisted: ids(({ marked, young }) => !marked && young),
+    tooOld: ids(({ marked, young }) => !marked && !young),
+  };
 }

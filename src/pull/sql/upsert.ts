@@ -31,10 +31,10 @@ import {
 } from './mirror-tables.ts';
 import {
   isConfirmedSince,
-  mayWaitFor,
   type NumberedReading,
   otherReadersExist,
   type StreamTransaction,
+  waitingReadsExist,
 } from './stream-transaction.ts';
 
 /** The parents of one write, by what became of them, and its feed changes. */
@@ -82,8 +82,7 @@ export async function upsertResources(
   read: readonly ResourceRows[],
 ): Promise<UpsertResult> {
   const masked = await maskErasedResources(transaction.trx, transaction.client, tables, read);
-  // A list may repeat a row. Within one page the last one counts.
-  const byId = new Map(masked.map((resource) => [resource.parent.id, resource]));
+  const byId = findLastMentions(masked);
   const resources = [...byId.values()];
 
   const stored = await readStoredNos(transaction, tables.parent, resources);
@@ -101,7 +100,7 @@ export async function upsertResources(
   for (const child of tables.children)
     for (const change of await writeChildren(
       transaction,
-      { tables, child, readNo, stored },
+      { parent: tables.parent, child, readNo, stored },
       applied,
     ))
       changes.push(change);
@@ -119,9 +118,19 @@ export async function upsertResources(
   };
 }
 
+/** Returns the resources by id. A list may repeat a row: then the last one counts, in its place. */
+function findLastMentions<Of extends ResourceRows>(resources: readonly Of[]): Map<number, Of> {
+  const byId = new Map<number, Of>();
+  for (const resource of resources) {
+    byId.delete(resource.parent.id);
+    byId.set(resource.parent.id, resource);
+  }
+  return byId;
+}
+
 /** A table of child rows that is written, and the numbers of the readings of the parents. */
 interface ChildWrite {
-  readonly tables: MirrorTables;
+  readonly parent: MirrorTable;
   readonly child: ChildTable;
   readonly readNo: number;
   /** The numbers of the stored parents, by id. */
@@ -130,59 +139,76 @@ interface ChildWrite {
 
 /**
  * Writes the child rows of these resources in one table, and removes those that are no longer
- * listed. Rows of a parent that was not stored are usually new, so they are inserted without a look
- * at the table. Only the others, and those that are stored nevertheless, may have moved.
+ * listed.
  */
 async function writeChildren(
   transaction: StreamTransaction,
-  { tables, child, readNo, stored }: ChildWrite,
+  { parent, child, readNo, stored }: ChildWrite,
   resources: readonly ResourceRows[],
 ): Promise<Change[]> {
   const rows = collectRows(child, resources);
-  const isNew = (row: MirrorRow) => !stored.has(row[child.parentColumn] as number);
-  const inserted = await writeRows(transaction, child, rows.filter(isNew), 'keep');
+  const written = await insertRows<WrittenRow & { readonly from: number | null }>(
+    transaction,
+    child,
+    rows,
+    returnedFormerParent(child),
+  );
 
-  const insertedKeys = new Set<unknown>(inserted.map(({ id, key }) => key ?? id));
-  const others = rows.filter((row) => !isNew(row) || !insertedKeys.has(toFeedKey(child, row)));
   const readNos = new Map(resources.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
-  const moves = await findMoves(transaction, child, others);
-  const former = moves.map(({ id, goesTo }) => ({ id, readNo: readNos.get(goesTo) ?? readNo }));
-  await raiseFormerParents(transaction, tables.parent, former);
-  const overwritten = await writeRows(transaction, child, others);
+  const moved = new Map(
+    written.flatMap(({ id, from }) => (from === null ? [] : [[id, from] as const])),
+  );
+  const former = rows.flatMap(({ id, [child.parentColumn]: to }) => {
+    const from = moved.get(id);
+    return from === undefined ? [] : [{ id: from, readNo: readNos.get(to as number) ?? readNo }];
+  });
+  await raiseFormerParents(transaction, parent, former);
 
   // Only parents that were stored before can have child rows to remove.
-  const storedBefore = resources.filter(({ parent }) => stored.has(parent.id));
+  const storedBefore = resources.filter((resource) => stored.has(resource.parent.id));
   const removed = await removeChildren(transaction, child, storedBefore);
-  return [...inserted, ...overwritten, ...removed];
+  return [...written.map((row) => toChange(child.name, row)), ...removed];
 }
 
 /**
- * Writes rows that are new or differ, whatever their age.
- * @param stored what happens with rows that are stored: they are overwritten, or kept
- * @returns the changes for the feed
+ * Returns SQL for RETURNING: the former parent of a child row that moved; null for other rows. The
+ * subquery reads the table as it was when the statement began.
  */
+const returnedFormerParent = (child: ChildTable) => sql`, case when xmax <> 0 then (
+      select nullif(${sql.ref(`f.${child.parentColumn}`)}, ${sql.ref(`t.${child.parentColumn}`)})
+      from ${tableRef(child.name)} f
+      where f.client = t.client and ${hasSameKey(child, 'f')}) end as "from"`;
+
+/** Writes rows that are new or differ, whatever their age. Returns the changes for the feed. */
 export async function writeRows(
+  scope: Pick<StreamTransaction, 'trx' | 'client'>,
+  table: MirrorTable,
+  rows: readonly object[],
+): Promise<Change[]> {
+  const written = await insertRows<WrittenRow>(scope, table, rows);
+  return written.map((row) => toChange(table.name, row));
+}
+
+/** @param returning SQL: what is returned of a written row, beside what the feed says of it */
+async function insertRows<Row extends WrittenRow>(
   { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
   table: MirrorTable,
   rows: readonly object[],
-  stored: 'overwrite' | 'keep' = 'overwrite',
-): Promise<Change[]> {
+  returning = sql``,
+): Promise<Row[]> {
   if (rows.length === 0) return [];
   const columns = Object.keys(table.columns);
-  const onConflict =
-    stored === 'keep'
-      ? sql`nothing`
-      : sql`update set ${overwriteColumns(table)}, changed_at = now()
-      where ${differs(table, 'columns', 'excluded')}`;
 
-  const written = await sql<WrittenRow>`
+  const written = await sql<Row>`
     insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
     select ${client}, ${columnRefs(columns, 'i')}
     from ${rowSet(table.columns, rows)}
     order by ${columnRefs(table.key, 'i')}
-    on conflict (client, ${columnRefs(table.key)}) do ${onConflict}
-    returning ${returnedNames(table)}`.execute(trx);
-  return written.rows.map((row) => toChange(table.name, row));
+    on conflict (client, ${columnRefs(table.key)}) do update
+    set ${overwriteColumns(table)}, changed_at = now()
+      where ${differs(table, 'columns', 'excluded')}
+    returning ${returnedNames(table)}${returning}`.execute(trx);
+  return written.rows;
 }
 
 /**
@@ -347,7 +373,7 @@ export async function mayWriteAnything(
   const compared = { compare, tables };
 
   const { rows } = await sql<{ news: boolean }>`
-    select ${otherReadersExist(lease, stream)} or ${mayWaitFor(lease.client, stream)}
+    select ${otherReadersExist(lease, stream)} or ${waitingReadsExist(lease.client, stream)}
       or exists (${selectDiffering(lease.client, compared, resources)}) as news`.execute(db);
   return rows[0]?.news ?? true;
 }
@@ -368,30 +394,6 @@ const listCompleteParents = (table: ChildTable, resources: readonly ResourceRows
       children.some((set) => set.table === table.name && set.complete),
     ),
   );
-
-/** A parent that loses a child row to the parent `goesTo`. */
-interface ChildMove {
-  readonly id: number;
-  readonly goesTo: number;
-}
-
-/** Finds the stored parents of child rows that these resources bring for another parent. */
-async function findMoves(
-  { trx, client }: StreamTransaction,
-  child: ChildTable,
-  rows: readonly MirrorRow[],
-): Promise<ChildMove[]> {
-  // If the parent is part of its key, a child row cannot move.
-  if (rows.length === 0 || child.key.includes(child.parentColumn)) return [];
-  const parents = new Map(rows.map((row) => [row.id, row[child.parentColumn] as number]));
-
-  const { rows: stored } = await sql<{ id: number; parent: number }>`
-    select t.id, ${sql.ref(`t.${child.parentColumn}`)} as parent
-    from ${rowsWhere(child, client, 'id', [...parents.keys()])}`.execute(trx);
-  return stored
-    .map(({ id, parent }) => ({ id: parent, goesTo: parents.get(id) ?? parent }))
-    .filter(({ id, goesTo }) => id !== goesTo);
-}
 
 /**
  * Deletes stored child rows that a complete reading of their parent no longer lists. The planner

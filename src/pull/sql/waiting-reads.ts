@@ -295,7 +295,7 @@ export interface OpenRow {
   /** Order of a shipment; null for other kinds. */
   readonly orderId: number | null;
   /** True if the row is unlisted. Lists are then not asked for it. */
-  readonly gone: boolean;
+  readonly isUnlisted: boolean;
 }
 
 /**
@@ -326,7 +326,7 @@ export async function findUnlistedOpenRows(
   const orderId = kind.table === 'shipments' ? sql.ref('s.order_id') : sql`null::bigint`;
 
   const { rows } = await sql<OpenRow>`
-    select s.id, ${orderId} as "orderId", s.unlisted_since is not null as gone
+    select s.id, ${orderId} as "orderId", s.unlisted_since is not null as "isUnlisted"
     from ${toTableRef(kind)} s
     left join sync.waiting_reads w
       on w.client = s.client and w.resource = ${kind.stream} and w.id = s.id

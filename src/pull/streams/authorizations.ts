@@ -10,7 +10,7 @@ import {
   text,
 } from '../../service/decoding/fields.ts';
 import { unlist } from '../commit.ts';
-import { readByIds, readsPerPoll } from '../read-by-ids.ts';
+import { readByIds, readsPerPoll } from '../poll.ts';
 import { findOpenAuthorizations } from '../sql/authorization-rows.ts';
 import { findDueReads } from '../sql/waiting-reads.ts';
 import {
@@ -98,6 +98,7 @@ export async function rereadArrivedAuthorizations(context: StreamContext): Promi
 
 async function readAuthorizations(context: PullContext, ids: readonly number[]): Promise<void> {
   await readByIds(context, ids, {
-    write: (transaction, { absent, readNo }) => unlist(transaction, authorizations, absent, readNo),
+    write: (transaction, { unlisted, readNo }) =>
+      unlist(transaction, authorizations, unlisted, readNo),
   });
 }

@@ -10,10 +10,8 @@ import {
   time,
 } from '../../service/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit.ts';
-import { readOpen, type WholeWalk } from '../poll.ts';
-import { type DateWindow, readWindow } from '../read-window.ts';
-import { sortUnlistedOpenRows } from '../sql/listed-rows.ts';
-import { recordAbsences } from '../sql/unlisted.ts';
+import { type DateWindow, readOpen, readWindow, type WholeWalk } from '../poll.ts';
+import { recordUnlistedReads, sortUnlistedOpenRows } from '../sql/unlisted.ts';
 import type { OpenKind } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 
@@ -85,6 +83,7 @@ export const inboundPackingSlips = declareStream<Stream>({
     incomplete: 'an inbound packing slip came without all of its items',
   },
   rescan: {
+    table: 'inbound_packing_slips',
     filter: null,
     dayColumn: 'expected_on',
     dates: ['expected_on', 'received_on', 'completed_on'],
@@ -118,29 +117,29 @@ async function checkUnlisted(
 ): Promise<void> {
   const { client, db, stream } = context;
   const asked = { age: stream.rescan, listed: [...ids], now: serviceNow(context) };
-  const { unseen, gone, tooOld } = await sortUnlistedOpenRows(db, client, openSlips, asked);
+  const { unlisted, marked, tooOld } = await sortUnlistedOpenRows(db, client, openSlips, asked);
 
   if (tooOld.length > 0)
     warn(
       context,
       `${nameSome(tooOld)} are stored as open, but older than the 90 days that the service lists`,
     );
-  if (gone.length > 0) warn(context, `${nameSome(gone)} ${leftTheLists}`);
-  if (!isWhole || unseen.length > maxUnlisted) {
-    if (unseen.length > 0)
+  if (marked.length > 0) warn(context, `${nameSome(marked)} ${leftTheLists}`);
+  if (!isWhole || unlisted.length > maxUnlisted) {
+    if (unlisted.length > 0)
       warn(
         context,
-        `${nameSome(unseen)} are not listed, but the lists seem incomplete, so none was marked`,
+        `${nameSome(unlisted)} are not listed, but the lists seem incomplete, so none was marked`,
       );
     return;
   }
 
   // Marking a slip as unlisted must not undo a reading made during this poll.
-  const marked = await commitReading(context, makeEmptyReading(readNo), async (transaction) => {
-    const absent = await recordAbsences(transaction, { pass: 'poll' }, unseen);
-    return unlist(transaction, stream, absent, readNo);
+  const added = await commitReading(context, makeEmptyReading(readNo), async (transaction) => {
+    const ids = await recordUnlistedReads(transaction, { pass: 'poll' }, unlisted);
+    return unlist(transaction, stream, ids, readNo);
   });
-  if (marked !== null && marked.length > 0) warn(context, `${nameSome(marked)} ${leftTheLists}`);
+  if (added !== null && added.length > 0) warn(context, `${nameSome(added)} ${leftTheLists}`);
 }
 
 function nameSome(ids: readonly number[]): string {

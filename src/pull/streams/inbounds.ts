@@ -4,12 +4,12 @@ import type { IncludedIndex } from '../../service/decoding/jsonapi.ts';
 import { makeEmptyReading } from '../commit.ts';
 import type { DecodedResource } from '../decode.ts';
 import { readNew, readOpen, readWaiting } from '../poll.ts';
+import { commitProgress } from '../rescan.ts';
 import type { ResourceRows } from '../sql/mirror-tables.ts';
 import { drawReadNo } from '../sql/stream-transaction.ts';
-import { findUnseenChildren, markChildrenUnlisted } from '../sql/unlisted.ts';
+import { findUnlistedChildren, markChildrenUnlisted } from '../sql/unlisted.ts';
 import { findUnlistedOpenRows, type OpenKind } from '../sql/waiting-reads.ts';
 import { declareStream, type RescanContext, type Stream } from '../stream.ts';
-import { commitProgress } from '../walk-windows.ts';
 
 /** Inbounds that may still change (docs/interface.md, 13.3 States). */
 const open: OpenKind = {
@@ -57,6 +57,7 @@ const declared = declareStream<Stream>({
     erasedWithOrders: false,
   },
   rescan: {
+    table: 'inbounds',
     filter: null,
     dayColumn: 'created_on',
     dates: ['created_on', 'checking_on', 'completed_on'],
@@ -121,7 +122,7 @@ async function checkLines(
   if (table === undefined || progress.rescan.kind !== 'reconcile') return;
 
   const maxAsked = maxAskedPerPage * pages;
-  const unseen = await findUnseenChildren(db, client, table, {
+  const unlisted = await findUnlistedChildren(db, client, table, {
     parents: resources.map(({ parent }) => parent.id),
     seen: resources.flatMap(({ children }) =>
       children.flatMap(({ rows }) => rows.map(({ id }) => id as number)),
@@ -129,23 +130,23 @@ async function checkLines(
     before: progress.rescan.startedAt ?? run.startedAt,
     limit: maxAsked + 1,
   });
-  if (unseen.length > maxAsked)
+  if (unlisted.length > maxAsked)
     warn(
       context,
       `${stream.name}: more than ${maxAsked} lines did not come with their parents; ` +
         `${maxAsked} were checked`,
     );
-  if (unseen.length === 0) return;
+  if (unlisted.length === 0) return;
 
   const readNo = await drawReadNo(db);
-  const gone: number[] = [];
-  for (const id of unseen.slice(0, maxAsked))
-    if (!(await warehouse.hasResource('v3.inboundItems.get', id, { signal }))) gone.push(id);
-  if (gone.length === 0) return;
+  const unknown: number[] = [];
+  for (const id of unlisted.slice(0, maxAsked))
+    if (!(await warehouse.hasResource('v3.inboundItems.get', id, { signal }))) unknown.push(id);
+  if (unknown.length === 0) return;
 
   await commitProgress(context, makeEmptyReading(readNo), async (transaction) => {
     const places = { parent: stream.tables.parent.name, table };
-    const marked = await markChildrenUnlisted(transaction, places, gone, readNo);
+    const marked = await markChildrenUnlisted(transaction, places, unknown, readNo);
     transaction.addChanges(marked);
     return { extra: marked.length };
   });

@@ -19,8 +19,7 @@ import {
   type RowOf,
   text,
 } from '../../service/decoding/fields.ts';
-import { readWaiting } from '../poll.ts';
-import { type DateWindow, readWindow } from '../read-window.ts';
+import { type DateWindow, readWaiting, readWindow } from '../poll.ts';
 import { requestMissingOrders } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream } from '../stream.ts';
 
@@ -117,6 +116,7 @@ export const orders = declareStream<Stream>({
     incomplete: 'an order came without all of its items, addresses and pick-up point',
   },
   rescan: {
+    table: 'orders',
     filter: 'orderedOn',
     dayColumn: 'ordered_on',
     dates: ['ordered_on'],

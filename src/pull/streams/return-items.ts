@@ -8,7 +8,7 @@ import {
   text,
   time,
 } from '../../service/decoding/fields.ts';
-import { type DateWindow, readWindow } from '../read-window.ts';
+import { type DateWindow, readWindow } from '../poll.ts';
 import { findUnlinkedAuthorizations } from '../sql/authorization-rows.ts';
 import type { StreamTransaction } from '../sql/stream-transaction.ts';
 import { requestReads } from '../sql/waiting-reads.ts';
@@ -63,6 +63,7 @@ export const returnItems = declareStream<Stream>({
     erasedWithOrders: true,
   },
   rescan: {
+    table: 'return_items',
     filter: 'processedOn',
     dayColumn: 'processed_on',
     dates: ['processed_on'],

@@ -80,6 +80,7 @@ export const shipments = declareStream<Stream>({
     incomplete: 'a shipment came without all of its items',
   },
   rescan: {
+    table: 'shipments',
     filter: null,
     dayColumn: 'ready_to_pick_on',
     dates: ['ready_to_pick_on', 'ready_to_ship_on', 'shipped_on'],
@@ -133,7 +134,7 @@ async function readByOrders(
 
   const found = new Set<number>();
   let firstReadNo = Number.POSITIVE_INFINITY;
-  for (const orderIds of batchOrderIds(unlisted.filter(({ gone }) => !gone))) {
+  for (const orderIds of batchOrderIds(unlisted.filter(({ isUnlisted }) => !isUnlisted))) {
     const { ids, readNo } = await readWhole(context, null, { 'filter[orderId][in]': orderIds });
     for (const id of ids) found.add(id);
     firstReadNo = Math.min(firstReadNo, readNo);

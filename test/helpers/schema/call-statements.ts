@@ -37,16 +37,15 @@ import { findErasableOrders } from '../../../src/privacy/sql/find-orders.ts';
 import { hasAuthorization } from '../../../src/pull/sql/authorization-rows.ts';
 import { maskErasedResources, recordErasures } from '../../../src/pull/sql/erasures.ts';
 import { appendChanges, numberChanges } from '../../../src/pull/sql/feed.ts';
-import { countRowsInWindows } from '../../../src/pull/sql/listed-rows.ts';
-import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
 import type { ResourceRows } from '../../../src/pull/sql/mirror-tables.ts';
 import {
   findDueParcelReads,
   planParcelReads,
   postponeListedParcelReads,
   requestMissingParcelReads,
-} from '../../../src/pull/sql/parcel-reads.ts';
+} from '../../../src/pull/sql/parcel-rows.ts';
 import * as quarantine from '../../../src/pull/sql/quarantine.ts';
+import { maskAgedQuarantine } from '../../../src/pull/sql/quarantine.ts';
 import {
   findLastWalked,
   readReconciledTimes,
@@ -57,9 +56,10 @@ import { readServiceLists, takeListsTurn } from '../../../src/pull/sql/service-l
 import { storeStock } from '../../../src/pull/sql/stock-rows.ts';
 import { recordConfirmations } from '../../../src/pull/sql/stream-transaction.ts';
 import {
+  countRowsInWindow,
   markChildrenUnlisted,
   markUnlisted,
-  recordAbsences,
+  recordUnlistedReads,
 } from '../../../src/pull/sql/unlisted.ts';
 import { upsertResources } from '../../../src/pull/sql/upsert.ts';
 import * as waitingReads from '../../../src/pull/sql/waiting-reads.ts';
@@ -302,7 +302,7 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   const age = shipments.rescan;
   const [line] = inbounds.tables.children;
   if (line === undefined) throw new Error('inbounds have no lines');
-  await recordAbsences(scope, { pass: 'poll' }, [1]);
+  await recordUnlistedReads(scope, { pass: 'poll' }, [1]);
   await findStillOpen(trx, client, kind, [1]);
   await quarantine.releaseQuarantined(scope, [{ id: 1, readNo: 1 }]);
   await quarantine.releaseOlderQuarantined(scope, 1);
@@ -325,8 +325,8 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await findLastWalked(trx, client, 'shipments');
   await readReconciledTimes(trx, client);
   await wakeJob(trx, client, 'backfill');
-  const rows = { age, serviceNow: now };
-  await countRowsInWindows(trx, client, rows, [{ after: null, before: null }]);
+  const rows = { age, serviceNow: now, window: { after: null, before: null } };
+  await countRowsInWindow(trx, client, rows);
   await markUnlisted(scope, shipments, [-1], 1);
   await markChildrenUnlisted(scope, { parent: 'inbounds', table: line }, [-1], 1);
   await hasAuthorization(trx, client, 1);

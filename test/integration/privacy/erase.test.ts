@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Json } from '../../../src/core/json.ts';
 import { commitReading } from '../../../src/pull/commit.ts';
 import { decodePage } from '../../../src/pull/decode.ts';
-import { replayQuarantine } from '../../../src/pull/replay.ts';
+import { replayQuarantine } from '../../../src/pull/rescan.ts';
 import { refetch } from '../../../src/pull/rescan.ts';
 import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
 import type { MirroredResource } from '../../../src/pull/stream.ts';

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import type { DatabaseTransaction } from '../../../src/db/pool.ts';
 import { findNextReadSeconds } from '../../../src/pull/parcels.ts';
-import { planParcelReads } from '../../../src/pull/sql/parcel-reads.ts';
+import { planParcelReads } from '../../../src/pull/sql/parcel-rows.ts';
 import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
 import { requestParcelReads } from '../../../src/pull/sql/waiting-reads.ts';
 import type { Trigger } from '../../../src/schedule/decide-start.ts';

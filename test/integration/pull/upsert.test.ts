@@ -189,9 +189,19 @@ describe('upsertResources', () => {
     ]);
   });
 
-  test('if a page mentions a row twice, the last mention counts', async () => {
-    await upsert(1, shipment(1, 'A'), shipment(1, 'B'));
-    expect(await rows()).toEqual([{ id: 1, status: 'B' }]);
+  test('if a page mentions a row twice, the last mention counts, with its place and number', async () => {
+    const read = (id: number, status: string, no: number, items: [number, number][] = []) => {
+      const { parent, children } = shipment(id, status, items);
+      return { parent: { ...parent, read_no: no }, children };
+    };
+    // The line moves to shipment 1, which is mentioned last.
+    await upsert(1, read(1, 'A', 1), read(2, 'A', 1, [[11, 1]]), read(1, 'B', 3, [[11, 2]]));
+    expect(await rows()).toEqual([
+      { id: 1, status: 'B' },
+      { id: 2, status: 'A' },
+    ]);
+    expect(await items()).toEqual([{ id: 11, quantity: 2 }]);
+    expect(await upsert(2, shipment(1, 'C'))).toMatchObject({ stale: [1] });
   });
 
   test('a row that was unlisted and is seen again is listed again', async () => {

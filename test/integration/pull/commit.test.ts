@@ -1,0 +1,109 @@
+import { expect, test } from 'vitest';
+import { LeaseLostError } from '../../../src/core/errors.ts';
+import { commitReading } from '../../../src/pull/commit.ts';
+import { decodePage } from '../../../src/pull/decode.ts';
+import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
+import { toPullContext } from '../../../src/pull/stream.ts';
+import { shipments } from '../../../src/pull/streams/shipments.ts';
+import type { RunContext } from '../../../src/schedule/run.ts';
+import { decodeDocument } from '../../../src/service/decoding/jsonapi.ts';
+import { encodeQuery } from '../../../src/service/transport/query.ts';
+import { ServiceClient } from '../../helpers/client.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller, useWork } from '../../helpers/puller.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const work = useWork(database, sandbox);
+
+interface Shipment {
+  readonly id: number;
+  readonly attributes: Record<string, unknown>;
+}
+
+async function listShipments(): Promise<Shipment[]> {
+  const client = new ServiceClient(sandbox, 'default');
+  await client.logIn();
+  const query = encodeQuery({ include: shipments.include });
+  return (await client.ask(shipments.list, { query })).body.data as unknown as Shipment[];
+}
+
+/** Commits shipments as one page of a list. */
+async function commit(context: RunContext, data: readonly Shipment[], readNo?: number) {
+  const document = decodeDocument(shipments.list, JSON.stringify({ data }), 'list');
+  const decoded = await decodePage(document, shipments.decoder(context.zone));
+  const reading = {
+    ...{ readNo: readNo ?? (await drawReadNo(context.db)), decoded },
+    ...{ pages: 1, received: document.data.length },
+  };
+  return commitReading(toPullContext(context, shipments), reading, async (_, page) => page);
+}
+
+const readStored = async () =>
+  (
+    await database.query<{ id: number }>('select id::int from fulfilment.shipments order by id')
+  ).map(({ id }) => id);
+
+test('a resource that only the database refuses is quarantined; the others are stored', async () => {
+  await sandbox.seed(5);
+  const data = await listShipments();
+  const [bad, ...good] = data;
+  if (bad === undefined) throw new Error('no shipment');
+  bad.attributes.weight = JSON.rawJSON('1e999999');
+
+  const report = await work('refetch', async (context) => {
+    for (let turn = 1; turn <= 2; turn++) {
+      const page = await commit(context, data);
+      expect(page?.quarantined.map(({ resourceId }) => resourceId)).toEqual([bad.id]);
+      expect(await readStored()).toEqual(good.map(({ id }) => id).sort((a, b) => a - b));
+    }
+  });
+  done(report);
+  expect(
+    await database.query('select resource_id::int as id, reason, times from sync.quarantine'),
+  ).toEqual([{ id: bad.id, reason: 'cannot be stored in Postgres (SQLSTATE 22003)', times: 2 }]);
+});
+
+test('a run whose lease another one has taken commits nothing', async () => {
+  await sandbox.seed(1);
+  const data = await listShipments();
+  const report = await work('refetch', async (context) => {
+    await database.query(`update sync.leases set key = key + 1 where name = 'refetch'`);
+    await expect(commit(context, data)).rejects.toBeInstanceOf(LeaseLostError);
+  });
+  expect(report.status).toBe('abandoned');
+  expect(await readStored()).toEqual([]);
+});
+
+test.each([
+  ['poll', 0],
+  ['reconcile', 1],
+])('a %s marks its changes of the feed as rescanned %i times', async (name, spans) => {
+  await sandbox.seed(1);
+  const data = await listShipments();
+  done(await work(name, async (context) => void (await commit(context, data))));
+  expect(await database.count('fulfilment.changes')).toBeGreaterThan(0);
+  expect(
+    await database.query(`
+      select from sync.rescanned_changes
+      where first_seq = (select min(seq) from fulfilment.changes)
+        and last_seq = (select max(seq) from fulfilment.changes)`),
+  ).toHaveLength(spans);
+});
+
+test('an older page of a rescan changes nothing that a poll found unchanged meanwhile', async () => {
+  await sandbox.seed(1, { statuses: ['READY_TO_PICK'] });
+  done(await pull('pull-shipments'));
+  const [shipment] = await listShipments();
+  if (shipment === undefined) throw new Error('no shipment');
+
+  const report = await work('reconcile', async (context) => {
+    const readNo = await drawReadNo(context.db);
+    done(await pull('pull-shipments'));
+    shipment.attributes.warehouseCode = 'OLD';
+    await commit(context, [shipment], readNo);
+  });
+  expect(done(report)).toMatchObject({ updated: 0, stale: 1 });
+});
