@@ -116,6 +116,8 @@ create index outbox_accepted on fulfilment.outbox (client, finished_at)
 -- By kind, so that due rows of a kind that is held cost nothing.
 create index outbox_due_by_kind on fulfilment.outbox (client, kind, next_attempt_at, id)
   where status = 'pending';
+-- Workers look for rows that are due, not for clients that have rows which are due later.
+create index outbox_due on fulfilment.outbox (next_attempt_at) where status = 'pending';
 -- An erasure finds the announcements of returns by their shipments.
 create index outbox_by_shipment on fulfilment.outbox ((payload ->> 'shipmentId'), client)
   where family = 'return';

@@ -124,13 +124,9 @@ export interface DueRow {
   readonly absences: number;
   /** True if an attempt of it failed, or was refused for reasons outside this row. */
   readonly hasFailed: boolean;
-}
-
-/** What the lane of a row, and the rows that its payload names, say about it. */
-export interface LaneFacts {
-  /** True if an earlier row is unfinished, or a later one is being sent or looked up. */
+  /** True if its lane has an earlier row that is unfinished, or a later one that was sent. */
   readonly isBlocked: boolean;
-  /** The last attempt of an earlier row of a kind that lingers; null: there is none. */
+  /** The last attempt of an earlier row of its lane that may still take effect; null: none. */
   readonly lingeringSinceMs: number | null;
   /** An open row of another kind that must be done first; null: there is none. */
   readonly waitsFor: number | null;
@@ -144,40 +140,42 @@ export interface JudgeTimes {
   readonly lingerMs: number;
 }
 
-/** What becomes of a due row: it is sent now, or waits until a time. */
-export interface Judgement {
-  /**
-   * Until when it waits, and for which row of another kind, if it is for one. Null: it is sent now.
-   */
-  readonly waits: { readonly untilMs: number; readonly waitsFor: number | null } | null;
+/** Until when a row waits, and for which row of another kind, if it is for one. */
+export interface Wait {
+  readonly untilMs: number;
+  readonly waitsFor: number | null;
 }
 
-/** Decides whether a due row is sent now, or until when it waits. */
+/**
+ * Decides whether a due row is sent now, or until when it waits.
+ * @param lingers true if a lost attempt of its kind may take effect later
+ * @returns null if it is sent now
+ */
 export function judgeRow(
   row: DueRow,
-  lane: LaneFacts,
-  { lingers }: Pick<KindData, 'lingers'>,
+  lingers: boolean,
   { nowMs, lingerMs }: JudgeTimes,
-): Judgement {
+): Wait | null {
   // The time of the writer counts, even if the lane was released earlier.
   if (row.notBeforeMs !== null && row.notBeforeMs > nowMs) return waitUntil(row.notBeforeMs);
 
-  if (lane.isBlocked) return waitUntil(nowMs + behindMs);
+  if (row.isBlocked) return waitUntil(nowMs + behindMs);
 
-  if (lane.waitsFor !== null)
-    return waitUntil(nowMs + (lane.hasWaited ? laterWaitMs : firstWaitMs), lane.waitsFor);
+  if (row.waitsFor !== null)
+    return waitUntil(nowMs + (row.hasWaited ? laterWaitMs : firstWaitMs), row.waitsFor);
 
   // The payload from before a replacement may still take effect, and so may an earlier row.
   const { replacedAtMs, writtenAtMs } = row;
   const isReplaced = replacedAtMs !== null && writtenAtMs !== null && replacedAtMs > writtenAtMs;
-  for (const sinceMs of [lingers && isReplaced ? writtenAtMs : null, lane.lingeringSinceMs])
+  for (const sinceMs of [lingers && isReplaced ? writtenAtMs : null, row.lingeringSinceMs])
     if (sinceMs !== null && sinceMs + lingerMs > nowMs) return waitUntil(sinceMs + lingerMs);
 
-  return { waits: null };
+  return null;
 }
 
-const waitUntil = (untilMs: number, waitsFor: number | null = null): Judgement => ({
-  waits: { untilMs, waitsFor },
+const waitUntil = (untilMs: number, waitsFor: number | null = null): Wait => ({
+  untilMs,
+  waitsFor,
 });
 
 /** How many rows one claim takes. */

@@ -2,13 +2,15 @@
  * Claims rows of the outbox. A row is sent only under a claim, and only a claim that is still held
  * settles it.
  *
- * A claim is a transaction: it reads what may be sent (gate), locks due rows, reads the facts about
- * their lanes, judges each row (judge-row.ts), postpones those that wait, and marks those that are
- * sent. Other transactions may commit between two of its statements. What is marked is still right:
+ * A claim is a transaction: it reads what may be sent (gate), locks due rows and reads the facts
+ * about their lanes, judges each row (judge-row.ts), postpones those that wait, marks those that are
+ * sent, and reads them. Other transactions may commit at any time meanwhile. What is claimed is
+ * right all the same:
  * - The row of the client and the due rows stay locked until the commit.
- * - A row is marked only if its lane allows that when it is marked, not only when it was judged.
- * - The index outbox_sending lets only one row of a lane be sending. Of two claims that mark two
- *   rows of a lane, which the other one cannot see yet, the second one is made again.
+ * - The index outbox_sending lets only one row of a lane be sending. From the mark to the commit, no
+ *   other row of the lane becomes sending.
+ * - What other claims did with the lane before the mark shows when the marked rows are read. If that
+ *   blocks one of them, such as an earlier row that was committed late, the claim is made again.
  */
 
 import { sql, type Transaction } from 'kysely';
@@ -25,9 +27,9 @@ import {
   type GateFacts,
   judgeGate,
   judgeRow,
-  type LaneFacts,
   largeBytes,
   type Prerequisite,
+  type Wait,
 } from '../judge-row.ts';
 import { claimSpan } from './held-claims.ts';
 import { isBlocked } from './lanes.ts';
@@ -128,11 +130,15 @@ export async function claimRows(db: Database, options: ClaimOptions): Promise<Cl
     try {
       return await inTransaction(db, (trx) => claimRowsIn(trx, options));
     } catch (error) {
-      // Another claim has marked a row of the same lane meanwhile: it can be seen now.
-      if (!isConstraintViolated(error) || attempt === maxTries) throw error;
+      // What another claim did with the same lane meanwhile can be seen now.
+      const isTaken = error instanceof LaneTakenError || isConstraintViolated(error);
+      if (!isTaken || attempt === maxTries) throw error;
     }
   }
 }
+
+/** Another claim has sent a row of the same lane meanwhile. */
+class LaneTakenError extends Error {}
 
 /** Claims rows in a transaction, as `claimRows` does. */
 export async function claimRowsIn(
@@ -145,23 +151,21 @@ export async function claimRowsIn(
 
   const searched = Math.max(minSearched, options.maxRows);
   const { nowMs, found, locked } = await lockDueRows(trx, gate, options, searched);
-  if (locked.length === 0) return { ...noRows, more: found >= searched };
 
   const { lingerMs } = options.kinds;
-  const lanes = await readLanes(trx, locked, gate, options);
-  const judged = locked.flatMap((row) => {
-    const [lane, kind] = [lanes.get(row.id), gate.kinds.get(row.kind)];
-    if (lane === undefined || kind === undefined) return [];
-    return [{ row, ...judgeRow(row, lane, kind, { nowMs, lingerMs }) }];
+  const judged = locked.map((row) => {
+    const lingers = gate.kinds.get(row.kind)?.lingers ?? false;
+    return { row, waits: judgeRow(row, lingers, { nowMs, lingerMs }) };
   });
-
   const waiting = judged.flatMap(({ row: { id }, waits }) =>
     waits === null ? [] : [{ id, ...waits }],
   );
   await postpone(trx, waiting);
 
   const ready = judged.flatMap(({ row, waits }) => (waits === null ? [row] : []));
-  const marked = await markSending(trx, chooseRows(ready, gate, options), options);
+  const chosen = chooseRows(ready, gate, options);
+  if (chosen.length > 0) await markSending(trx, chosen, options);
+  const marked = chosen.length > 0 ? await readMarked(trx, chosen) : [];
   return {
     rows: marked.map((row) => ({ ...row, claimedAtMs })),
     postponed: waiting.length,
@@ -246,18 +250,22 @@ interface LockedRows {
 type FoundRow = DueRow & { readonly nowMs: number; readonly status: string | null };
 
 /**
- * Locks the rows that are due longest. They are found by one search of an index for each kind, so
- * the number of rows of other kinds does not matter.
+ * Locks the rows that are due longest, and reads the facts about their lanes and about what their
+ * payloads name. They are found by one search of an index for each kind, so the number of rows of
+ * other kinds does not matter.
  * @param searched maximum number of rows of kinds without a send window
  */
 async function lockDueRows(
   trx: Transaction<DB>,
   { kinds }: Gate,
-  { client, takesLarge }: ClaimOptions,
+  { client, takesLarge, kinds: { lingerMs } }: ClaimOptions,
   searched: number,
 ): Promise<LockedRows> {
   const open = [...kinds.values()];
   const most = open.map(({ isWindowed }) => (isWindowed ? minSearchedInWindow : searched));
+  const rules = open.flatMap(({ name, waitsFor }) =>
+    waitsFor === null ? [] : [{ ...waitsFor, client, name }],
+  );
   // A row is locked by its id, and its state is compared outside: with a join or a condition on the
   // state, a plan that expects few open rows would search all of them for each.
   const { rows } = await sql<FoundRow>`
@@ -275,13 +283,16 @@ async function lockDueRows(
         order by o.next_attempt_at, o.id
         limit k.most
       ) d
-    )
-    select ${toMs(sql`clock_timestamp()`)} as "nowMs", l.id, l.kind, l.status,
-      l.payload_bytes as "payloadBytes", d.next_attempt_at::text as "dueAt",
-      ${toMs(sql`l.not_before`)} as "notBeforeMs", ${toMs(sql`l.replaced_at`)} as "replacedAtMs",
-      ${toMs(sql`l.written_at`)} as "writtenAtMs", l.absences,
-      l.attempts + l.failed_checks > l.uncounted_attempts or l.refused_for_others > 0
-        as "hasFailed"
+    ), rules as materialized (${selectRules(rules)})
+    select ${toMs(sql`clock_timestamp()`)} as "nowMs", o.id, o.kind, o.status,
+      o.payload_bytes as "payloadBytes", d.next_attempt_at::text as "dueAt",
+      ${toMs(sql`o.not_before`)} as "notBeforeMs", ${toMs(sql`o.replaced_at`)} as "replacedAtMs",
+      ${toMs(sql`o.written_at`)} as "writtenAtMs", o.absences,
+      o.attempts + o.failed_checks > o.uncounted_attempts or o.refused_for_others > 0
+        as "hasFailed",
+      ${isBlocked} as "isBlocked", ${toMs(selectLingering(lingerMs))} as "lingeringSinceMs",
+      w.id as "waitsFor",
+      exists (select from sync.outbox_waits v where v.outbox_id = o.id) as "hasWaited"
     from due d
     left join lateral (
       select o.*
@@ -289,7 +300,8 @@ async function lockDueRows(
       where o.id = d.id and o.next_attempt_at = d.next_attempt_at
       limit 1
       for no key update of o skip locked
-    ) l on true
+    ) o on true
+    left join lateral (${selectAwaited}) w on true
     where d.place <= d.most
     order by d.next_attempt_at, d.id`.execute(trx);
   return {
@@ -299,19 +311,8 @@ async function lockDueRows(
   };
 }
 
-/** Reads the facts about the lanes of rows that are locked, and about what their payloads name. */
-async function readLanes(
-  trx: Transaction<DB>,
-  rows: readonly DueRow[],
-  { kinds }: Gate,
-  { client, kinds: { lingerMs } }: ClaimOptions,
-): Promise<ReadonlyMap<number, LaneFacts>> {
-  const rules = [...kinds.values()].flatMap(({ name, waitsFor }) =>
-    waitsFor === null ? [] : [{ ...waitsFor, client, name }],
-  );
-  const { rows: facts } = await sql<LaneFacts & { readonly id: number }>`
-    with rules as materialized (${selectRules(rules)})
-    select o.id, ${isBlocked} as "isBlocked", ${toMs(sql`(
+/** SQL: the last attempt of an earlier row of the lane of row `o` that may still take effect. */
+const selectLingering = (lingerMs: number) => sql`(
         select max(b.written_at)
         from fulfilment.outbox b
         where b.client = o.client and b.family = o.family and b.reference = o.reference
@@ -319,13 +320,7 @@ async function readLanes(
           and b.written_at
             > (select clock_timestamp() - make_interval(secs => ${lingerMs / 1_000}))
           and exists (select from sync.outbox_kinds k where k.kind = b.kind and k.lingers)
-      )`)} as "lingeringSinceMs", w.id as "waitsFor",
-      exists (select from sync.outbox_waits v where v.outbox_id = o.id) as "hasWaited"
-    from unnest(${rows.map(({ id }) => id)}::bigint[]) as i (id)
-    cross join lateral (select * from fulfilment.outbox r where r.id = i.id limit 1) o
-    left join lateral (${selectAwaited}) w on true`.execute(trx);
-  return new Map(facts.map((fact) => [fact.id, fact]));
-}
+      )`;
 
 /** A rule that rows of a kind (`name`) wait for rows of another kind. */
 type NamedRule = Prerequisite & { readonly client: string; readonly name: string };
@@ -375,15 +370,11 @@ const selectAwaited = sql`
         where r.name = o.kind
         limit 1`;
 
-/** A row that waits until a time, or for a row of another kind until then. */
-interface WaitingRow {
-  readonly id: number;
-  readonly untilMs: number;
-  readonly waitsFor: number | null;
-}
-
 /** Postpones rows. A trigger releases those that wait for a row of another kind. */
-async function postpone(trx: Transaction<DB>, rows: readonly WaitingRow[]): Promise<void> {
+async function postpone(
+  trx: Transaction<DB>,
+  rows: readonly (Wait & { readonly id: number })[],
+): Promise<void> {
   if (rows.length === 0) return;
   await sql`
     update fulfilment.outbox o
@@ -400,57 +391,63 @@ async function postpone(trx: Transaction<DB>, rows: readonly WaitingRow[]): Prom
     on conflict (outbox_id) do update set waits_for = excluded.waits_for`.execute(trx);
 }
 
-type MarkedRow = Omit<ClaimedRow, 'claimedAtMs' | 'dueAt'>;
-
 /**
- * Marks rows as sending, and reads what is sent. Leaves out rows whose lane does not allow that any
- * more: another claim was faster.
+ * Marks rows as sending.
  * @throws Error of a constraint if another claim marks a row of the same lane at this moment
  */
 async function markSending(
   trx: Transaction<DB>,
   chosen: readonly DueRow[],
   { kinds }: ClaimOptions,
-): Promise<(MarkedRow & Pick<ClaimedRow, 'dueAt'>)[]> {
-  if (chosen.length === 0) return [];
+): Promise<void> {
   // Rows that may have been carried out are looked up first, unless two look-ups missed them.
   const isStamped = chosen.map(
     ({ kind, writtenAtMs, absences }) =>
       kinds.stamped.includes(kind) && (writtenAtMs === null || absences >= 2),
   );
+  await sql`
+    update fulfilment.outbox o
+    set status = 'sending', next_attempt_at = null, claim_no = (select nextval('sync.read_no')),
+      lease_until = clock_timestamp() + ${claimSpan}, attempts = o.attempts + 1,
+      -- Only attempts count: the age starts with the first attempt that counts.
+      limits_from = case when o.attempts + o.failed_checks = o.uncounted_attempts
+                         then clock_timestamp() else o.limits_from end,
+      sent_at = case when m.is_stamped then clock_timestamp() end
+    from unnest(${chosen.map(({ id }) => id)}::bigint[], ${isStamped}::boolean[])
+      as m (id, is_stamped)
+    where o.id = m.id`.execute(trx);
+}
+
+type MarkedRow = Omit<ClaimedRow, 'claimedAtMs' | 'dueAt'> & { readonly isBlocked: boolean };
+
+/**
+ * Reads what is sent of the rows that were marked.
+ * @throws LaneTakenError if another claim has marked a row of the same lane since this one read it
+ */
+async function readMarked(
+  trx: Transaction<DB>,
+  chosen: readonly DueRow[],
+): Promise<(MarkedRow & Pick<ClaimedRow, 'dueAt'>)[]> {
   const { rows } = await sql<MarkedRow>`
-    with marked as (
-      update fulfilment.outbox o
-      set status = 'sending', next_attempt_at = null,
-        claim_no = (select nextval('sync.read_no')), lease_until = clock_timestamp() + ${claimSpan},
-        attempts = o.attempts + 1,
-        -- Only attempts count: the age starts with the first attempt that counts.
-        limits_from = case when o.attempts + o.failed_checks = o.uncounted_attempts
-                           then clock_timestamp() else o.limits_from end,
-        sent_at = case when m.is_stamped then clock_timestamp() end
-      from unnest(${chosen.map(({ id }) => id)}::bigint[], ${isStamped}::boolean[])
-        as m (id, is_stamped)
-      where o.id = m.id and not ${isBlocked}
-      returning o.*
-    )
-    select c.id, c.client, c.kind, c.reference, c.payload::text as payload,
-      c.payload_bytes as "payloadBytes", c.attempts, c.claim_no as "claimNo",
-      c.attempts + c.failed_checks - c.uncounted_attempts as "countedAttempts",
-      c.refused_for_others as "refusedForOthers",
-      extract(epoch from clock_timestamp() - c.limits_from)::float8 * 1000 as "ageMs",
-      c.sent_at is not null as stamped, c.written_at is not null as "maybeCarriedOut",
-      c.absences >= 2 as cleared, known.id as "knownId", known.count as "knownCount"
-    from marked c
+    select o.id, o.client, o.kind, o.reference, o.payload::text as payload,
+      o.payload_bytes as "payloadBytes", o.attempts, o.claim_no as "claimNo",
+      o.attempts + o.failed_checks - o.uncounted_attempts as "countedAttempts",
+      o.refused_for_others as "refusedForOthers",
+      extract(epoch from clock_timestamp() - o.limits_from)::float8 * 1000 as "ageMs",
+      o.sent_at is not null as stamped, o.written_at is not null as "maybeCarriedOut",
+      o.absences >= 2 as cleared, known.id as "knownId", known.count as "knownCount",
+      ${isBlocked} as "isBlocked"
+    from unnest(${chosen.map(({ id }) => id)}::bigint[]) as m (id)
+    cross join lateral (select * from fulfilment.outbox o where o.id = m.id limit 1) o
     cross join lateral (${selectKnown}) known`.execute(trx);
-  const byId = new Map(rows.map((row) => [row.id, row]));
-  return chosen.flatMap(({ id, dueAt }) => {
-    const row = byId.get(id);
-    return row === undefined ? [] : [{ ...row, dueAt }];
-  });
+  if (rows.some((row) => row.isBlocked)) throw new LaneTakenError();
+
+  const dueTimes = new Map(chosen.map(({ id, dueAt }) => [id, dueAt]));
+  return rows.map((row) => ({ ...row, dueAt: dueTimes.get(row.id) ?? '' }));
 }
 
 /**
- * SQL: what the tables hold for the reference of a claimed row `c`. `count` beside `max` keeps
+ * SQL: what the tables hold for the reference of a claimed row `o`. `count` beside `max` keeps
  * Postgres from walking through all ids of the client, from the largest.
  */
 const selectKnown = sql`
@@ -458,11 +455,11 @@ const selectKnown = sql`
       from (
         select r.id
         from fulfilment.orders r
-        where c.family = 'order' and r.client = c.client and r.external_order_number = c.reference
+        where o.family = 'order' and r.client = o.client and r.external_order_number = o.reference
           and r.unlisted_since is null
         union all
         select r.id
         from fulfilment.return_merchandise_authorizations r
-        where c.family = 'return' and r.client = c.client and r.external_reference = c.reference
+        where o.family = 'return' and r.client = o.client and r.external_reference = o.reference
           and r.unlisted_since is null
       ) k`;

@@ -13,6 +13,11 @@ import { mayPush, readNewestMigration } from './claim-rows.ts';
 
 /** Milliseconds ahead that a look sees. A pusher looks at least that often. */
 const aheadMs = 60_000;
+/**
+ * Maximum number of pending rows that a look reads in the order of their due times. If more are due
+ * soon, it steps from kind to kind of each client: then a backlog of one client hides no other one.
+ */
+const maxSoon = 300;
 
 /** Work of a client that is due now or soon. */
 export interface DueWork {
@@ -48,6 +53,14 @@ export interface DueKinds {
 /** SQL: the end of what a look sees. */
 const soon = sql`(select clock_timestamp() + make_interval(secs => ${aheadMs / 1_000}))`;
 
+/** SQL: the pending rows that are due soon, at most `maxSoon`. */
+const selectSoon = sql`
+      select o.client, o.kind, o.next_attempt_at as next_at
+      from fulfilment.outbox o
+      where o.status = 'pending' and o.next_attempt_at <= ${soon}
+      order by o.next_attempt_at
+      limit ${maxSoon}`;
+
 /** SQL: the first row of a status, in the order of the index of such rows. */
 const selectFirst = (status: string, order: string, where: RawBuilder<unknown>) => sql`
       select o.id
@@ -56,13 +69,23 @@ const selectFirst = (status: string, order: string, where: RawBuilder<unknown>) 
       order by ${sql.raw(order)}
       limit 1`;
 
+/** A walk through an index of rows of one status. The index begins with the client. */
+interface OutboxWalk {
+  readonly name: string;
+  readonly status: string;
+  readonly order: string;
+  /** SQL: true if the walk is made at all. */
+  readonly isNeeded?: RawBuilder<unknown>;
+  /** SQL: a step to another row of the same client, if there is one. */
+  readonly within?: RawBuilder<unknown>;
+}
+
 /**
- * SQL of a recursive query: the first row of each step through an index that begins with the
- * client. A step leads to the next known client, by two searches: neither clients without rows, nor
- * those that an ERP has invented, are read one by one.
- * @param within a step to another row of the same client, if there is one
+ * SQL of a recursive query: the first row of each step of a walk. A step leads to the next known
+ * client, by two searches: neither clients without rows, nor those that an ERP has invented, are
+ * read one by one.
  */
-function walkOutbox(name: string, status: string, order: string, within?: RawBuilder<unknown>) {
+function walkOutbox({ name, status, order, isNeeded = sql`true`, within }: OutboxWalk) {
   const first = (where: RawBuilder<unknown>) => selectFirst(status, order, where);
   const nextClient = sql`(
         select n.id
@@ -79,7 +102,7 @@ function walkOutbox(name: string, status: string, order: string, within?: RawBui
   return sql`${sql.ref(name)} (client, kind, next_at) as (
       select r.client, r.kind, r.next_attempt_at
       from fulfilment.outbox r
-      where r.id = (${first(sql`true`)})
+      where r.id = (${first(sql`true`)}) and ${isNeeded}
       union all
       select r.client, r.kind, r.next_attempt_at
       from ${sql.ref(name)} w
@@ -97,25 +120,33 @@ export async function readDueWork(
   clients: readonly ClientAccount[],
   { worker, names, lookedUp }: DueKinds,
 ): Promise<DueWork[]> {
-  const pendingOrder = 'o.client, o.kind, o.next_attempt_at, o.id';
+  const order = 'o.client, o.kind, o.next_attempt_at, o.id';
   // The next kind that the worker knows: kinds that an ERP has invented are not read one by one.
   const nextKind = selectFirst(
     'pending',
-    pendingOrder,
+    order,
     sql`o.client = w.client
       and o.kind >= (select min(k) from unnest(${names}::text[]) as k where k > w.kind)
       and exists (select from sync.clients c where c.client = w.client)`,
   );
+  const pending: OutboxWalk = {
+    ...{ name: 'waiting', status: 'pending', order, within: nextKind },
+    isNeeded: sql`(select count(*) from soon) = ${maxSoon}`,
+  };
+  const unknown = {
+    ...{ name: 'unsettled', status: 'unknown', order: 'o.client, o.next_attempt_at, o.id' },
+  };
   const isOfWorker = sql`h.worker in (${everyWorker}, ${worker}) and ${isValid}`;
   const inMs = (time: RawBuilder<unknown>) =>
     sql`(extract(epoch from ${time} - clock_timestamp()) * 1000)::float8`;
   const { rows } = await sql<DueWork & { readonly identity: string }>`
     with recursive
-    ${walkOutbox('waiting', 'pending', pendingOrder, nextKind)},
-    ${walkOutbox('unsettled', 'unknown', 'o.client, o.next_attempt_at, o.id')},
+    soon as materialized (${selectSoon}),
+    ${walkOutbox(pending)},
+    ${walkOutbox(unknown)},
     found (client, pending_at, unknown_at, awake_until) as (
       select w.client, w.next_at, null::timestamptz, null::timestamptz
-      from waiting w
+      from (select * from soon union all select * from waiting) w
       where w.next_at <= ${soon} and w.kind = any(${names}::text[]) and not exists (
         select from sync.service_health h
         where h.client = w.client and h.scope = w.kind and ${isValid} and ${holds})

@@ -1,4 +1,4 @@
-import type { KyselyPlugin } from 'kysely';
+import { type KyselyPlugin, sql } from 'kysely';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../../src/db/pool.ts';
 import { acceptIdentity } from '../../../src/operate/sql/accept-identity.ts';
@@ -113,7 +113,7 @@ async function startBeside<T>(work: () => Promise<T>): Promise<{ readonly result
   return { result };
 }
 
-/** Places in a claim that postpones nothing: after the gate, locks, lanes, marks. */
+/** Places in a claim that postpones nothing: after the gate, locks, marks, rows. */
 const places = [1, 2, 3, 4];
 
 describe.each(places)('after statement %i of a claim', (place) => {
@@ -266,6 +266,32 @@ test.each([1, 2, 3, 4, 5])(
     expect(claimed.toSorted((a, b) => a - b)).toEqual([behind, other]);
   },
 );
+
+test('a row is not sent behind a late one that was sent and lost while it was marked', async () => {
+  await database.query(`
+    create function public.wait() returns trigger language plpgsql as $$ begin
+      perform pg_advisory_xact_lock(1);
+      return new; end $$;
+    create trigger wait before update on fulfilment.outbox for each row
+      when (new.status = 'sending' and new.kind = 'order.cancel') execute function public.wait()`);
+  const { late, later, commit } = await insertLate();
+  const guard = await database.db.startTransaction().execute();
+  await sql`select pg_advisory_xact_lock(1)`.execute(guard);
+
+  const first = claim();
+  await database.waitForBlocked('the claim to mark the later row');
+  await commit();
+  expect(readIds(await claim())).toEqual([late]);
+  await database.query(
+    `update fulfilment.outbox
+     set status = 'unknown', lease_until = null, written_at = now() where id = $1`,
+    [late],
+  );
+  await guard.commit().execute();
+
+  expect(readIds(await first)).toEqual([]);
+  expect(await readStatuses()).toEqual({ [late]: 'unknown', [later]: 'pending' });
+});
 
 /** Inserts two rows of a lane. The one with the smaller id is not committed yet. */
 async function insertLate() {

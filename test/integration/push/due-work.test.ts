@@ -4,6 +4,7 @@ import { noteDatabase, notePlace } from '../../../src/push/sql/push-database.ts'
 import { pauseJob } from '../../../src/schedule/sql/pauses.ts';
 import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { watchPlans } from '../../helpers/schema/plans.ts';
 import { insertHealth } from '../../helpers/service-health.ts';
 
 const database = useDatabase();
@@ -28,9 +29,9 @@ const insert = (...rows: readonly (readonly [string, string, number])[]) =>
   );
 
 /** Looks for work; returns the milliseconds until rows are due, by client. */
-const look = async (clients = accounts) => {
+const look = async (clients = accounts, db = database.db) => {
   const names = ['order.cancel', 'order.create', 'return.create'];
-  const work = await readDueWork(database.db, clients, {
+  const work = await readDueWork(db, clients, {
     ...{ worker: 'w', names, lookedUp: ['order.create'] },
   });
   return Object.fromEntries(
@@ -82,4 +83,37 @@ test('a look leaves out clients of other accounts, and those that are paused', a
     account.client === 'e' ? { ...account, identity: 'y' } : account,
   );
   expect(await look(others)).toEqual({ a: [0, null] });
+});
+
+/** Registers 5,000 clients, each with a row that is due in an hour. */
+async function insertLaterRows(): Promise<void> {
+  await database.query(`
+    insert into sync.clients (client, identity, base_url)
+    select 'k' || n, 'x', 'https://x/' from generate_series(1, 5000) n;
+    insert into fulfilment.outbox (client, kind, reference, next_attempt_at)
+    select 'k' || n, 'order.create', 'R', now() + interval '1 hour' from generate_series(1, 5000) n`);
+}
+
+test('a look reads no rows that are due later, however many clients have some', async () => {
+  await insertLaterRows();
+  await insert(['c', 'order.cancel', 0], ['a', 'return.create', 20]);
+  await database.query('vacuum analyze fulfilment.outbox');
+
+  const { executed, end } = await watchPlans(database);
+  try {
+    const db = database.open();
+    expect(await look(accounts, db)).toEqual({ a: [20, null], c: [0, null] });
+  } finally {
+    end();
+  }
+  const looks = executed.filter(({ statement }) => statement.includes('recursive'));
+  expect(looks.map(({ touched }) => touched < 200)).toEqual([true]);
+});
+
+test('a backlog of one client hides no other one', async () => {
+  await insert(['c', 'order.cancel', -1], ['e', 'return.create', -1], ['a', 'order.create', -1]);
+  await database.query(`
+    insert into fulfilment.outbox (client, kind, reference, next_attempt_at)
+    select 'c', 'order.create', 'R', now() - interval '1 hour' from generate_series(1, 400)`);
+  expect(await look()).toEqual({ a: [0, null], c: [0, null], e: [0, null] });
 });

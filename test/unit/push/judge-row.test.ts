@@ -7,7 +7,6 @@ import {
   type GateFacts,
   judgeGate,
   judgeRow,
-  type LaneFacts,
   largeBytes,
 } from '../../../src/push/judge-row.ts';
 
@@ -25,19 +24,16 @@ const makeRow = (row: Partial<DueRow> = {}): DueRow => ({
   writtenAtMs: null,
   absences: 0,
   hasFailed: false,
-  ...row,
-});
-
-const freeLane: LaneFacts = {
   isBlocked: false,
   lingeringSinceMs: null,
   waitsFor: null,
   hasWaited: false,
-};
+  ...row,
+});
 
 /** Judges a row; by default one that nothing keeps from being sent, of a kind that lingers. */
-const judge = (row: Partial<DueRow>, lane: Partial<LaneFacts> = {}, lingers = true) =>
-  judgeRow(makeRow(row), { ...freeLane, ...lane }, { lingers }, { nowMs, lingerMs }).waits;
+const judge = (row: Partial<DueRow>, lingers = true) =>
+  judgeRow(makeRow(row), lingers, { nowMs, lingerMs });
 
 const until = (untilMs: number, waitsFor: number | null = null) => ({ untilMs, waitsFor });
 
@@ -52,29 +48,28 @@ describe('a due row', () => {
   });
 
   test('waits ten minutes for its lane, unless a settlement releases it', () => {
-    expect(judge({}, { isBlocked: true })).toEqual(until(nowMs + 10 * minute));
+    expect(judge({ isBlocked: true })).toEqual(until(nowMs + 10 * minute));
   });
 
   test('waits for its not_before also while its lane is blocked', () => {
     const row = { notBeforeMs: nowMs + 60 * minute };
-    expect(judge(row, { isBlocked: true })).toEqual(until(nowMs + 60 * minute));
+    expect(judge({ ...row, isBlocked: true })).toEqual(until(nowMs + 60 * minute));
   });
 
   test('waits 20 seconds for a row of another kind, and names it', () => {
-    expect(judge({}, { waitsFor: 7 })).toEqual(until(nowMs + 20_000, 7));
+    expect(judge({ waitsFor: 7 })).toEqual(until(nowMs + 20_000, 7));
   });
 
   test('waits two minutes if it has waited for a row of another kind before', () => {
-    expect(judge({}, { waitsFor: 7, hasWaited: true })).toEqual(until(nowMs + 2 * minute, 7));
+    expect(judge({ waitsFor: 7, hasWaited: true })).toEqual(until(nowMs + 2 * minute, 7));
   });
 
   test('that has waited before is sent once the other row is done', () => {
-    expect(judge({}, { hasWaited: true })).toBeNull();
+    expect(judge({ hasWaited: true })).toBeNull();
   });
 
   test('waits for its lane before it waits for a row of another kind', () => {
-    const lane = { isBlocked: true, waitsFor: 7 };
-    expect(judge({}, lane)).toEqual(until(nowMs + 10 * minute));
+    expect(judge({ isBlocked: true, waitsFor: 7 })).toEqual(until(nowMs + 10 * minute));
   });
 
   test('with a new payload waits until an attempt with the former one has lost its effect', () => {
@@ -83,7 +78,7 @@ describe('a due row', () => {
   });
 
   test('with a new payload is sent now if its kind does not linger', () => {
-    expect(judge({ writtenAtMs: nowMs - 10_000, replacedAtMs: nowMs - 1 }, {}, false)).toBeNull();
+    expect(judge({ writtenAtMs: nowMs - 10_000, replacedAtMs: nowMs - 1 }, false)).toBeNull();
   });
 
   test('is sent again at once if its payload is the one of its last attempt', () => {
@@ -96,8 +91,8 @@ describe('a due row', () => {
   });
 
   test('waits until an attempt of an earlier row that lingers has lost its effect', () => {
-    expect(judge({}, { lingeringSinceMs: nowMs - 59_999 }, false)).toEqual(until(nowMs + 1));
-    expect(judge({}, { lingeringSinceMs: nowMs - lingerMs })).toBeNull();
+    expect(judge({ lingeringSinceMs: nowMs - 59_999 }, false)).toEqual(until(nowMs + 1));
+    expect(judge({ lingeringSinceMs: nowMs - lingerMs })).toBeNull();
   });
 });
 
