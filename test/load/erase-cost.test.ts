@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { inTransaction } from '../../src/db/transaction.ts';
-import { lockOrderRows } from '../../src/privacy/sql/order-outbox.ts';
+import { lockOrderRows } from '../../src/privacy/sql/order-scope.ts';
 import { useDatabase } from '../helpers/database.ts';
 
 const database = useDatabase();

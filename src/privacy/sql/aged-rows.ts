@@ -2,12 +2,12 @@ import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import { recordErasures } from '../../pull/sql/erasures.ts';
-import { appendChanges, type Change } from '../../pull/sql/feed.ts';
+import { appendChanges } from '../../pull/sql/feed.ts';
 import { tableRef } from '../../pull/sql/mirror-tables.ts';
 import { type AgedStep, isAnnounced } from './aged-orders.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
-import { maskOutboxRows } from './order-outbox.ts';
-import { maskById, maskReturnItems } from './order-tables.ts';
+import { maskOutboxRows } from './mask-outbox.ts';
+import { isAny, maskRows, type Place } from './mask-rows.ts';
 
 /**
  * Finds the other clients that no worker has any more: for two days none pushed for them, started
@@ -33,29 +33,38 @@ export async function findClientsWithoutPrune(db: Kysely<DB>, client: string): P
 /** Maximum number of rows that one step looks at. */
 const searchSize = 2_000;
 
+/** SQL: true for a resource with an erasure. */
+const isErased = (client: string, entity: string, id: string) => sql`exists (
+  select from sync.erasures e
+  where e.client = ${anyClient(client)} and e.entity = ${entity} and e.id = ${sql.ref(id)})`;
+
 /**
  * SQL: true if one of these orders is stored. What belongs to such an order is erased with it, and
  * not by its own age: something of the order may be to come.
  * @param orderIds a query of ids
+ * @param kind `kept`: erased orders do not count; a row of one may be newer than its erasure
  */
-const isOfOrder = (client: string, orderIds: RawBuilder<unknown>) => sql`exists (
-  select from (${orderIds}) c (id)
-  join fulfilment.orders k on k.client = ${anyClient(client)} and k.id = c.id)`;
+const isOfOrder = (client: string, orderIds: RawBuilder<unknown>, kind: 'stored' | 'kept') => sql`
+  exists (
+    select from (${orderIds}) c (id)
+    join fulfilment.orders k on k.client = ${anyClient(client)} and k.id = c.id
+    where ${kind === 'stored'} or not ${isErased(client, 'orders', 'k.id')})`;
 
-/** SQL: as `isOfOrder`, but not of an erased order: a row of it may be newer than its erasure. */
-const isOfKeptOrder = (client: string, orderIds: RawBuilder<unknown>) => sql`exists (
-  select from (${orderIds}) c (id)
-  join fulfilment.orders k on k.client = ${anyClient(client)} and k.id = c.id
-  where not exists (
-    select from sync.erasures e
-    where e.client = ${anyClient(client)} and e.entity = 'orders' and e.id = k.id))`;
+/** SQL: the ids of the orders with the reference of a row t. */
+const selectByReference = (client: string) => sql`
+  select n.id
+  from fulfilment.orders n
+  where n.client = ${anyClient(client)} and n.external_order_number = t.reference`;
+
+/** SQL: the id of the order of a shipment. */
+const selectByShipment = (client: string, shipmentId: RawBuilder<unknown>) => sql`
+  select s.order_id
+  from fulfilment.shipments s
+  where s.client = ${anyClient(client)} and s.id = ${shipmentId}`;
 
 /** SQL: the ids of the orders that may belong to an outbox row t. */
 const selectOrdersOfRow = (client: string) => sql`
-  select n.id
-  from fulfilment.orders n
-  where n.client = ${anyClient(client)} and n.external_order_number = t.reference
-    and t.family = 'order'
+  ${selectByReference(client)} and t.family = 'order'
   union all
   select g.target_id
   from sync.outbox_targets g
@@ -63,11 +72,12 @@ const selectOrdersOfRow = (client: string) => sql`
   union all
   select sync.read_document_id(t.result -> 'orderId')
   union all
-  select s.order_id
-  from fulfilment.shipments s
-  where s.client = ${anyClient(client)} and s.id = case
-    when t.family = 'return' or t.kind = 'return_label.create'
-      then sync.read_document_id(t.payload -> 'shipmentId') end
+  ${selectByShipment(
+    client,
+    sql`case
+      when t.family = 'return' or t.kind = 'return_label.create'
+        then sync.read_document_id(t.payload -> 'shipmentId') end`,
+  )}
   union all
   select s.order_id
   from fulfilment.return_merchandise_authorizations a
@@ -75,81 +85,43 @@ const selectOrdersOfRow = (client: string) => sql`
   where a.client = ${anyClient(client)} and a.external_reference = t.reference
     and t.family = 'return'`;
 
-/** Rows with personal data that are masked by their own age. */
-interface AgedTable {
-  /** SQL: true for the rows t of a part. */
-  readonly where: (step: AgedStep) => RawBuilder<unknown>;
-  /** SQL: true for rows t of a part that keep their data. */
-  readonly isKept: (step: AgedStep) => RawBuilder<unknown>;
-  /** Masks rows, and returns their number. */
-  readonly mask: (trx: Transaction<DB>, step: AgedStep, ids: readonly number[]) => Promise<number>;
-}
-
-const cutoff = ({ days }: AgedStep) => sql`now() - make_interval(days => ${days})`;
-
-/** SQL: true if a return t has an erasure of its own. */
-const isErased = ({ client }: AgedStep, table: string) => sql`exists (
-  select from sync.erasures e
-  where e.client = ${anyClient(client)} and e.entity = ${table} and e.id = t.id)`;
-
-/** The tables whose rows are masked by their own age, in the order in which `prune` does it. */
+/**
+ * Rows with personal data that are masked by their own age, in the order in which `prune` does it.
+ * SQL that is true for such rows t.
+ */
 const agedTables = {
   /** Rows of orders and returns that ended, unless another row of their lane is open or dead. */
-  outbox: {
-    where: (step) => sql`t.finished_at < ${cutoff(step)} and t.family in ('order', 'return')
-      and t.status in ('done', 'cancelled') and t.erased_at is null`,
-    isKept: ({ client }) => sql`${isOfKeptOrder(client, selectOrdersOfRow(client))} or exists (
+  outbox: (client, cutoff) => sql`t.finished_at < ${cutoff} and t.family in ('order', 'return')
+    and t.status in ('done', 'cancelled') and t.erased_at is null
+    and not ${isOfOrder(client, selectOrdersOfRow(client), 'kept')} and not exists (
       select from fulfilment.outbox l
       where l.client = ${anyClient(client)} and l.family = t.family and l.reference = t.reference
         and l.status in ('pending', 'sending', 'unknown', 'dead'))`,
-    mask: maskAgedOutbox,
-  },
   /** Documents outlive their outbox rows. */
-  documents: {
-    where: (step) => sql`t.created_at < ${cutoff(step)} and t.erased_at is null`,
-    isKept: ({ client }) =>
-      isOfKeptOrder(
-        client,
-        sql`
+  documents: (client, cutoff) => sql`t.created_at < ${cutoff} and t.erased_at is null
+    and not ${isOfOrder(
+      client,
+      sql`
       select t.order_id
       union all
-      select n.id
-      from fulfilment.orders n
-      where n.client = ${anyClient(client)} and n.external_order_number = t.reference
+      ${selectByReference(client)}
       union all
-      select s.order_id
-      from fulfilment.shipments s
-      where s.client = ${anyClient(client)} and s.id = t.shipment_id`,
-      ),
-    mask: async (trx, { client }, ids) => {
-      const changes = await maskById(trx, client, 'documents', ids);
-      await appendChanges(trx, client, changes);
-      return changes.length;
-    },
-  },
-  return_items: {
-    where: () => sql`true`,
-    isKept: (step) => sql`${isErased(step, 'return_items')}
-      or coalesce(sync.real_day(t.processed_on), t.changed_at::date) >= ${cutoff(step)}
-      or ${isOfOrder(step.client, sql`select t.order_id`)}`,
-    mask: (trx, step, ids) => maskReturns(trx, step, 'return_items', ids),
-  },
-  return_merchandise_authorizations: {
-    where: () => sql`true`,
-    isKept: (step) => sql`${isErased(step, 'return_merchandise_authorizations')}
-      or coalesce(sync.real_day(t.modified_on), sync.real_day(t.created_on), t.changed_at::date)
-        >= ${cutoff(step)}
-      or ${isOfOrder(
-        step.client,
-        sql`
-        select s.order_id
-        from fulfilment.shipments s
-        where s.client = ${anyClient(step.client)} and s.id = t.shipment_id`,
-      )}
-      or ${isAnnounced(step.client, 't')}`,
-    mask: (trx, step, ids) => maskReturns(trx, step, 'return_merchandise_authorizations', ids),
-  },
-} as const satisfies Readonly<Record<string, AgedTable>>;
+      ${selectByShipment(client, sql`t.shipment_id`)}`,
+      'kept',
+    )}`,
+  return_items: (client, cutoff) => sql`
+    coalesce(sync.real_day(t.processed_on), t.changed_at::date) < ${cutoff}
+    and not ${isErased(client, 'return_items', 't.id')}
+    and not ${isOfOrder(client, sql`select t.order_id`, 'stored')}`,
+  return_merchandise_authorizations: (client, cutoff) => sql`
+    coalesce(sync.real_day(t.modified_on), sync.real_day(t.created_on), t.changed_at::date)
+      < ${cutoff}
+    and not ${isErased(client, 'return_merchandise_authorizations', 't.id')}
+    and not ${isOfOrder(client, selectByShipment(client, sql`t.shipment_id`), 'stored')}
+    and not ${isAnnounced(client, 't')}`,
+} as const satisfies Readonly<
+  Record<string, (client: string, cutoff: RawBuilder<unknown>) => RawBuilder<unknown>>
+>;
 
 export type AgedTableName = keyof typeof agedTables;
 export const agedTableNames = Object.keys(agedTables) as AgedTableName[];
@@ -169,45 +141,69 @@ export async function maskAgedRows(
 ): Promise<MaskedPart> {
   const first = await findAged(trx, step, name, afterId);
   if (first.ids.length === 0) return { rows: 0, next: first.next };
+  if (name === 'outbox')
+    return { rows: await maskAgedOutbox(trx, step, first.ids), next: first.next };
+  if (name === 'documents')
+    return {
+      rows: await maskPlaces(trx, step, [[name, isAny('id', first.ids)]]),
+      next: first.next,
+    };
 
-  const isMirror = name !== 'outbox' && name !== 'documents';
-  if (isMirror) {
-    await lockParcelWriters(trx, step.client);
-    await lockOrderStreams(trx, step.client);
-  }
+  await lockParcelWriters(trx, step.client);
+  await lockOrderStreams(trx, step.client);
   // A reading may have changed them until now.
-  const { ids, next } = isMirror ? await findAged(trx, step, name, afterId) : first;
-  return { rows: await agedTables[name].mask(trx, step, ids), next };
+  const { ids, next } = await findAged(trx, step, name, afterId);
+  // So that they stay masked.
+  const erasures = ids.map((id) => ({ entity: name, id, number: null }));
+  await recordErasures(trx, step.client, step.by, erasures);
+
+  const items: Place = [
+    'return_merchandise_authorization_items',
+    isAny('return_merchandise_authorization_id', name === 'return_items' ? [] : ids),
+  ];
+  await maskPlaces(trx, step, [[name, isAny('id', ids)], items]);
+  return { rows: ids.length, next };
 }
 
 async function findAged(
   trx: Transaction<DB>,
-  step: AgedStep,
+  { client, days, limit }: AgedStep,
   name: AgedTableName,
   afterId: number,
 ): Promise<{ readonly ids: readonly number[]; readonly next: number | null }> {
-  const { where, isKept }: AgedTable = agedTables[name];
-  const { rows } = await sql<{ id: number; isAged: boolean }>`
+  const isAged = agedTables[name](client, sql`now() - make_interval(days => ${days})`);
+  const { rows } = await sql<{ id: number; isAged: boolean | null }>`
     with t as materialized (
       select *
       from ${tableRef(name)} t
-      where t.client = ${anyClient(step.client)} and t.id > ${afterId} and ${where(step)}
+      where t.client = ${anyClient(client)} and t.id > ${afterId}
       order by t.id
       limit ${searchSize}
     )
-    select t.id, not coalesce(${isKept(step)}, true) as "isAged"
+    select t.id, ${isAged} as "isAged"
     from t
     order by t.id`.execute(trx);
 
-  const ids = rows.flatMap(({ id, isAged }) => (isAged ? [id] : [])).slice(0, step.limit);
+  const ids = rows.flatMap(({ id, isAged }) => (isAged ? [id] : [])).slice(0, limit);
   const last = rows.length < searchSize ? null : (rows.at(-1)?.id ?? null);
-  return { ids, next: ids.length < step.limit ? last : (ids.at(-1) ?? null) };
+  return { ids, next: ids.length < limit ? last : (ids.at(-1) ?? null) };
+}
+
+/** Masks rows and appends that to the feed. Returns their number. */
+async function maskPlaces(
+  trx: Transaction<DB>,
+  { client }: AgedStep,
+  places: readonly Place[],
+): Promise<number> {
+  const { changes } = await maskRows(trx, client, places);
+  await appendChanges(trx, client, changes);
+  return changes.length;
 }
 
 /** Masks outbox rows that nobody has locked, and their documents. */
 async function maskAgedOutbox(
   trx: Transaction<DB>,
-  { client, by }: AgedStep,
+  step: AgedStep,
   ids: readonly number[],
 ): Promise<number> {
   const { rows } = await sql<{ id: number }>`
@@ -218,23 +214,7 @@ async function maskAgedOutbox(
     for update skip locked`.execute(trx);
   const locked = rows.map(({ id }) => id);
 
-  const masked = await maskOutboxRows(trx, by, locked);
-  await appendChanges(trx, client, await maskById(trx, client, 'documents', locked));
+  const masked = await maskOutboxRows(trx, step.by, locked);
+  await maskPlaces(trx, step, [['documents', isAny('id', locked)]]);
   return masked.rows;
-}
-
-/** Masks returns, and records that, so that they stay masked. */
-async function maskReturns(
-  trx: Transaction<DB>,
-  { client, by }: AgedStep,
-  entity: 'return_items' | 'return_merchandise_authorizations',
-  ids: readonly number[],
-): Promise<number> {
-  const erasures = ids.map((id) => ({ entity, id, number: null }));
-  await recordErasures(trx, client, by, erasures);
-
-  const changes: Change[] = await maskById(trx, client, entity, ids);
-  const items = entity === 'return_items' ? [] : await maskReturnItems(trx, client, ids);
-  await appendChanges(trx, client, [...changes, ...items]);
-  return ids.length;
 }

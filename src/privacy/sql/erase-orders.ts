@@ -14,9 +14,10 @@ import { appendChanges, type Change } from '../../pull/sql/feed.ts';
 import { maskErasedQuarantine } from '../../pull/sql/quarantine.ts';
 import { recordAudit } from '../../schedule/sql/audit.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
+import { maskOutboxRows } from './mask-outbox.ts';
+import { maskRows } from './mask-rows.ts';
 import type { OrderToErase } from './order-numbers.ts';
-import { lockOrderRows, maskOutboxRows, type OrderOutboxRow } from './order-outbox.ts';
-import { maskById, maskOrderRows, readOrderScope } from './order-tables.ts';
+import { listPlaces, lockOrderRows, type OrderOutboxRow, readOrderScope } from './order-scope.ts';
 import { removeQuotedWords } from './quoted-words.ts';
 
 /** The kinds that create an order. */
@@ -90,20 +91,14 @@ export async function eraseOrders(
 
   const ids = rows.map(({ id }) => id);
   const outbox = await maskOutboxRows(trx, by, ids);
-  const documents = await maskById(trx, client, 'documents', ids);
-  const masked = await maskOrderRows(trx, scope);
+  const { counts, changes } = await maskRows(trx, client, listPlaces(scope, ids));
   const quarantined = await maskErasedQuarantine(trx, client, null);
 
-  const tables = {
-    ...masked.counts,
-    documents: documents.length + (masked.counts.documents ?? 0),
-    outbox: outbox.rows,
-    'sync.quarantine': quarantined,
-  };
+  const tables = { ...counts, outbox: outbox.rows, 'sync.quarantine': quarantined };
   return {
     tables: Object.fromEntries(Object.entries(tables).filter(([, count]) => count > 0)),
     cancelled: outbox.cancelled,
-    changes: [...documents, ...masked.changes],
+    changes,
   };
 }
 

@@ -267,18 +267,6 @@ const derivedColumns: Readonly<Record<string, readonly string[]>> = {
 export const findPersonalColumns = (relation: string): readonly string[] =>
   derivedColumns[relation] ?? findEffects(relation).map(([column]) => column);
 
-/** Types of the columns with personal data that are not text. */
-const otherTypes: Readonly<Record<string, string>> = {
-  metadata: 'jsonb',
-  pick_up_point: 'jsonb',
-  pick_up_point_id: 'bigint',
-  raw: 'jsonb',
-  result: 'jsonb',
-};
-
-/** Returns the SQL type of a column with personal data. */
-export const findColumnType = (column: string): string => otherTypes[column] ?? 'text';
-
 /**
  * Returns the columns of a table that hold personal data, with the effect of erasing; none for
  * other tables.
