@@ -122,7 +122,9 @@ export class Schedules {
     try {
       return await answer;
     } catch (error) {
-      await this.#noteQueue(describeError(error));
+      const { REDIS_URL: url } = this.#deps.config;
+      const place = url === undefined ? '' : `Redis at ${new URL(url).host}: `;
+      await this.#noteQueue(`${place}${describeError(error)}`);
       throw error;
     }
   }

@@ -61,8 +61,8 @@ interface EndedJob {
 
 /** Prints a sentence for each client, or one JSON list. */
 function printEnded(ended: readonly EndedJob[], { json }: CommonOptions): void {
-  if (json) return printJson(ended);
-  for (const { client, job, words } of ended) print(`${client} ${job}: ${words}`);
+  if (json) printJson(ended);
+  else for (const { client, job, words } of ended) print(`${client} ${job}: ${words}`);
 }
 
 /**
