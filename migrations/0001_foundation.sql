@@ -80,7 +80,9 @@ create table fulfilment.changes (
 );
 comment on table fulfilment.changes is
   'Feed of every change of the tables in this schema, in the order of commit';
-comment on column fulfilment.changes.seq is 'Order of the feed';
+comment on column fulfilment.changes.seq is
+  'Place in the feed; it rises in the order of commit, so keep the last one that you '
+  'handled';
 comment on column fulfilment.changes.entity is
   'Table of the row that changed; outbox for a row that became done, dead, unknown or cancelled';
 comment on column fulfilment.changes.id is 'Id of the row that changed';

@@ -64,11 +64,13 @@ comment on column fulfilment.orders.external_order_number is
   'Your order number; it can be changed at the service';
 comment on column fulfilment.orders.reference is
   'Reference as sent; unlike external_order_number, nothing is found by it';
-comment on column fulfilment.orders.consumer_reference is 'Reference of the consumer, as sent';
+comment on column fulfilment.orders.consumer_reference is
+  'The consumer''s own reference of the order, as you sent it';
 comment on column fulfilment.orders.promotion_code is
   'Promotion, as sent (personal data, if it was made for a person)';
-comment on column fulfilment.orders.currency is 'Three-letter code';
-comment on column fulfilment.orders.locale is 'language-region';
+comment on column fulfilment.orders.currency is
+  'Currency of the prices, a three-letter code; the service sets it';
+comment on column fulfilment.orders.locale is 'Language and region of the consumer, such as nl-NL';
 comment on column fulfilment.orders.email is
   'Consumer''s address (personal data); '
   'without one, the service uses a no-reply address of its own';
@@ -76,11 +78,14 @@ comment on column fulfilment.orders.phone_number is 'Consumer''s number (persona
 comment on column fulfilment.orders.vat_number is
   'VAT number of the consumer, as sent (personal data)';
 comment on column fulfilment.orders.fulfill_from is 'Warehouse it is to be fulfilled from';
-comment on column fulfilment.orders.preferred_shipping_date is 'Not shipped before';
+comment on column fulfilment.orders.preferred_shipping_date is
+  'The warehouse does not ship the order before this day';
 comment on column fulfilment.orders.allow_partial_delivery is
   'True if it may be shipped in parts; null: the default of the order type';
-comment on column fulfilment.orders.on_hold is 'True until the order is released';
-comment on column fulfilment.orders.metadata is 'extra1 to extra5';
+comment on column fulfilment.orders.on_hold is
+  'True: the warehouse ships nothing until you insert an order.release row';
+comment on column fulfilment.orders.metadata is
+  'Your own members extra1 to extra5, as you sent them';
 comment on column fulfilment.orders.channel_identifier is
   'Channel of the order; only the service sets it';
 comment on column fulfilment.orders.order_type_id is 'Order type (service list orderTypes)';
@@ -119,8 +124,11 @@ comment on column fulfilment.order_items.quantity is 'Pieces; 0 if the whole lin
 comment on column fulfilment.order_items.ordered_quantity is
   'Largest quantity that was read: the pieces ordered, although a cancel lowers quantity';
 comment on column fulfilment.order_items.fulfill_from is 'Warehouse it is to be fulfilled from';
-comment on column fulfilment.order_items.price is 'Price of one piece, with the digits received';
-comment on column fulfilment.order_items.vat is 'Rate, with the digits received';
+comment on column fulfilment.order_items.price is
+  'Price of one piece, with the digits received; the interface does not show whether it '
+  'includes VAT, so it means what you sent';
+comment on column fulfilment.order_items.vat is
+  'VAT rate of the line, such as 0.21, with the digits received';
 comment on column fulfilment.order_items.name is 'Name of the article on the order';
 comment on column fulfilment.order_items.channel_identifier is
   'Channel of the line; only the service sets it';
@@ -167,7 +175,8 @@ comment on column fulfilment.order_addresses.first_name is 'Given name of the co
 comment on column fulfilment.order_addresses.last_name is 'Family name of the consumer';
 comment on column fulfilment.order_addresses.prefix is
   'Part of the name; the interface does not say where it stands';
-comment on column fulfilment.order_addresses.street1 is 'street1';
+comment on column fulfilment.order_addresses.street1 is
+  'Street, perhaps with the house number, as you sent it';
 comment on column fulfilment.order_addresses.postcode is
   'Postcode as entered; the area only after an erasure';
 comment on column fulfilment.order_addresses.house_number is
@@ -405,7 +414,7 @@ create index inbounds_by_slip on fulfilment.inbounds (inbound_packing_slip_id, c
   where inbound_packing_slip_id is not null;
 comment on table fulfilment.inbounds is
   'Goods that have arrived, one row for each delivery (v3 inbound)';
-comment on column fulfilment.inbounds.reference is 'Reference, as announced';
+comment on column fulfilment.inbounds.reference is 'Your reference of the delivery, as announced';
 comment on column fulfilment.inbounds.status is
   'PROCESSING, CHECKING, CHECKED or COMPLETED; another value is kept as received';
 comment on column fulfilment.inbounds.created_on is
@@ -666,6 +675,7 @@ create table fulfilment.parcels (
 ) with (fillfactor = 80);
 create index parcels_by_code on fulfilment.parcels (track_and_trace_code)
   where track_and_trace_code is not null;
+create index parcels_by_package on fulfilment.parcels (package_number) where package_number <> '';
 comment on table fulfilment.parcels is
   'Packages of shipped shipments, with their latest known status; '
   'filled by the jobs pull-parcels and track-trace';
@@ -1301,8 +1311,9 @@ comment on column fulfilment.order_lines.name is
 comment on column fulfilment.order_lines.is_service is
   'True if the article is in service_products: it is never shipped';
 comment on column fulfilment.order_lines.price is
-  'Price of one piece; its currency is orders.currency';
-comment on column fulfilment.order_lines.vat is 'Rate, such as 0.21';
+  'Price of one piece in orders.currency; the interface does not show whether it includes '
+  'VAT, so it means what you sent';
+comment on column fulfilment.order_lines.vat is 'VAT rate of the line, such as 0.21';
 comment on column fulfilment.order_lines.metadata is
   'serviceLevel, purchases, reference, extra6 and extra7';
 comment on column fulfilment.order_lines.ordered is 'Pieces that were ordered first';
@@ -1358,7 +1369,7 @@ where s.status is distinct from 'COMPLETED' and s.unlisted_since is null
   and i.unlisted_since is null;
 comment on view fulfilment.open_inbound_expectations is
   'Announced goods that have not arrived completely';
-comment on column fulfilment.open_inbound_expectations.reference is 'Its reference';
+comment on column fulfilment.open_inbound_expectations.reference is 'Your number of the delivery';
 comment on column fulfilment.open_inbound_expectations.status is 'Status of the slip';
 comment on column fulfilment.open_inbound_expectations.received_on is 'When the first goods came';
 comment on column fulfilment.open_inbound_expectations.inbound_packing_slip_item_id is
@@ -1392,7 +1403,8 @@ left join lateral (
 comment on view fulfilment.received_goods is
   'Lines of inbounds with their lots, '
   'and what the inbound packing slip that announced them expected and received in all';
-comment on column fulfilment.received_goods.reference is 'Its reference, as announced';
+comment on column fulfilment.received_goods.reference is
+  'Your reference of the delivery, as announced';
 comment on column fulfilment.received_goods.status is
   'PROCESSING, CHECKING, CHECKED or COMPLETED. Book it when it is COMPLETED';
 comment on column fulfilment.received_goods.created_on is 'When it arrived';
@@ -1402,7 +1414,8 @@ comment on column fulfilment.received_goods.inbound_item_id is 'Line of the inbo
 comment on column fulfilment.received_goods.quantity is 'Pieces of this line';
 comment on column fulfilment.received_goods.inbound_packing_slip_id is
   'Slip that announced the goods; null if there is none';
-comment on column fulfilment.received_goods.slip_reference is 'Reference of the slip';
+comment on column fulfilment.received_goods.slip_reference is
+  'Your number of the announced delivery';
 comment on column fulfilment.received_goods.slip_status is
   'EXPECTED, IN_PROGRESS, CHECKING or COMPLETED';
 comment on column fulfilment.received_goods.inbound_packing_slip_item_id is 'Line of the slip';
@@ -1434,7 +1447,8 @@ left join fulfilment.return_merchandise_authorizations a
 comment on view fulfilment.return_overview is
   'Returned lines that a warehouse has processed, with reason, price of the order line, '
   'and lot and serial numbers that were shipped';
-comment on column fulfilment.return_overview.return_item_id is 'Return item';
+comment on column fulfilment.return_overview.return_item_id is
+  'Returned line (return_items.id); a unique key for your credit lines';
 comment on column fulfilment.return_overview.external_reference is
   'Your number of the announced return; null if it was not announced from here';
 comment on column fulfilment.return_overview.lot_number is
@@ -1451,10 +1465,14 @@ comment on column fulfilment.return_overview.restock_on is
   'When they were back in stock; null if they are not';
 comment on column fulfilment.return_overview.restock_in is 'Warehouse in which they were restocked';
 comment on column fulfilment.return_overview.comment is 'Comment of the warehouse';
-comment on column fulfilment.return_overview.currency is 'Currency of the order';
-comment on column fulfilment.return_overview.price is 'Price of one piece, of the order line';
-comment on column fulfilment.return_overview.vat is 'Rate of the order line, such as 0.21';
-comment on column fulfilment.return_overview.amount is 'Price times pieces';
+comment on column fulfilment.return_overview.currency is
+  'Currency of price and amount: that of the order';
+comment on column fulfilment.return_overview.price is
+  'Price of one piece, of the order line; the interface does not show whether it includes '
+  'VAT, so it means what you sent';
+comment on column fulfilment.return_overview.vat is 'VAT rate of the order line, such as 0.21';
+comment on column fulfilment.return_overview.amount is
+  'Price times pieces, to credit; it includes VAT if your prices do';
 
 create view fulfilment.returns_to_restock as
 select r.client, r.return_item_id, r.external_order_number, r.order_id, r.order_item_id, r.sku,
@@ -1464,9 +1482,9 @@ from fulfilment.return_overview r
 where r.restock_on is null and r.unlisted_since is null;
 comment on view fulfilment.returns_to_restock is
   'Returns that were processed and are not yet back in stock';
-comment on column fulfilment.returns_to_restock.return_item_id is 'Return item';
+comment on column fulfilment.returns_to_restock.return_item_id is 'Returned line (return_items.id)';
 comment on column fulfilment.returns_to_restock.condition is 'Condition in which they arrived';
 comment on column fulfilment.returns_to_restock.processed_on is 'Day they were processed';
 comment on column fulfilment.returns_to_restock.return_reason is 'Code of the return reason';
-comment on column fulfilment.returns_to_restock.return_reason_name is 'Its name';
+comment on column fulfilment.returns_to_restock.return_reason_name is 'Name of the return reason';
 comment on column fulfilment.returns_to_restock.comment is 'Comment of the warehouse';

@@ -110,6 +110,9 @@ create index outbox_by_reference on fulfilment.outbox (client, reference, id);
 create index outbox_written on fulfilment.outbox (client, family, reference, written_at)
   where written_at is not null;
 create index outbox_by_end on fulfilment.outbox (finished_at) where finished_at is not null;
+-- The page lists what was done for one client, newest first.
+create index outbox_done on fulfilment.outbox (client, id)
+  where status in ('done', 'cancelled');
 -- Orders that the service accepted after a certain time show how new its lists are.
 create index outbox_accepted on fulfilment.outbox (client, finished_at)
   where status = 'done' and kind = 'order.create';
@@ -651,7 +654,8 @@ comment on view fulfilment.outbox_open is
   'Rows of the outbox that are not done or cancelled, and what each row waits for';
 comment on column fulfilment.outbox_open.id is 'Row of fulfilment.outbox';
 comment on column fulfilment.outbox_open.kind is 'What the row asks for';
-comment on column fulfilment.outbox_open.reference is 'Reference of the row';
+comment on column fulfilment.outbox_open.reference is
+  'What the row is about, such as your order number';
 comment on column fulfilment.outbox_open.status is 'pending, sending, unknown or dead';
 comment on column fulfilment.outbox_open.attempts is
   'Number of sends; look-ups and checks before a send do not count';

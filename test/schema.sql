@@ -12,7 +12,7 @@ create table fulfilment.carrier_links (
   created_at timestamp with time zone not null default now(), -- When it was inserted
 ); -- Address for tracking of each shipping method: insert and delete as you like. {code}, {barcode}, {package}, {postcode} and {country} are filled in
 create table fulfilment.changes (
-  seq bigint not null generated always as identity, -- Order of the feed
+  seq bigint not null generated always as identity, -- Place in the feed; it rises in the order of commit, so keep the last one that you handled
   client text not null, -- Client key
   entity text not null, -- Table of the row that changed; outbox for a row that became done, dead, unknown or cancelled
   id bigint, -- Id of the row that changed
@@ -58,9 +58,9 @@ create table fulfilment.inbound_items (
   client text not null, -- Client key
   id bigint not null, -- Id at the service
   inbound_id bigint, -- Inbound (inbounds.id)
-  sku text, -- Article
-  quantity integer, -- Pieces
-  lot_number text, -- Lot
+  sku text, -- Your article number
+  quantity integer, -- Number of pieces
+  lot_number text, -- Lot (batch) of the pieces
   expiration_date date, -- Day before which it is to be used
   product_id bigint, -- Id of the article at the service
   inbound_packing_slip_item_id bigint, -- Line of the slip that announced it
@@ -83,7 +83,7 @@ create table fulfilment.inbound_packing_slip_items (
   client text not null, -- Client key
   id bigint not null, -- Id at the service
   inbound_packing_slip_id bigint, -- Inbound packing slip (inbound_packing_slips.id)
-  sku text, -- Article
+  sku text, -- Your article number
   quantity integer, -- Pieces expected
   received integer, -- Pieces received so far
   raw jsonb not null, -- The resource as received, without the resources that came with it
@@ -112,7 +112,7 @@ create table fulfilment.inbound_packing_slips (
 create table fulfilment.inbounds (
   client text not null, -- Client key
   id bigint not null, -- Id at the service
-  reference text, -- Reference, as announced
+  reference text, -- Your reference of the delivery, as announced
   status text, -- PROCESSING, CHECKING, CHECKED or COMPLETED; another value is kept as received
   received_in text, -- Warehouse that received it
   created_on timestamp with time zone, -- When the inbound was created, read in the client's zone
@@ -140,7 +140,7 @@ create table fulfilment.order_addresses (
   first_name text, -- Given name of the consumer
   last_name text, -- Family name of the consumer
   prefix text, -- Part of the name; the interface does not say where it stands
-  street1 text, -- street1
+  street1 text, -- Street, perhaps with the house number, as you sent it
   postcode text, -- Postcode as entered; the area only after an erasure
   house_number text, -- House number as sent; street1 may hold it instead
   house_number_extension text, -- Extension of the house number
@@ -154,12 +154,12 @@ create table fulfilment.order_items (
   client text not null, -- Client key
   id bigint not null, -- Id at the service
   order_id bigint, -- Order (orders.id)
-  sku text, -- Article
+  sku text, -- Your article number
   quantity integer, -- Pieces; 0 if the whole line was cancelled
   ordered_quantity integer, -- Largest quantity that was read: the pieces ordered, although a cancel lowers quantity
   fulfill_from text, -- Warehouse it is to be fulfilled from
-  price numeric, -- Price of one piece, with the digits received
-  vat numeric, -- Rate, with the digits received
+  price numeric, -- Price of one piece, with the digits received; the interface does not show whether it includes VAT, so it means what you sent
+  vat numeric, -- VAT rate of the line, such as 0.21, with the digits received
   name text, -- Name of the article on the order
   channel_identifier text, -- Channel of the line; only the service sets it
   metadata jsonb, -- serviceLevel, purchases, reference, extra6 and extra7
@@ -184,19 +184,19 @@ create table fulfilment.orders (
   id bigint not null, -- Id at the service
   external_order_number text, -- Your order number; it can be changed at the service
   reference text, -- Reference as sent; unlike external_order_number, nothing is found by it
-  ordered_on date, -- Day of the order
-  consumer_reference text, -- Reference of the consumer, as sent
+  ordered_on date, -- Day the order was placed: orderedOn of your order.create
+  consumer_reference text, -- The consumer's own reference of the order, as you sent it
   promotion_code text, -- Promotion, as sent (personal data, if it was made for a person)
-  currency text, -- Three-letter code
-  locale text, -- language-region
+  currency text, -- Currency of the prices, a three-letter code; the service sets it
+  locale text, -- Language and region of the consumer, such as nl-NL
   email text, -- Consumer's address (personal data); without one, the service uses a no-reply address of its own
   phone_number text, -- Consumer's number (personal data)
   vat_number text, -- VAT number of the consumer, as sent (personal data)
   fulfill_from text, -- Warehouse it is to be fulfilled from
-  preferred_shipping_date date, -- Not shipped before
+  preferred_shipping_date date, -- The warehouse does not ship the order before this day
   allow_partial_delivery boolean, -- True if it may be shipped in parts; null: the default of the order type
-  on_hold boolean, -- True until the order is released
-  metadata jsonb, -- extra1 to extra5
+  on_hold boolean, -- True: the warehouse ships nothing until you insert an order.release row
+  metadata jsonb, -- Your own members extra1 to extra5, as you sent them
   channel_identifier text, -- Channel of the order; only the service sets it
   order_type_id bigint, -- Order type (service list orderTypes)
   delivery_address_id bigint, -- Delivery address at the service
@@ -271,8 +271,8 @@ create table fulfilment.parcels (
 create table fulfilment.return_items (
   client text not null, -- Client key
   id bigint not null, -- Id at the service
-  sku text, -- Article
-  quantity integer, -- Pieces
+  sku text, -- Your article number
+  quantity integer, -- Number of pieces
   condition text, -- Condition in which it arrived; the interface shows only the value RETURN
   processed_on date, -- Day the warehouse processed it; before 1970 it means none
   processed_in text, -- Warehouse that processed it
@@ -299,8 +299,8 @@ create table fulfilment.return_merchandise_authorization_items (
   id bigint not null, -- Id at the service
   return_merchandise_authorization_id bigint, -- Announced return it is a line of
   external_reference text, -- Your number of the line
-  sku text, -- Article
-  quantity integer, -- Pieces
+  sku text, -- Your article number
+  quantity integer, -- Number of pieces
   reason_code text, -- Code of the return reason
   metadata jsonb, -- Members that were sent with the line
   shipment_item_id bigint, -- Line of the shipment that comes back
@@ -358,9 +358,9 @@ create table fulfilment.shipment_items (
   client text not null, -- Client key
   id bigint not null, -- Id at the service
   shipment_id bigint, -- Shipment (shipments.id)
-  sku text, -- Article
-  quantity integer, -- Pieces
-  lot_number text, -- Lot
+  sku text, -- Your article number
+  quantity integer, -- Number of pieces
+  lot_number text, -- Lot (batch) of the pieces
   expiration_date date, -- Day before which it is to be used
   serial_numbers text[] not null default '{}'::text[], -- Serial numbers of the pieces
   order_item_id bigint, -- Order line it fulfils
@@ -391,20 +391,20 @@ create table fulfilment.shipments (
 create table fulfilment.stock_events (
   id bigint not null generated always as identity, -- Number of the event
   client text not null, -- Client key
-  sku text not null, -- Article
+  sku text not null, -- Your article number
   stock integer, -- Pieces from then on
   seen_at timestamp with time zone not null default now(), -- When it was read
 ); -- The first stock of each watched article that was read, and a row for each change
 create table fulfilment.stock_levels (
   client text not null, -- Client key
-  sku text not null, -- Article
+  sku text not null, -- Your article number
   stock integer, -- Pieces; null if the service has not returned any yet
   asked_at timestamp with time zone not null, -- When it was last asked
   changed_at timestamp with time zone not null default now(), -- When stock last changed here
 ) with (fillfactor=70); -- Stock of the watched articles, as the service last returned it
 create table fulfilment.stock_watch (
   client text not null default 'default'::text, -- Client key
-  sku text not null, -- Article
+  sku text not null, -- Your article number
   created_at timestamp with time zone not null default now(), -- When it was inserted
 ); -- Articles whose stock the job pull-stock reads: insert and delete as you like
 create table fulfilment.track_trace_events (
@@ -1064,6 +1064,7 @@ CREATE INDEX outbox_attempts_by_row ON sync.outbox_attempts USING btree (outbox_
 CREATE INDEX outbox_by_end ON fulfilment.outbox USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX outbox_by_reference ON fulfilment.outbox USING btree (client, reference, id);
 CREATE INDEX outbox_by_shipment ON fulfilment.outbox USING btree (((payload ->> 'shipmentId'::text)), client) WHERE (family = 'return'::text);
+CREATE INDEX outbox_done ON fulfilment.outbox USING btree (client, id) WHERE (status = ANY (ARRAY['done'::text, 'cancelled'::text]));
 CREATE INDEX outbox_due_by_kind ON fulfilment.outbox USING btree (client, kind, next_attempt_at, id) WHERE (status = 'pending'::text);
 CREATE INDEX outbox_in_flight ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['sending'::text, 'unknown'::text]));
 CREATE INDEX outbox_lanes ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
@@ -1073,6 +1074,7 @@ CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_att
 CREATE INDEX outbox_waits_by_first ON sync.outbox_waits USING btree (waits_for);
 CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);
 CREATE INDEX parcels_by_code ON fulfilment.parcels USING btree (track_and_trace_code) WHERE (track_and_trace_code IS NOT NULL);
+CREATE INDEX parcels_by_package ON fulfilment.parcels USING btree (package_number) WHERE (package_number <> ''::text);
 CREATE INDEX quarantine_by_time ON sync.quarantine USING btree (last_seen_at);
 CREATE INDEX rescans_by_end ON sync.rescans USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind, id DESC);

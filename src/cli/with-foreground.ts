@@ -11,7 +11,6 @@ import { errorFields, silentLogger } from '../core/logger.ts';
 import { connectForWriting, toAddress, toDirectUrl, workerName } from '../db/connect.ts';
 import type { Database } from '../db/pool.ts';
 import { assertSchemaFits } from '../db/schema-fit.ts';
-import { openLogger } from '../operate/logging/create-logger.ts';
 import { FeedNumbering } from '../push/feed-numbering.ts';
 import { noteDatabase } from '../push/sql/push-database.ts';
 import type { RunReport } from '../schedule/run.ts';
@@ -36,12 +35,12 @@ export interface Foreground {
  */
 export async function withForeground<T>(
   only: string | undefined,
-  quietLog: boolean,
   work: (foreground: Foreground) => Promise<T>,
 ): Promise<T> {
   const config = readConfig({ database: true, clients: true });
   const clients = selectClients(config, only);
-  const log = quietLog ? silentLogger : await openLogger(config);
+  // The command prints how its runs end.
+  const log = silentLogger;
 
   const { db, close } = connectForWriting(toAddress(config), log);
   const leases = openLeaseKeeper(toDirectUrl(config), log);

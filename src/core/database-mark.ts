@@ -33,6 +33,15 @@ export const changeInWords: Readonly<Record<DatabaseChange, string>> = {
   server: 'it is on another server, as after a restore, a copy, a migration or pg_upgrade',
 };
 
+/** What each answer of an operator means. */
+export const acceptanceInWords = {
+  moved: 'It is the whole former database, which is not used any more. Rows are sent as before.',
+  restored:
+    'It comes from a backup. Its open rows may have been sent since: they are looked up, or you ' +
+    'decide.',
+  copy: 'The former database is still in use. Nothing is ever sent from this one.',
+};
+
 /** What an operator says about a database, by what differs, in words. */
 const choices: Readonly<Record<DatabaseChange, string>> = {
   none:

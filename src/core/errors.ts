@@ -4,6 +4,7 @@
  */
 
 import type { ErrorCode } from './error-codes.ts';
+import { describeLibraryError } from './library-messages.ts';
 import { quote } from './quote.ts';
 
 /** An error with a stable `code`. Logs, sync.runs and scripts may rely on the code. */
@@ -195,7 +196,7 @@ export function describeError(error: unknown): string {
     }
 
     const code = 'code' in current && typeof current.code === 'string' ? current.code : '';
-    const text = current.message === '' ? code || current.name : describeOneError(current, code);
+    const text = describeOneError(current, code) || code || current.name;
     if (!parts.includes(text)) parts.push(text);
     current = current.cause;
   }
@@ -220,6 +221,11 @@ const plainErrorNames = new Set([
 
 function describeOneError(error: Error, code: string): string {
   if (error instanceof CodedError) return error.message;
+  // An error around one with the same code only repeats it.
+  const isWrapper =
+    error.cause instanceof Error && 'code' in error.cause && error.cause.code === code;
+  const plain = isWrapper ? null : describeLibraryError(error);
+  if (plain !== null) return plain;
 
   const isPlain =
     plainErrorNames.has(error.name) || /^(E[A-Z]+$|EAI_|ERR_TLS|ERR_SSL|UND_ERR_)/.test(code);

@@ -23,6 +23,7 @@ import { requestMissingParcelReads } from './sql/parcel-rows.ts';
 import {
   type QuarantinedDocument,
   readNextQuarantined,
+  readQuarantined,
   releaseQuarantineRow,
 } from './sql/quarantine.ts';
 import {
@@ -631,6 +632,12 @@ export async function replayQuarantine(context: StreamContext): Promise<ReplayCo
   }
 
   return counts;
+}
+
+/** Decodes one resource again, by the number of its row; nothing if it has left the quarantine. */
+export async function replayQuarantined(context: StreamContext, id: number): Promise<void> {
+  const row = await readQuarantined(context.db, id);
+  if (row !== null) await replayRow(context, row);
 }
 
 /** Decodes one quarantined resource again. Returns false if it stays in quarantine. */

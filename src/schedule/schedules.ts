@@ -95,7 +95,9 @@ export class Schedules {
     try {
       await this.#alignQueue();
     } catch (error) {
-      await noteQueue(this.#deps.db, clients, describeError(error));
+      const { REDIS_URL: url } = this.#deps.config;
+      const place = url === undefined ? '' : `Redis at ${new URL(url).host}: `;
+      await noteQueue(this.#deps.db, clients, `${place}${describeError(error)}`);
       throw error;
     }
     await noteQueue(this.#deps.db, clients, null);

@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseSpanMs } from '../../../config/schedules.ts';
-import { changeInWords, describeHold } from '../../core/database-mark.ts';
+import { acceptanceInWords, changeInWords, describeHold } from '../../core/database-mark.ts';
 import { toDirectUrl } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
 import { formatCount } from '../../operate/health/problem.ts';
-import { outboxKinds } from '../../push/kinds/registry.ts';
+import { lookedUpKinds } from '../../push/kinds/registry.ts';
 import { operatorChoices } from '../../push/push-outcome.ts';
 import {
   acceptDatabase,
@@ -20,10 +20,6 @@ import {
   UsageError,
   withDatabase,
 } from '../command-line.ts';
-
-const lookedUpKinds = outboxKinds
-  .filter(({ unknown }) => unknown.do === 'look up')
-  .map(({ name }) => name);
 
 /**
  * Accepts the database at the address that pushes use, so that its rows are sent again, or never
@@ -96,7 +92,7 @@ async function acceptAs(db: Database, as: OperatorAnswer): Promise<void> {
 /** Adds `database accept`. */
 export function addDatabaseCommands(cli: Command): void {
   const answer = new Option('--as <answer>', 'what this database is')
-    .choices(['moved', 'restored', 'copy'])
+    .choices(Object.keys(acceptanceInWords))
     .makeOptionMandatory();
   const example = 'fulfilment-sync database accept --as restored';
   const database = addCommand(cli, {
@@ -111,12 +107,9 @@ export function addDatabaseCommands(cli: Command): void {
       'accept a database that was moved, restored or copied, ' +
       'so that its rows are sent again, or never',
     examples: example,
-    notes:
-      'moved: it is the whole former database, which is not used any more. ' +
-      'Rows are sent as before.\n' +
-      'restored: it comes from a backup. Its open rows may have been sent since: ' +
-      'they are looked up, or you decide.\n' +
-      'copy: the former database is still in use. Nothing is ever sent from this one.',
+    notes: Object.entries(acceptanceInWords)
+      .map(([as, meaning]) => `${as}: ${meaning}`)
+      .join('\n'),
   })
     .addOption(answer)
     .action(exitWith(acceptDatabaseCommand));

@@ -57,7 +57,7 @@ function runForClients<T>(
   run: (context: RunContext, client: string) => Promise<T>,
   describe: (client: string, report: RunReport, result: T | null) => ClientOutcome,
 ): Promise<number> {
-  return withForeground(only, json, async ({ deps, clients, stop }) => {
+  return withForeground(only, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
     const outcomes: ClientOutcome[] = [];
 
@@ -111,7 +111,7 @@ async function backfillCommand(name: string, options: RescanOptions): Promise<nu
       backfillStream(context, await openRescan(context.db, request(context.client))),
     );
 
-  return withForeground(options.client, true, async ({ deps, clients }) => {
+  return withForeground(options.client, async ({ deps, clients }) => {
     for (const { key } of clients) {
       const { id } = await openRescan(deps.db, request(key));
       await wakeJob(deps.db, key, 'backfill');

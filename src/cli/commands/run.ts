@@ -16,43 +16,66 @@ import { readRefusal } from '../../schedule/sql/start-runs.ts';
 import { registerClients } from '../../service/sql/clients.ts';
 import {
   addCommand,
+  asJson,
   type CommonOptions,
   exitWith,
   forClient,
   print,
+  printJson,
   UsageError,
 } from '../command-line.ts';
 import { describeEnd, exitCodeFor, type Foreground, withForeground } from '../with-foreground.ts';
 import { openPusher } from '../worker/open-pusher.ts';
 
 /** Runs one job once in this process, for one client or for all, even if it is not due. */
-async function runCommand(name: string, { client: only }: CommonOptions): Promise<number> {
-  if (name === pushJob.name) return pushOnce(only);
+async function runCommand(name: string, options: CommonOptions): Promise<number> {
+  if (name === pushJob.name) return pushOnce(options);
   const job = jobNames.find((known) => known === name);
   if (job === undefined)
     throw new UsageError(`There is no job ${name}; known are ${runnableNames.join(', ')}`);
 
-  return withForeground(only, false, async ({ deps, clients, stop }) => {
+  return withForeground(options.client, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
+    const ended: EndedJob[] = [];
     for (const client of clients) {
       const report = await runJob(deps, job, { client, trigger: 'manual' }, stop);
-      print(`${client.key} ${job}: ${describeReport(report)}`);
       reports.push(report);
+      const counts = report.status === 'skipped' ? {} : report.totals;
+      const words = describeReport(report);
+      ended.push({ client: client.key, job, status: report.status, ...counts, words });
     }
+    printEnded(ended, options);
     return exitCodeFor(reports);
   });
+}
+
+/** How a job ended for one client: as JSON, and as the rest of a sentence. */
+interface EndedJob {
+  readonly client: string;
+  readonly job: string;
+  readonly status: string;
+  /** Numbers of rows of the outbox by their new status. */
+  readonly rows?: Readonly<Record<string, number>>;
+  readonly words: string;
+}
+
+/** Prints a sentence for each client, or one JSON list. */
+function printEnded(ended: readonly EndedJob[], { json }: CommonOptions): void {
+  if (json) printJson(ended);
+  else for (const { client, job, words } of ended) print(`${client} ${job}: ${words}`);
 }
 
 /**
  * Pushes the rows that are due, until none is due. Leaves the rows that wait for their time or for
  * a person.
  */
-async function pushOnce(only: string | undefined): Promise<number> {
-  return withForeground(only, false, async ({ deps, direct, clients, stop }) => {
+async function pushOnce(options: CommonOptions): Promise<number> {
+  return withForeground(options.client, async ({ deps, direct, clients, stop }) => {
     await registerClients(deps.db, clients.map(toClientIdentity));
     const counts = await drainOutbox({ deps, direct, clients, stop });
     const heldBecause = await explainHold(direct);
 
+    const ended: EndedJob[] = [];
     let isAnyParked = false;
     for (const client of clients) {
       const asked = { ...toClientIdentity(client), job: pushJob.name };
@@ -60,10 +83,14 @@ async function pushOnce(only: string | undefined): Promise<number> {
       isAnyParked ||= refusal?.reason === 'identity';
 
       const skipped = refusal?.because ?? heldBecause;
-      const counted = describeCounts(counts.get(client.key)) || 'nothing was due';
-      const text = skipped === null ? counted : `skipped (${skipped})`;
-      print(`${client.key} ${pushJob.name}: ${text}`);
+      const settled = counts.get(client.key) ?? new Map<string, number>();
+      const counted = describeCounts(settled) || 'nothing was due';
+      const words = skipped === null ? counted : `skipped (${skipped})`;
+      const status = skipped === null ? 'done' : 'skipped';
+      const rows = Object.fromEntries(settled);
+      ended.push({ client: client.key, job: pushJob.name, status, rows, words });
     }
+    printEnded(ended, options);
 
     const isAnyDead = [...counts.values()].some((statuses) => statuses.has('dead'));
     return stop.aborted || isAnyParked || heldBecause !== null || isAnyDead ? 1 : 0;
@@ -99,7 +126,7 @@ async function drainOutbox({
   return counts;
 }
 
-const describeCounts = (counts: StatusCounts = new Map()) =>
+const describeCounts = (counts: StatusCounts) =>
   [...counts].map(([status, count]) => `${status} ${count}`).join(', ');
 
 /** Returns why nothing is sent from this database; null if rows are sent. */
@@ -112,11 +139,12 @@ function describeReport(report: RunReport): string {
   const end = describeEnd(report);
   if (report.status === 'skipped') return end ?? report.status;
 
-  const { pages, fetched, created, updated, removed, quarantined } = report.totals;
+  const { pages, fetched, created, updated, removed, quarantined, warnings } = report.totals;
   const counts =
     `${fetched} fetched in ${formatCount(pages, 'page')}; ` +
     `rows created ${created}, updated ${updated}, removed ${removed}; quarantined ${quarantined}`;
-  return end === null ? `${report.status}: ${counts}` : `${end} (${counts})`;
+  const sentence = end === null ? `${report.status}: ${counts}` : `${end} (${counts})`;
+  return [sentence, ...warnings].join('\n  ');
 }
 
 /** Adds `run`. */
@@ -128,5 +156,6 @@ export function addRunCommand(cli: Command): void {
   })
     .argument('<job>', runnableNames.join(', '))
     .option(...forClient)
+    .option(...asJson)
     .action(exitWith(runCommand));
 }

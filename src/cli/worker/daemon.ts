@@ -28,7 +28,8 @@ import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.t
 import { noteDatabase } from '../../push/sql/push-database.ts';
 import { type QueueBackend, queueName, type TaskQueue } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
-import type { RunnerDeps } from '../../schedule/runs.ts';
+import type { RunReport, Work } from '../../schedule/run.ts';
+import { type RunnerDeps, runWork } from '../../schedule/runs.ts';
 import { Schedules, sweepMs } from '../../schedule/schedules.ts';
 import { openLeaseKeeper } from '../../schedule/sql/leases.ts';
 import { DueRuns } from '../../schedule/start-due.ts';
@@ -73,6 +74,8 @@ export interface Daemon {
   readonly queues: ReadonlyMap<string, TaskQueue>;
   /** Starts the due runs of a job at once, as far as places are free. */
   readonly startDue: (job: JobName) => void;
+  /** Makes a run of any work for a client, by its key. */
+  readonly runFor: (client: string, work: Work) => Promise<RunReport>;
   /**
    * Stops claiming, finishes the pages that are being written, releases the leases and closes
    * everything.
@@ -123,11 +126,19 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     outdated: queue.outdated,
     queues: new Map([[queueName, queue.queue]]),
     startDue: (job) => runInBackground(runs.startDue([job]), log),
+    runFor: (client, work) => runFor(deps, client, work, stopping.signal),
     sinceLastSweepMs: sweeper.sinceLastDoneMs,
     sinceSweepBegunMs: sweeper.sinceBegunMs,
     diskFullSince,
     stop: () => stopDaemon(deps, queue, pushing, closers),
   };
+}
+
+/** @throws TypeError if this worker does not have the client */
+function runFor(deps: RunnerDeps, key: string, work: Work, stop: AbortSignal): Promise<RunReport> {
+  const client = deps.config.clients.find((one) => one.key === key);
+  if (client === undefined) throw new TypeError(`client ${key} is not served here`);
+  return runWork(deps, work, { client, trigger: 'manual' }, stop);
 }
 
 /** Stops a worker in steps, each with a time limit. Returns false if the first took too long. */

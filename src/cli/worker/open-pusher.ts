@@ -119,7 +119,7 @@ function createClientDeps(
 }
 
 /**
- * Creates the event handlers that log one line per outcome. A line has only the code of an error:
+ * Creates the event handlers that log one line per outcome. A line has only the codes of an error:
  * its text, which is in the row, may quote the service and so name the recipient of an order.
  */
 function createPushLog(
@@ -134,7 +134,8 @@ function createPushLog(
   const onSettled: PushEvents['onSettled'] = (settlement, kind) => {
     onOutcome?.(settlement, kind);
 
-    const { id, client, step, status, durationMs, errorCode, delayMs } = settlement;
+    const { id, client, step, status, durationMs, delayMs } = settlement;
+    const { errorCode, httpStatus, operation } = settlement;
     const fields = {
       event: `push_${status}`,
       client,
@@ -143,7 +144,11 @@ function createPushLog(
       step,
       durationMs,
     };
-    const problem = errorCode === null ? {} : { code: errorCode };
+    const problem = {
+      ...(errorCode !== null && { code: errorCode }),
+      ...(operation !== null && { operation }),
+      ...(httpStatus !== null && { httpStatus }),
+    };
 
     if (status === 'done') log.info(fields);
     else if (status === 'dead' || (status === 'unknown' && delayMs === null))

@@ -59,7 +59,7 @@ export interface FulfilmentBackorders {
    */
   order_item_id: number | null;
   /**
-   * Day of the order
+   * Day the order was placed: orderedOn of your order.create
    */
   ordered_on: string | null;
   /**
@@ -71,7 +71,7 @@ export interface FulfilmentBackorders {
    */
   shipped: number | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -129,7 +129,7 @@ export interface FulfilmentChanges {
    */
   operation: string;
   /**
-   * Order of the feed
+   * Place in the feed; it rises in the order of commit, so keep the last one that you handled
    */
   seq: Generated<number>;
 }
@@ -300,7 +300,7 @@ export interface FulfilmentInboundItems {
    */
   inbound_packing_slip_item_id: number | null;
   /**
-   * Lot
+   * Lot (batch) of the pieces
    */
   lot_number: string | null;
   /**
@@ -308,7 +308,7 @@ export interface FulfilmentInboundItems {
    */
   product_id: number | null;
   /**
-   * Pieces
+   * Number of pieces
    */
   quantity: number | null;
   /**
@@ -316,7 +316,7 @@ export interface FulfilmentInboundItems {
    */
   raw: Json;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -394,7 +394,7 @@ export interface FulfilmentInboundPackingSlipItems {
    */
   received: number | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -516,7 +516,7 @@ export interface FulfilmentInbounds {
    */
   received_in: string | null;
   /**
-   * Reference, as announced
+   * Your reference of the delivery, as announced
    */
   reference: string | null;
   /**
@@ -594,11 +594,11 @@ export interface FulfilmentOpenInboundExpectations {
    */
   received_on: Timestamp | null;
   /**
-   * Its reference
+   * Your number of the delivery
    */
   reference: string | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -669,7 +669,7 @@ export interface FulfilmentOrderAddresses {
    */
   role: string;
   /**
-   * street1
+   * Street, perhaps with the house number, as you sent it
    */
   street1: string | null;
 }
@@ -716,7 +716,7 @@ export interface FulfilmentOrderItems {
    */
   ordered_quantity: number | null;
   /**
-   * Price of one piece, with the digits received
+   * Price of one piece, with the digits received; the interface does not show whether it includes VAT, so it means what you sent
    */
   price: Numeric | null;
   /**
@@ -732,7 +732,7 @@ export interface FulfilmentOrderItems {
    */
   raw: Json;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -740,7 +740,7 @@ export interface FulfilmentOrderItems {
    */
   unlisted_since: Timestamp | null;
   /**
-   * Rate, with the digits received
+   * VAT rate of the line, such as 0.21, with the digits received
    */
   vat: Numeric | null;
 }
@@ -838,7 +838,7 @@ export interface FulfilmentOrderLines {
    */
   over_shipped: number | null;
   /**
-   * Price of one piece; its currency is orders.currency
+   * Price of one piece in orders.currency; the interface does not show whether it includes VAT, so it means what you sent
    */
   price: Numeric | null;
   /**
@@ -854,7 +854,7 @@ export interface FulfilmentOrderLines {
    */
   shipped: number | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -866,7 +866,7 @@ export interface FulfilmentOrderLines {
    */
   unlisted_since: Timestamp | null;
   /**
-   * Rate, such as 0.21
+   * VAT rate of the line, such as 0.21
    */
   vat: Numeric | null;
 }
@@ -913,7 +913,7 @@ export interface FulfilmentOrderOverview {
    */
   ordered: number | null;
   /**
-   * Day of the order
+   * Day the order was placed: orderedOn of your order.create
    */
   ordered_on: string | null;
   /**
@@ -996,11 +996,11 @@ export interface FulfilmentOrders {
    */
   client: string;
   /**
-   * Reference of the consumer, as sent
+   * The consumer's own reference of the order, as you sent it
    */
   consumer_reference: string | null;
   /**
-   * Three-letter code
+   * Currency of the prices, a three-letter code; the service sets it
    */
   currency: string | null;
   /**
@@ -1028,15 +1028,15 @@ export interface FulfilmentOrders {
    */
   id: number;
   /**
-   * language-region
+   * Language and region of the consumer, such as nl-NL
    */
   locale: string | null;
   /**
-   * extra1 to extra5
+   * Your own members extra1 to extra5, as you sent them
    */
   metadata: Json | null;
   /**
-   * True until the order is released
+   * True: the warehouse ships nothing until you insert an order.release row
    */
   on_hold: boolean | null;
   /**
@@ -1044,7 +1044,7 @@ export interface FulfilmentOrders {
    */
   order_type_id: number | null;
   /**
-   * Day of the order
+   * Day the order was placed: orderedOn of your order.create
    */
   ordered_on: string | null;
   /**
@@ -1060,7 +1060,7 @@ export interface FulfilmentOrders {
    */
   pick_up_point_id: number | null;
   /**
-   * Not shipped before
+   * The warehouse does not ship the order before this day
    */
   preferred_shipping_date: string | null;
   /**
@@ -1250,7 +1250,7 @@ export interface FulfilmentOutboxOpen {
    */
   next_attempt_at: Timestamp | null;
   /**
-   * Reference of the row
+   * What the row is about, such as your order number
    */
   reference: string | null;
   /**
@@ -1487,7 +1487,7 @@ export interface FulfilmentReceivedGoods {
    */
   line_received: number | null;
   /**
-   * Lot
+   * Lot (batch) of the pieces
    */
   lot_number: string | null;
   /**
@@ -1499,11 +1499,11 @@ export interface FulfilmentReceivedGoods {
    */
   received_in: string | null;
   /**
-   * Its reference, as announced
+   * Your reference of the delivery, as announced
    */
   reference: string | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -1515,7 +1515,7 @@ export interface FulfilmentReceivedGoods {
    */
   slip_received: number | null;
   /**
-   * Reference of the slip
+   * Your number of the announced delivery
    */
   slip_reference: string | null;
   /**
@@ -1582,7 +1582,7 @@ export interface FulfilmentReturnItems {
    */
   product_id: number | null;
   /**
-   * Pieces
+   * Number of pieces
    */
   quantity: number | null;
   /**
@@ -1622,7 +1622,7 @@ export interface FulfilmentReturnItems {
    */
   shipment_item_id: number | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -1661,7 +1661,7 @@ export interface FulfilmentReturnMerchandiseAuthorizationItems {
    */
   product_id: number | null;
   /**
-   * Pieces
+   * Number of pieces
    */
   quantity: number | null;
   /**
@@ -1689,7 +1689,7 @@ export interface FulfilmentReturnMerchandiseAuthorizationItems {
    */
   shipment_item_id: number | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -1759,7 +1759,7 @@ export interface FulfilmentReturnMerchandiseAuthorizations {
 
 export interface FulfilmentReturnOverview {
   /**
-   * Price times pieces
+   * Price times pieces, to credit; it includes VAT if your prices do
    */
   amount: Numeric | null;
   /**
@@ -1775,7 +1775,7 @@ export interface FulfilmentReturnOverview {
    */
   condition: string | null;
   /**
-   * Currency of the order
+   * Currency of price and amount: that of the order
    */
   currency: string | null;
   /**
@@ -1803,7 +1803,7 @@ export interface FulfilmentReturnOverview {
    */
   order_item_id: number | null;
   /**
-   * Price of one piece, of the order line
+   * Price of one piece, of the order line; the interface does not show whether it includes VAT, so it means what you sent
    */
   price: Numeric | null;
   /**
@@ -1815,7 +1815,7 @@ export interface FulfilmentReturnOverview {
    */
   processed_on: string | null;
   /**
-   * Pieces
+   * Number of pieces
    */
   quantity: number | null;
   /**
@@ -1831,7 +1831,7 @@ export interface FulfilmentReturnOverview {
    */
   restock_on: Timestamp | null;
   /**
-   * Return item
+   * Returned line (return_items.id); a unique key for your credit lines
    */
   return_item_id: number | null;
   /**
@@ -1847,7 +1847,7 @@ export interface FulfilmentReturnOverview {
    */
   serial_numbers: string[] | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -1855,7 +1855,7 @@ export interface FulfilmentReturnOverview {
    */
   unlisted_since: Timestamp | null;
   /**
-   * Rate of the order line, such as 0.21
+   * VAT rate of the order line, such as 0.21
    */
   vat: Numeric | null;
 }
@@ -1894,7 +1894,7 @@ export interface FulfilmentReturnsToRestock {
    */
   processed_on: string | null;
   /**
-   * Pieces
+   * Number of pieces
    */
   quantity: number | null;
   /**
@@ -1902,7 +1902,7 @@ export interface FulfilmentReturnsToRestock {
    */
   redeliver: boolean | null;
   /**
-   * Return item
+   * Returned line (return_items.id)
    */
   return_item_id: number | null;
   /**
@@ -1910,11 +1910,11 @@ export interface FulfilmentReturnsToRestock {
    */
   return_reason: string | null;
   /**
-   * Its name
+   * Name of the return reason
    */
   return_reason_name: string | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
 }
@@ -1933,7 +1933,7 @@ export interface FulfilmentServiceProductCandidates {
    */
   reason: string | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
 }
@@ -2049,7 +2049,7 @@ export interface FulfilmentShipmentItems {
    */
   id: number;
   /**
-   * Lot
+   * Lot (batch) of the pieces
    */
   lot_number: string | null;
   /**
@@ -2061,7 +2061,7 @@ export interface FulfilmentShipmentItems {
    */
   product_id: number | null;
   /**
-   * Pieces
+   * Number of pieces
    */
   quantity: number | null;
   /**
@@ -2077,7 +2077,7 @@ export interface FulfilmentShipmentItems {
    */
   shipment_id: number | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -2108,7 +2108,7 @@ export interface FulfilmentShipmentLines {
    */
   external_order_number: string | null;
   /**
-   * Lot
+   * Lot (batch) of the pieces
    */
   lot_number: string | null;
   /**
@@ -2136,7 +2136,7 @@ export interface FulfilmentShipmentLines {
    */
   package_statuses: string[] | null;
   /**
-   * Pieces
+   * Number of pieces
    */
   quantity: number | null;
   /**
@@ -2164,7 +2164,7 @@ export interface FulfilmentShipmentLines {
    */
   shipping_method_name: string | null;
   /**
-   * Article
+   * Your article number
    */
   sku: string | null;
   /**
@@ -2373,7 +2373,7 @@ export interface FulfilmentStockEvents {
    */
   seen_at: Generated<Timestamp>;
   /**
-   * Article
+   * Your article number
    */
   sku: string;
   /**
@@ -2396,7 +2396,7 @@ export interface FulfilmentStockLevels {
    */
   client: string;
   /**
-   * Article
+   * Your article number
    */
   sku: string;
   /**
@@ -2415,7 +2415,7 @@ export interface FulfilmentStockWatch {
    */
   created_at: Generated<Timestamp>;
   /**
-   * Article
+   * Your article number
    */
   sku: string;
 }

@@ -213,14 +213,16 @@ function findReconciliationProblems(row: StreamStatus): Problem[] {
   return [createProblem('reconcile_found', toStreamPlace(row), text, more)];
 }
 
+/** Finds rescans that only their command continues. Workers continue the others by themselves. */
 function findRescanProblems(row: StreamStatus): Problem[] {
-  return row.openRescans.map(({ id, kind, background, fetched, expected, from, to }) => {
+  const left = row.openRescans.filter(({ background }) => !background);
+  return left.map(({ id, kind, fetched, expected, from, to }) => {
     const begin = from === null ? '' : ` --from ${from}`;
     const end = to === null ? '' : ` --to ${to}`;
     const of = expected === null ? '' : ` of about ${expected}`;
     const text = `${kind} ${id} is not done: ${fetched}${of} read`;
-    const command = `${kind} ${row.stream}${begin}${end}`;
-    const remedy = background ? 'workers continue it' : `continue with: ${command}`;
+    const command = `fulfilment-sync ${kind} ${row.stream}${begin}${end}`;
+    const remedy = `continue with: ${command}`;
     return createProblem('stream_rescan', toStreamPlace(row), text, { remedy });
   });
 }
@@ -408,7 +410,8 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
       : `no row is sent${since}: the database has changed (database_changed): ` +
         changeInWords[change];
   const remedy = `pulls continue; ${describeChoice(change)}`;
-  return [createProblem('database_changed', place, text, { remedy, since: heldSince })];
+  const more = { remedy, since: heldSince, page: '/database' };
+  return [createProblem('database_changed', place, text, more)];
 }
 
 /**

@@ -92,6 +92,8 @@ const logFields = {
   step: 'what was done with the row: sent or looked up',
   became: 'status of a row after it was taken over from a lost worker',
   code: 'stable code of a problem',
+  operation: 'operation of the service that failed, such as v3.orders.create',
+  httpStatus: 'HTTP status with which the service answered it',
   error: 'the problem in words of this program; quoted words of others are left out',
   stack: 'place in the code, if the fault is in this program',
   warnings: 'warnings of a run, in words of this program',

@@ -42,8 +42,31 @@ const conditions = {
 } satisfies Record<OrderFilter['list'], unknown>;
 
 /**
- * Lists orders at the service, those that were ordered last first. Searches the newest
- * `maxSearchedOrders` orders of all clients together, and of each client its share.
+ * SQL: a CTE `newest` with the newest `maxSearchedOrders` orders of all clients together, and of each
+ * client its share.
+ * @param client the only client; null for all
+ */
+export const newestOrders = (client: string | null) => sql`
+  chosen as materialized (
+    select c.client
+    from sync.clients c
+    where c.client = coalesce(${client}::text, c.client)
+  ), newest as materialized (
+    select o.client, o.id, o.ordered_on
+    from chosen c
+    cross join lateral (
+      select o.client, o.id, o.ordered_on
+      from fulfilment.orders o
+      where o.client = c.client and o.ordered_on is not null
+      order by o.ordered_on desc
+      limit (select greatest(${minSearchedOfClient}, ${maxSearchedOrders} / count(*)) from chosen)
+    ) o
+    order by o.ordered_on desc, o.client
+    limit ${maxSearchedOrders}
+  )`;
+
+/**
+ * Lists orders at the service, those that were ordered last first. Searches `newestOrders`.
  */
 export async function listOrders(
   db: Kysely<DB>,
@@ -51,23 +74,7 @@ export async function listOrders(
   limit: number,
 ): Promise<ListedOrder[]> {
   const { rows } = await sql<ListedOrder>`
-    with chosen as materialized (
-      select c.client
-      from sync.clients c
-      where c.client = coalesce(${client}::text, c.client)
-    ), newest as materialized (
-      select o.client, o.id, o.ordered_on
-      from chosen c
-      cross join lateral (
-        select o.client, o.id, o.ordered_on
-        from fulfilment.orders o
-        where o.client = c.client and o.ordered_on is not null
-        order by o.ordered_on desc
-        limit (select greatest(${minSearchedOfClient}, ${maxSearchedOrders} / count(*)) from chosen)
-      ) o
-      order by o.ordered_on desc, o.client
-      limit ${maxSearchedOrders}
-    )
+    with ${newestOrders(client)}
     select v.client, v.external_order_number as number, v.ordered_on as "orderedOn", v.state,
       v.problem, v.ordered, v.shipped, v.to_come as "toCome"
     from newest n

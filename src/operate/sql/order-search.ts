@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyText } from '../../db/values.ts';
+import { newestOrders } from './order-list.ts';
 
 /** An order that a search found. */
 export interface OrderMatch {
@@ -8,8 +9,8 @@ export interface OrderMatch {
   /** The order number: the present one, or the reference of an outbox row. */
   readonly number: string;
   /**
-   * What was searched for: order number, order id, shipment id, parcel code, return reference or
-   * e-mail address.
+   * What was searched for: order number, order id, shipment id, parcel code, package number, return
+   * reference, e-mail address or article.
    */
   readonly foundBy: readonly string[];
 }
@@ -25,8 +26,9 @@ export interface OrderSearch {
 
 /**
  * Finds orders by one text: an order number, the id of an order or shipment, a tracking code, the
- * reference of an announced return, or an e-mail address. Each way uses an index. Outbox rows are
- * found only for clients that a worker has had.
+ * number of a package, the reference of an announced return, or an e-mail address. Each way uses an
+ * index. If nothing is found, the text is taken for an article, and the newest orders are searched.
+ * Outbox rows are found only for clients that a worker has had.
  */
 export async function searchOrders(
   db: Kysely<DB>,
@@ -76,6 +78,12 @@ export async function searchOrders(
        where a.external_reference = ${forms}
        limit ${limit})
       union all
+      (select s.client, s.external_order_number, 'package number'
+       from fulfilment.parcels p
+       join fulfilment.shipment_overview s on s.client = p.client and s.id = p.shipment_id
+       where p.package_number = ${forms} and p.package_number <> ''
+       limit ${limit})
+      union all
       (select r.client, r.external_order_number, 'e-mail address'
        from fulfilment.orders r
        where lower(r.email) = lower(${email}::text)
@@ -87,6 +95,26 @@ export async function searchOrders(
     where f.number is not null
     group by f.client, f.number
     order by f.client, f.number
+    limit ${limit}`.execute(db);
+
+  return rows.length > 0 ? rows : searchArticle(db, forms, limit);
+}
+
+/** Finds the newest orders with an article, among those that lists search. */
+async function searchArticle(
+  db: Kysely<DB>,
+  forms: ReturnType<typeof anyText>,
+  limit: number,
+): Promise<OrderMatch[]> {
+  const { rows } = await sql<OrderMatch>`
+    with ${newestOrders(null)}
+    select n.client, o.external_order_number as number, array['article'] as "foundBy"
+    from newest n
+    join fulfilment.orders o on o.client = n.client and o.id = n.id
+    where o.external_order_number is not null and exists (
+      select from fulfilment.order_items i
+      where i.client = n.client and i.order_id = n.id and i.sku = ${forms})
+    order by n.ordered_on desc, n.id desc
     limit ${limit}`.execute(db);
 
   return rows;

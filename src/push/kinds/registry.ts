@@ -57,6 +57,11 @@ export function nameKinds(operations: Operations): ReadonlyMap<string, AnyKind> 
 /** The kinds without switches, where only what no switch changes matters, such as the names. */
 export const outboxKinds = makeKinds(builtIn);
 
+/** Names of the kinds whose rows can be looked up at the service. */
+export const lookedUpKinds = outboxKinds
+  .filter(({ unknown }) => unknown.do === 'look up')
+  .map(({ name }) => name);
+
 /** Returns what `migrate` stores of the kinds, so that SQL knows it. */
 export const listStoredKinds = (operations: Operations): StoredKind[] =>
   makeKinds(operations).map((kind) => ({

@@ -83,6 +83,10 @@ const toPushDatabase = ({ mark, found, ...row }: StoredRow): PushDatabase => ({
   change: compareMarks(mark, found),
 });
 
+/** Returns true if nothing is sent, or workers ask, until an operator says what the database is. */
+export const isChangeFound = ({ change, isAsked }: PushDatabase): boolean =>
+  change !== 'none' || isAsked;
+
 /** Reads which database rows may be sent from. Returns null if no worker has run yet. */
 export async function readPushDatabase(db: Kysely<DB>): Promise<PushDatabase | null> {
   const stored = await selectStored(db).executeTakeFirst();

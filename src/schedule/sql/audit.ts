@@ -18,6 +18,7 @@ export const auditActions = [
   'outbox_cancel',
   'outbox_replace',
   'outbox_reveal',
+  'quarantine_replayed',
 ] as const;
 
 /** An action of an operator, or a repair that the workers made by themselves. */

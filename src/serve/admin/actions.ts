@@ -9,11 +9,18 @@ import { pushJob, runnableNames } from '../../../config/jobs.ts';
 import { isAutomatic } from '../../../config/schedules.ts';
 import { type Json, parseObject } from '../../core/json.ts';
 import type { Logger } from '../../core/logger.ts';
+import { connectDatabase, toDirectUrl } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
 import { readSqlState } from '../../db/transaction.ts';
+import { replayQuarantined } from '../../pull/rescan.ts';
+import { readQuarantined } from '../../pull/sql/quarantine.ts';
+import { toRescanContext } from '../../pull/stream.ts';
+import { streams } from '../../pull/streams/all-streams.ts';
 import { findPayloadProblems, readStoredCodes } from '../../push/check-payload.ts';
-import { followUpRules, nameKinds } from '../../push/kinds/registry.ts';
+import { followUpRules, lookedUpKinds, nameKinds } from '../../push/kinds/registry.ts';
 import { maxPayloadValues } from '../../push/payload.ts';
+import { operatorChoices } from '../../push/push-outcome.ts';
+import { acceptDatabase } from '../../push/sql/accept-database.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -21,16 +28,27 @@ import {
   replaceOutbox,
   revealOutbox,
 } from '../../push/sql/operator-actions.ts';
+import { isChangeFound, readPushDatabase } from '../../push/sql/push-database.ts';
 import { readOutbox } from '../../push/sql/read-outbox.ts';
+import type { RunContext } from '../../schedule/run.ts';
+import { recordAudit } from '../../schedule/sql/audit.ts';
 import { requestRun } from '../../schedule/sql/due-jobs.ts';
 import { pauseJob, resumeJob } from '../../schedule/sql/pauses.ts';
 import { maxPayloadBytes, nameSenders, requestTimeoutMs } from './access.ts';
 import { type AdminDeps, AdminError } from './admin-deps.ts';
-import { idSchema } from './routes.ts';
+import { idSchema, readQuarantineRow } from './routes.ts';
 import { makeRowPage, sendPage } from './send-page.ts';
 
-/** Registers the routes of the actions on outbox rows and schedules. */
+/** Registers the routes of all actions. */
 export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): void {
+  registerOutboxRoutes(app, deps);
+  registerScheduleRoutes(app, deps);
+  registerQuarantineRoute(app, deps);
+  registerDatabaseRoute(app, deps);
+}
+
+/** Registers the routes that change rows of the outbox. */
+function registerOutboxRoutes(app: FastifyInstance, deps: AdminDeps): void {
   const { db, log } = deps;
   const nameSender = nameSenders(deps.config);
 
@@ -97,8 +115,6 @@ export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): voi
     logOutboxAction(log, 'reveal', id, request);
     return sendPage(request, reply, makeRowPage(row, true));
   });
-
-  registerScheduleRoutes(app, deps);
 }
 
 const noSuchRow = (id: number) => new AdminError(404, `There is no row ${id} in the outbox`);
@@ -209,6 +225,65 @@ async function replacePayload(
     throw new AdminError((await readOutbox(db, id)) === null ? 404 : 409, error.message);
   }
 }
+
+/** Registers the route that decodes a resource in quarantine again. */
+function registerQuarantineRoute(
+  app: FastifyInstance,
+  { db, config, daemon, log }: AdminDeps,
+): void {
+  const nameSender = nameSenders(config);
+
+  app.post('/quarantine/:id/replay', async (request, reply) => {
+    const { id } = idSchema.parse(request.params);
+    const { client, stream: name } = await readQuarantineRow(db, id);
+    const stream = streams.find((one) => one.name === name);
+    const worker = daemon();
+    if (stream === undefined || !config.clients.some(({ key }) => key === client))
+      throw new AdminError(409, `No worker here can decode ${name} of ${client} again`);
+    if (worker === null) throw new AdminError(503, 'The worker has not started yet; try again');
+
+    const detail = `row ${id} of ${name}`;
+    const action = 'quarantine_replayed';
+    await recordAudit(db, { by: nameSender(request), action, client, detail });
+    log.info({ event: 'admin_action', action, client, from: request.ip });
+    const run = (context: RunContext) => replayQuarantined(toRescanContext(context, stream), id);
+    const work = { name: 'replay', schedule: { kind: 'on-request' }, run } as const;
+    const report = await worker.runFor(client, work);
+    if (report.status !== 'done')
+      throw new AdminError(409, `The run was ${report.status}; see its reason at Runs`);
+
+    const isKept = (await readQuarantined(db, id)) !== null;
+    const path = isKept ? sayOnce(`/quarantine/${id}`, 'kept') : sayOnce('/quarantine', 'released');
+    return reply.redirect(path, 303);
+  });
+}
+
+/** Registers the route that accepts a changed database, at the address that pushes use. */
+function registerDatabaseRoute(app: FastifyInstance, { config, log }: AdminDeps): void {
+  const nameSender = nameSenders(config);
+
+  app.post('/database/accept', async (request, reply) => {
+    const { as } = acceptForm.parse(request.body);
+    const { db, close } = connectDatabase(toDirectUrl(config), log, { name: 'accept', max: 1 });
+    try {
+      const found = await readPushDatabase(db);
+      if (found === null || !isChangeFound(found))
+        throw new AdminError(409, 'No change is found: there is nothing to accept');
+      const by = nameSender(request);
+      await acceptDatabase(db, { as, by, lookedUp: lookedUpKinds, advice: operatorChoices });
+    } finally {
+      await close();
+    }
+
+    log.info({ event: 'admin_action', action: 'database_accepted', from: request.ip });
+    return reply.redirect(sayOnce('/database', as), 303);
+  });
+}
+
+const acceptForm = z.object({
+  as: z.enum(['moved', 'restored', 'copy']),
+  sure: z.string('The box beside the button is not ticked'),
+});
 
 /** Returns the path of a page with a message that is shown for a few seconds. */
 const sayOnce = (path: string, said: string) =>

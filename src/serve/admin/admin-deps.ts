@@ -6,6 +6,7 @@ import type { Database } from '../../db/pool.ts';
 import type { openStateReaders } from '../../operate/health/overview.ts';
 import type { Metrics } from '../../operate/metrics/metrics.ts';
 import type { TaskQueue } from '../../schedule/backend.ts';
+import type { RunReport, Work } from '../../schedule/run.ts';
 
 /** A request that cannot be carried out. The message says why, and is shown to the operator. */
 export class AdminError extends CodedError {
@@ -25,6 +26,8 @@ interface RunningWorker {
   readonly queues: ReadonlyMap<string, TaskQueue>;
   /** Starts the due runs of a job at once, as far as places are free. */
   readonly startDue: (job: JobName) => void;
+  /** Makes a run of any work for a client, by its key. */
+  readonly runFor: (client: string, work: Work) => Promise<RunReport>;
 }
 
 /** The parts that the admin server uses. */

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import type { Config } from '../../../config/env.ts';
 import { pushJob } from '../../../config/jobs.ts';
 import type { Schedule } from '../../../config/schedules.ts';
-import { version } from '../../core/version.ts';
+import type { Database } from '../../db/pool.ts';
 import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
 import { readSnapshot, type Snapshot } from '../../operate/health/state.ts';
 import { readTrends } from '../../operate/health/trends.ts';
@@ -17,8 +17,9 @@ import { listOrders, orderLists } from '../../operate/sql/order-list.ts';
 import { searchOrders } from '../../operate/sql/order-search.ts';
 import { readOrderTimeline } from '../../operate/sql/order-timeline.ts';
 import { listRuns, type RunFilter } from '../../operate/sql/run-list.ts';
-import { listQuarantined } from '../../pull/sql/quarantine.ts';
+import { listQuarantined, readQuarantined } from '../../pull/sql/quarantine.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
+import { readPushDatabase } from '../../push/sql/push-database.ts';
 import {
   listOutbox,
   type OutboxFilter,
@@ -29,11 +30,13 @@ import {
 import { readSchedulers } from '../../schedule/queue-state.ts';
 import { auditActions, readAudit } from '../../schedule/sql/audit.ts';
 import { renderChartsPage } from '../pages/charts.ts';
+import { renderDatabasePage } from '../pages/database-page.ts';
 import {
   describeSchedule,
   findPause,
   renderAuditPage,
   renderQuarantinePage,
+  renderQuarantineRowPage,
   renderQueuesPage,
   renderRunsPage,
   renderSchedulesPage,
@@ -56,7 +59,6 @@ type PageRequest = Pick<FastifyRequest, 'headers' | 'role'>;
 interface PageRoute {
   /** Parameters of the path are in braces. */
   readonly path: string;
-  readonly summary: string;
   readonly parameters: z.ZodObject;
   /** Makes the page, or returns the path of another page to go to. */
   readonly make: (values: never, deps: PageDeps, request: PageRequest) => Promise<Page | string>;
@@ -65,14 +67,13 @@ interface PageRoute {
 /** Declares a page. Its parameters are checked before it is made. */
 const definePage = <T extends z.ZodObject>(
   path: string,
-  summary: string,
   parameters: T,
   make: (values: z.output<T>, deps: PageDeps, request: PageRequest) => Promise<Page | string>,
-): PageRoute => ({ path, summary, parameters, make });
+): PageRoute => ({ path, parameters, make });
 
 const rowsShown = 100;
 /** Runs have more cells, which are cards on a narrow screen. */
-const runsShown = 25;
+const runsShown = 20;
 const ordersShown = 50;
 const eventsShown = 500;
 /** Maximum characters of a search. References of the outbox have at most 200. */
@@ -116,7 +117,7 @@ const listClients = ({ config }: PageDeps) => config.clients.map(({ key }) => ke
 
 /** All pages. */
 export const pages: readonly PageRoute[] = [
-  definePage('/', 'Problems, streams and outbox', z.object({}), async (_values, { readers }) => {
+  definePage('/', z.object({}), async (_values, { readers }) => {
     const overview = await readers.readOverview();
     return {
       title: toOverviewTitle(overview),
@@ -126,52 +127,36 @@ export const pages: readonly PageRoute[] = [
       isReloaded: true,
     };
   }),
-  definePage('/charts', 'Charts of a client', z.object({ client }), async ({ client }, deps) => {
+  definePage('/charts', z.object({ client }), async ({ client }, deps) => {
     const trends = await readTrends(deps.db, client ?? '');
     const body = renderChartsPage(trends, listClients(deps), client);
     return { title: 'Charts', body, data: trends };
   }),
-  definePage('/orders', 'Lists of orders, or what a search finds', orderSearch, makeOrdersPage),
-  definePage(
-    '/order',
-    'An order with its parts and its timeline',
-    z.object({ client: orderText, number: orderText }),
-    makeOrderPage,
-  ),
-  definePage('/outbox', 'Rows of the outbox, newest first', outboxFilter, makeOutboxPage),
-  definePage(
-    '/outbox/{id}',
-    'A row of the outbox; personal data is masked',
-    idSchema,
-    async ({ id }, { db }) => {
-      const row = await readOutbox(db, id);
-      if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
-      return makeRowPage(row, false);
-    },
-  ),
-  definePage('/runs', 'Runs, newest first', runFilter, async (chosen, deps) => {
+  definePage('/orders', orderSearch, makeOrdersPage),
+  definePage('/order', z.object({ client: orderText, number: orderText }), makeOrderPage),
+  definePage('/outbox', outboxFilter, makeOutboxPage),
+  definePage('/outbox/{id}', idSchema, async ({ id }, { db }) => {
+    const row = await readOutbox(db, id);
+    if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
+    return makeRowPage(row, false);
+  }),
+  definePage('/runs', runFilter, async (chosen, deps) => {
     const filter = chosen as RunFilter;
     const runs = await listRuns(deps.db, filter, runsShown);
     const body = renderRunsPage(runs, filter, listClients(deps), runsShown);
     return { title: 'Runs', body, data: { runs, hasMore: runs.length === runsShown } };
   }),
-  definePage(
-    '/schedules',
-    'The schedules of this worker, and pauses',
-    z.object({ client }),
-    async (values, deps) => {
-      // Not from the cache: after an action, the page has to show its effect.
-      const snapshot = await readSnapshot(deps.db);
-      return {
-        title: 'Schedules',
-        body: (csrf) => renderSchedulesPage(snapshot, deps.config, csrf, values.client),
-        data: toSchedulesJson(snapshot, deps.config, values.client),
-      };
-    },
-  ),
+  definePage('/schedules', z.object({ client }), async (values, deps) => {
+    // Not from the cache: after an action, the page has to show its effect.
+    const snapshot = await readSnapshot(deps.db);
+    return {
+      title: 'Schedules',
+      body: (csrf) => renderSchedulesPage(snapshot, deps.config, csrf, values.client),
+      data: toSchedulesJson(snapshot, deps.config, values.client),
+    };
+  }),
   definePage(
     '/quarantine',
-    'Resources that could not be decoded or stored',
     z.object({ client, stream: optionalParam(z.string()) }),
     async ({ client = null, stream = null }, deps) => {
       const rows = await listQuarantined(deps.db, { client, stream }, rowsShown);
@@ -182,7 +167,17 @@ export const pages: readonly PageRoute[] = [
       return { title: 'Quarantine', body, data: { rows, hasMore: rows.length === rowsShown } };
     },
   ),
-  definePage('/queues', 'The schedulers of BullMQ', z.object({}), async (_values, { daemon }) => {
+  definePage('/quarantine/{id}', idSchema, async ({ id }, { db }) => {
+    const { document: _, ...row } = await readQuarantineRow(db, id);
+    const body = (csrf: string | null) => renderQuarantineRowPage(row, csrf);
+    return { title: `Quarantine ${id}`, body, data: row };
+  }),
+  definePage('/database', z.object({}), async (_values, { db }) => {
+    const database = await readPushDatabase(db);
+    const body = (csrf: string | null) => renderDatabasePage(database, csrf);
+    return { title: 'Database', body, data: database };
+  }),
+  definePage('/queues', z.object({}), async (_values, { daemon }) => {
     const queues = [...(daemon()?.queues.values() ?? [])];
     const read = Promise.all(queues.map(readSchedulers));
     const schedulers = await withReadTimeout(read).catch((cause: unknown) => {
@@ -192,11 +187,18 @@ export const pages: readonly PageRoute[] = [
     const body = renderQueuesPage(schedulers.flat(), new Date());
     return { title: 'Queues', body, data: { schedulers: schedulers.flat() } };
   }),
-  definePage('/audit', 'The latest entries of the audit', auditFilter, async (chosen, { db }) => {
+  definePage('/audit', auditFilter, async (chosen, { db }) => {
     const entries = await readAudit(db, chosen, rowsShown);
     return { title: 'Audit', body: renderAuditPage(entries, chosen), data: { entries } };
   }),
 ];
+
+/** @throws AdminError if there is no such row */
+export async function readQuarantineRow(db: Database, id: number) {
+  const row = await readQuarantined(db, id);
+  if (row === null) throw new AdminError(404, `There is no row ${id} in quarantine`);
+  return row;
+}
 
 async function makeOutboxPage(
   chosen: z.output<typeof outboxFilter>,
@@ -290,7 +292,7 @@ async function makeOrderPage(
   };
 }
 
-/** Registers the pages, and `/openapi.json`, the document of them as JSON. */
+/** Registers the pages. */
 export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void {
   for (const { path, parameters, make } of pages)
     app.get(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, reply) => {
@@ -307,56 +309,6 @@ export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void 
     const page = await makeOrdersPage(orderSearch.parse(request.body ?? {}), deps, request);
     return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
   });
-
-  const document = createOpenApiDocument(deps.config.ADMIN_BASE_PATH);
-  app.get('/openapi.json', async (_request, reply) => reply.send(document));
-}
-
-/**
- * Creates the OpenAPI 3.1 document of the pages as JSON. `basePath` is what a proxy puts before all
- * paths.
- */
-function createOpenApiDocument(basePath: string): Record<string, unknown> {
-  const description =
-    'The pages of a worker as JSON. Send `Accept: application/json`. ' +
-    'They only read; actions are forms of the pages.';
-
-  return {
-    openapi: '3.1.0',
-    info: { title: 'fulfilment-sync', version, description },
-    servers: [{ url: basePath === '' ? '/' : basePath }],
-    paths: Object.fromEntries(pages.map((page) => [page.path, { get: describePage(page) }])),
-    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
-    // Without ADMIN_TOKEN, this machine needs no token.
-    security: [{ token: [] }, {}],
-  };
-}
-
-function describePage({ path, summary, parameters }: PageRoute): Record<string, unknown> {
-  const describeAnswer = (description: string) => ({
-    description,
-    content: { 'application/json': { schema: { type: 'object' } } },
-  });
-  const inCamelCase = path
-    .slice(1)
-    .replaceAll(/[^a-z]+(\w)?/g, (_, next = '') => String(next).toUpperCase());
-
-  return {
-    summary,
-    operationId: inCamelCase || 'overview',
-    parameters: Object.entries(parameters.shape).map(([name, schema]) => ({
-      name,
-      in: path.includes(`{${name}}`) ? 'path' : 'query',
-      required: !schema.safeParse(undefined).success,
-      schema: { type: 'string' },
-    })),
-    responses: {
-      200: describeAnswer('The page'),
-      401: describeAnswer('The token is missing or wrong'),
-      '4XX': describeAnswer('The request is not accepted; `error` says why'),
-      503: describeAnswer('The database cannot be reached'),
-    },
-  };
 }
 
 function toOverviewJson({ snapshot, problems, stale, recent }: Overview) {

@@ -15,6 +15,11 @@ const formMessages: Readonly<Record<string, string>> = {
   resume: 'The job is resumed. One run makes up for all missed runs.',
   all: 'Done for all selected rows.',
   some: 'Some of the selected rows were not changed: open them to see why, or tick the box.',
+  released: 'The resource could be decoded. It is in the tables now.',
+  kept: 'It still cannot be decoded or stored, and stays in quarantine.',
+  moved: 'Accepted as moved: rows are sent again.',
+  restored: 'Accepted as restored: rows that may have been sent are looked up, or wait for you.',
+  copy: 'Accepted as a copy: nothing is sent from this database.',
   run: 'The job is due now. A worker starts it within seconds, unless its client is held.',
 };
 

@@ -18,7 +18,7 @@ interface ChartStyle {
 const charts: readonly ChartStyle[] = [
   {
     member: 'pushes',
-    title: 'Attempts of pushes, by outcome',
+    title: 'Attempts of pushes in 15 minutes, by outcome',
     shape: 'bars',
     colours: ['good', 'note', 'warn', 'bad'],
   },
@@ -31,7 +31,7 @@ const charts: readonly ChartStyle[] = [
   },
   {
     member: 'rows',
-    title: 'Rows written by polls, by stream',
+    title: 'Rows written by polls in 15 minutes, by stream',
     shape: 'bars',
     colours: ['c1', 'c2', 'c3', 'c4', 'c5'],
   },
@@ -45,10 +45,10 @@ export function renderChartsPage(
 ): Html {
   const label = { text: 'Client', all: 'all together' };
   return html`<h1>The last 24 hours</h1>
-<p>In steps of 15 minutes, made once a minute.</p>
+<p>In steps of 15 minutes, made once a minute. The bold value is that of the step under way.</p>
 <form class="filter" method="get" action="/charts">
 ${renderChoice('client', label, clients, chosen)} <button>Show</button></form>
-<div class="charts">${charts.map((style) => renderChart(style, trends[style.member]))}</div>`;
+<div class="charts">${charts.map((style) => renderChart(style, trends))}</div>`;
 }
 
 const height = 100;
@@ -56,8 +56,12 @@ const height = 100;
 /** Renders a chart with its legend. Each name in the legend has the latest value beside it. */
 function renderChart(
   { member, title, shape, colours }: ChartStyle,
-  series: readonly Series[],
+  { times, [member]: series }: Trends,
 ): Html {
+  const caption = html`<figcaption id="${member}">${title}</figcaption>`;
+  if (series.every(({ values }) => values.every((value) => !value)))
+    return html`<figure class="chart">${caption}<p class="none">Nothing yet.</p></figure>`;
+
   const stacks = shape === 'bars' ? stack(series) : series.map(({ values }) => values);
   const highest = stacks.flat().reduce<number>((most, value) => Math.max(most, value ?? 0), 0);
   const toY = (value: number) => Math.round(height * (1 - value / (highest || 1)) * 10) / 10;
@@ -76,15 +80,20 @@ function renderChart(
   );
   const now = latest.map((one) => `${one.name} now: ${one.now}`).join('; ');
   const words = `${title}, the last 24 hours. Highest: ${format(highest, shape)}. ${now}.`;
-  const steps = Math.max(1, series[0]?.values.length ?? 0);
+  const steps = times.length;
+  const hovers = times.map((at, step) => {
+    const found = series.map(({ name, values }) => `${name} ${format(values[step], shape)}`);
+    const text = `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC: ${found.join(', ')}`;
+    return html`<rect x="${step}" width="1" height="${height}"><title>${text}</title></rect>`;
+  });
 
-  return html`<figure class="chart"><figcaption id="${member}">${title}</figcaption>
+  return html`<figure class="chart">${caption}
 <div class="plot"><span class="top">${format(highest, shape)}</span>
 <svg role="img" aria-labelledby="${member} ${member}-words" preserveAspectRatio="none"
   viewBox="0 0 ${steps} ${height}"><desc id="${member}-words">${words}</desc>
 <path class="grid" d="M0 0H${steps}M0 50H${steps}M0 100H${steps}"
   vector-effect="non-scaling-stroke"/>
-${paths}</svg></div>
+${paths}${hovers}</svg></div>
 <div class="axis"><span>24 hours ago</span><span>now</span></div>
 <ul class="legend">${legend}</ul></figure>`;
 }

@@ -19,6 +19,7 @@ import {
   renderAge,
   renderChoice,
   renderCsrfField,
+  renderFacts,
   renderList,
   renderTime,
 } from './view.ts';
@@ -41,16 +42,17 @@ export function renderRunsPage(
   clients: readonly string[],
   pageSize: number,
 ): Html {
+  const now = new Date();
   const rows = runs.map((run) => [
     run.id,
     linkClient('/runs', run.client),
     run.job,
     badge(tones[run.status] ?? 'note', run.status),
-    html`${renderTime(run.startedAt)}<small>${formatDuration(run)}</small>`,
+    html`${renderAge(run.startedAt, now)}, ${formatDuration(run)}`,
     describeRunRows(run),
     renderRunDetails(run),
   ]);
-  const headings = ['run', 'client', 'job', 'status', 'started (UTC)', 'rows', 'details'];
+  const headings = ['run', 'client', 'job', 'status', 'started', 'rows', 'details'];
   const last = runs.at(-1);
   const older =
     last !== undefined &&
@@ -65,7 +67,7 @@ ${renderChoice('client', 'Client', clients, filter.client)}
 ${renderChoice('job', 'Job', runJobs, filter.job)}
 ${renderChoice('status', 'Status', runStatuses, filter.status)}
 <button>Show</button></form>
-${renderList('Newest first', headings, rows, 'No runs found.')}
+<div class="compact">${renderList('Newest first', headings, rows, 'No runs found.')}</div>
 ${older}`;
 }
 
@@ -116,16 +118,17 @@ export function renderQuarantinePage(
   { client, stream, clients, streams }: QuarantineFilter,
   limit: number,
 ): Html {
+  const now = new Date();
   const cells = rows.map((row) => [
-    row.id,
+    html`<a href="/quarantine/${row.id}">${row.id}</a>`,
     linkClient('/quarantine', row.client),
     row.stream,
     row.resourceId ?? '–',
     html`<code>${row.memberPath || '–'}</code>`,
     row.reason,
     row.times,
-    renderTime(row.firstSeenAt),
-    renderTime(row.lastSeenAt),
+    renderAge(row.firstSeenAt, now),
+    renderAge(row.lastSeenAt, now),
   ]);
   const headings = [
     'number',
@@ -145,8 +148,7 @@ To see all: <code>fulfilment-sync quarantine list</code>.</p>`;
 
   return html`<h1>Quarantine</h1>
 <p>Resources that could not be decoded or stored. Each is released when a valid version of it is
-read. Show one with <code>fulfilment-sync quarantine show &lt;number&gt;</code>. After an upgrade,
-decode all again with <code>fulfilment-sync quarantine replay</code>.</p>
+read. After an upgrade, decode all again with <code>fulfilment-sync quarantine replay</code>.</p>
 <form class="filter" method="get" action="/quarantine">
 ${renderChoice('client', 'Client', clients, client)}
 ${renderChoice('stream', 'Stream', streams, stream)}
@@ -155,20 +157,52 @@ ${renderList('Oldest first', headings, cells, 'Nothing is in quarantine.')}
 ${cut}`;
 }
 
+/**
+ * Renders `/quarantine/:id`.
+ * @param csrf the token of the form; null for a viewer, who can change nothing
+ */
+export function renderQuarantineRowPage(row: QuarantineRow, csrf: string | null): Html {
+  const facts = renderFacts([
+    ['Client', linkClient('/quarantine', row.client)],
+    ['Stream', row.stream],
+    ['Id at the service', row.resourceId],
+    ['Member', row.memberPath === '' ? null : html`<code>${row.memberPath}</code>`],
+    ['Times', row.times],
+    ['First seen (UTC)', renderTime(row.firstSeenAt)],
+    ['Last seen (UTC)', renderTime(row.lastSeenAt)],
+    ['Run', row.run],
+    ['Worker', row.worker],
+  ]);
+  const form =
+    csrf !== null &&
+    html`<form method="post" action="/quarantine/${row.id}/replay">${renderCsrfField(csrf)}
+<button>Decode again</button></form>`;
+
+  return html`<h1>Quarantine ${row.id}</h1>
+<p class="why"><b>Reason:</b> ${row.reason}</p>
+<p class="remedy">→ Tell the operator of the service. The resource is released when a correct version
+of it is read; after an upgrade of this program, decode it again.</p>
+${facts}
+${form}
+<p>It may hold personal data. See it as it was received with
+<code>fulfilment-sync quarantine show ${row.id}</code>.</p>`;
+}
+
 /** Renders links to the rows that an entry of the audit names. */
 const renderAuditedRows = (ids: readonly number[]) =>
   html`${linkRows(ids)}${ids.length < maxNamedRows ? '' : ', …'}`;
 
 /** Renders `/audit`. */
 export function renderAuditPage(rows: readonly AuditRow[], { by, action }: AuditFilter): Html {
+  const now = new Date();
   const cells = rows.map(({ at, by, action, client, detail, outboxIds }) => [
-    renderTime(at),
+    renderAge(at, now),
     action.replaceAll('_', ' '),
     client === null ? 'every client' : linkClient('/runs', client),
     outboxIds.length === 0 ? detail : renderAuditedRows(outboxIds),
     by,
   ]);
-  const headings = ['time (UTC)', 'action', 'client', 'detail', 'by'];
+  const headings = ['time', 'action', 'client', 'detail', 'by'];
 
   return html`<h1>Audit</h1>
 <p>What operators did, and what workers repaired by themselves (<code>sync.audit</code>).

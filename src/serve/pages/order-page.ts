@@ -4,11 +4,11 @@
  * which may hold a postcode.
  */
 
-import { badge, type Child, type Html, html, type Tone } from '../../core/html.ts';
+import { badge, type Html, html, type Tone } from '../../core/html.ts';
 import { maxParts, type OrderDetails, type OrderHead } from '../../operate/sql/order-details.ts';
 import type { OrderEvent } from '../../operate/sql/order-timeline.ts';
 import { findOrderIds, renderTimeline, showWord } from './timeline.ts';
-import { linkClient, linkRow, renderList, renderTime } from './view.ts';
+import { linkClient, linkRow, renderFacts, renderList, renderTime } from './view.ts';
 
 /** A step on the way of an order, and when it was reached. */
 export interface Stage {
@@ -67,7 +67,7 @@ Orders ${listOfIds.format(ids)} have or had this number. All parts below are of 
 ${ids.length > 1 && several}
 ${details.orders.map(renderProblem)}
 <ol class="stages">${findStages(details, events).map(renderStage)}</ol>
-${details.orders.map((head) => renderFacts(head, show))}
+${details.orders.map((head) => renderHeadFacts(head, show))}
 ${renderOpenRows(details)}
 ${renderLines(details, show)}
 ${renderShipments(details, show, isViewer)}
@@ -84,8 +84,8 @@ const renderProblem = ({ problem }: OrderHead) =>
   problem !== null && html`<p class="why"><b>Reason:</b> ${problem}</p>`;
 
 /** Renders the facts of an order that no other part shows, and that are known. */
-function renderFacts(order: OrderHead, show: ShowWord): Html {
-  const facts: readonly (readonly [string, Child])[] = [
+function renderHeadFacts(order: OrderHead, show: ShowWord): Html {
+  return renderFacts([
     ['Order id', order.id],
     ['Number', order.number],
     ['Ordered on', order.orderedOn],
@@ -93,11 +93,7 @@ function renderFacts(order: OrderHead, show: ShowWord): Html {
     ['Order type', order.orderType === null ? null : show(order.orderType)],
     ['Shipping method', order.shippingMethod === null ? null : show(order.shippingMethod)],
     ['Unlisted since', order.unlistedSince === null ? null : renderTime(order.unlistedSince)],
-  ];
-  const entries = facts
-    .filter(([, value]) => value !== null)
-    .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`);
-  return html`<dl class="facts">${entries}</dl>`;
+  ]);
 }
 
 /**
@@ -122,6 +118,7 @@ export function findStages(details: OrderDetails, events: readonly OrderEvent[])
 
   const atService =
     findFirst(({ source, detail }) => source === 'outbox' && detail === 'done') ??
+    findEarliest(details.orders.map(({ orderedOn }) => (orderedOn ? new Date(orderedOn) : null))) ??
     findFirst(({ source }) => source === 'order');
   const days = returns.map(({ processedOn }) => (processedOn ? new Date(processedOn) : null));
   const times = {
@@ -140,10 +137,18 @@ export function findStages(details: OrderDetails, events: readonly OrderEvent[])
   }));
 }
 
-function renderStage({ name, at, isStuck }: Stage): Html {
-  if (at !== null) return html`<li class="reached"><b>${name}</b> ${renderTime(at)}</li>`;
-  const [look, words] = isStuck ? ['stuck', 'stuck: see below'] : ['ahead', 'not yet'];
+function renderStage({ name, at, isStuck }: Stage, _index: number, stages: readonly Stage[]): Html {
+  if (at !== null) return html`<li class="reached"><b>${name}</b> ${renderStageTime(at)}</li>`;
+  const isElsewhere = name === 'inserted' && stages.some((stage) => stage.at !== null);
+  const ahead = isElsewhere ? 'not from here' : 'not yet';
+  const [look, words] = isStuck ? ['stuck', 'stuck: see below'] : ['ahead', ahead];
   return html`<li class="${look}"><b>${name}</b> <span>${words}</span></li>`;
+}
+
+/** Renders a time. The service gives some only as a day, which begins at midnight. */
+function renderStageTime(at: Date): Html {
+  const [day = '', time] = at.toISOString().split('T');
+  return renderTime(time === '00:00:00.000Z' ? day : at);
 }
 
 /** Says that a part may have more than is shown. */

@@ -126,7 +126,8 @@ ${cut}
 function renderSearch(shown: string, csrf: string | null): Html {
   const email = csrf !== null && ', e-mail address';
   return html`${openSearchForm('filter', 'Orders', csrf)}
-<label>Order number, order id, shipment id, tracking code${email} or return reference
-<input name="q" value="${shown}" maxlength="200"></label> <button>Search</button>
-<small>Whole numbers and codes only; upper and lower case are both tried.</small></form>`;
+<label>Order number, order id, shipment id, package, tracking code${email}, return reference or
+article <input name="q" value="${shown}" maxlength="200"></label> <button>Search</button>
+<small>Whole numbers and codes only; upper and lower case are both tried. An article is searched in
+the newest ${maxSearchedOrders} orders.</small></form>`;
 }

@@ -15,13 +15,16 @@ import {
   type OutboxSummary,
   outboxStatuses,
 } from '../../push/sql/read-outbox.ts';
+import { type PlacedProblem, placeProblems } from './payload-lines.ts';
 import {
   linkClient,
   linkRow,
   linkRows,
   renderAge,
   renderChoice,
+  renderConfirmation,
   renderCsrfField,
+  renderFacts,
   renderList,
   renderTabs,
   renderTime,
@@ -267,7 +270,7 @@ ${csrf !== null && renderForm(row.id, 'reveal', csrf, revealButton)}`;
 ${draft === null && renderLastAction(row, now)}
 ${row.because !== null && because}
 ${!isBlocked && advice}
-${renderFacts(row, now)}</div>
+${renderRowFacts(row, now)}</div>
 ${csrf !== null && renderActions(row, csrf)}
 ${editor}
 <h2>Attempts</h2>
@@ -278,8 +281,8 @@ ${!(isRevealed && isChangeable) && renderJson('Payload', payload)}
 ${row.result !== null && result}`;
 }
 
-function renderFacts(row: OutboxDetail, now: Date): Html {
-  const facts: readonly (readonly [string, Child])[] = [
+function renderRowFacts(row: OutboxDetail, now: Date): Html {
+  return renderFacts([
     ['Client', row.client],
     ['Kind', row.kind],
     ['Reference', linkReference(row)],
@@ -289,9 +292,7 @@ function renderFacts(row: OutboxDetail, now: Date): Html {
     ['Rows behind it', describeRowsBehind(row)],
     ['Finished', renderTime(row.finishedAt)],
     ['Carried out by the service', describeCarriedOut(row)],
-  ];
-  const entries = facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`);
-  return html`<dl class="facts">${entries}</dl>`;
+  ]);
 }
 
 /** Renders when a row is sent next. */
@@ -350,10 +351,6 @@ ${renderCsrfField(csrf)}${content}</form>`;
 const renderBox = (text: string) =>
   html`<label class="sure"><input type="checkbox" name="sure"> ${text}</label>`;
 
-/** Renders a box that has to be ticked. */
-const renderConfirmation = (text: string) =>
-  html`<label class="sure"><input type="checkbox" name="sure" required> ${text}</label>`;
-
 /**
  * Renders the editor of the payload. Before the payload is revealed, there is only a button that
  * reveals it. A text that was refused is kept, with its problems.
@@ -371,18 +368,39 @@ function renderEditor(
     return html`<h2>Replace payload</h2>${renderForm(id, 'reveal', csrf, button)}`;
   }
 
-  const field = html`<label>New payload (JSON)
-<textarea name="payload" rows="24" spellcheck="false" required>${text}</textarea></label>`;
-  const content = html`${field}${draft?.mayStore && renderBox('Store it anyway')}
+  const problems = draft === null ? [] : placeProblems(text, draft.problems);
+  const content = html`${renderText(text, problems)}${draft?.mayStore && renderBox('Store it anyway')}
 <div class="buttons"><button>Replace payload</button>
 <button class="quiet" formaction="/outbox/${id}/check">Check only</button></div>`;
-  return html`<h2>Replace payload</h2>${draft !== null && renderDraftState(draft)}
+  return html`<h2>Replace payload</h2>${draft !== null && renderDraftState(problems)}
 ${renderForm(id, 'replace', csrf, content)}`;
 }
 
-function renderDraftState({ problems }: PayloadDraft): Html {
+/** Maximum number of lines that get a number: a page of more is slow. */
+const maxNumbered = 2_000;
+
+/** Renders the editor: the text, and beside it the numbers of its lines, with a mark at a problem. */
+function renderText(text: string, problems: readonly PlacedProblem[]): Html {
+  const lines = text.split('\n', maxNumbered + 1);
+  const marked = new Set(problems.map(({ line }) => line));
+  const numbers = lines.map((_, index) => {
+    const mark = marked.has(index + 1) && html` class="bad"`;
+    return html`<li${mark}>${index + 1}</li>`;
+  });
+  const isNumbered = lines.length <= maxNumbered;
+  const rows = isNumbered ? Math.max(lines.length, 8) : 24;
+
+  return html`<label for="payload">New payload (JSON)</label>
+<div class="editor">${isNumbered && html`<ol class="list" aria-hidden="true">${numbers}</ol>`}
+<textarea id="payload" name="payload" rows="${rows}" wrap="off" spellcheck="false"
+  required>${text}</textarea></div>`;
+}
+
+function renderDraftState(problems: readonly PlacedProblem[]): Html {
   if (problems.length === 0) return renderMessage('No problem found. It is not stored yet.');
-  const items = problems.map((problem) => html`<li>${problem}</li>`);
+  const items = problems.map(
+    ({ problem, line }) => html`<li>${line !== null && html`<b>Line ${line}</b>: `}${problem}</li>`,
+  );
   return html`<div class="why" role="alert"><p>Not stored:</p><ul>${items}</ul></div>`;
 }
 

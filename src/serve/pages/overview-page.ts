@@ -1,6 +1,6 @@
 /** The overview: problems, streams, outbox and gates. */
 
-import { badge, type Html, html } from '../../core/html.ts';
+import { badge, type Child, type Html, html } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Overview } from '../../operate/health/overview.ts';
 import { formatCount, type Problem } from '../../operate/health/problem.ts';
@@ -95,6 +95,7 @@ function renderProblems(problems: readonly Problem[]): Html {
 
 /** What a link from a problem says, by the first part of its path. */
 const pageLabels: Readonly<Partial<Record<string, string>>> = {
+  database: 'Say what it is',
   outbox: 'Show the rows',
   runs: 'Show the runs',
   schedules: 'Show the schedules',
@@ -109,11 +110,18 @@ function renderLink(page: string, subject: string): Html {
 /** Renders a problem. What follows from it is folded under it. */
 function renderProblem({ severity, subject, text, remedy, page, follows }: Problem): Html {
   const link = page === undefined ? '' : renderLink(page, subject);
-  const advice = remedy === null ? link : html`<p class="remedy">→ ${remedy}${link}</p>`;
+  const advice =
+    remedy === null ? link : html`<p class="remedy">→ ${markCommands(remedy)}${link}</p>`;
   const label = badge(severity, severityLabels[severity]);
   const folded = follows.length > 0 && renderFollowing(follows);
   return html`<li>${label} <div><b>${subject}</b>: ${text}${advice}${folded}</div></li>\n`;
 }
+
+/** Marks the commands in a text: they are monospaced. */
+const markCommands = (text: string): Child =>
+  text
+    .split(/(fulfilment-sync(?: [\w<>./=-]+)+)/)
+    .map((part, index) => (index % 2 === 0 ? part : html`<code>${part}</code>`));
 
 function renderFollowing(follows: Problem['follows']): Html {
   const items = follows.map(({ subject, text }) => html`<li><b>${subject}</b>: ${text}</li>`);

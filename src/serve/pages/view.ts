@@ -50,7 +50,7 @@ export function renderPage(frame: Frame, body: Child): string {
     ? 'Order, shipment or tracking code'
     : 'E-mail, Order, shipment or tracking code';
   const search = html`${openSearchForm('search', 'Find an order', isViewer ? null : csrf)}
-<input type="search" name="q" aria-label="${label}" placeholder="Order or parcel" required
+<input type="search" name="q" aria-label="${label}" placeholder="Order, parcel" required
   maxlength="200"> <button class="quiet">Find</button></form>`;
   const logout = html`<form method="post" action="/logout">${renderCsrfField(csrf)}
 <button class="quiet">Log out</button></form>`;
@@ -90,6 +90,18 @@ function renderRefresh({ refreshSeconds, isReloaded }: Frame): Html {
   return html`<script src="/assets/page.js" data-seconds="${refreshSeconds}" defer></script>
 ${isReloaded && reload}`;
 }
+
+/** Renders what is known of one thing. A fact that is null is left out. */
+export function renderFacts(facts: readonly (readonly [name: string, value: Child])[]): Html {
+  const entries = facts
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`);
+  return html`<dl class="facts">${entries}</dl>`;
+}
+
+/** Renders a box that has to be ticked. */
+export const renderConfirmation = (text: string): Html =>
+  html`<label class="sure"><input type="checkbox" name="sure" required> ${text}</label>`;
 
 /** Renders the token of a form that changes something. */
 export const renderCsrfField = (csrf: string): Html =>

@@ -40,7 +40,8 @@ describe('as a separate process', () => {
     [['migrate'], 0, /^The database is up to date\.$/],
     [['doctor'], 0, /^ok {4}database +Postgres .* 0 problems$/s],
     [['service', 'verify'], 0, /^holds: \d+, differs: 0, cannot tell: \d+$/m],
-    [['run', 'pull-shipments'], 0, /^default pull-shipments: done: \d+ fetched/m],
+    [['run', 'pull-shipments'], 0, /^default pull-shipments: done: \d+ fetched.*$/],
+    [['run', 'pull-shipments', '--json'], 0, /^\[\s+\{\s+"client": "default".*\]$/s],
     [['reconcile', 'orders'], 0, /^default reconcile orders: done: \d+ read/],
     [
       ['backfill', 'orders', '--from', day, '--to', day],
@@ -53,7 +54,7 @@ describe('as a separate process', () => {
     [['status'], 0, /^No problems\.\n\nclient +job +state.*\ndefault +pull-shipments +done/s],
     [['client', 'list'], 0, /^client .*\ndefault +http\S+ /s],
     [['client', 'accept-identity', 'default'], 0, /nothing was changed/],
-    [['run', 'push-outbox'], 1, /^default push-outbox: dead 4$/m],
+    [['run', 'push-outbox'], 1, /^default push-outbox: dead 4$/],
     [['status'], 1, /^default: 4 rows are dead and block their lanes.*\n\nclient +job +state/s],
     [['database', 'accept', '--as', 'moved'], 0, /nothing was changed/],
     [['database', 'expect-failover', '--for', '1h'], 0, /accepted as restored, after 30 s/],
@@ -83,7 +84,7 @@ describe('as a separate process', () => {
   test('each command prints its result and ends with its exit code', async () => {
     const sandbox = await processes.sandbox();
     await sandbox.advance(86_400);
-    const env = workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' });
+    const env = workerEnv(database.url, sandbox, { LOG_LEVEL: 'info' });
     for (let row = 1; row <= 4; row++)
       await database.query(
         `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-${row}', '{}')`,

@@ -41,8 +41,34 @@ describe('the description of an error', () => {
     ],
     [
       'of the database about itself',
-      database('57P01', 'terminating connection'),
-      'terminating connection',
+      database('28P01', 'password authentication failed'),
+      'password authentication failed',
+    ],
+    [
+      'of a refused connection',
+      Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:6379'), {
+        code: 'ECONNREFUSED',
+        address: '127.0.0.1',
+        port: 6_379,
+      }),
+      '127.0.0.1:6379: the connection is refused; nothing listens there, or a firewall refuses it (ECONNREFUSED)',
+    ],
+    [
+      'of a host of which no address answers',
+      new AggregateError([
+        Object.assign(new Error('getaddrinfo'), { code: 'EAI_AGAIN', hostname: 'erp.example' }),
+      ]),
+      'erp.example: the name server does not answer (EAI_AGAIN)',
+    ],
+    [
+      'of a database that starts',
+      database('57P03', 'the database system is starting up'),
+      'Postgres is starting or stopping (57P03)',
+    ],
+    [
+      'of a queue that is away',
+      new Error("Stream isn't writeable and enableOfflineQueue options is false"),
+      'Redis cannot be reached',
     ],
     [
       'of the database about a row',

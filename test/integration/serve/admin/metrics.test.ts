@@ -164,6 +164,7 @@ test('a worker whose sweeps fail is alive, but not ready', async () => {
   const worker = {
     queues: new Map(),
     startDue: () => undefined,
+    runFor: () => Promise.reject(new Error('not used')),
     sinceLastSweepMs: () => failingMs,
   };
   let begunMs = 3_000;

@@ -26,6 +26,7 @@ test('/queues shows the schedulers, when they fire, and what failed; it needs a 
     sinceLastSweepMs: () => 0,
     sinceSweepBegunMs: () => 0,
     startDue: () => undefined,
+    runFor: () => Promise.reject(new Error('not used')),
   });
   try {
     const { visitor } = await admin(

@@ -1,0 +1,40 @@
+/** The page `/database`: it asks what a database is that rows were not sent from before. */
+
+import { acceptanceInWords, changeInWords, placeInWords } from '../../core/database-mark.ts';
+import { type Html, html } from '../../core/html.ts';
+import { isChangeFound, type PushDatabase } from '../../push/sql/push-database.ts';
+import { renderConfirmation, renderCsrfField } from './view.ts';
+
+const buttons = {
+  moved: 'It was moved',
+  restored: 'It was restored',
+  copy: 'It is a copy',
+} as const;
+
+/**
+ * Renders `/database`.
+ * @param csrf the token of the forms; null for a viewer, who gets none
+ */
+export function renderDatabasePage(database: PushDatabase | null, csrf: string | null): Html {
+  if (database === null || !isChangeFound(database))
+    return html`<h1>Database</h1>
+<p>No change is found: there is nothing to accept.</p>`;
+
+  const { change } = database;
+  const forms = Object.entries(buttons).map(
+    ([
+      as,
+      button,
+    ]) => html`<div><h3>${button}</h3><p>${acceptanceInWords[as as keyof typeof buttons]}</p>
+${csrf !== null && renderForm(as, button, csrf)}</div>`,
+  );
+  return html`<h1>What is this database?</h1>
+<p class="why"><b>No row is sent:</b> ${change === 'none' ? placeInWords : changeInWords[change]}.</p>
+<p>Pulls continue. The answer holds for all workers, and is written to the audit.</p>
+<div class="actions">${forms}</div>`;
+}
+
+const renderForm = (as: string, button: string, csrf: string) =>
+  html`<form method="post" action="/database/accept">${renderCsrfField(csrf)}
+<input type="hidden" name="as" value="${as}">
+${renderConfirmation('I have checked this')}<button>${button}</button></form>`;

@@ -1,0 +1,65 @@
+/** Where the members of a JSON text are, so that a problem can be shown at its line. */
+
+/** A part of a JSON text: a line break, a bracket, a comma, a colon, a text or another value. */
+const tokens = /\n|[[\]{},:]|"(?:[^"\\\n]|\\.)*"|[^\s[\]{},:"]+/g;
+
+/** An object or a list that is being read. */
+interface OpenValue {
+  readonly path: string;
+  /** Place of the present entry of a list; null for an object. */
+  index: number | null;
+}
+
+/** Finds the line, from 1, on which each member of a JSON text begins, by its path. */
+function findLines(text: string): ReadonlyMap<string, number> {
+  const lines = new Map<string, number>();
+  const open: OpenValue[] = [];
+  let [line, path, before] = [1, '', ''];
+
+  const note = (found: string) => {
+    path = found;
+    if (!lines.has(path)) lines.set(path, line);
+  };
+  const noteEntry = ({ path: list, index }: OpenValue) => note(`${list}[${index}]`);
+
+  for (const [token] of text.matchAll(tokens)) {
+    const inner = open.at(-1);
+    if (token === '\n') {
+      line++;
+      continue;
+    }
+
+    const begins = before === '[' || before === ',';
+    if (inner?.index === null && token.startsWith('"') && before !== ':')
+      note(inner.path === '' ? token.slice(1, -1) : `${inner.path}.${token.slice(1, -1)}`);
+    else if (inner !== undefined && inner.index !== null && begins && token !== ']')
+      noteEntry(inner);
+
+    if (token === '{') open.push({ path, index: null });
+    else if (token === '[') open.push({ path, index: 0 });
+    else if (token === '}' || token === ']') open.pop();
+    else if (token === ',' && inner !== undefined && inner.index !== null) inner.index++;
+    before = token;
+  }
+  return lines;
+}
+
+/** A problem of a payload, and the line that it is at; null if it is about the whole. */
+export interface PlacedProblem {
+  readonly problem: string;
+  readonly line: number | null;
+}
+
+/**
+ * Finds the line of each problem. A problem begins with the path of its member, such as
+ * `items[0].quantity`. A missing member is at the line of what it is missing in.
+ */
+export function placeProblems(text: string, problems: readonly string[]): PlacedProblem[] {
+  const lines = findLines(text);
+
+  return problems.map((problem) => {
+    let path = problem.split(': ', 1)[0]?.replaceAll(/[«»]/g, '') ?? '';
+    while (path !== '' && !lines.has(path)) path = path.replace(/(^|\.|\[)[^.[]*$/, '');
+    return { problem, line: lines.get(path) ?? null };
+  });
+}
