@@ -161,7 +161,8 @@ def buy(rounds):
                         for code in ARTICLES])],
             }
 
-    return make_documents('purchase.purchase', 'P', range(int(rounds)), describe)
+    return make_documents(
+        'purchase.purchase', 'P', range(int(rounds)), describe)
 
 
 def sell(first, last):
@@ -305,31 +306,27 @@ def follow():
 def report():
     """Returns what Tryton has booked, for the comparison."""
     moves = [
-        ('state', '!=', 'draft'),
-        ]
-    names = ['product.code', 'quantity', 'lot.number', 'state', 'shipment',
+        'product.code', 'quantity', 'lot.number', 'state', 'shipment',
         'origin', 'from_location.type', 'to_location.type']
-    return {
-        'sales': rows('sale.sale', [], 'number', 'reference', 'state',
-            'shipment_state', 'origin', 'fulfilment_error'),
-        'lines': rows('sale.line', [], 'sale.number', 'product.code',
-            'quantity', 'sale.origin'),
-        'moves': rows('stock.move', moves, *names),
-        'open': rows('stock.move', [('state', '=', 'draft')], *names),
-        'shipments': rows('stock.shipment.out', [], 'number', 'state',
-            'fulfilment_id', 'tracking_numbers'),
-        'returns': rows('stock.shipment.out.return', [], 'state',
-            'fulfilment_id'),
-        'receipts': rows('stock.shipment.in', [], 'state', 'fulfilment_id',
-            'reference'),
-        'purchases': rows('purchase.purchase', [], 'number',
-            'shipment_state', 'state'),
-        'stock': rows('fulfilment.stock', [], 'product.code', 'stock',
-            'quantity', 'difference'),
-        'requests': rows('fulfilment.request', [], 'kind', 'reference',
-            'status', 'error'),
-        'failed': rows('fulfilment.change', [], 'entity', 'key', 'error'),
+    names = {
+        'sales': [
+            'sale.sale', 'number', 'state', 'shipment_state', 'origin',
+            'fulfilment_error'],
+        'moves': ['stock.move', *moves],
+        'shipments': [
+            'stock.shipment.out', 'state', 'fulfilment_id',
+            'tracking_numbers'],
+        'returns': ['stock.shipment.out.return', 'state', 'fulfilment_id'],
+        'receipts': ['stock.shipment.in', 'state', 'fulfilment_id'],
+        'purchases': ['purchase.purchase', 'number', 'shipment_state'],
+        'stock': ['fulfilment.stock', 'product.code', 'stock', 'quantity'],
+        'requests': [
+            'fulfilment.request', 'kind', 'reference', 'status', 'error'],
+        'failed': ['fulfilment.change', 'entity', 'key', 'error'],
         }
+    return {
+        name: rows(model, [], *fields)
+        for name, (model, *fields) in names.items()}
 
 
 def rows(model, domain, *names):

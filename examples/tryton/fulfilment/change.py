@@ -74,9 +74,8 @@ class Change(ModelSQL, ModelView):
 
         with Transaction().set_context(
                 company=company.id, _skip_warnings=True, _check_access=False):
-            for request in Request.search([('outbox_id', '=', None)],
-                    order=[('id', 'ASC')]):
-                in_transaction(Request.send_pending, request.id)
+            for request_id in in_transaction(Request.list_unsent):
+                in_transaction(Request.send_pending, request_id)
             while in_transaction(cls.receive):
                 pass
             for change_id in in_transaction(cls.list_open):
@@ -97,10 +96,17 @@ class Change(ModelSQL, ModelView):
 
         subjects = dict.fromkeys(
             (entry['entity'], entry['key'] or str(entry['id']))
-            for entry in entries if entry['entity'] in HANDLERS)
+            for entry in entries if cls.concerns(entry))
         cls.create([
                 {'entity': entity, 'key': key} for entity, key in subjects])
         return has_more
+
+    @classmethod
+    def concerns(cls, entry):
+        """Returns whether an entry of the feed may need a document."""
+        if entry['entity'] == 'order_items':
+            return 'quantity' in (entry['changed_columns'] or [])
+        return entry['entity'] in HANDLERS
 
     @classmethod
     def list_open(cls):
@@ -124,7 +130,7 @@ class Change(ModelSQL, ModelView):
             Transaction().rollback()
         except (UserError, UserWarning) as error:
             Transaction().rollback()
-            cls.write([change], {'failed': True, 'error': str(error)})
+            cls.write([change], {'failed': True, 'error': error.message})
         else:
             cls.delete([change])
 

@@ -10,6 +10,7 @@ import urllib.parse
 import urllib.request
 
 from trytond.config import config
+from trytond.exceptions import UserError
 from trytond.transaction import Transaction
 
 CONSUMER = 'tryton'
@@ -30,6 +31,10 @@ PARTS = {
 
 class NotYetStored(Exception):
     """What a change refers to is not stored yet: try it again later."""
+
+
+class Refused(UserError):
+    """The API does not take a request; the message says why."""
 
 
 def setting(name, default=None):
@@ -55,10 +60,11 @@ def insert(kind, reference, payload, key):
     return row['id']
 
 
-def replace(outbox_id, payload):
+def replace(outbox_id, kind, reference, payload):
     """Corrects a dead row, which is then sent again in its place."""
     if uses_api():
-        _call('/v1/outbox/%s/replace' % outbox_id, {'payload': payload})
+        row = {'kind': kind, 'reference': reference, 'payload': payload}
+        _call('/v1/outbox/%s/replace' % outbox_id, row)
     else:
         _query(
             'select from fulfilment.outbox_replace(%s, %s)',
@@ -77,7 +83,7 @@ def changes(after):
 
     _query('select fulfilment.start_consumer(%s, 0)', CONSUMER)
     entries = _query(
-        'select client, entity, id, key'
+        'select client, entity, id, key, changed_columns'
         ' from fulfilment.consume_changes(%s, %s)', CONSUMER, CHANGES)
     own = [entry for entry in entries if entry['client'] == _client()]
     return own, after, len(entries) == CHANGES
@@ -159,4 +165,8 @@ def _call(path, body=None, key=None):
     except urllib.error.HTTPError as error:
         if error.code == 404 and body is None:
             return None
+        if error.code in {409, 422}:
+            problem = json.load(error)
+            raise Refused('; '.join(
+                    problem.get('problems') or [problem['detail']]))
         raise

@@ -23,8 +23,6 @@ class Product(metaclass=PoolMeta):
             if not product.code or product.type != 'goods':
                 continue
             payload = {'name': product.name}
-            if product.weight and product.weight_uom.symbol == 'kg':
-                payload['weight'] = product.weight
             if Request.differs('product.save', product.code, payload):
                 Request.ask('product.save', product.code, payload)
                 channel.watch_stock(product.code)

@@ -62,18 +62,32 @@ class Request(ModelSQL, ModelView):
 
     def correct(self, payload):
         """Replaces the payload of a dead row, which is then sent again."""
-        channel.replace(self.outbox_id, payload)
+        if self.outbox_id is not None:
+            channel.replace(
+                self.outbox_id, self.kind, self.reference, payload)
         self.payload = json.dumps(payload)
         self.status = 'pending'
         self.error = None
         self.save()
 
     @classmethod
+    def list_unsent(cls):
+        """Returns the ids of the requests to send, oldest first."""
+        unsent = cls.search([
+                ('outbox_id', '=', None), ('status', '=', 'pending')],
+            order=[('id', 'ASC')])
+        return [request.id for request in unsent]
+
+    @classmethod
     def send_pending(cls, request_id):
-        """Sends a request that only its own transaction could see."""
+        """Sends a request after the commit of what it is about."""
         request = cls(request_id)
-        if request.outbox_id is None:
+        try:
             request.send()
+        except channel.Refused as refusal:
+            request.status = 'dead'
+            request.error = refusal.message
+            request.save()
 
     @classmethod
     def settle(cls, outbox_id):

@@ -52,8 +52,8 @@ class Sale(metaclass=PoolMeta):
         """Whether the external warehouse ships goods of this sale."""
         return bool(
             self.warehouse and self.warehouse.fulfilment_code
-            and any(line.is_goods and line.quantity > 0
-                for line in self.lines))
+            and any(
+                line.is_goods and line.quantity > 0 for line in self.lines))
 
     @classmethod
     @ModelView.button
