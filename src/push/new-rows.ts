@@ -37,7 +37,7 @@ const zonedTime = z.iso
     (text) => !(Math.abs(Date.parse(text) - Date.now()) >= maxWaitMs),
     'must be within 100 years from now',
   );
-const newRow = z.strictObject({
+export const newRow = z.strictObject({
   kind: textUpTo(64),
   reference: textUpTo(maxReference),
   payload: z

@@ -57,6 +57,10 @@ const shipmentParts = sql`(
         from fulfilment.parcel_overview p
         where p.client = t.client and p.shipment_id = t.id))`;
 
+/** SQL: the lines of an inbound or of an inbound packing slip. */
+const goodsParts = (table: string, parent: string) =>
+  sql`jsonb_build_object('items', ${listRows(table, parent)})`;
+
 /** The tables that the feed names, except the outbox, whose rows are read with their history. */
 export const entities = {
   orders: { key: ['id'], more: orderParts },
@@ -67,9 +71,12 @@ export const entities = {
   return_items: byId,
   return_merchandise_authorizations: byId,
   return_merchandise_authorization_items: byId,
-  inbounds: byId,
+  inbounds: { key: ['id'], more: goodsParts('inbound_items', 'inbound_id') },
   inbound_items: byId,
-  inbound_packing_slips: byId,
+  inbound_packing_slips: {
+    key: ['id'],
+    more: goodsParts('inbound_packing_slip_items', 'inbound_packing_slip_id'),
+  },
   inbound_packing_slip_items: byId,
   track_traces: byShipmentAndPackage,
   parcels: byShipmentAndPackage,

@@ -94,7 +94,8 @@ export function registerReads(app: FastifyInstance, { db }: ApiDeps, budget: Bud
 
   addRead({
     url: '/v1/:entity/:id',
-    summary: 'A row of a table that the feed names; orders and shipments with what belongs to them',
+    summary:
+      'A row of a table that the feed names; orders, shipments and goods with what belongs to them',
     parameters: schemas.entityParams,
     answer: schemas.anyEntityRow,
     read: async ({ entity, id }, client) => {

@@ -25,8 +25,9 @@ import { limitConnections, timeoutCheckMs } from '../admin/access.ts';
 import { type ApiDeps, ApiError } from './api-deps.ts';
 import { registerReads } from './api-routes.ts';
 import { Budget, maxBodyBytes } from './budget.ts';
+import { registerChanges } from './change-routes.ts';
 import { createApiDocument } from './document.ts';
-import { registerInserts } from './insert-route.ts';
+import { createCheck, registerInserts } from './insert-route.ts';
 
 const maxConnections = 512;
 /** Maximum characters of an error of others: it may repeat what was sent. */
@@ -64,7 +65,9 @@ export async function startApi(deps: ApiDeps): Promise<ApiServer> {
     await app.register(async (scope) => {
       guard(scope, deps, budget);
       registerReads(scope, deps, budget);
-      registerInserts(scope, deps, budget);
+      const check = createCheck(deps, budget);
+      registerInserts(scope, deps, budget, check);
+      registerChanges(scope, deps, budget, check);
     });
 
     const address = new URL(await app.listen({ host, port }));

@@ -19,9 +19,12 @@ const checkMs = 45_000;
 const codesMs = 10_000;
 
 /** Registers the routes that check rows of the outbox, and that insert them. */
-export function registerInserts(app: FastifyInstance, deps: ApiDeps, budget: Budget): void {
-  const check = createCheck(deps, budget);
-
+export function registerInserts(
+  app: FastifyInstance,
+  deps: ApiDeps,
+  budget: Budget,
+  check: CheckRequest,
+): void {
   const schema: RouteSchemas = {
     summary:
       'Inserts one row, or several in one transaction; with the same Idempotency-Key, at most once',
@@ -57,7 +60,7 @@ export function registerInserts(app: FastifyInstance, deps: ApiDeps, budget: Bud
 }
 
 /** @throws ApiError if the request has no body */
-function readBody({ body }: FastifyRequest): Uint8Array {
+export function readBody({ body }: FastifyRequest): Uint8Array {
   if (body instanceof Uint8Array) return body;
   throw new ApiError(422, 'The request is missing: send one row, or several in an array');
 }
@@ -78,7 +81,7 @@ async function findIds(
   return stored?.ids ?? null;
 }
 
-const refuseRows = (problems: readonly string[]) =>
+export const refuseRows = (problems: readonly string[]) =>
   new ApiError(422, 'Nothing was inserted: a worker would refuse this; `problems` says why', {
     problems,
   });
@@ -108,6 +111,9 @@ interface Check {
   readonly unchecked: string | null;
 }
 
+/** Checks the rows in the body of a request. */
+export type CheckRequest = (request: FastifyRequest) => Promise<Check>;
+
 /** The codes of a client, kept for a while. */
 interface KeptCodes {
   readonly codes: CodeLists;
@@ -119,10 +125,7 @@ interface KeptCodes {
  * Creates the check of the body of a request: that of `outbox check`, for each of its rows. It
  * takes turns at the database only to read codes.
  */
-function createCheck(
-  { db, config: { operations } }: ApiDeps,
-  budget: Budget,
-): (request: FastifyRequest) => Promise<Check> {
+export function createCheck({ db, config: { operations } }: ApiDeps, budget: Budget): CheckRequest {
   const kept = new Map<string, KeptCodes>();
 
   const checkWith = async (request: FastifyRequest, codes: CodeLists) => {

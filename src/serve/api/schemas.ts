@@ -25,7 +25,7 @@ export const keyHeaders = z.object({
 
 const time = z.string().meta({ format: 'date-time' });
 
-const newId = z.object({ id: z.int() });
+export const newId = z.object({ id: z.int() });
 export const newIds = z.union([newId, z.array(newId)]);
 export const checked = z.object({
   problems: z
@@ -147,13 +147,19 @@ const shipment = rowOf('shipments').extend({
   parcels: z.array(columnsOf('parcel_overview', [...parcelColumns, 'unlisted_since'])),
 });
 
+const inbound = rowOf('inbounds').extend({ items: listOf('inbound_items') });
+const slip = rowOf('inbound_packing_slips').extend({ items: listOf('inbound_packing_slip_items') });
+const withParts: Partial<Record<EntityName, z.ZodObject>> = {
+  orders: order,
+  shipments: shipment,
+  inbounds: inbound,
+  inbound_packing_slips: slip,
+};
+
 export const entityNames = Object.keys(entities) as readonly EntityName[];
 
 /** Returns the schema of a row of an entity. */
-export function entityRow(entity: EntityName): z.ZodObject {
-  if (entity === 'orders') return order;
-  return entity === 'shipments' ? shipment : rowOf(entity);
-}
+export const entityRow = (entity: EntityName): z.ZodObject => withParts[entity] ?? rowOf(entity);
 
 export const anyEntityRow = z.union(
   entityNames.map((entity) => entityRow(entity).meta({ title: entity })) as [

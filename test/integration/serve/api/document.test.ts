@@ -27,6 +27,8 @@ test('/openapi.json needs no token, is valid, and is docs/openapi.json', async (
     'get /v1/{entity}/{id}',
     'post /v1/outbox',
     'post /v1/outbox/check',
+    'post /v1/outbox/{id}/replace',
+    'post /v1/outbox/{id}/cancel',
   ]);
   const fixed = { ...json, info: { ...json.info, version: '' } };
   await expect(`${JSON.stringify(fixed, null, 2)}\n`).toMatchFileSnapshot(

@@ -170,3 +170,41 @@ test('rows are checked without being inserted, with the problems that an insert 
   expect((await as('reader')('/v1/outbox/check', makeRow('A'))).status).toBe(403);
   expect(await readReferences()).toEqual([]);
 });
+
+test('a dead row is corrected or cancelled by its client, and sent again in its place', async () => {
+  const { call, as } = await api();
+  const { id } = (await call('/v1/outbox', makeRow('A'))).json;
+  const readRow = async () => (await call(`/v1/outbox/${id}`)).json;
+  const die = () =>
+    database.query(`update fulfilment.outbox set status = 'dead', last_error = 'no', next_attempt_at = null,
+      finished_at = now()`);
+  await die();
+
+  const wrong = { ...makeRow('A'), payload: { ...orderPayload('A'), items: [] } };
+  const others = await Promise.all([
+    as('other')(`/v1/outbox/${id}/replace`, makeRow('A')),
+    as('other')(`/v1/outbox/${id}/cancel`, ''),
+    as('reader')(`/v1/outbox/${id}/replace`, makeRow('A')),
+    call(`/v1/outbox/${id}/replace`, wrong),
+    call(`/v1/outbox/${id}/replace`, makeRow('B')),
+  ]);
+  expect(others.map(({ status }) => status)).toEqual([404, 404, 403, 422, 422]);
+  expect(await readRow()).toMatchObject({ status: 'dead', last_error: 'no' });
+
+  const body = JSON.stringify(makeRow('A')).replace('"9.95"', '9.9500000000000000001');
+  expect((await call(`/v1/outbox/${id}/replace`, body)).json).toEqual({ id });
+  expect(await readRow()).toMatchObject({
+    status: 'pending',
+    history: [expect.objectContaining({ step: 'replaced', by: 'token erp' })],
+  });
+  expect((await call(`/v1/outbox/${id}`)).text).toContain('9.9500000000000000001');
+
+  await die();
+  expect((await call(`/v1/outbox/${id}/cancel`, '')).json).toEqual({ id });
+  const late = [
+    await call(`/v1/outbox/${id}/cancel`, ''),
+    await call(`/v1/outbox/${id}/replace`, makeRow('A')),
+  ];
+  expect(late.map(({ status }) => status)).toEqual([409, 409]);
+  expect(await readRow()).toMatchObject({ status: 'cancelled' });
+});

@@ -21,6 +21,8 @@ test('each read answers with the row of the tables, as its schema says, and othe
     'pull-shipments',
     'pull-orders',
     'pull-return-items',
+    'pull-inbounds',
+    'pull-inbound-packing-slips',
   ] as const)
     done(await pull(job));
   await database.query(`
@@ -31,12 +33,18 @@ test('each read answers with the row of the tables, as its schema says, and othe
     order: await readOne<number>('select order_id from fulfilment.order_items order by id limit 1'),
     shipment: await readOne<number>('select min(shipment_id) from fulfilment.shipment_items'),
     returnItem: await readOne<number>('select min(id) from fulfilment.return_items'),
+    inbound: await readOne<number>('select min(inbound_id) from fulfilment.inbound_items'),
+    slip: await readOne<number>(
+      'select min(inbound_packing_slip_id) from fulfilment.inbound_packing_slip_items',
+    ),
   };
   const { call, as } = await api();
   const reads = [
     `orders/${ids.order}`,
     `shipments/${ids.shipment}`,
     `return_items/${ids.returnItem}`,
+    `inbounds/${ids.inbound}`,
+    `inbound_packing_slips/${ids.slip}`,
     'stock_levels/MUG%2FA',
     `order_addresses/${ids.order}:delivery`,
   ];

@@ -1,0 +1,288 @@
+/** The programs of the test: Tryton and its database, the sandbox and a worker. */
+
+import { execFileSync, type SpawnOptions, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  appendFileSync,
+  createWriteStream,
+  mkdirSync,
+  mkdtempSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import getPort from 'get-port';
+import { migrateDatabase } from '../../src/cli/commands/migrate.ts';
+import {
+  type EmbeddedPostgres,
+  startEmbeddedPostgres,
+} from '../../src/cli/demo/embedded-postgres.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import { memoryFolder } from '../../test/helpers/processes/memory-folder.ts';
+import { postgresBin } from '../../test/helpers/processes/test-servers.ts';
+import { SandboxControl } from '../../test/helpers/sandbox-control.ts';
+import { waitFor } from '../../test/helpers/wait.ts';
+import { queryAt } from '../chaos/servers.ts';
+
+const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+const example = fileURLToPath(new URL('../../examples/tryton/fulfilment', import.meta.url));
+const shop = fileURLToPath(new URL('shop.py', import.meta.url));
+
+/** The Python of Debian, which finds the packages of Tryton. */
+const python = '/usr/bin/python3';
+const modules = ['purchase', 'sale_amendment', 'stock_lot'];
+const password = 'erp';
+const token = 'token-of-tryton';
+/** Making the database takes a minute of processor time, and much longer on a busy machine. */
+const setUpMs = 30 * 60_000;
+
+/** Returns whether Tryton, the modules that the example needs, and its client library are there. */
+export function hasTryton(): boolean {
+  const needed = ['proteus', 'psycopg2', ...modules.map((name) => `trytond.modules.${name}`)];
+  try {
+    execFileSync(python, ['-c', needed.map((name) => `import ${name}`).join('\n')], {
+      stdio: 'ignore',
+    });
+    return true;
+  } catch (error) {
+    if (error instanceof Error && ('status' in error || 'code' in error)) return false;
+    throw error;
+  }
+}
+
+/** A program that is killed and started again. Its output goes to a file. */
+export class Program {
+  readonly #start: () => ReturnType<typeof spawn>;
+  #child: ReturnType<typeof spawn>;
+
+  constructor(
+    folder: string,
+    name: string,
+    command: readonly [string, ...string[]],
+    options: SpawnOptions,
+  ) {
+    const [file, ...args] = command;
+    const output = createWriteStream(join(folder, `${name}.log`), { flags: 'a' });
+    this.#start = () => {
+      const child = spawn(file, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+      child.stdout?.pipe(output, { end: false });
+      child.stderr?.pipe(output, { end: false });
+      return child;
+    };
+    this.#child = this.#start();
+  }
+
+  /** Ends the program, and waits until it has ended. */
+  async end(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, 'exit');
+    this.#child.kill(signal);
+    await ended;
+  }
+
+  async restart(signal: NodeJS.Signals): Promise<void> {
+    await this.end(signal);
+    this.#child = this.#start();
+  }
+}
+
+interface Ended {
+  readonly succeeded: boolean;
+  readonly output: string;
+  readonly errors: string;
+}
+
+/** Runs a program to its end. */
+async function run(command: readonly [string, ...string[]], options: SpawnOptions): Promise<Ended> {
+  const [file, ...args] = command;
+  const child = spawn(file, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  const written = { output: '', errors: '' };
+  child.stdout?.on('data', (chunk: Buffer) => {
+    written.output += chunk.toString();
+  });
+  child.stderr?.on('data', (chunk: Buffer) => {
+    written.errors += chunk.toString();
+  });
+
+  const [code] = await once(child, 'close');
+  return { ...written, succeeded: code === 0 };
+}
+
+/** All programs of one test, and the ways to use them. */
+export class Programs {
+  readonly postgres: EmbeddedPostgres;
+  /** Databases of Tryton and of fulfilment-sync: the same one, unless Tryton uses the API. */
+  readonly urls: Readonly<Record<'erp' | 'fulfilment', string>>;
+  readonly folder: string;
+  readonly sandbox: SandboxControl;
+  readonly named: Readonly<Record<'sandbox' | 'worker' | 'tryton' | 'cron', Program>>;
+  readonly #shopUrl: string;
+
+  private constructor(
+    parts: Pick<Programs, 'postgres' | 'urls' | 'folder' | 'sandbox' | 'named'>,
+    shopUrl: string,
+  ) {
+    this.postgres = parts.postgres;
+    this.urls = parts.urls;
+    this.folder = parts.folder;
+    this.sandbox = parts.sandbox;
+    this.named = parts.named;
+    this.#shopUrl = shopUrl;
+  }
+
+  /**
+   * Makes the databases, and starts everything on loopback.
+   * @param usesApi whether Tryton and fulfilment-sync have a database each
+   */
+  static async start(usesApi: boolean, tell: (text: string) => void): Promise<Programs> {
+    const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-tryton-'));
+    const postgres = await startEmbeddedPostgres({}, memoryFolder(), postgresBin);
+    const urls = await makeDatabases(postgres.url, usesApi);
+
+    const ports = { tryton: await getPort(), sandbox: await getPort(), api: await getPort() };
+    const config = writeConfig(folder, {
+      host: new URL(postgres.url).host,
+      port: ports.tryton,
+      api: usesApi ? `api = http://127.0.0.1:${ports.api}\ntoken = ${token}\n` : '',
+    });
+    const { PATH = '', HOME = '' } = process.env;
+    const env = {
+      PATH,
+      HOME,
+      PYTHONPATH: installExample(folder),
+      PYTHONDONTWRITEBYTECODE: '1',
+      TRYTONPASSFILE: join(folder, 'password'),
+    };
+    const names = ['-c', config, '-d', 'erp'];
+    const update = ['-u', 'fulfilment', '--activate-dependencies', '--email', 'a@example.com'];
+    const admin = ['/usr/bin/trytond-admin', ...names, ...update] as const;
+    const made = await run([python, ...admin], { env, timeout: setUpMs });
+    if (!made.succeeded) throw new Error(`trytond-admin failed: ${made.errors}`);
+    tell('Tryton has its database');
+
+    const service = `http://127.0.0.1:${ports.sandbox}/`;
+    const sandboxArgs = ['--speed', '0', '--orders-per-day', '0', '--port', `${ports.sandbox}`];
+    const state = join(folder, 'sandbox.json');
+    const open = (name: string, command: readonly string[], more: object = {}) =>
+      new Program(folder, name, [process.execPath, main, ...command], { env: { ...env, ...more } });
+    const api = { API_PORT: `${ports.api}`, API_TOKENS_FILE: join(folder, 'tokens.json') };
+    const named = {
+      sandbox: open('sandbox', ['sandbox', '--strict', '--state', state, ...sandboxArgs]),
+      worker: open('worker', ['worker'], {
+        ...workerEnv(urls.fulfilment, service),
+        ...(usesApi && api),
+      }),
+      tryton: new Program(folder, 'tryton', [python, '/usr/bin/trytond', ...names], { env }),
+      cron: new Program(folder, 'cron', [python, '/usr/bin/trytond-cron', ...names, '-v'], { env }),
+    };
+    const sandbox = new SandboxControl(new URL(service));
+    const shopUrl = `http://admin:admin@127.0.0.1:${ports.tryton}/erp/`;
+    return new Programs({ postgres, urls, folder, sandbox, named }, shopUrl);
+  }
+
+  /** Lets a user work in Tryton, again and again until all was answered. */
+  async shop<T = unknown>(...command: readonly string[]): Promise<T> {
+    const { PATH = '', HOME = '' } = process.env;
+    const env = { PATH, HOME, PYTHONDONTWRITEBYTECODE: '1' };
+    const { output } = await waitFor(
+      `the shop to ${command.join(' ')} (see ${this.folder}/shop.log)`,
+      async () => {
+        const ended = await run([python, shop, this.#shopUrl, ...command], { env });
+        appendFileSync(join(this.folder, 'shop.log'), ended.errors);
+        return ended.succeeded ? ended : null;
+      },
+      setUpMs,
+    );
+    return JSON.parse(output) as T;
+  }
+
+  /** Counts rows of a table and a condition; null while Postgres does not answer. */
+  async count(from: string): Promise<number | null> {
+    const url = from.startsWith('fulfilment.') ? this.urls.fulfilment : this.urls.erp;
+    try {
+      const [row] = await queryAt<{ n: number }>(url, `select count(*)::int as n from ${from}`);
+      return row?.n ?? 0;
+    } catch (error) {
+      if (error instanceof Error) return null;
+      throw error;
+    }
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(Object.values(this.named).map((program) => program.end('SIGKILL')));
+    await this.postgres.stop();
+  }
+}
+
+/** Makes a database that Tryton owns, and the schemas of fulfilment-sync in it or in another one. */
+async function makeDatabases(url: string, usesApi: boolean): Promise<Programs['urls']> {
+  await queryAt(url, `create role erp login password '${password}'`);
+  await queryAt(url, 'create database erp owner erp');
+  if (usesApi) await queryAt(url, 'create database fulfilment');
+
+  const toUrl = (name: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href;
+  const urls = { erp: toUrl('erp'), fulfilment: toUrl(usesApi ? 'fulfilment' : 'erp') };
+  await migrateDatabase(urls.fulfilment, silentLogger);
+  if (!usesApi) await queryAt(urls.erp, 'grant fulfilment_writer to erp');
+  return urls;
+}
+
+interface Addresses {
+  readonly host: string;
+  readonly port: number;
+  readonly api: string;
+}
+
+/** Writes trytond.conf, and a cheap way to check passwords: each call of the client checks one. */
+function writeConfig(folder: string, { host, port, api }: Addresses): string {
+  const [config, passwords] = [join(folder, 'trytond.conf'), join(folder, 'passlib.ini')];
+  const sha256 = createHash('sha256').update(token).digest('hex');
+  const tokens = [{ name: 'tryton', sha256, client: 'default', rights: ['read', 'write'] }];
+  writeFileSync(join(folder, 'password'), 'admin\n');
+  writeFileSync(join(folder, 'tokens.json'), JSON.stringify(tokens));
+  writeFileSync(passwords, '[passlib]\nschemes = pbkdf2_sha512\npbkdf2_sha512__rounds = 1000\n');
+  writeFileSync(
+    config,
+    `[database]\nuri = postgresql://erp:${password}@${host}/\n` +
+      `[web]\nlisten = 127.0.0.1:${port}\n[password]\npasslib = ${passwords}\n` +
+      `[fulfilment]\nclient = default\n${api}`,
+  );
+  return config;
+}
+
+/** Installs the example as pip would, in a folder, and returns that folder. */
+function installExample(folder: string): string {
+  const place = join(folder, 'lib');
+  const [parent, facts] = [join(place, 'trytond/modules'), join(place, 'fulfilment.egg-info')];
+  mkdirSync(parent, { recursive: true });
+  mkdirSync(facts);
+  symlinkSync(example, join(parent, 'fulfilment'));
+  writeFileSync(
+    join(facts, 'PKG-INFO'),
+    'Metadata-Version: 2.1\nName: fulfilment\nVersion: 6.0.0\n',
+  );
+  writeFileSync(
+    join(facts, 'entry_points.txt'),
+    '[trytond.modules]\nfulfilment = trytond.modules.fulfilment\n',
+  );
+  return place;
+}
+
+const workerEnv = (databaseUrl: string, service: string) => ({
+  DATABASE_URL: databaseUrl,
+  WAREHOUSE_BASE_URL: service,
+  WAREHOUSE_USERNAME: 'default',
+  WAREHOUSE_PASSWORD: 'default',
+  ADMIN_PORT: '0',
+  SCHEDULE_PULL_SHIPMENTS: '5s',
+  SCHEDULE_PULL_RETURN_ITEMS: '5s',
+  SCHEDULE_PULL_INBOUNDS: '5s',
+  SCHEDULE_PULL_INBOUND_PACKING_SLIPS: '5s',
+  SCHEDULE_PULL_ORDERS: '15s',
+  SCHEDULE_PULL_PARCELS: '15s',
+  SCHEDULE_PULL_STOCK: '30s',
+  SCHEDULE_RECONCILE: '60s',
+});
