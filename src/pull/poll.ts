@@ -227,7 +227,7 @@ interface CursorMove {
 }
 
 /** Commits a page with the cursor of its pass. A cursor that has not moved is not written. */
-export async function commitWithCursor(
+async function commitWithCursor(
   context: StreamContext,
   page: StreamPage,
   { pass, from, to, atEnd }: CursorMove,
@@ -250,7 +250,7 @@ function isSameCursor(a: Cursor, b: Cursor): boolean {
 }
 
 /** Warns of what a page says about its list. */
-export function warnOfWalk(
+function warnOfWalk(
   context: StreamContext,
   pass: string,
   { steppedBack, full }: WalkedPage<StreamPage>,

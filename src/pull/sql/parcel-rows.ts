@@ -48,7 +48,7 @@ export interface ParcelAnswer extends ParcelReadPlan {
 }
 
 /** The key of a package, without the client. */
-export const packageKey = { shipment_id: 'bigint', package_number: 'text' } as const;
+const packageKey = { shipment_id: 'bigint', package_number: 'text' } as const;
 
 /** What the track-trace list tells of a package, too. */
 const stateColumns = {
@@ -208,7 +208,7 @@ export async function storeListedParcels(
 }
 
 /** Masks the packages of erased orders, and returns the others unchanged. */
-export async function maskErasedPackages(
+async function maskErasedPackages(
   trx: Transaction<DB>,
   client: string,
   rows: readonly PackageRow[],

@@ -58,7 +58,7 @@ test('four charts are drawn, each with its highest and latest values in words', 
   const { text } = renderChartsPage(trends, ['shop'], 'shop');
   expect(text.match(/<figure/g)).toHaveLength(4);
   expect(text).toContain(
-    'Attempts of pushes, by outcome, the last 24 hours. Highest: 32. done now: 30; pending now: 0; unknown now: 0; dead now: 2.',
+    'Attempts of pushes in 15 minutes, by outcome, the last 24 hours. Highest: 32. done now: 30; pending now: 0; unknown now: 0; dead now: 2.',
   );
   expect(text).toContain('Highest: 939 ms. p50 now: 939 ms; p99 now: 939 ms.');
   expect(text).toContain('d="M95.1 100V6.3h0.8V100z"');
