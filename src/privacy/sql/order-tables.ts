@@ -4,14 +4,10 @@ import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { isObject, parseExact } from '../../core/json.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import {
-  findColumnType,
-  maskRow,
-  type PersonalTable,
-  personalColumns,
-} from '../../pull/sql/erasures.ts';
+import { maskRow, type PersonalTable, personalColumns } from '../../pull/sql/erasures.ts';
 import { type Change, listChangedColumns, toChange, type WrittenRow } from '../../pull/sql/feed.ts';
 import { columnRefs, tableRef } from '../../pull/sql/mirror-tables.ts';
+import { findColumnType } from '../personal-columns.ts';
 import { type OrderNumber, type OrderToErase, readNumbers } from './order-numbers.ts';
 
 /** What the rows of some orders of one client are found by. */
