@@ -21,9 +21,15 @@ import {
   recordConfirmations,
 } from './sql/stream-transaction.ts';
 import { markUnlisted } from './sql/unlisted.ts';
-import { listIds, mayWriteAnything, type UpsertResult, upsertResources } from './sql/upsert.ts';
+import {
+  findChangedIds,
+  listIds,
+  mayWriteAnything,
+  type UpsertResult,
+  upsertResources,
+} from './sql/upsert.ts';
 import { addQuarantinedReads, removeReads, requestReads } from './sql/waiting-reads.ts';
-import { findChangedIds, type PullContext } from './stream.ts';
+import type { PullContext } from './stream.ts';
 
 /** What one transaction adds to the counts of its run, beside the rows that it changes. */
 type RunCounts = Parameters<typeof addCounts>[1];
@@ -175,7 +181,7 @@ async function commitPage<Result>(
     if (hasOtherReaders)
       await recordConfirmations(transaction, findReadNos(reading, page, written.unchanged));
 
-    await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
+    await stream.afterChanges?.(transaction, findChangedIds(stream.tables, written.changes));
     await updateWaitingReads(transaction, stream, reading, { ...page, written, hasWaitingReads });
 
     const quarantined = await quarantine(transaction, stream, readNo, page);
@@ -229,7 +235,7 @@ async function updateWaitingReads(
   page: CommittedPage & { readonly hasWaitingReads: boolean },
 ): Promise<void> {
   const { resources, written, hasWaitingReads } = page;
-  const changed = new Set(findChangedIds(stream, written.changes));
+  const changed = new Set(findChangedIds(stream.tables, written.changes));
   const stale = new Set(written.stale);
 
   // A resource that must be read by id keeps its place in the list, its waiting time and its

@@ -1,6 +1,5 @@
 import { pauses } from '../core/backoff.ts';
 import { WarehouseError } from '../core/errors.ts';
-import { findUnstorableReason } from '../core/json.ts';
 import { dayMs, hourMs } from '../core/time.ts';
 import { pause, type RunContext, serviceNow, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
@@ -49,10 +48,8 @@ function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
     makeQuarantineEntry(read.id, raw, problem),
   );
   for (const parcel of list.parcels.filter(({ id }) => id === read.id)) {
-    const { raw, packageNumber, colloNr: colloNumber } = parcel;
-    const reason = findUnstorableReason(JSON.stringify(raw));
-    if (reason !== null) entries.push(makeQuarantineEntry(read.id, raw, { path: '', reason }));
-    else byNumber.set(packageNumber, toPackageRow({ ...parcel, shipmentId: read.id, colloNumber }));
+    const { packageNumber, colloNr: colloNumber } = parcel;
+    byNumber.set(packageNumber, toPackageRow({ ...parcel, shipmentId: read.id, colloNumber }));
   }
   // A package without a number represents the whole shipment.
   if (byNumber.size > 1) byNumber.delete('');
@@ -82,10 +79,25 @@ function toFailed(read: ParcelRead, problem: string): AnsweredRead {
   return { ...toUnanswered(read, problem), reason: 'read_failed', nextInSeconds };
 }
 
-/** Returns the answer without its packages, which the database refuses: they are quarantined. */
-function toRefusedByDatabase({ read, parcels, entries }: AnsweredRead, reason: string) {
-  const refused = parcels.map(({ raw }) => makeQuarantineEntry(read.id, raw, { path: '', reason }));
-  return { ...toUnanswered(read, reason), entries: [...entries, ...refused] };
+/** Returns the answer without the packages that the database refuses: they are quarantined. */
+function withoutRefused(
+  answer: AnsweredRead,
+  reasons: ReadonlyMap<PackageRow, string>,
+): AnsweredRead {
+  const { read, parcels, entries } = answer;
+  const refused = parcels.flatMap((row) => {
+    const reason = reasons.get(row);
+    if (reason === undefined) return [];
+    return [makeQuarantineEntry(read.id, row.raw, { path: '', reason })];
+  });
+  const [first] = refused;
+  if (first === undefined) return answer;
+
+  return {
+    ...toUnanswered(read, first.reason),
+    parcels: parcels.filter((row) => !reasons.has(row)),
+    entries: [...entries, ...refused],
+  };
 }
 
 /**
@@ -195,15 +207,18 @@ async function storeAnswers(context: RunContext, answers: readonly AnsweredRead[
   if (answers.length === 0) return;
 
   await commitStorable(context, {
-    items: answers,
-    tryOut: (trx, some) => storeParcels(trx, context.client, some),
+    items: answers.flatMap(({ parcels }) => parcels),
+    tryOut: (trx, some) => {
+      const tried = answers.map((answer) => ({
+        ...answer,
+        parcels: answer.parcels.filter((row) => some.includes(row)),
+      }));
+      return storeParcels(trx, context.client, tried);
+    },
     commit: (refused) =>
       commitAnswers(
         context,
-        answers.map((answer) => {
-          const reason = refused.get(answer);
-          return reason === undefined ? answer : toRefusedByDatabase(answer, reason);
-        }),
+        answers.map((answer) => withoutRefused(answer, refused)),
       ),
   });
 }

@@ -324,7 +324,9 @@ export async function readWindow(context: StreamContext, window: DateWindow): Pr
 
   const parts = planned.length > 0 ? new Map(planned) : await planParts(context, window);
   const walks = await readParts(context, window, parts);
-  await endParts(context, { ...stored, query: null, lastId: null }, { window, parts, walks });
+  const watermark = findLatest([...parts.values(), ...walks].map((part) => part.watermark));
+  const cursor = { ...stored, query: null, lastId: null, watermark };
+  await endParts(context, window.pass, cursor, [...parts.keys()]);
 
   return {
     rows: walks.reduce((sum, { rows }) => sum + rows, 0),
@@ -376,27 +378,18 @@ async function readParts(
   return walks;
 }
 
-/** Ends a first load in parts: one cursor, with the largest date of all, replaces theirs. */
+/** Ends a first load in parts: one cursor replaces theirs. */
 async function endParts(
   context: StreamContext,
-  stored: Cursor,
-  { window, parts, walks }: FirstLoad,
+  pass: DatePass,
+  cursor: Cursor,
+  parts: readonly PartPass[],
 ): Promise<void> {
-  const readBefore = [...parts.values()].map((part) => part.watermark);
-  const watermark = findLatest([...readBefore, ...walks.map((walk) => walk.watermark)]);
-
   await commitRun(context, context.stream.name, async (transaction) => {
-    await saveCursor(transaction, window.pass, { ...stored, watermark }, true);
-    await deleteCursors(transaction, [...parts.keys()]);
+    await saveCursor(transaction, pass, cursor, true);
+    await deleteCursors(transaction, parts);
     return noCounts;
   });
-}
-
-/** A first load in parts, with the walks of this run. */
-interface FirstLoad {
-  readonly window: DateWindow;
-  readonly parts: ReadonlyMap<PartPass, Cursor>;
-  readonly walks: readonly DaysWalk[];
 }
 
 /**
@@ -551,7 +544,7 @@ export interface ReadBatch extends CommittedPage {
 }
 
 /** Functions that run in the transaction of each batch. */
-export interface ByIdOptions<Result> {
+interface ByIdOptions<Result> {
   /** Writes something in the transaction of each batch, which may run more than once. */
   readonly write: (transaction: RunTransaction, batch: ReadBatch) => Promise<Result>;
   /** Receives the result of `write` after the commit. */

@@ -1,25 +1,18 @@
-/**
- * The declaration of a stream. Its tables and its decoder follow from the fields of its resources.
- * A resource that cannot be decoded is quarantined alone; the others are stored.
- */
+/** The declaration of a stream. Its tables and its decoder follow from the fields of its resources. */
 
 import type { OperationName } from '../../config/operations.ts';
-import { isObject, type Json } from '../core/json.ts';
 import { newShare, type RunContext } from '../schedule/run.ts';
-import { decodeRow, type ResourceFields, toColumn } from '../service/decoding/fields.ts';
+import { type ResourceFields, toColumn } from '../service/decoding/fields.ts';
 import {
-  findChildren,
-  type IncludedIndex,
-  type Resource,
-  readId,
-} from '../service/decoding/jsonapi.ts';
-import type { DecodedResource, DecodeResource } from './decode.ts';
-import type { Change } from './sql/feed.ts';
+  type ChildDeclaration,
+  type DecodeResource,
+  makeDecoder,
+  type ResourceDeclaration,
+} from './decode.ts';
 import type {
   ChildTable,
   ColumnTypes,
   Comparison,
-  MirrorRow,
   MirrorTable,
   MirrorTables,
   ResourceRows,
@@ -27,40 +20,6 @@ import type {
 import type { Rescan } from './sql/rescans.ts';
 import type { StreamTransaction } from './sql/stream-transaction.ts';
 import type { ListedTable } from './sql/unlisted.ts';
-
-/** How the resources of a stream become rows. */
-interface ResourceDeclaration {
-  readonly table: string;
-  readonly fields: ResourceFields;
-  readonly children: readonly ChildDeclaration[];
-  /** True if erasing an order masks these rows and `raw`. */
-  readonly erasedWithOrders: boolean;
-  /**
-   * Warning about a resource that came without all resources that it links to; absent if that is
-   * usual.
-   */
-  readonly incomplete?: string;
-  /**
-   * Relationship whose included resource a jsonb column of the parent keeps whole: `pickUpPoint` is
-   * kept in `pick_up_point`, beside its id in `pick_up_point_id`.
-   */
-  readonly kept?: string;
-}
-
-/** Included resources that become rows of a table of their own. */
-export interface ChildDeclaration {
-  readonly table: string;
-  readonly fields: ResourceFields;
-  /** Column with the id of the parent. */
-  readonly parentColumn: string;
-  /** Relationship of the parent to one or to many; null if no relationship lists them. */
-  readonly listedIn: string | null;
-  /**
-   * Role in which the parent links to one resource, which may have several roles. The key is then
-   * the parent with the role, and an answer without the resource proves nothing.
-   */
-  readonly role?: string;
-}
 
 /** A type of resource that tables mirror: its name, tables and decoder. */
 export interface MirroredResource {
@@ -166,14 +125,8 @@ export const toRescanContext = <Of extends MirroredResource>(
 export function declareStream<Of extends MirroredResource>(
   declared: Omit<Of, 'tables' | 'decoder'> & Pick<MirroredResource, 'resource'>,
 ): Omit<Of, 'tables' | 'decoder'> & Pick<MirroredResource, 'tables' | 'decoder'> {
-  const decode = makeDecoder(declared.resource);
-
-  return {
-    ...declared,
-    tables: makeTables(declared.resource),
-    decoder: (zone: string) => (received: Resource, onTop: IncludedIndex) =>
-      decode(received, onTop, zone),
-  };
+  const { resource } = declared;
+  return { ...declared, tables: makeTables(resource), decoder: makeDecoder(resource) };
 }
 
 function makeTables({ table: name, fields, kept, children }: ResourceDeclaration): MirrorTables {
@@ -214,111 +167,3 @@ function toTypes(keys: ColumnTypes, { columns }: ResourceFields, more: ColumnTyp
   );
   return { ...keys, ...Object.fromEntries(own), ...more, raw: 'jsonb' };
 }
-
-/** Makes the function that decodes a resource and its included resources into rows. */
-function makeDecoder({ fields, children: declared, kept, incomplete }: ResourceDeclaration) {
-  const childReaders = declared.map((child) => ({
-    child,
-    readIds: makeLinkReader(fields, child.listedIn),
-  }));
-
-  return (resource: Resource, onTop: IncludedIndex, zone: string): DecodedResource => {
-    const read = decodeRow(fields, resource, zone);
-    if ('problem' in read) return read;
-    const { row } = read;
-
-    const children: ResourceRows['children'][number][] = [];
-    let isComplete = true;
-    for (const { child, readIds } of childReaders) {
-      const found = findChildren(resource, child.fields.type, readIds(row), onTop);
-      const decoded = decodeChildren(child, row.id, found.resources, zone);
-      if ('problem' in decoded) return decoded;
-
-      isComplete &&= found.complete;
-      const complete = found.complete && child.role === undefined;
-      children.push({ table: child.table, rows: decoded.rows, complete });
-    }
-
-    const parent = { ...row, raw: withoutIncluded(resource) };
-    const whole = kept === undefined ? null : findKept(kept, resource, onTop);
-    if (kept !== undefined) Object.assign(parent, { [toColumn(kept)]: whole ?? null });
-    isComplete &&= whole !== undefined;
-
-    const warning = isComplete || incomplete === undefined ? {} : { warning: incomplete };
-    return { parent, children, ...warning };
-  };
-}
-
-/**
- * Makes the function that reads the ids to which a row links by a relationship to one or to many;
- * null if the row does not list them.
- */
-function makeLinkReader({ columns }: ResourceFields, relationship: string | null) {
-  const link = columns.find(({ member }) => member === relationship);
-
-  return (row: MirrorRow): readonly number[] | null => {
-    const value = link === undefined ? null : (row[link.column] ?? null);
-    if (value === null) return link === undefined || link.field.sql === null ? null : [];
-    return Array.isArray(value) ? value : [value as number];
-  };
-}
-
-/**
- * Decodes the resources that belong to a parent, each into a row of the child table. If one cannot
- * be decoded, returns its problem: then the whole parent is quarantined, so that no incomplete
- * resource is stored. The path names the child.
- */
-function decodeChildren(
-  { fields, parentColumn, role }: ChildDeclaration,
-  parentId: number,
-  resources: readonly Resource[],
-  zone: string,
-):
-  | { readonly rows: readonly MirrorRow[] }
-  | Extract<DecodedResource, { readonly problem: unknown }> {
-  const links = { [parentColumn]: parentId, ...(role !== undefined && { role }) };
-  const rows: MirrorRow[] = [];
-
-  for (const resource of resources) {
-    const read = decodeRow(fields, resource, zone);
-    if ('problem' in read) {
-      const id = readId(resource) ?? 'without id';
-      const path = `included.${fields.type}.${id}.${read.problem.path}`;
-      return { problem: { ...read.problem, path } };
-    }
-    rows.push({ ...read.row, ...links });
-  }
-
-  return { rows };
-}
-
-/**
- * Returns the resource that a column keeps, null if none is linked, or undefined if it was not
- * included. One without an id can only be in the `included` of its parent.
- */
-function findKept(
-  relationship: string,
-  resource: Resource,
-  onTop: IncludedIndex,
-): Json | undefined {
-  const link = isObject(resource.relationships) ? resource.relationships[relationship] : null;
-  const data = isObject(link) ? link.data : null;
-  if (data === null || data === undefined) return null;
-
-  const id = readId(data);
-  return findChildren(resource, relationship, id === null ? null : [id], onTop).resources[0];
-}
-
-/** Returns a resource without its `included`, whose resources are stored as rows. */
-function withoutIncluded(resource: Resource): Resource {
-  if (!('included' in resource)) return resource;
-  const { included: _included, ...rest } = resource;
-  return rest;
-}
-
-/** Returns the ids of the parents that an upsert wrote. */
-export const findChangedIds = (
-  { tables }: MirroredResource,
-  changes: readonly Change[],
-): number[] =>
-  changes.filter(({ entity }) => entity === tables.parent.name).map(({ id }) => id as number);

@@ -128,14 +128,12 @@ async function beginTurn(context: RunContext, call: TrackTraceCall): Promise<voi
 async function endTurn(context: RunContext, turn: Turn, error: unknown): Promise<void> {
   const isReceived = !hasCode(error, 'connect_failed');
   const pauseMs = isReceived ? trackTraceGapMs : pauses.unsentTrackTrace.firstMs;
-  const opensAt = await inTransaction(context.db, (trx) =>
-    finishTrackTraceTurn(trx, turn, pauseMs),
-  );
-  if (opensAt === null) return;
+  const nextAt = await inTransaction(context.db, (trx) => finishTrackTraceTurn(trx, turn, pauseMs));
+  if (nextAt === null) return;
 
-  const dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);
+  const dueAt = context.dueNotBefore(nextAt, trackTraceGapMs);
   // Without a schedule, no run is due by itself.
-  context.state.end.dueAt = isReceived || dueAt === null ? dueAt : opensAt;
+  context.state.end.dueAt = isReceived || dueAt === null ? dueAt : nextAt;
 }
 
 /** The rows of one list, and its items for the quarantine. */
@@ -205,23 +203,23 @@ async function commitList(
 
     const listed = rows.map(({ shipmentId }) => shipmentId);
     await postponeListedParcelReads(trx, client, listed);
-    await requestParcelReads(trx, client, stored.leftShipments);
+    await requestParcelReads(trx, client, stored.unlistedShipments);
     const ofShipments = { ...transaction, stream: 'shipments' };
     await requestReads(ofShipments, stored.unknownShipments, 'tracked', false);
 
     const quarantined = await quarantineResources(transaction, readNo, entries);
     await releaseOlderQuarantined(transaction, readNo);
 
-    const opensAt = turn === null ? null : await finishTrackTraceTurn(trx, turn);
+    const nextAt = turn === null ? null : await finishTrackTraceTurn(trx, turn);
     const written = stored.changes.filter(({ operation }) => operation !== 'unlisted').length;
     const unchanged = rows.length - written;
     // Its packages are also rows of parcels: they count once.
     const counts = { ...countChanges(stored.changes), pages: 1, fetched, unchanged, quarantined };
-    return { counts, result: { opensAt, stored } };
+    return { counts, result: { nextAt, stored } };
   });
 
-  const { opensAt, stored } = committed;
-  if (opensAt !== null) context.state.end.dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);
+  const { nextAt, stored } = committed;
+  if (nextAt !== null) context.state.end.dueAt = context.dueNotBefore(nextAt, trackTraceGapMs);
   return stored;
 }
 

@@ -337,7 +337,7 @@ export const toDateFilter = (attribute: string, { after, before }: DayWindow): Q
 });
 
 /** The part of a list to walk. */
-export interface ListWalk {
+interface ListWalk {
   readonly parameters: QueryParameters;
   readonly start: WalkStart;
   /** True if the list is in ascending order of id; default: what its stream says. */

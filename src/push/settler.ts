@@ -9,9 +9,9 @@ import { decodePage } from '../pull/decode.ts';
 import { appendChanges, type Change } from '../pull/sql/feed.ts';
 import { lockStream } from '../pull/sql/stream-transaction.ts';
 import { markUnlisted } from '../pull/sql/unlisted.ts';
-import { upsertResources } from '../pull/sql/upsert.ts';
+import { findChangedIds, upsertResources } from '../pull/sql/upsert.ts';
 import { requestReads } from '../pull/sql/waiting-reads.ts';
-import { findChangedIds, type MirroredResource } from '../pull/stream.ts';
+import type { MirroredResource } from '../pull/stream.ts';
 import { readId } from '../service/decoding/jsonapi.ts';
 import { isAcceptedUntilCommit } from '../service/sql/clients.ts';
 import type { PushDeps, PushOutcome } from './send-row.ts';
@@ -356,7 +356,7 @@ async function writeReadings(
   await requestReads(transaction, left, 'pushed');
   if (left.length > 0) await bringPollsForward(trx, client, [stream.name]);
 
-  await stream.afterChanges?.(transaction, findChangedIds(stream, written.changes));
+  await stream.afterChanges?.(transaction, findChangedIds(stream.tables, written.changes));
 
   return written.changes;
 }

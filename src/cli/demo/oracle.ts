@@ -7,7 +7,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
 import { readTable, type StoredRow } from '../../operate/sql/stored-rows.ts';
-import type { ChildDeclaration, Stream } from '../../pull/stream.ts';
+import type { ChildDeclaration } from '../../pull/decode.ts';
+import type { Stream } from '../../pull/stream.ts';
 import { streams as allStreams } from '../../pull/streams/all-streams.ts';
 import { type ResourceFields, toColumn } from '../../service/decoding/fields.ts';
 

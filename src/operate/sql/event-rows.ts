@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Database } from '../../db/pool.ts';
-import { findPersonalColumns } from '../../pull/sql/erasures.ts';
+import { findPersonalColumns } from '../../privacy/personal-columns.ts';
 
 /**
  * Reads what is posted of an event: type, timestamp, and data with the row as it is now, as JSON

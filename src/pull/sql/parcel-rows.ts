@@ -338,7 +338,7 @@ export async function findDueParcelReads(
 }
 
 /** What follows from the answer to a look-up. */
-export interface ParcelReadPlan {
+interface ParcelReadPlan {
   readonly shipmentId: number;
   /** Number of the look-up. */
   readonly readNo: number;
@@ -446,7 +446,7 @@ export interface TrackTraceResult {
    */
   readonly doubted: number;
   /** Ids of shipments with packages that have left the list. */
-  readonly leftShipments: readonly number[];
+  readonly unlistedShipments: readonly number[];
   /** Ids of shipments that the list names and that are not stored here. */
   readonly unknownShipments: readonly number[];
   readonly changes: readonly Change[];
@@ -477,15 +477,17 @@ export async function storeTrackTraces(
 
   const written = await writeRows({ trx, client }, trackTraces, rows);
 
-  const left =
-    present === null ? [] : await unlistMissing(trx, client, rows, { present, listedBefore });
-  const unlisted = left.map(
+  const marked =
+    present === null
+      ? []
+      : await markUnlistedPackages(trx, client, rows, { present, listedBefore });
+  const unlisted = marked.map(
     ({ key }): Change => ({ entity: 'track_traces', id: null, key, operation: 'unlisted' }),
   );
   return {
     listedBefore,
     doubted: present === null ? 0 : await countListed(trx, client, true),
-    leftShipments: [...new Set(left.map(({ shipmentId }) => shipmentId))],
+    unlistedShipments: [...new Set(marked.map(({ shipmentId }) => shipmentId))],
     unknownShipments: await findUnknownShipments(trx, client, rows),
     changes: [...written, ...unlisted],
   };
@@ -509,7 +511,7 @@ async function findUnknownShipments(
  * Marks packages as unlisted that are neither in the list nor of a shipment in `present`. If the
  * list may be cut, marks those that the list before lacked, too, and notes the others.
  */
-async function unlistMissing(
+async function markUnlistedPackages(
   trx: Transaction<DB>,
   client: string,
   rows: readonly PackageRow[],

@@ -418,3 +418,7 @@ async function removeChildren(
     returning ${feedNames(table)}`.execute(trx);
   return rows.map(({ id, key }) => ({ entity: table.name, id, key, operation: 'removed' }));
 }
+
+/** Returns the ids of the parents that an upsert changed. */
+export const findChangedIds = ({ parent }: MirrorTables, changes: readonly Change[]): number[] =>
+  changes.filter(({ entity }) => entity === parent.name).map(({ id }) => id as number);

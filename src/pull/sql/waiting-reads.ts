@@ -53,7 +53,7 @@ const lastingReasons: readonly WaitingReason[] = ['quarantined', 'named_by_shipm
 const changeReasons: readonly WaitingReason[] = ['pushed', 'returned'];
 /**
  * Reasons of reads that found nothing new. Nobody repeats them for their own sake. They are the
- * pause of the pass that finds open rows (src/pull/sql/open-rows.ts).
+ * pause of `findUnlistedOpenRows`.
  */
 const settledReasons: readonly WaitingReason[] = ['not_found', 'still_open', 'listed_still_open'];
 

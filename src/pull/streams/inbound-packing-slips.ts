@@ -29,7 +29,7 @@ const maxNamed = 5;
  * none.
  */
 const maxUnlisted = 20;
-const leftTheLists = 'are stored as open but no longer listed (unlisted_since)';
+const noLongerListed = 'are stored as open but no longer listed (unlisted_since)';
 
 /** Items of an inbound packing slip (docs/interface.md, 14.2 Items). */
 export const slipItem = defineFields('inboundPackingSlipItem', {
@@ -124,7 +124,7 @@ async function checkUnlisted(
       context,
       `${nameSome(tooOld)} are stored as open, but older than the 90 days that the service lists`,
     );
-  if (marked.length > 0) warn(context, `${nameSome(marked)} ${leftTheLists}`);
+  if (marked.length > 0) warn(context, `${nameSome(marked)} ${noLongerListed}`);
   if (!isWhole || unlisted.length > maxUnlisted) {
     if (unlisted.length > 0)
       warn(
@@ -139,7 +139,7 @@ async function checkUnlisted(
     const ids = await recordUnlistedReads(transaction, { pass: 'poll' }, unlisted);
     return unlist(transaction, stream, ids, readNo);
   });
-  if (added !== null && added.length > 0) warn(context, `${nameSome(added)} ${leftTheLists}`);
+  if (added !== null && added.length > 0) warn(context, `${nameSome(added)} ${noLongerListed}`);
 }
 
 function nameSome(ids: readonly number[]): string {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { findPersonalColumns } from '../../../src/privacy/personal-columns.ts';
 import { quotingColumns } from '../../../src/privacy/sql/quoted-words.ts';
-import { findPersonalColumns } from '../../../src/pull/sql/erasures.ts';
 import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();

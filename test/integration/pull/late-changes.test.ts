@@ -94,26 +94,6 @@ describe('reconciliation alone finds', () => {
     );
   };
 
-  test('a shipment that changed after it was SHIPPED', async () => {
-    await sandbox.seed(150);
-    done(await pull('pull-shipments'));
-    done(await pull('pull-orders'));
-    const changed = await readFirstId('shipments');
-    await sandbox.call('POST', '/_sandbox/edit', {
-      client: 'default',
-      shipmentIds: [changed],
-      returnLabel: 'RL-LATE',
-      itemQuantity: 9,
-    });
-    expect(done(await pull('pull-shipments'))).toMatchObject({ created: 0, updated: 0 });
-    expect((await differences()).length).toBe(2);
-    await reconcile('shipments');
-    expect(await differences()).toEqual([]);
-    expect(await database.query('select finding, id::int from sync.findings')).toEqual([
-      { finding: 'stale', id: changed },
-    ]);
-  });
-
   test('a shipment with a low id that becomes visible late and is SHIPPED already', async () => {
     await sandbox.seed(150);
     await sandbox.faults({

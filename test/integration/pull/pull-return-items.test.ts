@@ -48,17 +48,3 @@ test('a walk that was cut short 20 days ago starts again at the first page', asy
   done(await pull('pull-return-items'));
   expect(await differences()).toEqual([]);
 });
-
-test.each(['id', 'offset', 'opaque'] as const)(
-  'a walk that is cut short ends with equal tables, with a cursor of type %s',
-  async (cursor) => {
-    await sandbox.advance(70 * day);
-    await sandbox.switches({ cursor });
-    await sandbox.faults({ operation: list, after: 1, effect: { status: 500 } });
-    expect((await pull('pull-return-items')).status).toBe('failed');
-    await sandbox.clearFaults();
-    await sandbox.advance(day / 4);
-    done(await pull('pull-return-items'));
-    expect(await differences()).toEqual([]);
-  },
-);

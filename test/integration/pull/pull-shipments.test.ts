@@ -64,17 +64,6 @@ describe('many shipments', () => {
 });
 
 describe('a shipment that moves on after it was pulled', () => {
-  test('is updated by the next poll', async () => {
-    await sandbox.seed(3, { statuses: ['READY_TO_PICK'] });
-    done(await pull('pull-orders'));
-    done(await pull('pull-shipments'));
-    const [id = 0] = await listIds('READY_TO_PICK');
-    await sandbox.setStatus([id], 'SHIPPED');
-    expect(done(await pull('pull-shipments'))).toMatchObject({ updated: 1 });
-    expect(await listIds('SHIPPED')).toEqual([id]);
-    expect(await differences()).toEqual([]);
-  });
-
   test('is read by id if the lists no longer show it, and postponed if it stays open', async () => {
     await sandbox.seed(2, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
     done(await pull('pull-orders'));

@@ -290,16 +290,6 @@ test('a reconciliation that was interrupted continues at its last page', async (
   ]);
 });
 
-test('a failing stream does not stop the others', async () => {
-  await sandbox.advance(30 * day);
-  await pollAll();
-  await database.query('delete from fulfilment.return_items');
-  await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 500 } });
-  expect(errorCode(await reconcileJob())).toBe('http_status');
-  await sandbox.clearFaults();
-  expect(await compareWithSandbox(database.db, sandbox.url, ['return-items'])).toEqual([]);
-});
-
 test('workers run a backfill that was requested in the background', async () => {
   await sandbox.advance(30 * day);
   await pollAll();

@@ -3,7 +3,7 @@ import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { ServiceClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
-import { lively, quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 
@@ -111,46 +111,4 @@ describe('the requests of a poll, without those for a token,', () => {
       expect(asked.requests).toBe(1 + pages + (stream === 'inbounds' ? 1 : 0));
     }
   });
-});
-
-describe('the requests of a poll, with resources that the robot makes,', () => {
-  const sandbox = useSandbox(['default'], lively);
-  const pull = usePuller(database, sandbox);
-
-  test.each(['return-items', 'inbounds', 'inbound-packing-slips'])(
-    'are one for each pass for %s',
-    async (stream) => {
-      await sandbox.advance(20 * 86_400);
-      done(await pull(job(stream)));
-      const ask = async () => {
-        const place = await sandbox.lastPlace();
-        const totals = done(await pull(job(stream)));
-        return {
-          requests: (await sandbox.requests(place)).filter(({ path }) => path !== '/token').length,
-          totals,
-        };
-      };
-      const nothing = await ask();
-      expect(nothing.totals).toMatchObject({ created: 0, updated: 0 });
-      let oneNew = nothing;
-      for (let hours = 0; hours < 200 && oneNew.totals.created === 0; hours++) {
-        await sandbox.advance(3_600);
-        oneNew = await ask();
-      }
-      expect(oneNew.totals.created).toBeGreaterThan(0);
-      const fewest = stream === 'return-items' ? 1 : 2;
-      expect([nothing.requests, oneNew.requests]).toEqual([fewest, fewest]);
-      // The whole window is read: one page for each 100 resources.
-      if (stream === 'return-items') {
-        await sandbox.advance(40 * 86_400);
-        done(await pull(job(stream)));
-        const place = await sandbox.lastPlace();
-        const { fetched } = done(await pull(job(stream), { env: { LOOKBACK_DAYS: '60' } }));
-        expect(fetched).toBeGreaterThan(200);
-        expect((await sandbox.requestsTo('/v3/returnItems', place)).length).toBe(
-          Math.ceil(fetched / 100),
-        );
-      }
-    },
-  );
 });

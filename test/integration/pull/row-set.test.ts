@@ -84,16 +84,3 @@ test('each type keeps its values, and a missing value is null', async () => {
     { ...nulls, id: '2', raw: '{}' },
   ]);
 });
-
-test('no rows make an empty set', async () => {
-  expect(await readBack([])).toEqual([]);
-});
-
-test.each(['\0', '\ud800'])(
-  'Postgres refuses %j, so that its resource is quarantined',
-  async (text) => {
-    await expect(readBack([{ id: 1, sku: text, raw: { text } }])).rejects.toMatchObject({
-      code: expect.stringMatching(/^22/),
-    });
-  },
-);

@@ -26,8 +26,8 @@ const watch = (...skus: string[]) =>
 const levels = () => database.query('select sku, stock from fulfilment.stock_levels order by sku');
 const setStock = (sku: string, quantity: number) =>
   sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku, warehouse: 'AMS', quantity });
-const requestedPaths = async (place = 0) =>
-  (await sandbox.requests(place))
+const requestedPaths = async () =>
+  (await sandbox.requests())
     .map(({ path }) => path)
     .filter((path) => path.startsWith('/stock'));
 /** Answers the list with these rows in the sandbox's place. */
@@ -78,15 +78,6 @@ test('an article that the list lacks keeps its level and causes a warning', asyn
     { sku: 'MUG-RED', stock: 800 },
     { sku: 'none', stock: null },
   ]);
-});
-
-test('levels of articles that nobody watches any more are removed; without any, nothing is requested', async () => {
-  await watch('MUG-RED');
-  done(await pullList());
-  await database.query('delete from fulfilment.stock_watch');
-  const place = await sandbox.lastPlace();
-  expect(done(await pullList())).toMatchObject({ fetched: 0, removed: 1 });
-  expect([await levels(), await requestedPaths(place)]).toEqual([[], []]);
 });
 
 test.each([

@@ -108,14 +108,15 @@ test('beside a page of orders, two different addresses with one id belong to no 
     address(1, 'Jansen'),
     address(2, 'Bank'),
   ];
-  const page = { data: [order(7), order(8)], included, escaped: false };
+  const page = { data: [order(7), order(8)], included, escaped: false, readNo: 5 };
   const { resources } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
   const stored = resources.map(({ children }) =>
     children.flatMap(({ rows }) => rows.map((row) => [row.role, row.last_name])),
   );
   expect(stored).toEqual([[['billing', 'Bank']], [['billing', 'Bank']]]);
   const warning = 'an order came without all of its items, addresses and pick-up point';
-  expect(resources).toMatchObject([{ warning }, { warning }]);
+  const read = { warning, parent: { read_no: 5 } };
+  expect(resources).toMatchObject([read, read]);
 });
 
 test('a whole number that is written with a decimal point is stored, and raw keeps how it was written', async () => {
