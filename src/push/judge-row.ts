@@ -39,7 +39,7 @@ export interface Prerequisite {
 }
 
 /** What the database knows of a kind, as far as claims need it. */
-export interface KindData {
+interface KindData {
   readonly name: string;
   /** True if an attempt whose answer was lost may take effect later, and undo later rows. */
   readonly lingers: boolean;

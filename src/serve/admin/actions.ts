@@ -11,9 +11,9 @@ import { type Json, parseObject } from '../../core/json.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Database } from '../../db/pool.ts';
 import { readSqlState } from '../../db/transaction.ts';
-import { findPayloadProblems, readStoredCodes } from '../../push/check-payload.ts';
 import { followUpRules, nameKinds } from '../../push/kinds/registry.ts';
-import { maxPayloadValues } from '../../push/payload.ts';
+import { findPayloadProblems, maxPayloadValues } from '../../push/payload.ts';
+import { readStoredCodes } from '../../push/setting-codes.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -188,7 +188,11 @@ async function findRefusal({ db, config }: AdminDeps, id: number, text: string, 
     const { codes } = await readStoredCodes(db, row.client);
     const signal = AbortSignal.timeout(requestTimeoutMs);
     const context = { codes, owner: 'pages', operations, signal };
-    const found = await findPayloadProblems(kind, text, row.reference, context);
+    const found = await findPayloadProblems(
+      kind,
+      { payload: text, reference: row.reference },
+      context,
+    );
     for (const problem of found) problems.push(problem);
   }
 
