@@ -119,8 +119,11 @@ create index outbox_accepted on fulfilment.outbox (client, finished_at)
 -- By kind, so that due rows of a kind that is held cost nothing.
 create index outbox_due_by_kind on fulfilment.outbox (client, kind, next_attempt_at, id)
   where status = 'pending';
--- Workers look for rows that are due, not for clients that have rows which are due later.
-create index outbox_due on fulfilment.outbox (next_attempt_at) where status = 'pending';
+-- Workers look for rows that are due, not for clients that have rows which are due later. It is an
+-- expression, because a plan of a claim would take a plain column for the order of the rows of a
+-- kind, and read the rows of all kinds.
+create index outbox_due on fulfilment.outbox ((next_attempt_at - timestamptz 'epoch'))
+  where status in ('pending', 'unknown');
 -- An erasure finds the announcements of returns by their shipments.
 create index outbox_by_shipment on fulfilment.outbox ((payload ->> 'shipmentId'), client)
   where family = 'return';
@@ -253,7 +256,7 @@ comment on column sync.api_keys.ids is 'Rows of fulfilment.outbox, in the order 
 
 -- A commit that notifies waits for all others that do, in the whole server. So busy workers look by
 -- themselves and say until when; inserts for their clients notify nobody. All workers look when
--- such a time is over, and a second later (src/push/waking.ts).
+-- such a time is over, and a second later (src/push/pusher.ts).
 create table sync.awake_clients (
   client text primary key,
   awake_until timestamptz not null

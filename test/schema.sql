@@ -1065,6 +1065,7 @@ CREATE INDEX outbox_by_end ON fulfilment.outbox USING btree (finished_at) WHERE 
 CREATE INDEX outbox_by_reference ON fulfilment.outbox USING btree (client, reference, id);
 CREATE INDEX outbox_by_shipment ON fulfilment.outbox USING btree (((payload ->> 'shipmentId'::text)), client) WHERE (family = 'return'::text);
 CREATE INDEX outbox_done ON fulfilment.outbox USING btree (client, id) WHERE (status = ANY (ARRAY['done'::text, 'cancelled'::text]));
+CREATE INDEX outbox_due ON fulfilment.outbox USING btree (((next_attempt_at - '1970-01-01 00:00:00+00'::timestamp with time zone))) WHERE (status = ANY (ARRAY['pending'::text, 'unknown'::text]));
 CREATE INDEX outbox_due_by_kind ON fulfilment.outbox USING btree (client, kind, next_attempt_at, id) WHERE (status = 'pending'::text);
 CREATE INDEX outbox_in_flight ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['sending'::text, 'unknown'::text]));
 CREATE INDEX outbox_lanes ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));

@@ -3,7 +3,7 @@ import { on } from 'node:events';
 import type { Operations } from '../../config/operations.ts';
 import { CodedError, toStopError } from '../core/errors.ts';
 import { programs } from '../core/installation.ts';
-import type { CheckContext, CodeLists } from './kind.ts';
+import type { CheckContext, CheckFacts, KnownCodes } from './kind.ts';
 
 /**
  * Maximum number of characters of what is checked in this process: the longest check takes some
@@ -31,25 +31,22 @@ const idleMs = 30_000;
 /** What a process is asked to do. Its program is checker.ts. */
 export type CheckTask =
   | { readonly do: 'read document'; readonly path: string; readonly content: string }
-  | (PayloadTask & { readonly do: 'read payload'; readonly checks: 'schema' | 'all' })
-  | (PayloadTask & { readonly do: 'find problems' })
-  | { readonly do: 'check rows'; readonly body: Uint8Array; readonly operations: Operations };
-
-/** A payload to be checked. Without a reference, the number in the payload is taken for it. */
-interface PayloadTask {
-  readonly kind: string;
-  readonly payload: string;
-  readonly reference: string | undefined;
-  readonly operations: Operations;
-}
+  | {
+      readonly do: 'read payload';
+      readonly kind: string;
+      readonly payload: string;
+      readonly reference: string | undefined;
+      readonly operations: Operations;
+      /** Null: it is only read with the schema of its kind. */
+      readonly known: KnownCodes | null;
+    }
+  | (CheckFacts & { readonly do: 'check rows'; readonly body: Uint8Array });
 
 /** What a process sends. */
 export type CheckMessage =
   /** The path of the document that it reads now; null if it has read it. */
   | { readonly reading: string | null }
-  /** It waits for the lists of the service. */
-  | { readonly lists: keyof CodeLists }
-  | { readonly result: object }
+  | { readonly result: object; readonly lacks: boolean }
   | { readonly fault: string };
 
 /** What was found wrong; nothing if it is empty. */
@@ -57,7 +54,7 @@ export interface FoundProblems {
   readonly problems: readonly string[];
 }
 
-type TaskContext = Pick<CheckContext, 'owner' | 'signal' | 'codes'>;
+type TaskContext = Pick<CheckContext, 'owner' | 'signal'>;
 
 const owners = new Set<string>();
 const waiting: { readonly owner: string; readonly start: () => void }[] = [];
@@ -66,9 +63,9 @@ const idle = new Set<ChildProcess>();
 /**
  * Has a task done in a separate process with bounded memory and time, because a hostile document of
  * some KB can keep its reader busy forever.
- * @param context whose turn it is, what ends the task, and the lists that it asks for
+ * @param context whose turn it is, and what ends the task
  * @returns the result; problems only, if the task takes too much time or memory
- * @throws CodedError if it was stopped, or the process ended unexpectedly; or what the codes throw
+ * @throws CodedError if it was stopped, or the process ended unexpectedly
  */
 export async function runInProcess<T extends object>(
   task: CheckTask,
@@ -82,7 +79,10 @@ export async function runInProcess<T extends object>(
     // Only a new one proves that this task is too much.
     if (kept !== undefined && 'lost' in end) end = await converse(startProcess(), task, context);
 
-    if ('result' in end) return end.result as T;
+    if ('result' in end) {
+      if ('known' in task && task.known !== null) task.known.lacks = end.lacks;
+      return end.result as T;
+    }
     if (end.isCostly) return { problems: [describeCost(end.reading)] };
     throw new CodedError('payload_not_checked', end.lost);
   } finally {
@@ -132,7 +132,7 @@ function giveTurn(owner: string): void {
 
 /** The end of a task. `reading` is the document that the process was reading; null if none. */
 type TaskEnd =
-  | { readonly result: object }
+  | { readonly result: object; readonly lacks: boolean }
   | { readonly lost: string; readonly isCostly: boolean; readonly reading: string | null };
 
 /** Has a process do a task. Afterwards, the process is kept or has ended. */
@@ -166,15 +166,15 @@ async function exchangeMessages(
   const messages = on(checker, 'message', { signal, close: ['exit'] });
   let timer = setTimeout(() => late.abort(), deadlineMs);
   let reading: string | null = null;
-  send(checker, task);
+  // If the process has ended, its end is seen elsewhere.
+  checker.send(task, () => undefined);
   try {
     for await (const [message] of messages as AsyncIterable<[CheckMessage]>) {
       clearTimeout(timer);
       if ('result' in message) return message;
       if ('fault' in message) return { lost: message.fault, isCostly: false, reading };
 
-      if ('reading' in message) reading = message.reading;
-      else send(checker, { lists: await context.codes[message.lists](context.signal) });
+      reading = message.reading;
       timer = setTimeout(() => late.abort(), deadlineMs);
     }
   } catch (error) {
@@ -191,9 +191,6 @@ async function exchangeMessages(
   const lost = `the process that checks payloads ended: ${signalCode ?? exitCode}`;
   return { lost, isCostly, reading };
 }
-
-/** Sends a message. If the process has ended, its end is seen elsewhere. */
-const send = (checker: ChildProcess, message: object) => checker.send(message, () => undefined);
 
 function startProcess(): ChildProcess {
   const checker = fork(programs.checker, {

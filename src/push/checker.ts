@@ -3,14 +3,10 @@
  * payload or document can end such a process, but not the worker.
  */
 
-import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { describeError } from '../core/errors.ts';
-import type { ServiceLists } from '../pull/sql/service-lists.ts';
-import { findProblemsHere } from './check-payload.ts';
 import type { CheckMessage, CheckTask, FoundProblems } from './check-process.ts';
 import { findPrintProblem } from './find-print-problem.ts';
-import { type CodeLists, PayloadError } from './kind.ts';
 import { nameKinds } from './kinds/registry.ts';
 import { checkRowsHere } from './new-rows.ts';
 import { type CheckTools, readHere } from './payload.ts';
@@ -36,34 +32,6 @@ function say(message: CheckMessage): void {
   process.send?.(message);
 }
 
-/** Asks the worker for the lists of the service. They are asked for one after the other. */
-async function askForLists(how: keyof CodeLists): Promise<ServiceLists | null> {
-  const answered = once(process, 'message') as Promise<[{ readonly lists: ServiceLists | null }]>;
-  say({ lists: how });
-  const [{ lists }] = await answered;
-  return lists;
-}
-
-/**
- * The lists of the service, as a task knows them. The worker sends them once for a
- * task, and again when they were refreshed.
- */
-function makeCodes(): CodeLists {
-  let kept: Promise<ServiceLists | null> | undefined;
-  const refresh = () => {
-    kept = askForLists('refresh');
-    return kept;
-  };
-
-  return {
-    read: () => {
-      kept ??= askForLists('read');
-      return kept;
-    },
-    refresh,
-  };
-}
-
 /** Reads a document, and says which one before it does. */
 const readDocument: CheckTools['readDocument'] = async (path, content) => {
   say({ reading: path });
@@ -76,27 +44,24 @@ async function perform(task: CheckTask): Promise<object> {
   if (task.do === 'read document')
     return { problems: await readDocument(task.path, task.content) } satisfies FoundProblems;
 
-  const { operations } = task;
-  // The worker ends this process if the task is stopped.
-  const { signal } = new AbortController();
-  const tools = { codes: makeCodes(), operations, owner: '', signal, readDocument };
-  if (task.do === 'check rows') return checkRowsHere(task.body, tools);
+  const { operations, known } = task;
+  if (task.do === 'check rows')
+    return checkRowsHere(task.body, { operations, known: task.known, readDocument });
 
   const kind = nameKinds(operations).get(task.kind);
   if (kind === undefined) throw new TypeError(`there is no kind ${task.kind}`);
 
-  if (task.do === 'find problems') return { problems: await findProblemsHere(kind, task, tools) };
-
-  const { payload, reference = '', checks } = task;
-  return { read: JSON.stringify(await readHere(kind, { payload, reference }, tools, checks)) };
+  const tools = known === null ? null : { operations, known, readDocument };
+  const checked = await readHere(kind, task, tools);
+  return 'problems' in checked ? checked : { read: JSON.stringify(checked.read) };
 }
 
 async function performTask(task: CheckTask): Promise<void> {
   try {
-    say({ result: await perform(task) });
+    const result = await perform(task);
+    say({ result, lacks: 'known' in task && task.known?.lacks === true });
   } catch (error) {
-    if (error instanceof PayloadError) say({ result: { problems: error.problems } });
-    else say({ fault: describeError(error) });
+    say({ fault: describeError(error) });
   }
 }
 
@@ -112,7 +77,7 @@ new Worker(
   }, ${watchMs});`,
   { eval: true, execArgv: [], workerData: seenUs },
 ).unref();
-process.on('message', (message: CheckTask | { readonly lists: ServiceLists | null }) => {
+process.on('message', (task: CheckTask) => {
   noteTime();
-  if ('do' in message) void performTask(message);
+  void performTask(task);
 });

@@ -11,7 +11,6 @@ import { type PushDeps, type PushOutcome, proveKind, sendRow } from './send-row.
 import { type SettleEvents, Settler } from './settler.ts';
 import { type ClaimedRow, claimRows, type KindRules } from './sql/claim-rows.ts';
 import { returnClaims } from './sql/held-claims.ts';
-import { Bell } from './waking.ts';
 
 /** Events of a pusher. */
 export interface PushEvents extends SettleEvents {
@@ -418,3 +417,31 @@ class RowBuffer {
 }
 
 const isOfScope = ({ kind }: ClaimedRow, scope: string) => scope === clientScope || kind === scope;
+
+/** Wakes loops: all that wait for it continue when it rings. */
+export class Bell {
+  #ring = Promise.withResolvers<void>();
+
+  /**
+   * Resolves at the next ring. Read it before you check what may change, so that no ring between
+   * the check and the wait is missed.
+   */
+  get next(): Promise<void> {
+    return this.#ring.promise;
+  }
+
+  ring(): void {
+    const { resolve } = this.#ring;
+    this.#ring = Promise.withResolvers();
+    resolve();
+  }
+
+  /** Resolves at the next ring, or after this many milliseconds. */
+  async nextWithin(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, ms);
+
+    await Promise.race([promise, this.next]);
+    clearTimeout(timer);
+  }
+}

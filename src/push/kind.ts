@@ -94,11 +94,27 @@ export class LostMembersError extends CodedError {
   }
 }
 
-/** The lists of the service, with which payloads are compared. Null: any code is taken. */
+/** Where the lists of the service come from, with which payloads are compared. */
 export interface CodeLists {
-  readonly read: (signal: AbortSignal) => Promise<ServiceLists | null>;
-  /** Reads them again, because they lack something. */
-  readonly refresh: (signal: AbortSignal) => Promise<ServiceLists | null>;
+  /** Returns the lists. Null: any code is taken. */
+  readonly read: () => Promise<ServiceLists | null>;
+  /** Reads them again, because they lack something. Without it, they cannot be newer. */
+  readonly refresh?: (signal: AbortSignal) => Promise<ServiceLists>;
+}
+
+/** The lists of the service, as one check knows them. */
+export interface KnownCodes {
+  /** Null: any code is taken. */
+  readonly lists: ServiceLists | null;
+  /** True if the payload named what the lists lack: they may be out of date. */
+  lacks: boolean;
+}
+
+/** What the check of a payload depends on, besides the payload. */
+export interface CheckFacts {
+  readonly known: KnownCodes;
+  /** The operations with their switches, which change what is assumed (docs/assumptions.md). */
+  readonly operations: Operations;
 }
 
 /** The context of a payload check. */
@@ -107,8 +123,23 @@ export interface CheckContext {
   /** The client, token or program for which the payload is checked. Owners take turns. */
   readonly owner: string;
   readonly signal: AbortSignal;
-  /** The operations with their switches, which change what is assumed (docs/assumptions.md). */
   readonly operations: Operations;
+}
+
+/**
+ * Checks with the lists of the service. If they lack something, they are read again, and it is
+ * checked with the new ones.
+ * @throws what the codes throw
+ */
+export async function checkCodes<T>(
+  { codes, signal }: Pick<CheckContext, 'codes' | 'signal'>,
+  check: (known: KnownCodes) => T | Promise<T>,
+): Promise<T> {
+  const known = { lists: await codes.read(), lacks: false };
+  const checked = await check(known);
+  if (!known.lacks || codes.refresh === undefined) return checked;
+
+  return check({ lists: await codes.refresh(signal), lacks: false });
 }
 
 /** A document of a payload. */
@@ -273,11 +304,7 @@ export interface OutboxKind<P, Found extends FoundResource = FoundResource> {
    * Returns problems that the schema cannot find. The payload may have others, too: all are named
    * at once.
    */
-  readonly check?: (
-    payload: JsonObject,
-    reference: string,
-    context: CheckContext,
-  ) => Promise<readonly string[]>;
+  readonly check?: (payload: JsonObject, reference: string, facts: CheckFacts) => readonly string[];
   /** Returns the documents of a payload, which must be printable. */
   readonly documents?: (payload: JsonObject) => readonly PayloadDocument[];
   /** Sends the row. */

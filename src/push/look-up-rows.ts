@@ -145,7 +145,7 @@ function toLookUpOutcome(
     isAbsent: seen.seen === 'absent',
     ...(cause !== undefined && toStoredCodes(readFailureCodes(cause))),
     ...(verdict === null && {
-      result: pushed?.result ?? null,
+      ...(pushed !== null && { result: pushed.result }),
       followUps: kind.followUps?.(row.payloadRead as JsonObject) ?? [],
     }),
   });

@@ -6,11 +6,16 @@ import { z } from 'zod';
 import { type Json, parseExact, ShapeError } from '../core/json.ts';
 import { shorten } from '../core/quote.ts';
 import { dayMs } from '../core/time.ts';
-import { findValueProblems } from './check-payload.ts';
 import { type FoundProblems, maxLocalLength, runInProcess } from './check-process.ts';
-import { type CheckContext, limitProblems, maxProblems } from './kind.ts';
+import { type CheckContext, checkCodes, limitProblems, maxProblems } from './kind.ts';
 import { nameKinds } from './kinds/registry.ts';
-import { type CheckTools, describeIssues, maxPayloadValues, useHere } from './payload.ts';
+import {
+  type CheckTools,
+  checkValue,
+  describeIssues,
+  maxPayloadValues,
+  useHere,
+} from './payload.ts';
 
 /** Maximum number of rows in one request. */
 const maxRows = 500;
@@ -78,10 +83,14 @@ export async function checkRows(
   body: Uint8Array,
   context: CheckContext,
 ): Promise<CheckedRows | RefusedBody | FoundProblems> {
-  if (body.length <= maxLocalLength) return checkRowsHere(body, useHere(context));
-
   const { operations } = context;
-  return runInProcess<CheckedRows | RefusedBody>({ do: 'check rows', body, operations }, context);
+
+  return checkCodes(context, async (known): Promise<CheckedRows | RefusedBody | FoundProblems> => {
+    if (body.length <= maxLocalLength)
+      return checkRowsHere(body, { operations, known, ...useHere(context) });
+    const task = { do: 'check rows', body, operations, known } as const;
+    return runInProcess<CheckedRows | RefusedBody>(task, context);
+  });
 }
 
 /** Reads and checks rows in this process. */
@@ -154,11 +163,14 @@ async function findProblems(
     if (found.length > maxProblems) break;
     const mark = rows.length === 1 ? '' : `[${place}] `;
     const kind = kinds.get(name);
-    const problems =
+    const checked =
       kind === undefined
-        ? [`kind: there is no kind ${name}; known are ${[...kinds.keys()].join(', ')}`]
-        : await findValueProblems(kind, payload, reference, tools);
-    for (const problem of problems) found.push(`${mark}${problem}`);
+        ? {
+            problems: [`kind: there is no kind ${name}; known are ${[...kinds.keys()].join(', ')}`],
+          }
+        : await checkValue(kind, payload, reference, tools);
+    if ('problems' in checked)
+      for (const problem of checked.problems) found.push(`${mark}${problem}`);
     await nextTurn();
   }
 

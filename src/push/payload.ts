@@ -1,17 +1,20 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { z } from 'zod';
-import { isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
+import { findUnstorableReason, isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
 import { quote } from '../core/quote.ts';
 import { type FoundProblems, maxLocalLength, runInProcess } from './check-process.ts';
 import {
   type AnyKind,
   type CheckContext,
+  type CheckFacts,
+  checkCodes,
   type JsonObject,
+  type KnownCodes,
+  limitProblems,
   maxProblems,
   type PayloadDocument,
   PayloadError,
 } from './kind.ts';
-import { documentContent } from './payload-members.ts';
 
 /**
  * Maximum number of entries of an array, and of members of an object. One with more is not checked
@@ -28,8 +31,8 @@ export const maxPayloadValues = 100_000;
  * them, and a payload has at most 16 MB.
  */
 const maxDocumentLength = 16 * 1024 * 1024 + 4;
-/** Number of entries of a list that are checked before the problems are counted. */
-const pieceLength = 100;
+/** Maximum size of a payload: the INSERT refuses more. */
+const maxBytes = 16 * 1024 * 1024;
 
 /** Returns a decimal as a JSON number that keeps all digits of the payload. */
 export function asNumber(value: number | string): Json {
@@ -46,63 +49,91 @@ export function pickGiven<T extends Record<string, unknown>>(
   return Object.fromEntries(entries) as { [K in keyof T]?: NonNullable<T[K]> };
 }
 
-/** The payload and the reference of a row. */
-interface CheckedRow {
+/** A payload as JSON text. Without a reference, the number in the payload is taken for it. */
+interface GivenPayload {
   readonly payload: string;
-  readonly reference: string;
+  readonly reference?: string | undefined;
 }
 
 /** What a check uses in the process that does it. */
-export interface CheckTools extends CheckContext {
+export interface CheckTools extends CheckFacts {
   /** Returns the problem of a document that cannot be printed. */
   readonly readDocument: (path: string, content: string) => Promise<readonly string[]>;
 }
+
+/** A payload as its kind's schema reads it, or what is wrong with it. */
+type CheckedPayload = { readonly read: unknown } | FoundProblems;
 
 /**
  * Reads a payload with its kind's schema, without other checks.
  * @throws PayloadError with every problem at once; or what `runInProcess` throws
  */
-export const readPayload = (
+export const readPayload = async (
   kind: AnyKind,
-  row: CheckedRow,
+  given: GivenPayload,
   context: CheckContext,
-): Promise<unknown> => readAnywhere(kind, row, context, 'schema');
+): Promise<unknown> => toRead(await readAnywhere(kind, given, context, null));
 
 /**
  * Reads a payload with all checks of its kind.
  * @throws PayloadError with every problem at once; or what `runInProcess` or the codes throw
  */
-export const checkPayload = (
+export const checkPayload = async (
   kind: AnyKind,
-  row: CheckedRow,
+  given: GivenPayload,
   context: CheckContext,
-): Promise<unknown> => readAnywhere(kind, row, context, 'all');
+): Promise<unknown> =>
+  toRead(await checkCodes(context, (known) => readAnywhere(kind, given, context, known)));
 
-/** Reads a payload in this process; if it is long, in a process of its own. */
+/**
+ * Finds the problems of a payload as a worker does before it sends a row.
+ * @throws what `runInProcess` or the codes throw
+ */
+export async function findPayloadProblems(
+  kind: AnyKind,
+  given: GivenPayload,
+  context: CheckContext,
+): Promise<readonly string[]> {
+  const checked = await checkCodes(context, (known) => readAnywhere(kind, given, context, known));
+  return 'problems' in checked ? checked.problems : [];
+}
+
+function toRead(checked: CheckedPayload): unknown {
+  if ('problems' in checked) throw new PayloadError(checked.problems);
+  return checked.read;
+}
+
+/**
+ * Reads a payload in this process; if it is long, in a process of its own.
+ * @param known null: it is only read with the schema of its kind
+ */
 async function readAnywhere(
   kind: AnyKind,
-  { payload, reference }: CheckedRow,
+  { payload, reference }: GivenPayload,
   context: CheckContext,
-  checks: 'schema' | 'all',
-): Promise<unknown> {
-  if (payload.length <= maxLocalLength)
-    return readHere(kind, { payload, reference }, useHere(context), checks);
-
+  known: KnownCodes | null,
+): Promise<CheckedPayload> {
   const { operations } = context;
+  if (payload.length <= maxLocalLength) {
+    const tools = known === null ? null : { operations, known, ...useHere(context) };
+    return readHere(kind, { payload, reference }, tools);
+  }
+
   const answer = await runInProcess<{ readonly read: string }>(
-    { do: 'read payload', kind: kind.name, payload, reference, operations, checks },
+    { do: 'read payload', kind: kind.name, payload, reference, operations, known },
     context,
   );
-  if ('problems' in answer) throw new PayloadError(answer.problems);
+  if ('problems' in answer) return answer;
 
   // Reading the message and parsing it are two turns, because either takes long.
   await nextTurn();
-  return parseExact(answer.read);
+  return { read: parseExact(answer.read) };
 }
 
-/** Returns what a check in this process uses. Even a short document is read by another process. */
-export const useHere = (context: CheckContext): CheckTools => ({
-  ...context,
+/** Returns how a check in this process reads documents: even a short one in another process. */
+export const useHere = (
+  context: Pick<CheckContext, 'owner' | 'signal'>,
+): Pick<CheckTools, 'readDocument'> => ({
   readDocument: async (path, content) => {
     const task = { do: 'read document', path, content } as const;
     const { problems } = await runInProcess<FoundProblems>(task, context);
@@ -112,51 +143,98 @@ export const useHere = (context: CheckContext): CheckTools => ({
 
 /**
  * Reads a payload in this process.
- * @throws PayloadError with every problem at once; or what the tools throw
+ * @param tools null: it is only read with the schema of its kind
  */
 export async function readHere(
   kind: AnyKind,
-  { payload, reference }: CheckedRow,
-  tools: CheckTools,
-  checks: 'schema' | 'all',
-): Promise<unknown> {
-  if (checks === 'schema') return readBySchema(kind, payload);
-  return checkValue(kind, parsePayload(payload), reference, tools);
+  { payload, reference }: GivenPayload,
+  tools: CheckTools | null,
+): Promise<CheckedPayload> {
+  let value: Json;
+  try {
+    value = parseExact(payload, maxPayloadValues);
+  } catch (error) {
+    if (error instanceof ShapeError) return { problems: [`payload: ${error.message}`] };
+    if (!(error instanceof SyntaxError)) throw error;
+    const place = describePlace(payload, error.message);
+    return { problems: [`payload: is not JSON that can be read: ${error.message}${place}`] };
+  }
+
+  if (tools === null) return readMembers(kind, value);
+  return checkValue(kind, value, reference ?? guessReference(value), tools);
 }
 
-/**
- * Reads a payload in this process, with its kind's schema only.
- * @throws PayloadError with every problem at once
- */
-export function readBySchema(kind: AnyKind, payload: string): unknown {
-  const { problems, read } = readMembers(kind, prepareValue(parsePayload(payload)));
-  if (problems.length > 0) throw new PayloadError(problems);
-  return read;
+/** Names the line and column of an error, unless its message has them. */
+function describePlace(text: string, message: string): string {
+  if (/line \d+/.test(message)) return '';
+  if (text.length > maxLocatedLength) return '';
+  const before = text.slice(0, findBadToken(text)).split('\n');
+  return ` (line ${before.length} column ${(before.at(-1) ?? '').length + 1})`;
 }
 
+/** Maximum length of a text in which a bad token is located: it is parsed some 20 times. */
+const maxLocatedLength = 1_000_000;
+
 /**
- * Checks a parsed payload in this process, and reads it.
- * @throws PayloadError with every problem at once; or what the tools throw
+ * Finds the place of a token that JSON does not allow: JSON.parse names it without its position.
+ * Every beginning that ends before it only lacks an end, so that the shortest one with the same
+ * error ends with it.
  */
+function findBadToken(text: string): number {
+  let [good, bad] = [0, text.length + 1];
+  while (bad - good > 1) {
+    const middle = Math.floor((good + bad) / 2);
+    if (hasBadToken(text.slice(0, middle))) bad = middle;
+    else good = middle;
+  }
+  return good;
+}
+
+function hasBadToken(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return false;
+  } catch (error) {
+    return error instanceof SyntaxError && error.message.startsWith('Unexpected token');
+  }
+}
+
+/** Returns the order number of a payload, or any text. */
+function guessReference(payload: Json): string {
+  const number = isObject(payload) ? payload.externalOrderNumber : undefined;
+  return typeof number === 'string' && number.trim() !== '' ? number : 'any';
+}
+
+/** Checks a parsed payload in this process, and reads it. Of many problems, the first are named. */
 export async function checkValue(
   kind: AnyKind,
   given: Json,
   reference: string,
   tools: CheckTools,
-): Promise<unknown> {
-  const value = prepareValue(given);
-  const { problems, read } = readMembers(kind, value);
-  const found = [...problems];
+): Promise<CheckedPayload> {
+  const unstorable = findUnstorable(JSON.stringify(given));
+  if (unstorable !== null) return { problems: [`payload: ${unstorable}`] };
+
+  const checked = readMembers(kind, given);
+  const found = 'problems' in checked ? [...checked.problems] : [];
 
   if (reference.trim() === '') found.push('reference: must not be empty');
+  const value = 'value' in checked ? checked.value : null;
   if (isObject(value)) {
-    for (const problem of (await kind.check?.(value, reference, tools)) ?? []) found.push(problem);
+    for (const problem of kind.check?.(value, reference, tools) ?? []) found.push(problem);
     const documents = kind.documents?.(value) ?? [];
     for (const problem of await findDocumentProblems(documents, tools)) found.push(problem);
   }
 
-  if (found.length > 0) throw new PayloadError(found);
-  return read;
+  return found.length > 0 ? { problems: limitProblems(found) } : checked;
+}
+
+/** Returns why the outbox would not store a payload; null if it would. */
+function findUnstorable(payload: string): string | null {
+  const bytes = Buffer.byteLength(payload);
+  return bytes > maxBytes
+    ? `has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`
+    : findUnstorableReason(payload);
 }
 
 /**
@@ -181,74 +259,26 @@ async function findDocumentProblems(
 }
 
 /**
- * Returns a value as schemas check it.
- * @throws PayloadError if a list or an object has too many entries
+ * Reads a value with the kind's schema. `value` is the payload as schemas check it, if it could be
+ * checked at all.
  */
-function prepareValue(given: Json): Json {
+function readMembers(
+  kind: AnyKind,
+  given: Json,
+): ({ readonly read: unknown } | FoundProblems) & { readonly value?: Json } {
   const crowded = findCrowded(given);
-  if (crowded === null) return normalizeNumbers(given);
-
-  const { path, count } = crowded;
-  const place = path.length === 0 ? 'payload' : formatPath(path.toReversed());
-  throw new PayloadError([`${place}: has ${count} entries; at most ${maxEntries} are taken`]);
-}
-
-/** Reads a value with the kind's schema. Returns the problems in words, or the value read. */
-function readMembers(kind: AnyKind, value: Json): { problems: string[]; read: unknown } {
-  const result = checkInPieces(kind.schema, value);
-  if ('data' in result) return { problems: [], read: result.data };
-  const problems = describeIssues(result.issues, readRefusals(kind.schema));
-  return { problems: problems.map(({ path, problem }) => `${path}: ${problem}`), read: undefined };
-}
-
-type Checked = { readonly data: unknown } | { readonly issues: readonly z.core.$ZodIssue[] };
-
-function checkWhole(schema: z.ZodType, value: unknown): Checked {
-  const result = schema.safeParse(value, { reportInput: true });
-  return result.success ? { data: result.data } : { issues: result.error.issues };
-}
-
-/**
- * Checks a value with a schema, and stops after too many problems. Zod itself would collect all
- * problems of a list with thousands of entries. Therefore a long list is first checked in pieces.
- */
-function checkInPieces(schema: z.ZodType, value: Json): Checked {
-  const longest = findLongestList(value);
-  if (!isObject(value) || longest <= pieceLength) return checkWhole(schema, value);
-
-  const found: z.core.$ZodIssue[] = [];
-  for (let from = 0; from < longest && found.length <= maxProblems; from += pieceLength) {
-    const piece = Object.entries(value).map(([name, member]) => [
-      name,
-      Array.isArray(member) ? member.slice(from, from + pieceLength) : member,
-    ]);
-    const checked = checkWhole(schema, Object.fromEntries(piece));
-    if ('issues' in checked)
-      for (const issue of moveIssues(checked.issues, from)) found.push(issue);
+  if (crowded !== null) {
+    const { path, count } = crowded;
+    const place = path.length === 0 ? 'payload' : formatPath(path.toReversed());
+    return { problems: [`${place}: has ${count} entries; at most ${maxEntries} are taken`] };
   }
-  return found.length > 0 ? { issues: found } : checkWhole(schema, value);
-}
 
-const findLongestList = (value: Json): number =>
-  Object.values(isObject(value) ? value : {}).reduce<number>(
-    (longest, member) => (Array.isArray(member) ? Math.max(longest, member.length) : longest),
-    0,
-  );
+  const value = normalizeNumbers(given);
+  const result = kind.schema.safeParse(value, { reportInput: true });
+  if (result.success) return { read: result.data, value };
 
-/**
- * Returns the issues of the entries of a piece, with their places in the whole list; of the first
- * piece, all issues.
- */
-function moveIssues(
-  issues: readonly z.core.$ZodIssue[],
-  from: number,
-): readonly z.core.$ZodIssue[] {
-  if (from === 0) return issues;
-  return issues.flatMap((issue) => {
-    const [list, place, ...rest] = issue.path;
-    if (list === undefined || typeof place !== 'number') return [];
-    return [{ ...issue, path: [list, place + from, ...rest] }];
-  });
+  const problems = describeIssues(result.error.issues, readRefusals(kind.schema));
+  return { problems: problems.map(({ path, problem }) => `${path}: ${problem}`), value };
 }
 
 /**
@@ -269,16 +299,6 @@ function findCrowded(
     return found;
   }
   return null;
-}
-
-function parsePayload(payload: string): Json {
-  try {
-    return parseExact(payload, maxPayloadValues);
-  } catch (error) {
-    // Other errors cannot occur: the text comes from a JSON column.
-    if (!(error instanceof ShapeError)) throw error;
-    throw new PayloadError([`payload: ${error.message}`]);
-  }
 }
 
 /**
@@ -305,29 +325,13 @@ function normalizeNumbers(value: Json): Json {
   if (typeof value !== 'object' || value === null) return value;
   if (JSON.isRawJSON(value))
     return Number.isSafeInteger(Number(value.rawJSON)) ? Number(value.rawJSON) : value.rawJSON;
-  // Only what changes is copied: a copy of everything takes as long as a check.
-  if (Array.isArray(value)) {
-    const list = value.map(normalizeNumbers);
-    return list.some((entry, index) => entry !== value[index]) ? list : value;
-  }
+  if (Array.isArray(value)) return value.map(normalizeNumbers);
 
-  const changed = Object.keys(value).flatMap((name) => {
-    const before = value[name] ?? null;
-    const after = passedThrough.has(name) ? before : normalizeNumbers(before);
-    return after === before ? [] : [[name, after] as const];
-  });
-
-  return changed.length === 0 ? value : withMembers(value, changed);
-}
-
-/** Returns a copy of an object with other values of some members, in the same order. */
-function withMembers(
-  object: { [member: string]: Json },
-  changed: readonly (readonly [string, Json])[],
-): { [member: string]: Json } {
-  const values = new Map(changed);
   return Object.fromEntries(
-    Object.entries(object).map(([name, member]) => [name, values.get(name) ?? member]),
+    Object.entries(value).map(([name, member]) => [
+      name,
+      passedThrough.has(name) ? member : normalizeNumbers(member),
+    ]),
   );
 }
 
@@ -407,3 +411,115 @@ function formatPath(path: readonly PropertyKey[]): string {
 /** Returns true if a member is neither absent nor null. */
 export const isGiven = (value: JsonObject, member: string): boolean =>
   value[member] !== undefined && value[member] !== null;
+
+/** Marks members with personal data. They are masked wherever a payload is shown. */
+export const personal = { 'x-personal': true } as const;
+
+/** Describes members whose value is a code of a list of the service. */
+export const codeOf = (list: string) => ({ description: `code of the service list ${list}` });
+
+/** Describes members that have the id of an entry of a list of the service, instead of its code. */
+export const idOf = (list: string, byCode: string) => ({
+  description: `id of the service list ${list}, instead of ${byCode}`,
+});
+
+/**
+ * Gives a payload the reasons, for people, why it does not have certain members; by path, without
+ * places in lists.
+ */
+export const refusing = (refused: Readonly<Record<string, string>>) => ({ 'x-refused': refused });
+
+/** Schema of a payload without members. */
+export const noMembers = z.strictObject({});
+
+/** An optional text. Null is the same as absent. */
+export const optionalText = z.string().nullish();
+/** An optional text with personal data. */
+export const personalText = z.string().nullish().meta(personal);
+/**
+ * Returns the schema of a member that is required, unless `WAREHOUSE_OPERATIONS_FILE` makes it
+ * optional. Then it may be absent or null.
+ * @param path such as `items.sku` for a member of each entry of `items`
+ */
+export type RequireMember = <T>(
+  path: string,
+  schema: z.ZodType<T>,
+) => z.ZodType<T | null | undefined>;
+
+/** Returns how members are required if these may be absent (config/optional-members.ts). */
+export const requireUnless =
+  (optional: readonly string[] = []): RequireMember =>
+  (path, schema) =>
+    optional.includes(path) ? schema.nullish() : schema;
+
+export const requiredText = z.string().min(1, 'must not be empty');
+export const idNumber = z.int('must be a whole number').min(1, 'must be at least 1');
+export const quantity = z
+  .int('must be a whole number')
+  .min(1, 'must be at least 1')
+  .max(1_000_000, 'must be at most 1000000');
+export const day = z.iso.date('must be a date in the form YYYY-MM-DD');
+const noDecimal = 'must be a number or a decimal text such as "9.95"';
+/** A number, or its digits as a text so that no digit is lost. */
+export const decimal = z.union(
+  [z.number(), z.string().regex(/^-?(0|[1-9]\d{0,17})(\.\d{1,30})?$/, noDecimal)],
+  {
+    error: noDecimal,
+  },
+);
+const noRate = 'must be a rate from 0 to 1, such as 0.21 for 21 %';
+/** Digits above 1 that a JavaScript number rounds to 1. */
+const aboveOne = /^1\.0*[1-9]/;
+/** A rate from 0 to 1. */
+export const rate = decimal
+  .refine(
+    (value) => Number(value) >= 0 && Number(value) <= 1 && !aboveOne.test(String(value)),
+    noRate,
+  )
+  .meta({ description: 'rate: 0.21 is 21 %' });
+/** An object with members that the ERP chooses. */
+export const anyMembers = z.record(z.string(), z.unknown()).nullish().meta(personal);
+/**
+ * Returns the schema of an object that may have these texts only. A null text is the same as
+ * absent.
+ */
+export const textsNamed = <const N extends string>(...names: readonly N[]) =>
+  z
+    .strictObject(
+      Object.fromEntries(names.map((name) => [name, personalText])) as Record<
+        N,
+        typeof personalText
+      >,
+    )
+    .nullish();
+/**
+ * Removes white space. A regular expression would take seconds for a text of 16 MB that is half
+ * blank.
+ */
+function removeWhiteSpace(text: string): string {
+  // A text with other characters is no base64.
+  if (!/\s/.test(text) || /\P{ASCII}/u.test(text)) return text;
+
+  const bytes = Buffer.from(text, 'latin1');
+  let length = 0;
+  for (let index = 0; index < bytes.length; index++) {
+    const byte = bytes[index] ?? 0;
+    const isWhite = byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
+    if (!isWhite) bytes[length++] = byte;
+  }
+  return bytes.toString('latin1', 0, length);
+}
+
+/**
+ * Base64. White space is allowed, because encode() of Postgres breaks lines, and removed before
+ * sending.
+ */
+export const base64Text = z
+  .string()
+  .transform(removeWhiteSpace)
+  .pipe(z.base64('must be base64'))
+  .meta({ description: 'base64; white space is allowed' });
+/** A pdf document in base64. */
+export const documentContent = base64Text
+  .refine((text) => text !== '', 'must not be empty')
+  .meta({ ...personal, description: 'pdf document, base64; white space is allowed' });

@@ -6,14 +6,12 @@
 import { hasCode } from '../core/errors.ts';
 import { awaitsAnswer } from '../service/health/judge-health.ts';
 import { clientScope } from '../service/sql/service-health.ts';
-import { ClientPusher, type PushEvents } from './client-pusher.ts';
+import { Bell, ClientPusher, type PushEvents } from './client-pusher.ts';
 import type { AnyKind } from './kind.ts';
 import type { PushDeps } from './send-row.ts';
-import { sayAwake } from './sql/awake-clients.ts';
-import { type DueKinds, type DueWork, readDueWork } from './sql/due-work.ts';
+import { type DueKinds, type DueWork, lastLookMs, readDueWork, sayAwake } from './sql/due-work.ts';
 import type { PushDatabase } from './sql/push-database.ts';
 import { Upkeep, type UpkeepOptions } from './upkeep.ts';
-import { awakeMs, Bell, lastLookMs, Waking } from './waking.ts';
 
 /**
  * Maximum milliseconds between two looks for due rows if nothing wakes the pusher. Notifications
@@ -27,6 +25,18 @@ const minLookMs = 5;
 
 /** The same while no further rows may be claimed. */
 const fullLookMs = 20;
+
+/**
+ * Milliseconds for which a busy pusher promises to look by itself. A row that nobody was notified
+ * of is found within this time, even if that pusher is killed: all workers look when it is over.
+ */
+export const awakeMs = 1_500;
+/** The promise is renewed after this time, while rows keep coming. */
+const renewMs = 500;
+/** Notifications between two looks from which a pusher looks by itself. */
+const crowd = 3;
+/** Maximum number of looks for each one that found work. A pusher that looks more falls asleep. */
+const maxLooksPerFind = 4;
 
 /** What a pusher works with. The clients share `sent`. */
 export interface PusherOptions
@@ -158,23 +168,19 @@ export class Pusher {
     this.wake();
   }
 
-  /**
-   * Looks at all clients, and has them begin what can begin.
-   * @returns the work of the clients that are not held
-   */
+  /** Looks at all clients, and has them begin what can begin. */
   async #look(): Promise<DueWork[]> {
     const { db, clients } = this.#options;
     const works = await readDueWork(db, clients, this.#kinds);
 
-    const areOpen = await Promise.all(works.map((work) => this.#lookAt(work)));
-    return works.filter((_, place) => areOpen[place]);
+    await Promise.all(works.map((work) => this.#lookAt(work)));
+    return works;
   }
 
-  /** Has a client begin what can begin. Returns false if the client is held. */
-  async #lookAt(work: DueWork): Promise<boolean> {
+  async #lookAt(work: DueWork): Promise<void> {
     const { client, pendingInMs, unknownInMs, awakeInMs, health } = work;
     const pusher = this.#pushers.get(client);
-    if (pusher === undefined) return false;
+    if (pusher === undefined) return;
     // Inserts notify nobody while another worker is awake.
     if (awakeInMs !== null) this.#lookWithin(awakeInMs > 0 ? awakeInMs : lastLookMs + awakeInMs);
 
@@ -184,7 +190,7 @@ export class Pusher {
     if (holds.length > 0) {
       const ended = holds.find((hold) => awaitsAnswer(hold) && hold.untilInMs <= 0);
       if (ended !== undefined) pusher.askWhetherOver(ended.code);
-      return false;
+      return;
     }
 
     if (unknownInMs === 0) pusher.lookUpDue();
@@ -192,19 +198,15 @@ export class Pusher {
     // What is due but cannot begin now is looked at again soon.
     for (const inMs of [pendingInMs, unknownInMs])
       if (inMs !== null) this.#lookWithin(inMs === 0 ? busyLookMs : inMs);
-    return true;
   }
 
-  /**
-   * Looks again soon while inserts come faster than looks, and says so.
-   * @param open work of the clients that are not held
-   */
-  async #stayAwake(open: readonly DueWork[]): Promise<void> {
+  /** Looks again soon while inserts come faster than looks, and says so. */
+  async #stayAwake(works: readonly DueWork[]): Promise<void> {
     const nowMs = performance.now();
-    const due = open.flatMap(({ client, pendingInMs }) => (pendingInMs === 0 ? [client] : []));
+    const due = works.flatMap(({ client, pendingInMs }) => (pendingInMs === 0 ? [client] : []));
     const full = due.filter((client) => this.#pushers.get(client)?.isFull);
-    // Due rows that nobody can claim, such as locked ones, are no reason to look soon.
-    const worked = open.filter(({ client }) => this.#pushers.get(client)?.readHasWorked());
+    // Due rows that nobody can claim, such as those of a held client, are no reason to look soon.
+    const worked = works.filter(({ client }) => this.#pushers.get(client)?.readHasWorked());
 
     const promised = this.#waking.look(due, full.length + worked.length > 0, nowMs);
     if (promised.length > 0) await sayAwake(this.#options.db, promised, awakeMs);
@@ -259,5 +261,58 @@ export class Pusher {
     this.#databaseState = state;
     this.#options.events.onDatabase(database);
     this.wake();
+  }
+}
+
+/**
+ * Decides when a pusher looks for due rows by itself: while inserts come faster than it looks.
+ * Notifications make the commits of the ERP wait for each other, so only pushers that have little
+ * to do need them.
+ */
+export class Waking {
+  /** Notifications since the last look. */
+  #notified = 0;
+  /** Looks since the last promise, and those at which there was work. */
+  #looks = 0;
+  #finds = 0;
+  #awakeUntilMs = Number.NEGATIVE_INFINITY;
+  /** When each client was last promised to. */
+  readonly #promisedAtMs = new Map<string, number>();
+
+  /** Counts a notification. */
+  notify(): void {
+    this.#notified++;
+  }
+
+  /** Returns true if the pusher has to look by itself. */
+  isAwake(nowMs: number): boolean {
+    return nowMs < this.#awakeUntilMs;
+  }
+
+  /**
+   * Notes a look.
+   * @param due the clients that have due rows and are not held
+   * @param isWorking true if rows were claimed since the last look, or due rows wait for room
+   * @returns the clients to which it must be said now that the pusher is awake for `awakeMs`
+   */
+  look(due: readonly string[], isWorking: boolean, nowMs: number): readonly string[] {
+    const isCrowded = this.#notified >= crowd;
+    this.#notified = 0;
+    this.#looks++;
+    if (isWorking) this.#finds++;
+
+    const findsEnough = this.#finds * maxLooksPerFind >= this.#looks;
+    if (!isCrowded && !(this.isAwake(nowMs) && findsEnough)) return [];
+
+    const isOver = (client: string) =>
+      nowMs - (this.#promisedAtMs.get(client) ?? Number.NEGATIVE_INFINITY) >= renewMs;
+    const promised = due.filter(isOver);
+    if (promised.length === 0) return [];
+
+    for (const client of promised) this.#promisedAtMs.set(client, nowMs);
+    this.#awakeUntilMs = nowMs + awakeMs;
+    this.#looks = 0;
+    this.#finds = 0;
+    return promised;
   }
 }

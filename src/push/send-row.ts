@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Operations } from '../../config/operations.ts';
 import {
   CodedError,
@@ -12,7 +11,6 @@ import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
 import { mayBeWrongPath, type ScopedEvidence } from '../service/health/evidence.ts';
 import { isProven, recordProof } from '../service/sql/service-health.ts';
-import { maxLocalLength } from './check-process.ts';
 import type { AbsenceVerdict } from './judge-absence.ts';
 import {
   type AnyKind,
@@ -159,59 +157,12 @@ function createContext(
     progress.sent = true;
   };
 
-  const send: PushContext['send'] = async ({ body, ...request }, target) => {
-    const isLong = row.payload.length > maxLocalLength;
-    const json = isLong ? { json: await stringifyInTurns(body) } : {};
-    const options = { signal, beforeSend: () => beforeSend(target) };
-    return warehouse.write({ ...request, body, ...json }, options);
-  };
+  const send: PushContext['send'] = (request, target) =>
+    warehouse.write(request, { signal, beforeSend: () => beforeSend(target) });
 
   const owner = `client ${client}`;
 
   return { row, owner, zone, db, warehouse, codes, signal, operations, send };
-}
-
-/** Number of characters that are written before other work has a turn. */
-const turnLength = 256 * 1024;
-
-/**
- * Writes JSON as JSON.stringify does, but gives other work turns: to write 16 MB at once stops
- * everything else for a twentieth of a second.
- */
-export async function stringifyInTurns(value: unknown): Promise<string> {
-  const pieces: string[] = [];
-  let length = 0;
-
-  for (const piece of writePieces(value)) {
-    pieces.push(piece);
-    length += piece.length;
-    if (length < turnLength) continue;
-    length = 0;
-    await nextTurn();
-  }
-
-  const json = pieces.join('');
-  await nextTurn();
-  return json;
-}
-
-/** Yields the JSON of a value in pieces of bounded length. */
-function* writePieces(value: unknown): Generator<string, void, void> {
-  const isList = Array.isArray(value);
-  if (typeof value === 'string' && value.length > turnLength) {
-    yield '"';
-    for (let from = 0; from < value.length; from += turnLength)
-      yield JSON.stringify(value.slice(from, from + turnLength)).slice(1, -1);
-    yield '"';
-  } else if (typeof value === 'object' && value !== null && !JSON.isRawJSON(value)) {
-    yield isList ? '[' : '{';
-    const members = Object.entries(value).filter(([, member]) => isList || member !== undefined);
-    for (const [place, [name, member]] of members.entries()) {
-      yield `${place === 0 ? '' : ','}${isList ? '' : `${JSON.stringify(name)}:`}`;
-      yield* writePieces(member);
-    }
-    yield isList ? ']' : '}';
-  } else yield JSON.stringify(value) ?? 'null';
 }
 
 /** What a row shows that the service has carried out. */
@@ -240,37 +191,29 @@ async function judgeError(
   { row, kind, sent }: { readonly row: ClaimedRow; readonly kind: AnyKind; readonly sent: boolean },
   error: unknown,
 ): Promise<AttemptVerdict> {
-  if (error instanceof PayloadError)
-    return { status: 'dead', error: error.message, codes: readFailureCodes(error) };
-  if (error instanceof NotFoundError)
+  if (error instanceof PostponedError)
+    return {
+      status: 'pending',
+      error: error.message,
+      delayMs: error.retryMs,
+      countsAsAttempt: false,
+      codes: readFailureCodes(error),
+      cause: error,
+    };
+
+  const isLost = error instanceof LostMembersError;
+  if (isLost || error instanceof PayloadError || error instanceof NotFoundError)
     return {
       status: 'dead',
       error: error.message,
       codes: readFailureCodes(error),
       cause: error,
+      ...(isLost && {
+        written: true,
+        evidence: evidenceOfSuccess,
+        pushed: { result: {}, reading: error.reading },
+      }),
     };
-  if (error instanceof LostMembersError) {
-    const { message, reading } = error;
-    const carriedOut = {
-      written: true,
-      evidence: evidenceOfSuccess,
-      pushed: { result: {}, reading },
-    };
-    const codes = readFailureCodes(error);
-    return { status: 'dead', error: message, codes, cause: error, ...carriedOut };
-  }
-
-  if (error instanceof PostponedError) {
-    const { message, retryMs } = error;
-    return {
-      status: 'pending',
-      error: message,
-      delayMs: retryMs,
-      countsAsAttempt: false,
-      codes: readFailureCodes(error),
-      cause: error,
-    };
-  }
 
   const failure = toWarehouseError(error);
   const failed = {
@@ -371,12 +314,11 @@ function toOutcome(
     return { settlement, pushed, readNo, evidence: evidenceOfSuccess };
   }
 
-  const { codes, cause, evidence = [], pushed = null } = conclusion;
+  const { codes, cause, evidence = [], pushed = null, ...verdict } = conclusion;
   // It was no attempt if only the payload was checked, or if it failed for a reason outside this
   // row.
-  const refund =
-    cause === undefined || (conclusion.status === 'pending' && !conclusion.countsAsAttempt);
-  const settlement = toSettlement(row, 'sent', conclusion, {
+  const refund = cause === undefined || (verdict.status === 'pending' && !verdict.countsAsAttempt);
+  const settlement = toSettlement(row, 'sent', verdict, {
     durationMs,
     isUnsent,
     ...(codes !== null && toStoredCodes(codes)),
@@ -406,29 +348,8 @@ export function toSettlement(
   verdict: AbsenceVerdict | null,
   further: Partial<Settlement> & Pick<Settlement, 'durationMs'>,
 ): Settlement {
-  return {
-    id,
-    client,
-    claimNo,
-    step,
-    status: verdict?.status ?? 'done',
-    error: verdict?.error ?? null,
-    errorCode: null,
-    httpStatus: null,
-    operation: null,
-    delayMs: verdict !== null && 'delayMs' in verdict ? verdict.delayMs : null,
-    result: null,
-    written: verdict?.written ?? false,
-    refusal: (verdict?.status === 'unknown' ? verdict.refusal : undefined) ?? null,
-    refusedAs: (verdict?.status === 'unknown' ? verdict.refusedAs : undefined) ?? null,
-    refund: false,
-    isUnsent: false,
-    isRefusedForOthers: verdict?.status === 'pending' && verdict.isRefusedForOthers === true,
-    isAbsent: false,
-    absenceCounts: verdict?.counts ?? false,
-    followUps: [],
-    ...further,
-  };
+  const done = { status: 'done', error: null } as const;
+  return { id, client, claimNo, step, delayMs: null, ...(verdict ?? done), ...further };
 }
 
 /** Minimum number of rows that are remembered. */

@@ -14,7 +14,9 @@ import type { ClientAccount } from '../service/sql/clients.ts';
 import {
   type CheckContext,
   type CodeLists,
+  checkCodes,
   type JsonObject,
+  type KnownCodes,
   PayloadError,
   PostponedError,
 } from './kind.ts';
@@ -89,12 +91,12 @@ export interface CodedMember {
  * code has no single id.
  * @param path place of `value` in the payload, such as `items[0].`
  */
-export async function findCodeProblems(
+export function findCodeProblems(
   value: JsonObject,
   member: CodedMember,
-  context: CheckContext,
+  known: KnownCodes,
   path = '',
-): Promise<string[]> {
+): string[] {
   const { byCode, byId, required } = member;
   const given = Number(isGiven(value, byCode)) + Number(isGiven(value, byId));
   if (given === 2 || (required && given === 0))
@@ -103,7 +105,7 @@ export async function findCodeProblems(
   const code = value[byCode];
   if (typeof code !== 'string' || code === '') return [];
 
-  const found = await findCode(member, code, context);
+  const found = findCode(member, code, known);
 
   return 'problem' in found ? [`${path}${byCode}: ${found.problem}`] : [];
 }
@@ -116,7 +118,7 @@ export async function findCodeProblems(
 export async function findNamedId(
   value: { readonly [member: string]: unknown },
   member: CodedMember,
-  context: CheckContext,
+  context: Pick<CheckContext, 'codes' | 'signal'>,
   path = '',
 ): Promise<number | null> {
   const { byCode, byId } = member;
@@ -124,7 +126,7 @@ export async function findNamedId(
   if (typeof id === 'number') return id;
   if (typeof code !== 'string') return null;
 
-  const found = await findCode(member, code, context);
+  const found = await checkCodes(context, (known) => findCode(member, code, known));
   if ('problem' in found) throw new PayloadError([`${path}${byCode}: ${found.problem}`]);
 
   return found.id;
@@ -134,99 +136,49 @@ export async function findNamedId(
 type CodeResult = { readonly id: number } | { readonly problem: string };
 
 /** Codes that are not compared with anything. */
-export const anyCode: CodeLists = { read: async () => null, refresh: async () => null };
+export const anyCode: CodeLists = { read: async () => null };
 
 /**
- * Returns the lists. If they lack something, they are read again first. Null: any code is taken.
+ * Reads the stored codes of a client. They are not compared with the service again; `unchecked`
+ * says why any code is taken.
  */
-async function readListsWith(
-  isWhole: (lists: ServiceLists) => boolean,
-  { codes, signal }: CheckContext,
-): Promise<ServiceLists | null> {
-  const lists = await codes.read(signal);
-  return lists === null || isWhole(lists) ? lists : codes.refresh(signal);
+export async function readStoredCodes(
+  db: Database,
+  client: string,
+): Promise<{ codes: CodeLists; unchecked: string | null }> {
+  const lists = await readServiceLists(db, client);
+  if (lists.options.length === 0)
+    return {
+      codes: anyCode,
+      unchecked: `no service lists are stored for the client ${client}; run refresh-settings first`,
+    };
+
+  return { codes: { read: async () => lists }, unchecked: null };
 }
 
 /**
  * Returns the id of a code; or the problem in words if no entry of the list has it, or several.
- * @throws what the codes throw
  */
-export async function findCode(
+export function findCode(
   { list, byId }: Pick<CodedMember, 'list' | 'byId'>,
   code: string,
-  context: CheckContext,
-): Promise<CodeResult> {
-  const lists = await readListsWith(
-    ({ options }) => filterByCode(options, list, code).length > 0,
-    context,
-  );
-  return lists === null ? { id: 0 } : toCodeResult(lists.options, list, code, byId);
-}
-
-/**
- * Returns the problem of a code that a list lacks, as `describeUnlisted` does; null if there is
- * none.
- * @throws what the codes throw
- */
-export async function findListProblem(
-  list: SettingList,
-  code: string,
-  form: RegExp,
-  context: CheckContext,
-): Promise<string | null> {
-  const find = ({ options }: ServiceLists) => describeUnlisted(options, list, code, form);
-  const lists = await readListsWith((read) => find(read) === null, context);
-  return lists === null ? null : find(lists);
-}
-
-/**
- * Returns the warehouses that offer a main shipping method; none if unknown.
- * @param wanted should be among them
- * @throws what the codes throw
- */
-export async function findWarehouses(
-  methodId: number,
-  wanted: readonly string[],
-  context: CheckContext,
-): Promise<string[]> {
-  const find = ({ offers }: ServiceLists) =>
-    offers.filter((offer) => offer.methodId === methodId).map(({ warehouse }) => warehouse);
-  const areOffered = (offered: readonly string[]) =>
-    offered.length === 0 || wanted.every((warehouse) => offered.includes(warehouse));
-
-  const lists = await readListsWith((read) => areOffered(find(read)), context);
-  return lists === null ? [] : find(lists);
-}
-
-/** Returns the entries of a list that have a code. */
-const filterByCode = (
-  options: readonly StoredOption[],
-  list: SettingList,
-  code: string,
-): StoredOption[] => options.filter((option) => option.list === list && option.code === code);
-
-/**
- * Returns the id of a code; or a problem in words, with what can be used instead, if no entry or
- * several entries have it.
- * @param idMember member of the payload that takes an id instead of the code
- */
-function toCodeResult(
-  options: readonly StoredOption[],
-  list: SettingList,
-  code: string,
-  idMember: string,
+  known: KnownCodes,
 ): CodeResult {
-  const found = filterByCode(options, list, code);
+  if (known.lists === null) return { id: 0 };
+  const options = known.lists.options.filter((option) => option.list === list);
+  const found = options.filter((option) => option.code === code);
   const [first, ...others] = found;
-  if (first === undefined) return { problem: describeUnknownCode(options, list, code, idMember) };
+  if (first === undefined) {
+    known.lacks = true;
+    return { problem: describeUnknownCode(options, code, byId) };
+  }
   if (others.length === 0) return { id: first.id };
 
   const ids = found.map(({ id }) => id).join(', ');
 
   return {
     problem:
-      `several entries have the code ${nameCode(code)} (ids ${ids}), ` +
-      `so use ${idMember} instead`,
+      `several entries have the code ${nameCode(code)} (ids ${ids}), ` + `so use ${byId} instead`,
   };
 }
 
@@ -235,16 +187,35 @@ function toCodeResult(
  * show what the codes of a list look like: a list that is empty, or has an entry of another form,
  * is not compared.
  */
-function describeUnlisted(
-  options: readonly StoredOption[],
+export function findListProblem(
   list: SettingList,
   code: string,
   form: RegExp,
+  known: KnownCodes,
 ): string | null {
-  const codes = options.filter((option) => option.list === list).map((option) => option.code ?? '');
+  const listed = (known.lists?.options ?? []).filter((option) => option.list === list);
+  const codes = listed.map((option) => option.code ?? '');
   if (codes.length === 0 || codes.includes(code) || !codes.every((one) => form.test(one)))
     return null;
+
+  known.lacks = true;
   return `there is no code ${nameCode(code)} (known codes: ${[...new Set(codes)].join(', ')})`;
+}
+
+/**
+ * Returns the warehouses that offer a main shipping method; none if unknown.
+ * @param wanted should be among them
+ */
+export function findWarehouses(
+  methodId: number,
+  wanted: readonly string[],
+  known: KnownCodes,
+): string[] {
+  const offers = (known.lists?.offers ?? []).filter((offer) => offer.methodId === methodId);
+  const offered = offers.map(({ warehouse }) => warehouse);
+  if (offered.length > 0 && !wanted.every((warehouse) => offered.includes(warehouse)))
+    known.lacks = true;
+  return offered;
 }
 
 /**
@@ -254,13 +225,12 @@ function describeUnlisted(
 export const nameCode = (code: string): string =>
   /^[\w.-]{1,64}$/.test(code) ? code : quote(code);
 
-function describeUnknownCode(
-  options: readonly StoredOption[],
-  list: SettingList,
-  code: string,
-  idMember: string,
-) {
-  const listed = options.filter((option) => option.list === list);
+/**
+ * Returns the problem of an unknown code, with what can be used instead.
+ * @param listed the entries of its list
+ * @param idMember member of the payload that takes an id instead of the code
+ */
+function describeUnknownCode(listed: readonly StoredOption[], code: string, idMember: string) {
   const codes = [...new Set(listed.flatMap((option) => option.code || []))].join(', ') || 'none';
   const ids = listed.flatMap((option) => (option.code ? [] : [option.id])).sort((a, b) => a - b);
   const uncoded =

@@ -217,11 +217,12 @@ function withoutReading(outcome: PushOutcome, error: unknown): PushOutcome {
 function withoutContent(outcome: PushOutcome, error: unknown): PushOutcome {
   if (outcome.pushed !== null) return { ...outcome, pushed: null };
   const { settlement } = outcome;
-  if (settlement.error === unstorable || (settlement.error === null && isEmpty(settlement.result)))
+  const { result = null } = settlement;
+  if (settlement.error === unstorable || (settlement.error === null && isEmpty(result)))
     throw error;
 
   const texts = settlement.error === null ? {} : { error: unstorable };
-  const refusal = settlement.refusal === null ? {} : { refusal: unstorable };
+  const refusal = settlement.refusal == null ? {} : { refusal: unstorable };
 
   return {
     ...outcome,
@@ -229,7 +230,7 @@ function withoutContent(outcome: PushOutcome, error: unknown): PushOutcome {
       ...settlement,
       ...texts,
       ...refusal,
-      result: settlement.result === null ? null : {},
+      ...(result !== null && { result: {} }),
       followUps: [],
     },
   };

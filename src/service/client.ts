@@ -39,8 +39,6 @@ export interface WriteRequest {
   readonly query?: string;
   /** Sent as JSON. */
   readonly body?: unknown;
-  /** The body as JSON, if that was written before. */
-  readonly json?: string;
 }
 
 export interface WriteOptions {
@@ -224,10 +222,10 @@ export class Warehouse {
    * has a new token.
    */
   async write(request: WriteRequest, { signal, beforeSend }: WriteOptions): Promise<HttpAnswer> {
-    const { body, json, ...rest } = request;
+    const { body, ...rest } = request;
     const token = await this.#tokens.get(signal);
 
-    const { headers, ...content } = toJsonContent(body, json);
+    const { headers, ...content } = toJsonContent(body);
 
     const authorized = {
       ...rest,
@@ -329,8 +327,8 @@ function makeTokenRefusedError(operation: OperationName, cause: WarehouseError):
   );
 }
 
-function toJsonContent(body: unknown, json?: string): Pick<HttpRequest, 'headers' | 'body'> {
+function toJsonContent(body: unknown): Pick<HttpRequest, 'headers' | 'body'> {
   return body === undefined
     ? {}
-    : { headers: { 'content-type': 'application/json' }, body: json ?? JSON.stringify(body) };
+    : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
 }

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { runInProcess } from '../../src/push/check-process.ts';
-import { anyCode } from '../../src/push/setting-codes.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { makeBomb } from '../helpers/document-bomb.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
@@ -47,7 +46,7 @@ describe('a document that takes too much time or memory to read', () => {
     const stop = new AbortController();
     let isReading = true;
     // As a row of the client that is being sent.
-    const context = { owner: 'client default', codes: anyCode, signal: stop.signal };
+    const context = { owner: 'client default', signal: stop.signal };
     const reading = runInProcess(bombTask, context)
       .catch(() => undefined)
       .finally(() => {
@@ -65,7 +64,7 @@ describe('a document that takes too much time or memory to read', () => {
 
   test('does not prevent a worker from stopping', async () => {
     const stop = new AbortController();
-    const reading = runInProcess(bombTask, { owner: 'test', codes: anyCode, signal: stop.signal });
+    const reading = runInProcess(bombTask, { owner: 'test', signal: stop.signal });
     stop.abort();
     await expect(reading).rejects.toMatchObject({ code: 'stopped' });
   });

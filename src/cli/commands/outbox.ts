@@ -4,11 +4,11 @@ import { type Json, parseObject } from '../../core/json.ts';
 import { readSqlState } from '../../db/transaction.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { adviseOperator, toShownPayload } from '../../push/advise-operator.ts';
-import { findPayloadProblems, readStoredCodes } from '../../push/check-payload.ts';
 import type { CodeLists } from '../../push/kind.ts';
 import { followUpRules, nameKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { maskResult } from '../../push/mask.ts';
-import { anyCode } from '../../push/setting-codes.ts';
+import { findPayloadProblems } from '../../push/payload.ts';
+import { anyCode, readStoredCodes } from '../../push/setting-codes.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -230,7 +230,7 @@ async function outboxCheckCommand(
   const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
   const { signal } = new AbortController();
   const context = { codes, owner: 'command', operations, signal };
-  const problems = await findPayloadProblems(kind, text, reference, context);
+  const problems = await findPayloadProblems(kind, { payload: text, reference }, context);
 
   if (json) printJson({ kind: name, problems, codesChecked: unchecked === null, why: unchecked });
   else {

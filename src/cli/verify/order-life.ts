@@ -19,9 +19,14 @@ import {
   readOrders,
 } from '../../push/kinds/order/find-order.ts';
 import { buildOrderDocument, toAttachmentAttributes } from '../../push/kinds/order/new-order.ts';
-import { describeLoss, findLoss, listMembers } from '../../push/kinds/order/order-loss.ts';
 import type { OrderPayload } from '../../push/kinds/order/order-payload.ts';
-import { buildUpdate, buildWantedState } from '../../push/kinds/order/order-state.ts';
+import {
+  buildUpdate,
+  buildWantedState,
+  describeLoss,
+  findLoss,
+  listMembers,
+} from '../../push/kinds/order/order-state.ts';
 import type { WriteRequest } from '../../service/client.ts';
 import { decodeServiceLists } from '../../service/decoding/decode-service-lists.ts';
 import { decodeDocument } from '../../service/decoding/jsonapi.ts';

@@ -5,7 +5,7 @@
  * A claim is a transaction: it reads what may be sent (gate), locks due rows and reads the facts
  * about their lanes, judges each row (judge-row.ts), postpones those that wait, marks those that are
  * sent, and reads them. Other transactions may commit at any time meanwhile. What is claimed is
- * right all the same:
+ * still right:
  * - The row of the client and the due rows stay locked until the commit.
  * - The index outbox_sending lets only one row of a lane be sending. From the mark to the commit, no
  *   other row of the lane becomes sending.

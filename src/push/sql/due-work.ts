@@ -8,14 +8,18 @@ import {
   holds,
   isValid,
 } from '../../service/sql/service-health.ts';
-import { lastLookMs } from '../waking.ts';
 import { mayPush, readNewestMigration } from './claim-rows.ts';
 
+/**
+ * All workers look once more this long after nobody is awake any more: an insert that was committed
+ * until then may have been decided before, when somebody still was.
+ */
+export const lastLookMs = 1_000;
 /** Milliseconds ahead that a look sees. A pusher looks at least that often. */
 const aheadMs = 60_000;
 /**
- * Maximum number of pending rows that a look reads in the order of their due times. If more are due
- * soon, it steps from kind to kind of each client: then a backlog of one client hides no other one.
+ * Maximum number of rows that a look reads in the order of their due times. If more are due soon, it
+ * steps through the rows of each client: then a backlog of one client hides no other one.
  */
 const maxSoon = 300;
 
@@ -53,13 +57,17 @@ export interface DueKinds {
 /** SQL: the end of what a look sees. */
 const soon = sql`(select clock_timestamp() + make_interval(secs => ${aheadMs / 1_000}))`;
 
-/** SQL: the pending rows that are due soon, at most `maxSoon`. */
+/** SQL: the rows that are due soon, at most `maxSoon`, by the index outbox_due. */
 const selectSoon = sql`
-      select o.client, o.kind, o.next_attempt_at as next_at
+      select o.client, o.kind, o.status, o.next_attempt_at as next_at
       from fulfilment.outbox o
-      where o.status = 'pending' and o.next_attempt_at <= ${soon}
-      order by o.next_attempt_at
+      where o.status in ('pending', 'unknown')
+        and o.next_attempt_at - timestamptz 'epoch' <= ${soon} - timestamptz 'epoch'
+      order by o.next_attempt_at - timestamptz 'epoch'
       limit ${maxSoon}`;
+
+/** SQL: true if more rows may be due soon. */
+const isFull = sql`(select count(*) from soon) = ${maxSoon}`;
 
 /** SQL: the first row of a status, in the order of the index of such rows. */
 const selectFirst = (status: string, order: string, where: RawBuilder<unknown>) => sql`
@@ -74,18 +82,16 @@ interface OutboxWalk {
   readonly name: string;
   readonly status: string;
   readonly order: string;
-  /** SQL: true if the walk is made at all. */
-  readonly isNeeded?: RawBuilder<unknown>;
   /** SQL: a step to another row of the same client, if there is one. */
   readonly within?: RawBuilder<unknown>;
 }
 
 /**
- * SQL of a recursive query: the first row of each step of a walk. A step leads to the next known
+ * SQL of a recursive query, if more rows may be due soon: the first row of each step of a walk. A step leads to the next known
  * client, by two searches: neither clients without rows, nor those that an ERP has invented, are
  * read one by one.
  */
-function walkOutbox({ name, status, order, isNeeded = sql`true`, within }: OutboxWalk) {
+function walkOutbox({ name, status, order, within }: OutboxWalk) {
   const first = (where: RawBuilder<unknown>) => selectFirst(status, order, where);
   const nextClient = sql`(
         select n.id
@@ -102,7 +108,7 @@ function walkOutbox({ name, status, order, isNeeded = sql`true`, within }: Outbo
   return sql`${sql.ref(name)} (client, kind, next_at) as (
       select r.client, r.kind, r.next_attempt_at
       from fulfilment.outbox r
-      where r.id = (${first(sql`true`)}) and ${isNeeded}
+      where r.id = (${first(sql`true`)}) and ${isFull}
       union all
       select r.client, r.kind, r.next_attempt_at
       from ${sql.ref(name)} w
@@ -112,44 +118,26 @@ function walkOutbox({ name, status, order, isNeeded = sql`true`, within }: Outbo
 }
 
 /**
- * Reads the work of each client that is due now or soon. Clients without it and without trouble are
- * left out, and so are clients for which nothing may be pushed.
+ * SQL: the clients that have rows that are due soon, that somebody is awake for, or whose health
+ * concerns this worker; several rows each.
  */
-export async function readDueWork(
-  db: Kysely<DB>,
-  clients: readonly ClientAccount[],
-  { worker, names, lookedUp }: DueKinds,
-): Promise<DueWork[]> {
-  const order = 'o.client, o.kind, o.next_attempt_at, o.id';
-  // The next kind that the worker knows: kinds that an ERP has invented are not read one by one.
-  const nextKind = selectFirst(
-    'pending',
-    order,
-    sql`o.client = w.client
-      and o.kind >= (select min(k) from unnest(${names}::text[]) as k where k > w.kind)
-      and exists (select from sync.clients c where c.client = w.client)`,
-  );
-  const pending: OutboxWalk = {
-    ...{ name: 'waiting', status: 'pending', order, within: nextKind },
-    isNeeded: sql`(select count(*) from soon) = ${maxSoon}`,
-  };
-  const unknown = {
-    ...{ name: 'unsettled', status: 'unknown', order: 'o.client, o.next_attempt_at, o.id' },
-  };
-  const isOfWorker = sql`h.worker in (${everyWorker}, ${worker}) and ${isValid}`;
-  const inMs = (time: RawBuilder<unknown>) =>
-    sql`(extract(epoch from ${time} - clock_timestamp()) * 1000)::float8`;
-  const { rows } = await sql<DueWork & { readonly identity: string }>`
-    with recursive
-    soon as materialized (${selectSoon}),
-    ${walkOutbox(pending)},
-    ${walkOutbox(unknown)},
-    found (client, pending_at, unknown_at, awake_until) as (
+const selectFound = ({ names, lookedUp }: DueKinds, isOfWorker: RawBuilder<unknown>) => sql`
       select w.client, w.next_at, null::timestamptz, null::timestamptz
-      from (select * from soon union all select * from waiting) w
+      from (
+        select client, kind, next_at
+        from soon
+        where status = 'pending'
+        union all
+        select *
+        from waiting
+      ) w
       where w.next_at <= ${soon} and w.kind = any(${names}::text[]) and not exists (
         select from sync.service_health h
         where h.client = w.client and h.scope = w.kind and ${isValid} and ${holds})
+      union all
+      select s.client, null, s.next_at, null
+      from soon s
+      where s.status = 'unknown' and s.kind = any(${lookedUp}::text[])
       union all
       select u.client, null, l.next_attempt_at, null
       from unsettled u
@@ -169,8 +157,42 @@ export async function readDueWork(
       union all
       select h.client, null, null, null
       from sync.service_health h
-      where ${isOfWorker}
-    )
+      where ${isOfWorker}`;
+
+/**
+ * Reads the work of each client that is due now or soon. Clients without it and without trouble are
+ * left out, and so are clients for which nothing may be pushed.
+ */
+export async function readDueWork(
+  db: Kysely<DB>,
+  clients: readonly ClientAccount[],
+  kinds: DueKinds,
+): Promise<DueWork[]> {
+  const { worker, names } = kinds;
+  const order = 'o.client, o.kind, o.next_attempt_at, o.id';
+  // The next kind that the worker knows: kinds that an ERP has invented are not read one by one.
+  const nextKind = selectFirst(
+    'pending',
+    order,
+    sql`o.client = w.client
+      and o.kind >= (select min(k) from unnest(${names}::text[]) as k where k > w.kind)
+      and exists (select from sync.clients c where c.client = w.client)`,
+  );
+  const pending = { name: 'waiting', status: 'pending', order, within: nextKind };
+  const unknown = {
+    name: 'unsettled',
+    status: 'unknown',
+    order: 'o.client, o.next_attempt_at, o.id',
+  };
+  const isOfWorker = sql`h.worker in (${everyWorker}, ${worker}) and ${isValid}`;
+  const inMs = (time: RawBuilder<unknown>) =>
+    sql`(extract(epoch from ${time} - clock_timestamp()) * 1000)::float8`;
+  const { rows } = await sql<DueWork & { readonly identity: string }>`
+    with recursive
+    soon as materialized (${selectSoon}),
+    ${walkOutbox(pending)},
+    ${walkOutbox(unknown)},
+    found (client, pending_at, unknown_at, awake_until) as (${selectFound(kinds, isOfWorker)})
     select c.client, c.identity, ${inMs(sql`f.pending_at`)} as "pendingInMs",
       ${inMs(sql`f.unknown_at`)} as "unknownInMs", ${inMs(sql`f.awake_until`)} as "awakeInMs",
       coalesce((
@@ -219,4 +241,36 @@ function selectOwn(
       pendingInMs: toNonNegative(row.pendingInMs),
       unknownInMs: toNonNegative(row.unknownInMs),
     }));
+}
+
+/**
+ * Says that this worker looks for due rows of these clients by itself, so that inserts need not
+ * notify it. Notifies the other workers of clients for which none was awake: they look when the
+ * time is over, in case this worker is lost.
+ * @param forMs milliseconds after which it may not look any more
+ */
+export async function sayAwake(
+  db: Kysely<DB>,
+  clients: readonly string[],
+  forMs: number,
+): Promise<void> {
+  await sql`
+    with former as materialized (
+      select a.client
+      from sync.awake_clients a
+      where a.client = any(${clients}::text[])
+        and a.awake_until between clock_timestamp() and clock_timestamp() + interval '5 seconds'
+    ), promised as (
+      insert into sync.awake_clients as a (client, awake_until)
+      select c.client, clock_timestamp() + make_interval(secs => ${forMs / 1_000})
+      from unnest(${clients}::text[]) as c (client)
+      order by c.client
+      on conflict (client) do update set awake_until = excluded.awake_until
+      where a.awake_until < excluded.awake_until or a.awake_until > clock_timestamp()
+        + interval '5 seconds'
+      returning client
+    )
+    select pg_notify('fulfilment_outbox', '')
+    where exists (select client from promised except select client from former)
+      and pg_notification_queue_usage() < 0.5`.execute(db);
 }

@@ -12,37 +12,37 @@ export interface Settlement {
   readonly step: 'sent' | 'looked up';
   readonly status: 'done' | 'dead' | 'pending' | 'unknown';
   readonly error: string | null;
-  /** Codes of the failure; null if nothing failed. */
-  readonly errorCode: string | null;
-  readonly httpStatus: number | null;
-  readonly operation: string | null;
+  readonly durationMs: number;
   /**
    * Milliseconds until a pending row is sent again or an unknown row is looked up. Null for
    * unknown: an operator decides.
    */
   readonly delayMs: number | null;
-  readonly result: Json | null;
+  /** Codes of the failure; absent if nothing failed. */
+  readonly errorCode?: string | null;
+  readonly httpStatus?: number | null;
+  readonly operation?: string | null;
+  readonly result?: Json;
   /** True if the service may have carried this attempt out. */
-  readonly written: boolean;
-  readonly refusal: string | null;
-  /** True if the refusal may say that the service already has what the row asks for. */
-  readonly refusedAs: RefusedAs | null;
+  readonly written?: boolean;
+  readonly refusal?: string | null;
+  /** What the refusal says about an earlier attempt. */
+  readonly refusedAs?: RefusedAs | null;
   /**
    * True if the attempt does not count: the service was not asked to do anything, or it refused for
    * a reason outside this row.
    */
-  readonly refund: boolean;
+  readonly refund?: boolean;
   /** True if the row was only checked: the request that asks for the change was not sent. */
-  readonly isUnsent: boolean;
+  readonly isUnsent?: boolean;
   /** True if it was refused for a reason outside this row. The row waits longer each time. */
-  readonly isRefusedForOthers: boolean;
+  readonly isRefusedForOthers?: boolean;
   /** True if a look-up did not find the row. */
-  readonly isAbsent: boolean;
+  readonly isAbsent?: boolean;
   /** True if this absence is one of the two after which the row is believed to be absent. */
-  readonly absenceCounts: boolean;
-  readonly durationMs: number;
+  readonly counts?: boolean;
   /** Follow-up rows of the same lane. */
-  readonly followUps: readonly { readonly kind: string; readonly payload: Json }[];
+  readonly followUps?: readonly { readonly kind: string; readonly payload: Json }[];
 }
 
 /** Result of a settlement. */
@@ -59,8 +59,9 @@ export interface SettleResult {
 const maxErrorBytes = 4_096;
 
 /** Cuts a text to a number of bytes. */
-function cutError(error: string | null): string | null {
-  if (error === null || Buffer.byteLength(error) <= maxErrorBytes) return error;
+function cutError(error: string | null | undefined): string | null {
+  if (error == null) return null;
+  if (Buffer.byteLength(error) <= maxErrorBytes) return error;
   // The cut may fall into a character, which is then left out.
   return `${Buffer.from(error)
     .subarray(0, maxErrorBytes - 4)
@@ -109,7 +110,7 @@ export async function settleRows(
   const done = new Map(
     settled.filter(({ status }) => status === 'done').map((row) => [row.id, row]),
   );
-  const followUps = settlements.flatMap(({ id, followUps }) => {
+  const followUps = settlements.flatMap(({ id, followUps = [] }) => {
     const row = done.get(id);
     return row === undefined
       ? []
@@ -183,23 +184,24 @@ async function writeSettlements(
       finished_at = case when s.status in ('done', 'dead') then clock_timestamp() end,
       attempts = o.attempts - case when s.refund or s."isUnsent" then 1 else 0 end,
       failed_checks = o.failed_checks
-        + case when s."isUnsent" and not s.refund and s.status <> 'done' then 1 else 0 end,
+        + case when s."isUnsent" and s.refund is not true and s.status <> 'done' then 1 else 0 end,
       refused_for_others = case when s."isRefusedForOthers" then o.refused_for_others + 1
                      when s.step = 'looked up' or s.refund then o.refused_for_others else 0 end,
       written_at = case when s.written then coalesce(o.sent_at, clock_timestamp())
         else o.written_at end,
       lookups = case when s.step = 'looked up' then o.lookups + 1 else 0 end,
       absences = case when s.step = 'looked up'
-                      then o.absences + case when s."absenceCounts" then 1 else 0 end
+                      then o.absences + case when s.counts then 1 else 0 end
                       -- An attempt that was certainly not carried out changes nothing about what
                       -- was found before.
-                      when s.status = 'pending' and not s.written then o.absences else 0 end,
+                      when s.status = 'pending' and s.written is not true then o.absences
+                      else 0 end,
       absent_at = case when s.step <> 'looked up' then null
                        when s."isAbsent" then clock_timestamp() else o.absent_at end
     from json_to_recordset(${toStorableJson(given)}::json) as s (id bigint, step text,
       status text, error text, "delayMs" float8, result jsonb, written boolean, refusal text,
       refund boolean, "isRefusedForOthers" boolean, "refusedAs" text, "isUnsent" boolean,
-      "isAbsent" boolean, "absenceCounts" boolean)
+      "isAbsent" boolean, counts boolean)
     where o.id = s.id
     returning o.id, o.client, o.family, o.reference, o.status,
       o.status = 'done' or ${letsPass('o')} as frees`.execute(trx);
@@ -220,9 +222,10 @@ async function noteAttempts(
   rows: { readonly present: PresentRows; readonly settled: ReadonlyMap<number, string> },
 ): Promise<void> {
   const notes = settlements.flatMap((settlement) => {
-    const { id, step, status, absenceCounts } = settlement;
+    const { id, step, status, counts } = settlement;
     const isSettled = rows.settled.has(id);
-    if (step === 'looked up' && (!isSettled || (status === 'unknown' && !absenceCounts))) return [];
+    if (step === 'looked up' && (!isSettled || (status === 'unknown' && counts !== true)))
+      return [];
 
     const row = rows.present.get(id);
     const error = row?.isErased === true ? null : cutError(settlement.error);

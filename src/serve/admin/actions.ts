@@ -16,10 +16,10 @@ import { replayQuarantined } from '../../pull/rescan.ts';
 import { readQuarantined } from '../../pull/sql/quarantine.ts';
 import { toRescanContext } from '../../pull/stream.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
-import { findPayloadProblems, readStoredCodes } from '../../push/check-payload.ts';
 import { followUpRules, lookedUpKinds, nameKinds } from '../../push/kinds/registry.ts';
-import { maxPayloadValues } from '../../push/payload.ts';
+import { findPayloadProblems, maxPayloadValues } from '../../push/payload.ts';
 import { operatorChoices } from '../../push/push-outcome.ts';
+import { readStoredCodes } from '../../push/setting-codes.ts';
 import { acceptDatabase } from '../../push/sql/accept-database.ts';
 import {
   actOnOutbox,
@@ -204,7 +204,11 @@ async function findRefusal({ db, config }: AdminDeps, id: number, text: string, 
     const { codes } = await readStoredCodes(db, row.client);
     const signal = AbortSignal.timeout(requestTimeoutMs);
     const context = { codes, owner: 'pages', operations, signal };
-    const found = await findPayloadProblems(kind, text, row.reference, context);
+    const found = await findPayloadProblems(
+      kind,
+      { payload: text, reference: row.reference },
+      context,
+    );
     for (const problem of found) problems.push(problem);
   }
 

@@ -1,9 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { ApiToken } from '../../../config/files.ts';
-import { readStoredCodes } from '../../push/check-payload.ts';
 import type { CodeLists } from '../../push/kind.ts';
 import { type CheckedRows, checkRows, newRows } from '../../push/new-rows.ts';
+import { readStoredCodes } from '../../push/setting-codes.ts';
 import { insertRows, type RequestKey, readStoredRequest } from '../../push/sql/insert-rows.ts';
 import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
 import type { Budget } from './budget.ts';

@@ -71,7 +71,7 @@ import {
   acceptFencedFailover,
   expectFailover,
 } from '../../../src/push/sql/accept-database.ts';
-import { sayAwake } from '../../../src/push/sql/awake-clients.ts';
+import { sayAwake } from '../../../src/push/sql/due-work.ts';
 import {
   markUnsendableRowsDead,
   renewClaims,

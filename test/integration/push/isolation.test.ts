@@ -219,6 +219,34 @@ test('an order whose rows take too long to write does not stop the others; it is
   expect(await database.query('select id from fulfilment.orders')).toHaveLength(5);
 });
 
+test('an order whose stored row the ERP has locked is settled at the second try, without it', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.push();
+  // A sequence also counts what is rolled back.
+  await database.query(`
+    create sequence public.tries;
+    create function public.count_try() returns trigger language plpgsql as $$ begin
+      perform nextval('public.tries');
+      return new; end $$;
+    create trigger count_try before update on fulfilment.outbox for each row
+      when (new.status = 'done') execute function public.count_try()`);
+  const use = { max: 6, lockTimeoutMs: 500, prepares: true };
+  const main = connectForWriting(database.url, silentLogger, { name: 'push', ...use });
+  const claims = connectForWriting(database.url, silentLogger, { name: 'claims', max: 1 });
+  outbox.connect({ main, claims });
+
+  const id = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
+  await database.db.transaction().execute(async (erp) => {
+    await sql`select from fulfilment.orders for update`.execute(erp);
+    await outbox.push();
+  });
+
+  expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+  expect(await database.query('select last_value::int as tries from public.tries')).toEqual([
+    { tries: 2 },
+  ]);
+});
+
 describe('a row whose worker is lost five times in a row', () => {
   const rules = { 'order.update': 'resend', 'order.create': 'look up' } as const;
   const loseWorker = async (sentAt: string) => {

@@ -4,14 +4,12 @@ import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
 import { readOutbox } from '../../../src/push/sql/read-outbox.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
-const pull = usePuller(database, sandbox);
 const outbox = usePusher(database, sandbox);
 
 /**
@@ -120,47 +118,6 @@ test('a cancelled row unblocks its lane at once', async () => {
   await expect(
     database.query('select fulfilment.outbox_replace($1, null)', [update]),
   ).rejects.toThrow('payload must not be null');
-});
-
-test('a failed attachment holds only the rows that need it', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
-  await sandbox.advance(86_400);
-  done(await pull('pull-shipments'));
-  const [shipment] = await database.query<{ id: number }>('select id from fulfilment.shipments');
-  const attachment = await outbox.insert('order_attachment.create', 'SO-1', {
-    filename: 'a.pdf',
-    content: 'bm8=',
-  });
-  const label = await outbox.insert('return_label.create', 'SO-1', { shipmentId: shipment?.id });
-  const cancel = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
-  const release = await outbox.insert('order.release', 'SO-1');
-  const behind = await outbox.insert('return_label.create', 'SO-1', { shipmentId: shipment?.id });
-  await outbox.push();
-  const readStatuses = async () =>
-    (await outbox.rows('id >= $1', [attachment])).map(({ kind, status }) => `${kind} ${status}`);
-  expect(await readStatuses()).toEqual([
-    'order_attachment.create dead',
-    'return_label.create done',
-    'order_item.cancel done',
-    'order.release pending',
-    'return_label.create pending',
-  ]);
-  expect(
-    await database.query('select id, waits_for from fulfilment.outbox_open order by id'),
-  ).toEqual([
-    { id: attachment, waits_for: null },
-    { id: release, waits_for: attachment },
-    { id: behind, waits_for: release },
-  ]);
-  expect(await readRowsBehind()).toMatchObject({ [attachment]: [release], [release]: [behind] });
-  expect(label).toBeLessThan(cancel);
-  await database.query('select fulfilment.outbox_cancel($1)', [attachment]);
-  await outbox.push();
-  expect((await readStatuses()).slice(3)).toEqual([
-    'order.release done',
-    'return_label.create done',
-  ]);
 });
 
 test('an attachment that a person has to decide holds only the rows that need it', async () => {

@@ -260,17 +260,6 @@ test('a claim reads no row of a kind that is held, no matter how many there are'
   expect(read).toBeLessThan(200);
 });
 
-test('one claim reads a bounded number of bytes, and one payload that is larger', async () => {
-  await outbox.push();
-  for (let index = 0; index < 4; index++)
-    await outbox.insert('order.update', `SO-${index}`, { reference: 'x'.repeat(3 * 1024 * 1024) });
-  expect((await claim(8)).rows).toHaveLength(2);
-  for (const reference of ['SO-8', 'SO-9'])
-    await outbox.insert('order.update', reference, { reference: 'x'.repeat(5 * 1024 * 1024) });
-  expect((await claim(8)).rows).toHaveLength(3);
-  expect((await claim(8)).rows).toHaveLength(1);
-});
-
 test('a claim counts the bytes of payloads as text, not as they are stored', async () => {
   await outbox.push();
   await database.query(`

@@ -8,6 +8,7 @@ import { done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { insertHealth } from '../../helpers/service-health.ts';
+import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -218,4 +219,40 @@ test('track-trace is not requested within an hour after the restore', async () =
     "select next_at > now() + interval '59 minutes' as waits from sync.turns",
   );
   expect(gate).toEqual({ waits: true });
+});
+
+test('a worker that misses what it has sent does not let the new primary be accepted', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  const worker = await outbox.start();
+  try {
+    await waitFor(
+      'the order to be sent',
+      async () => (await outbox.rows("status = 'done'")).length > 0,
+    );
+    // As on a standby that was promoted before the claim of the row had reached it.
+    await database.query(`
+      update sync.push_database set mark = regexp_replace(mark, '[^/]*$', '00000000');
+      update fulfilment.outbox set status = 'pending', attempts = 0, claim_no = null, result = null,
+        finished_at = null, next_attempt_at = now() + interval '1 hour'`);
+    const readState = async () =>
+      (
+        await database.query<{ as: string; changed: boolean; missing: boolean }>(`
+          select accepted_as as "as", changed_at is not null as changed, exists (
+            select from sync.push_workers where seen_at > d.changed_at and confirmed_mark is null
+          ) as missing
+          from sync.push_database d`)
+      )[0];
+    await waitFor('the change to be found', async () => (await readState())?.changed === true);
+    await database.query(
+      "update sync.push_database set changed_at = now() - interval '11 seconds'",
+    );
+    await database.query("update sync.push_workers set seen_at = now() - interval '20 seconds'");
+    await waitFor('the worker to report', async () => {
+      const state = await readState();
+      return state?.missing === true || state?.as === 'failover';
+    });
+    expect(await readState()).toMatchObject({ as: 'first', changed: true });
+  } finally {
+    await worker.stop(1_000);
+  }
 });

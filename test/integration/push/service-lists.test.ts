@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
-import { findPayloadProblems, readStoredCodes } from '../../../src/push/check-payload.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
+import { findPayloadProblems } from '../../../src/push/payload.ts';
+import { readStoredCodes } from '../../../src/push/setting-codes.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
@@ -33,8 +34,8 @@ async function checkOrder(payload: unknown, client: string) {
 
   const { codes, unchecked } = await readStoredCodes(database.db, client);
   const context = { codes, owner: 'a test', operations, signal: new AbortController().signal };
-  const text = JSON.stringify(payload);
-  const problems = await findPayloadProblems(orderCreate, text, undefined, context);
+  const given = { payload: JSON.stringify(payload) };
+  const problems = await findPayloadProblems(orderCreate, given, context);
   return { problems, unchecked };
 }
 const readOptions = (list: string) =>

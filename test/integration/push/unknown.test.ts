@@ -49,32 +49,6 @@ describe('an order whose outcome is unknown', () => {
     ]);
   });
 
-  test('is sent again after two absences that are far enough apart', async () => {
-    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status: 500 } });
-    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-    await outbox.push(short);
-    // An early look-up: its absence does not count yet.
-    await database.query('update fulfilment.outbox set next_attempt_at = now()');
-    await outbox.push(short);
-    const [soon] = await outbox.rows();
-    expect(soon).toMatchObject({ status: 'unknown', absences: 0, lookups: 1 });
-    await outbox.hurry();
-    await outbox.push(short);
-    const [once] = await outbox.rows();
-    expect(once).toMatchObject({ status: 'unknown', absences: 1 });
-    // Less than half a minute after the first absence, the next one does not count.
-    await database.query(
-      "update fulfilment.outbox set next_attempt_at = now(), absent_at = now() - interval '20 seconds'",
-    );
-    await outbox.push(short);
-    expect((await outbox.rows())[0]).toMatchObject({ status: 'unknown', absences: 1 });
-    expect(await countPosts()).toBe(1);
-    await outbox.hurry();
-    await outbox.push(short);
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
-    expect(await sandbox.orderNumbers()).toEqual(['SO-1']);
-  });
-
   test('stays unknown if the look-up fails or returns a number that was not asked for', async () => {
     await sandbox.faults(
       { operation: 'v3.orders.create', count: 1, effect: { status: 500, afterEffect: true } },

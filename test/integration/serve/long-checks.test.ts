@@ -3,7 +3,6 @@ import { expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
 import { type FoundProblems, runInProcess } from '../../../src/push/check-process.ts';
 import { checkRowsHere } from '../../../src/push/new-rows.ts';
-import { anyCode } from '../../../src/push/setting-codes.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useApi } from '../../helpers/api.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -29,8 +28,8 @@ const evaluate = (expression: string): string => new Function(`return ${expressi
 /** Returns the milliseconds of CPU time that the check takes in this process. */
 async function measureCheck(): Promise<number> {
   const body = Buffer.from(evaluate(longBody));
-  const { signal } = new AbortController();
-  const tools = { codes: anyCode, operations, owner: 'x', signal, readDocument: async () => [] };
+  const known = { lists: null, lacks: false };
+  const tools = { known, operations, readDocument: async () => [] };
   const before = process.threadCpuUsage();
   await checkRowsHere(body, tools);
   const { user, system } = process.threadCpuUsage(before);
@@ -158,10 +157,7 @@ test('bodies that take long hold up no reading of another token', async () => {
 test('an owner with many tasks leaves turns to the others', async () => {
   const { signal } = new AbortController();
   const read = (owner: string, content: string) =>
-    runInProcess<FoundProblems>(
-      { do: 'read document', path: 'a', content },
-      { owner, signal, codes: anyCode },
-    );
+    runInProcess<FoundProblems>({ do: 'read document', path: 'a', content }, { owner, signal });
   const hostile = ['a', 'b'].flatMap((owner) =>
     Array.from({ length: 3 }, () => read(owner, makeBomb()).catch(() => null)),
   );

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
-import { findPayloadProblems } from '../../../src/push/check-payload.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
+import { findPayloadProblems } from '../../../src/push/payload.ts';
 import { anyCode } from '../../../src/push/setting-codes.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 
@@ -17,7 +17,7 @@ async function check(name: string, payload: unknown): Promise<readonly string[]>
     owner: 'a test',
     signal: new AbortController().signal,
   };
-  return findPayloadProblems(kind, text, undefined, context);
+  return findPayloadProblems(kind, { payload: text }, context);
 }
 
 const order = (changes: Record<string, unknown>) => orderPayload('SO-1', changes);

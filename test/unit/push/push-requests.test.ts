@@ -6,29 +6,31 @@ import { buildOrderDocument } from '../../../src/push/kinds/order/new-order.ts';
 import type { OrderPayload } from '../../../src/push/kinds/order/order-payload.ts';
 import { buildWantedState } from '../../../src/push/kinds/order/order-state.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { readBySchema } from '../../../src/push/payload.ts';
-import { stringifyInTurns } from '../../../src/push/send-row.ts';
+import { readHere } from '../../../src/push/payload.ts';
 import type { WriteRequest } from '../../../src/service/client.ts';
 import { decodeRow } from '../../../src/service/decoding/fields.ts';
 import { withSwitches } from '../../helpers/config/operations-file.ts';
-import { measureLongestTurn } from '../../helpers/turns.ts';
 
 const kind = (name: string) => {
   const found = outboxKinds.find((known) => known.name === name);
   if (found === undefined) throw new Error(`no kind ${name}`);
   return found;
 };
-const order = (text: string) => readBySchema(kind('order.create'), text) as OrderPayload;
+async function order(text: string): Promise<OrderPayload> {
+  const read = await readHere(kind('order.create'), { payload: text }, null);
+  if ('problems' in read) throw new Error(read.problems.join());
+  return read.read as OrderPayload;
+}
 const requiredMembers = `"externalOrderNumber": "SO-1", "orderTypeId": 31, "locale": "nl-NL",
   "deliveryAddress": {"lastName": "X", "street1": "Y 1", "countryCode": "FR"}`;
 
 describe('the body of POST /v3/orders', () => {
-  test('keeps every digit of prices and of members that are passed through', () => {
+  test('keeps every digit of prices and of members that are passed through', async () => {
     const text = `{${requiredMembers}, "items": [{"sku": "A", "quantity": 2.0, "price": 0.12345678901234567890, "vat": "0.210"},
       {"sku": "B", "quantity": 1, "price": 9.90}], "pickUpPoint": {"latitude": 52.10, "id": 12345678901234567890}}`;
     const body = JSON.stringify(
       buildOrderDocument(
-        order(text),
+        await order(text),
         { orderTypeId: 31, shippingMethodId: null },
         { included: 'inside' },
       ),
@@ -44,12 +46,12 @@ describe('the body of POST /v3/orders', () => {
       expect(body).toContain(part);
   });
 
-  test('includes lines, addresses and the first attachment, linked by provisional ids', () => {
+  test('includes lines, addresses and the first attachment, linked by provisional ids', async () => {
     const text = `{${requiredMembers}, "items": [{"sku": "A", "quantity": 1, "fulfillFrom": null, "metadata": {"extra6": "six", "extra7": null}}],
       "billingAddress": {"lastName": "Z", "street1": "Y 2", "countryCode": "FR"}, "allowPartialDelivery": true,
       "attachments": [{"filename": "a.pdf", "content": "JVBERg=="}, {"filename": "b.pdf", "content": "JVBERg=="}]}`;
     const ids = { orderTypeId: 31, shippingMethodId: 12 };
-    const inside = buildOrderDocument(order(text), ids, { included: 'inside' }) as {
+    const inside = buildOrderDocument(await order(text), ids, { included: 'inside' }) as {
       data: { included: unknown[] };
     };
     const { included, ...data } = inside.data;
@@ -78,8 +80,11 @@ describe('the body of POST /v3/orders', () => {
         },
       },
     ]);
-    expect(buildOrderDocument(order(text), ids, { included: 'top' })).toEqual({ data, included });
-    const renamed = buildOrderDocument(order(text), ids, {
+    expect(buildOrderDocument(await order(text), ids, { included: 'top' })).toEqual({
+      data,
+      included,
+    });
+    const renamed = buildOrderDocument(await order(text), ids, {
       included: 'top',
       contentMember: 'document',
     });
@@ -87,11 +92,11 @@ describe('the body of POST /v3/orders', () => {
   });
 });
 
-test('without a billing address the delivery address is billed, unless that is switched off', () => {
+test('without a billing address the delivery address is billed, unless that is switched off', async () => {
   const text = `{${requiredMembers}, "items": [{"sku": "A", "quantity": 1, "channelIdentifier": "L-1"}]}`;
   const ids = { orderTypeId: 31, shippingMethodId: null };
   const lines = { lastName: 'X', street1: 'Y 1', countryCode: 'FR' };
-  expect(buildOrderDocument(order(text), ids, { included: 'top' })).toMatchObject({
+  expect(buildOrderDocument(await order(text), ids, { included: 'top' })).toMatchObject({
     data: { relationships: { billingAddress: { data: { id: 2, type: 'address' } } } },
     included: [
       { attributes: { sku: 'A', channelIdentifier: 'L-1' } },
@@ -99,7 +104,10 @@ test('without a billing address the delivery address is billed, unless that is s
       { type: 'address', id: 2, attributes: lines },
     ],
   });
-  const omitted = buildOrderDocument(order(text), ids, { included: 'top', billingAddress: 'omit' });
+  const omitted = buildOrderDocument(await order(text), ids, {
+    included: 'top',
+    billingAddress: 'omit',
+  });
   expect(JSON.stringify(omitted)).not.toContain('billingAddress');
 });
 
@@ -245,29 +253,5 @@ describe('the state that an update sends', () => {
     expect(
       buildWantedState(current, sentBeforeMidnight as never, '2026-05-05', true).note,
     ).toContain('had passed');
-  });
-});
-
-describe('a long body', () => {
-  const emoji = '😀"\n'.repeat(100_000);
-
-  test.each([
-    ['texts that are cut between the halves of a character', [emoji, `a${emoji}`]],
-    ['numbers with all digits', { price: JSON.rawJSON('9.9500000000000000001') }],
-    ['members that are undefined, null or empty', { a: undefined, b: null, c: [], d: {}, e: [1] }],
-  ])('is written as JSON.stringify does: %s', async (_what, value) => {
-    const written = await stringifyInTurns(value);
-    expect(JSON.parse(written)).toEqual(JSON.parse(JSON.stringify(value)));
-  });
-
-  test('is written in many turns of the event loop', async () => {
-    const body = { data: { content: 'AAAA'.repeat(4_000_000) } };
-    const before = process.threadCpuUsage();
-    const expected = JSON.stringify(body);
-    const { user, system } = process.threadCpuUsage(before);
-
-    const { longestMs, result } = await measureLongestTurn(() => stringifyInTurns(body));
-    expect(result).toBe(expected);
-    expect(longestMs).toBeLessThan((user + system) / 1_000 / 1.5);
   });
 });

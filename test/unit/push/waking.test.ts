@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { awakeMs, Waking } from '../../../src/push/waking.ts';
+import { awakeMs, Waking } from '../../../src/push/pusher.ts';
 
 /** Notifies this often, and looks. */
 function look(waking: Waking, notifications: number, due: readonly string[], nowMs: number) {

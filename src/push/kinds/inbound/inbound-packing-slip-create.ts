@@ -28,15 +28,15 @@ import {
   type PushResult,
   toNoAnswer,
 } from '../../kind.ts';
-import { pickGiven } from '../../payload.ts';
 import {
   day,
   personalText,
+  pickGiven,
   quantity,
   requiredText,
   requireUnless,
   textsNamed,
-} from '../../payload-members.ts';
+} from '../../payload.ts';
 import { findUnclaimedIds, type UnknownRow } from '../../sql/look-ups.ts';
 
 const operation = 'v3.inboundPackingSlips.create';

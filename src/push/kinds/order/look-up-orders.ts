@@ -70,27 +70,32 @@ export async function findOrders(
   context: LookUpContext,
 ): Promise<Map<number, LookUpResult>> {
   const rows = await addLaterOrders(unknown, context);
-  const found = await searchNumbers(rows, context);
-  const isMissing = ({ id }: RowToLookUp) =>
-    ['absent', 'unclear'].includes(found.get(id)?.seen ?? '');
+  const results = await searchNumbers(rows, context);
+  const findMissing = () =>
+    rows.filter(({ id }) => ['absent', 'unclear'].includes(results.get(id)?.seen ?? ''));
   const stored = await findStoredOrders(
     context.db,
     rows.map(({ id }) => id),
   );
 
-  for (const [id, result] of await readStoredOrders(rows.filter(isMissing), stored, context))
-    found.set(id, result);
-  const toWalk = rows.filter((row) => isMissing(row) && needsWalk(row, found.get(row.id)));
-  for (const [id, result] of await searchDays(toWalk, context)) found.set(id, result);
+  await readCandidates(listStored(findMissing(), stored), results, context);
+  await searchDays(
+    findMissing().filter((row) => needsWalk(row, results.get(row.id))),
+    results,
+    context,
+  );
 
   for (const { rowId, orderId, isOlder } of stored) {
-    const result = found.get(rowId);
+    const result = results.get(rowId);
     if (isOlder && result?.seen === 'there' && readId(result.resource) === orderId)
-      found.set(rowId, { ...result, isOlder });
+      results.set(rowId, { ...result, isOlder });
   }
 
-  return found;
+  return results;
 }
+
+/** The results of a look-up, by row id. */
+type Results = Map<number, LookUpResult>;
 
 /** Adds a later order to each row whose absence depends on how old the list is. */
 async function addLaterOrders(
@@ -112,22 +117,22 @@ async function addLaterOrders(
 async function searchNumbers(
   rows: readonly SearchedRow[],
   context: LookUpContext,
-): Promise<Map<number, LookUpResult>> {
-  const found = new Map<number, LookUpResult>();
+): Promise<Results> {
+  const results: Results = new Map();
   let failed: LookUpResult | undefined;
   for (const batch of batchRows(rows)) {
     // If the service refuses the credentials or asks to wait, the other batches are not sent.
-    const seen =
-      failed === undefined
-        ? await lookUpBatch(batch, context)
-        : batch.map(({ id }) => [id, failed] as const);
-    for (const [id, one] of seen) found.set(id, one as LookUpResult);
-    failed ??= [...found.values()].find(
+    const found = failed === undefined ? await lookUpBatch(batch, context) : null;
+    for (const { id } of batch) {
+      const result = found === null ? failed : found.get(id);
+      if (result !== undefined) results.set(id, result);
+    }
+    failed ??= [...results.values()].find(
       (one) => one.seen === 'no answer' && one.cause !== undefined && concernsAllNumbers(one.cause),
     );
   }
 
-  return found;
+  return results;
 }
 
 /**
@@ -147,63 +152,43 @@ function needsWalk(row: RowToLookUp, result: LookUpResult | undefined): boolean 
 /** A number that every filter finds if the list has the order. */
 const plainNumber = /^[\w.-]+$/;
 
-/**
- * Reads the orders that our tables show under the numbers of these rows. One with another number
- * now is left out.
- */
-async function readStoredOrders(
-  rows: readonly RowToLookUp[],
-  stored: readonly StoredOrder[],
-  context: LookUpContext,
-): Promise<ReadonlyMap<number, LookUpResult>> {
-  const orderIds = new Map(stored.map(({ rowId, orderId }) => [rowId, orderId]));
-  const wanted = rows.map((row) => ({ row, id: orderIds.get(row.id) }));
-  const results = await readFound(
-    wanted.filter((one): one is WantedOrder => one.id !== undefined),
-    context,
-  );
-  // A poll has shown them. If the filter cannot find a number, that says nothing about how old its
-  // list is.
-  const agesMs = new Map(stored.map(({ rowId, storedAgoMs }) => [rowId, storedAgoMs]));
-  const plain = new Set(
-    rows.filter(({ reference }) => plainNumber.test(reference)).map(({ id }) => id),
-  );
-
-  return new Map(
-    [...results].map(([id, result]) => {
-      const listedAgoMs = plain.has(id) ? agesMs.get(id) : undefined;
-      return [
-        id,
-        result.seen === 'there' && listedAgoMs !== undefined ? { ...result, listedAgoMs } : result,
-      ];
-    }),
-  );
-}
-
-/** The id of the order that may be the one of a row. */
-interface WantedOrder {
+/** An order that may be the one of a row. */
+interface Candidate {
   readonly row: RowToLookUp;
-  readonly id: number;
+  readonly orderId: number;
+  readonly listedAgoMs?: number | undefined;
 }
 
-/** Reads orders by id, and returns a result for each row whose order still has the row's number. */
-async function readFound(
-  wanted: readonly WantedOrder[],
+/** Lists the orders that our tables show under the numbers of these rows. */
+const listStored = (rows: readonly RowToLookUp[], stored: readonly StoredOrder[]): Candidate[] =>
+  rows.flatMap((row) =>
+    stored
+      .filter(({ rowId }) => rowId === row.id)
+      .map(({ orderId, storedAgoMs }) => ({
+        row,
+        orderId,
+        // A poll has shown it. If the filter cannot find a number, that says nothing about how old
+        // its list is.
+        listedAgoMs: plainNumber.test(row.reference) ? storedAgoMs : undefined,
+      })),
+  );
+
+/** Reads orders by id, and sets the result of each row whose order still has the row's number. */
+async function readCandidates(
+  candidates: readonly Candidate[],
+  results: Results,
   context: LookUpContext,
-): Promise<ReadonlyMap<number, LookUpResult>> {
-  const results = new Map<number, LookUpResult>();
-  for (const { row, id } of wanted) {
+): Promise<void> {
+  for (const { row, orderId, listedAgoMs } of candidates) {
     try {
-      const order = await readOrderById(context, id);
+      const order = await readOrderById(context, orderId);
       if (order?.order.external_order_number !== row.reference) continue;
-      for (const [rowId, result] of await toResults([row], [order], context))
-        results.set(rowId, result);
+      for (const [id, result] of await toResults([row], [order], context, listedAgoMs))
+        results.set(id, result);
     } catch (error) {
       results.set(row.id, toNoAnswer(error));
     }
   }
-
-  return results;
 }
 
 /** A range of days, both exclusive. */
@@ -219,11 +204,12 @@ interface DayRange {
  */
 async function searchDays(
   rows: readonly SearchedRow[],
+  results: Results,
   context: LookUpContext,
-): Promise<ReadonlyMap<number, LookUpResult>> {
-  if (rows.length === 0) return new Map();
+): Promise<void> {
+  if (rows.length === 0) return;
   const wanted = new Map(rows.map((row) => [row.reference, row]));
-  const hits: WantedOrder[] = [];
+  const candidates: Candidate[] = [];
   const listed = new Set<number>();
 
   try {
@@ -234,25 +220,23 @@ async function searchDays(
         ids.add(id);
         listed.add(id);
         const row = wanted.get(number);
-        if (row !== undefined) hits.push({ row, id });
+        if (row !== undefined) candidates.push({ row, orderId: id });
       }
       await assertWhole(range, ids, context);
     }
   } catch (error) {
     const failed = toNoAnswer(error);
     const why = `not found by its number, which proves nothing yet; ${failed.why}`;
-    return new Map(rows.map(({ id }) => [id, { ...failed, why }]));
+    for (const { id } of rows) results.set(id, { ...failed, why });
+    return;
   }
 
-  const absent = rows.map(({ id, later }): [number, LookUpResult] => [
-    id,
-    {
+  for (const { id, later } of rows)
+    results.set(id, {
       seen: 'absent',
       basis: later !== undefined && listed.has(later.orderId) ? 'newer list' : 'list',
-    },
-  ]);
-
-  return new Map([...absent, ...(await readFound(hits, context))]);
+    });
+  await readCandidates(candidates, results, context);
 }
 
 /**
@@ -377,10 +361,7 @@ const listAskedNumbers = ({
  * Looks up one batch. If the answer has a number that was not asked for, it proves nothing: then
  * looks up the two halves separately, to find the row that causes it.
  */
-async function lookUpBatch(
-  rows: readonly SearchedRow[],
-  context: LookUpContext,
-): Promise<Map<number, LookUpResult>> {
+async function lookUpBatch(rows: readonly SearchedRow[], context: LookUpContext): Promise<Results> {
   const asked = new Set(rows.flatMap(listAskedNumbers));
   let orders: AnsweredOrder[];
   try {
@@ -392,54 +373,52 @@ async function lookUpBatch(
   }
 
   const numbers = orders.map(({ order }) => order.external_order_number);
-  if (numbers.some((number) => number === null || !asked.has(number))) {
-    const why = 'the answer to the look-up has another order number; the look-up is tried again';
-    if (rows.length === 1) return new Map(rows.map(({ id }) => [id, { seen: 'unclear', why }]));
-    const halves = await workOnHalves(rows, (half) => lookUpBatch(half, context));
-    return new Map(halves.flatMap((half) => [...half]));
-  }
+  if (numbers.every((number) => number !== null && asked.has(number)))
+    return toResults(rows, orders, context, 0);
 
-  const results = await toResults(rows, orders, context);
-
-  return new Map(
-    [...results].map(([id, result]) => [
-      id,
-      result.seen === 'there' ? { ...result, listedAgoMs: 0 } : result,
-    ]),
-  );
+  const why = 'the answer to the look-up has another order number; the look-up is tried again';
+  if (rows.length === 1) return new Map(rows.map(({ id }) => [id, { seen: 'unclear', why }]));
+  const halves = await workOnHalves(rows, (half) => lookUpBatch(half, context));
+  return new Map(halves.flatMap((half) => [...half]));
 }
 
 /**
  * Returns the result for each row: the order that has its number, unless an `order.rename` gave it
  * or took it away.
+ * @param listedAgoMs how long ago a list showed these orders, as far as is known
  */
 async function toResults(
   rows: readonly SearchedRow[],
   orders: readonly AnsweredOrder[],
   { db, client }: LookUpContext,
-): Promise<Map<number, LookUpResult>> {
+  listedAgoMs: number | undefined,
+): Promise<Results> {
   const byNumber = new Map(orders.map((order) => [order.order.external_order_number, order]));
   const orderIds = orders.map(({ order }) => order.id);
   const renames = orderIds.length === 0 ? [] : await findRenames(db, client, orderIds);
+  const listed = listedAgoMs === undefined ? {} : { listedAgoMs };
 
-  return new Map(
-    rows.map(({ id, reference, later }): [number, LookUpResult] => {
-      const found = byNumber.get(reference);
-      const isNewer = later !== undefined && byNumber.get(later.number)?.order.id === later.orderId;
-      if (found === undefined)
-        return [id, { seen: 'absent', basis: isNewer ? 'newer list' : 'list' }];
-      const ofOrder = renames.filter(({ orderId }) => orderId === found.order.id);
-      const last = ofOrder.findLast(({ status }) => status === 'done');
-      if (last?.from === reference) {
-        const why =
-          `the list still has order ${last.orderId} as ${reference}, ` +
-          `which was renamed to ${last.to}; looked up again`;
-        return [id, { seen: 'unclear', why }];
-      }
-      if (!ofOrder.some(({ to }) => to === reference))
-        return [id, { seen: 'there', resource: found.resource, escaped: found.escaped }];
+  const toResult = ({ reference, later }: SearchedRow): LookUpResult => {
+    const found = byNumber.get(reference);
+    const isNewer = later !== undefined && byNumber.get(later.number)?.order.id === later.orderId;
+    if (found === undefined) return { seen: 'absent', basis: isNewer ? 'newer list' : 'list' };
+
+    const ofOrder = renames.filter(({ orderId }) => orderId === found.order.id);
+    const last = ofOrder.findLast(({ status }) => status === 'done');
+    if (last?.from === reference) {
+      const why =
+        `the list still has order ${last.orderId} as ${reference}, ` +
+        `which was renamed to ${last.to}; looked up again`;
+      return { seen: 'unclear', why };
+    }
+    if (ofOrder.some(({ to }) => to === reference)) {
       const why = `the number ${reference} belongs to another order, which order.rename gave it`;
-      return [id, { seen: 'several', why }];
-    }),
-  );
+      return { seen: 'several', why };
+    }
+
+    const { resource, escaped } = found;
+    return { seen: 'there', resource, escaped, ...listed };
+  };
+
+  return new Map(rows.map((row) => [row.id, toResult(row)]));
 }

@@ -2,7 +2,7 @@ import { orders } from '../../../pull/streams/orders.ts';
 import type { Resource } from '../../../service/decoding/jsonapi.ts';
 import { isEmpty } from '../../answers.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
-import { noMembers } from '../../payload-members.ts';
+import { noMembers } from '../../payload.ts';
 import {
   findOrder,
   orderInclude,

@@ -6,8 +6,7 @@ import { decodeRow } from '../../../service/decoding/fields.ts';
 import { decodeDocument, type Resource, readId } from '../../../service/decoding/jsonapi.ts';
 import { isEmpty } from '../../answers.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../kind.ts';
-import { isGiven } from '../../payload.ts';
-import { idNumber, refusing, requiredText } from '../../payload-members.ts';
+import { idNumber, isGiven, refusing, requiredText } from '../../payload.ts';
 import { findOrder, readLines, readMeta, readOrderById } from './find-order.ts';
 
 /** The interface cancels what is left of an item, not a part of it. */
@@ -31,7 +30,7 @@ export const orderItemCancel = defineKind<CancelledItem>({
   operation: 'v3.orderItems.cancel',
   notFoundMeansRoute: true,
   unknown: { do: 'resend' },
-  check: async (wanted) =>
+  check: (wanted) =>
     isGiven(wanted, 'orderItemId') === isGiven(wanted, 'sku')
       ? ['payload: give either orderItemId or sku']
       : [],

@@ -2,8 +2,9 @@ import { z } from 'zod';
 import type { Operations } from '../../../../config/operations.ts';
 import { isObject, type Json } from '../../../core/json.ts';
 import {
-  type CheckContext,
+  type CheckFacts,
   type JsonObject,
+  type KnownCodes,
   maxProblems,
   type PayloadDocument,
 } from '../../kind.ts';
@@ -24,7 +25,7 @@ import {
   requiredText,
   requireUnless,
   textsNamed,
-} from '../../payload-members.ts';
+} from '../../payload.ts';
 import {
   type CodedMember,
   findCode,
@@ -238,11 +239,11 @@ export const methodMember: CodedMember = {
 };
 
 /** Returns the problems of an order that the schema cannot find. */
-export async function findOrderProblems(
+export function findOrderProblems(
   payload: JsonObject,
   reference: string,
-  context: CheckContext,
-): Promise<string[]> {
+  { known, operations }: CheckFacts,
+): string[] {
   const { externalOrderNumber: number } = payload;
   const problems: string[] = [];
   // Lanes are made of references.
@@ -251,13 +252,13 @@ export async function findOrderProblems(
       `externalOrderNumber: must equal the reference of the row, ${JSON.stringify(reference)}`,
     );
 
-  for (const member of [orderTypeMember, methodMember])
-    for (const problem of await findCodeProblems(payload, member, context)) problems.push(problem);
-  for (const problem of await findListProblems(payload, context)) problems.push(problem);
-  for (const problem of findAddressProblems(payload.deliveryAddress, context.operations))
-    problems.push(problem);
-
-  return problems;
+  return [
+    ...problems,
+    ...findCodeProblems(payload, orderTypeMember, known),
+    ...findCodeProblems(payload, methodMember, known),
+    ...findListProblems(payload, known),
+    ...findAddressProblems(payload.deliveryAddress, operations),
+  ];
 }
 
 /** Returns the documents that are attached to an order. */
@@ -271,10 +272,7 @@ export const listDocuments = ({ attachments }: JsonObject): PayloadDocument[] =>
  * its country, and warehouses that do not offer its shipping method. Billing addresses are not
  * compared, because nothing is shipped to them.
  */
-export async function findListProblems(
-  order: JsonObject,
-  context: CheckContext,
-): Promise<string[]> {
+export function findListProblems(order: JsonObject, known: KnownCodes): string[] {
   const { locale, deliveryAddress } = order;
   const countryCode = isObject(deliveryAddress) ? deliveryAddress.countryCode : undefined;
   const problems: string[] = [];
@@ -285,21 +283,18 @@ export async function findListProblems(
   ] as const) {
     // The schema reports a code of another form.
     if (typeof code !== 'string' || !form.test(code)) continue;
-    const problem = await findListProblem(list, code, form, context);
+    const problem = findListProblem(list, code, form, known);
     if (problem !== null) problems.push(`${path}: ${problem}`);
   }
 
-  return [...problems, ...(await findWarehouseProblems(order, context))];
+  return [...problems, ...findWarehouseProblems(order, known)];
 }
 
 /** Returns the problems of warehouses that do not offer the shipping method of an order. */
-export async function findWarehouseProblems(
-  order: JsonObject,
-  context: CheckContext,
-): Promise<string[]> {
+export function findWarehouseProblems(order: JsonObject, known: KnownCodes): string[] {
   const { shippingMethod: code, shippingMethodId: id, items } = order;
   const found =
-    typeof code === 'string' && code !== '' ? await findCode(methodMember, code, context) : { id };
+    typeof code === 'string' && code !== '' ? findCode(methodMember, code, known) : { id };
   const named = [order, ...(Array.isArray(items) ? items : [])].flatMap((value, index) => {
     const warehouse = isObject(value) ? value.fulfillFrom : undefined;
     const path = index === 0 ? 'fulfillFrom' : `items[${index - 1}].fulfillFrom`;
@@ -308,7 +303,7 @@ export async function findWarehouseProblems(
 
   if ('problem' in found || typeof found.id !== 'number' || named.length === 0) return [];
   const wanted = [...new Set(named.map(({ warehouse }) => warehouse))];
-  const offered = await findWarehouses(found.id, wanted, context);
+  const offered = findWarehouses(found.id, wanted, known);
   if (offered.length === 0) return [];
 
   return named

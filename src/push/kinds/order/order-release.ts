@@ -3,7 +3,7 @@ import { orders } from '../../../pull/streams/orders.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { isEmpty } from '../../answers.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
-import { noMembers } from '../../payload-members.ts';
+import { noMembers } from '../../payload.ts';
 import { findOrder } from './find-order.ts';
 
 /** Releases an order that was created with onHold true (docs/interface.md, 15.1 Operations). */

@@ -21,9 +21,14 @@ import {
   readOrders,
   searchOrder,
 } from './find-order.ts';
-import { describeLoss, describeLostMembers, findLoss, listMembers } from './order-loss.ts';
 import { orderNumber } from './order-payload.ts';
-import { changeNumber } from './order-state.ts';
+import {
+  changeNumber,
+  describeLoss,
+  describeLostMembers,
+  findLoss,
+  listMembers,
+} from './order-state.ts';
 
 const schema = z.strictObject({
   externalOrderNumber: orderNumber.meta({

@@ -3,6 +3,8 @@ import type { Operations, TakenMember } from '../../../../config/operations.ts';
 import { type OrderRow, orders } from '../../../pull/streams/orders.ts';
 import {
   type CheckContext,
+  type CheckFacts,
+  checkCodes,
   defineKind,
   type JsonObject,
   PayloadError,
@@ -18,7 +20,7 @@ import {
   personalText,
   refusing,
   requiredText,
-} from '../../payload-members.ts';
+} from '../../payload.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 import { findOrder } from './find-order.ts';
 import { linkParts } from './new-order.ts';
@@ -89,20 +91,14 @@ export const orderUpdate = (operations: Operations) =>
     operation: 'v3.orders.update',
     notFoundMeansRoute: true,
     unknown: { do: 'resend' },
-    check: (change, _reference, context) => findChangeProblems(change, context),
+    check: (change, _reference, facts) => findChangeProblems(change, facts),
     push: updateOrder,
   });
 
-async function findChangeProblems(
-  change: JsonObject,
-  context: CheckContext,
-): Promise<readonly string[]> {
+function findChangeProblems(change: JsonObject, facts: CheckFacts): readonly string[] {
   if (Object.keys(change).length === 0) return ['payload: must name at least one member to change'];
 
-  return [
-    ...(await findListProblems(change, context)),
-    ...(await findTakenProblems(change, context)),
-  ];
+  return [...findListProblems(change, facts.known), ...findTakenProblems(change, facts)];
 }
 
 /**
@@ -122,7 +118,8 @@ async function assertOffered(
   )
     return;
 
-  const problems = await findWarehouseProblems({ fulfillFrom, shippingMethodId }, context);
+  const kept = { fulfillFrom, shippingMethodId };
+  const problems = await checkCodes(context, (known) => findWarehouseProblems(kept, known));
   if (problems.length > 0) throw new PayloadError(problems);
 }
 
@@ -219,16 +216,14 @@ function makeTakenMembers(operations: Operations): {
 const optionalType: CodedMember = { ...orderTypeMember, required: false };
 
 /** Returns the problems of the taken members that the schema cannot find. */
-async function findTakenProblems(change: JsonObject, context: CheckContext): Promise<string[]> {
-  const taken = listTaken(context.operations);
+function findTakenProblems(change: JsonObject, { known, operations }: CheckFacts): string[] {
+  const taken = listTaken(operations);
 
   return [
-    ...(taken.includes('orderType') ? await findCodeProblems(change, optionalType, context) : []),
-    ...(taken.includes('shippingMethod')
-      ? await findCodeProblems(change, methodMember, context)
-      : []),
+    ...(taken.includes('orderType') ? findCodeProblems(change, optionalType, known) : []),
+    ...(taken.includes('shippingMethod') ? findCodeProblems(change, methodMember, known) : []),
     ...(taken.includes('deliveryAddress')
-      ? findAddressProblems(change.deliveryAddress, context.operations)
+      ? findAddressProblems(change.deliveryAddress, operations)
       : []),
   ];
 }

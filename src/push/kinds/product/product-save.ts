@@ -11,14 +11,14 @@ import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { mayBeWrongPath } from '../../../service/health/evidence.ts';
 import { saysNothing } from '../../answers.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
-import { asNumber } from '../../payload.ts';
 import {
+  asNumber,
   base64Text,
   decimal,
   optionalText,
   requiredText,
   requireUnless,
-} from '../../payload-members.ts';
+} from '../../payload.ts';
 
 /** The same payload is added, or changes a product. */
 function makeProduct(operations: Operations) {

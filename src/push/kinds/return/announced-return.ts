@@ -26,7 +26,7 @@ import {
 import { encodeQuery } from '../../../service/transport/query.ts';
 import { isEmpty, readIncluded, readResources, saysNothing } from '../../answers.ts';
 import {
-  type CheckContext,
+  type CheckFacts,
   defineKind,
   type JsonObject,
   maxProblems,
@@ -34,7 +34,6 @@ import {
   type PushContext,
   type PushResult,
 } from '../../kind.ts';
-import { pickGiven } from '../../payload.ts';
 import {
   anyMembers,
   codeOf,
@@ -42,10 +41,11 @@ import {
   idOf,
   optionalText,
   personalText,
+  pickGiven,
   quantity,
   requiredText,
   requireUnless,
-} from '../../payload-members.ts';
+} from '../../payload.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 
 /**
@@ -59,7 +59,7 @@ export const returnCreate = (operations: Operations) =>
     operation: creation,
     notFoundMeansRoute: true,
     unknown: { do: 'ask operator' },
-    check: (payload, _reference, context) => findReturnProblems(creation, payload, context),
+    check: (payload, _reference, facts) => findReturnProblems(creation, payload, facts),
     push: (payload, context) => announceReturn(payload, context, null),
   });
 
@@ -76,7 +76,7 @@ export const returnReplace = (operations: Operations) =>
     operation: replacement,
     notFoundMeansRoute: false,
     unknown: { do: 'resend' },
-    check: (payload, _reference, context) => findReturnProblems(replacement, payload, context),
+    check: (payload, _reference, facts) => findReturnProblems(replacement, payload, facts),
     push: async ({ returnMerchandiseAuthorizationId, ...payload }, context) =>
       announceReturn(payload, context, findAnnouncedId(returnMerchandiseAuthorizationId, context)),
   });
@@ -227,19 +227,19 @@ function toReturnDocument(
  * Returns the problems that the schema cannot find: return reasons that are not named once, or are
  * unknown.
  */
-async function findReturnProblems(
+function findReturnProblems(
   operation: typeof creation | typeof replacement,
   { items }: JsonObject,
-  context: CheckContext,
-): Promise<string[]> {
+  { known, operations }: CheckFacts,
+): string[] {
   const problems: string[] = [];
-  const { optional = [] } = context.operations[operation];
+  const { optional = [] } = operations[operation];
   const member = { ...reasonMember, required: !optional.includes('items.reason') };
 
   for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
     if (problems.length > maxProblems) break;
     if (!isObject(item)) continue;
-    for (const problem of await findCodeProblems(item, member, context, `items[${index}].`))
+    for (const problem of findCodeProblems(item, member, known, `items[${index}].`))
       problems.push(problem);
   }
 

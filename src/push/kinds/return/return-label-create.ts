@@ -6,7 +6,7 @@ import { shipments } from '../../../pull/streams/shipments.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { encodeQuery } from '../../../service/transport/query.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../kind.ts';
-import { codeOf, idNumber, idOf, requiredText } from '../../payload-members.ts';
+import { codeOf, idNumber, idOf, requiredText } from '../../payload.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 
 const operation = 'v2.returnLabel.get';
@@ -38,7 +38,7 @@ export const returnLabelCreate = (operations: Operations) =>
     notFoundMeansRoute: false,
     unknown: { do: operations[operation].repeatable === true ? 'resend' : 'ask operator' },
     document: { kind: 'return_label', path: [] },
-    check: (payload, _reference, context) => findCodeProblems(payload, methodMember, context),
+    check: (payload, _reference, { known }) => findCodeProblems(payload, methodMember, known),
     push: createLabel,
   });
 

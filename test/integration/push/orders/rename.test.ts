@@ -341,25 +341,6 @@ describe('rows around a rename', () => {
     ]);
     expect(await readNumbers()).toEqual(['SO-2', 'SO-3']);
   });
-
-  test('a rename is dead if an unfinished order.create waits under the new number', async () => {
-    await createOrder('SO-1');
-    const create = await outbox.insert(
-      'order.create',
-      'SO-2',
-      orderPayload('SO-2', { locale: undefined }),
-    );
-    await outbox.push();
-    const rename = await insertRename('SO-1', 'SO-2');
-    await outbox.push();
-    expect(await outbox.row(rename)).toMatchObject({
-      status: 'dead',
-      last_error:
-        `the payload cannot be sent: externalOrderNumber: SO-2 is the number of row ${create} (order.create), which is` +
-        ' dead; choose another number, or cancel that row and retry this one',
-    });
-    expect(await countUpdates()).toBe(0);
-  });
 });
 
 describe('rows that are inserted together and name the same numbers', () => {
@@ -390,13 +371,6 @@ describe('rows that are inserted together and name the same numbers', () => {
 
   test.each([
     [
-      'a rename, and a replacement of the new number',
-      [
-        ['order.rename', 'SO-1', 'SO-2'],
-        ['order.replace', 'SO-2'],
-      ],
-    ],
-    [
       'a rename, and an order with the former number',
       [
         ['order.rename', 'SO-1', 'SO-2'],
@@ -411,25 +385,10 @@ describe('rows that are inserted together and name the same numbers', () => {
       ],
     ],
     [
-      'two renames one after the other',
-      [
-        ['order.rename', 'SO-1', 'SO-2'],
-        ['order.rename', 'SO-2', 'SO-3'],
-      ],
-    ],
-    [
       'a rename there and back',
       [
         ['order.rename', 'SO-1', 'SO-2'],
         ['order.rename', 'SO-2', 'SO-1'],
-      ],
-    ],
-    [
-      'a rename, an update and a replacement',
-      [
-        ['order.rename', 'SO-1', 'SO-2'],
-        ['order.update', 'SO-2'],
-        ['order.replace', 'SO-2'],
       ],
     ],
     [
