@@ -69,7 +69,8 @@ export const toWindow = (from: string | null, to: string | null): DayWindow => (
  * Returns the windows of a reconciliation: the recent days, and one slice of the older days.
  * `sliceCount` reconciliations cover all days. Each slice begins at the end of the last one, so
  * skipped days leave no hole.
- * @param now today by the service's clock, the oldest stored day, and the end of the last slice
+ * @param now today by the service's clock, the oldest stored day, the end of the last slice, and
+ *   the days after which `prune` deletes rows
  */
 export function planReconcileWindows(
   { recentDays }: RescanPlan,
@@ -77,12 +78,16 @@ export function planReconcileWindows(
     readonly today: string;
     readonly oldest: string | null;
     readonly lastSliceEnd: string | null;
+    readonly mirrorDays?: number | undefined;
   },
 ): DayWindow[] {
   if (recentDays === null) return [everything];
   const edge = addDays(now.today, -recentDays);
-  const reach = addDays(now.today, -reachDays);
-  const oldest = now.oldest !== null && now.oldest < reach ? now.oldest : reach;
+  const { mirrorDays = Number.POSITIVE_INFINITY } = now;
+  // What was deleted would come back as missing.
+  const reach = addDays(now.today, -Math.min(reachDays, mirrorDays - slackDays - 1));
+  const isOlderKept = mirrorDays === Number.POSITIVE_INFINITY && (now.oldest ?? reach) < reach;
+  const oldest = isOlderKept ? (now.oldest ?? reach) : reach;
   const size = Math.ceil(daysBetween(oldest, edge) / sliceCount);
   const last = now.lastSliceEnd;
   // The recent days move by a day each day. If less than one slice is left before them, start again
@@ -234,7 +239,7 @@ async function endRescan(
 }
 
 async function chooseWindows(
-  { db, client, run, dueNotBefore, stream }: StreamContext,
+  { db, client, run, config, dueNotBefore, stream }: StreamContext,
   today: string,
   last: WalkedReconciliation | null,
 ): Promise<readonly DayWindow[]> {
@@ -245,7 +250,8 @@ async function chooseWindows(
 
   const oldest = await findOldestDay(db, client, stream.rescan);
   const lastSliceEnd = findSliceEnd(last?.windows ?? []);
-  return planReconcileWindows(stream.rescan, { today, oldest, lastSliceEnd });
+  const { MIRROR_DAYS: mirrorDays } = config;
+  return planReconcileWindows(stream.rescan, { today, oldest, lastSliceEnd, mirrorDays });
 }
 
 /**
