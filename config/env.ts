@@ -63,6 +63,7 @@ const variables = z.object({
   PUSH_MAX_ATTEMPTS: wholeNumber(1, 1_000).default(25),
   PUSH_MAX_AGE: span.prefault('3d'),
   RETENTION_DAYS: wholeNumber(1, 3_650).default(90),
+  MIRROR_DAYS: wholeNumber(130, 3_650).optional(),
   PERSONAL_DATA_DAYS: wholeNumber(1, 3_650).optional(),
   ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: wholeNumber(0, 65_535).default(8080),

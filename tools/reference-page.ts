@@ -24,6 +24,7 @@ const meanings: Readonly<Record<(typeof variableNames)[number], string>> = {
   PUSH_MAX_ATTEMPTS: 'attempts after which an outbox row is given up',
   PUSH_MAX_AGE: 'time after the first attempt after which it is given up',
   RETENTION_DAYS: 'days that history is kept',
+  MIRROR_DAYS: 'days after which finished orders leave the tables, with shipments and returns',
   PERSONAL_DATA_DAYS: 'days after which personal data is erased (docs/operations.md)',
   ADMIN_HOST: 'address of the pages; another one needs `ADMIN_TOKEN`',
   ADMIN_PORT: 'port of the pages; 0: any free one',

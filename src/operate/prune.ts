@@ -20,6 +20,7 @@ import { maskAgedQuarantine } from '../pull/sql/quarantine.ts';
 import { type RunContext, warn } from '../schedule/run.ts';
 import { recordAudit } from '../schedule/sql/audit.ts';
 import { underLease } from '../schedule/sql/leases.ts';
+import { deleteOrders } from './sql/prune-mirror.ts';
 import { pruneTargets } from './sql/prune-rows.ts';
 
 /**
@@ -159,14 +160,50 @@ async function eraseBatch(
   }
 }
 
+/**
+ * Deletes orders whose last date is older than MIRROR_DAYS and for which nothing is to come, with
+ * their shipments and returns.
+ */
+async function deleteAgedOrders(context: RunContext, days: number): Promise<void> {
+  const { db, run, client, state } = context;
+  const step = { client, by: run.worker, days, limit: searchSize, findsErased: true };
+  let deleted = 0;
+
+  for (let afterId: number | null = 0; afterId !== null; ) {
+    if (context.signal.aborted) throw toStopError(context.signal);
+    const from: number = afterId;
+    const { orders, lastId } = await underLease(db, run.lease, (trx) =>
+      findAgedOrders(trx, step, from),
+    );
+
+    for (let start = 0; start < orders.length; start += agedBatchSize) {
+      const ids = orders.slice(start, start + agedBatchSize).flatMap(({ id }) => id ?? []);
+      const changes = await underLease(db, run.lease, async (trx) => {
+        const removed = await deleteOrders(trx, client, ids);
+        await appendChanges(trx, client, removed);
+        return removed;
+      });
+      state.totals.removed += changes.length;
+      deleted += ids.length;
+    }
+    afterId = lastId;
+  }
+
+  if (deleted > 0)
+    await recordAudit(db, {
+      ...{ by: run.worker, action: 'pruned', client },
+      detail: `orders older than ${days} days, with shipments and returns: ${deleted}`,
+    });
+}
+
 /** Maximum number of rows that one transaction deletes. Short transactions do not block others. */
 const batchSize = 2_000;
 
 /**
- * Deletes data older than RETENTION_DAYS of all clients, in small batches. Rows that mirror the
- * service are never deleted. Each client has a run, and the first one does the work for all. Then
- * erases personal data that is older than PERSONAL_DATA_DAYS, of its own client and of clients that
- * no worker has any more.
+ * Deletes data older than RETENTION_DAYS of all clients, in small batches. Each client has a run,
+ * and the first one does the work for all. Then deletes orders of its own client that are older
+ * than MIRROR_DAYS, and erases personal data that is older than PERSONAL_DATA_DAYS, of its own
+ * client and of clients that no worker has any more.
  */
 export async function prune(context: RunContext): Promise<void> {
   const { client, db, run, config, signal } = context;
@@ -200,6 +237,7 @@ export async function prune(context: RunContext): Promise<void> {
       detail: counts.join(', '),
     });
 
+  if (config.MIRROR_DAYS !== undefined) await deleteAgedOrders(context, config.MIRROR_DAYS);
   if (personalDataDays === undefined) return;
   for (const one of [client, ...(await findClientsWithoutPrune(db, client))])
     await eraseAged(context, one, personalDataDays);

@@ -95,7 +95,8 @@ export const toWindow = (from: string | null, to: string | null): DayWindow => (
  * Returns the windows of a reconciliation: the recent days, and one slice of the older days.
  * `sliceCount` reconciliations cover all days. Each slice begins at the end of the last one, so
  * skipped days leave no hole.
- * @param now today by the service's clock, the oldest stored day, and the end of the last slice
+ * @param now today by the service's clock, the oldest stored day, the end of the last slice, and
+ *   the days after which `prune` deletes rows
  */
 export function planReconcileWindows(
   { recentDays }: RescanPlan,
@@ -103,12 +104,16 @@ export function planReconcileWindows(
     readonly today: string;
     readonly oldest: string | null;
     readonly lastSliceEnd: string | null;
+    readonly mirrorDays?: number | undefined;
   },
 ): DayWindow[] {
   if (recentDays === null) return [everything];
   const edge = addDays(now.today, -recentDays);
-  const reach = addDays(now.today, -reachDays);
-  const oldest = now.oldest !== null && now.oldest < reach ? now.oldest : reach;
+  const { mirrorDays = Number.POSITIVE_INFINITY } = now;
+  // What was deleted would come back as missing.
+  const reach = addDays(now.today, -Math.min(reachDays, mirrorDays - slackDays - 1));
+  const isOlderKept = mirrorDays === Number.POSITIVE_INFINITY && (now.oldest ?? reach) < reach;
+  const oldest = isOlderKept ? (now.oldest ?? reach) : reach;
   const size = Math.ceil(daysBetween(oldest, edge) / sliceCount);
   const last = now.lastSliceEnd;
   // The recent days move by a day each day. If less than one slice is left before them, start again
@@ -235,7 +240,8 @@ async function endRescan({ db, run }: StreamContext, { id }: Rescan, error: stri
 }
 
 const chooseWindows: ChooseWindows = async (context, today, last) => {
-  const { db, client, run, dueNotBefore, stream } = context;
+  const { db, client, run, config, dueNotBefore, stream } = context;
+  const { MIRROR_DAYS: mirrorDays } = config;
   // A run that is repeated before its next due time checks the doubtful span again. The next slice
   // would end the alarm.
   const nextTurn = last?.isDoubtful ? dueNotBefore(last.finishedAt, 0) : null;
@@ -243,7 +249,7 @@ const chooseWindows: ChooseWindows = async (context, today, last) => {
 
   const oldest = await findOldestDay(db, client, stream.rescan);
   const lastSliceEnd = findSliceEnd(last?.windows ?? []);
-  return planReconcileWindows(stream.rescan, { today, oldest, lastSliceEnd });
+  return planReconcileWindows(stream.rescan, { today, oldest, lastSliceEnd, mirrorDays });
 };
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Runs chaos campaigns (docs/reliability.md): `npm run chaos` plays one campaign per fault, in
- * about ten minutes; `npm run chaos -- --seeds 1-6 --faults worker-kill,postgres-crash` plays
+ * Runs chaos campaigns (docs/reliability.md): `npm run chaos` plays one campaign per fault and each
+ * failover, in about twenty minutes; `npm run chaos -- --seeds 1-6 --faults worker-kill,postgres-crash` plays
  * selected ones. Exits with 1 if there is a problem.
  */
 import { spawnSync } from 'node:child_process';
@@ -9,15 +9,18 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type CampaignResult, chooseQueue, play } from './campaign.ts';
+import { playFailovers } from './failover/play-failovers.ts';
+import { situations } from './failover/situations.ts';
 import { faults } from './faults.ts';
 import { Servers } from './servers.ts';
 import type { Fault } from './stage.ts';
 import { formatResultTable, readResults } from './table.ts';
 
-const usage = `npm run chaos -- [--seeds 1-6] [--faults a,b] [--lanes 2] [--hurry] [--results FILE]
+const usage = `npm run chaos -- [--only failover] [--seeds 1-6] [--faults a,b] [--lanes 2] [--hurry] [--results FILE]
 
+  --only     failover: nothing but failovers of a Postgres with a standby
   --seeds    one number or a span; default 1
-  --faults   names of faults; default all
+  --faults   names of faults and failovers; default all
   --lanes    number of campaigns at the same time, each with separate servers; default 2
   --hurry    does not wait until an absence is believed, but sets the stored times back
   --results  appends the result of each campaign to this file, one line of JSON each
@@ -31,16 +34,11 @@ interface Task {
   readonly seed: number;
 }
 
-function readTasks(seeds: string, names: string | undefined): Task[] {
+function readTasks(seeds: string, names: readonly string[]): Task[] {
   const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(seeds) ?? [];
   if (first === undefined)
     throw new TypeError(`--seeds: ${seeds} is neither a number nor a span such as 1-6`);
-  const wanted = names?.split(',') ?? faults.map(({ name }) => name);
-  const chosen = wanted.map((wantedName) => {
-    const fault = faults.find(({ name }) => name === wantedName);
-    if (fault === undefined) throw new TypeError(`--faults: there is no ${wantedName}; see --list`);
-    return fault;
-  });
+  const chosen = faults.filter(({ name }) => names.includes(name));
   if (Number(last) < Number(first)) throw new TypeError(`--seeds: ${seeds} ends before it begins`);
   const span = Array.from(
     { length: Number(last) - Number(first) + 1 },
@@ -115,6 +113,7 @@ async function playLane(
 }
 
 const options = {
+  only: { type: 'string' },
   seeds: { type: 'string', default: '1' },
   faults: { type: 'string' },
   lanes: { type: 'string', default: '2' },
@@ -130,21 +129,42 @@ function readOptions() {
   const { values } = parseArgs({ options });
   if (!/^[1-9]\d?$/.test(values.lanes))
     throw new TypeError(`--lanes: ${values.lanes} is not a number from 1 to 99`);
-  return { ...values, tasks: readTasks(values.seeds, values.faults) };
+  if (![undefined, 'failover'].includes(values.only))
+    throw new TypeError(`--only: ${values.only} is not failover`);
+
+  const failovers = situations.map(({ name }) => name);
+  const all = [...(values.only === undefined ? faults.map(({ name }) => name) : []), ...failovers];
+  const names = values.faults?.split(',') ?? all;
+  const unknown = names.find((name) => !all.includes(name));
+  if (unknown !== undefined) throw new TypeError(`--faults: there is no ${unknown}; see --list`);
+
+  return {
+    ...values,
+    failovers: failovers.filter((name) => names.includes(name)),
+    tasks: readTasks(values.seeds, names),
+  };
 }
 
 type Options = ReturnType<typeof readOptions>;
 
-async function main({ help, list, table, tasks, lanes, hurry, results }: Options): Promise<void> {
+async function main(options: Options): Promise<void> {
+  const { help, list, table, tasks } = options;
+
   if (help) return void process.stdout.write(`${usage}\n`);
   if (list)
     return void process.stdout.write(
-      faults.map(({ name, about }) => `${name.padEnd(24)} ${about}\n`).join(''),
+      [...faults, ...situations].map(({ name, about }) => `${name.padEnd(24)} ${about}\n`).join(''),
     );
   if (table !== undefined)
     return void process.stdout.write(
       `${formatResultTable(readResults(readFileSync(table, 'utf8')))}\n`,
     );
+  if (tasks.length > 0) await playCampaigns(options);
+  if (options.failovers.length > 0 && !(await playFailovers(options.failovers)))
+    process.exitCode = 1;
+}
+
+async function playCampaigns({ tasks, lanes, hurry, results }: Options): Promise<void> {
   const total = tasks.length;
   // `--dirty` marks results of a program with uncommitted changes.
   const described = spawnSync('git', ['describe', '--always', '--dirty', '--exclude=*'], {

@@ -35,7 +35,7 @@ interface Link {
  */
 export class TcpProxy {
   readonly #server: Server;
-  readonly #target: URL;
+  #target: URL;
   readonly #links = new Set<Link>();
   #state: NetworkState = { kind: 'fair' };
   #changed = Promise.withResolvers<void>();
@@ -81,6 +81,12 @@ export class TcpProxy {
       if (state.kind === 'drop') endBoth(link);
       if (state.kind === 'reset') resetBoth(link);
     }
+  }
+
+  /** Leads new connections to another server, and resets open ones. */
+  lead(target: URL): void {
+    this.#target = target;
+    for (const link of this.#links) resetBoth(link);
   }
 
   /** Ends lost connections that the server still holds, as its keep-alive would do. */

@@ -4,12 +4,14 @@ import { anyClient } from '../../db/values.ts';
 import { shipmentId } from '../../pull/sql/quarantine.ts';
 import type { OrderToErase } from './order-numbers.ts';
 
-/** One step of erasing aged data: at most `limit` rows that are older than `days`. */
+/** One step through aged data: at most `limit` rows that are older than `days`. */
 export interface AgedStep {
   readonly client: string;
   readonly by: string;
   readonly days: number;
   readonly limit: number;
+  /** True to find also orders whose personal data was erased. */
+  readonly findsErased?: boolean;
 }
 
 /**
@@ -106,7 +108,11 @@ export async function findAgedOrders(
   };
 }
 
-async function readFacts(trx: Transaction<DB>, { client, days, limit }: AgedStep, afterId: number) {
+async function readFacts(
+  trx: Transaction<DB>,
+  { client, days, limit, findsErased = false }: AgedStep,
+  afterId: number,
+) {
   const cutoff = sql`now() - make_interval(days => ${days})`;
 
   const { rows } = await sql<AgedOrderFacts & { readonly id: number; readonly number: string }>`
@@ -120,7 +126,7 @@ async function readFacts(trx: Transaction<DB>, { client, days, limit }: AgedStep
       limit ${limit}
     ), quarantined as materialized (${selectQuarantined(client, cutoff)})
     select p.id, coalesce(p.external_order_number, '') as number,
-      exists (
+      not ${findsErased}::boolean and exists (
         select from sync.erasures e
         where e.client = ${anyClient(client)} and e.entity = 'orders' and e.id = p.id)
           as "isErased",

@@ -12,7 +12,7 @@ test('a reader meets each change once, while workers that number are stopped and
   const sandbox = await processes.sandbox();
   const startWorker = async () => {
     const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, schedules));
-    await worker.line('worker_started');
+    await worker.line('worker_started', 600_000);
     return worker;
   };
   const writer = new pg.Client(database.url);
@@ -45,15 +45,14 @@ test('a reader meets each change once, while workers that number are stopped and
     await waitFor('the reader to read more', () => read.length >= from + count);
   };
 
-  const first = await startWorker();
+  const [first, second] = await Promise.all([startWorker(), startWorker()]);
   const work = Promise.all([write(), readAll()]);
   await growBy(100);
   first.kill('SIGSTOP');
-  const second = await startWorker();
   await growBy(100);
+  first.kill('SIGCONT');
   second.kill('SIGKILL');
   await second.ended;
-  first.kill('SIGCONT');
   await growBy(100);
   first.kill('SIGTERM');
   expect((await first.ended).code).toBe(0);
@@ -65,7 +64,7 @@ test('a reader meets each change once, while workers that number are stopped and
   await writer.end();
 
   expect(read).toEqual(Array.from({ length: written }, (_, index) => index + 1));
-}, 300_000);
+}, 1_800_000);
 
 /** Nothing but numbering. */
 const schedules = Object.fromEntries(

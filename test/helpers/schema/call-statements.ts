@@ -23,6 +23,7 @@ import * as orderSearch from '../../../src/operate/sql/order-search.ts';
 import { readOrderTimeline } from '../../../src/operate/sql/order-timeline.ts';
 import { readOutboxStatus } from '../../../src/operate/sql/outbox-status.ts';
 import * as programReads from '../../../src/operate/sql/program-reads.ts';
+import { deleteOrders } from '../../../src/operate/sql/prune-mirror.ts';
 import { readFigures } from '../../../src/operate/sql/read-figures.ts';
 import * as receivers from '../../../src/operate/sql/receivers.ts';
 import { rollUpFigures } from '../../../src/operate/sql/roll-up.ts';
@@ -80,7 +81,7 @@ import {
   takeOverClaims,
 } from '../../../src/push/sql/held-claims.ts';
 import { insertRows, tryInsert } from '../../../src/push/sql/insert-rows.ts';
-import { releaseLanes } from '../../../src/push/sql/lanes.ts';
+import { findFreedLanes, releaseLanes } from '../../../src/push/sql/lanes.ts';
 import {
   bringLookUpsForward,
   findLastOrderSince,
@@ -219,6 +220,7 @@ async function callErasing(db: Database): Promise<void> {
   await agedRows.findClientsWithoutPrune(db, client);
   await db.transaction().execute(async (trx) => {
     await findAgedOrders(trx, step, 0);
+    await deleteOrders(trx, client, [-3]);
     for (const table of agedRows.agedTableNames)
       await agedRows.maskAgedRows(trx, step, table, -100);
     await maskAgedQuarantine(trx, client, 0);
@@ -408,6 +410,7 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await findUnclaimedIds(trx, { id, client }, [1], mirror);
   await insertFollowUps(trx, [{ client, kind: 'order.cancel', reference: 'X', payload: {} }]);
   await releaseLanes(trx, [lane]);
+  await findFreedLanes(trx, [id]);
   await health.readHealth(trx);
   await health.takeTrial(trx, { client, worker: 'x' });
   await health.recordProof(trx, { client, kind: 'order.create', method: 'POST', path: '/' });

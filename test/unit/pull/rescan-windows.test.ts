@@ -70,6 +70,12 @@ describe('planReconcileWindows', () => {
     },
   );
 
+  test('days that prune has deleted are not read again', () => {
+    const now = { today: start, oldest: '2023-01-01', lastSliceEnd: null };
+    const windows = planReconcileWindows(orders.rescan, { ...now, mirrorDays: 200 });
+    expect(windows.map(({ after }) => after)).toEqual([addDays(start, -122), addDays(start, -199)]);
+  });
+
   test('days without a run leave out nothing, and the oldest rows are reached too', () => {
     const oldest = '2023-01-01';
     const runs = Array.from({ length: 70 }, (_, index) => index * 3);
