@@ -27,9 +27,7 @@ const levels = () => database.query('select sku, stock from fulfilment.stock_lev
 const setStock = (sku: string, quantity: number) =>
   sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku, warehouse: 'AMS', quantity });
 const requestedPaths = async () =>
-  (await sandbox.requests())
-    .map(({ path }) => path)
-    .filter((path) => path.startsWith('/stock'));
+  (await sandbox.requests()).map(({ path }) => path).filter((path) => path.startsWith('/stock'));
 /** Answers the list with these rows in the sandbox's place. */
 const setList = (result: unknown) =>
   sandbox.faults({
