@@ -101,7 +101,7 @@ export async function markChildrenUnlisted(
 const walksUntilUnlisted = 2;
 
 /** The walk whose list lacked rows. */
-export interface UnlistingWalk {
+export interface CompleteWalk {
   readonly pass: 'poll' | 'reconcile';
   /** The number of the reconciliation; null for a poll. */
   readonly rescanId?: number | null;
@@ -116,7 +116,7 @@ export interface UnlistingWalk {
  */
 export async function recordUnlistedReads(
   { trx, client, stream }: StreamTransaction,
-  { pass, rescanId = null }: UnlistingWalk,
+  { pass, rescanId = null }: CompleteWalk,
   unlisted: readonly number[],
 ): Promise<number[]> {
   const resource = `${pass} of ${stream}`;
