@@ -53,7 +53,9 @@ async function perform(task: CheckTask): Promise<object> {
 
   const tools = known === null ? null : { operations, known, readDocument };
   const checked = await readHere(kind, task, tools);
-  return 'problems' in checked ? checked : { read: JSON.stringify(checked.read) };
+  return 'problems' in checked
+    ? { problems: checked.problems }
+    : { read: JSON.stringify(checked.read) };
 }
 
 async function performTask(task: CheckTask): Promise<void> {

@@ -1,7 +1,7 @@
 /**
  * This folder: the kinds of outbox rows. The file of a kind has its schema, request and result, and
- * how an unknown outcome is settled. What orders share is in a
- * separate file, and the three kinds of an announced return are in one.
+ * how an unknown outcome is settled. No kind imports another: code that two share is in a separate
+ * file, and the three kinds of an announced return are in one.
  */
 
 import { operations as builtIn, type Operations } from '../../../config/operations.ts';
@@ -10,9 +10,9 @@ import type { AnyKind, FollowUp } from '../kind.ts';
 import { maxPayloadValues, toPayloadSchema } from '../payload.ts';
 import type { StoredKind } from '../sql/kinds.ts';
 import { inboundPackingSlipCreate } from './inbound/inbound-packing-slip-create.ts';
-import { orderCreate } from './order/new-order.ts';
 import { orderAttachmentCreate } from './order/order-attachment-create.ts';
 import { orderCancel } from './order/order-cancel.ts';
+import { orderCreate } from './order/order-create.ts';
 import { orderItemCancel } from './order/order-item-cancel.ts';
 import { orderRelease } from './order/order-release.ts';
 import { orderRename } from './order/order-rename.ts';

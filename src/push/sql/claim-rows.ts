@@ -3,14 +3,15 @@
  * settles it.
  *
  * A claim is a transaction: it reads what may be sent (gate), locks due rows and reads the facts
- * about their lanes, judges each row (judge-row.ts), postpones those that wait, marks those that are
- * sent, and reads them. Other transactions may commit at any time meanwhile. What is claimed is
+ * about their lanes, judges each row (judge-row.ts), postpones those that wait, marks those that
+ * are sent, and reads them. Other transactions may commit at any time meanwhile. What is claimed is
  * still right:
  * - The row of the client and the due rows stay locked until the commit.
- * - The index outbox_sending lets only one row of a lane be sending. From the mark to the commit, no
- *   other row of the lane becomes sending.
- * - What other claims did with the lane before the mark shows when the marked rows are read. If that
- *   blocks one of them, such as an earlier row that was committed late, the claim is made again.
+ * - The index outbox_sending lets only one row of a lane be sending. From the mark to the commit,
+ *   no other row of the lane becomes sending.
+ * - What other claims did with the lane before the mark shows when the marked rows are read. If
+ *   that blocks one of them, such as an earlier row that was committed late, the claim is made
+ *   again.
  */
 
 import { sql, type Transaction } from 'kysely';

@@ -18,8 +18,8 @@ export const lastLookMs = 1_000;
 /** Milliseconds ahead that a look sees. A pusher looks at least that often. */
 const aheadMs = 60_000;
 /**
- * Maximum number of rows that a look reads in the order of their due times. If more are due soon, it
- * steps through the rows of each client: then a backlog of one client hides no other one.
+ * Maximum number of rows that a look reads in the order of their due times. If more are due soon,
+ * it steps through the rows of each client: then a backlog of one client hides no other one.
  */
 const maxSoon = 300;
 
@@ -87,9 +87,9 @@ interface OutboxWalk {
 }
 
 /**
- * SQL of a recursive query, if more rows may be due soon: the first row of each step of a walk. A step leads to the next known
- * client, by two searches: neither clients without rows, nor those that an ERP has invented, are
- * read one by one.
+ * SQL of a recursive query: the first row of each step of a walk, if more rows may be due soon. A
+ * step leads to the next known client, by two searches: neither clients without rows, nor those
+ * that an ERP has invented, are read one by one.
  */
 function walkOutbox({ name, status, order, within }: OutboxWalk) {
   const first = (where: RawBuilder<unknown>) => selectFirst(status, order, where);

@@ -10,7 +10,6 @@ import {
 import { describeLineDifference } from '../../answers.ts';
 import {
   concludeOthersVersion,
-  defineKind,
   type FoundConclusion,
   type FoundResource,
   type JsonObject,
@@ -21,12 +20,10 @@ import { asNumber, pickGiven } from '../../payload.ts';
 import { findNamedId } from '../../setting-codes.ts';
 import type { PushTarget } from '../../sql/held-claims.ts';
 import { readLines, readOrders } from './find-order.ts';
-import { findOrders } from './look-up-orders.ts';
 import {
   describeAddressDoubt,
   findOrderProblems,
   listDocuments,
-  makeOrderPayload,
   methodMember,
   type OrderAttachment,
   type OrderPayload,
@@ -47,29 +44,6 @@ export const creationRules = {
   // The products of the order must exist first (docs/interface.md, 16.3 Rules).
   waitsFor: { kind: 'product.save', family: 'product', list: 'items', member: 'sku' },
 } as const;
-
-/**
- * Creates an order with all that belongs to it (docs/interface.md, 7.6 Create). Its number is
- * unique there.
- */
-export const orderCreate = (operations: Operations) =>
-  defineKind<OrderPayload>({
-    ...creationRules,
-    name: 'order.create',
-    schema: makeOrderPayload(operations),
-    operation: 'v3.orders.create',
-    push: sendOrder,
-    unknown: {
-      do: 'look up',
-      lookUp: {
-        stream: orders,
-        find: findOrders,
-        conclude: (found, payload, isOthers) => concludeOrder(found, payload, isOthers, operations),
-        whenAbsent: 'resend',
-        doubtsRefusal: true,
-      },
-    },
-  });
 
 /** Sends a new order. */
 export async function sendOrder(
