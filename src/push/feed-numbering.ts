@@ -84,8 +84,9 @@ export class FeedNumbering {
   }
 
   /**
-   * Makes the first row of each lane due that a claim has postponed meanwhile. If an ERP transaction
-   * has locked that row, the next look tries again: nothing else makes it due for ten minutes.
+   * Makes the first row of each lane due that a claim has postponed meanwhile. If an ERP
+   * transaction has locked that row, the next look tries again: nothing else makes it due for ten
+   * minutes.
    */
   async #release(): Promise<void> {
     const freed = await findFreedLanes(this.#db, this.#outboxIds);

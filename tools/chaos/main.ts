@@ -1,6 +1,6 @@
 /**
  * Runs chaos campaigns (docs/reliability.md): `npm run chaos` plays one campaign per fault and each
- * failover, in about twenty minutes; `npm run chaos -- --seeds 1-6 --faults worker-kill,postgres-crash` plays
+ * failover, in about twenty minutes; with `--seeds 1-6 --faults worker-kill,postgres-crash`, only
  * selected ones. Exits with 1 if there is a problem.
  */
 import { spawnSync } from 'node:child_process';
@@ -16,7 +16,8 @@ import { Servers } from './servers.ts';
 import type { Fault } from './stage.ts';
 import { formatResultTable, readResults } from './table.ts';
 
-const usage = `npm run chaos -- [--only failover] [--seeds 1-6] [--faults a,b] [--lanes 2] [--hurry] [--results FILE]
+const usage = `npm run chaos -- [--only failover] [--seeds 1-6] [--faults a,b] [--lanes 2] [--hurry]
+                 [--results FILE]
 
   --only     failover: nothing but failovers of a Postgres with a standby
   --seeds    one number or a span; default 1

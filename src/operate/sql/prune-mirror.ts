@@ -45,13 +45,14 @@ export async function deleteOrders(
   const changes: Change[] = [];
 
   for (const { name, where, key } of listTables(client, orders)) {
-    const { rows } = await sql<{ id: number | null; key: string | null }>`
+    const named = key === undefined ? sql`t.id, null as key` : sql`null as id, ${key} as key`;
+    const deleted = sql<{ id: number | null; key: string | null }>`
       delete from ${sql.table(`fulfilment.${name}`)} t
       where t.client = ${anyClient(client)} and ${where}
-      returning ${key === undefined ? sql`t.id, null as key` : sql`null as id, ${key} as key`}`.execute(
-      trx,
-    );
-    for (const row of rows) changes.push({ entity: name, ...row, operation: 'removed' });
+      returning ${named}`;
+
+    for (const row of (await deleted.execute(trx)).rows)
+      changes.push({ entity: name, ...row, operation: 'removed' });
   }
   return changes;
 }

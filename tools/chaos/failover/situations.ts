@@ -84,10 +84,11 @@ async function moveLogically(scene: Scene): Promise<Outcome> {
   await worker.ended;
   await scene.holdOrders();
   await waitFor('all changes', async () => {
-    const behind = await primary.query(
-      "select from pg_stat_replication where application_name = 'moving' and replay_lsn = pg_current_wal_lsn()",
+    const caughtUp = await primary.query(
+      `select from pg_stat_replication
+       where application_name = 'moving' and replay_lsn = pg_current_wal_lsn()`,
     );
-    return behind.length > 0;
+    return caughtUp.length > 0;
   });
   await target.query('drop subscription moving');
   scene.replacePrimary(target);
