@@ -70,10 +70,12 @@ class Change(ModelSQL, ModelView):
     def follow(cls):
         """Sends what is not sent, reads the feed to its end, and books it."""
         Request = Pool().get('fulfilment.request')
-        company, = Pool().get('company.company').search([], limit=1)
+        companies = Pool().get('company.company').search([], limit=1)
+        if not companies:
+            return
 
         with Transaction().set_context(
-                company=company.id, _skip_warnings=True, _check_access=False):
+                company=companies[0].id, _skip_warnings=True, _check_access=False):
             for request_id in in_transaction(Request.list_unsent):
                 in_transaction(Request.send_pending, request_id)
             while in_transaction(cls.receive):
