@@ -16,13 +16,6 @@ from fulfilment.order_lines
 where client = 'default' and external_order_number = 'SO-1001'
 order by order_item_id;
 
--- Orders of a customer
--- Compare in lower case, which the index has.
-select external_order_number, ordered_on, state, problem
-from fulfilment.order_overview
-where client = 'default' and lower(email) = lower('anna@example.com')
-order by ordered_on desc, order_id desc;
-
 -- Goods receipts to book
 select inbound_id, slip_reference, sku, quantity, lot_number, expiration_date, line_expected, line_received, slip_expected, slip_received
 from fulfilment.received_goods

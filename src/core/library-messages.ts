@@ -1,6 +1,6 @@
 /**
- * What libraries say, in plain words: Node, undici, pg, Postgres, ioredis and BullMQ. The code of the
- * error is kept beside the words, so that people can search for it.
+ * What libraries say, in plain words: Node, undici, pg, Postgres, ioredis and BullMQ. The code of
+ * the error is kept beside the words, so that people can search for it.
  */
 
 /** Words by the code of an error: of a system call, of undici, or of Postgres (SQLSTATE). */

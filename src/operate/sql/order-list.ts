@@ -42,8 +42,8 @@ const conditions = {
 } satisfies Record<OrderFilter['list'], unknown>;
 
 /**
- * SQL: a CTE `newest` with the newest `maxSearchedOrders` orders of all clients together, and of each
- * client its share.
+ * SQL: a CTE `newest` with the newest `maxSearchedOrders` orders of all clients together, and of
+ * each client its share.
  * @param client the only client; null for all
  */
 export const newestOrders = (client: string | null) => sql`

@@ -93,9 +93,9 @@ const cutColumn = (column: string, length: number) => sql`left(o.${sql.ref(colum
 const maxReasonLength = 2_000;
 
 /**
- * SQL: the rows that match a filter, in their order. What is done for one client is read by the index
- * `outbox_done`. With `=`, the planner would drop the client from the order, and might read the rows
- * of all other clients by the primary key.
+ * SQL: the rows that match a filter, in their order. What is done for one client is read by the
+ * index `outbox_done`. With `=`, the planner would drop the client from the order, and might read
+ * the rows of all other clients by the primary key.
  */
 function selectRows(filter: OutboxFilter, direction: RawBuilder<unknown>): RawBuilder<unknown> {
   const { client, ...others } = filter;

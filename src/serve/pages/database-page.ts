@@ -21,6 +21,7 @@ export function renderDatabasePage(database: PushDatabase | null, csrf: string |
 <p>No change is found: there is nothing to accept.</p>`;
 
   const { change } = database;
+  const reason = change === 'none' ? placeInWords : changeInWords[change];
   const forms = Object.entries(buttons).map(
     ([
       as,
@@ -29,7 +30,7 @@ export function renderDatabasePage(database: PushDatabase | null, csrf: string |
 ${csrf !== null && renderForm(as, button, csrf)}</div>`,
   );
   return html`<h1>What is this database?</h1>
-<p class="why"><b>No row is sent:</b> ${change === 'none' ? placeInWords : changeInWords[change]}.</p>
+<p class="why"><b>No row is sent:</b> ${reason}.</p>
 <p>Pulls continue. The answer holds for all workers, and is written to the audit.</p>
 <div class="actions">${forms}</div>`;
 }

@@ -180,8 +180,8 @@ export function renderQuarantineRowPage(row: QuarantineRow, csrf: string | null)
 
   return html`<h1>Quarantine ${row.id}</h1>
 <p class="why"><b>Reason:</b> ${row.reason}</p>
-<p class="remedy">→ Tell the operator of the service. The resource is released when a correct version
-of it is read; after an upgrade of this program, decode it again.</p>
+<p class="remedy">→ Tell the operator of the service. The resource is released when a correct
+version of it is read; after an upgrade of this program, decode it again.</p>
 ${facts}
 ${form}
 <p>It may hold personal data. See it as it was received with

@@ -83,7 +83,7 @@ ${renderChoice('client', 'Client', clients, client)} <button>Show</button></form
   const cut = orders.length === limit && html`<p>Only the first ${limit} are shown.</p>`;
   const searched =
     list !== 'newest' &&
-    html`<p><small>Searched: the newest ${maxSearchedOrders} orders of the clients shown.</small></p>`;
+    html`<p><small>Searched: the newest ${maxSearchedOrders} orders of these clients.</small></p>`;
 
   return html`<h1>Orders</h1>
 ${renderSearch('', csrf)}

@@ -369,7 +369,8 @@ function renderEditor(
   }
 
   const problems = draft === null ? [] : placeProblems(text, draft.problems);
-  const content = html`${renderText(text, problems)}${draft?.mayStore && renderBox('Store it anyway')}
+  const content = html`${renderText(text, problems)}
+${draft?.mayStore && renderBox('Store it anyway')}
 <div class="buttons"><button>Replace payload</button>
 <button class="quiet" formaction="/outbox/${id}/check">Check only</button></div>`;
   return html`<h2>Replace payload</h2>${draft !== null && renderDraftState(problems)}
@@ -379,7 +380,7 @@ ${renderForm(id, 'replace', csrf, content)}`;
 /** Maximum number of lines that get a number: a page of more is slow. */
 const maxNumbered = 2_000;
 
-/** Renders the editor: the text, and beside it the numbers of its lines, with a mark at a problem. */
+/** Renders the editor: the text beside the numbers of its lines, with a mark at a problem. */
 function renderText(text: string, problems: readonly PlacedProblem[]): Html {
   const lines = text.split('\n', maxNumbered + 1);
   const marked = new Set(problems.map(({ line }) => line));
@@ -391,7 +392,7 @@ function renderText(text: string, problems: readonly PlacedProblem[]): Html {
   const rows = isNumbered ? Math.max(lines.length, 8) : 24;
 
   return html`<label for="payload">New payload (JSON)</label>
-<div class="editor">${isNumbered && html`<ol class="list" aria-hidden="true">${numbers}</ol>`}
+<div class="editor">${isNumbered && html`<ol aria-hidden="true">${numbers}</ol>`}
 <textarea id="payload" name="payload" rows="${rows}" wrap="off" spellcheck="false"
   required>${text}</textarea></div>`;
 }

@@ -77,7 +77,7 @@ function renderClock({ snapshot: { now, streams } }: Overview): Html {
   const ahead = (newestMs - now.getTime()) / 1_000;
   const note =
     `; shipments of the service are ${formatSpan(ahead)} ahead, ` +
-    'as in the demo, whose time runs 600 times as fast';
+    'as in the demo, whose time runs 60 times as fast';
   const time = now.toISOString().slice(0, 19).replace('T', ' ');
   return html`${time} UTC by the database's clock${ahead > aheadSeconds && note}`;
 }
