@@ -84,7 +84,7 @@ export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Prom
       where h.status = 'pending'
     ), free as materialized (
       -- They are found by their id, and their state is compared outside, as in claim-rows.ts.
-      select o.id
+      select o.id, heads.is_due
       from heads
       cross join lateral (
         select b.id, b.status
@@ -93,15 +93,16 @@ export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Prom
         limit 1
         for no key update of b skip locked
       ) o
-      where o.status = 'pending' and not heads.is_due
+      where o.status = 'pending'
     ), released as (
       update fulfilment.outbox o
       set next_attempt_at = clock_timestamp()
       from free
-      where o.id = free.id
+      where o.id = free.id and not free.is_due
     )
-    select client, family, reference, case when is_due then 'due'
-      when id in (select id from free) then 'released' else 'locked' end as state
+    -- A claim that has locked a due row may postpone it: it still sees the row before it.
+    select client, family, reference, case when id not in (select id from free) then 'locked'
+      when is_due then 'due' else 'released' end as state
     from heads`.execute(db);
   const find = (state: string) => rows.filter((row) => row.state === state);
   return { due: find('due').length, released: find('released').length, locked: find('locked') };
