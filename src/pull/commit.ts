@@ -225,8 +225,8 @@ const countReading = ({ pages, received }: Reading) => ({
 
 /**
  * Updates what a reading means for resources that wait to be read by id, and for quarantined ones.
- * @param page `hasWaitingReads` is false if nothing of the stream waits and nothing is in quarantine; then
- *   there is nothing to remove
+ * @param page `hasWaitingReads` is false if nothing of the stream waits and nothing is in quarantine;
+ *   then there is nothing to remove
  */
 async function updateWaitingReads(
   transaction: RunTransaction,

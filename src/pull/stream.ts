@@ -1,4 +1,6 @@
-/** The declaration of a stream. Its tables and its decoder follow from the fields of its resources. */
+/**
+ * The declaration of a stream. Its tables and its decoder follow from the fields of its resources.
+ */
 
 import type { OperationName } from '../../config/operations.ts';
 import { newShare, type RunContext } from '../schedule/run.ts';

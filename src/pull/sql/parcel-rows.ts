@@ -1,5 +1,6 @@
 /**
- * The packages of shipments, as the look-up and track-trace show them, and the look-ups that follow.
+ * The packages of shipments, as the look-up and track-trace show them, and the look-ups that
+ * follow.
  */
 
 import { type Kysely, sql, type Transaction } from 'kysely';
