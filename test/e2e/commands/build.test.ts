@@ -12,19 +12,6 @@ const root = fileURLToPath(new URL('../../..', import.meta.url));
 /** The program that every end-to-end test runs (test/helpers/global-setup.ts). */
 const bundle = process.env.TEST_PROGRAM ?? '';
 
-test('the bundle finds its migrations, pages, styles and the packages outside it', async () => {
-  const sandbox = await processes.sandbox();
-  const env = workerEnv(database.url, sandbox);
-  expect((await processes.cli(['migrate'], env).ended).code).toBe(0);
-  const worker = processes.cli(['worker'], env);
-  await worker.line('worker_started');
-  const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
-  for (const path of ['/', '/assets/page.css', '/queues', '/metrics'])
-    expect([path, (await fetch(`http://127.0.0.1:${port}${path}`)).status]).toEqual([path, 200]);
-  worker.kill('SIGTERM');
-  expect((await worker.ended).code).toBe(0);
-});
-
 test('a stack trace of the bundle names the line of the TypeScript source', async () => {
   const sandbox = await processes.sandbox();
   const env = workerEnv(database.url, sandbox);

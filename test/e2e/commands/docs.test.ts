@@ -24,14 +24,8 @@ const readBlocks = (file: string, language: string) =>
     ),
   ].map(([, text = '']) => text);
 
-/**
- * Blocks that other tests run: SQL of the ERP's documents as its roles, and the session with the
- * sandbox.
- */
-const testedElsewhere = {
-  sql: ['docs/erp.md', 'docs/first-order.md', 'docs/outbox.md'],
-  sh: ['docs/api.md'],
-};
+/** The page whose commands another test runs. */
+const testedElsewhere = 'docs/api.md';
 /**
  * Lines that a test cannot run, or that run the tests. CI covers them, or tests of the files that
  * they use.
@@ -70,18 +64,12 @@ test('the SQL of the README does what it says', async () => {
   expect(await run(lines)).toMatchObject([shipment]);
 });
 
-test('every block of SQL in the docs is run by a test', () => {
-  for (const file of documents)
-    if (file !== 'README.md' && !testedElsewhere.sql.includes(file))
-      expect([file, readBlocks(file, 'sql')]).toEqual([file, []]);
-});
-
 test('every command in the docs exists and succeeds', async () => {
   const sandbox = await processes.sandbox();
   await sandbox.advance(10 * 86_400);
   const env = workerEnv(database.url, sandbox);
   const lines = documents
-    .filter((file) => !testedElsewhere.sh.includes(file))
+    .filter((file) => file !== testedElsewhere)
     .flatMap((file) =>
       readBlocks(file, 'sh').flatMap((block) =>
         block.split('\n').map((line) => line.replace(/ +#.*$| --env-file \.env$/g, '').trim()),

@@ -104,11 +104,6 @@ const brokenSetups: readonly BrokenSetup[] = [
     finds: ['fail', 'schema', /has no schema yet/, /fulfilment-sync migrate/],
   },
   {
-    name: 'an index that somebody dropped',
-    before: () => database.query('drop index fulfilment.shipments_by_order'),
-    finds: ['fail', 'schema', /missing: index fulfilment.shipments_by_order/, /restore/],
-  },
-  {
     name: 'a role that may only read',
     before: () =>
       database.query(`do $$ begin

@@ -2,7 +2,6 @@ import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
-import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const processes = useProcesses();
@@ -52,28 +51,4 @@ test('pause, run, status and resume say what they do and what to do next', async
   expect((await run(env, 'status')).output).toMatch(
     /default track-trace: may be asked again in (59|60)m/,
   );
-});
-
-test('a running worker parks a client whose base URL changes, until it is accepted', async () => {
-  const [here, there] = [await processes.sandbox(), await processes.sandbox()];
-  await here.seed(20);
-  await there.seed(50);
-  const env = workerEnv(database.url, there, { SCHEDULE_PULL_SHIPMENTS: '1s' });
-  expect((await run(workerEnv(database.url, here), 'run', 'pull-shipments')).code).toBe(0);
-  const worker = processes.cli(['worker'], env);
-  expect(JSON.parse(await worker.line('client_parked'))).toMatchObject({
-    level: 'error',
-    client: 'default',
-  });
-  await waitFor('a pull that would have been due for ten seconds', async () => {
-    const overdue = `select 1 from sync.jobs where job = 'pull-shipments' and next_at < now() - interval '10 seconds'`;
-    return (await database.query(overdue)).length === 1;
-  });
-  const shipments = () => database.count('fulfilment.shipments');
-  expect(await shipments()).toBe(20);
-  // The worker may ask whether the service is up. It asked for nothing else.
-  expect((await there.requests()).filter(({ path }) => path !== '/status/get')).toEqual([]);
-  expect((await run(env, 'client', 'accept-identity', 'default')).code).toBe(0);
-  await waitFor('what the other service holds', async () => (await shipments()) === 50);
-  await worker.line('client_unparked');
 });

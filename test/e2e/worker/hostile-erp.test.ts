@@ -55,15 +55,6 @@ const nestArrays = (levels: number) =>
 /** Rows that cannot be sent, each with its error. */
 const unsendable: readonly [kind: string, payload: unknown, error: RegExp][] = [
   ['order.create', 17, /^the payload cannot be sent: payload: must be an object$/],
-  ['order.create', null, /payload: must be an object/],
-  ['order.create', [], /payload: must be an object/],
-  ['order.create', 'text', /payload: must be an object/],
-  ['order.create', { items: 'all' }, /items: must be an array/],
-  [
-    'order.create',
-    { items: [{ sku: 5, quantity: '2' }] },
-    /items\[0\]\.sku: must be a string; .*quantity: must be/,
-  ],
   ['order.create', { items: nestArrays(2_500) }, /payload: nests too deep/],
   ['order.create', { padding: 'x'.repeat(10 * 1024 * 1024) }, /«padding»: is not a known member/],
   [
@@ -72,7 +63,6 @@ const unsendable: readonly [kind: string, payload: unknown, error: RegExp][] = [
     /«__proto__»: is not a known member|«constructor»: is not a known/,
   ],
   ["order.create'; drop table fulfilment.outbox; --", {}, /there is no kind/],
-  ['toString', {}, /there is no kind/],
   ['__proto__', {}, /there is no kind/],
 ];
 
@@ -205,7 +195,7 @@ test('200,000 notifications of a role that may only connect stop neither pushes 
       expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
       return (await rows()).some((row) => row.reference === reference && row.status === 'done');
     };
-    await waitFor(`the order ${reference} to be done`, isDone, 10_000);
+    await waitFor(`the order ${reference} to be done`, isDone, 60_000);
   }
   expect(worker.child.exitCode).toBeNull();
 });

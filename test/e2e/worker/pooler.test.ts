@@ -1,9 +1,6 @@
-import { sql } from 'kysely';
 import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
-import { silentLogger } from '../../../src/core/logger.ts';
-import { connectDatabase } from '../../../src/db/connect.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { insertOrders } from '../../helpers/order-payload.ts';
 import { hasPgbouncer, type Pgbouncer, startPgbouncer } from '../../helpers/processes/pgbouncer.ts';
@@ -94,23 +91,6 @@ describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
     const { code, output } = await runCommand(['doctor'], env);
     expect(output).toMatch(/DATABASE_URL leads to a connection pooler that shares sessions/);
     expect(code).toBe(1);
-  });
-
-  test('in transaction mode, a statement that hangs is ended by the server', async () => {
-    const pooler = await openPooler('transaction');
-    const { db, close } = connectDatabase({ pooled: pooler.url }, silentLogger, {
-      name: 'test',
-      max: 1,
-      queryTimeoutMs: 2_000,
-    });
-    closers.push(close);
-    const asked = sql`select pg_sleep(60)`.execute(db);
-    await expect(asked).rejects.toMatchObject({ code: '57014' });
-    await expect(
-      db.transaction().execute((trx) => sql`select pg_sleep(60)`.execute(trx)),
-    ).rejects.toMatchObject({
-      code: '57014',
-    });
   });
 });
 

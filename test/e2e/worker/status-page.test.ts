@@ -176,15 +176,6 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     await page.waitForURL(`${base}/runs?job=pull-shipments`);
   });
 
-  test('lets an operator retry a row without a script', async () => {
-    const { base } = await startWorker();
-    const { page } = await browser.open({ width: 390, javaScriptEnabled: false });
-    await logIn(page, base, '/outbox?status=dead');
-    await page.getByRole('link', { name: '1', exact: true }).click();
-    await page.getByRole('button', { name: 'Retry' }).click();
-    await page.getByRole('status').getByText(/again/).waitFor();
-  });
-
   test('lets an operator replace the payload of a dead row with the keyboard alone', async () => {
     const { base } = await startWorker();
     const { page, complaints } = await browser.open({ width: 900 });

@@ -6,7 +6,7 @@ import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { expireLeases } from '../../helpers/leases.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
-import { type QueueKind, truncateQueue } from '../../helpers/queue.ts';
+import type { QueueKind } from '../../helpers/queue.ts';
 import { useRedis } from '../../helpers/redis.ts';
 import type { SandboxControl } from '../../helpers/sandbox-control.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -49,39 +49,9 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
       await sandbox.advance(1_800);
       await waitFor('what changed since', () => areTablesEqual(sandbox));
 
-      const aligned = () =>
-        worker.lines.filter((line) => line.includes('schedulers_aligned')).length;
-      await waitFor('the schedules', () => aligned() === 1);
-      await (kind === 'redis' ? redis.flush() : truncateQueue(database));
-      const [{ flushed } = { flushed: '' }] = await database.query<{ flushed: string }>(
-        'select now()::text as flushed',
-      );
-      await waitFor('the schedules to be back', () => aligned() === 2);
-      await sandbox.advance(1_800);
-      await waitFor('what changed after the flush', () => areTablesEqual(sandbox));
-      const proved = `select 1 from sync.jobs where job = 'reconcile' and last_success_at > $1`;
-      await waitFor(
-        'a reconciliation after the flush',
-        async () => (await database.query(proved, [flushed])).length === 1,
-      );
-
       const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
       for (const probe of ['livez', 'readyz'])
         expect((await fetch(`http://127.0.0.1:${port}/${probe}`)).status).toBe(200);
-      const headers = { accept: 'application/json' };
-      const readPulls = async () => {
-        const page = await fetch(`http://127.0.0.1:${port}/queues`, { headers });
-        const { schedulers } = (await page.json()) as {
-          schedulers: { name: string; lastAt: string | null }[];
-        };
-        return schedulers.find(({ name }) => name === 'pull-shipments');
-      };
-      await waitFor('a firing after the flush', async () => Boolean((await readPulls())?.lastAt));
-      expect(await readPulls()).toEqual({
-        ...{ name: 'pull-shipments', everyMs: expect.any(Number), isLost: false },
-        ...{ nextAt: expect.any(String), lastAt: expect.any(String) },
-        ...{ failures: 0, lastFailure: null },
-      });
       const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
       expect(metrics).toMatch(
         /^fulfilment_queue_jobs\{queue="schedules",state="completed"\} [1-9]/m,
@@ -145,19 +115,6 @@ describe.each(['postgres', 'redis'] as const)('a worker whose %s is not there ye
   );
 });
 
-test('a worker stops by itself, saying why, once the database was migrated beyond its code', async () => {
-  const sandbox = await processes.sandbox();
-  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, often));
-  await worker.line('run_done');
-  await database.query(`insert into sync.migrations (name, applied_by) values ('9999_later', 'x')`);
-  expect((await worker.ended).code).toBe(1);
-  const words = worker.lines.filter((line) => !line.startsWith('{'));
-  expect(words).toEqual([expect.stringContaining('9999_later, which this program does not know')]);
-  expect(await database.query('select * from sync.leases where expires_at is not null')).toEqual(
-    [],
-  );
-});
-
 /**
  * Starts a sandbox that is slow from the sixteenth page on, so that a test can interrupt a pull of
  * 5,000 rows.
@@ -195,7 +152,7 @@ const isFinished = async () =>
     )
   ).length === 1;
 
-test('a worker without runs stops by itself, too, once the database was migrated beyond its code', async () => {
+test('a worker stops by itself, also without runs, once a migration is beyond its code', async () => {
   const sandbox = await processes.sandbox();
   const off = { SCHEDULE_PULL_SHIPMENTS: 'off', SCHEDULE_RECONCILE: 'off', SCHEDULE_PRUNE: 'off' };
   const worker = processes.cli(['worker'], {

@@ -91,11 +91,6 @@ test('an order that cannot be cancelled is named', async () => {
   expect(report.left).toEqual([expect.stringMatching(/^VERIFY-\w+ may exist .*by hand$/)]);
 });
 
-test('an attachment that the service refuses cannot be told', async () => {
-  await sandbox.faults({ operation: 'v3.orderAttachments.create', effect: { status: 403 } });
-  expect((await verifyAsJson(oneWrite)).unknown).toContain('attachment');
-});
-
 test.each([
   [[], 'Writing needs --yes'],
   [['--yes'], 'name its client with --client'],

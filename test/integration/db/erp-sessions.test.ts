@@ -128,11 +128,3 @@ test('functions in views, defaults and checks are bound when they are created, o
       and p.prosqlbody is null and p.proconfig is null`);
   expect(functions).toEqual([]);
 });
-
-test('no function has a backslash in a text that Postgres reads with the settings of its caller', async () => {
-  const functions = await database.query<{ name: string }>(`
-    select p.oid::regprocedure::text as name
-    from pg_proc p
-    where p.pronamespace::regnamespace::text in ('fulfilment', 'sync') and p.prosqlbody is null and strpos(p.prosrc, '\\') > 0`);
-  expect(functions).toEqual([]);
-});

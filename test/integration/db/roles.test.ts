@@ -16,6 +16,39 @@ async function runAs(
   });
 }
 
+/**
+ * Tries each statement as a role, in one session. Returns those that are not denied. Nothing is
+ * changed.
+ */
+async function findAllowed(role: string, statements: readonly string[]): Promise<string[]> {
+  expect(statements.length).toBeGreaterThan(0);
+  const trx = await database.db.startTransaction().execute();
+  try {
+    await sql`
+      create function pg_temp.find_allowed(tried_as text, statements text[])
+      returns table (allowed text) language plpgsql as $$
+      begin
+        foreach allowed in array statements loop
+          begin
+            perform set_config('role', tried_as, true);
+            execute allowed;
+            return next;
+          exception
+            when insufficient_privilege then null;
+            when others then return next;
+          end;
+          perform set_config('role', 'none', true);
+        end loop;
+      end $$`.execute(trx);
+    const { rows } = await sql<{ allowed: string }>`
+      select allowed
+      from pg_temp.find_allowed(${role}, ${statements}::text[])`.execute(trx);
+    return rows.map(({ allowed }) => allowed);
+  } finally {
+    await trx.rollback().execute();
+  }
+}
+
 const listTables = async (schema: string) =>
   (
     await database.query<{ name: string }>(
@@ -24,66 +57,31 @@ const listTables = async (schema: string) =>
     )
   ).map(({ name }) => name);
 
-/** A column that the table has. */
-const ownColumn = (table: string) => (table === 'fulfilment.consumers' ? 'name' : 'client');
-
-const denied = /permission denied|must be owner/;
-
-describe('fulfilment_reader', () => {
-  test('reads every table of fulfilment, and can change none', async () => {
-    const tables = await listTables('fulfilment');
-    expect(tables.length).toBeGreaterThan(15);
-    for (const table of tables) {
-      await runAs('fulfilment_reader', `select from ${table} limit 1`);
-      for (const statement of [
-        `insert into ${table} default values`,
-        `update ${table} set ${ownColumn(table)} = default`,
-        `delete from ${table}`,
-        `truncate ${table}`,
-        `drop table ${table}`,
-        `alter table ${table} disable trigger all`,
-      ])
-        await expect(runAs('fulfilment_reader', statement), statement).rejects.toThrow(denied);
-    }
-  });
-
-  test.each([
-    'select fulfilment.outbox_replace(1, $$ {} $$)',
-    'select fulfilment.outbox_cancel(1)',
-  ])('may not %s', async (statement) => {
-    await expect(runAs('fulfilment_reader', statement)).rejects.toThrow(denied);
-  });
-});
-
-describe('fulfilment_writer', () => {
-  test('inserts only into outbox and the tables that it edits, and deletes only from these', async () => {
-    for (const table of await listTables('fulfilment')) {
-      const isOwn = /stock_watch|service_products|carrier_links/.test(table);
-      for (const statement of [
-        `update ${table} set ${ownColumn(table)} = default`,
-        `truncate ${table}`,
-        `drop table ${table}`,
-      ])
-        await expect(runAs('fulfilment_writer', statement), statement).rejects.toThrow(denied);
-      if (!isOwn)
-        await expect(runAs('fulfilment_writer', `delete from ${table}`), table).rejects.toThrow(
-          denied,
-        );
-      if (!isOwn && table !== 'fulfilment.outbox')
-        await expect(
-          runAs('fulfilment_writer', `insert into ${table} default values`),
-          table,
-        ).rejects.toThrow(denied);
-    }
-  });
-});
+const editedTables = ['stock_watch', 'service_products', 'carrier_links'].map(
+  (name) => `fulfilment.${name}`,
+);
 
 describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) => {
+  test('reads every table of fulfilment, and can change none but those that it edits', async () => {
+    const tables = await listTables('fulfilment');
+    expect(tables.length).toBeGreaterThan(15);
+    for (const table of role === 'fulfilment_reader' ? tables : [])
+      await runAs(role, `select from ${table} limit 1`);
+    const edited = role === 'fulfilment_reader' ? [] : editedTables;
+    const changes = tables.flatMap((table) => [
+      `truncate ${table}`,
+      `drop table ${table}`,
+      `alter table ${table} disable trigger all`,
+      ...(edited.includes(table) ? [] : [`delete from ${table}`]),
+    ]);
+    expect(await findAllowed(role, changes)).toEqual([]);
+  });
+
   test('reads no table of schema sync or of the queue', async () => {
     const tables = [...(await listTables('sync')), ...(await listTables('bullmq'))];
     expect(tables.length).toBeGreaterThan(20);
-    for (const table of tables)
-      await expect(runAs(role, `select from ${table} limit 1`), table).rejects.toThrow(denied);
+    const reads = tables.map((table) => `select from ${table} limit 1`);
+    expect(await findAllowed(role, reads)).toEqual([]);
   });
 
   test('inserts only into columns that are granted to it, and updates none', async () => {
@@ -102,17 +100,13 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
             'fulfilment.service_products': ['client', 'sku', 'is_pattern'],
             'fulfilment.carrier_links': ['client', 'shipping_method', 'url'],
           };
-    for (const { table, column } of columns) {
-      await expect(
-        runAs(role, `update ${table} set ${column} = default`),
-        `${table}.${column}`,
-      ).rejects.toThrow(denied);
-      if (given[table]?.includes(column)) continue;
-      await expect(
-        runAs(role, `insert into ${table} (${column}) values (default)`),
-        `${table}.${column}`,
-      ).rejects.toThrow(denied);
-    }
+    const changes = columns.flatMap(({ table, column }) => [
+      `update ${table} set ${column} = default`,
+      ...(given[table]?.includes(column)
+        ? []
+        : [`insert into ${table} (${column}) values (default)`]),
+    ]);
+    expect(await findAllowed(role, changes)).toEqual([]);
   });
 
   test('calls only the functions that are granted to it', async () => {
@@ -132,15 +126,15 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
         ? ['outbox_replace', 'outbox_cancel', 'start_consumer', 'consume_changes', 'drop_consumer']
         : []),
     ];
-    for (const { call, name } of functions.filter((one) => !open.includes(one.name)))
-      await expect(runAs(role, call), name).rejects.toThrow(denied);
+    const calls = functions.filter(({ name }) => !open.includes(name)).map(({ call }) => call);
+    expect(await findAllowed(role, calls)).toEqual([]);
   });
 
   test('creates nothing in our schemas; every security definer function sets search_path', async () => {
-    for (const schema of ['fulfilment', 'sync', 'bullmq'])
-      await expect(runAs(role, `create table ${schema}.own (id int)`), schema).rejects.toThrow(
-        denied,
-      );
+    const creations = ['fulfilment', 'sync', 'bullmq'].map(
+      (schema) => `create table ${schema}.own (id int)`,
+    );
+    expect(await findAllowed(role, creations)).toEqual([]);
     const definers = await database.query<{ name: string; config: string[] | null }>(
       `select p.proname as name, p.proconfig as config from pg_proc p join pg_namespace n on n.oid = p.pronamespace
        where n.nspname in ('fulfilment', 'sync') and p.prosecdef`,

@@ -9,7 +9,6 @@ import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 import { callStatements } from '../../helpers/schema/call-statements.ts';
-import { findCrowdedLines } from '../../helpers/schema/clauses.ts';
 import { findTemplates } from '../../helpers/schema/templates.ts';
 import { watchTemplates } from '../../helpers/schema/watch-templates.ts';
 
@@ -33,19 +32,6 @@ async function compareWhile(work: () => Promise<void>): Promise<void> {
   for (const place of watched.executed) executed.add(place);
   expect([...watched.problems]).toEqual([]);
 }
-
-test('every template has more text than its values', () => {
-  expect(templates.length).toBeGreaterThan(20);
-  const tooShort = templates.filter(({ parts }) => parts.join('').trim().length < 15);
-  expect(tooShort.map(({ place }) => place)).toEqual([]);
-});
-
-test('every template of more than one line has one clause per line', () => {
-  const crowded = templates.flatMap(({ place, parts }) =>
-    findCrowdedLines(parts.join('?')).map((line) => `${place}: ${line}`),
-  );
-  expect(crowded).toEqual([]);
-});
 
 describe('each template returns the columns that its type states', () => {
   const database = useDatabase();

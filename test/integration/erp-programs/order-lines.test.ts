@@ -233,5 +233,7 @@ test.each([['null'], ["'0001-01-01'"]])(
     expect(await missing()).toEqual([]);
     await database.query(`update fulfilment.orders set first_seen_at = now() - interval '2 days'`);
     expect(await missing()).toEqual([{ missing: 2 }]);
+    await database.query('update fulfilment.orders set on_hold = true');
+    expect(await missing()).toEqual([]);
   },
 );

@@ -129,32 +129,6 @@ test('a line keeps the pieces that were ordered first, whatever is cancelled lat
   expect(await readState('C')).toMatchObject({ state: 'cancelled', ordered: 5, cancelled: 5 });
 });
 
-test('pieces that are on no shipment are back orders from the next day on, or once something was shipped', async () => {
-  await outbox.insert(
-    'order.create',
-    'B',
-    orderPayload('B', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }),
-  );
-  await outbox.push();
-  const readBackorders = () =>
-    database.query('select sku, quantity, missing from fulfilment.backorders');
-  const missing = [{ sku: 'MUG-BLUE', quantity: 5, missing: 5 }];
-  await database.query('update fulfilment.orders set ordered_on = current_date');
-  expect(await readBackorders()).toEqual([]);
-  await database.query('update fulfilment.orders set ordered_on = current_date - 1');
-  expect(await readBackorders()).toEqual(missing);
-  await database.query('update fulfilment.orders set on_hold = true');
-  expect(await readBackorders()).toEqual([]);
-  await database.query('update fulfilment.orders set on_hold = false, ordered_on = current_date');
-  await database.query(`
-    insert into fulfilment.shipments (client, id, status, order_id, raw, read_no)
-    select client, 1, 'READY_TO_PICK', id, '{}', 1 from fulfilment.orders`);
-  await database.query(`
-    insert into fulfilment.shipment_items (client, id, shipment_id, order_item_id, sku, quantity, raw)
-    select client, 1, 1, id, sku, 3, '{}' from fulfilment.order_items`);
-  expect(await readBackorders()).toEqual([{ sku: 'MUG-BLUE', quantity: 5, missing: 2 }]);
-});
-
 test('partial shipments, returns and errors of the warehouse are counted', async () => {
   await outbox.insert(
     'order.create',

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
@@ -13,7 +12,6 @@ const sandbox = useSandbox(['default'], lively);
 const pull = usePuller(database, sandbox);
 const outbox = usePusher(database, sandbox);
 
-const page = readFileSync(new URL('../../../docs/erp.md', import.meta.url), 'utf8');
 const recipes = readRecipes();
 const writes = /start_consumer|consume_changes|^insert into/;
 
@@ -114,16 +112,8 @@ async function fill(): Promise<void> {
   );
 }
 
-/** The questions of an ERP team's day: at most five lines each. */
-const [, day = ''] = /^## An ERP team's day\n(.*?)^## /ms.exec(page) ?? [];
-const questions = [...day.matchAll(/^### (.*)$/gm)].map(([, heading = '']) => heading);
-
 test('every recipe finds what it says, for a role of the ERP', async () => {
   await fill();
-  expect(questions).toHaveLength(11);
-  for (const { heading, statement } of recipes.filter((one) => questions.includes(one.heading)))
-    if (!statement.startsWith('insert'))
-      expect([heading, statement.trim().split('\n').length < 6]).toEqual([heading, true]);
   const found = new Map<string, Record<string, unknown>[]>();
   for (const { heading, statement } of recipes) {
     const rows = await run(statement);
@@ -152,8 +142,6 @@ test('every recipe finds what it says, for a role of the ERP', async () => {
   expect(goods).toContainEqual(expect.objectContaining({ status: 'COMPLETED', difference: -1 }));
   expect(goods).toContainEqual(expect.objectContaining({ status: 'EXPECTED' }));
   expect(goods.map(({ sku }) => sku)).not.toContain('UNLISTED');
-  const expected = await database.query('select sku from fulfilment.open_inbound_expectations');
-  expect(expected.map(({ sku }) => sku)).not.toContain('UNLISTED');
   const history = (found.get('History of one order') ?? []).map(
     ({ source, what }) => `${source} ${what}`,
   );
@@ -165,7 +153,10 @@ test('every recipe finds what it says, for a role of the ERP', async () => {
     'document stored',
   ])
     expect(history).toContain(event);
-  expect(first('Stock against yours')).toMatchObject({ sku: 'MUG-BLUE', stock: expect.any(Number) });
+  expect(first('Stock against yours')).toMatchObject({
+    sku: 'MUG-BLUE',
+    stock: expect.any(Number),
+  });
   expect(found.get('Rejected orders and other requests')).toContainEqual(
     expect.objectContaining({
       reference: 'SO-1002',
@@ -182,16 +173,7 @@ test('every recipe finds what it says, for a role of the ERP', async () => {
     ordered: 3,
     shipped: 3,
   });
-  for (const row of found.get('Orders that were partly shipped since yesterday') ?? [])
-    expect(row).toMatchObject({ shipped: expect.any(Number), to_come: expect.any(Number) });
-  expect(first('How much of each line was shipped')).toMatchObject({
-    sku: 'MUG-BLUE',
-    shipped: 3,
-    to_come: 0,
-  });
   expect(found.get('Announced returns that have not arrived')).toContainEqual(
     expect.objectContaining({ external_reference: 'RET-2' }),
   );
-  expect(found.get('Return labels')).toMatchObject([{ document: expect.any(Buffer) }]);
-  expect(first('How far behind each consumer is')).toMatchObject({ name: 'my-program' });
 });

@@ -179,25 +179,6 @@ test('a failing event holds those of its order and no others, and keeps its id',
   expect(new Set(ofFirst.map(({ id }) => id)).size).toBe(2);
 });
 
-test('shipment.shipped waits for its packages, and each status that was seen is an event', async () => {
-  done(await pull('pull-shipments'));
-  await register();
-  await sandbox.seed(1, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
-  done(await pull('pull-shipments'));
-  const [shipment] = await database.query<{ id: number }>('select id from fulfilment.shipments');
-  for (const status of ['ERROR', 'SHIPPED'] as const) {
-    await sandbox.setStatus([shipment?.id ?? 0], status);
-    done(await pull('pull-shipments'));
-  }
-  expect((await takeAll()).map(({ type, ready }) => [type, ready])).toEqual([
-    ['shipment.created', true],
-    ['shipment.error', true],
-    ['shipment.shipped', false],
-  ]);
-  done(await pull('pull-parcels'));
-  expect((await takeAll()).at(-1)).toMatchObject({ type: 'shipment.shipped', ready: true });
-});
-
 test('a first load makes no events, however many runs it takes', async () => {
   await register();
   await sandbox.seed(600);

@@ -52,17 +52,6 @@ test('what a reconciliation or backfill finds makes no event if it is old', asyn
   expect(new Set(await makeAll())).toEqual(new Set(['shipment.created', 'shipment.shipped']));
 });
 
-test('a return whose date lies before 1970 is not processed', async () => {
-  last = 0;
-  await register();
-  await database.query(`
-    insert into sync.freshness (client, stream, complete_at, loaded_at) values ('default', 'return-items', now(), '2020-01-01');
-    insert into fulfilment.return_items (client, id, processed_on, raw, read_no) values
-      ('default', 1, '0001-01-01', '{}', 1), ('default', 2, current_date, '{}', 1);
-    insert into fulfilment.changes (client, entity, id, operation) select 'default', 'return_items', n, 'created' from generate_series(1, 2) n`);
-  expect(await makeAll()).toEqual(['return.processed']);
-});
-
 const change = (entity: string, key: string, operation: string, columns = '') =>
   `insert into fulfilment.changes (client, entity, key, operation, changed_columns)
    values ('default', '${entity}', '${key}', '${operation}', ${columns === '' ? 'null' : `'{${columns}}'`});`;

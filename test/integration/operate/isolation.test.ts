@@ -20,25 +20,6 @@ const sandbox = useSandbox(['default'], quiet);
 const services = useServices();
 const startPosting = usePosting(database, sandbox);
 
-test('60 events that the receiver refuses hold only their own orders', async () => {
-  const receiver = await startReceiver(services, ({ type }) =>
-    type === 'shipment.created' ? 400 : 204,
-  );
-  await startPosting(subscribe(receiver.url));
-  await insertShipments(database, 1, 60);
-  const refused = () => new Set(receiver.attempts.map(({ event }) => event.data.id)).size;
-  await waitFor('all to be refused', () => refused() === 60);
-  await insertOutcome(database, 'SO-99', 'done', 99);
-  await waitFor('the other order', () => receiver.taken().length > 0);
-  const waiting = await database.query(
-    `select from sync.deliveries where status = 'waiting' and last_error_code = 'http_400'`,
-  );
-  expect(waiting).toHaveLength(60);
-  expect(await database.query('select away_since from sync.receivers')).toEqual([
-    { away_since: null },
-  ]);
-});
-
 test('a writer neither repeats nor steals events, and its open transaction holds up none', async () => {
   const receiver = await startReceiver(services);
   await startPosting(subscribe(receiver.url));

@@ -83,15 +83,6 @@ test('a row of 15 MB takes no long turn of the event loop', async () => {
   expect(longestMs).toBeLessThan((await measureCheck()) / 2);
 });
 
-test('a long order of an INSERT is sent', async () => {
-  await outbox.insert('order.create', 'B', JSON.parse(longOrder('B')));
-  await waitFor('the order to be sent', async () => {
-    await outbox.push();
-    await outbox.hurry();
-    return (await outbox.rows())[0]?.status === 'done';
-  });
-});
-
 test('a long order is compared with the lists, and stored with every digit', async () => {
   const { call } = await api();
   const body = `{"kind":"order.create","reference":"A","payload":${longOrder('A')}}`;
@@ -137,22 +128,6 @@ async function endChecks(work: readonly Promise<unknown>[]) {
     return isOver;
   });
 }
-
-test('bodies that take long hold up no reading of another token', async () => {
-  const { as } = await api();
-  const payload = orderPayload('A', { attachments: [{ filename: 'a.pdf', content: makeBomb() }] });
-  const body = { kind: 'order.create', reference: 'A', payload };
-  const hostile = ['erp', 'other'].flatMap((token) =>
-    Array.from({ length: 3 }, () => as(token)('/v1/outbox', body)),
-  );
-  await waitFor('the checks to begin', () => listCheckers().length === 2);
-
-  const reading = as('reader')('/v1/changes');
-  expect(
-    await Promise.race([reading, ...hostile.map((one) => one.then(() => null))]),
-  ).toMatchObject({ status: 200 });
-  await endChecks(hostile);
-});
 
 test('an owner with many tasks leaves turns to the others', async () => {
   const { signal } = new AbortController();

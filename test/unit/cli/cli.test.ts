@@ -42,23 +42,3 @@ test('the help of every command describes it and has an example that calls it', 
     expect([path, isCalled]).toEqual([path, true]);
   }
 });
-
-test('every command that shows a table has --json', () => {
-  const tables = [
-    'status',
-    'doctor',
-    'list',
-    'show',
-    'retry',
-    'done',
-    'cancel',
-    'reconcile',
-    'backfill',
-    'refetch',
-    'replay',
-  ];
-  const commandsWithoutJson = findLeafCommands(commandLine)
-    .filter((command) => tables.includes(command.name()))
-    .filter((command) => !command.options.some(({ long }) => long === '--json'));
-  expect(commandsWithoutJson.map((command) => command.name())).toEqual([]);
-});

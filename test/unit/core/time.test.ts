@@ -63,6 +63,7 @@ describe('readDateTime', () => {
     '9999-12-31T24:00',
     '0000-01-01T00:00:00',
     '12026-01-01T00:00:00',
+    '+275760-09-13T00:00:00Z',
   ])('refuses %j', (text) => expect(() => readDateTime(text, zone)).toThrow(RangeError));
 
   test('is exact to the microsecond if a local time means exactly one instant', () => {

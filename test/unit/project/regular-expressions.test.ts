@@ -24,17 +24,18 @@ function findLiterals(node: unknown): { pattern: string; flags: string }[] {
 // A regular expression that is not linear can block the event loop for as long as the author of a
 // text wants. For each one, the checker finds a text on which the steps grow faster than the
 // length, or proves that there is none.
-test('every regular expression takes a number of steps that is linear in the length of the text', () => {
+test('every regular expression takes a number of steps that is linear in the length of the text', {
+  timeout: 1_200_000,
+}, () => {
   const files = globSync(['src/**/*.ts', 'jobs/**/*.ts', 'config/**/*.ts']);
-  const found = files.flatMap((file) =>
-    findLiterals(parseAst(readFileSync(file, 'utf8'), { lang: 'ts' })).map((literal) => ({
-      file,
-      ...literal,
-    })),
+  const found = new Map(
+    files
+      .flatMap((file) => findLiterals(parseAst(readFileSync(file, 'utf8'), { lang: 'ts' })))
+      .map((literal) => [`/${literal.pattern}/${literal.flags}`, literal]),
   );
-  expect(found.length).toBeGreaterThan(100);
-  const unsafe = found.filter(
-    ({ pattern, flags }) => checkSync(pattern, flags, unhurried).status !== 'safe',
+  expect(found.size).toBeGreaterThan(100);
+  const unsafe = [...found].filter(
+    ([, { pattern, flags }]) => checkSync(pattern, flags, unhurried).status !== 'safe',
   );
-  expect(unsafe).toEqual([]);
+  expect(unsafe.map(([expression]) => expression)).toEqual([]);
 });

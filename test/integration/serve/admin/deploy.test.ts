@@ -56,17 +56,4 @@ test('alerts and dashboard name only metrics and labels that exist', async () =>
   expect(
     used.filter(({ name, labels }) => labels.some((label) => !labelNames(name).includes(label))),
   ).toEqual([]);
-  // The labels that an expression groups by exist, too.
-  for (const expr of expressions)
-    for (const [, labels = '', name = ''] of expr.matchAll(
-      /by \(([\w, ]+)\) \((?:rate\()?((?:fulfilment|nodejs|process)_\w+)/g,
-    ))
-      expect([
-        expr,
-        labels
-          .split(', ')
-          .filter(
-            (label) => label !== 'le' && label !== 'instance' && !labelNames(name).includes(label),
-          ),
-      ]).toEqual([expr, []]);
 });

@@ -80,16 +80,6 @@ describe('a viewer', () => {
     },
   );
 
-  test('can log out; an operator finds the forms', async () => {
-    await prepare();
-    const { visitor } = await start(tokens);
-    await visitor.post('/login', { token: viewerToken }, '/login');
-    expect((await visitor.post('/logout', {}, '/')).headers.get('location')).toBe('/login');
-    await visitor.post('/login', { token }, '/login');
-    expect(await (await visitor.get('/outbox/1')).text()).toContain('action="/outbox/1/cancel"');
-    expect((await visitor.post('/outbox/1/cancel', { sure: 'on' }, '/outbox/1')).status).toBe(303);
-  });
-
   test('cannot make itself an operator: the role is signed', async () => {
     const { visitor } = await start(tokens);
     await visitor.post('/login', { token: viewerToken }, '/login');

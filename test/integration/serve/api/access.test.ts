@@ -92,23 +92,3 @@ test('requests are logged with the name of the token, and without values and bod
   expect(logged.join('')).not.toContain('SECRET');
   expect(logged.join('')).not.toContain('leftOut');
 });
-
-test('unknown addresses, methods and types of bodies are problems', async () => {
-  const { call } = await api();
-  expect((await call('/v2')).json).toMatchObject({
-    status: 404,
-    detail: expect.stringContaining('/openapi.json'),
-  });
-  const posted = await call('/v1/changes', {});
-  expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
-  const asText = await call('/v1/outbox', '{}', { 'content-type': 'text/plain' });
-  expect([asText.status, asText.json.detail]).toEqual([
-    415,
-    expect.stringContaining('Content-Type: application/json'),
-  ]);
-  expect((await call('/v1/outbox', '{"kind"')).json).toMatchObject({
-    status: 400,
-    detail: expect.stringContaining('JSON'),
-  });
-  expect((await call('/v1/outbox/abc')).status).toBe(400);
-});
