@@ -21,7 +21,8 @@ const averageShare = 0.1;
 /** SQL: what the end of a run has to know of the row `j` of sync.jobs. */
 export const endFacts = sql`
   j.xmin::text as version, case when isfinite(j.next_at) then j.next_at end as "nextAt",
-  j.consecutive_failures as failures, j.last_change_at as "lastChangeAt", j.last_push_at as "lastPushAt"`;
+  j.consecutive_failures as failures, j.last_change_at as "lastChangeAt",
+  j.last_push_at as "lastPushAt"`;
 
 /**
  * Ends a run, whatever its end: ledger, state of the job, freshness of the stream and lease in one
