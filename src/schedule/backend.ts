@@ -68,8 +68,8 @@ export class QueueSetupError extends CodedError {}
 export const longestBlockMs = 10_000;
 
 /**
- * The part of BullMQ that talks to Postgres. A worker knows from the firing before when the next
- * one is due, so it only waits: BullMQ would also LISTEN, and ask two questions before each wait.
+ * The part of BullMQ that talks to Postgres. A worker knows from the last firing when the next one
+ * is due, so it only waits. BullMQ itself also listens, and asks two questions before each wait.
  */
 class ClockBackend extends PostgresQueueBackend {
   #closing = new AbortController();

@@ -11,6 +11,8 @@ export interface DueRun extends JobKey {
   readonly isLong: boolean;
 }
 
+/** A run that lasts longer gives its place to a due run, if that has none. */
+export const turnMs = 30_000;
 /** Maximum share of the places that one client may use, if there are several clients. */
 const maxClientShare = 0.25;
 /** Maximum share of the places of long runs, if there are other runs. */
@@ -98,8 +100,10 @@ export class Places {
     return this.#left.size > 0;
   }
 
-  /** Returns true if a due run could have the place of a run of this client. */
-  isWantedFrom(client: string): boolean {
-    return [...this.#left.values()].some((one) => !one.isOwnLimit || one.run.client === client);
+  /** Returns true if a run has had its place for a turn, and a due run could have it. */
+  isTurnOver(run: DueRun): boolean {
+    const tookMs = this.#nowMs() - (this.#taken.get(run) ?? Number.POSITIVE_INFINITY);
+    if (tookMs <= turnMs) return false;
+    return [...this.#left.values()].some((one) => !one.isOwnLimit || one.run.client === run.client);
   }
 }

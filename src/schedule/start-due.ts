@@ -19,14 +19,7 @@ import type { RunClient } from './run.ts';
 import { type RunnerDeps, toClientIdentity, workOn } from './runs.ts';
 import { reviveAbandoned } from './sql/due-jobs.ts';
 import type { Run } from './sql/ledger.ts';
-import {
-  beginRuns,
-  judgeStart,
-  readDueRuns,
-  type Start,
-  type StartRow,
-  turnMs,
-} from './sql/start-runs.ts';
+import { beginRuns, judgeStart, readDueRuns, type Start, type StartRow } from './sql/start-runs.ts';
 
 /** Number of runs of each pool that a worker makes at the same time. */
 const placeCount = 8;
@@ -161,19 +154,17 @@ export class DueRuns {
     places.take(due);
 
     this.#inBackground(async () => {
-      await this.#work(run, places).finally(() => places.free(due));
+      await this.#work(run, places, due).finally(() => places.free(due));
       if (places.areWanted) await this.startDue();
     });
   }
 
-  async #work(run: Run, places: Places): Promise<void> {
+  async #work(run: Run, places: Places, due: DueRun): Promise<void> {
     const { config, log, jobs } = this.#deps;
     const { client: key, name } = run.lease;
     const job = name as JobName;
-    const begunAtMs = performance.now();
     const endTurn = () => {
-      if (performance.now() - begunAtMs > turnMs && places.isWantedFrom(key))
-        throw new StoppedError();
+      if (places.isTurnOver(due)) throw new StoppedError();
     };
 
     try {

@@ -19,7 +19,7 @@ import {
   type StartDecision,
   type StartRequest,
 } from '../decide-start.ts';
-import type { DueRun } from '../places.ts';
+import { type DueRun, turnMs } from '../places.ts';
 import type { JobKey } from '../plan-next.ts';
 import { ensureJobs, reviveAbandoned } from './due-jobs.ts';
 import { endFacts } from './end-run.ts';
@@ -140,9 +140,6 @@ export interface DueFilter {
  * runs, and held ones of which the service is to be asked, are counted apart.
  */
 const maxDue = 20;
-
-/** A run that lasts longer gives its place to a due run, if that has none. */
-export const turnMs = 30_000;
 
 /** SQL: true if the next run of the job `j` of sync.jobs may take long. */
 const isLong = sql<boolean>`(

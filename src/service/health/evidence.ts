@@ -1,13 +1,6 @@
 /** What failed requests show of the service of a client. Pulls and pushes read it here. */
 
-import {
-  type Failure,
-  isOutage,
-  isSilence,
-  readFailureCodes,
-  toFailure,
-  WarehouseError,
-} from '../../core/errors.ts';
+import { type Failure, isSilence, toFailure, WarehouseError } from '../../core/errors.ts';
 import type { Evidence } from './judge-health.ts';
 
 /**
@@ -24,18 +17,7 @@ export type ScopedEvidence =
       readonly row: { readonly isNew: boolean } | null;
     };
 
-/**
- * Returns what a failed run shows of the client's service: nothing, if the failure concerns that
- * run alone.
- */
-export const readRunEvidence = (error: unknown): ScopedEvidence[] =>
-  error instanceof WarehouseError
-    ? readLookUpEvidence(error).filter(
-        ({ evidence }) => evidence !== 'ask' || isOutage(readFailureCodes(error)),
-      )
-    : [];
-
-/** Returns what a failed look-up shows of the client's service. */
+/** Returns what a failed look-up, or a failed run, shows of the client's service. */
 export function readLookUpEvidence(error: WarehouseError): ScopedEvidence[] {
   const failure = toFailure(error, error.message);
   if (error.code === 'credentials_refused')

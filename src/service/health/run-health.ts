@@ -2,8 +2,10 @@
 
 import type { OperationName } from '../../../config/operations.ts';
 import {
+  isOutage,
   isSilence,
   NotYetError,
+  readFailureCodes,
   StoppedError,
   toFailure,
   WarehouseError,
@@ -12,7 +14,12 @@ import type { Database } from '../../db/pool.ts';
 import type { Warehouse } from '../client.ts';
 import { clientScope, isProven, recordProof } from '../sql/service-health.ts';
 import { StatusQuestion } from './ask-service.ts';
-import { describeWrongPath, isServiceAnswer, mayBeWrongPath, readRunEvidence } from './evidence.ts';
+import {
+  describeWrongPath,
+  isServiceAnswer,
+  mayBeWrongPath,
+  readLookUpEvidence,
+} from './evidence.ts';
 import { type Evidence, minFailuresToHold } from './judge-health.ts';
 
 /** The operation without which a job can do nothing. If its assumed path is wrong, it is held. */
@@ -126,7 +133,7 @@ export class RunHealth {
     if (!(failure instanceof WarehouseError)) return [];
 
     const found: RunEvidence[] = [];
-    for (const { evidence } of readRunEvidence(failure)) {
+    for (const { evidence } of readLookUpEvidence(failure)) {
       const seen = evidence === 'ask' ? await this.#findOutage(failure) : evidence;
       if (seen !== null) found.push({ scope: clientScope, evidence: seen });
     }
@@ -140,6 +147,7 @@ export class RunHealth {
 
   /** Returns evidence if a request got no answer and status/get fails, too. */
   async #findOutage(error: WarehouseError): Promise<Evidence | null> {
+    if (!isOutage(readFailureCodes(error))) return null;
     if (this.#outage !== null) return this.#outage;
     if (sharedOperations.includes(error.operation))
       return { seen: 'no answer', failure: toFailure(error) };

@@ -1,5 +1,5 @@
 import { StoppedError, toStopError } from '../../core/errors.ts';
-import type { RequestQuota } from '../request-quota.ts';
+import type { RequestQuota } from '../sql/request-budgets.ts';
 
 /** Takes up to this many requests from the account's budget, which other processes share. */
 export type TakeQuota = (wanted: number) => Promise<RequestQuota>;

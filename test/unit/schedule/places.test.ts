@@ -50,42 +50,46 @@ test('clients whose runs have become slow leave half of the places to eight othe
   expect(fill(places, [...more, ...others])).toEqual(others.slice(0, 4));
 });
 
-describe('a place is wanted', () => {
-  const full = (client: (index: number) => string) => {
-    const places = new Places(8, 20);
-    fill(
-      places,
-      Array.from({ length: 8 }, (_, index) => run(client(index))),
-    );
+describe('a turn of 30 s is over', () => {
+  let nowMs = 0;
+  const open = (taken: readonly DueRun[]) => {
+    nowMs = 0;
+    const places = new Places(8, 20, () => nowMs);
+    fill(places, taken);
+    nowMs = 30_001;
     return places;
   };
+  const eight = Array.from({ length: 8 }, (_, index) => run(`c${index}`));
+  const [first] = eight as [DueRun];
 
-  test('from every client if a due run finds none free', () => {
-    const places = full((index) => `c${index}`);
-    expect(places.isWantedFrom('c1')).toBe(false);
+  test('for every client if a due run finds no place, and not before 30 s', () => {
+    const places = open(eight);
+    expect(places.isTurnOver(first)).toBe(false);
     places.choose([run('late')], jobs);
-    expect(places.isWantedFrom('c1')).toBe(true);
+    expect(places.isTurnOver(first)).toBe(true);
+    nowMs = 30_000;
+    expect(places.isTurnOver(first)).toBe(false);
   });
 
-  test('only from its own client if a due run is over the limit of that client', () => {
-    const places = new Places(8, 20);
-    fill(places, [run('a', 'x'), run('a', 'y'), run('b'), run('a', 'z')]);
-    expect(places.isWantedFrom('a')).toBe(true);
-    expect(places.isWantedFrom('b')).toBe(false);
+  test('only for its own client if a due run is over the limit of that client', () => {
+    const [own, other] = [run('a', 'x'), run('b')];
+    const places = open([own, run('a', 'y'), other, run('a', 'z')]);
+    expect(places.isTurnOver(own)).toBe(true);
+    expect(places.isTurnOver(other)).toBe(false);
   });
 
-  test('by a long run, if other long runs have their half', () => {
-    const places = new Places(8, 20);
-    fill(places, [...['a', 'b', 'c', 'd', 'e'].map((client) => run(client, 'x', true)), run('f')]);
-    expect(places.isWantedFrom('a')).toBe(true);
+  test('for a long run, if other long runs have their half', () => {
+    const long = ['a', 'b', 'c', 'd', 'e'].map((client) => run(client, 'x', true));
+    expect(open([...long, run('f')]).isTurnOver(long[0] as DueRun)).toBe(true);
   });
 
   test('no longer when the run that waited is no longer due', () => {
-    const places = full((index) => `c${index}`);
+    const places = open(eight);
     places.choose([run('late', 'x'), run('late', 'y')], jobs);
     places.choose([], ['x']);
-    expect(places.areWanted).toBe(true);
+    expect(places.isTurnOver(first)).toBe(true);
     places.choose([], ['y']);
+    expect(places.isTurnOver(first)).toBe(false);
     expect(places.areWanted).toBe(false);
   });
 });
