@@ -99,7 +99,7 @@ export async function compare(erp: ErpState, sandbox: SandboxControl): Promise<C
 const has = ({ attributes }: Entry['resource'], name: string, value: unknown) =>
   attributes[name] === value;
 
-/** Every sale has one order at the service, with the pieces that Tryton expects. */
+/** Every sale has one order at the service. */
 function compareOrders(erp: ErpState, { orders }: SandboxState): string[] {
   const numbers = orders.map(({ resource }) => resource.attributes.externalOrderNumber);
   return erp.sales

@@ -75,7 +75,8 @@ class Change(ModelSQL, ModelView):
             return
 
         with Transaction().set_context(
-                company=companies[0].id, _skip_warnings=True, _check_access=False):
+                company=companies[0].id,
+                _skip_warnings=True, _check_access=False):
             for request_id in in_transaction(Request.list_unsent):
                 in_transaction(Request.send_pending, request_id)
             while in_transaction(cls.receive):
