@@ -37,7 +37,7 @@ import { eraseOrder } from '../../../src/privacy/sql/erase-orders.ts';
 import { findErasableOrders } from '../../../src/privacy/sql/find-orders.ts';
 import { hasAuthorization } from '../../../src/pull/sql/authorization-rows.ts';
 import { maskErasedResources, recordErasures } from '../../../src/pull/sql/erasures.ts';
-import { appendChanges, numberChanges } from '../../../src/pull/sql/feed.ts';
+import { appendChanges, numberChanges, readFeedBacklog } from '../../../src/pull/sql/feed.ts';
 import { countRowsInWindows } from '../../../src/pull/sql/listed-rows.ts';
 import { maskAgedQuarantine } from '../../../src/pull/sql/mask-quarantine.ts';
 import type { ResourceRows } from '../../../src/pull/sql/mirror-tables.ts';
@@ -211,6 +211,7 @@ async function readReports(db: Database): Promise<void> {
   await diagnosis.readMissingRoles(db);
   await diagnosis.countWatchedArticles(db, ['default']);
   await diagnosis.readNotifyQueue(db);
+  await readFeedBacklog(db);
 }
 
 async function callErasing(db: Database): Promise<void> {
