@@ -33,7 +33,7 @@ import * as agedRows from '../../../src/privacy/sql/aged-rows.ts';
 import { eraseOrder } from '../../../src/privacy/sql/erase-orders.ts';
 import { findErasableOrders } from '../../../src/privacy/sql/find-orders.ts';
 import { maskErasedResources, recordErasures } from '../../../src/pull/sql/erasures.ts';
-import { appendChanges, numberChanges } from '../../../src/pull/sql/feed.ts';
+import { appendChanges, numberChanges, readFeedBacklog } from '../../../src/pull/sql/feed.ts';
 import type { ResourceRows } from '../../../src/pull/sql/mirror-tables.ts';
 import { maskAgedQuarantine } from '../../../src/pull/sql/quarantine.ts';
 import { recordFindings } from '../../../src/pull/sql/rescans.ts';
@@ -152,6 +152,7 @@ async function readReports(db: Database): Promise<void> {
   await diagnosis.readMissingGrants(db);
   await diagnosis.readMissingRoles(db);
   await diagnosis.readNotifyQueue(db);
+  await readFeedBacklog(db);
 }
 
 async function callErasing(db: Database): Promise<void> {
