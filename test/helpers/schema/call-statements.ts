@@ -78,6 +78,7 @@ import { insertFollowUps } from '../../../src/push/sql/settle-rows.ts';
 import { newTotals } from '../../../src/schedule/run.ts';
 import * as dueJobs from '../../../src/schedule/sql/due-jobs.ts';
 import { endRun } from '../../../src/schedule/sql/end-run.ts';
+import { renewLeases } from '../../../src/schedule/sql/leases.ts';
 import { recordProgress } from '../../../src/schedule/sql/ledger.ts';
 import { readRefusal, startRun } from '../../../src/schedule/sql/start-runs.ts';
 import * as health from '../../../src/service/sql/service-health.ts';
@@ -125,7 +126,10 @@ async function callRun(db: Database): Promise<void> {
   await db
     .transaction()
     .execute((trx) => recordProgress({ trx, run: start.run }, { ...newTotals(), created: 1 }));
-  await endRun(db, start.run, newTotals(), { status: 'done' });
+  // Its end is decided again, because somebody has written the row of the job meanwhile.
+  const job = { ...start.run.job, version: '0' };
+  await renewLeases(db, [start.run.lease]);
+  await endRun(db, { ...start.run, job }, newTotals(), { status: 'done' });
   await readRefusal(db, { ...request, identity: 'y' });
 }
 
