@@ -147,16 +147,11 @@ async function writeChildren(
   resources: readonly ResourceRows[],
 ): Promise<Change[]> {
   const rows = collectRows(child, resources);
-  const written = await insertRows<WrittenRow & { readonly from: number | null }>(
-    transaction,
-    child,
-    rows,
-    returnedFormerParent(child),
-  );
+  const written = await insertRows(transaction, child, rows, findFormerParent(child));
 
   const readNos = new Map(resources.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
   const moved = new Map(
-    written.flatMap(({ id, from }) => (from === null ? [] : [[id, from] as const])),
+    written.flatMap(({ id, former }) => (former === null ? [] : [[id, former] as const])),
   );
   const former = rows.flatMap(({ id, [child.parentColumn]: to }) => {
     const from = moved.get(id);
@@ -170,14 +165,19 @@ async function writeChildren(
   return [...written.map((row) => toChange(child.name, row)), ...removed];
 }
 
+/** A written row, with the former parent of a child row that moved; null for other rows. */
+interface InsertedRow extends WrittenRow {
+  readonly former: number | null;
+}
+
 /**
  * Returns SQL for RETURNING: the former parent of a child row that moved; null for other rows. The
  * subquery reads the table as it was when the statement began.
  */
-const returnedFormerParent = (child: ChildTable) => sql`, case when xmax <> 0 then (
+const findFormerParent = (child: ChildTable) => sql`case when xmax <> 0 then (
       select nullif(${sql.ref(`f.${child.parentColumn}`)}, ${sql.ref(`t.${child.parentColumn}`)})
       from ${tableRef(child.name)} f
-      where f.client = t.client and ${hasSameKey(child, 'f')}) end as "from"`;
+      where f.client = t.client and ${hasSameKey(child, 'f')}) end`;
 
 /** Writes rows that are new or differ, whatever their age. Returns the changes for the feed. */
 export async function writeRows(
@@ -185,21 +185,21 @@ export async function writeRows(
   table: MirrorTable,
   rows: readonly object[],
 ): Promise<Change[]> {
-  const written = await insertRows<WrittenRow>(scope, table, rows);
+  const written = await insertRows(scope, table, rows);
   return written.map((row) => toChange(table.name, row));
 }
 
-/** @param returning SQL: what is returned of a written row, beside what the feed says of it */
-async function insertRows<Row extends WrittenRow>(
+/** @param formerParent SQL: the value of `former` in the returned rows */
+async function insertRows(
   { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
   table: MirrorTable,
   rows: readonly object[],
-  returning = sql``,
-): Promise<Row[]> {
+  formerParent = sql`null::bigint`,
+): Promise<InsertedRow[]> {
   if (rows.length === 0) return [];
   const columns = Object.keys(table.columns);
 
-  const written = await sql<Row>`
+  const written = await sql<InsertedRow>`
     insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
     select ${client}, ${columnRefs(columns, 'i')}
     from ${rowSet(table.columns, rows)}
@@ -207,7 +207,7 @@ async function insertRows<Row extends WrittenRow>(
     on conflict (client, ${columnRefs(table.key)}) do update
     set ${overwriteColumns(table)}, changed_at = now()
       where ${differs(table, 'columns', 'excluded')}
-    returning ${returnedNames(table)}${returning}`.execute(trx);
+    returning ${formerParent} as former, ${returnedNames(table)}`.execute(trx);
   return written.rows;
 }
 
