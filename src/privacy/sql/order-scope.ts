@@ -106,7 +106,8 @@ export function listPlaces(scope: OrderScope, outboxIds: readonly number[]): rea
   const ownNumbers = numbers.flatMap(({ number, before }) => (before === null ? [number] : []));
   const ofOrder = isAny('order_id', orderIds);
   const ofShipment = isAny('shipment_id', shipmentIds);
-  const ofNumber = sql`(t.order_id is null and t.external_order_number = any(${ownNumbers}::text[]))`;
+  const ofNumber = sql`(t.order_id is null
+    and t.external_order_number = any(${ownNumbers}::text[]))`;
   const ofReturn = sql`t.return_merchandise_authorization_id in (
     select a.id
     from fulfilment.return_merchandise_authorizations a
