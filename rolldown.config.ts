@@ -22,6 +22,37 @@ const copyFiles: Plugin = {
   },
 };
 
+/**
+ * Keeps the code of a worker small in memory. All but ASCII characters become escapes: Node keeps
+ * code with any other character with two bytes for each character. Packages lose their source maps,
+ * which Node reads together with the code.
+ */
+const saveMemory: Plugin = {
+  name: 'save-memory',
+  generateBundle: (_options, bundle) => {
+    for (const file of Object.values(bundle)) {
+      if (file.type !== 'chunk') continue;
+      file.code = escapeWide(file.code);
+      if (!file.moduleIds.every(isOfPackage)) continue;
+
+      file.code = file.code.replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n');
+      delete bundle[`${file.fileName}.map`];
+    }
+  },
+};
+
+const escapeWide = (code: string) =>
+  code.replaceAll(
+    /[^\0-\x7f]/g,
+    (character) => String.raw`\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+
+const isOfPackage = (moduleId: string) => moduleId.includes('node_modules');
+
+/** Returns the name of the package of a module, which becomes the name of its file. */
+const readPackageName = (moduleId: string) =>
+  /.*node_modules\/(?:@([^/]+)\/)?([^/]+)/.exec(moduleId)?.slice(1).filter(Boolean).join('-');
+
 export default defineConfig({
   cwd: import.meta.dirname,
   input: {
@@ -33,13 +64,16 @@ export default defineConfig({
   external,
   // A warning here is a part that would fail at run time.
   onLog: (level, log, write) => write(level === 'warn' ? 'error' : level, log),
-  plugins: [copyFiles],
+  plugins: [copyFiles, saveMemory],
   output: {
     dir: 'dist',
     cleanDir: true,
     format: 'esm',
     entryFileNames: '[name].js',
     chunkFileNames: '[name]-[hash].js',
+    codeSplitting: {
+      groups: [{ name: readPackageName, test: isOfPackage, debugName: 'packages' }],
+    },
     sourcemap: true,
     sourcemapExcludeSources: true,
     sourcemapIgnoreList: /node_modules/,

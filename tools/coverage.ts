@@ -8,7 +8,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { notServed, operations } from '../src/sandbox/operations/all.ts';
+import { operations } from '../src/sandbox/operations/all.ts';
 import type { Operation } from '../src/sandbox/operations/operation.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -61,14 +61,7 @@ function render(): string {
     `${operations.length} operations. The interface description does not show method and path of ` +
       `${assumed.length} of them (*assumed*).`,
   ];
-  const missing = [
-    '',
-    '## Not served',
-    '',
-    ...notServed.map(({ name, why }) => `- ${name}: ${why}.`),
-    '',
-  ];
-  return [...head, ...operations.flatMap(renderSection), ...missing].join('\n');
+  return [...head, ...operations.flatMap(renderSection), ''].join('\n');
 }
 
 function renderSection(operation: Operation): string[] {

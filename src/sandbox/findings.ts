@@ -29,15 +29,12 @@ const adviceByCode = {
 type FindingCode = keyof typeof adviceByCode;
 
 /**
- * Something in one request that docs/interface.md does not show. It contains names and types, but
- * no values.
+ * Something in one request that docs/interface.md does not show. It contains names, but no values.
  */
 export interface Oddity {
   readonly code: FindingCode;
   /** Place in the body, name of the parameter, or empty for the whole request. */
   readonly member: string;
-  /** The names and types that were sent. */
-  readonly shape: string;
   /** What the client should send instead. */
   readonly meant?: string | undefined;
 }
@@ -49,8 +46,6 @@ export interface Finding {
   readonly operation: string;
   readonly code: FindingCode;
   readonly member: string;
-  /** The shape of the first oddity. */
-  readonly shape: string;
   count: number;
   /** Real time, ISO 8601. */
   readonly firstAt: string;
@@ -97,8 +92,8 @@ export class Findings {
       return;
     }
     this.#countByClient.set(client, count + 1);
-    const [shape, advice] = [cutText(oddity.shape), adviceByCode[code](meant)];
-    const first = { client, operation, code, member, shape, advice, firstAt: lastAt };
+    const advice = adviceByCode[code](meant);
+    const first = { client, operation, code, member, advice, firstAt: lastAt };
     this.#findings.set(key, { ...first, lastAt, count: 1 });
   }
 
@@ -119,7 +114,7 @@ export class Findings {
     if (last === undefined) return;
     const elapsedMs = Math.max(realMs - last.realMs, virtualMs - last.virtualMs);
     if (elapsedMs < everyMs * (1 - tolerance))
-      this.add(client, operation, { code: 'too_often', member: '', shape: 'call', meant: words });
+      this.add(client, operation, { code: 'too_often', member: '', meant: words });
   }
 
   /** The findings of all clients. Those with the latest oddities come first. */

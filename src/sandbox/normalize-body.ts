@@ -58,8 +58,8 @@ function normalizeValue(
   if (value === null || value === undefined || schemas.some(({ type }) => type === undefined))
     return value;
 
-  const record = (code: Oddity['code'], shape = describeShape(value)) =>
-    reading.record({ code, member: place, shape, meant: describeTypes(schemas) });
+  const record = (code: Oddity['code']) =>
+    reading.record({ code, member: place, meant: describeTypes(schemas) });
   if (typeof value !== 'object') return adaptScalar(value as Scalar, schemas, reading, record);
 
   const wanted = Array.isArray(value) ? 'array' : 'object';
@@ -95,7 +95,7 @@ function normalizeMembers(
     const name = find(sent);
     const inPlace = (of: string) => (place === '' ? of : `${place}.${of}`);
     const note = (code: Oddity['code'], meant = '') =>
-      reading.record({ code, member: inPlace(sent), shape: describeShape(member), meant });
+      reading.record({ code, member: inPlace(sent), meant });
     if (name === undefined) {
       if (isOpen) members[sent] = member;
       else note('unknown_member');
@@ -142,11 +142,11 @@ function adaptScalar(
   value: Scalar,
   schemas: readonly BodySchema[],
   { isOlder, isForm }: BodyReading,
-  record: (code: Oddity['code'], shape?: string) => void,
+  record: (code: Oddity['code']) => void,
 ): Scalar | null {
   const accepts = (type: string) => schemas.some((schema) => hasType(schema, type));
   if (isSpacedDate(value) && schemas.some(({ format }) => format === 'date-time')) {
-    record('date_with_space', 'YYYY-MM-DD hh:mm:ss');
+    record('date_with_space');
     return isOlder ? value.replace(' ', 'T') : value;
   }
 
@@ -181,29 +181,6 @@ const isSpacedDate = (value: Scalar): value is string =>
 const acceptsAnyText = (schema: BodySchema) =>
   hasType(schema, 'string') && schema.pattern === undefined && schema.format === undefined;
 
-const maxDepth = 3;
-const maxNames = 8;
-const maxNameLength = 40;
-
-/**
- * Returns the names and types of a value as a text such as `{sku: text, tags: [text]}`. It contains
- * no values.
- */
-function describeShape(value: unknown, depth = maxDepth): string {
-  if (value === null) return 'null';
-  if (typeof value === 'string') return 'text';
-  if (typeof value !== 'object') return typeof value;
-  if (depth === 0) return '…';
-  if (Array.isArray(value))
-    return value.length === 0 ? '[]' : `[${describeShape(value[0], depth - 1)}]`;
-
-  const entries = Object.entries(value);
-  const shown = entries
-    .slice(0, maxNames)
-    .map(([name, part]) => `${name.slice(0, maxNameLength)}: ${describeShape(part, depth - 1)}`);
-  return `{${[...shown, ...(entries.length > maxNames ? ['…'] : [])].join(', ')}}`;
-}
-
 const listTypes = ({ type = [] }: BodySchema): readonly string[] => [type].flat();
 
 function hasType(schema: BodySchema, type: string): boolean {
@@ -211,18 +188,5 @@ function hasType(schema: BodySchema, type: string): boolean {
   return types.includes(type) || (type === 'number' && types.includes('integer'));
 }
 
-const typeWords = {
-  string: 'a text',
-  integer: 'a whole number',
-  number: 'a number',
-  boolean: 'true or false',
-  array: 'a list',
-  object: 'an object',
-  null: 'null',
-};
-
-function describeTypes(schemas: readonly BodySchema[]): string {
-  const types = schemas.flatMap(listTypes);
-  const words = Object.entries(typeWords).filter(([type]) => types.includes(type));
-  return words.map(([, word]) => word).join(' or ');
-}
+const describeTypes = (schemas: readonly BodySchema[]): string =>
+  [...new Set(schemas.flatMap(listTypes))].join(' or ');

@@ -67,17 +67,8 @@ export const switchesSchema = z.strictObject({
   included: z.enum(['inside', 'top']).default('inside'),
   /** Whether a full last page has a next link, which leads to an empty page. */
   emptyLastPage: z.boolean().default(false),
-  /** What the v2 search of shipments finds of a shipment with several packages. */
-  foundItems: z.enum(['package', 'shipment']).default('package'),
-  /**
-   * What `shipmentItems` of such an item lists: the lines of the whole shipment, or what is in the
-   * package.
-   */
-  foundContents: z.enum(['package', 'shipment']).default('shipment'),
   tokenSeconds: z.int().positive().default(1_200),
   unknownProducts: z.enum(unknownProductRules),
-  /** Whether several lines of a return authorization may refer to the same shipment item. */
-  repeatedReturnLines: z.boolean().default(false),
   /**
    * Whether v3 accepts an order whose number another order has. Tests thus notice what was sent
    * twice.

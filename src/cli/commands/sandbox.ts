@@ -14,11 +14,7 @@ import {
 } from '../../sandbox/options.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
-import {
-  type ChosenLists,
-  DocumentError,
-  readListsFile,
-} from '../../sandbox/store/service-lists.ts';
+import { type ChosenLists, readListsFile } from '../../sandbox/store/service-lists.ts';
 import { World } from '../../sandbox/world.ts';
 import {
   addCommand,
@@ -134,7 +130,7 @@ function openLists(file: string | undefined, clients: readonly string[]): Chosen
   try {
     return file === undefined ? undefined : readListsFile(file, clients);
   } catch (error) {
-    throw error instanceof DocumentError ? new UsageError(error.message) : error;
+    throw error instanceof Error ? new UsageError(error.message) : error;
   }
 }
 
@@ -262,10 +258,7 @@ export function addSandboxCommand(cli: Command): void {
       'refuse what the interface does not show, such as unknown members or stock in bulk',
     )
     .addOption(unknownProducts.choices(['refuse', 'accept']))
-    .option(
-      '--lists <file>',
-      'YAML or JSON file with the service lists that clients map their codes to',
-    )
+    .option('--lists <file>', 'JSON file with the service lists that clients map their codes to')
     .addOption(dialect.choices(dialects))
     .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
     .action(exitWith(sandboxCommand));

@@ -86,31 +86,3 @@ export const operations: readonly Operation[] = [
   ...returnOperations,
   ...goodsOperations,
 ];
-
-const unknownShape =
-  'docs/interface.md does not have it, so its request and its answer are unknown';
-const stockByArticle = `${unknownShape}; GET /stock/get/{sku} answers the stock`;
-
-/**
- * Operations that the sandbox does not serve, with the reason. Some are called by clients of
- * similar services.
- */
-export const notServed: readonly { readonly name: string; readonly why: string }[] = [
-  {
-    name: 'POST /purchaseorder/add',
-    why: `${unknownShape}; POST /v3/inboundPackingSlips announces goods`,
-  },
-  { name: 'POST /rma/add', why: `${unknownShape}; POST /v2/rma/add announces a return` },
-  { name: 'GET /v2/stockmutation/get', why: stockByArticle },
-  { name: '/v2/stockmutation/sync', why: stockByArticle },
-  {
-    name: 'the second of two v2 operations with a body {ids}',
-    why:
-      'docs/interface.md shows neither its purpose nor a method or path; ' +
-      'the first may be POST /v2/shipment/sync',
-  },
-  {
-    name: 'stock of all changed products',
-    why: 'the service announces it as under construction and shows no interface',
-  },
-];

@@ -11,13 +11,7 @@ import { announceReturn } from '../rules/announcements.ts';
 import { writePage } from '../rules/pdf.ts';
 import { type Client, toFractions } from '../store/client.ts';
 import { type Filter, readRows } from '../store/listing.ts';
-import {
-  type Order,
-  type Shipment,
-  type ShipmentItem,
-  shipmentStatuses,
-  type Track,
-} from '../store/model.ts';
+import { type Order, type Shipment, shipmentStatuses, type Track } from '../store/model.ts';
 import { toDayNumber, toDayText } from '../zone.ts';
 import { textIn } from './document.ts';
 import { dayIn, integerIn, toWarehouseDay } from './older-fields.ts';
@@ -46,11 +40,7 @@ interface ShipmentView {
   readonly packages: readonly string[];
   readonly packageNumber: string | null;
   readonly track: Track | undefined;
-  /** The lines that an item of the criteria lookup lists. */
-  readonly contents: readonly Contents[];
 }
-
-type Contents = Pick<ShipmentItem, 'id' | 'quantity' | 'sku' | 'lotNumber'>;
 
 /**
  * An item of the track-trace list (docs/interface.md, 15.5 Track-trace item). Its time has no zone.
@@ -158,8 +148,8 @@ const foundFields = defineFields<ShipmentView>({
   packageNumber: text,
   shipmentItems: [
     z.array(foundItem),
-    ({ contents }) =>
-      contents.map(({ id: shipmentItemId, quantity, sku, lotNumber }) => {
+    ({ shipment: { items } }) =>
+      items.map(({ id: shipmentItemId, quantity, sku, lotNumber }) => {
         return { shipmentItemId, quantity, sku, lotNumber };
       }),
   ],
@@ -364,36 +354,18 @@ function answerShipments(client: Client, shipments: readonly Shipment[]) {
 }
 
 /**
- * Answers as the criteria lookup does: with one item for each package or shipment, as the switch
- * `foundItems` says, and with the lines of the shipment or the package, as `foundContents` says.
+ * Answers as the criteria lookup does: with one item for each package, which lists the whole
+ * shipment.
  */
 function answerFound(call: Call, wanted: z.output<typeof criteria>) {
-  const { foundItems, foundContents } = call.world.switches;
   const shown = findShipments(call, wanted).flatMap((shipment) => {
     const view = viewShipment(call.client, shipment);
-    const length = foundItems === 'shipment' ? 1 : Math.max(1, view.packages.length);
-    const items = Array.from({ length }, (_, index) => ({
-      ...view,
-      packageNumber: view.packages[index] ?? null,
-      track: shipment.tracks[index],
-      contents: foundContents === 'package' ? divideItems(shipment, length, index) : shipment.items,
-    }));
-    return items.map((item) => foundFields.show(item, call.client));
+    const packages = view.packages.length > 0 ? view.packages : [null];
+    return packages.map((packageNumber, index) =>
+      foundFields.show({ ...view, packageNumber, track: shipment.tracks[index] }, call.client),
+    );
   });
   return ok('Shipments', shown);
-}
-
-/**
- * Returns what is in one of several packages: each line is divided among them as evenly as pieces
- * can be.
- */
-function divideItems({ items }: Shipment, packages: number, index: number): Contents[] {
-  return items
-    .map((item) => ({
-      ...item,
-      quantity: Math.floor((item.quantity + packages - 1 - index) / packages),
-    }))
-    .filter(({ quantity }) => quantity > 0);
 }
 
 function viewShipment(client: Client, shipment: Shipment): ShipmentView {
@@ -403,7 +375,6 @@ function viewShipment(client: Client, shipment: Shipment): ShipmentView {
     packages: listPackageNumbers(shipment),
     packageNumber: null,
     track: shipment.tracks[0],
-    contents: shipment.items,
   };
 }
 

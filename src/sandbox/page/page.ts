@@ -195,12 +195,12 @@ function renderStatus({ status, faulty }: LoggedRequest): Html {
 }
 
 function renderFindings({ findings }: World): Html {
-  const headings = ['client', 'operation', 'finding', 'sent', 'advice', 'count'];
+  const headings = ['client', 'operation', 'finding', 'advice', 'count'];
   const rows = findings
     .list()
     .slice(0, shownRows)
-    .map(({ client, operation, code, member, shape, advice, count }) => {
-      return [client, operation, `${code} ${member}`, shape, advice, count];
+    .map(({ client, operation, code, member, advice, count }) => {
+      return [client, operation, `${code} ${member}`, advice, count];
     });
 
   return renderList('Findings', headings, rows);

@@ -101,7 +101,7 @@ function createItems(
   const seen = new Set<number>();
   const items = lines.map((line) => {
     const { shipmentItemId, quantity, pointer } = line;
-    if (seen.has(shipmentItemId) && !client.options.repeatedReturnLines)
+    if (seen.has(shipmentItemId))
       throw ruleBroken(`Several lines refer to shipment item ${shipmentItemId}`, pointer);
 
     seen.add(shipmentItemId);

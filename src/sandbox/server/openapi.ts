@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { notServed, operations } from '../operations/all.ts';
+import { operations } from '../operations/all.ts';
 import { type Operation, selectBody } from '../operations/operation.ts';
 import type { World } from '../world.ts';
 import { formType } from './request-input.ts';
@@ -23,13 +23,11 @@ export function createOpenApiDocument({ strictness }: World): Record<string, unk
     paths[path][operation.method.toLowerCase()] = describeOperation(operation, strict);
   }
 
-  const reasons = notServed.map(({ name, why }) => `${name} (${why})`);
   return {
     openapi: '3.1.0',
     info: {
       title: 'Warehouse fulfilment service (sandbox)',
       version: '1.0.0',
-      description: `Not served: ${reasons.join('; ')}.`,
     },
     paths,
     components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },

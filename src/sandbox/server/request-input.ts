@@ -28,13 +28,11 @@ export function readInput(
   request: FastifyRequest,
   { strictness: { strict = false }, findings, clock, switches }: World,
 ): { readonly query: unknown; readonly body: unknown } {
-  const { name, method, path, replacedBy, advised, described } = operation;
+  const { name, replacedBy, advised, described } = operation;
   const record = (oddity: Oddity) => findings.add(request.client, name, oddity);
-  const shape = `${method} ${path}`;
   if (advised !== null) findings.noteCall(request.client, name, advised, clock.nowMs());
-  if (replacedBy !== null)
-    record({ code: 'deprecated_call', member: '', shape, meant: replacedBy });
-  if (!described) record({ code: 'not_in_description', member: '', shape });
+  if (replacedBy !== null) record({ code: 'deprecated_call', member: '', meant: replacedBy });
+  if (!described) record({ code: 'not_in_description', member: '' });
 
   const reading = {
     isStrict: strict,
@@ -62,7 +60,7 @@ function readBody(
 
   const { form } = operation;
   const isForm = headers['content-type']?.startsWith(formType) ?? false;
-  if (isForm && form === 'never') record({ code: 'form_body', member: '', shape: 'form' });
+  if (isForm && form === 'never') record({ code: 'form_body', member: '' });
   const takesForms = form !== 'never' || (isOlder && !isStrict);
   if (isForm && !takesForms) throw new Refusal(415, 'The body must be JSON');
   if (!isForm && form === 'only') throw new Refusal(415, `The body must be ${formType}`);
@@ -113,7 +111,7 @@ function findName(
   const names = isOlder ? Object.keys(parameters) : [];
   const meant = names.find((name) => name.toLowerCase() === sent.toLowerCase());
   const code = meant === undefined ? 'unknown_parameter' : 'odd_case';
-  record({ code, member: sent, shape: 'parameter', meant });
+  record({ code, member: sent, meant });
   if (isStrict) throw badParameter(sent, 'is not a parameter of this operation');
   return meant ?? null;
 }
@@ -128,14 +126,14 @@ function readValue(
     // docs/interface.md, 2.5: a comma in a text is encoded.
     if (schema.element instanceof z.ZodString && !decodesBeforeSplit)
       return raw.split(',').map(decodeText);
-    if (/%2c/i.test(raw)) record({ code: 'encoded_comma', member: name, shape: 'list' });
+    if (/%2c/i.test(raw)) record({ code: 'encoded_comma', member: name });
     return decodeText(raw).split(',');
   }
 
   const text = decodeText(raw);
   const meant = schema === flag && isOlder ? readBoolean(text) : undefined;
   if (meant === undefined || text === String(meant)) return text;
-  record({ code: 'wrong_type', member: name, shape: 'text', meant: 'true or false' });
+  record({ code: 'wrong_type', member: name, meant: 'true or false' });
   return isStrict ? text : String(meant);
 }
 

@@ -5,7 +5,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import { ZodError } from 'zod';
 import { addControlRoutes } from '../control/controls.ts';
 import { type FaultEffect, isAnswerReplaced } from '../faults.ts';
-import { notServed, operations } from '../operations/all.ts';
+import { operations } from '../operations/all.ts';
 import { toRichAnswer } from '../operations/dialect.ts';
 import { type Call, nok, type Operation } from '../operations/operation.ts';
 import { addPageRoutes } from '../page/page.ts';
@@ -178,7 +178,10 @@ async function takeRequest(
   const isHidden = operation !== undefined && !operation.described && world.strictness.strict;
   const served = isHidden ? undefined : operation;
   logRequest(request, reply, served?.name ?? null, world);
-  if (served === undefined) return refuseRoute(request, reply, isHidden);
+  if (served === undefined) {
+    const why = isHidden ? ': docs/interface.md does not show it, and this sandbox is strict' : '';
+    return reply.code(404).send(toErrors(404, [{ title: `There is no such route${why}` }]));
+  }
 
   const effect = world.faults.matchRequest(served.name, request.client);
   request.effect = effect;
@@ -220,18 +223,6 @@ function logRequest(
 function refuseUrl(error: Error, request: FastifyRequest, reply: FastifyReply, world: World): void {
   logRequest(request, reply, null, world);
   reply.code(400).send(toErrors(400, [{ title: error.message }]));
-}
-
-/**
- * Answers a request for an unknown route. Says why, if it is a call that clients of similar
- * services make.
- */
-function refuseRoute(request: FastifyRequest, reply: FastifyReply, isHidden = false): FastifyReply {
-  const path = splitUrl(request.url)[0].toLowerCase();
-  const known = notServed.find(({ name }) => name.split(' ').at(-1) === path)?.why;
-  const why = isHidden ? 'docs/interface.md does not show it, and this sandbox is strict' : known;
-  const title = `There is no such route${why === undefined ? '' : `: ${why}`}`;
-  return reply.code(404).send(toErrors(404, [{ title }]));
 }
 
 /**

@@ -1,22 +1,20 @@
 import { readFileSync, statSync } from 'node:fs';
-import { parse } from 'yaml';
 import { z } from 'zod';
+import { describeError } from '../../core/errors.ts';
 
 const id = z.int().min(1);
 const text = z.string().min(1).max(200);
 const option = z.strictObject({ id, name: text, code: text });
 
-/** Returns the schema of a list whose ids and codes are unique. */
+/** Returns the schema of a list that is not empty and whose ids and codes are unique. */
 const listOf = <T extends z.ZodType<{ readonly id: number; readonly code: string }>>(entry: T) =>
-  z.array(entry).refine((entries) => {
-    const names = entries.flatMap((row) => [row.id, row.code]);
-    return new Set(names).size === names.length;
-  }, 'ids and codes must be unique');
-
-/** Returns the schema of a list that has an entry at least. */
-const filledList = <T extends z.ZodType<{ readonly id: number; readonly code: string }>>(
-  entry: T,
-) => listOf(entry).refine((entries) => entries.length > 0, 'must not be empty');
+  z
+    .array(entry)
+    .min(1)
+    .refine((entries) => {
+      const names = entries.flatMap((row) => [row.id, row.code]);
+      return new Set(names).size === names.length;
+    }, 'ids and codes must be unique');
 
 /**
  * The service lists that a user chooses (docs/interface.md, 6.2 Settings). An absent list is the
@@ -24,17 +22,17 @@ const filledList = <T extends z.ZodType<{ readonly id: number; readonly code: st
  */
 const listsSchema = z.strictObject({
   /** They name the older shipping methods and the warehouses, too. */
-  mainShippingMethods: filledList(
+  mainShippingMethods: listOf(
     option.extend({
       shippingMethods: z.array(z.strictObject({ id, warehouse: text })).min(1),
     }),
   ),
   /** `paperless`: its label is a code that is shown at the counter. */
-  returnShippingMethods: filledList(option.extend({ paperless: z.boolean().optional() })),
+  returnShippingMethods: listOf(option.extend({ paperless: z.boolean().optional() })),
   /**
    * `partialDelivery`: whether an order may leave in several parcels if it does not say so itself.
    */
-  orderTypes: filledList(option.extend({ partialDelivery: z.boolean().optional() })),
+  orderTypes: listOf(option.extend({ partialDelivery: z.boolean().optional() })),
   /**
    * `available: false`: the reason exists but is not available to the client, and is not listed.
    */
@@ -42,7 +40,7 @@ const listsSchema = z.strictObject({
     (reasons) => reasons.some(({ available }) => available !== false),
     'no reason is available',
   ),
-  languages: filledList(option),
+  languages: listOf(option),
   countries: listOf(option),
   paymentMethods: listOf(option),
 });
@@ -212,35 +210,20 @@ export type ChosenLists = z.infer<typeof chosenListsSchema>;
 const maxBytes = 1 << 20;
 
 /**
- * The error of a file that a user wrote. The message names the file and the member, and what is
- * wrong.
+ * Reads a JSON file of service lists for the clients of a sandbox.
+ * @throws Error that names the file, the member, and what is wrong
  */
-export class DocumentError extends Error {
-  override readonly name = 'DocumentError';
-}
-
-/** Reads a file of service lists, in YAML or JSON, for the clients of a sandbox. */
 export function readListsFile(file: string, clients: readonly string[]): ChosenLists {
   try {
     const { size } = statSync(file);
     if (size > maxBytes) throw new Error(`it has ${size} bytes; the limit is ${maxBytes}`);
 
-    // The limit is for aliases that multiply without bound.
-    const lists = chosenListsSchema.parse(
-      parse(readFileSync(file, 'utf8'), { maxAliasCount: 100 }),
-    );
+    const lists = chosenListsSchema.parse(JSON.parse(readFileSync(file, 'utf8')));
     const stranger = Object.keys(lists.clients ?? {}).find((name) => !clients.includes(name));
     if (stranger === undefined) return lists;
     throw new Error(`clients.${stranger}: the sandbox has only the clients ${clients.join(', ')}`);
   } catch (cause) {
-    throw new DocumentError(`${file} cannot be used: ${describeProblems(cause)}`, { cause });
+    const problem = cause instanceof z.ZodError ? z.prettifyError(cause) : describeError(cause);
+    throw new Error(`${file} cannot be used: ${problem}`, { cause });
   }
-}
-
-function describeProblems(cause: unknown): string {
-  if (!(cause instanceof z.ZodError)) return cause instanceof Error ? cause.message : String(cause);
-  return cause.issues
-    .slice(0, 10)
-    .map(({ path, message }) => (path.length > 0 ? `${path.join('.')}: ${message}` : message))
-    .join('\n  ');
 }

@@ -98,15 +98,16 @@ test.each<[string, string[], RegExp]>([
 });
 
 test('a state file keeps its service lists', async () => {
-  const lists = join(folder, 'settings.yaml');
-  writeFileSync(lists, 'clients: {shop-a: {orderTypes: [{id: 501, name: Web, code: WEB}]}}');
+  const lists = join(folder, 'lists.json');
+  const orderTypes = [{ id: 501, name: 'Web', code: 'WEB' }];
+  writeFileSync(lists, JSON.stringify({ clients: { 'shop-a': { orderTypes } } }));
   const { process } = await start('--clients', 'shop-a', '--lists', lists);
   process.kill('SIGTERM');
   await process.ended;
   const { process: again } = await start('--lists', lists);
   again.kill('SIGTERM');
   await again.ended;
-  writeFileSync(lists, 'orderTypes: [{id: 502, name: Web, code: WEB}]');
+  writeFileSync(lists, JSON.stringify({ orderTypes }));
   const refused = await runCommand(['sandbox', '--port', '0', '--state', file, '--lists', lists]);
   expect(refused.code).toBe(2);
   expect(refused.output).toContain('was begun with other lists');

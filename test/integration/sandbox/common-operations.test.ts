@@ -40,11 +40,6 @@ describeOperation('common.token', () => {
     ]);
   });
 
-  test('refuses a body that is not a form', async () => {
-    const body = { grant_type: 'password', username: 'default', password: 'default' };
-    expect((await client.ask('common.token', { body })).status).toBe(415);
-  });
-
   test('answers a token that expires in real time', async () => {
     await sandbox.switches({ tokenSeconds: 1 });
     await client.logIn();

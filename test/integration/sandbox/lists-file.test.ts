@@ -14,9 +14,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(() => Promise.all(closers.splice(0).map((close) => close())));
 
-/** Writes a settings file, in YAML unless the text is JSON, and returns its path. */
+/** Writes a lists file, and returns its path. */
 function write(text: string): string {
-  const file = join(folder, 'settings.yaml');
+  const file = join(folder, 'lists.json');
   writeFileSync(file, text);
   return file;
 }
@@ -45,26 +45,34 @@ const createWorld = (text: string, ordersPerDay = 0) =>
     lists: readListsFile(write(text), clients),
   });
 
-const lists = `
-orderTypes:
-  - {id: 501, name: Web shop, code: WEB, partialDelivery: true}
-  - {id: 502, name: Marketplace, code: MARKET}
-  - {id: 503, name: Store, code: STORE}
-mainShippingMethods:
-  - {id: 601, name: Standard, code: STD, shippingMethods: [{id: 611, warehouse: UTR}, {id: 612, warehouse: GNT}]}
-returnReasons:
-  - {id: 701, name: Wrong colour, code: COLOUR}
-  - {id: 702, name: Recall, code: RECALL, available: false}
-languages: [{id: 801, name: English, code: en-GB}]
-clients:
-  shop-b:
-    orderTypes: [{id: 509, name: Only, code: ONLY}]
-`;
+const lists = JSON.stringify({
+  orderTypes: [
+    { id: 501, name: 'Web shop', code: 'WEB', partialDelivery: true },
+    { id: 502, name: 'Marketplace', code: 'MARKET' },
+  ],
+  mainShippingMethods: [
+    {
+      id: 601,
+      name: 'Standard',
+      code: 'STD',
+      shippingMethods: [
+        { id: 611, warehouse: 'UTR' },
+        { id: 612, warehouse: 'GNT' },
+      ],
+    },
+  ],
+  returnReasons: [
+    { id: 701, name: 'Wrong colour', code: 'COLOUR' },
+    { id: 702, name: 'Recall', code: 'RECALL', available: false },
+  ],
+  languages: [{ id: 801, name: 'English', code: 'en-GB' }],
+  clients: { 'shop-b': { orderTypes: [{ id: 509, name: 'Only', code: 'ONLY' }] } },
+});
 const orderType = (id: number) => ({
   relationships: { orderType: { data: { id, type: 'orderType' } } },
 });
 
-describe('a settings file', () => {
+describe('a lists file', () => {
   test('replaces the lists that it names, for all clients or for one', async () => {
     const { logIn } = await serve(createWorld(lists));
     const [a, b] = await Promise.all(clients.map(logIn));
@@ -72,7 +80,6 @@ describe('a settings file', () => {
     expect(shown.orderTypes).toEqual([
       { id: 501, name: 'Web shop', code: 'WEB' },
       { id: 502, name: 'Marketplace', code: 'MARKET' },
-      { id: 503, name: 'Store', code: 'STORE' },
     ]);
     expect(shown.returnReasons).toEqual([{ id: 701, name: 'Wrong colour', code: 'COLOUR' }]);
     expect(shown.countries).toHaveLength(3);
@@ -104,35 +111,36 @@ describe('a settings file', () => {
   test('is shown in docs/sandbox.md', () => {
     const page = readFileSync(new URL('../../../docs/sandbox.md', import.meta.url), 'utf8');
     const { orderTypes } = readListsFile(
-      write(/```yaml\n(.*?)```/s.exec(page)?.[1] ?? ''),
+      write(/```json\n(.*?)```/s.exec(page)?.[1] ?? ''),
       clients,
     );
     expect(orderTypes).toHaveLength(1);
   });
 
+  const country = { id: 1, name: 'A', code: 'A' };
   test.each([
-    ['an unknown list', 'orderKinds: []', 'Unrecognized key: "orderKinds"'],
-    ['no order type', 'orderTypes: []', 'orderTypes: '],
+    ['an unknown list', '{"orderKinds": []}', 'Unrecognized key: "orderKinds"'],
+    ['no order type', '{"orderTypes": []}', 'at orderTypes'],
     [
       'no available reason',
-      'returnReasons: [{id: 1, name: X, code: X, available: false}]',
-      'returnReasons: no reason is available',
+      '{"returnReasons": [{"id": 1, "name": "X", "code": "X", "available": false}]}',
+      'no reason is available',
     ],
     [
       'lists of an unknown client',
-      'clients: {shop-c: {countries: []}}',
+      '{"clients": {"shop-c": {}}}',
       'clients.shop-c: the sandbox has only the clients shop-a, shop-b',
     ],
     [
       'two entries of the same id',
-      'clients: {shop-b: {countries: [{id: 1, name: A, code: A}, {id: 1, name: B, code: B}]}}',
-      'clients.shop-b.countries: ids and codes must be unique',
+      JSON.stringify({ clients: { 'shop-b': { countries: [country, country] } } }),
+      'ids and codes must be unique',
     ],
-    ['broken YAML', 'countries: [', 'settings.yaml cannot be used: '],
-    ['too many bytes', `# ${'x'.repeat(1 << 20)}`, 'the limit is 1048576'],
+    ['broken JSON', '{"countries": [', 'lists.json cannot be used: '],
+    ['too many bytes', `"${'x'.repeat(1 << 20)}"`, 'the limit is 1048576'],
   ])('with %s is refused, with its name and the member', (_what, text, expected) => {
     const read = () => readListsFile(write(text), clients);
     expect(read).toThrow(expected);
-    expect(read).toThrow(join(folder, 'settings.yaml'));
+    expect(read).toThrow(join(folder, 'lists.json'));
   });
 });

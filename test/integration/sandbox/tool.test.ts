@@ -48,17 +48,6 @@ test('paths match in any case; an unknown route is 404 and logged without an ope
   expect(unexpected.map((row) => row.status)).toEqual([404, 404, 400]);
 });
 
-test('the Date header shows the virtual time, which can be advanced by any span', async () => {
-  const before = Date.parse((await client.ask('common.status.get')).date);
-  await sandbox.advance(3 * 86_400);
-  expect(Date.parse((await client.ask('common.status.get')).date) - before).toBe(3 * 86_400_000);
-});
-
-test('a wrong control call is refused with the reason', async () => {
-  await expect(sandbox.call('POST', '/_sandbox/advance', { days: 1 })).rejects.toThrow(/seconds/);
-  await expect(sandbox.seed(1, { client: 'stranger' })).rejects.toThrow(/default, other/);
-});
-
 describe('the OpenAPI document', () => {
   test('is valid and has every operation of the interface', async () => {
     const document = JSON.parse(await text('/openapi.json'));

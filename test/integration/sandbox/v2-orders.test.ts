@@ -69,29 +69,6 @@ describeOperation('v2.order.add', () => {
     expect(point?.attributes).toEqual({ id: 'PP', houseNumber: 3 });
   });
 
-  test('accepts a separate billing address, a currency, a preferred date and a warehouse', async () => {
-    const { body } = await add({
-      billingAddressLastName: 'Becker',
-      billingAddressStreet: 'Lindenstraße',
-      billingAddressHouseNumber: 3,
-      billingAddressCountryIso: 'DE',
-      currency: 'SEK',
-      preferredShippingDate: '2040-01-01T23:30:00Z',
-      warehouseId: 2,
-    });
-    const made = await read(body.result);
-    expect(made.attributes).toMatchObject({
-      currency: 'SEK',
-      preferredShippingDate: '2040-01-02',
-      fulfillFrom: 'EIN',
-    });
-    expect(made.included?.[2]?.attributes).toMatchObject({
-      lastName: 'Becker',
-      houseNumber: '3',
-      countryCode: 'DE',
-    });
-  });
-
   test('says Not Valid if the house number is missing, in its field and in the street', async () => {
     const street = { deliveryAddressHouseNumber: null, deliveryAddressStreet: 'Keizersgracht 12' };
     expect((await add(street)).body.message).not.toContain('Not Valid');

@@ -1,5 +1,5 @@
 import { PDFDocument } from '@cantoo/pdf-lib';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import {
   address,
   describeOperation,
@@ -184,43 +184,6 @@ describeOperation('v2.shipment.search', () => {
     expect(await search({})).toHaveLength(31);
     await sandbox.advance(95 * 86_400);
     expect([await search({}), toIds(await search({ id }))]).toEqual([[], [id]]);
-  });
-});
-
-describe('of a shipment of two packages', () => {
-  const find = async (externalOrderNumber: string) =>
-    readRows(await client.ask('v2.shipment.search', { body: { externalOrderNumber } }));
-
-  /** Ships orders until one has two packages. Returns its number. */
-  async function shipTwoPackages(): Promise<string> {
-    for (let number = 1; ; number++) {
-      const externalOrderNumber = `P-${number}`;
-      const order = { client: 'default', externalOrderNumber };
-      await sandbox.call('POST', '/_sandbox/order', {
-        ...order,
-        lines: [{ sku: 'MUG-BLUE', quantity: 3 }],
-      });
-      await sandbox.call('POST', '/_sandbox/ship', order);
-      if ((await find(externalOrderNumber)).length === 2) return externalOrderNumber;
-    }
-  }
-
-  test('two items are found, or one if the switch foundItems says so', async () => {
-    const number = await shipTwoPackages();
-    const items = await find(number);
-    await sandbox.switches({ foundItems: 'shipment' });
-    expect(await find(number)).toEqual(items.slice(0, 1));
-  });
-
-  test('each item lists the whole shipment, or one package if the switch foundContents says so', async () => {
-    const number = await shipTwoPackages();
-    const quantities = async () =>
-      (await find(number)).map(({ shipmentItems }) =>
-        (shipmentItems as Row[]).map(({ quantity }) => quantity),
-      );
-    expect(await quantities()).toEqual([[3], [3]]);
-    await sandbox.switches({ foundContents: 'package' });
-    expect(await quantities()).toEqual([[2], [1]]);
   });
 });
 

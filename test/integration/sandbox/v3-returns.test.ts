@@ -116,15 +116,6 @@ describeOperation('v3.returnMerchandiseAuthorizations.create', () => {
     expect(answer.status).toBe(422);
     expect(titles(answer)).toContain(words);
   });
-
-  test('accepts several lines of one item if a switch allows it, up to the shipped quantity', async () => {
-    await sandbox.switches({ repeatedReturnLines: true });
-    const quantity = Number(shipment.included?.[0]?.attributes.quantity);
-    const lines = Array.from({ length: quantity }, () => item());
-    expect(titles(await announce([...lines, item()]))).toContain('left to return');
-    expect((await announce(lines)).status).toBe(200);
-    expect(titles(await announce([item()]))).toContain('left to return');
-  });
 });
 
 describeOperation('v3.returnMerchandiseAuthorizations.get', () => {

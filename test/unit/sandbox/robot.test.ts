@@ -76,41 +76,4 @@ describe('the robot', () => {
       true,
     );
   });
-
-  test('items are returned; some are processed or restocked much later than others', () => {
-    const { returnItems } = simulate(3, [24 * 40]);
-    const processed = returnItems.flatMap(({ processedOn }) => processedOn ?? []);
-    expect(processed.length).toBeGreaterThan(20);
-    expect(processed).not.toEqual([...processed].sort());
-    expect(returnItems.some(({ processedOn }) => processedOn === null)).toBe(true);
-    const days = returnItems.flatMap(({ processedOn, restockOnMs }) =>
-      processedOn === null || restockOnMs === null ? [] : restockOnMs - Date.parse(processedOn),
-    );
-    expect(days.some((ms) => ms > 48 * hourMs)).toBe(true);
-  });
-
-  test('tracks lack a time or a number, and an older scan may follow a later one', () => {
-    const [lastStatuses, steps] = [new Map<string, number>(), new Set<string>()];
-    simulate(
-      3,
-      Array.from({ length: 24 * 20 }, () => 1),
-      (client) => {
-        for (const { id, tracks: scans } of client.shipments)
-          for (const [index, { status }] of scans.entries()) {
-            const key = `${id} ${index}`;
-            const before = lastStatuses.get(key);
-            if (before !== undefined && before !== status)
-              steps.add(before < status ? 'on' : 'back');
-            lastStatuses.set(key, status);
-          }
-      },
-    );
-    expect(steps).toEqual(new Set(['on', 'back']));
-    const tracks = simulate(3, [24 * 20]).inDelivery.flatMap((shipment) => shipment.tracks);
-    const all = simulate(3, [24 * 30]).shipments.flatMap((shipment) => shipment.tracks);
-    expect(tracks.length).toBeGreaterThan(10);
-    expect(all.some(({ statusOnMs }) => statusOnMs === null)).toBe(true);
-    expect(all.some(({ packageNumber }) => packageNumber === null)).toBe(true);
-    expect(new Set(all.map(({ exceptionLevel }) => exceptionLevel))).toEqual(new Set([0, 1, null]));
-  });
 });

@@ -1,12 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { operations } from '../../../../src/sandbox/operations/all.ts';
-import {
-  type Answer,
-  describeOperation,
-  readOne,
-  titles,
-  useClient,
-} from '../../../helpers/client.ts';
+import { type Answer, describeOperation, readOne, useClient } from '../../../helpers/client.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
 /**
@@ -62,14 +56,6 @@ describeOperation('oldest.stock.bulk', () => {
       { sku: 'NEW', name: 'New', stock: 0, physicalStock: 0 },
     ]);
     expect(await ask('false')).toEqual([]);
-  });
-
-  test('refuses anything but true and false', async () => {
-    const { body } = await client.ask('oldest.stock.bulk', { path: { all: 'some' } });
-    expect(body).toMatchObject({
-      messageCode: 'NOK',
-      message: expect.stringContaining('true or false'),
-    });
   });
 });
 
@@ -211,13 +197,6 @@ describe('members of the oldest order add', () => {
     ]);
   });
 
-  test('an order whose pick-up point has only empty texts has none', async () => {
-    const empty = { PickUpPointId: '', PickUpPointName: '', PickUpPointHouseNumber: '' };
-    const { body } = await client.ask('oldest.order.add', { body: { ...order, ...empty } });
-    const made = readOne(await client.ask('v3.orders.get', { path: { id: Number(body.result) } }));
-    expect(made.relationships.pickUpPoint?.data).toBeNull();
-  });
-
   test('a strict sandbox refuses them by name', async () => {
     const { body } = await strictClient.ask('oldest.order.add', { body: order });
     expect(body).toMatchObject({
@@ -258,14 +237,6 @@ test('a product is found by the barcode that it was added or changed with', asyn
   expect([await find('8712345678906'), await find('4006381333931')]).toMatchObject([
     null,
     { sku: 'MUG-XL' },
-  ]);
-});
-
-test('calls of similar services that are not served are refused with the reason', async () => {
-  const { status, body } = await client.fetch('POST', '/purchaseOrder/add', { body: {} });
-  expect([status, titles({ status, body, date: '' })]).toEqual([
-    404,
-    expect.stringContaining('interface.md does not'),
   ]);
 });
 

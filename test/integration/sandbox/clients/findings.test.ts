@@ -15,12 +15,10 @@ beforeEach(() => {
 const read = (sandbox = lenientSandbox) =>
   sandbox.call<{ findings: Finding[]; beyondLimit: number }>('GET', '/_sandbox/findings');
 
-/** Returns code, member, shape and count of each finding, in the order of code and member. */
+/** Returns code, member and count of each finding, in the order of code and member. */
 async function readRows(sandbox = lenientSandbox) {
   const { findings } = await read(sandbox);
-  const rows = findings.map(
-    ({ code, member, shape, count }) => `${code} | ${member} | ${shape} | ${count}`,
-  );
+  const rows = findings.map(({ code, member, count }) => `${code} | ${member} | ${count}`);
   return rows.sort();
 }
 
@@ -41,21 +39,21 @@ const v2Order = {
   ],
 };
 
-test('findings name what a body has beyond the interface, with types and without values', async () => {
+test('findings name what a body has beyond the interface, without values', async () => {
   expect((await lenient.json('/v2/order/add', v2Order)).body.messageCode).toBe('OK');
   expect(
     (await lenient.json('/v2/order/add', { ...v2Order, externalOrderNumber: 'F-2' })).body
       .messageCode,
   ).toBe('OK');
   expect(await readRows()).toEqual([
-    'date_with_space | preferredShippingDate | YYYY-MM-DD hh:mm:ss | 2',
-    'deprecated_call |  | POST /v2/order/add | 2',
-    'deprecated_member | PaymentMethodId | number | 2',
-    'deprecated_member | bankAccountNumber | text | 2',
-    'given_twice | orderItems[].Quantity | text | 2',
-    'odd_case | PaymentMethodId | number | 2',
-    'unknown_member | orderItems[].gift | {to: text, tags: [text]} | 2',
-    'wrong_type | languageId | text | 2',
+    'date_with_space | preferredShippingDate | 2',
+    'deprecated_call |  | 2',
+    'deprecated_member | PaymentMethodId | 2',
+    'deprecated_member | bankAccountNumber | 2',
+    'given_twice | orderItems[].Quantity | 2',
+    'odd_case | PaymentMethodId | 2',
+    'unknown_member | orderItems[].gift | 2',
+    'wrong_type | languageId | 2',
   ]);
   const { findings } = await read();
   expect(JSON.stringify(findings)).not.toMatch(/Anna|NL00BANK|Vries|F-1/);
@@ -76,14 +74,14 @@ test('findings name odd parameters, encoded separators, forms and deprecated cal
   await lenient.get('/v2/shipment/list/SHIPPED');
   await lenient.json('/v2/shipment/search', { id: '12' });
   expect(await readRows()).toEqual([
-    'deprecated_call |  | GET /v2/shipment/list/:status | 1',
-    'deprecated_call |  | POST /v2/shipment/search | 1',
-    'encoded_comma | include | list | 1',
-    'form_body |  | form | 1',
-    'odd_case | ShippingMethodId | parameter | 1',
-    'unknown_parameter | sort | parameter | 1',
-    'wrong_type | id | text | 1',
-    'wrong_type | paperless | text | 1',
+    'deprecated_call |  | 1',
+    'deprecated_call |  | 1',
+    'encoded_comma | include | 1',
+    'form_body |  | 1',
+    'odd_case | ShippingMethodId | 1',
+    'unknown_parameter | sort | 1',
+    'wrong_type | id | 1',
+    'wrong_type | paperless | 1',
   ]);
 });
 

@@ -158,16 +158,6 @@ describe('a lenient sandbox takes', () => {
     const found = await lenient.get('/v2/order/search?ExternalOrderNumber=F-1&shop=1');
     expect(found.body).toMatchObject({ messageCode: 'OK', result: { orderNumber: body.result } });
   });
-
-  test('unknown members and parameters of v3, which have no effect', async () => {
-    const order = orderBody('V3-1', { attributes: { currency: 'USD', source: { shop: 'x' } } });
-    const { status, body } = await lenient.json('/v3/orders?dryRun=1', {
-      ...order,
-      jsonapi: { version: '1.0' },
-    });
-    expect([status, (body.data as Resource).attributes.currency]).toEqual([200, 'EUR']);
-    expect(((await lenient.get('/v3/orders?sort=-id')).body.data as unknown[]).length).toBe(1);
-  });
 });
 
 describe('a lenient sandbox refuses', () => {
