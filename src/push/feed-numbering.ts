@@ -4,7 +4,7 @@ import { minuteMs } from '../core/time.ts';
 import { notifyPushers } from '../db/listener.ts';
 import type { Database } from '../db/pool.ts';
 import { maxNumbered, numberChanges } from '../pull/sql/feed.ts';
-import { findFreedLanes, type Lane, releaseLanes } from './sql/lanes.ts';
+import { type FreedLane, findFreedLanes, releaseLanes } from './sql/lanes.ts';
 
 /** Milliseconds between two looks for changes that nobody told this process of. */
 const paceMs = 250;
@@ -24,7 +24,7 @@ export class FeedNumbering {
   /** Outbox rows that were moved, and whose lanes are not released yet. */
   #outboxIds: number[] = [];
   /** Lanes whose first row somebody has locked. */
-  #locked: readonly Lane[] = [];
+  #locked: readonly FreedLane[] = [];
   #running: Promise<void> | undefined;
   #isWanted = false;
   /** When the next search of the whole table is due, by performance.now(). */

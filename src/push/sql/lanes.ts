@@ -44,6 +44,12 @@ export interface Lane {
   readonly reference: string;
 }
 
+/** A lane that one of its rows does not hold any more. */
+export interface FreedLane extends Lane {
+  /** When that row was finished, as Postgres writes it; null: it is not known. */
+  readonly freedAt: string | null;
+}
+
 /** What the release of lanes did. */
 export interface ReleasedLanes {
   /** Number of first rows that were due already. */
@@ -51,7 +57,7 @@ export interface ReleasedLanes {
   /** Number of first rows that a claim had postponed, and that are due now. */
   readonly released: number;
   /** Lanes whose first row somebody has locked. Release them again. */
-  readonly locked: readonly Lane[];
+  readonly locked: readonly FreedLane[];
 }
 
 const noLanes: ReleasedLanes = { due: 0, released: 0, locked: [] };
@@ -59,18 +65,25 @@ const noLanes: ReleasedLanes = { due: 0, released: 0, locked: [] };
 /**
  * Makes due the first row of each lane, without failed rows that let others pass. Skips locked
  * rows. Call it in the transaction that frees the lanes, and again after its commit: a claim that
- * ran meanwhile has postponed the row, because it still saw the row before it.
+ * ran meanwhile has postponed the row, because it still saw the row before it. A row that was tried
+ * since then waits for its next try, so it stays as it is.
+ * @param lanes one without `freedAt` is freed by this transaction
  */
-export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<ReleasedLanes> {
+export async function releaseLanes(
+  db: Kysely<DB>,
+  lanes: readonly (Lane | FreedLane)[],
+): Promise<ReleasedLanes> {
   if (lanes.length === 0) return noLanes;
-  const { rows } = await sql<Lane & { state: 'due' | 'released' | 'locked' }>`
+  const { rows } = await sql<FreedLane & { state: 'due' | 'released' | 'locked' }>`
     with heads as materialized (
-      select h.id, l.client, l.family, l.reference,
+      select h.id, l.client, l.family, l.reference, l.freed_at,
         h.next_attempt_at <= clock_timestamp() as is_due
       from (
-        select distinct *
+        select n.client, n.family, n.reference,
+          max(coalesce(n."freedAt", 'infinity')) as freed_at
         from json_to_recordset(${JSON.stringify(lanes)}::json)
-          as l (client text, family text, reference text)
+          as n (client text, family text, reference text, "freedAt" timestamptz)
+        group by 1, 2, 3
       ) l
       cross join lateral (
         select b.id, b.status, b.next_attempt_at
@@ -81,7 +94,9 @@ export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Prom
         order by b.id
         limit 1
       ) h
-      where h.status = 'pending'
+      where h.status = 'pending' and not exists (
+        select from sync.outbox_attempts a
+        where a.outbox_id = h.id and a.at > l.freed_at)
     ), free as materialized (
       -- They are found by their id, and their state is compared outside, as in claim-rows.ts.
       select o.id, heads.is_due
@@ -101,8 +116,9 @@ export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Prom
       where o.id = free.id and not free.is_due
     )
     -- A claim that has locked a due row may postpone it: it still sees the row before it.
-    select client, family, reference, case when id not in (select id from free) then 'locked'
-      when is_due then 'due' else 'released' end as state
+    select client, family, reference, freed_at::text as "freedAt",
+      case when id not in (select id from free) then 'locked'
+        when is_due then 'due' else 'released' end as state
     from heads`.execute(db);
   const find = (state: string) => rows.filter((row) => row.state === state);
   return { due: find('due').length, released: find('released').length, locked: find('locked') };
@@ -112,14 +128,18 @@ export async function releaseLanes(db: Kysely<DB>, lanes: readonly Lane[]): Prom
 export async function findFreedLanes(
   db: Kysely<DB>,
   outboxIds: readonly number[],
-): Promise<Lane[]> {
+): Promise<FreedLane[]> {
   if (outboxIds.length === 0) return [];
-  const { rows } = await sql<Lane>`
-    select distinct o.client, o.family, o.reference
+  const { rows } = await sql<FreedLane>`
+    select distinct o.client, o.family, o.reference, coalesce(o.finished_at, (
+        select max(a.at)
+        from sync.outbox_attempts a
+        where a.outbox_id = o.id))::text as "freedAt"
     from unnest(${outboxIds}::bigint[]) as i (id)
     -- One by one: as a join, a plan that expects few rows would read the whole outbox.
     cross join lateral (
-      select b.client, b.family, b.reference, b.kind, b.status, b.next_attempt_at
+      select b.id, b.client, b.family, b.reference, b.kind, b.status, b.next_attempt_at,
+        b.finished_at
       from fulfilment.outbox b
       where b.id = i.id
       limit 1

@@ -69,7 +69,7 @@ const harmlessColumns = new Set(
 
 /** Types that cannot hold personal data without a column that says whose they are. */
 const valueTypes = splitWords(`bigint bigint[] boolean date float8 integer numeric smallint
-  timestamptz uuid`);
+  timestamptz uuid xid8 pg_snapshot`);
 
 /** A column that may hold personal data, because of its type. */
 interface FreeColumn {

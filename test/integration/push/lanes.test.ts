@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { followUpRules } from '../../../src/push/kinds/registry.ts';
+import { findFreedLanes, releaseLanes } from '../../../src/push/sql/lanes.ts';
 import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
 import { readOutbox } from '../../../src/push/sql/read-outbox.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -196,6 +197,27 @@ test('rows whose payloads cannot be read can be marked as done', async () => {
     ['SO-1', null],
     ['SO-1', { filename: 'b.pdf' }],
   ]);
+});
+
+test('a row that was tried since its lane was freed waits for its next try', async () => {
+  const create = await outbox.insert(
+    'order.create',
+    'SO-1',
+    orderPayload('SO-1', { onHold: true }),
+  );
+  await outbox.push();
+  await sandbox.faults({
+    operation: 'v2.order.release',
+    effect: { status: 503, retryAfter: '60' },
+  });
+  const release = await outbox.insert('order.release', 'SO-1');
+  await outbox.push();
+  const { next_attempt_at: nextTry } = await outbox.row(release);
+
+  const lanes = await findFreedLanes(database.db, [create]);
+  expect(lanes).toHaveLength(1);
+  expect(await releaseLanes(database.db, lanes)).toMatchObject({ due: 0, released: 0 });
+  expect((await outbox.row(release)).next_attempt_at).toEqual(nextTry);
 });
 
 test('a row that is inserted after a long blocked lane does not wait for it', async () => {
