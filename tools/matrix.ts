@@ -20,14 +20,9 @@ const { values } = parseArgs({
 });
 /** Tests in which the version of a server can matter. */
 const usualTests = {
-  Postgres: [
-    'test/integration/erp',
-    'test/integration/push',
-    'test/integration/pulls',
-    'test/integration/rescan',
-  ],
+  Postgres: ['test/integration/erp-programs', 'test/integration/push', 'test/integration/pull'],
   Redis: [
-    'test/integration/queue',
+    'test/integration/schedule',
     'test/e2e/worker/worker.test.ts',
     'test/e2e/worker/outage.test.ts',
   ],

@@ -1,6 +1,9 @@
 import { dayMs, hourMs, minuteMs } from './time.ts';
 
-/** How long to wait before something is tried again. */
+/**
+ * How long to wait before something that failed is tried again. Rows that wait for others have
+ * their times in push/judge-row.ts.
+ */
 export interface Backoff {
   readonly firstMs: number;
   readonly longestMs: number;

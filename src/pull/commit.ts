@@ -64,10 +64,10 @@ export async function commitRun<Result>(
     const totals = addCounts(context, { ...countChanges(changes), ...counts });
     await recordProgress(transaction, totals);
     await appendChanges(trx, client, changes, rescanJobs.includes(run.lease.name));
-    return { totals, result };
+    return { totals, result, hasChanges: changes.length > 0 };
   });
 
-  void context.numberFeed();
+  if (committed.hasChanges) void context.numberFeed();
   state.hasWritten = true;
   Object.assign(state.totals, committed.totals);
   return committed.result;
@@ -225,8 +225,8 @@ const countReading = ({ pages, received }: Reading) => ({
 
 /**
  * Updates what a reading means for resources that wait to be read by id, and for quarantined ones.
- * @param page `hasWaitingReads` is false if nothing of the stream waits and nothing is in quarantine;
- *   then there is nothing to remove
+ * @param page `hasWaitingReads` is false if nothing of the stream waits and nothing is in
+ *   quarantine; then there is nothing to remove
  */
 async function updateWaitingReads(
   transaction: RunTransaction,

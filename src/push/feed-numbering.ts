@@ -7,7 +7,9 @@ import { maxNumbered, numberChanges } from '../pull/sql/feed.ts';
 import { type FreedLane, findFreedLanes, releaseLanes } from './sql/lanes.ts';
 
 /** Milliseconds between two looks for changes that nobody told this process of. */
-const paceMs = 250;
+const paceMs = 1_000;
+/** Minimum milliseconds between two looks: one moves what several settlements have written. */
+const spacingMs = 50;
 /** Milliseconds until the next try if another process moves changes, and the number of tries. */
 const busyMs = 20;
 const maxTries = 10;
@@ -29,6 +31,8 @@ export class FeedNumbering {
   #isWanted = false;
   /** When the next search of the whole table is due, by performance.now(). */
   #wholeAtMs = 0;
+  /** When the last look ended, by performance.now(). */
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
   #pace: ReturnType<typeof repeat> | undefined;
 
   constructor(db: Database, onError: (error: unknown) => void) {
@@ -57,9 +61,13 @@ export class FeedNumbering {
   async #run(): Promise<void> {
     try {
       while (this.#isWanted) {
+        const restMs = this.#lookedAtMs + spacingMs - performance.now();
+        if (restMs > 0) await wait(restMs);
+
         this.#isWanted = false;
         await this.#moveAll();
         await this.#release();
+        this.#lookedAtMs = performance.now();
       }
     } catch (error) {
       this.#onError(error);

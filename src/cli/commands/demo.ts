@@ -181,8 +181,9 @@ const describeOrder = (isTemporary: boolean) => `Order something in psql:
     "items": [{"sku": "MUG-BLUE", "quantity": 2}],
     "deliveryAddress": {"lastName": "Jansen", "street1": "Keizersgracht", "houseNumber": "12",
                         "postcode": "1015CJ", "city": "Amsterdam", "countryCode": "NL"}}');
-Within a minute it is being picked:
-  select state, shipments from fulfilment.order_overview where external_order_number = 'SO-1001';
+Within a minute it is being picked; Ship on the page of the sandbox ships it:
+  select state, shipped, to_come from fulfilment.order_overview
+  where external_order_number = 'SO-1001';
 Ctrl-C ends the demo${isTemporary ? ' and removes everything' : '; its rows stay in the database'}.
 `;
 

@@ -134,12 +134,10 @@ function renderOrders(client: Client, q: string): Html {
 function renderOrder(client: Client, order: Order): Child[] {
   const { externalOrderNumber, id, orderedOn, items } = order;
   const shipments = client.listShipments(order);
-  const isShipped =
-    isFulfilled(order) && shipments.every((shipment) => shipment.status === 'SHIPPED');
+  const isOver = isFulfilled(order) && shipments.every(({ status }) => status === 'SHIPPED');
   const body = { client: client.name, externalOrderNumber };
-  const state = isShipped
-    ? badge('good', 'shipped')
-    : [describeOpen(order), ' ', renderButton('ship', body, 'Ship')];
+  const end = shipments.length > 0 ? badge('good', 'shipped') : badge('note', 'cancelled');
+  const state = isOver ? end : [describeOpen(order), ' ', renderButton('ship', body, 'Ship')];
   const parcels = shipments.map((shipment) => `${shipment.id} ${shipment.status}`).join(', ');
 
   return [externalOrderNumber, id, orderedOn, writeGoods(items), parcels, state];

@@ -110,19 +110,29 @@ function isStuck(events: readonly OrderEvent[]): boolean {
 const findEarliest = (times: readonly (Date | null)[]): Date | null =>
   times.reduce((first, at) => (at !== null && (first === null || at < first) ? at : first), null);
 
+/** Kinds whose rows place an order. */
+const placingKinds = ['order.create', 'order.replace'];
+
 /** Finds when an order reached each step. */
 export function findStages(details: OrderDetails, events: readonly OrderEvent[]): Stage[] {
   const findFirst = (fits: (event: OrderEvent) => boolean) =>
     findEarliest(events.filter(fits).map(({ at }) => at));
   const { shipments, returns } = details;
+  const placing = events.filter(
+    ({ source, what, detail }) =>
+      source === 'outbox' && what === 'inserted' && placingKinds.includes(detail ?? ''),
+  );
+  const rows = new Set(placing.map(({ id }) => id));
 
   const atService =
-    findFirst(({ source, detail }) => source === 'outbox' && detail === 'done') ??
+    findFirst(
+      ({ source, id, detail }) => source === 'outbox' && rows.has(id) && detail === 'done',
+    ) ??
     findEarliest(details.orders.map(({ orderedOn }) => (orderedOn ? new Date(orderedOn) : null))) ??
     findFirst(({ source }) => source === 'order');
   const days = returns.map(({ processedOn }) => (processedOn ? new Date(processedOn) : null));
   const times = {
-    inserted: findFirst(({ source, what }) => source === 'outbox' && what === 'inserted'),
+    inserted: findEarliest(placing.map(({ at }) => at)),
     'at the service': atService,
     'ready to pick': findEarliest(shipments.map(({ readyToPickOn }) => readyToPickOn)),
     shipped: findEarliest(shipments.map(({ shippedOn }) => shippedOn)),
