@@ -68,6 +68,12 @@ export class QueueSetupError extends CodedError {}
 export const longestBlockMs = 10_000;
 
 /**
+ * Maximum time that a worker waits without a look at the queue in Postgres, in milliseconds: a
+ * scheduler that another part has set meanwhile fires at most this late.
+ */
+const longestWaitMs = 2_000;
+
+/**
  * The part of BullMQ that talks to Postgres. A worker knows from the last firing when the next one
  * is due, so it only waits. BullMQ itself also listens, and asks two questions before each wait.
  */
@@ -75,7 +81,7 @@ class ClockBackend extends PostgresQueueBackend {
   #closing = new AbortController();
 
   override async waitForJob(seconds: number): Promise<null> {
-    const ms = Math.min(Math.ceil(seconds * 1_000), longestBlockMs);
+    const ms = Math.min(Math.ceil(seconds * 1_000), longestWaitMs);
     // Closing the worker ends the wait.
     return wait(ms, null, { signal: this.#closing.signal }).catch(() => null);
   }

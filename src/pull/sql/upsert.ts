@@ -147,12 +147,10 @@ async function writeChildren(
   resources: readonly ResourceRows[],
 ): Promise<Change[]> {
   const rows = collectRows(child, resources);
-  const written = await insertRows(transaction, child, rows, findFormerParent(child));
+  const moved = await findFormerParents(transaction, child, rows);
+  const written = await writeRows(transaction, child, rows);
 
   const readNos = new Map(resources.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
-  const moved = new Map(
-    written.flatMap(({ id, former }) => (former === null ? [] : [[id, former] as const])),
-  );
   const former = rows.flatMap(({ id, [child.parentColumn]: to }) => {
     const from = moved.get(id);
     return from === undefined ? [] : [{ id: from, readNo: readNos.get(to as number) ?? readNo }];
@@ -162,44 +160,36 @@ async function writeChildren(
   // Only parents that were stored before can have child rows to remove.
   const storedBefore = resources.filter((resource) => stored.has(resource.parent.id));
   const removed = await removeChildren(transaction, child, storedBefore);
-  return [...written.map((row) => toChange(child.name, row)), ...removed];
+  return [...written, ...removed];
 }
 
-/** A written row, with the former parent of a child row that moved; null for other rows. */
-interface InsertedRow extends WrittenRow {
-  readonly former: number | null;
-}
+/** Returns the former parents of the child rows that are stored for another parent, by their ids. */
+async function findFormerParents(
+  { trx, client }: StreamTransaction,
+  child: ChildTable,
+  rows: readonly MirrorRow[],
+): Promise<ReadonlyMap<unknown, number>> {
+  // If the parent is part of its key, a child row cannot move.
+  if (rows.length === 0 || child.key.includes(child.parentColumn)) return new Map();
+  const parents = new Map(rows.map((row) => [row.id, row[child.parentColumn]]));
 
-/**
- * Returns SQL for RETURNING: the former parent of a child row that moved; null for other rows. The
- * subquery reads the table as it was when the statement began.
- */
-const findFormerParent = (child: ChildTable) => sql`case when xmax <> 0 then (
-      select nullif(${sql.ref(`f.${child.parentColumn}`)}, ${sql.ref(`t.${child.parentColumn}`)})
-      from ${tableRef(child.name)} f
-      where f.client = t.client and ${hasSameKey(child, 'f')}) end`;
+  const { rows: stored } = await sql<{ id: number; parent: number }>`
+    select t.id, ${sql.ref(`t.${child.parentColumn}`)} as parent
+    from ${rowsWhere(child, client, 'id', [...parents.keys()])}`.execute(trx);
+  const moved = stored.filter(({ id, parent }) => parents.get(id) !== parent);
+  return new Map(moved.map(({ id, parent }) => [id, parent]));
+}
 
 /** Writes rows that are new or differ, whatever their age. Returns the changes for the feed. */
 export async function writeRows(
-  scope: Pick<StreamTransaction, 'trx' | 'client'>,
-  table: MirrorTable,
-  rows: readonly object[],
-): Promise<Change[]> {
-  const written = await insertRows(scope, table, rows);
-  return written.map((row) => toChange(table.name, row));
-}
-
-/** @param formerParent SQL: the value of `former` in the returned rows */
-async function insertRows(
   { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
   table: MirrorTable,
   rows: readonly object[],
-  formerParent = sql`null::bigint`,
-): Promise<InsertedRow[]> {
+): Promise<Change[]> {
   if (rows.length === 0) return [];
   const columns = Object.keys(table.columns);
 
-  const written = await sql<InsertedRow>`
+  const written = await sql<WrittenRow>`
     insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
     select ${client}, ${columnRefs(columns, 'i')}
     from ${rowSet(table.columns, rows)}
@@ -207,8 +197,8 @@ async function insertRows(
     on conflict (client, ${columnRefs(table.key)}) do update
     set ${overwriteColumns(table)}, changed_at = now()
       where ${differs(table, 'columns', 'excluded')}
-    returning ${formerParent} as former, ${returnedNames(table)}`.execute(trx);
-  return written.rows;
+    returning ${returnedNames(table)}`.execute(trx);
+  return written.rows.map((row) => toChange(table.name, row));
 }
 
 /**
