@@ -49,9 +49,16 @@ export const listChangedColumns = (
       )}], null)
       from ${table} f
       where f.client = t.client and ${sql.join(
-        key.map((column) => sql`${sql.ref(`f.${column}`)} = ${sql.ref(`t.${column}`)}`),
+        key.map((column) => {
+          const [before, after] = [sql.ref(`f.${column}`), sql.ref(`t.${column}`)];
+          return sql`${before} >= ${after} and ${before} <= ${after}`;
+        }),
         sql` and `,
-      )})`;
+      )}
+      -- Only the primary key has this order. Planned on an empty table, a comparison for equality
+      -- could use another index of the client, and read all its rows for each row.
+      order by ${sql.join(['client', ...key].map((column) => sql.ref(`f.${column}`)))}
+      limit 1)`;
 
 /**
  * Writes changes that become entries of the feed. Call it after the statements that changed the
