@@ -163,7 +163,7 @@ async function writeChildren(
   return [...written, ...removed];
 }
 
-/** Returns the former parents of the child rows that are stored for another parent, by their ids. */
+/** Returns the former parents of child rows that are stored for another parent, by their ids. */
 async function findFormerParents(
   { trx, client }: StreamTransaction,
   child: ChildTable,
