@@ -23,7 +23,7 @@ const tell = (text: string) =>
     `${((performance.now() - startedMs) / 1_000).toFixed(0).padStart(5)} s  ${text}\n`,
   );
 
-/** Kills a program as soon as a table has so many rows, and starts it again. */
+/** Kills a program as soon as a table has this number of rows, and starts it again. */
 async function killAt(
   programs: Programs,
   from: string,

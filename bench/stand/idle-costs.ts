@@ -99,7 +99,8 @@ export async function openServed({
     const queue: Record<string, string> = redis === null ? {} : { REDIS_URL: redis.url };
     const worker = await stand.startWorker({ ...queue, ...schedules }, settings);
     const unread =
-      'select from sync.jobs where stream is not null and isfinite(next_at) and last_success_at is null';
+      'select from sync.jobs where stream is not null ' +
+      'and isfinite(next_at) and last_success_at is null';
     await waitFor('the first loads', async () => (await stand.query(unread)).length === 0, 900_000);
     return { stand, settings, worker, close };
   } catch (error) {

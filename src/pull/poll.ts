@@ -627,7 +627,7 @@ interface FetchedBatch {
   readonly found: number[];
   readonly unlisted: number[];
   readonly failed: number[];
-  /** The error with which the run must end; null: it goes on. */
+  /** The error with which the run must end; null: it continues. */
   lastError: WarehouseError | null;
 }
 

@@ -13,6 +13,8 @@ const spacingMs = 50;
 /** Milliseconds until the next try if another process moves changes, and the number of tries. */
 const busyMs = 20;
 const maxTries = 10;
+/** Maximum number of lanes with a locked row that are tried again. The others wait ten minutes. */
+const maxLocked = 10_000;
 /** Milliseconds between two searches of the whole table. */
 const wholeMs = minuteMs;
 
@@ -24,7 +26,7 @@ export class FeedNumbering {
   readonly #db: Database;
   readonly #onError: (error: unknown) => void;
   /** Outbox rows that were moved, and whose lanes are not released yet. */
-  #outboxIds: number[] = [];
+  #outboxIds: readonly number[] = [];
   /** Lanes whose first row somebody has locked. */
   #locked: readonly FreedLane[] = [];
   #running: Promise<void> | undefined;
@@ -66,7 +68,6 @@ export class FeedNumbering {
 
         this.#isWanted = false;
         await this.#moveAll();
-        await this.#release();
         this.#lookedAtMs = performance.now();
       }
     } catch (error) {
@@ -76,17 +77,26 @@ export class FeedNumbering {
     }
   }
 
+  /**
+   * Moves changes, some at a time, until none wait. Releases the lanes of each part before the next
+   * part, so that it holds few ids however many rows were changed at once.
+   */
   async #moveAll(): Promise<void> {
+    // What an earlier look could not release.
+    await this.#release();
+
     for (let tries = 0; tries < maxTries; ) {
       const isWhole = performance.now() >= this.#wholeAtMs;
       const { numbered, outboxIds } = await numberChanges(this.#db, isWhole);
-      this.#outboxIds = [...this.#outboxIds, ...outboxIds];
-      if (numbered !== null && isWhole) this.#wholeAtMs = performance.now() + wholeMs;
-      if (numbered !== null && numbered < maxNumbered) return;
+      this.#outboxIds = outboxIds;
+      if (outboxIds.length > 0) await this.#release();
 
       if (numbered === null) {
         tries++;
         await wait(busyMs);
+      } else if (numbered < maxNumbered) {
+        if (isWhole) this.#wholeAtMs = performance.now() + wholeMs;
+        return;
       }
     }
   }
@@ -101,7 +111,7 @@ export class FeedNumbering {
     const { released, locked } = await releaseLanes(this.#db, [...freed, ...this.#locked]);
 
     this.#outboxIds = [];
-    this.#locked = locked;
+    this.#locked = locked.slice(0, maxLocked);
     if (released > 0) await notifyPushers(this.#db);
   }
 }

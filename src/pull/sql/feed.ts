@@ -83,9 +83,9 @@ export async function appendChanges(
       ${isRescan}
     from unnest(${changes.map(({ entity }) => entity)}::text[],
       ${changes.map(({ id }) => id)}::bigint[],
-                ${changes.map(({ key }) => key ?? null)}::text[],
-                  ${changes.map(({ operation }) => operation)}::text[],
-                ${columns}::text[])
+      ${changes.map(({ key }) => key ?? null)}::text[],
+      ${changes.map(({ operation }) => operation)}::text[],
+      ${columns}::text[])
       with ordinality as c (entity, id, key, operation, columns, place)
     order by c.place`.execute(trx);
 }

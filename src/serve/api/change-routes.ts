@@ -38,6 +38,7 @@ export function registerChanges(
   app.post('/v1/outbox/:id/replace', replaceOptions, async (request) => {
     const { rows } = await check(request);
     if (rows.problems.length > 0) throw refuseRows(rows.problems);
+    if (rows.isList) throw new ApiError(422, 'Send one row, not a list');
 
     const sent = newRow.parse(
       parseExact(Buffer.from(readBody(request)).toString(), maxPayloadValues),

@@ -82,7 +82,7 @@ async function findIds(
 }
 
 export const refuseRows = (problems: readonly string[]) =>
-  new ApiError(422, 'Nothing was inserted: a worker would refuse this; `problems` says why', {
+  new ApiError(422, 'Nothing was stored: a worker would refuse this; `problems` says why', {
     problems,
   });
 

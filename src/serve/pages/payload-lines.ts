@@ -1,7 +1,16 @@
 /** Where the members of a JSON text are, so that a problem can be shown at its line. */
 
-/** A part of a JSON text: a line break, a bracket, a comma, a colon, a text or another value. */
-const tokens = /\n|[[\]{},:]|"(?:[^"\\\n]|\\.)*"|[^\s[\]{},:"]+/g;
+/** Maximum characters of a text that is searched, and of all paths in it: an ERP wrote it. */
+const maxTextLength = 200_000;
+const maxPathCharacters = 1_000_000;
+/** Maximum characters of the path in a problem. */
+const maxPathLength = 1_000;
+
+/**
+ * A part of a JSON text: a line break, a bracket, a comma, a colon, a text or another value. A text
+ * may lack its end: then it is read once, not from each of its quotes.
+ */
+const tokens = /\n|[[\]{},:]|"(?:[^"\\\n]|\\.)*"?|[^\s[\]{},:"]+/g;
 
 /** An object or a list that is being read. */
 interface OpenValue {
@@ -15,15 +24,18 @@ function findLines(text: string): ReadonlyMap<string, number> {
   const lines = new Map<string, number>();
   const open: OpenValue[] = [];
   let [line, path, before] = [1, '', ''];
+  let pathCharacters = 0;
 
   const note = (found: string) => {
     path = found;
+    pathCharacters += path.length;
     if (!lines.has(path)) lines.set(path, line);
   };
   const noteEntry = ({ path: list, index }: OpenValue) => note(`${list}[${index}]`);
 
   for (const [token] of text.matchAll(tokens)) {
     const inner = open.at(-1);
+    if (pathCharacters > maxPathCharacters) return lines;
     if (token === '\n') {
       line++;
       continue;
@@ -55,10 +67,11 @@ export interface PlacedProblem {
  * `items[0].quantity`. A missing member is at the line of what it is missing in.
  */
 export function placeProblems(text: string, problems: readonly string[]): PlacedProblem[] {
-  const lines = findLines(text);
+  const lines = text.length > maxTextLength ? new Map<string, number>() : findLines(text);
 
   return problems.map((problem) => {
-    let path = problem.split(': ', 1)[0]?.replaceAll(/[«»]/g, '') ?? '';
+    const [member = ''] = problem.slice(0, maxPathLength).split(': ', 1);
+    let path = member.replaceAll(/[«»]/g, '');
     while (path !== '' && !lines.has(path)) path = path.replace(/(^|\.|\[)[^.[]*$/, '');
     return { problem, line: lines.get(path) ?? null };
   });

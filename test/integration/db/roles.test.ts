@@ -62,7 +62,7 @@ const editedTables = ['stock_watch', 'service_products', 'carrier_links'].map(
 );
 
 describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) => {
-  test('reads every table of fulfilment, and can change none but those that it edits', async () => {
+  test('reads every table of fulfilment, and can change only those that it edits', async () => {
     const tables = await listTables('fulfilment');
     expect(tables.length).toBeGreaterThan(15);
     for (const table of role === 'fulfilment_reader' ? tables : [])

@@ -30,3 +30,15 @@ test('a text that is no JSON has no lines that could be wrong', () =>
   expect(placeProblems('{"a": [}, "b" "c"', ['payload: is not JSON'])).toEqual([
     { problem: 'payload: is not JSON', line: null },
   ]));
+
+test('a text, or paths in it, that are too long to search have no lines', () => {
+  const problem = 'last: is not known';
+  const last = '\n"last": 1}';
+  expect(placeProblems(`{${last}`, [problem])[0]?.line).toBe(2);
+  expect(placeProblems(`{"first": "${'a'.repeat(200_000)}",${last}`, [problem])[0]?.line).toBe(
+    null,
+  );
+
+  const nested = `${`{"${'a'.repeat(2_000)}": `.repeat(50)}1${'}'.repeat(50)}`;
+  expect(placeProblems(`{"first": ${nested},${last}`, [problem])[0]?.line).toBe(null);
+});

@@ -132,7 +132,7 @@ export class Scene {
     );
   }
 
-  /** Waits until so many more orders are sent. */
+  /** Waits until this number of orders is sent after now. */
   async awaitOrders(count: number): Promise<void> {
     const [{ done } = { done: 0 }] = await this.primary.query<{ done: number }>(
       "select count(*)::int as done from fulfilment.outbox where status = 'done'",
