@@ -286,29 +286,6 @@ revoke execute on function sync.notify_outbox from public;
 create constraint trigger outbox_notify after insert on fulfilment.outbox
   deferrable initially deferred for each row execute function sync.notify_outbox();
 
--- A row of the outbox that is finished, or whose outcome is unknown, is a change for the feed, also
--- if an operator or the ERP changed it.
-create function sync.note_outcome() returns trigger language plpgsql security definer
-  set search_path = pg_catalog, pg_temp as $$
-begin
-  insert into sync.new_changes (client, entity, id, operation, changed_columns)
-  values (new.client, 'outbox', new.id, 'updated', array_remove(array['status',
-    case when old.attempts <> new.attempts then 'attempts' end,
-    case when old.last_error is distinct from new.last_error then 'last_error' end,
-    case when old.result is distinct from new.result then 'result' end,
-    case when old.finished_at is distinct from new.finished_at then 'finished_at' end], null));
-  -- Any role that may connect can listen: the id tells it nothing.
-  perform pg_notify('fulfilment_outbox_settled', new.id::text)
-    where pg_notification_queue_usage() < 0.5;
-  return null;
-end
-$$;
-revoke execute on function sync.note_outcome from public;
-create trigger outbox_settled after update of status on fulfilment.outbox for each row
-  when (old.status is distinct from new.status
-    and new.status in ('done', 'dead', 'unknown', 'cancelled'))
-  execute function sync.note_outcome();
-
 create table sync.outbox_attempts (
   id bigint generated always as identity primary key,
   outbox_id bigint not null references fulfilment.outbox (id) on delete cascade,
@@ -388,18 +365,16 @@ comment on table sync.outbox_waits is
 comment on column sync.outbox_waits.outbox_id is 'The row that waits';
 comment on column sync.outbox_waits.waits_for is 'The row that comes first';
 
-create function sync.release_waiters() returns trigger
+-- Makes rows due that waited for ended ones.
+create function sync.release_waiters(ended bigint[]) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   freed bigint[];
 begin
-  if not exists (select from sync.outbox_waits v where v.waits_for = new.id) then
-    return null;
-  end if;
   -- Rows that somebody has locked are looked at again by themselves, soon.
   with free as materialized (
     select o.id from fulfilment.outbox o
-    where o.id in (select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id)
+    where o.id in (select w.outbox_id from sync.outbox_waits w where w.waits_for = any(ended))
       and o.status = 'pending'
     for no key update of o skip locked
   ), released as (
@@ -411,12 +386,9 @@ begin
     delete from sync.outbox_waits w where w.outbox_id = any(freed);
     perform pg_notify('fulfilment_outbox', '') where pg_notification_queue_usage() < 0.5;
   end if;
-  return null;
 end
 $$;
-create trigger outbox_waiters after update of status on fulfilment.outbox for each row
-  when (old.status is distinct from new.status and new.status in ('done', 'dead', 'cancelled'))
-  execute function sync.release_waiters();
+revoke execute on function sync.release_waiters from public;
 
 create table sync.list_lags (
   client text primary key,
@@ -841,22 +813,57 @@ language sql set search_path = pg_catalog, pg_temp as $$
   on conflict (id) do nothing
 $$;
 
-create function sync.store_document() returns trigger
+-- What the end of rows leads to, whoever ended them: documents, entries of the feed, and rows that
+-- waited for them. A row whose outcome is unknown is a change for the feed, too.
+create function sync.note_outcomes() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  noted bigint[];
+  ended bigint[];
+  documented bigint[];
 begin
-  if exists (
-    select from sync.outbox_kinds k where k.kind = new.kind and k.document is not null) then
-    perform sync.store_documents(array[new.id]);
+  select array_agg(n.id order by n.id),
+    array_agg(n.id) filter (where n.status <> 'unknown'),
+    -- A row without a result has no document: an operator marked it as done, or the answer could
+    -- not be stored. Most orders have no attachment, and each other one is a row of its own.
+    array_agg(n.id) filter (where n.status = 'done' and n.result <> '{}' and exists (
+      select from sync.outbox_kinds k
+      where k.kind = n.kind and n.payload #>
+        array(select jsonb_array_elements_text(k.document -> 'path')) is not null))
+  into noted, ended, documented
+  from new_rows n
+  join old_rows o on o.id = n.id
+  where n.status <> o.status and n.status in ('done', 'dead', 'unknown', 'cancelled');
+
+  if documented is not null then
+    perform sync.store_documents(documented);
+  end if;
+  if noted is not null then
+    insert into sync.new_changes (client, entity, id, operation, changed_columns)
+    select n.client, 'outbox', n.id, 'updated', array_remove(array['status',
+      case when o.attempts <> n.attempts then 'attempts' end,
+      case when o.last_error is distinct from n.last_error then 'last_error' end,
+      case when o.result is distinct from n.result then 'result' end,
+      case when o.finished_at is distinct from n.finished_at then 'finished_at' end], null)
+    from new_rows n
+    join old_rows o on o.id = n.id
+    where n.id = any(noted)
+    order by n.id;
+    -- Any role that may connect can listen: the id tells it nothing.
+    perform pg_notify('fulfilment_outbox_settled', id::text)
+    from unnest(noted) as i (id)
+    where pg_notification_queue_usage() < 0.5;
+  end if;
+  if exists (select from sync.outbox_waits w where w.waits_for = any(ended)) then
+    perform sync.release_waiters(ended);
   end if;
   return null;
 end
 $$;
--- A row without a result has no document: an operator marked it as done, or the answer could not be
--- stored. The first attachment of an order goes with the order; each other one is a row of its own.
-create trigger outbox_documents after update of status on fulfilment.outbox
-  for each row
-  when (new.status = 'done' and old.status <> 'done' and new.result <> '{}')
-  execute function sync.store_document();
+-- One call for a statement: a settlement ends many rows.
+create trigger outbox_outcomes after update on fulfilment.outbox
+  referencing old table as old_rows new table as new_rows
+  for each statement execute function sync.note_outcomes();
 
 -- Documents are entries of the feed.
 create function sync.enter_document() returns trigger
@@ -875,7 +882,7 @@ $$;
 create trigger documents_entered after insert or delete on fulfilment.documents
   for each row execute function sync.enter_document();
 
-revoke execute on function sync.read_document_id, sync.store_documents, sync.store_document,
+revoke execute on function sync.read_document_id, sync.store_documents, sync.note_outcomes,
   sync.enter_document from public;
 
 -- State and pieces follow from the lines of the order (fulfilment.order_lines).
