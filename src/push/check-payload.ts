@@ -22,7 +22,7 @@ import {
   maxProblems,
   type PayloadDocument,
   PayloadError,
-  type Problem,
+  type PayloadProblem,
   problemAt,
 } from './kind.ts';
 import { nameKinds } from './kinds/registry.ts';
@@ -97,7 +97,7 @@ export async function findPayloadProblems(
   kind: AnyKind,
   given: GivenPayload,
   context: CheckContext,
-): Promise<readonly Problem[]> {
+): Promise<readonly PayloadProblem[]> {
   const checked = await checkCodes(context, (known) => checkText(kind, given, context, known));
   return 'problems' in checked ? checked.problems : [];
 }
@@ -257,7 +257,7 @@ function findUnstorable(payload: string): string | null {
 async function findDocumentProblems(
   documents: readonly PayloadDocument[],
   { readDocument }: CheckTools,
-): Promise<readonly Problem[]> {
+): Promise<readonly PayloadProblem[]> {
   for (const { path, content } of documents) {
     const text = documentContent.safeParse(content);
     if (!text.success) continue;
@@ -336,7 +336,7 @@ function normalizeNumbers(value: Json): Json {
 }
 
 /** What is wrong with a member. */
-interface MemberProblem extends Pick<Problem, 'path'> {
+interface MemberProblem extends Pick<PayloadProblem, 'path'> {
   /** Its path for people. The name of an unknown member is quoted: it may hold personal data. */
   readonly place: string;
   readonly words: string;
@@ -364,7 +364,7 @@ function describeIssue(
   issue: z.core.$ZodIssue,
   refused: Readonly<Record<string, string>>,
 ): readonly MemberProblem[] {
-  const path = issue.path as Problem['path'];
+  const path = issue.path as PayloadProblem['path'];
   if (issue.code === 'unrecognized_keys')
     return issue.keys.slice(0, maxProblems + 1).map((key) => {
       const name = [...path.filter((part) => typeof part === 'string'), key].join('.');
@@ -529,9 +529,9 @@ export function readPart<T>(
 async function findProblems(
   rows: readonly { kind: string; reference: string; payload: Json }[],
   { readDocument, ...facts }: CheckTools,
-): Promise<readonly Problem[]> {
+): Promise<readonly PayloadProblem[]> {
   const kinds = nameKinds(facts.operations);
-  const found: Problem[] = [];
+  const found: PayloadProblem[] = [];
   for (const [place, { kind: name, reference, payload }] of rows.entries()) {
     if (found.length > maxProblems) break;
     const mark = rows.length === 1 ? '' : `[${place}] `;
@@ -552,7 +552,7 @@ async function findRowProblems(
   name: string,
   payload: Json,
   { reference, tools }: { readonly reference: string; readonly tools: CheckTools },
-): Promise<readonly Problem[]> {
+): Promise<readonly PayloadProblem[]> {
   const kind = kinds.get(name);
   if (kind === undefined) {
     const words = `there is no kind ${name}; known are ${[...kinds.keys()].join(', ')}`;

@@ -36,7 +36,7 @@ const maxProblemLength = 2_000;
 const maxTextLength = 50_000;
 
 /** What is wrong with a payload. */
-export interface Problem {
+export interface PayloadProblem {
   /** The member, by the names and places in lists that lead to it; empty: the whole payload. */
   readonly path: readonly (string | number)[];
   /** In words that name the member. */
@@ -45,28 +45,28 @@ export interface Problem {
 
 /** What was found wrong; nothing if it is empty. */
 export interface FoundProblems {
-  readonly problems: readonly Problem[];
+  readonly problems: readonly PayloadProblem[];
 }
 
 /** Returns a path as people read it, such as `items[0].quantity`. */
-export function formatPath(path: Problem['path']): string {
+export function formatPath(path: PayloadProblem['path']): string {
   if (path.length === 0) return 'payload';
   const parts = path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${part}`));
   return parts.join('').replace(/^\./, '');
 }
 
 /** Makes the problem of a member. */
-export const problemAt = (path: Problem['path'], words: string): Problem => ({
+export const problemAt = (path: PayloadProblem['path'], words: string): PayloadProblem => ({
   path,
   text: `${formatPath(path)}: ${words}`,
 });
 
-export const joinProblems = (problems: readonly Problem[]): string =>
+export const joinProblems = (problems: readonly PayloadProblem[]): string =>
   problems.map(({ text }) => text).join('; ');
 
 /** Returns the first problems, cut, and says if there are more. */
-export function limitProblems(found: readonly Problem[]): readonly Problem[] {
-  const listed: Problem[] = [];
+export function limitProblems(found: readonly PayloadProblem[]): readonly PayloadProblem[] {
+  const listed: PayloadProblem[] = [];
   let length = 0;
   for (const { path, text } of found.slice(0, maxProblems)) {
     const words = shorten(text, maxProblemLength);
@@ -82,7 +82,7 @@ export function limitProblems(found: readonly Problem[]): readonly Problem[] {
  * sent.
  */
 export class PayloadError extends CodedError {
-  constructor(problems: readonly Problem[]) {
+  constructor(problems: readonly PayloadProblem[]) {
     const words = joinProblems(limitProblems(problems));
     super('payload_refused', `the payload cannot be sent: ${words}`);
   }
@@ -175,7 +175,7 @@ export async function checkCodes<T>(
 }
 
 /** A document of a payload. */
-export interface PayloadDocument extends Pick<Problem, 'path'> {
+export interface PayloadDocument extends Pick<PayloadProblem, 'path'> {
   /** A pdf document in base64, if the schema takes the payload. */
   readonly content: Json | undefined;
 }
@@ -338,7 +338,7 @@ export interface OutboxKind<P, Found extends FoundResource = FoundResource> {
     payload: JsonObject,
     reference: string,
     facts: CheckFacts,
-  ) => readonly Problem[];
+  ) => readonly PayloadProblem[];
   /** Returns the documents of a payload, which must be printable. */
   readonly documents?: (payload: JsonObject) => readonly PayloadDocument[];
   /** Sends the row. */

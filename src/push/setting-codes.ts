@@ -19,7 +19,7 @@ import {
   type KnownCodes,
   PayloadError,
   PostponedError,
-  type Problem,
+  type PayloadProblem,
   problemAt,
 } from './kind.ts';
 import { isGiven } from './payload.ts';
@@ -97,8 +97,8 @@ export function findCodeProblems(
   value: JsonObject,
   member: CodedMember,
   known: KnownCodes,
-  path: Problem['path'] = [],
-): Problem[] {
+  path: PayloadProblem['path'] = [],
+): PayloadProblem[] {
   const { byCode, byId, required } = member;
   const given = Number(isGiven(value, byCode)) + Number(isGiven(value, byId));
   if (given === 2 || (required && given === 0))
@@ -121,7 +121,7 @@ export async function findNamedId(
   value: { readonly [member: string]: unknown },
   member: CodedMember,
   context: Pick<CheckContext, 'codes' | 'signal'>,
-  path: Problem['path'] = [],
+  path: PayloadProblem['path'] = [],
 ): Promise<number | null> {
   const { byCode, byId } = member;
   const { [byId]: id, [byCode]: code } = value;

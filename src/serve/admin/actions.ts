@@ -17,7 +17,7 @@ import { readQuarantined } from '../../pull/sql/quarantine.ts';
 import { toRescanContext } from '../../pull/stream.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
 import { findPayloadProblems } from '../../push/check-payload.ts';
-import type { Problem } from '../../push/kind.ts';
+import type { PayloadProblem } from '../../push/kind.ts';
 import { nameKinds } from '../../push/kinds/registry.ts';
 import { maxPayloadValues } from '../../push/payload.ts';
 import { readStoredCodes } from '../../push/setting-codes.ts';
@@ -199,7 +199,7 @@ async function findRefusal({ db, config }: AdminDeps, id: number, text: string, 
   const isChangeable = row.status === 'dead' || row.status === 'pending';
   if (isObject && (isSure || kind === undefined || !isChangeable)) return null;
 
-  const problems: Problem[] = [];
+  const problems: PayloadProblem[] = [];
   if (!isObject) problems.push({ path: [], text: 'The payload must be a JSON object' });
   if (kind !== undefined) {
     const { codes } = await readStoredCodes(db, row.client);

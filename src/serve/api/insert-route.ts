@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { ApiToken } from '../../../config/files.ts';
 import { type CheckedRows, checkRows, newRows } from '../../push/check-payload.ts';
-import type { CodeLists, Problem } from '../../push/kind.ts';
+import type { CodeLists, PayloadProblem } from '../../push/kind.ts';
 import { readStoredCodes } from '../../push/setting-codes.ts';
 import { insertRows, type RequestKey, readStoredRequest } from '../../push/sql/insert-rows.ts';
 import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
@@ -81,9 +81,9 @@ async function findIds(
   return stored?.ids ?? null;
 }
 
-const toTexts = (problems: readonly Problem[]) => problems.map(({ text }) => text);
+const toTexts = (problems: readonly PayloadProblem[]) => problems.map(({ text }) => text);
 
-export const refuseRows = (problems: readonly Problem[]) =>
+export const refuseRows = (problems: readonly PayloadProblem[]) =>
   new ApiError(422, 'Nothing was stored: a worker would refuse this; `problems` says why', {
     problems: toTexts(problems),
   });

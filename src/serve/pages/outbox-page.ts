@@ -6,7 +6,7 @@
 import { badge, type Child, type Html, html, type Tone } from '../../core/html.ts';
 import { isObject, type Json } from '../../core/json.ts';
 import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
-import type { Problem } from '../../push/kind.ts';
+import type { PayloadProblem } from '../../push/kind.ts';
 import { outboxKinds } from '../../push/kinds/registry.ts';
 import { adviseOperator } from '../../push/show-row.ts';
 import { allowedFrom, type OutboxAction } from '../../push/sql/operator-actions.ts';
@@ -181,7 +181,7 @@ function renderReason({ waitsFor, because }: OutboxSummary): Child {
 /** A payload that an operator typed and that is not stored. */
 export interface PayloadDraft {
   readonly text: string;
-  readonly problems: readonly Problem[];
+  readonly problems: readonly PayloadProblem[];
   /** True if it may be stored after a confirmation. */
   readonly mayStore: boolean;
 }

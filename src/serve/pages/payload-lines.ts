@@ -1,6 +1,6 @@
 /** Where the members of a JSON text are, so that a problem can be shown at its line. */
 
-import type { Problem } from '../../push/kind.ts';
+import type { PayloadProblem } from '../../push/kind.ts';
 
 /** Maximum characters of a text that is searched, and of all paths in it: an ERP wrote it. */
 const maxTextLength = 200_000;
@@ -62,7 +62,7 @@ export interface PlacedProblem {
 }
 
 /** Finds the line of each problem. A missing member is at the line of what it is missing in. */
-export function placeProblems(text: string, problems: readonly Problem[]): PlacedProblem[] {
+export function placeProblems(text: string, problems: readonly PayloadProblem[]): PlacedProblem[] {
   const lines = text.length > maxTextLength ? new Map<string, number>() : findLines(text);
 
   return problems.map(({ path, text: words }) => {

@@ -54,6 +54,7 @@ describe('the check of a payload', () => {
 
   test.each<[string, unknown, string[]]>([
     ['order.cancel', { a: 1 }, [`«a»: ${unknownMember}`]],
+    ['order.update', {}, ['payload: must name at least one member to change']],
     ['order.cancel', '[]', ['payload: must be an object']],
     ['order.cancel', 'null', ['payload: must be an object']],
     [

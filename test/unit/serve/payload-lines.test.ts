@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Problem } from '../../../src/push/kind.ts';
+import type { PayloadProblem } from '../../../src/push/kind.ts';
 import { placeProblems } from '../../../src/serve/pages/payload-lines.ts';
 
 const text = `{
@@ -13,7 +13,7 @@ const text = `{
   }
 }`;
 
-test.each<[Problem['path'], number | null]>([
+test.each<[PayloadProblem['path'], number | null]>([
   [['items'], 2],
   [['items', 0, 'sku'], 2],
   [['items', 1, 'quantity'], 5],

@@ -7,7 +7,7 @@ import {
   type KnownCodes,
   maxProblems,
   type PayloadDocument,
-  type Problem,
+  type PayloadProblem,
   problemAt,
 } from '../../kind.ts';
 import {
@@ -247,9 +247,9 @@ export function findOrderProblems(
   payload: JsonObject,
   reference: string,
   { known, operations }: CheckFacts,
-): Problem[] {
+): PayloadProblem[] {
   const { externalOrderNumber: number } = payload;
-  const problems: Problem[] = [];
+  const problems: PayloadProblem[] = [];
   // Lanes are made of references.
   if (typeof number === 'string' && number !== reference)
     problems.push(
@@ -279,10 +279,10 @@ export const listDocuments = ({ attachments }: JsonObject): PayloadDocument[] =>
  * its country, and warehouses that do not offer its shipping method. Billing addresses are not
  * compared, because nothing is shipped to them.
  */
-export function findListProblems(order: JsonObject, known: KnownCodes): Problem[] {
+export function findListProblems(order: JsonObject, known: KnownCodes): PayloadProblem[] {
   const { locale, deliveryAddress } = order;
   const countryCode = isObject(deliveryAddress) ? deliveryAddress.countryCode : undefined;
-  const problems: Problem[] = [];
+  const problems: PayloadProblem[] = [];
 
   for (const [path, list, code, form] of [
     [['locale'], 'languages', locale, localeForm],
@@ -298,7 +298,7 @@ export function findListProblems(order: JsonObject, known: KnownCodes): Problem[
 }
 
 /** Returns the problems of warehouses that do not offer the shipping method of an order. */
-export function findWarehouseProblems(order: JsonObject, known: KnownCodes): Problem[] {
+export function findWarehouseProblems(order: JsonObject, known: KnownCodes): PayloadProblem[] {
   const { shippingMethod: code, shippingMethodId: id, items } = order;
   const found =
     typeof code === 'string' && code !== '' ? findCode(methodMember, code, known) : { id };
@@ -327,12 +327,12 @@ export function findWarehouseProblems(order: JsonObject, known: KnownCodes): Pro
 const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$/i;
 
 /** Returns the problems of the delivery address. Nothing is shipped to the other addresses. */
-export function findAddressProblems(lines: Json | undefined, operations: Operations): Problem[] {
+export function findAddressProblems(lines: Json | undefined, operations: Operations): PayloadProblem[] {
   if (!isObject(lines)) return [];
   const { countryCode, houseNumber, street1, postcode } = lines;
   if (typeof countryCode !== 'string') return [];
 
-  const problems: Problem[] = [];
+  const problems: PayloadProblem[] = [];
   const add = (member: string, words: string) =>
     problems.push(problemAt(['deliveryAddress', member], `is required for ${countryCode}${words}`));
   const isNumbered = !isEmpty(houseNumber) || (typeof street1 === 'string' && /\d/.test(street1));

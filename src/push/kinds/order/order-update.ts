@@ -8,7 +8,7 @@ import {
   defineKind,
   type JsonObject,
   PayloadError,
-  type Problem,
+  type PayloadProblem,
   type PushContext,
   type PushResult,
   problemAt,
@@ -97,7 +97,7 @@ export const orderUpdate = (operations: Operations) =>
     push: updateOrder,
   });
 
-function findChangeProblems(change: JsonObject, facts: CheckFacts): readonly Problem[] {
+function findChangeProblems(change: JsonObject, facts: CheckFacts): readonly PayloadProblem[] {
   if (Object.keys(change).length === 0)
     return [problemAt([], 'must name at least one member to change')];
 
@@ -219,7 +219,7 @@ function makeTakenMembers(operations: Operations): {
 const optionalType: CodedMember = { ...orderTypeMember, required: false };
 
 /** Returns the problems of the taken members that the schema cannot find. */
-function findTakenProblems(change: JsonObject, { known, operations }: CheckFacts): Problem[] {
+function findTakenProblems(change: JsonObject, { known, operations }: CheckFacts): PayloadProblem[] {
   const taken = listTaken(operations);
 
   return [

@@ -31,7 +31,7 @@ import {
   type JsonObject,
   maxProblems,
   NotFoundError,
-  type Problem,
+  type PayloadProblem,
   type PushContext,
   type PushResult,
   readIncluded,
@@ -235,8 +235,8 @@ function findReturnProblems(
   operation: typeof creation | typeof replacement,
   { items }: JsonObject,
   { known, operations }: CheckFacts,
-): Problem[] {
-  const problems: Problem[] = [];
+): PayloadProblem[] {
+  const problems: PayloadProblem[] = [];
   const { optional = [] } = operations[operation];
   const member = { ...reasonMember, required: !optional.includes('items.reason') };
 
