@@ -57,7 +57,7 @@ export default defineConfig({
   cwd: import.meta.dirname,
   input: {
     main: 'src/cli/main.ts',
-    checker: 'src/push/checker.ts',
+    checker: 'src/push/check-program.ts',
     'postgres-host': 'src/cli/demo/postgres-host.ts',
   },
   platform: 'node',

@@ -72,8 +72,7 @@ create table fulfilment.outbox (
   absent_at timestamptz,
   replaced_at timestamptz,
   limits_from timestamptz not null default now(),
-  uncounted_attempts integer not null default 0,
-  failed_checks integer not null default 0,
+  tries integer not null default 0,
   refused_for_others integer not null default 0,
   table_mark text default sync.table_mark(),
   erased_at timestamptz,
@@ -93,7 +92,7 @@ create table fulfilment.outbox (
   constraint outbox_not_due check (status in ('pending', 'unknown') or next_attempt_at is null),
   constraint outbox_done check (status <> 'done' or result is not null),
   constraint outbox_dead check (status <> 'dead' or last_error is not null),
-  constraint outbox_attempts check (attempts >= 0 and uncounted_attempts between 0 and attempts)
+  constraint outbox_attempts check (attempts >= 0 and tries >= 0)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000);
 create index outbox_lanes on fulfilment.outbox (client, family, reference, id)
@@ -184,11 +183,9 @@ comment on column fulfilment.outbox.replaced_at is 'When its payload was last re
 comment on column fulfilment.outbox.limits_from is
   'PUSH_MAX_AGE counts from here: the first attempt that counted, '
   'or the last retry or replacement by a person';
-comment on column fulfilment.outbox.uncounted_attempts is
-  'Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them';
-comment on column fulfilment.outbox.failed_checks is
-  'Tries since limits_from that failed before the row was sent, such as while its order was read; '
-  'PUSH_MAX_ATTEMPTS counts them, too';
+comment on column fulfilment.outbox.tries is
+  'Tries since limits_from that PUSH_MAX_ATTEMPTS counts: sends, and checks before a send that '
+  'failed; without a try that is under way';
 comment on column fulfilment.outbox.refused_for_others is
   'Sends since the last attempt that counted which were refused with 429 or for the token; '
   'each makes the pause longer';
@@ -656,8 +653,7 @@ begin
   update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending',
     next_attempt_at = clock_timestamp(), finished_at = null, last_error = null, refusal = null,
     claim_no = null, lookups = 0, absences = 0, absent_at = null, replaced_at = clock_timestamp(),
-    limits_from = clock_timestamp(), uncounted_attempts = o.attempts,
-    failed_checks = 0
+    limits_from = clock_timestamp(), tries = 0
   where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
   if not found then
     raise exception 'outbox row % %: only pending and dead rows can be replaced', id,

@@ -240,8 +240,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   absent_at timestamp with time zone, -- Time of the last look-up since the last attempt that did not find the change
   replaced_at timestamp with time zone, -- When its payload was last replaced
   limits_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
-  uncounted_attempts integer not null default 0, -- Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them
-  failed_checks integer not null default 0, -- Tries since limits_from that failed before the row was sent, such as while its order was read; PUSH_MAX_ATTEMPTS counts them, too
+  tries integer not null default 0, -- Tries since limits_from that PUSH_MAX_ATTEMPTS counts: sends, and checks before a send that failed; without a try that is under way
   refused_for_others integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
   table_mark text default sync.table_mark(), -- Identity of the table in which the row was inserted (sync.table_mark)
   erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
@@ -907,7 +906,7 @@ alter table fulfilment.order_items add constraint order_items_client_order_id_fk
 alter table fulfilment.order_items add constraint order_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.order_line_events add constraint order_line_events_pkey PRIMARY KEY (id);
 alter table fulfilment.orders add constraint orders_pkey PRIMARY KEY (client, id);
-alter table fulfilment.outbox add constraint outbox_attempts CHECK (((attempts >= 0) AND ((uncounted_attempts >= 0) AND (uncounted_attempts <= attempts))));
+alter table fulfilment.outbox add constraint outbox_attempts CHECK (((attempts >= 0) AND (tries >= 0)));
 alter table fulfilment.outbox add constraint outbox_claimed CHECK (((status <> 'sending'::text) OR (claim_no IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_dead CHECK (((status <> 'dead'::text) OR (last_error IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_done CHECK (((status <> 'done'::text) OR (result IS NOT NULL)));
@@ -2268,8 +2267,7 @@ begin
   update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending',
     next_attempt_at = clock_timestamp(), finished_at = null, last_error = null, refusal = null,
     claim_no = null, lookups = 0, absences = 0, absent_at = null, replaced_at = clock_timestamp(),
-    limits_from = clock_timestamp(), uncounted_attempts = o.attempts,
-    failed_checks = 0
+    limits_from = clock_timestamp(), tries = 0
   where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
   if not found then
     raise exception 'outbox row % %: only pending and dead rows can be replaced', id,

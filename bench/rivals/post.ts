@@ -1,6 +1,5 @@
 import { Agent, request } from 'undici';
-import { buildOrderDocument } from '../../src/push/kinds/order/new-order.ts';
-import type { OrderPayload } from '../../src/push/kinds/order/order-payload.ts';
+import { buildOrderDocument, type OrderPayload } from '../../src/push/kinds/order/order-payload.ts';
 import { ServiceLists } from '../../src/sandbox/store/service-lists.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';
 

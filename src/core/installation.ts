@@ -23,6 +23,6 @@ export const sandboxAssetsFolder = new URL(
 /** Programs that run in a separate process or thread. */
 export const programs = {
   main: new URL(isBundled ? 'main.js' : 'src/cli/main.ts', root),
-  checker: new URL(isBundled ? 'checker.js' : 'src/push/checker.ts', root),
+  checker: new URL(isBundled ? 'checker.js' : 'src/push/check-program.ts', root),
   postgresHost: new URL(isBundled ? 'postgres-host.js' : 'src/cli/demo/postgres-host.ts', root),
 } as const;

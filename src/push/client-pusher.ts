@@ -3,14 +3,13 @@ import type { Database } from '../db/pool.ts';
 import { ClientHealth } from '../service/health/client-health.ts';
 import type { HealthCode } from '../service/health/judge-health.ts';
 import { type CurrentHealth, clientScope } from '../service/sql/service-health.ts';
-import { minAbsenceAgeMs } from './judge-absence.ts';
+import { minAbsenceAgeMs } from './judge-outcome.ts';
 import { largeBytes } from './judge-row.ts';
 import type { AnyKind } from './kind.ts';
 import { lookUpDueRows } from './look-up-rows.ts';
 import { type PushDeps, type PushOutcome, proveKind, sendRow } from './send-row.ts';
 import { type SettleEvents, Settler } from './settler.ts';
-import { type ClaimedRow, claimRows, type KindRules } from './sql/claim-rows.ts';
-import { returnClaims } from './sql/held-claims.ts';
+import { type ClaimedRow, claimRows, type KindRules, returnClaims } from './sql/claim-rows.ts';
 
 /** Events of a pusher. */
 export interface PushEvents extends SettleEvents {

@@ -1,23 +1,29 @@
 /**
- * The declaration of outbox kinds. A kind is made for the operations in use, whose switches change
+ * The declaration of outbox kinds, and what several of them use. A kind is made for the operations in use, whose switches change
  * what its schema requires. The whole payload is checked before any request is sent.
  */
 
 import type { z } from 'zod';
 import type { OperationName, Operations } from '../../config/operations.ts';
-import { CodedError, WarehouseError } from '../core/errors.ts';
+import { CodedError, makeUndecodableError, WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
 import { shorten } from '../core/quote.ts';
 import type { Database } from '../db/pool.ts';
 import type { ServiceLists } from '../pull/sql/service-lists.ts';
 import type { MirroredResource } from '../pull/stream.ts';
 import type { Warehouse, WriteRequest } from '../service/client.ts';
-import type { Resource } from '../service/decoding/jsonapi.ts';
+import { decodeRow, type ResourceFields, type RowOf } from '../service/decoding/fields.ts';
+import {
+  addIncluded,
+  type Document,
+  findChildren,
+  indexIncluded,
+  type Resource,
+} from '../service/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../service/transport/http.ts';
-import type { AbsenceBasis } from './judge-absence.ts';
+import type { AbsenceBasis } from './judge-outcome.ts';
 import type { Prerequisite } from './judge-row.ts';
-import type { ClaimedRow } from './sql/claim-rows.ts';
-import type { PushTarget } from './sql/held-claims.ts';
+import type { ClaimedRow, PushTarget } from './sql/claim-rows.ts';
 import type { UnknownRow } from './sql/look-ups.ts';
 
 /**
@@ -29,17 +35,46 @@ export const maxProblems = 100;
 const maxProblemLength = 2_000;
 const maxTextLength = 50_000;
 
+/** What is wrong with a payload. */
+export interface PayloadProblem {
+  /** The member, by the names and places in lists that lead to it; empty: the whole payload. */
+  readonly path: readonly (string | number)[];
+  /** In words that name the member. */
+  readonly text: string;
+}
+
+/** What was found wrong; nothing if it is empty. */
+export interface FoundProblems {
+  readonly problems: readonly PayloadProblem[];
+}
+
+/** Returns a path as people read it, such as `items[0].quantity`. */
+export function formatPath(path: PayloadProblem['path']): string {
+  if (path.length === 0) return 'payload';
+  const parts = path.map((part) => (typeof part === 'number' ? `[${part}]` : `.${part}`));
+  return parts.join('').replace(/^\./, '');
+}
+
+/** Makes the problem of a member. */
+export const problemAt = (path: PayloadProblem['path'], words: string): PayloadProblem => ({
+  path,
+  text: `${formatPath(path)}: ${words}`,
+});
+
+export const joinProblems = (problems: readonly PayloadProblem[]): string =>
+  problems.map(({ text }) => text).join('; ');
+
 /** Returns the first problems, cut, and says if there are more. */
-export function limitProblems(found: readonly string[]): readonly string[] {
-  const listed: string[] = [];
+export function limitProblems(found: readonly PayloadProblem[]): readonly PayloadProblem[] {
+  const listed: PayloadProblem[] = [];
   let length = 0;
-  for (const problem of found.slice(0, maxProblems)) {
-    const words = shorten(problem, maxProblemLength);
+  for (const { path, text } of found.slice(0, maxProblems)) {
+    const words = shorten(text, maxProblemLength);
     length += words.length;
     if (length > maxTextLength) break;
-    listed.push(words);
+    listed.push({ path, text: words });
   }
-  return listed.length < found.length ? [...listed, 'and more'] : listed;
+  return listed.length < found.length ? [...listed, { path: [], text: 'and more' }] : listed;
 }
 
 /**
@@ -47,12 +82,9 @@ export function limitProblems(found: readonly string[]): readonly string[] {
  * sent.
  */
 export class PayloadError extends CodedError {
-  readonly problems: readonly string[];
-
-  constructor(problems: readonly string[]) {
-    const listed = limitProblems(problems);
-    super('payload_refused', `the payload cannot be sent: ${listed.join('; ')}`);
-    this.problems = listed;
+  constructor(problems: readonly PayloadProblem[]) {
+    const words = joinProblems(limitProblems(problems));
+    super('payload_refused', `the payload cannot be sent: ${words}`);
   }
 }
 
@@ -143,9 +175,7 @@ export async function checkCodes<T>(
 }
 
 /** A document of a payload. */
-export interface PayloadDocument {
-  /** Its place in the payload, such as `attachments[0].content`. */
-  readonly path: string;
+export interface PayloadDocument extends Pick<PayloadProblem, 'path'> {
   /** A pdf document in base64, if the schema takes the payload. */
   readonly content: Json | undefined;
 }
@@ -304,7 +334,11 @@ export interface OutboxKind<P, Found extends FoundResource = FoundResource> {
    * Returns problems that the schema cannot find. The payload may have others, too: all are named
    * at once.
    */
-  readonly check?: (payload: JsonObject, reference: string, facts: CheckFacts) => readonly string[];
+  readonly check?: (
+    payload: JsonObject,
+    reference: string,
+    facts: CheckFacts,
+  ) => readonly PayloadProblem[];
   /** Returns the documents of a payload, which must be printable. */
   readonly documents?: (payload: JsonObject) => readonly PayloadDocument[];
   /** Sends the row. */
@@ -341,3 +375,93 @@ export type AnyKind = OutboxKind<unknown>;
 export const defineKind = <P, Found extends FoundResource = FoundResource>(
   kind: OutboxKind<P, Found>,
 ): AnyKind => kind as unknown as AnyKind;
+
+/**
+ * Returns true if a success has no body, as with 204. Then only a reading shows what it did. A kind
+ * that cannot read it treats the answer like any other that it cannot read.
+ */
+export const isEmpty = ({ body }: Pick<HttpAnswer, 'body'>): boolean => body.trim() === '';
+
+/**
+ * Returns true for 204, by which the service itself says that it has carried the request out and
+ * answers nothing. An empty answer with another status may come from a proxy.
+ */
+export const saysNothing = ({ status }: Pick<HttpAnswer, 'status'>): boolean => status === 204;
+
+/** A resource of an answer, as a row and as received. */
+interface AnsweredResource<Of> {
+  readonly row: RowOf<Of>;
+  /** The resource with those included with it. */
+  readonly resource: Resource;
+  readonly escaped: boolean;
+}
+
+/**
+ * Reads the resources of a document.
+ * @param failure beginning of the message of the error
+ * @throws WarehouseError `undecodable` if one of them cannot be read; then the whole answer proves
+ *   nothing
+ */
+export function readResources<Of extends ResourceFields>(
+  document: Document,
+  fields: Of,
+  failure: string,
+): AnsweredResource<Of>[] {
+  const onTop = indexIncluded(document.included);
+
+  return document.data.map((data) => {
+    const resource = addIncluded(data, onTop);
+    const read = decodeRow(fields, resource);
+    if ('row' in read)
+      return { row: read.row, resource: resource as Resource, escaped: document.escaped };
+    throw makeUndecodableError(`${failure}: ${read.problem.path}: ${read.problem.reason}`);
+  });
+}
+
+/**
+ * Reads the included resources of one type. Skips unreadable ones.
+ * @param ids the ids to read; null: all
+ */
+export function readIncluded<Of extends ResourceFields>(
+  resource: Resource,
+  fields: Of,
+  ids: readonly number[] | null = null,
+): RowOf<Of>[] {
+  return findChildren(resource, fields.type, ids, new Map()).resources.flatMap((child) => {
+    const read = decodeRow(fields, child);
+    return 'row' in read ? [read.row] : [];
+  });
+}
+
+/** A line of a payload or of a resource. A payload may lack members that are optional. */
+interface Line {
+  readonly sku?: string | null | undefined;
+  readonly quantity?: number | null | undefined;
+}
+
+/**
+ * Compares lines by sku and quantity. A sku whose quantity the row leaves open is compared without
+ * it.
+ * @returns the difference in words; null if they are equal
+ */
+export function describeLineDifference(
+  asked: readonly Line[],
+  found: readonly Line[],
+): string | null {
+  const isOpen = ({ quantity }: Line) => quantity === undefined || quantity === null;
+  const open = new Set(asked.filter(isOpen).map(({ sku }) => sku ?? ''));
+  const [wanted, seen] = [sumLines(asked, open), sumLines(found, open)];
+  return wanted === seen
+    ? null
+    : `it has ${seen || 'no lines'}, but the row asks for ${wanted || 'no lines'}`;
+}
+
+function sumLines(lines: readonly Line[], open: ReadonlySet<string>): string {
+  const sums = new Map<string, number>();
+  for (const { sku, quantity } of lines)
+    sums.set(sku ?? '', (sums.get(sku ?? '') ?? 0) + (quantity ?? 0));
+  return [...sums]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([sku, sum]) => (open.has(sku) ? `any x ${sku}` : `${sum} x ${sku}`))
+    .join(', ');
+}

@@ -3,13 +3,14 @@ import { describeError, hasCode, readFailureCodes, WarehouseError } from '../cor
 import { drawReadNo } from '../pull/sql/stream-transaction.ts';
 import type { ClientHealth } from '../service/health/client-health.ts';
 import { readLookUpEvidence, type ScopedEvidence } from '../service/health/evidence.ts';
+import { readPayload } from './check-payload.ts';
 import {
   type AbsenceVerdict,
   judgeAbsence,
   leaveToOperator,
   type MissedLookUp,
   measureListLagMs,
-} from './judge-absence.ts';
+} from './judge-outcome.ts';
 import {
   type AnyKind,
   type FoundConclusion,
@@ -20,7 +21,6 @@ import {
   PayloadError,
   type PushResult,
 } from './kind.ts';
-import { readPayload } from './payload.ts';
 import {
   evidenceOfSuccess,
   type PushDeps,

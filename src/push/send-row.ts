@@ -11,7 +11,14 @@ import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
 import { mayBeWrongPath, type ScopedEvidence } from '../service/health/evidence.ts';
 import { isProven, recordProof } from '../service/sql/service-health.ts';
-import type { AbsenceVerdict } from './judge-absence.ts';
+import { checkPayload, readPayload } from './check-payload.ts';
+import {
+  type AbsenceVerdict,
+  judgeFailure,
+  type PushPolicy,
+  readEvidence,
+  type Verdict,
+} from './judge-outcome.ts';
 import {
   type AnyKind,
   type FollowUp,
@@ -23,11 +30,14 @@ import {
   type PushContext,
   type PushResult,
 } from './kind.ts';
-import { checkPayload, readPayload } from './payload.ts';
-import { judgeFailure, type PushPolicy, readEvidence, type Verdict } from './push-outcome.ts';
 import type { SettingCodes } from './setting-codes.ts';
-import type { ClaimedRow } from './sql/claim-rows.ts';
-import { claimMs, type PushTarget, returnClaims, stampSent } from './sql/held-claims.ts';
+import {
+  type ClaimedRow,
+  claimMs,
+  type PushTarget,
+  returnClaims,
+  stampSent,
+} from './sql/claim-rows.ts';
 import type { SentRow } from './sql/push-database.ts';
 import { readSentTarget } from './sql/renames.ts';
 import type { Settlement } from './sql/settle-rows.ts';

@@ -19,6 +19,8 @@ import {
   type KnownCodes,
   PayloadError,
   PostponedError,
+  type PayloadProblem,
+  problemAt,
 } from './kind.ts';
 import { isGiven } from './payload.ts';
 
@@ -89,25 +91,25 @@ export interface CodedMember {
 /**
  * Returns the problems of a coded member: both are given, none although one is required, or the
  * code has no single id.
- * @param path place of `value` in the payload, such as `items[0].`
+ * @param path place of `value` in the payload
  */
 export function findCodeProblems(
   value: JsonObject,
   member: CodedMember,
   known: KnownCodes,
-  path = '',
-): string[] {
+  path: PayloadProblem['path'] = [],
+): PayloadProblem[] {
   const { byCode, byId, required } = member;
   const given = Number(isGiven(value, byCode)) + Number(isGiven(value, byId));
   if (given === 2 || (required && given === 0))
-    return [`${path}${byCode}: give either ${byCode} (code) or ${byId}`];
+    return [problemAt([...path, byCode], `give either ${byCode} (code) or ${byId}`)];
 
   const code = value[byCode];
   if (typeof code !== 'string' || code === '') return [];
 
   const found = findCode(member, code, known);
 
-  return 'problem' in found ? [`${path}${byCode}: ${found.problem}`] : [];
+  return 'problem' in found ? [problemAt([...path, byCode], found.problem)] : [];
 }
 
 /**
@@ -119,7 +121,7 @@ export async function findNamedId(
   value: { readonly [member: string]: unknown },
   member: CodedMember,
   context: Pick<CheckContext, 'codes' | 'signal'>,
-  path = '',
+  path: PayloadProblem['path'] = [],
 ): Promise<number | null> {
   const { byCode, byId } = member;
   const { [byId]: id, [byCode]: code } = value;
@@ -127,7 +129,7 @@ export async function findNamedId(
   if (typeof code !== 'string') return null;
 
   const found = await checkCodes(context, (known) => findCode(member, code, known));
-  if ('problem' in found) throw new PayloadError([`${path}${byCode}: ${found.problem}`]);
+  if ('problem' in found) throw new PayloadError([problemAt([...path, byCode], found.problem)]);
 
   return found.id;
 }

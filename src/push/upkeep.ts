@@ -5,19 +5,19 @@ import type { Database } from '../db/pool.ts';
 import { assertCodeFits } from '../db/schema-fit.ts';
 import { type ClientAccount, markServed } from '../service/sql/clients.ts';
 import { forgetOldHealth } from '../service/sql/service-health.ts';
-import { operatorChoices, type UnknownRule } from './push-outcome.ts';
+import type { UnknownRule } from './judge-outcome.ts';
+import { lookedUpKinds } from './kinds/registry.ts';
 import type { RecentSends } from './send-row.ts';
 import { acceptFencedFailover } from './sql/accept-database.ts';
+import { type HeldClaim, renewClaims } from './sql/claim-rows.ts';
+import { bringLookUpsForward } from './sql/look-ups.ts';
 import {
-  type HeldClaim,
   markUnsendableRowsDead,
-  renewClaims,
   type TakenOverRow,
   takeOverClaims,
   type UnsendableRow,
   type UnsendableRows,
-} from './sql/held-claims.ts';
-import { bringLookUpsForward } from './sql/look-ups.ts';
+} from './sql/lost-rows.ts';
 import {
   markAlive,
   markEnded,
@@ -162,11 +162,7 @@ export class Upkeep {
     // A copy that was promoted elsewhere differs in its timeline only, too.
     if (database.change !== 'timeline' || !database.isPlaceAccepted) return database;
 
-    const isAccepted = await acceptFencedFailover(db, isFenced, {
-      by: this.#process,
-      lookedUp: this.#lookedUpKinds,
-      advice: operatorChoices,
-    });
+    const isAccepted = await acceptFencedFailover(db, isFenced, this.#process);
     return isAccepted ? ((await readPushDatabase(db)) ?? database) : database;
   }
 
@@ -184,21 +180,16 @@ export class Upkeep {
     this.#markedAliveAtMs = performance.now();
   }
 
-  get #lookedUpKinds(): string[] {
-    const { rules } = this.#options;
-    return Object.keys(rules).filter((kind) => rules[kind] === 'look up');
-  }
-
   /** Takes over the claims of lost workers, and marks rows dead that no worker can send. */
   async #tidyUp(): Promise<void> {
     const { db, worker, clients, rules, onTakenOver, onMarkedDead } = this.#options;
     if (await this.#isOutdated()) return;
 
-    for (const row of await takeOverClaims(db, worker, rules, operatorChoices)) onTakenOver(row);
+    for (const row of await takeOverClaims(db, worker, rules)) onTakenOver(row);
     await this.#markUnsendable(onMarkedDead);
     if (!isSlowTaskDue(this.#tidiedUpAtMs)) return;
     const keys = clients.map(({ client }) => client);
-    if (await bringLookUpsForward(db, keys, this.#lookedUpKinds)) this.#options.onLookUpsDue();
+    if (await bringLookUpsForward(db, keys, lookedUpKinds)) this.#options.onLookUpsDue();
     await markServed(db, clients);
     await forgetOldHealth(db);
     this.#tidiedUpAtMs = performance.now();

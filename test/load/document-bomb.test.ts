@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { runInProcess } from '../../src/push/check-process.ts';
+import { operations } from '../../config/operations.ts';
+import { runInProcess } from '../../src/push/check-pool.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { makeBomb } from '../helpers/document-bomb.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
@@ -11,7 +12,14 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
-const bombTask = { do: 'read document', path: 'content', content: makeBomb() } as const;
+const bombTask = {
+  do: 'check payload',
+  kind: 'order_attachment.create',
+  payload: JSON.stringify({ filename: 'a.pdf', content: makeBomb() }),
+  reference: 'SO-1',
+  operations,
+  known: { lists: null, lacks: false },
+} as const;
 
 describe('a document that takes too much time or memory to read', () => {
   test('makes its row dead and does not block the event loop', async () => {

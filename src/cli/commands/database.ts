@@ -4,8 +4,6 @@ import { acceptanceInWords, changeInWords, describeHold } from '../../core/datab
 import { toDirectUrl } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
 import { formatCount } from '../../operate/health/problem.ts';
-import { lookedUpKinds } from '../../push/kinds/registry.ts';
-import { operatorChoices } from '../../push/push-outcome.ts';
 import {
   acceptDatabase,
   expectFailover,
@@ -64,12 +62,7 @@ function expectFailoverCommand({ for: spanMs }: { readonly for: number }): Promi
 }
 
 async function acceptAs(db: Database, as: OperatorAnswer): Promise<void> {
-  const rows = await acceptDatabase(db, {
-    as,
-    by: readOperatorName(),
-    lookedUp: lookedUpKinds,
-    advice: operatorChoices,
-  });
+  const rows = await acceptDatabase(db, as, readOperatorName());
 
   if (as === 'copy') {
     print('Accepted as a copy: nothing is sent from it. Pulls continue.');

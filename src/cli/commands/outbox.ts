@@ -3,12 +3,11 @@ import { readConfig } from '../../../config/env.ts';
 import { type Json, parseObject } from '../../core/json.ts';
 import { readSqlState } from '../../db/transaction.ts';
 import { formatCount } from '../../operate/health/problem.ts';
-import { adviseOperator, toShownPayload } from '../../push/advise-operator.ts';
+import { findPayloadProblems } from '../../push/check-payload.ts';
 import type { CodeLists } from '../../push/kind.ts';
-import { followUpRules, nameKinds, outboxKinds } from '../../push/kinds/registry.ts';
-import { maskResult } from '../../push/mask.ts';
-import { findPayloadProblems } from '../../push/payload.ts';
+import { nameKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { anyCode, readStoredCodes } from '../../push/setting-codes.ts';
+import { adviseOperator, maskResult, toShownPayload } from '../../push/show-row.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -170,7 +169,7 @@ async function outboxActCommand(
     }
 
     const by = `${readOperatorName()} (outbox ${action})`;
-    const done = await actOnOutbox(db, action, filter, { by, followUps: followUpRules, result });
+    const done = await actOnOutbox(db, action, filter, { by, result });
     const left = (filter.ids ?? []).filter((id) => !done.includes(id));
     if (options.json) printJson({ done, left });
     else print(`${formatCount(done.length, 'row')} ${doneWords[action]}`);
@@ -230,7 +229,8 @@ async function outboxCheckCommand(
   const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
   const { signal } = new AbortController();
   const context = { codes, owner: 'command', operations, signal };
-  const problems = await findPayloadProblems(kind, { payload: text, reference }, context);
+  const found = await findPayloadProblems(kind, { payload: text, reference }, context);
+  const problems = found.map((problem) => problem.text);
 
   if (json) printJson({ kind: name, problems, codesChecked: unchecked === null, why: unchecked });
   else {

@@ -18,8 +18,11 @@ import {
   readOrderById,
   readOrders,
 } from '../../push/kinds/order/find-order.ts';
-import { buildOrderDocument, toAttachmentAttributes } from '../../push/kinds/order/new-order.ts';
-import type { OrderPayload } from '../../push/kinds/order/order-payload.ts';
+import {
+  buildOrderDocument,
+  type OrderPayload,
+  toAttachmentAttributes,
+} from '../../push/kinds/order/order-payload.ts';
 import {
   buildUpdate,
   buildWantedState,

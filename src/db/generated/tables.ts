@@ -1123,10 +1123,6 @@ export interface FulfilmentOutbox {
    */
   erased_at: Timestamp | null;
   /**
-   * Tries since limits_from that failed before the row was sent, such as while its order was read; PUSH_MAX_ATTEMPTS counts them, too
-   */
-  failed_checks: Generated<number>;
-  /**
    * Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product
    */
   family: Generated<string>;
@@ -1211,9 +1207,9 @@ export interface FulfilmentOutbox {
    */
   table_mark: Generated<string | null>;
   /**
-   * Attempts before limits_from; PUSH_MAX_ATTEMPTS does not count them
+   * Tries since limits_from that PUSH_MAX_ATTEMPTS counts: sends, and checks before a send that failed; without a try that is under way
    */
-  uncounted_attempts: Generated<number>;
+  tries: Generated<number>;
   /**
    * Last attempt that the service may have carried out; null: none
    */

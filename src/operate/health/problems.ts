@@ -9,7 +9,7 @@ import { dayMs, formatSpan } from '../../core/time.ts';
 import { parcelReadsPerSecond, readsWithoutPause } from '../../pull/parcels.ts';
 import type { FeedBacklog } from '../../pull/sql/feed.ts';
 import type { ParcelBacklog } from '../../pull/sql/parcel-rows.ts';
-import { longestListLagMs } from '../../push/judge-absence.ts';
+import { longestListLagMs } from '../../push/judge-outcome.ts';
 import type { ListLag } from '../../push/sql/look-ups.ts';
 import type { PushDatabase } from '../../push/sql/push-database.ts';
 import { resumeHint } from '../../schedule/decide-start.ts';

@@ -1,22 +1,20 @@
 /**
  * This folder: the kinds of outbox rows. The file of a kind has its schema, request and result, and
  * how an unknown outcome is settled. No kind imports another: code that two share is in a separate
- * file, and the three kinds of an announced return are in one.
+ * file, and so are kinds that share most of it.
  */
 
 import { operations as builtIn, type Operations } from '../../../config/operations.ts';
-import { parseObject } from '../../core/json.ts';
-import type { AnyKind, FollowUp } from '../kind.ts';
-import { maxPayloadValues, toPayloadSchema } from '../payload.ts';
+import type { AnyKind } from '../kind.ts';
+import { toPayloadSchema } from '../payload.ts';
 import type { StoredKind } from '../sql/kinds.ts';
 import { inboundPackingSlipCreate } from './inbound/inbound-packing-slip-create.ts';
 import { orderAttachmentCreate } from './order/order-attachment-create.ts';
 import { orderCancel } from './order/order-cancel.ts';
-import { orderCreate } from './order/order-create.ts';
+import { orderCreate, orderReplace } from './order/order-create.ts';
 import { orderItemCancel } from './order/order-item-cancel.ts';
 import { orderRelease } from './order/order-release.ts';
 import { orderRename } from './order/order-rename.ts';
-import { orderReplace } from './order/order-replace.ts';
 import { orderUpdate } from './order/order-update.ts';
 import { productSave } from './product/product-save.ts';
 import { returnCreate, returnDelete, returnReplace } from './return/announced-return.ts';
@@ -72,16 +70,3 @@ export const listStoredKinds = (operations: Operations): StoredKind[] =>
     waitsFor: kind.waitsFor ?? null,
     document: kind.document ?? null,
   }));
-
-const kindsWithFollowUps = outboxKinds.filter(({ followUps }) => followUps !== undefined);
-
-/** The follow-ups of rows that a person marks as done. */
-export const followUpRules = {
-  kinds: kindsWithFollowUps.map(({ name }) => name),
-  of: (kind: string, payload: string): readonly FollowUp[] => {
-    const read = parseObject(payload, maxPayloadValues);
-    return read === null
-      ? []
-      : (kindsWithFollowUps.find(({ name }) => name === kind)?.followUps?.(read) ?? []);
-  },
-};

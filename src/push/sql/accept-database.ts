@@ -5,6 +5,8 @@ import { notifyPushers } from '../../db/listener.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { recordAudit } from '../../schedule/sql/audit.ts';
+import { operatorChoices } from '../judge-outcome.ts';
+import { lookedUpKinds } from '../kinds/registry.ts';
 import {
   type AcceptanceKind,
   asksNow,
@@ -25,15 +27,6 @@ export interface AcceptedDatabase {
   readonly toDecide: number;
 }
 
-export interface AcceptDatabaseOptions {
-  readonly as: OperatorAnswer;
-  readonly by: string;
-  /** Kinds whose rows can be looked up at the service. */
-  readonly lookedUp: readonly string[];
-  /** Tells an operator what to do about a row of a kind that cannot be looked up. */
-  readonly advice: string;
-}
-
 /**
  * Accepts the present database, and the places at which workers reach it now. With `restored`, each
  * unsettled row of the backup becomes `unknown`: the former database may have sent it after the
@@ -42,8 +35,9 @@ export interface AcceptDatabaseOptions {
  */
 export const acceptDatabase = (
   db: Database,
-  options: AcceptDatabaseOptions,
-): Promise<AcceptedDatabase> => inTransaction(db, (trx) => acceptWithin(trx, options));
+  as: OperatorAnswer,
+  by: string,
+): Promise<AcceptedDatabase> => inTransaction(db, (trx) => acceptWithin(trx, as, by));
 
 /** Milliseconds that workers have to accept a failover by themselves, because nothing is lost. */
 const fencedAfterMs = 30_000;
@@ -60,7 +54,7 @@ const maxSilenceMs = 120_000;
 export function acceptFencedFailover(
   db: Database,
   isFenced: boolean,
-  options: Omit<AcceptDatabaseOptions, 'as'>,
+  by: string,
 ): Promise<boolean> {
   const toSpan = (ms: number) => sql`make_interval(secs => ${ms / 1_000})`;
   const isPlanned = sql`failover_expected_until > changed_at`;
@@ -78,7 +72,7 @@ export function acceptFencedFailover(
     if (changed === undefined || compareMarks(changed.mark, changed.found) !== 'timeline')
       return false;
 
-    await acceptWithin(trx, { ...options, as: 'restored' });
+    await acceptWithin(trx, 'restored', by);
     return true;
   });
 }
@@ -110,9 +104,9 @@ export async function expectFailover(
 
 async function acceptWithin(
   trx: Transaction<DB>,
-  options: AcceptDatabaseOptions,
+  as: OperatorAnswer,
+  by: string,
 ): Promise<AcceptedDatabase> {
-  const { as, by } = options;
   const former = await trx
     .selectFrom('sync.push_database')
     .select(
@@ -143,7 +137,7 @@ async function acceptWithin(
 
   const unknownRows =
     as === 'restored'
-      ? await markBackupRowsUnknown(trx, options, former?.rowsUntil ?? null)
+      ? await markBackupRowsUnknown(trx, by, former?.rowsUntil ?? null)
       : { lookedUp: 0, toDecide: 0 };
   if (as !== 'moved') await delayTrackTrace(trx);
 
@@ -185,13 +179,13 @@ async function acceptPresentPlaces(trx: Transaction<DB>, by: string): Promise<vo
  */
 async function markBackupRowsUnknown(
   trx: Transaction<DB>,
-  { by, lookedUp, advice }: AcceptDatabaseOptions,
+  by: string,
   rowsUntil: number | null,
 ): Promise<AcceptedDatabase> {
   const isOfBackup = sql`(o.id <= coalesce(${rowsUntil}::bigint, o.id))`;
   const reason =
     'the database was restored, and the former one may have sent this row after the backup';
-  const isLookedUp = sql`o.kind = any(${lookedUp}::text[])`;
+  const isLookedUp = sql`o.kind = any(${lookedUpKinds}::text[])`;
   await sql`
     update fulfilment.outbox o
     set written_at = statement_timestamp(),
@@ -202,11 +196,11 @@ async function markBackupRowsUnknown(
       update fulfilment.outbox o
       set status = 'unknown', lease_until = null, sent_at = null, refusal = null,
         claim_no = nextval('sync.read_no'), written_at = statement_timestamp(), lookups = 0,
-          absences = 0,
-          absent_at = null,
+        absences = 0, absent_at = null,
+        tries = o.tries + case when o.status = 'sending' then 1 else 0 end,
         next_attempt_at = case when ${isLookedUp} then statement_timestamp() end,
         last_error = case when ${isLookedUp} then ${`${reason}; being looked up`}
-          else ${`${reason}. ${advice}`} end
+          else ${`${reason}. ${operatorChoices}`} end
       where o.status in ('pending', 'sending') and ${isOfBackup}
       returning o.id, o.claim_no, o.last_error, o.next_attempt_at is not null as is_looked_up
     ), noted as (

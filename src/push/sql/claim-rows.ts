@@ -1,6 +1,6 @@
 /**
- * Claims rows of the outbox. A row is sent only under a claim, and only a claim that is still held
- * settles it.
+ * Claims rows of the outbox, and holds and returns claims. A row is sent only under a claim, and only a
+ * claim that is still held settles it.
  *
  * A claim is a transaction: it reads what may be sent (gate), locks due rows and reads the facts
  * about their lanes, judges each row (judge-row.ts), postpones those that wait, marks those that
@@ -14,7 +14,7 @@
  *   again.
  */
 
-import { sql, type Transaction } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { Database } from '../../db/pool.ts';
@@ -32,8 +32,11 @@ import {
   type Prerequisite,
   type Wait,
 } from '../judge-row.ts';
-import { claimSpan } from './held-claims.ts';
 import { isBlocked } from './lanes.ts';
+
+/** Milliseconds that a claim lasts without renewal, by the clock of the database. */
+export const claimMs = 10_000;
+export const claimSpan = sql`make_interval(secs => ${claimMs / 1_000})`;
 
 /** Minimum number of due rows that are searched for rows that are first in their lane. */
 const minSearched = 32;
@@ -289,8 +292,7 @@ async function lockDueRows(
       o.payload_bytes as "payloadBytes", d.next_attempt_at::text as "dueAt",
       ${toMs(sql`o.not_before`)} as "notBeforeMs", ${toMs(sql`o.replaced_at`)} as "replacedAtMs",
       ${toMs(sql`o.written_at`)} as "writtenAtMs", o.absences,
-      o.attempts + o.failed_checks > o.uncounted_attempts or o.refused_for_others > 0
-        as "hasFailed",
+      o.tries > 0 or o.refused_for_others > 0 as "hasFailed",
       ${isBlocked} as "isBlocked", ${toMs(selectLingering(lingerMs))} as "lingeringSinceMs",
       w.id as "waitsFor",
       exists (select from sync.outbox_waits v where v.outbox_id = o.id) as "hasWaited"
@@ -411,8 +413,7 @@ async function markSending(
     set status = 'sending', next_attempt_at = null, claim_no = (select nextval('sync.read_no')),
       lease_until = clock_timestamp() + ${claimSpan}, attempts = o.attempts + 1,
       -- Only attempts count: the age starts with the first attempt that counts.
-      limits_from = case when o.attempts + o.failed_checks = o.uncounted_attempts
-                         then clock_timestamp() else o.limits_from end,
+      limits_from = case when o.tries = 0 then clock_timestamp() else o.limits_from end,
       sent_at = case when m.is_stamped then clock_timestamp() end
     from unnest(${chosen.map(({ id }) => id)}::bigint[], ${isStamped}::boolean[])
       as m (id, is_stamped)
@@ -432,7 +433,7 @@ async function readMarked(
   const { rows } = await sql<MarkedRow>`
     select o.id, o.client, o.kind, o.reference, o.payload::text as payload,
       o.payload_bytes as "payloadBytes", o.attempts, o.claim_no as "claimNo",
-      o.attempts + o.failed_checks - o.uncounted_attempts as "countedAttempts",
+      o.tries + 1 as "countedAttempts",
       o.refused_for_others as "refusedForOthers",
       extract(epoch from clock_timestamp() - o.limits_from)::float8 * 1000 as "ageMs",
       o.sent_at is not null as stamped, o.written_at is not null as "maybeCarriedOut",
@@ -464,3 +465,87 @@ const selectKnown = sql`
         where o.family = 'return' and r.client = o.client and r.external_reference = o.reference
           and r.unlisted_since is null
       ) k`;
+
+/**
+ * Gives back claims whose rows were not sent: they become due at their former times. Claims that this process no longer holds are ignored.
+ */
+export async function returnClaims(
+  db: Kysely<DB>,
+  claims: readonly Pick<ClaimedRow, 'id' | 'claimNo' | 'dueAt'>[],
+): Promise<void> {
+  await sql`
+    update fulfilment.outbox o
+    set status = 'pending', next_attempt_at = c.due_at, lease_until = null,
+      claim_no = null, sent_at = null, attempts = o.attempts - 1
+    from unnest(${claims.map(({ id }) => id)}::bigint[],
+      ${claims.map(({ claimNo }) => claimNo)}::bigint[],
+      ${claims.map(({ dueAt }) => dueAt)}::timestamptz[]) as c (id, claim_no, due_at)
+    where o.id = c.id and o.claim_no = c.claim_no and o.status = 'sending'`.execute(db);
+}
+
+/** A claim that a worker holds: the row and the claim number. */
+export type HeldClaim = Pick<ClaimedRow, 'id' | 'claimNo'>;
+
+/** The order that a request is about. */
+export interface PushTarget {
+  readonly id: number;
+  /** Names of the members that the order has before the request. */
+  readonly present?: Iterable<string>;
+}
+
+/**
+ * Records, just before the request is written, that the service may carry the row out from now on,
+ * and stores the order that the request is about. The members that a first attempt found are kept:
+ * a later one may no longer find them.
+ * @returns false if another worker has taken the row over: then nothing may be sent
+ */
+export async function stampSent(
+  db: Kysely<DB>,
+  { id, claimNo }: HeldClaim,
+  target?: PushTarget,
+): Promise<boolean> {
+  const { rows } = await sql`
+    with stamped as (
+      update fulfilment.outbox o
+      set sent_at = clock_timestamp(), lease_until = clock_timestamp() + ${claimSpan}
+      where o.id = ${id} and o.claim_no = ${claimNo} and o.status = 'sending'
+        and o.lease_until > clock_timestamp()
+      returning o.id
+    ), targeted as (
+      insert into sync.outbox_targets as t (outbox_id, target_id, present)
+      select id, ${target?.id ?? null}::bigint, ${[...(target?.present ?? [])]}::text[]
+      from stamped
+      where ${target !== undefined}
+      on conflict (outbox_id) do update set target_id = excluded.target_id,
+        present = case when t.target_id = excluded.target_id
+          and cardinality(t.present) > 0 then t.present
+                       else excluded.present end
+    )
+    select
+    from stamped`.execute(db);
+  return rows.length > 0;
+}
+
+/**
+ * Renews claims, including claims that expired and that nobody took over. A locked row is skipped,
+ * because it is being settled. A row that was taken over is not touched: the late answer still
+ * settles it, if it comes first.
+ */
+export async function renewClaims(db: Kysely<DB>, rows: readonly HeldClaim[]): Promise<void> {
+  if (rows.length === 0) return;
+  await sql`
+    with held as (
+      select o.id
+      from fulfilment.outbox o
+      join unnest(${rows.map(({ id }) => id)}::bigint[],
+        ${rows.map(({ claimNo }) => claimNo)}::bigint[])
+        as m (id, claim_no)
+        on o.id = m.id and o.claim_no = m.claim_no
+      where o.status = 'sending'
+      for update of o skip locked
+    )
+    update fulfilment.outbox o
+    set lease_until = clock_timestamp() + ${claimSpan}
+    from held
+      where o.id = held.id`.execute(db);
+}

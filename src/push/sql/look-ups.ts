@@ -1,8 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { longestListLagMs } from '../judge-absence.ts';
-import type { RefusedAs } from '../push-outcome.ts';
+import { longestListLagMs, type RefusedAs } from '../judge-outcome.ts';
 
 /**
  * A row with unknown outcome that is looked up now. Spans are measured by the clock of the
@@ -80,8 +79,7 @@ export async function takeUnknownRows(
     where o.id = f.id and f.bytes_before < ${maxBytes}
     returning o.id, o.client, o.kind, o.reference, o.payload::text as payload,
       o.claim_no as "claimNo",
-      o.attempts + o.failed_checks - o.uncounted_attempts as "countedAttempts",
-        ${since('limits_from')} as "ageMs",
+      o.tries as "countedAttempts", ${since('limits_from')} as "ageMs",
       ${since('written_at')} as "sinceWrittenMs", o.absences,
         ${since('absent_at')} as "sinceAbsentMs", o.lookups,
         o.refusal, o.refused_as as "refusedAs",
@@ -93,30 +91,27 @@ export async function takeUnknownRows(
 }
 
 /**
- * Returns the ids among `ids` that no other row accounts for. A resource is excluded if it was
- * stored here before the row was inserted, or if it is the result of another row of this kind and
- * reference.
- * @param ids ids of resources that fit a row that may have been carried out
- * @param mirror the table of the resources, and the member of a row's result that holds such an id
+ * Returns the ids of slips that no other row accounts for. A slip is excluded if it was stored here
+ * before the row was inserted, or if it is the result of another row of this kind and reference.
+ * @param ids ids of slips that fit a row that may have been carried out
  */
-export async function findUnclaimedIds(
+export async function findUnclaimedSlips(
   db: Kysely<DB>,
   { id: outboxId, client }: Pick<UnknownRow, 'id' | 'client'>,
   ids: readonly number[],
-  mirror: { readonly table: string; readonly resultMember: string },
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select i.id
     from unnest(${ids}::bigint[]) as i (id)
     join fulfilment.outbox r on r.id = ${outboxId}
     where not exists (
-      select from ${sql.table(`fulfilment.${mirror.table}`)} s
+      select from fulfilment.inbound_packing_slips s
       where s.client = ${anyClient(client)} and s.id = i.id and s.first_seen_at < r.created_at)
     and not exists (
       select from fulfilment.outbox o
       where o.client = ${anyClient(client)} and o.reference = r.reference and o.kind = r.kind
         and o.status = 'done'
-        and o.result ->> ${mirror.resultMember} = i.id::text)
+        and o.result ->> 'inboundPackingSlipId' = i.id::text)
     order by i.id`.execute(db);
   return rows.map(({ id }) => id);
 }

@@ -1,11 +1,13 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import type { Json } from '../../core/json.ts';
+import { type Json, parseObject } from '../../core/json.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { notifyPushers } from '../../db/listener.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { anyId, anyText } from '../../db/values.ts';
 import { recordAudit } from '../../schedule/sql/audit.ts';
+import { outboxKinds } from '../kinds/registry.ts';
+import { maxPayloadValues } from '../payload.ts';
 import { type OutboxDetail, type OutboxFilter, readOutbox, toCondition } from './read-outbox.ts';
 import { insertFollowUps } from './settle-rows.ts';
 
@@ -46,18 +48,13 @@ export async function actOnOutbox(
   db: Database,
   action: OutboxAction,
   filter: OutboxFilter,
-  {
-    by,
-    followUps,
-    result = {},
-  }: { readonly by: string; readonly followUps: FollowUpRules; readonly result?: Json },
+  { by, result = {} }: { readonly by: string; readonly result?: Json | undefined },
 ): Promise<number[]> {
   const changes = {
     retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null,
       refusal = null, claim_no = null, lookups = 0, absent_at = null,
       absences = case when o.status = 'unknown' and o.next_attempt_at is null then 2 else 0 end,
-      limits_from = clock_timestamp(), uncounted_attempts = o.attempts, failed_checks = 0,
-        refused_for_others = 0`,
+      limits_from = clock_timestamp(), tries = 0, refused_for_others = 0`,
     done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(),
       refusal = null, last_error = null, result = ${JSON.stringify(result)}::jsonb`,
     cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(),
@@ -89,45 +86,41 @@ export async function actOnOutbox(
       from changed
       order by id`.execute(trx);
     const ids = rows.map(({ id }) => id);
-    if (action === 'done') await insertFollowUpsByRules(trx, ids, followUps);
+    if (action === 'done') await insertDeclaredFollowUps(trx, ids);
     await auditRows(trx, `outbox_${action}`, by, rows);
     await notifyPushers(trx);
     return ids;
   });
 }
 
-/** The follow-ups of rows that are done, as their kinds declare them. */
-export interface FollowUpRules {
-  /** Kinds that have follow-ups. */
-  readonly kinds: readonly string[];
-  readonly of: (
-    kind: string,
-    payload: string,
-  ) => readonly { readonly kind: string; readonly payload: Json }[];
-}
+/** Kinds that have follow-ups. */
+const followedKinds = new Map(
+  outboxKinds.flatMap(({ name, followUps }) => (followUps ? [[name, followUps] as const] : [])),
+);
 
-async function insertFollowUpsByRules(
-  trx: Transaction<DB>,
-  ids: readonly number[],
-  { kinds, of }: FollowUpRules,
-) {
+/** Inserts the follow-ups of rows that are done, as their kinds declare them. */
+async function insertDeclaredFollowUps(trx: Transaction<DB>, ids: readonly number[]) {
   const rows = await trx
     .selectFrom('fulfilment.outbox')
     .select(['id', 'client', 'kind', 'reference'])
     .where('id', '=', anyId(ids))
-    .where('kind', '=', anyText(kinds))
+    .where('kind', '=', anyText([...followedKinds.keys()]))
     .orderBy('id')
     .execute();
 
   // Read one payload at a time: each may have 16 MB.
   for (const { id, client, kind, reference } of rows) {
-    const { payload } = await trx
+    const { text } = await trx
       .selectFrom('fulfilment.outbox')
-      .select(sql<string>`payload::text`.as('payload'))
+      .select(sql<string>`payload::text`.as('text'))
       .where('id', '=', id)
       .executeTakeFirstOrThrow();
-    const following = of(kind, payload).map((next) => ({ client, reference, ...next }));
-    await insertFollowUps(trx, following);
+    const payload = parseObject(text, maxPayloadValues);
+    const followUps = payload === null ? [] : (followedKinds.get(kind)?.(payload) ?? []);
+    await insertFollowUps(
+      trx,
+      followUps.map((next) => ({ client, reference, ...next })),
+    );
   }
 }
 
@@ -162,14 +155,16 @@ export async function replaceOutbox(
   by: string,
 ): Promise<void> {
   await inTransaction(db, async (trx) => {
-    await sql`select fulfilment.outbox_replace(${id}, ${payload}::jsonb)`.execute(trx);
+    const { rows } = await sql<{ id: number; client: string }>`
+      select r.id, r.client
+      from fulfilment.outbox_replace(${id}, ${payload}::jsonb) r`.execute(trx);
     // The function can only name the role of the database.
     await sql`
       update sync.outbox_attempts a
       set by = ${by}
       where a.id = (select max(l.id) from sync.outbox_attempts l
         where l.outbox_id = ${id})`.execute(trx);
-    await auditRows(trx, 'outbox_replace', by, await readRowClient(trx, id));
+    await auditRows(trx, 'outbox_replace', by, rows);
   });
 }
 
@@ -187,15 +182,4 @@ export async function revealOutbox(
     if (row !== null) await auditRows(trx, 'outbox_reveal', by, [row]);
     return row;
   });
-}
-
-async function readRowClient(
-  trx: Kysely<DB>,
-  id: number,
-): Promise<{ id: number; client: string }[]> {
-  return trx
-    .selectFrom('fulfilment.outbox')
-    .select(['id', 'client'])
-    .where('id', '=', id)
-    .execute();
 }

@@ -86,11 +86,13 @@ export function toCondition({
   return all.length === 0 ? sql`true` : sql.join(all, sql` and `);
 }
 
-/**
- * SQL: the beginning of a text. Rows from before sizes were checked may hold texts of any length.
- */
-const cutColumn = (column: string, length: number) => sql`left(o.${sql.ref(column)}, ${length})`;
+/** Maximum number of characters of a reason in a list. */
 const maxReasonLength = 2_000;
+
+/** SQL: the columns of a summary, but its reason, of a row `o` and its row `w` of `outbox_open`. */
+const summary = sql`o.id, o.client, o.kind, o.reference, o.status, o.attempts,
+      o.next_attempt_at as "nextAttemptAt", o.not_before as "notBefore",
+      o.created_at as "createdAt", o.finished_at as "finishedAt", w.waits_for as "waitsFor"`;
 
 /**
  * SQL: the rows that match a filter, in their order. What is done for one client is read by the
@@ -117,12 +119,8 @@ export async function listOutbox(
 ): Promise<OutboxSummary[]> {
   const direction = order === 'oldest first' ? sql`asc` : sql`desc`;
   const { rows } = await sql<OutboxSummary>`
-    select o.id, ${cutColumn('client', 64)} as client, ${cutColumn('kind', 64)} as kind,
-      ${cutColumn('reference', 200)} as reference, o.status,
-      o.attempts, o.next_attempt_at as "nextAttemptAt", o.not_before as "notBefore",
-        o.created_at as "createdAt", o.finished_at as "finishedAt",
-      left(coalesce(w.because, o.last_error), ${maxReasonLength}) as because,
-      w.waits_for as "waitsFor"
+    select ${summary},
+      left(coalesce(w.because, o.last_error), ${maxReasonLength}) as because
     from (select * from ${selectRows(filter, direction)} limit ${limit}) o
     left join fulfilment.outbox_open w on w.id = o.id
     order by o.id ${direction}`.execute(db);
@@ -154,13 +152,10 @@ export interface OutboxDetail extends OutboxSummary {
 /** Reads a row with its history. Returns null if there is none with this id. */
 export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDetail | null> {
   const { rows } = await sql<OutboxDetail>`
-    select o.id, o.client, o.kind, o.reference, o.status, o.attempts,
-      o.next_attempt_at as "nextAttemptAt", o.not_before as "notBefore",
-      o.created_at as "createdAt", o.finished_at as "finishedAt",
-        coalesce(w.because, o.last_error) as because,
+    select ${summary}, coalesce(w.because, o.last_error) as because,
       o.payload::text as payload, o.result, o.last_error as "lastError",
-        o.written_at is not null as "mayBeCarriedOut",
-      w.waits_for as "waitsFor", to_json(coalesce(w.rows_behind, '{}')) as "rowsBehind",
+      o.written_at is not null as "mayBeCarriedOut",
+      to_json(coalesce(w.rows_behind, '{}')) as "rowsBehind",
       coalesce((
         select json_agg(json_build_object('at', a.at, 'step',
           a.step, 'by', a.by, 'became', a.became, 'durationMs', a.duration_ms, 'error', a.error)

@@ -1,7 +1,7 @@
 import { sql, type Transaction } from 'kysely';
 import { type Json, toStorableJson } from '../../core/json.ts';
 import type { DB } from '../../db/generated/tables.ts';
-import type { RefusedAs } from '../push-outcome.ts';
+import type { RefusedAs } from '../judge-outcome.ts';
 import { type Lane, letsPass, releaseLanes } from './lanes.ts';
 
 /** The outcome of an attempt or look-up, as it is written to the row. */
@@ -183,8 +183,10 @@ async function writeSettlements(
       next_attempt_at = clock_timestamp() + make_interval(secs => s."delayMs" / 1000),
       finished_at = case when s.status in ('done', 'dead') then clock_timestamp() end,
       attempts = o.attempts - case when s.refund or s."isUnsent" then 1 else 0 end,
-      failed_checks = o.failed_checks
-        + case when s."isUnsent" and s.refund is not true and s.status <> 'done' then 1 else 0 end,
+      -- A lost worker's try was counted when its row was taken over.
+      tries = case when s.step = 'looked up' then o.tries
+        else o.tries + case when s.refund then 0 else 1 end
+          - case when o.status = 'sending' then 0 else 1 end end,
       refused_for_others = case when s."isRefusedForOthers" then o.refused_for_others + 1
                      when s.step = 'looked up' or s.refund then o.refused_for_others else 0 end,
       written_at = case when s.written then coalesce(o.sent_at, clock_timestamp())

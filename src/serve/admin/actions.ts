@@ -16,9 +16,10 @@ import { replayQuarantined } from '../../pull/rescan.ts';
 import { readQuarantined } from '../../pull/sql/quarantine.ts';
 import { toRescanContext } from '../../pull/stream.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
-import { followUpRules, lookedUpKinds, nameKinds } from '../../push/kinds/registry.ts';
-import { findPayloadProblems, maxPayloadValues } from '../../push/payload.ts';
-import { operatorChoices } from '../../push/push-outcome.ts';
+import { findPayloadProblems } from '../../push/check-payload.ts';
+import type { PayloadProblem } from '../../push/kind.ts';
+import { nameKinds } from '../../push/kinds/registry.ts';
+import { maxPayloadValues } from '../../push/payload.ts';
 import { readStoredCodes } from '../../push/setting-codes.ts';
 import { acceptDatabase } from '../../push/sql/accept-database.ts';
 import {
@@ -87,7 +88,7 @@ function registerOutboxRoutes(app: FastifyInstance, deps: AdminDeps): void {
     if (row === null) throw noSuchRow(id);
 
     const isKnown = nameKinds(deps.config.operations).has(row.kind);
-    const problems = isKnown ? [] : [`There is no kind ${row.kind}`];
+    const problems = isKnown ? [] : [{ path: [], text: `There is no kind ${row.kind}` }];
     const draft = refusal?.draft ?? { text: payload, problems, mayStore: false };
     return sendPage(request, reply, makeRowPage(row, false, draft));
   });
@@ -174,8 +175,7 @@ export async function changeRow(
   // Acts only on the state that was checked. Meanwhile the row may have become undecided, which
   // needs the ticked box.
   const checked = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
-  const details = { by, followUps: followUpRules, ...(result && { result }) };
-  const changedRows = await actOnOutbox(db, action, checked, details);
+  const changedRows = await actOnOutbox(db, action, checked, { by, result });
   if (changedRows.length > 0) return;
 
   const allowed: readonly string[] = allowedFrom[action];
@@ -199,7 +199,8 @@ async function findRefusal({ db, config }: AdminDeps, id: number, text: string, 
   const isChangeable = row.status === 'dead' || row.status === 'pending';
   if (isObject && (isSure || kind === undefined || !isChangeable)) return null;
 
-  const problems = isObject ? [] : ['The payload must be a JSON object'];
+  const problems: PayloadProblem[] = [];
+  if (!isObject) problems.push({ path: [], text: 'The payload must be a JSON object' });
   if (kind !== undefined) {
     const { codes } = await readStoredCodes(db, row.client);
     const signal = AbortSignal.timeout(requestTimeoutMs);
@@ -273,8 +274,7 @@ function registerDatabaseRoute(app: FastifyInstance, { config, log }: AdminDeps)
       const found = await readPushDatabase(db);
       if (found === null || !isChangeFound(found))
         throw new AdminError(409, 'No change is found: there is nothing to accept');
-      const by = nameSender(request);
-      await acceptDatabase(db, { as, by, lookedUp: lookedUpKinds, advice: operatorChoices });
+      await acceptDatabase(db, as, nameSender(request));
     } finally {
       await close();
     }

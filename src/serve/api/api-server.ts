@@ -20,7 +20,7 @@ import { errorFields } from '../../core/logger.ts';
 import { shorten } from '../../core/quote.ts';
 import { isDatabaseAway } from '../../db/is-unreachable.ts';
 import { isConstraintViolated, isDataRefused, readSqlState } from '../../db/transaction.ts';
-import { readPart } from '../../push/new-rows.ts';
+import { readPart } from '../../push/check-payload.ts';
 import { limitConnections, timeoutCheckMs } from '../admin/access.ts';
 import { type ApiDeps, ApiError } from './api-deps.ts';
 import { registerReads } from './api-routes.ts';
@@ -173,7 +173,7 @@ function setReading(app: FastifyInstance): void {
     const read = readPart(schema, data);
     if ('value' in read) return read;
 
-    const { problems } = read;
+    const problems = read.problems.map(({ text }) => text);
     return { error: new ApiError(400, problems.join('; '), { problems }) };
   });
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { parseExact } from '../../core/json.ts';
 import { readSqlState } from '../../db/transaction.ts';
-import { newRow } from '../../push/new-rows.ts';
+import { newRow } from '../../push/check-payload.ts';
 import { maxPayloadValues } from '../../push/payload.ts';
 import { actOnOutbox, replaceOutbox } from '../../push/sql/operator-actions.ts';
 import { type OutboxDetail, readOutbox } from '../../push/sql/read-outbox.ts';
@@ -67,13 +67,8 @@ export function registerChanges(
   app.post('/v1/outbox/:id/cancel', cancelOptions, (request) =>
     budget.run(request, async () => {
       const { id, status } = await readOwn(request);
-      const followUps = { kinds: [], of: () => [] };
-      const changed = await actOnOutbox(
-        db,
-        'cancel',
-        { ids: [id] },
-        { by: nameCaller(request), followUps },
-      );
+      const by = nameCaller(request);
+      const changed = await actOnOutbox(db, 'cancel', { ids: [id] }, { by });
 
       if (changed.length === 0)
         throw new ApiError(409, `Row ${id} is ${status}: only pending and dead rows are cancelled`);

@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { ApiToken } from '../../../config/files.ts';
-import type { CodeLists } from '../../push/kind.ts';
-import { type CheckedRows, checkRows, newRows } from '../../push/new-rows.ts';
+import { type CheckedRows, checkRows, newRows } from '../../push/check-payload.ts';
+import type { CodeLists, PayloadProblem } from '../../push/kind.ts';
 import { readStoredCodes } from '../../push/setting-codes.ts';
 import { insertRows, type RequestKey, readStoredRequest } from '../../push/sql/insert-rows.ts';
 import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
@@ -55,7 +55,7 @@ export function registerInserts(
   const checkOptions = { schema: checkSchema, config: { right: 'write' } } as const;
   app.post('/v1/outbox/check', checkOptions, async (request) => {
     const { rows, unchecked } = await check(request);
-    return { problems: rows.problems, why_unchecked: unchecked };
+    return { problems: toTexts(rows.problems), why_unchecked: unchecked };
   });
 }
 
@@ -81,9 +81,11 @@ async function findIds(
   return stored?.ids ?? null;
 }
 
-export const refuseRows = (problems: readonly string[]) =>
+const toTexts = (problems: readonly PayloadProblem[]) => problems.map(({ text }) => text);
+
+export const refuseRows = (problems: readonly PayloadProblem[]) =>
   new ApiError(422, 'Nothing was stored: a worker would refuse this; `problems` says why', {
-    problems,
+    problems: toTexts(problems),
   });
 
 /** Inserts checked rows. If another request with the key is faster, returns its ids. */
@@ -142,7 +144,7 @@ export function createCheck({ db, config: { operations } }: ApiDeps, budget: Bud
     if ('hash' in found) return found;
     if (!('status' in found)) throw refuseRows(found.problems);
     const { status, detail, problems } = found;
-    throw new ApiError(status, detail, problems.length > 0 ? { problems } : {});
+    throw new ApiError(status, detail, problems.length > 0 ? { problems: toTexts(problems) } : {});
   };
 
   return async (request) => {

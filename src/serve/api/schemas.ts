@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type ColumnType, readColumns } from '../../db/table-columns.ts';
 import { type EntityName, entities, listEntityColumns } from '../../operate/sql/program-reads.ts';
-import { textUpTo } from '../../push/new-rows.ts';
+import { textUpTo } from '../../push/check-payload.ts';
 import { outboxStatuses } from '../../push/sql/read-outbox.ts';
 
 /** Maximum length of a text in an address or a header. */

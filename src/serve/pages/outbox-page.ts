@@ -6,8 +6,9 @@
 import { badge, type Child, type Html, html, type Tone } from '../../core/html.ts';
 import { isObject, type Json } from '../../core/json.ts';
 import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
-import { adviseOperator } from '../../push/advise-operator.ts';
+import type { PayloadProblem } from '../../push/kind.ts';
 import { outboxKinds } from '../../push/kinds/registry.ts';
+import { adviseOperator } from '../../push/show-row.ts';
 import { allowedFrom, type OutboxAction } from '../../push/sql/operator-actions.ts';
 import {
   maxRowsBehind,
@@ -180,7 +181,7 @@ function renderReason({ waitsFor, because }: OutboxSummary): Child {
 /** A payload that an operator typed and that is not stored. */
 export interface PayloadDraft {
   readonly text: string;
-  readonly problems: readonly string[];
+  readonly problems: readonly PayloadProblem[];
   /** True if it may be stored after a confirmation. */
   readonly mayStore: boolean;
 }
@@ -400,7 +401,7 @@ function renderText(text: string, problems: readonly PlacedProblem[]): Html {
 function renderDraftState(problems: readonly PlacedProblem[]): Html {
   if (problems.length === 0) return renderMessage('No problem found. It is not stored yet.');
   const items = problems.map(
-    ({ problem, line }) => html`<li>${line !== null && html`<b>Line ${line}</b>: `}${problem}</li>`,
+    ({ text, line }) => html`<li>${line !== null && html`<b>Line ${line}</b>: `}${text}</li>`,
   );
   return html`<div class="why" role="alert"><p>Not stored:</p><ul>${items}</ul></div>`;
 }

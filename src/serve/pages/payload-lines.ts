@@ -1,10 +1,10 @@
 /** Where the members of a JSON text are, so that a problem can be shown at its line. */
 
+import type { PayloadProblem } from '../../push/kind.ts';
+
 /** Maximum characters of a text that is searched, and of all paths in it: an ERP wrote it. */
 const maxTextLength = 200_000;
 const maxPathCharacters = 1_000_000;
-/** Maximum characters of the path in a problem. */
-const maxPathLength = 1_000;
 
 /**
  * A part of a JSON text: a line break, a bracket, a comma, a colon, a text or another value. A text
@@ -14,6 +14,7 @@ const tokens = /\n|[[\]{},:]|"(?:[^"\\\n]|\\.)*"?|[^\s[\]{},:"]+/g;
 
 /** An object or a list that is being read. */
 interface OpenValue {
+  /** The names and places that lead to it, as JSON, each after a slash. */
   readonly path: string;
   /** Place of the present entry of a list; null for an object. */
   index: number | null;
@@ -26,12 +27,11 @@ function findLines(text: string): ReadonlyMap<string, number> {
   let [line, path, before] = [1, '', ''];
   let pathCharacters = 0;
 
-  const note = (found: string) => {
-    path = found;
+  const note = (inner: OpenValue, part: string | number) => {
+    path = `${inner.path}/${part}`;
     pathCharacters += path.length;
     if (!lines.has(path)) lines.set(path, line);
   };
-  const noteEntry = ({ path: list, index }: OpenValue) => note(`${list}[${index}]`);
 
   for (const [token] of text.matchAll(tokens)) {
     const inner = open.at(-1);
@@ -42,10 +42,9 @@ function findLines(text: string): ReadonlyMap<string, number> {
     }
 
     const begins = before === '[' || before === ',';
-    if (inner?.index === null && token.startsWith('"') && before !== ':')
-      note(inner.path === '' ? token.slice(1, -1) : `${inner.path}.${token.slice(1, -1)}`);
+    if (inner?.index === null && token.startsWith('"') && before !== ':') note(inner, token);
     else if (inner !== undefined && inner.index !== null && begins && token !== ']')
-      noteEntry(inner);
+      note(inner, inner.index);
 
     if (token === '{') open.push({ path, index: null });
     else if (token === '[') open.push({ path, index: 0 });
@@ -58,21 +57,22 @@ function findLines(text: string): ReadonlyMap<string, number> {
 
 /** A problem of a payload, and the line that it is at; null if it is about the whole. */
 export interface PlacedProblem {
-  readonly problem: string;
+  readonly text: string;
   readonly line: number | null;
 }
 
-/**
- * Finds the line of each problem. A problem begins with the path of its member, such as
- * `items[0].quantity`. A missing member is at the line of what it is missing in.
- */
-export function placeProblems(text: string, problems: readonly string[]): PlacedProblem[] {
+/** Finds the line of each problem. A missing member is at the line of what it is missing in. */
+export function placeProblems(text: string, problems: readonly PayloadProblem[]): PlacedProblem[] {
   const lines = text.length > maxTextLength ? new Map<string, number>() : findLines(text);
 
-  return problems.map((problem) => {
-    const [member = ''] = problem.slice(0, maxPathLength).split(': ', 1);
-    let path = member.replaceAll(/[«»]/g, '');
-    while (path !== '' && !lines.has(path)) path = path.replace(/(^|\.|\[)[^.[]*$/, '');
-    return { problem, line: lines.get(path) ?? null };
+  return problems.map(({ path, text: words }) => {
+    let [line, key]: [number | null, string] = [null, ''];
+    for (const part of path) {
+      key += `/${JSON.stringify(part)}`;
+      const found = lines.get(key);
+      if (found === undefined) break;
+      line = found;
+    }
+    return { text: words, line };
   });
 }

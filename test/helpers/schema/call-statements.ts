@@ -53,22 +53,17 @@ import {
   acceptFencedFailover,
   expectFailover,
 } from '../../../src/push/sql/accept-database.ts';
+import { renewClaims, returnClaims, stampSent } from '../../../src/push/sql/claim-rows.ts';
 import { sayAwake } from '../../../src/push/sql/due-work.ts';
-import {
-  markUnsendableRowsDead,
-  renewClaims,
-  returnClaims,
-  stampSent,
-  takeOverClaims,
-} from '../../../src/push/sql/held-claims.ts';
 import { insertRows, tryInsert } from '../../../src/push/sql/insert-rows.ts';
 import {
   findLaterOrders,
   findStoredOrders,
-  findUnclaimedIds,
+  findUnclaimedSlips,
   recordListLag,
   takeUnknownRows,
 } from '../../../src/push/sql/look-ups.ts';
+import { markUnsendableRowsDead, takeOverClaims } from '../../../src/push/sql/lost-rows.ts';
 import * as actions from '../../../src/push/sql/operator-actions.ts';
 import { noteDatabase, notePlace } from '../../../src/push/sql/push-database.ts';
 import { listOutbox, outboxGroups, readOutbox } from '../../../src/push/sql/read-outbox.ts';
@@ -85,7 +80,6 @@ import * as health from '../../../src/service/sql/service-health.ts';
 
 const client = 'default';
 const now = new Date();
-const followUps = { kinds: ['order.create'], of: () => [] };
 
 /**
  * Calls functions in folders `sql` and in src/db, so that each template is executed that a day of
@@ -303,8 +297,7 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await recordListLag(trx, client, 1);
   await renewClaims(trx, [claimed]);
   await takeUnknownRows(trx, client, 'order.create', 5);
-  const mirror = { table: 'inbound_packing_slips', resultMember: 'inboundPackingSlipId' };
-  await findUnclaimedIds(trx, { id, client }, [1], mirror);
+  await findUnclaimedSlips(trx, { id, client }, [1]);
   await insertFollowUps(trx, [{ client, kind: 'order.cancel', reference: 'X', payload: {} }]);
   await health.takeTrial(trx, { client, worker: 'x' });
 }
@@ -315,7 +308,7 @@ async function callTakeover(db: Database, id: number): Promise<void> {
     set status = 'sending', claim_no = 1, next_attempt_at = null, attempts = attempts + 1,
       lease_until = now() - interval '1 second'
     where id = ${id}`.execute(db);
-  await takeOverClaims(db, 'x', { 'order.create': 'look up' }, 'x');
+  await takeOverClaims(db, 'x', { 'order.create': 'look up' });
 }
 
 async function callOperator(db: Database, id: number): Promise<void> {
@@ -332,18 +325,17 @@ async function callOperator(db: Database, id: number): Promise<void> {
       ),
     );
   await actions.replaceOutbox(db, id, '{}', 'x');
-  await actions.actOnOutbox(db, 'done', { ids: [id] }, { by: 'x', followUps });
+  await actions.actOnOutbox(db, 'done', { ids: [id] }, { by: 'x' });
   await sql`update sync.push_database set changed_at = now()`.execute(db);
   await noteDatabase(db, 'x', []);
   // As after a failover: first a worker misses a row, then no row is missing.
   await sql`update sync.push_database set mark = regexp_replace(mark, '[0-9]+$', '0')`.execute(db);
   await noteDatabase(db, 'x', [{ id: -1, claimNo: 1, attempts: 1 }]);
   await noteDatabase(db, 'x', []);
-  const accepting = { by: 'x', lookedUp: [], advice: 'x' };
   await expectFailover(db, 60_000, 'x');
   await sql`update sync.push_database set changed_at = now() - interval '31 seconds'`.execute(db);
-  await acceptFencedFailover(db, true, accepting);
-  await acceptDatabase(db, { ...accepting, as: 'restored' });
+  await acceptFencedFailover(db, true, 'x');
+  await acceptDatabase(db, 'restored', 'x');
   await sql`insert into sync.push_places (place, asked_at) values ('x', now())`.execute(db);
   await notePlace(db, 'x', await noteDatabase(db, 'x', []));
   await findSequencesBehind(db);

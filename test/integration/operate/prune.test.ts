@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { followUpRules } from '../../../src/push/kinds/registry.ts';
 import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -233,12 +232,7 @@ describe('documents', () => {
     ];
     for (const result of results) {
       const id = await outbox.insert('return_label.create', 'SO-1', { shipmentId: 7 });
-      await actOnOutbox(
-        database.db,
-        'done',
-        { ids: [id] },
-        { by: 'test', followUps: followUpRules, result },
-      );
+      await actOnOutbox(database.db, 'done', { ids: [id] }, { by: 'test', result });
     }
     await pruneOutbox();
     const rows = await readDocuments();

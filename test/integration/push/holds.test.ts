@@ -79,19 +79,6 @@ test('silence that one worker has met holds its own claims, and no other worker'
   expect(await outbox.row(second)).toMatchObject({ status: 'pending', attempts: 0 });
 });
 
-test('a worker whose question is answered sends one row first, whatever others send', async () => {
-  await insertHealth(database, { code: 'no_answer', worker: 'test', sendWindow: 1 });
-  await database.query(`
-    insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, claim_no,
-      lease_until, attempts)
-    select 'product.save', 'O-' || n, '{"name": "O"}', 'sending', null, nextval('sync.read_no'),
-      now() + interval '1 minute', 1
-    from generate_series(1, 9) n`);
-  const id = await outbox.insert('product.save', 'A', { name: 'A' });
-  await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
-});
-
 test('a hold has begun with its own cause, not with that of an outage that is over', async () => {
   await insertHealth(database, { code: 'no_answer', sendWindow: 3, minutes: 20 });
   const readSince = async () =>

@@ -7,7 +7,7 @@ import type { PushConnections } from '../../../src/cli/worker/open-pusher.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { connectForWriting, openPool } from '../../../src/db/connect.ts';
 import { makePoolConfig, openDatabase } from '../../../src/db/pool.ts';
-import { takeOverClaims } from '../../../src/push/sql/held-claims.ts';
+import { takeOverClaims } from '../../../src/push/sql/lost-rows.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -254,7 +254,7 @@ describe('a row whose worker is lost five times in a row', () => {
       update fulfilment.outbox set status = 'sending', next_attempt_at = null, attempts = attempts + 1,
         claim_no = nextval('sync.read_no'), lease_until = now() - interval '1 second', sent_at = ${sentAt},
         result = null, finished_at = null`);
-    await takeOverClaims(database.db, 'test', rules, '');
+    await takeOverClaims(database.db, 'test', rules);
   };
 
   test.each([

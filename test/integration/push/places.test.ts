@@ -7,7 +7,6 @@ import {
 import { silentLogger } from '../../../src/core/logger.ts';
 import { makePoolConfig, openDatabase } from '../../../src/db/pool.ts';
 import { ServerPool } from '../../../src/db/server-client.ts';
-import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
 import { readPushDatabase } from '../../../src/push/sql/push-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -42,9 +41,6 @@ const useLocalhost = () => {
   url.hostname = 'localhost';
   otherUrl = url.href;
 };
-const lookedUp = outboxKinds
-  .filter(({ unknown }) => unknown.do === 'look up')
-  .map(({ name }) => name);
 const readStatus = async (id: number) => (await outbox.row(id)).status;
 
 /** Sends a first order, so that the place of the database is known. */
@@ -88,7 +84,7 @@ test('a new host name is held if no worker at a known address lives, until it is
   const [open] = await database.query('select because from fulfilment.outbox_open');
   expect(open).toEqual({ because: expect.stringContaining('another address') });
 
-  await acceptDatabase(database.db, { as: 'moved', by: 'operator', lookedUp, advice: '' });
+  await acceptDatabase(database.db, 'moved', 'operator');
   await elsewhere.push();
   expect(await readStatus(id)).toBe('done');
 });
@@ -221,7 +217,7 @@ describe.skipIf(postgresUrl !== null || postgresImage !== null)('a copied data f
       isPlaceAccepted: false,
     });
 
-    await acceptDatabase(copy.db, { as: 'restored', by: 'operator', lookedUp, advice: '' });
+    await acceptDatabase(copy.db, 'restored', 'operator');
     for (let round = 0; round < 4; round++) {
       await copy.push();
       await copy.hurry();

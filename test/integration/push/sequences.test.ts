@@ -5,8 +5,7 @@ import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();
 
-const accept = () =>
-  acceptDatabase(database.db, { as: 'moved', by: 'operator', lookedUp: [], advice: '' });
+const accept = () => acceptDatabase(database.db, 'moved', 'operator');
 const insert = () =>
   database.query<{ id: number }>(
     "insert into fulfilment.outbox (kind, reference) values ('order.cancel', 'SO-1') returning id",

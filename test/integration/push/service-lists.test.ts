@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
+import { findPayloadProblems } from '../../../src/push/check-payload.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { findPayloadProblems } from '../../../src/push/payload.ts';
 import { readStoredCodes } from '../../../src/push/setting-codes.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -36,7 +36,7 @@ async function checkOrder(payload: unknown, client: string) {
   const context = { codes, owner: 'a test', operations, signal: new AbortController().signal };
   const given = { payload: JSON.stringify(payload) };
   const problems = await findPayloadProblems(orderCreate, given, context);
-  return { problems, unchecked };
+  return { problems: problems.map(({ text }) => text), unchecked };
 }
 const readOptions = (list: string) =>
   database.query(

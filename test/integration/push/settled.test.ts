@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Listener } from '../../../src/db/listener.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
-import { takeOverClaims } from '../../../src/push/sql/held-claims.ts';
+import { takeOverClaims } from '../../../src/push/sql/lost-rows.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { numberFeed } from '../../helpers/feed.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -112,7 +112,7 @@ describe('an entry of the feed and a notification', () => {
        select $1, 'taken over', 'test', 'pending' from generate_series(1, 4)`,
       [dead],
     );
-    await takeOverClaims(database.db, 'test', { 'return_label.create': 'ask operator' }, 'decide');
+    await takeOverClaims(database.db, 'test', { 'return_label.create': 'ask operator' });
     expect((await outbox.row(pending)).status).toBe('pending');
     await numberFeed(database.db);
     const entries = await readEntries();

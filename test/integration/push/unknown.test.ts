@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { followUpRules } from '../../../src/push/kinds/registry.ts';
-import { takeOverClaims } from '../../../src/push/sql/held-claims.ts';
+import { takeOverClaims } from '../../../src/push/sql/lost-rows.ts';
 import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
 import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -119,7 +118,7 @@ describe('an order whose outcome is unknown', () => {
     const pushing = outbox.push();
     await waitFor('the request', countPosts);
     await database.query("update fulfilment.outbox set lease_until = now() - interval '1 second'");
-    await takeOverClaims(database.db, 'another', { 'order.create': 'look up' }, '?');
+    await takeOverClaims(database.db, 'another', { 'order.create': 'look up' });
     expect(await outbox.row(id)).toMatchObject({ status: 'unknown' });
     await pushing;
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
@@ -243,14 +242,7 @@ describe('an inbound packing slip whose outcome is unknown', () => {
         /^not found at the service, looked up twice\. It may have been carried out/,
       ),
     });
-    expect(
-      await actOnOutbox(
-        database.db,
-        'retry',
-        { ids: [id] },
-        { by: 'test', followUps: followUpRules },
-      ),
-    ).toEqual([id]);
+    expect(await actOnOutbox(database.db, 'retry', { ids: [id] }, { by: 'test' })).toEqual([id]);
     await outbox.push();
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
   });

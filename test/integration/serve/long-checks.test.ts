@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
-import { type FoundProblems, runInProcess } from '../../../src/push/check-process.ts';
-import { checkRowsHere } from '../../../src/push/new-rows.ts';
+import { performCheck } from '../../../src/push/check-payload.ts';
+import { type CheckTask, runInProcess } from '../../../src/push/check-pool.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useApi } from '../../helpers/api.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -29,9 +29,8 @@ const evaluate = (expression: string): string => new Function(`return ${expressi
 async function measureCheck(): Promise<number> {
   const body = Buffer.from(evaluate(longBody));
   const known = { lists: null, lacks: false };
-  const tools = { known, operations, readDocument: async () => [] };
   const before = process.threadCpuUsage();
-  await checkRowsHere(body, tools);
+  await performCheck({ do: 'check rows', body, operations, known }, async () => null);
   const { user, system } = process.threadCpuUsage(before);
   return (user + system) / 1_000;
 }
@@ -55,7 +54,7 @@ const listCheckers = () =>
       try {
         const [, , , parent] = readFileSync(`/proc/${id}/stat`, 'utf8').split(' ');
         const command = readFileSync(`/proc/${id}/cmdline`, 'utf8');
-        return Number(parent) === process.pid && command.includes('checker');
+        return Number(parent) === process.pid && command.includes('check-program');
       } catch {
         // The process has ended.
         return false;
@@ -129,10 +128,20 @@ async function endChecks(work: readonly Promise<unknown>[]) {
   });
 }
 
+/** The task to check a payload with a document. */
+const readDocument = (content: string): CheckTask => ({
+  do: 'check payload',
+  kind: 'order_attachment.create',
+  payload: JSON.stringify({ filename: 'a', content }),
+  reference: 'A',
+  operations,
+  known: { lists: null, lacks: false },
+});
+
 test('an owner with many tasks leaves turns to the others', async () => {
   const { signal } = new AbortController();
   const read = (owner: string, content: string) =>
-    runInProcess<FoundProblems>({ do: 'read document', path: 'a', content }, { owner, signal });
+    runInProcess(readDocument(content), { owner, signal });
   const hostile = ['a', 'b'].flatMap((owner) =>
     Array.from({ length: 3 }, () => read(owner, makeBomb()).catch(() => null)),
   );
@@ -143,7 +152,7 @@ test('an owner with many tasks leaves turns to the others', async () => {
   process.kill(first ?? 0, 'SIGKILL');
   const others = Promise.all([hostile[1], hostile[4]].map((one) => one));
   expect(await Promise.race([other, others.then(() => null)])).toMatchObject({
-    problems: [expect.stringContaining('pdf')],
+    problems: [{ text: expect.stringContaining('pdf') }],
   });
   await endChecks(hostile);
 });

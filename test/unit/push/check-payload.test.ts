@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
+import { findPayloadProblems } from '../../../src/push/check-payload.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { findPayloadProblems } from '../../../src/push/payload.ts';
 import { anyCode } from '../../../src/push/setting-codes.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 
@@ -17,7 +17,8 @@ async function check(name: string, payload: unknown): Promise<readonly string[]>
     owner: 'a test',
     signal: new AbortController().signal,
   };
-  return findPayloadProblems(kind, { payload: text }, context);
+  const problems = await findPayloadProblems(kind, { payload: text }, context);
+  return problems.map((problem) => problem.text);
 }
 
 const order = (changes: Record<string, unknown>) => orderPayload('SO-1', changes);
@@ -28,6 +29,10 @@ const label = (changes: Record<string, unknown>) => ({
   shippingMethod: 'A',
   ...changes,
 });
+
+const unknownMember = 'is not a known member and must be removed';
+const readOnly = 'is read-only at the service and cannot be sent';
+const olderOnly = 'exists only in the older order operation, which this program does not call';
 
 describe('the check of a payload', () => {
   test.each<[string, unknown]>([
@@ -48,7 +53,8 @@ describe('the check of a payload', () => {
   });
 
   test.each<[string, unknown, string[]]>([
-    ['order.cancel', { a: 1 }, ['«a»: is not a known member and must be removed']],
+    ['order.cancel', { a: 1 }, [`«a»: ${unknownMember}`]],
+    ['order.update', {}, ['payload: must name at least one member to change']],
     ['order.cancel', '[]', ['payload: must be an object']],
     ['order.cancel', 'null', ['payload: must be an object']],
     [
@@ -57,6 +63,31 @@ describe('the check of a payload', () => {
       ['email: must be a string', 'onHold: must be a boolean'],
     ],
     ['order.create', order({ items: [] }), ['items: must have at least one entry']],
+    ['order.create', line({ colour: 'red' }), [`items[0].«colour»: ${unknownMember}`]],
+    ['order.create', order({ channelIdentifier: 'web' }), [`channelIdentifier: ${readOnly}`]],
+    [
+      'order.create',
+      order({ orderType: undefined, shippingMethod: undefined }),
+      ['orderType: give either orderType (code) or orderTypeId'],
+    ],
+    ...[21, '21.00', '1.00000000000000000001'].map((vat): [string, unknown, string[]] => [
+      'order.create',
+      line({ vat }),
+      ['items[0].vat: must be a rate from 0 to 1, such as 0.21 for 21 %'],
+    ]),
+    [
+      'order.create',
+      order({ currency: 'EUR', deliveryAddressExtraName: 'c/o' }),
+      [
+        `currency: ${olderOnly}; in v3 it is read-only`,
+        `deliveryAddressExtraName: ${olderOnly}; an address of v3 has no such member`,
+      ],
+    ],
+    [
+      'order.create',
+      line({ warehouseId: 3 }),
+      [`items[0].warehouseId: ${olderOnly}; name the warehouse by its code, in fulfillFrom`],
+    ],
     [
       'order.create',
       order({ orderTypeId: 7 }),

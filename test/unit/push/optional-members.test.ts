@@ -2,9 +2,10 @@ import { expect, test } from 'vitest';
 import { type OperationName, type Operations, operations } from '../../../config/operations.ts';
 import { optionalMembers } from '../../../config/optional-members.ts';
 import { isObject, type Json } from '../../../src/core/json.ts';
+import { findPayloadProblems } from '../../../src/push/check-payload.ts';
 import type { AnyKind } from '../../../src/push/kind.ts';
 import { makeKinds, outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { checkPayload, toPayloadSchema } from '../../../src/push/payload.ts';
+import { toPayloadSchema } from '../../../src/push/payload.ts';
 import { anyCode } from '../../../src/push/setting-codes.ts';
 import { withSwitches } from '../../helpers/config/operations-file.ts';
 
@@ -69,10 +70,8 @@ async function check(
   const { signal } = new AbortController();
   const context = { owner: 'test', operations: used, codes: anyCode, signal };
   const row = { payload: JSON.stringify(payload), reference };
-  return checkPayload(find(name, used), row, context).then(
-    () => [],
-    (error: { readonly problems: readonly string[] }) => error.problems,
-  );
+  const problems = await findPayloadProblems(find(name, used), row, context);
+  return problems.map(({ text }) => text);
 }
 
 test.each(makeKinds(relaxed).map((kind) => [kind.name, kind] as const))(

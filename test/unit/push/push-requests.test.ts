@@ -1,12 +1,14 @@
 import { describe, expect, test } from 'vitest';
+import { operations } from '../../../config/operations.ts';
 import { order as orderFields } from '../../../src/pull/streams/orders.ts';
-import { describeLineDifference } from '../../../src/push/answers.ts';
-import type { PushContext } from '../../../src/push/kind.ts';
-import { buildOrderDocument } from '../../../src/push/kinds/order/new-order.ts';
-import type { OrderPayload } from '../../../src/push/kinds/order/order-payload.ts';
+import { performCheck } from '../../../src/push/check-payload.ts';
+import { describeLineDifference, type PushContext } from '../../../src/push/kind.ts';
+import {
+  buildOrderDocument,
+  type OrderPayload,
+} from '../../../src/push/kinds/order/order-payload.ts';
 import { buildWantedState } from '../../../src/push/kinds/order/order-state.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { readHere } from '../../../src/push/payload.ts';
 import type { WriteRequest } from '../../../src/service/client.ts';
 import { decodeRow } from '../../../src/service/decoding/fields.ts';
 import { withSwitches } from '../../helpers/config/operations-file.ts';
@@ -17,8 +19,9 @@ const kind = (name: string) => {
   return found;
 };
 async function order(text: string): Promise<OrderPayload> {
-  const read = await readHere(kind('order.create'), { payload: text }, null);
-  if ('problems' in read) throw new Error(read.problems.join());
+  const task = { do: 'check payload', kind: 'order.create', payload: text, known: null } as const;
+  const read = await performCheck({ ...task, reference: undefined, operations }, async () => null);
+  if (!('read' in read)) throw new Error(JSON.stringify(read.problems));
   return read.read as OrderPayload;
 }
 const requiredMembers = `"externalOrderNumber": "SO-1", "orderTypeId": 31, "locale": "nl-NL",

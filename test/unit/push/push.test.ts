@@ -3,14 +3,16 @@ import type { ErrorCode } from '../../../src/core/error-codes.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
 import {
   type AbsenceBasis,
+  type FailedAttempt,
   judgeAbsence,
+  judgeFailure,
   type LookedUpRow,
   measureListLagMs,
-} from '../../../src/push/judge-absence.ts';
+  readEvidence,
+} from '../../../src/push/judge-outcome.ts';
 import { batchRows } from '../../../src/push/kinds/order/look-up-orders.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { maskPayload, maskResult } from '../../../src/push/mask.ts';
-import { type FailedAttempt, judgeFailure, readEvidence } from '../../../src/push/push-outcome.ts';
+import { maskPayload, maskResult } from '../../../src/push/show-row.ts';
 import { findDoubtedScope } from '../../../src/service/health/client-health.ts';
 import { toStatusError, toTransportError } from '../../../src/service/transport/http-error.ts';
 

@@ -2,7 +2,6 @@ import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { connectDatabase } from '../../../src/db/connect.ts';
-import { followUpRules, outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
 import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
 import { readPushDatabase } from '../../../src/push/sql/push-database.ts';
@@ -67,15 +66,12 @@ async function loseLaterRows(
       return found?.changedAt ? 'yes' : null;
     });
     if (isHeld === 'yes') {
-      const lookedUp = outboxKinds
-        .filter(({ unknown }) => unknown.do === 'look up')
-        .map(({ name }) => name);
-      await acceptDatabase(db, { as: 'restored', by: 'operator', lookedUp, advice: '' });
+      await acceptDatabase(db, 'restored', 'operator');
     }
     await bookAgain(stage, booked);
     // It does no harm to send a change of an order again, so the operator retries these rows.
     const undecided = { status: 'unknown', kind: 'order.update', dated: false } as const;
-    await actOnOutbox(db, 'retry', undecided, { by: 'operator', followUps: followUpRules });
+    await actOnOutbox(db, 'retry', undecided, { by: 'operator' });
   } finally {
     await close();
   }

@@ -19,13 +19,15 @@ import {
   type Resource,
   readId,
 } from '../../../service/decoding/jsonapi.ts';
-import { describeLineDifference, readIncluded, readResources } from '../../answers.ts';
 import {
   defineKind,
+  describeLineDifference,
   type LookUpContext,
   type LookUpResult,
   type PushContext,
   type PushResult,
+  readIncluded,
+  readResources,
   toNoAnswer,
 } from '../../kind.ts';
 import {
@@ -37,7 +39,7 @@ import {
   requireUnless,
   textsNamed,
 } from '../../payload.ts';
-import { findUnclaimedIds, type UnknownRow } from '../../sql/look-ups.ts';
+import { findUnclaimedSlips, type UnknownRow } from '../../sql/look-ups.ts';
 
 const operation = 'v3.inboundPackingSlips.create';
 
@@ -112,16 +114,13 @@ async function createSlip(payload: SlipPayload, context: PushContext): Promise<P
     context.operations[operation].included,
   );
   const answer = await context.send({ operation, body });
-  const document = decodeDocument(operation, answer.body, 'single');
-  const [created] = readSlips(document);
+  const [created] = readSlips(decodeDocument(operation, answer.body, 'single'));
   if (created === undefined || created.row.reference !== context.row.reference)
     throw makeUndecodableError(`${operation}: the answer describes another slip`);
 
-  const { resource } = created;
-
   return {
-    result: toResult(resource),
-    reading: { stream: inboundPackingSlips, resource, escaped: document.escaped },
+    result: toResult(created.resource),
+    reading: { stream: inboundPackingSlips, ...created },
   };
 }
 
@@ -182,10 +181,7 @@ async function findOne(
   { db }: LookUpContext,
 ): Promise<LookUpResult> {
   const ids = fitting.map((one) => one.row.id);
-  const unclaimedIds = await findUnclaimedIds(db, row, ids, {
-    table: inboundPackingSlips.tables.parent.name,
-    resultMember: 'inboundPackingSlipId',
-  });
+  const unclaimedIds = await findUnclaimedSlips(db, row, ids);
   const [only, ...others] = fitting.filter((one) => unclaimedIds.includes(one.row.id));
 
   if (only === undefined) return { seen: 'absent', basis: 'list' };

@@ -15,8 +15,15 @@ import { decodeMembers, flag, many } from '../../../service/decoding/fields.ts';
 import { type Document, decodeDocument, type Resource } from '../../../service/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../../../service/transport/http.ts';
 import { encodeQuery } from '../../../service/transport/query.ts';
-import { isEmpty, readIncluded, readResources } from '../../answers.ts';
-import { NotFoundError, PayloadError, PostponedError, type PushContext } from '../../kind.ts';
+import {
+  isEmpty,
+  NotFoundError,
+  PayloadError,
+  PostponedError,
+  type PushContext,
+  readIncluded,
+  readResources,
+} from '../../kind.ts';
 import { findNewNumber, findRenameTo, type OtherRow } from '../../sql/renames.ts';
 
 /**
@@ -117,10 +124,10 @@ export const makeRenameAwaited = (
  */
 function assertSearchable(number: string): void {
   if (number.length >= 1 && number.length <= 50) return;
-  throw new PayloadError([
+  const text =
     'reference: must have 1 to 50 characters, because no order with that number is in the ' +
-      'tables, and the service searches only for such numbers',
-  ]);
+    'tables, and the service searches only for such numbers';
+  throw new PayloadError([{ path: [], text }]);
 }
 
 /**

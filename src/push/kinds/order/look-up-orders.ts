@@ -5,7 +5,7 @@ import { workOnHalves } from '../../../core/work-on-halves.ts';
 import { listPages } from '../../../pull/walk.ts';
 import { readId } from '../../../service/decoding/jsonapi.ts';
 import { encodeValue } from '../../../service/transport/query.ts';
-import { longestListLagMs } from '../../judge-absence.ts';
+import { longestListLagMs } from '../../judge-outcome.ts';
 import { type LookUpContext, type LookUpResult, toNoAnswer } from '../../kind.ts';
 import {
   findLastOrderSince,

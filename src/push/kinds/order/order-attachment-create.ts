@@ -3,8 +3,7 @@ import { makeUndecodableError } from '../../../core/errors.ts';
 import { decodeDocument, readId } from '../../../service/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
 import { findOrder } from './find-order.ts';
-import { toAttachmentAttributes } from './new-order.ts';
-import { makeAttachment, type OrderAttachment } from './order-payload.ts';
+import { makeAttachment, type OrderAttachment, toAttachmentAttributes } from './order-payload.ts';
 
 const operation = 'v3.orderAttachments.create';
 
@@ -29,7 +28,7 @@ export const orderAttachmentCreate = (operations: Operations) =>
       'order_item.cancel',
     ],
     document: { kind: 'order_attachment', path: [] },
-    documents: ({ content }) => [{ path: 'content', content }],
+    documents: ({ content }) => [{ path: ['content'], content }],
     push: createAttachment,
   });
 

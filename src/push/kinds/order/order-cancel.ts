@@ -1,7 +1,6 @@
 import { orders } from '../../../pull/streams/orders.ts';
 import type { Resource } from '../../../service/decoding/jsonapi.ts';
-import { isEmpty } from '../../answers.ts';
-import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
+import { defineKind, isEmpty, type PushContext, type PushResult } from '../../kind.ts';
 import { noMembers } from '../../payload.ts';
 import {
   findOrder,
@@ -62,8 +61,5 @@ async function readCancelled(
   const modifiedItemIds = changed.map(({ id }) => id);
   const result = { orderId, modified: modifiedItemIds.length > 0, modifiedItemIds, items };
   if (remaining === null) return { result, gone: { stream: orders, id: orderId } };
-  return {
-    result,
-    reading: { stream: orders, resource: remaining.resource, escaped: remaining.escaped },
-  };
+  return { result, reading: { stream: orders, ...remaining } };
 }

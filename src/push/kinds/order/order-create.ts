@@ -1,9 +1,54 @@
+/** The kinds that create an order: order.create and order.replace. */
+
 import type { Operations } from '../../../../config/operations.ts';
+import { makeUndecodableError, rewordRefusal, WarehouseError } from '../../../core/errors.ts';
 import { orders } from '../../../pull/streams/orders.ts';
-import { defineKind } from '../../kind.ts';
-import { findOrders } from './look-up-orders.ts';
-import { concludeOrder, creationRules, sendOrder } from './new-order.ts';
-import { makeOrderPayload, type OrderPayload } from './order-payload.ts';
+import {
+  decodeDocument,
+  findChildren,
+  type Resource,
+  readId,
+} from '../../../service/decoding/jsonapi.ts';
+import { encodeQuery } from '../../../service/transport/query.ts';
+import {
+  concludeOthersVersion,
+  defineKind,
+  describeLineDifference,
+  type FoundConclusion,
+  type FoundResource,
+  type JsonObject,
+  type LookUpContext,
+  type LookUpResult,
+  NotFoundError,
+  type PushContext,
+  type PushResult,
+  toNoAnswer,
+} from '../../kind.ts';
+import { pickGiven } from '../../payload.ts';
+import { findNamedId } from '../../setting-codes.ts';
+import type { PushTarget } from '../../sql/claim-rows.ts';
+import { readSentTarget } from '../../sql/renames.ts';
+import {
+  type FoundOrder,
+  findOrder,
+  orderInclude,
+  readChangedOrder,
+  readLines,
+  readOrderById,
+  readOrders,
+} from './find-order.ts';
+import { findOrders, type RowToLookUp } from './look-up-orders.ts';
+import {
+  buildOrderDocument,
+  describeAddressDoubt,
+  findOrderProblems,
+  listDocuments,
+  makeOrderPayload,
+  methodMember,
+  type OrderPayload,
+  orderTypeMember,
+} from './order-payload.ts';
+import { changeNumber } from './order-state.ts';
 
 /**
  * Creates an order with all that belongs to it (docs/interface.md, 7.6 Create). Its number is
@@ -27,3 +72,306 @@ export const orderCreate = (operations: Operations) =>
       },
     },
   });
+
+/** What every kind that creates an order has. */
+const creationRules = {
+  notFoundMeansRoute: true,
+  check: findOrderProblems,
+  documents: listDocuments,
+  // The first attachment is sent with the order, the others become follow-ups.
+  followUps: ({ attachments }: JsonObject) =>
+    Array.isArray(attachments)
+      ? attachments.slice(1).map((payload) => ({ kind: 'order_attachment.create', payload }))
+      : [],
+  document: { kind: 'order_attachment', path: ['attachments', '0'] },
+  // The products of the order must exist first (docs/interface.md, 16.3 Rules).
+  waitsFor: { kind: 'product.save', family: 'product', list: 'items', member: 'sku' },
+} as const;
+
+/** Sends a new order. */
+async function sendOrder(
+  payload: OrderPayload,
+  context: PushContext,
+  target?: PushTarget,
+): Promise<PushResult> {
+  const ids = {
+    orderTypeId: await findNamedId(payload, orderTypeMember, context),
+    shippingMethodId: await findNamedId(payload, methodMember, context),
+  };
+
+  const { 'v3.orders.create': options, 'v3.orderAttachments.create': attaching } =
+    context.operations;
+  const contentMember = pickGiven({ contentMember: attaching.contentMember });
+  const body = buildOrderDocument(payload, ids, { ...contentMember, ...options });
+  const answer = await context.send({ operation: 'v3.orders.create', body }, target);
+  const [created] = readOrders(decodeDocument('v3.orders.create', answer.body, 'single'));
+  if (created === undefined || created.order.external_order_number !== payload.externalOrderNumber)
+    throw makeUndecodableError('v3.orders.create: the answer describes another order');
+
+  return {
+    result: toCreateResult(created.resource, payload, context.operations),
+    reading: { stream: orders, ...created },
+  };
+}
+
+const othersNote =
+  'the order existed before this row: only articles and quantities were compared, not addresses' +
+  ' and the rest';
+
+/** Decides what becomes of a row whose order a look-up found. */
+function concludeOrder(
+  { resource }: FoundResource,
+  payload: OrderPayload,
+  isOthers: boolean,
+  operations: Operations,
+): FoundConclusion {
+  const difference = isOthers ? describeLineDifference(payload.items, readLines(resource)) : null;
+  if (difference !== null) return concludeOthersVersion(difference);
+
+  const result = toCreateResult(resource, payload, operations);
+  return { result: { ...result, ...(isOthers && { note: othersNote }) } };
+}
+
+/** Returns the `result` of a row, for the answer and for the order that a look-up found. */
+function toCreateResult(
+  resource: Resource,
+  { deliveryAddress, attachments }: OrderPayload,
+  operations: Operations,
+): PushResult['result'] {
+  const note = describeAddressDoubt(deliveryAddress, operations);
+  const attachmentId = attachments?.length ? readAttachmentId(resource) : null;
+
+  return {
+    orderId: readId(resource),
+    orderItems: readLines(resource).map(({ id, sku }) => ({ id, sku })),
+    ...(attachmentId === null ? {} : { orderAttachmentId: attachmentId }),
+    ...(note === null ? {} : { note }),
+  };
+}
+
+/**
+ * Returns the id of the attachment that went with an order; null if the answer does not show
+ * exactly one.
+ */
+function readAttachmentId(order: Resource): number | null {
+  const { resources } = findChildren(order, 'orderAttachment', null, new Map());
+
+  return resources.length === 1 ? readId(resources[0] ?? null) : null;
+}
+
+/**
+ * Replaces an order by another with the same number: renames the present order to a free number,
+ * cancels it, and creates the new one only if nothing of the present one is left. Each step is
+ * decided by reading the present order by its id, so that a row whose worker was lost, or whose
+ * answer was lost, continues with the right step. There are never two orders to ship.
+ */
+export const orderReplace = (operations: Operations) =>
+  defineKind<OrderPayload, Replacement>({
+    ...creationRules,
+    name: 'order.replace',
+    schema: makeOrderPayload(operations),
+    operation: 'v3.orders.update',
+    push: replaceOrder,
+    unknown: {
+      do: 'look up',
+      lookUp: {
+        stream: orders,
+        find: findReplacements,
+        conclude: (found, payload, isOthers) => {
+          const conclusion = concludeOrder(found, payload, isOthers, operations);
+          if ('error' in conclusion) return conclusion;
+
+          const { replacedOrderId } = found;
+          const result = { ...conclusion.result, replacedOrderId };
+          return { result, reread: { stream: orders, id: replacedOrderId } };
+        },
+        whenAbsent: 'resend',
+        doubtsRefusal: true,
+        byTarget: true,
+      },
+    },
+  });
+
+/**
+ * Returns the number that the present order gets. It has at most 50 characters, and is the same at
+ * each attempt.
+ */
+function makeFormerNumber(number: string, rowId: number): string {
+  const suffix = `-R${rowId}`;
+  return `${[...number].slice(0, 50 - suffix.length).join('')}${suffix}`;
+}
+
+const describeOpenItems = ({ resource }: Pick<FoundOrder, 'resource'>) =>
+  readLines(resource)
+    .filter(({ quantity }) => quantity !== 0)
+    .map(({ id, sku, quantity }) => `${quantity ?? 'an unknown number'} x ${sku} (item ${id})`)
+    .join(', ');
+
+async function replaceOrder(payload: OrderPayload, context: PushContext): Promise<PushResult> {
+  const { row, db } = context;
+  const number = row.reference;
+  const formerNumber = makeFormerNumber(number, row.id);
+  const targetId = (await readSentTarget(db, row.id))?.id ?? null;
+  const known =
+    targetId === null ? await findOrder(context) : await readOrderById(context, targetId);
+  if (known === null)
+    throw new NotFoundError(`the service does not have the order ${targetId} any more`);
+
+  const { id } = known.order;
+  let present: Omit<FoundOrder, 'today'> = known;
+  if (known.order.external_order_number === number) {
+    await assertNotShipped(known, context);
+    present = await changeNumber(context, known, formerNumber);
+  } else if (known.order.external_order_number !== formerNumber)
+    throw new NotFoundError(
+      `order ${id} has the number ${known.order.external_order_number}, ` +
+        `neither ${number} nor ${formerNumber}`,
+    );
+  if (describeOpenItems(present) !== '') {
+    const request = { operation: 'v3.orders.cancel', path: { id }, query: orderInclude } as const;
+    const answer = await context.send(request, { id });
+    present = await readChangedOrder('v3.orders.cancel', answer, id, context);
+  }
+
+  const left =
+    readLines(present.resource).length === 0
+      ? 'items that the answer does not show'
+      : describeOpenItems(present);
+  if (left !== '')
+    throw await giveNumberBack(context, { ...known, ...present }, left, formerNumber);
+
+  return {
+    ...(await createNew(payload, context, id, formerNumber)),
+    reread: { stream: orders, id },
+  };
+}
+
+/**
+ * @throws NotFoundError if a shipment of the order exists: its items cannot be cancelled. Nothing
+ * was changed.
+ */
+async function assertNotShipped(
+  { order: { id } }: FoundOrder,
+  context: PushContext,
+): Promise<void> {
+  const query = encodeQuery({ 'filter[orderId]': String(id) });
+  const { data } = await context.warehouse.list('v3.shipments.list', query, {
+    signal: context.signal,
+  });
+
+  if (data.length === 0) return;
+  throw new NotFoundError(
+    `order ${context.row.reference} cannot be replaced, ` +
+      `because shipment ${readId(data[0] ?? null)} has items of it. Nothing was changed: ` +
+      'cancel this row, and create an order with another number',
+  );
+}
+
+/**
+ * Gives an order its number back that could not be cancelled whole. The service may refuse that,
+ * because an order that is completely fulfilled cannot be changed.
+ * @returns the error of the row, which says what is left
+ * @throws WarehouseError if it is not known whether the order has its number again
+ */
+async function giveNumberBack(
+  context: PushContext,
+  found: FoundOrder,
+  left: string,
+  formerNumber: string,
+): Promise<NotFoundError> {
+  const number = context.row.reference;
+  const begin =
+    'the order could not be cancelled whole, so no new one was created: ' +
+    `${left} had been shipped already.`;
+
+  try {
+    await changeNumber(context, found, number);
+    return new NotFoundError(`${begin} It has its number ${number} again; cancel this row`);
+  } catch (error) {
+    if (!(error instanceof WarehouseError) || error.outcome !== 'refused') throw error;
+    return new NotFoundError(
+      `${begin} It keeps the number ${formerNumber}, because the service does not change it ` +
+        `back (${error.message}); cancel this row, and create an order for the remaining articles`,
+    );
+  }
+}
+
+async function createNew(
+  payload: OrderPayload,
+  context: PushContext,
+  id: number,
+  formerNumber: string,
+): Promise<PushResult> {
+  try {
+    const { result, ...pushed } = await sendOrder(payload, context, { id });
+    return { ...pushed, result: { ...result, replacedOrderId: id } };
+  } catch (error) {
+    if (!(error instanceof WarehouseError) || error.outcome !== 'refused') throw error;
+    throw rewordRefusal(
+      error,
+      `${error.message}. ` +
+        `The replaced order ${id} is cancelled and has the number ${formerNumber}; ` +
+        'correct the payload of this row, and it creates the new order',
+    );
+  }
+}
+
+/** A new order that a look-up found, with the id of the one that it replaces. */
+interface Replacement extends FoundResource {
+  readonly replacedOrderId: number;
+}
+
+/**
+ * Looks up rows by reading the order that each replaces. Until that order is renamed and cancelled,
+ * nothing was created. After that, the new order is looked up by its number.
+ */
+async function findReplacements(
+  rows: readonly RowToLookUp[],
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult<Replacement>>> {
+  const results = new Map<number, LookUpResult<Replacement>>();
+  /** Rows whose former order is renamed and cancelled, with its id. */
+  const replaced = new Map<RowToLookUp, number>();
+
+  for (const row of rows) {
+    const targetId = (await readSentTarget(context.db, row.id))?.id;
+    if (targetId === undefined) {
+      results.set(row.id, { seen: 'absent', basis: 'read', why: 'nothing was sent yet' });
+      continue;
+    }
+    try {
+      const found = await readOrderById(context, targetId);
+      if (found === null)
+        results.set(row.id, {
+          seen: 'several',
+          why: `the service does not have the order ${targetId} any more`,
+        });
+      else if (isCancelledAway(found, row)) replaced.set(row, targetId);
+      else {
+        const why = `the order ${targetId} is not replaced yet; looked up again`;
+        results.set(row.id, { seen: 'absent', basis: 'read', why });
+      }
+    } catch (error) {
+      results.set(row.id, toNoAnswer(error));
+    }
+  }
+
+  const found = await findOrders([...replaced.keys()], context);
+  for (const [{ id }, replacedOrderId] of replaced) {
+    const result = found.get(id);
+    if (result === undefined) continue;
+    if (result.seen !== 'there') results.set(id, result);
+    else if (readId(result.resource) === replacedOrderId)
+      results.set(id, {
+        seen: 'unclear',
+        why: 'the list still has the replaced order; looked up again',
+      });
+    else results.set(id, { ...result, replacedOrderId });
+  }
+
+  return results;
+}
+
+const isCancelledAway = (found: FoundOrder, { id, reference }: RowToLookUp) =>
+  found.order.external_order_number === makeFormerNumber(reference, id) &&
+  describeOpenItems(found) === '';

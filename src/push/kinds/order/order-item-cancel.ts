@@ -4,8 +4,14 @@ import type { Json } from '../../../core/json.ts';
 import { orderItem, orders } from '../../../pull/streams/orders.ts';
 import { decodeRow } from '../../../service/decoding/fields.ts';
 import { decodeDocument, type Resource, readId } from '../../../service/decoding/jsonapi.ts';
-import { isEmpty } from '../../answers.ts';
-import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../kind.ts';
+import {
+  defineKind,
+  isEmpty,
+  NotFoundError,
+  type PushContext,
+  type PushResult,
+  problemAt,
+} from '../../kind.ts';
 import { idNumber, isGiven, refusing, requiredText } from '../../payload.ts';
 import { findOrder, readLines, readMeta, readOrderById } from './find-order.ts';
 
@@ -32,7 +38,7 @@ export const orderItemCancel = defineKind<CancelledItem>({
   unknown: { do: 'resend' },
   check: (wanted) =>
     isGiven(wanted, 'orderItemId') === isGiven(wanted, 'sku')
-      ? ['payload: give either orderItemId or sku']
+      ? [problemAt([], 'give either orderItemId or sku')]
       : [],
   push: cancelItem,
 });
@@ -88,10 +94,9 @@ async function readCancelledItem(
     );
 
   const modified = findLine(before)?.quantity !== line.quantity;
-  const { resource, escaped } = changed;
   return {
     result: { orderItemId: id, modified, quantity: line.quantity },
-    reading: { stream: orders, resource, escaped },
+    reading: { stream: orders, ...changed },
   };
 }
 

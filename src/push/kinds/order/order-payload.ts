@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Operations } from '../../../../config/operations.ts';
+import type { Operation, Operations } from '../../../../config/operations.ts';
 import { isObject, type Json } from '../../../core/json.ts';
 import {
   type CheckFacts,
@@ -7,9 +7,12 @@ import {
   type KnownCodes,
   maxProblems,
   type PayloadDocument,
+  type PayloadProblem,
+  problemAt,
 } from '../../kind.ts';
 import {
   anyMembers,
+  asNumber,
   codeOf,
   day,
   decimal,
@@ -18,6 +21,7 @@ import {
   optionalText,
   personal,
   personalText,
+  pickGiven,
   quantity,
   type RequireMember,
   rate,
@@ -243,13 +247,16 @@ export function findOrderProblems(
   payload: JsonObject,
   reference: string,
   { known, operations }: CheckFacts,
-): string[] {
+): PayloadProblem[] {
   const { externalOrderNumber: number } = payload;
-  const problems: string[] = [];
+  const problems: PayloadProblem[] = [];
   // Lanes are made of references.
   if (typeof number === 'string' && number !== reference)
     problems.push(
-      `externalOrderNumber: must equal the reference of the row, ${JSON.stringify(reference)}`,
+      problemAt(
+        ['externalOrderNumber'],
+        `must equal the reference of the row, ${JSON.stringify(reference)}`,
+      ),
     );
 
   return [
@@ -264,7 +271,7 @@ export function findOrderProblems(
 /** Returns the documents that are attached to an order. */
 export const listDocuments = ({ attachments }: JsonObject): PayloadDocument[] =>
   (Array.isArray(attachments) ? attachments : []).flatMap((entry, index) =>
-    isObject(entry) ? [{ path: `attachments[${index}].content`, content: entry.content }] : [],
+    isObject(entry) ? [{ path: ['attachments', index, 'content'], content: entry.content }] : [],
   );
 
 /**
@@ -272,32 +279,32 @@ export const listDocuments = ({ attachments }: JsonObject): PayloadDocument[] =>
  * its country, and warehouses that do not offer its shipping method. Billing addresses are not
  * compared, because nothing is shipped to them.
  */
-export function findListProblems(order: JsonObject, known: KnownCodes): string[] {
+export function findListProblems(order: JsonObject, known: KnownCodes): PayloadProblem[] {
   const { locale, deliveryAddress } = order;
   const countryCode = isObject(deliveryAddress) ? deliveryAddress.countryCode : undefined;
-  const problems: string[] = [];
+  const problems: PayloadProblem[] = [];
 
   for (const [path, list, code, form] of [
-    ['locale', 'languages', locale, localeForm],
-    ['deliveryAddress.countryCode', 'countries', countryCode, countryForm],
+    [['locale'], 'languages', locale, localeForm],
+    [['deliveryAddress', 'countryCode'], 'countries', countryCode, countryForm],
   ] as const) {
     // The schema reports a code of another form.
     if (typeof code !== 'string' || !form.test(code)) continue;
     const problem = findListProblem(list, code, form, known);
-    if (problem !== null) problems.push(`${path}: ${problem}`);
+    if (problem !== null) problems.push(problemAt(path, problem));
   }
 
   return [...problems, ...findWarehouseProblems(order, known)];
 }
 
 /** Returns the problems of warehouses that do not offer the shipping method of an order. */
-export function findWarehouseProblems(order: JsonObject, known: KnownCodes): string[] {
+export function findWarehouseProblems(order: JsonObject, known: KnownCodes): PayloadProblem[] {
   const { shippingMethod: code, shippingMethodId: id, items } = order;
   const found =
     typeof code === 'string' && code !== '' ? findCode(methodMember, code, known) : { id };
   const named = [order, ...(Array.isArray(items) ? items : [])].flatMap((value, index) => {
     const warehouse = isObject(value) ? value.fulfillFrom : undefined;
-    const path = index === 0 ? 'fulfillFrom' : `items[${index - 1}].fulfillFrom`;
+    const path = [...(index === 0 ? [] : ['items', index - 1]), 'fulfillFrom'];
     return typeof warehouse === 'string' && warehouse !== '' ? [{ path, warehouse }] : [];
   });
 
@@ -311,10 +318,8 @@ export function findWarehouseProblems(order: JsonObject, known: KnownCodes): str
     .slice(0, maxProblems + 1)
     .map(({ path, warehouse }) => {
       const method = typeof code === 'string' ? nameCode(code) : found.id;
-      return (
-        `${path}: shipping method ${method} is not offered in ${nameCode(warehouse)} ` +
-        `(offered in: ${offered.join(', ')})`
-      );
+      const words = `shipping method ${method} is not offered in ${nameCode(warehouse)}`;
+      return problemAt(path, `${words} (offered in: ${offered.join(', ')})`);
     });
 }
 
@@ -322,19 +327,19 @@ export function findWarehouseProblems(order: JsonObject, known: KnownCodes): str
 const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$/i;
 
 /** Returns the problems of the delivery address. Nothing is shipped to the other addresses. */
-export function findAddressProblems(lines: Json | undefined, operations: Operations): string[] {
+export function findAddressProblems(lines: Json | undefined, operations: Operations): PayloadProblem[] {
   if (!isObject(lines)) return [];
   const { countryCode, houseNumber, street1, postcode } = lines;
   if (typeof countryCode !== 'string') return [];
 
-  const problems: string[] = [];
+  const problems: PayloadProblem[] = [];
+  const add = (member: string, words: string) =>
+    problems.push(problemAt(['deliveryAddress', member], `is required for ${countryCode}${words}`));
   const isNumbered = !isEmpty(houseNumber) || (typeof street1 === 'string' && /\d/.test(street1));
   if (listHouseNumberCountries(operations).includes(countryCode) && !isNumbered)
-    problems.push(
-      `deliveryAddress.houseNumber: is required for ${countryCode}, unless street1 has it`,
-    );
+    add('houseNumber', ', unless street1 has it');
   if (listPostcodeCountries(operations).includes(countryCode) && isEmpty(postcode))
-    problems.push(`deliveryAddress.postcode: is required for ${countryCode}`);
+    add('postcode', '');
 
   return problems;
 }
@@ -357,4 +362,128 @@ export function describeAddressDoubt(
     'deliveryAddress.houseNumber is missing and street1 does not end with a number; ' +
     'check the address at the service'
   );
+}
+
+/**
+ * Provisional ids, which only link the addresses of one request (docs/interface.md, 7.2 Addresses).
+ */
+const deliveryId = 1;
+const billingId = 2;
+const toLink = (type: string, id: number) => ({ data: { id, type } });
+
+/** What an order links to: ids of the service, and members of the payload that are included. */
+interface LinkedParts extends Pick<OrderPayload, 'billingAddress' | 'pickUpPoint'> {
+  readonly deliveryAddress?: OrderPayload['deliveryAddress'] | undefined;
+  readonly orderTypeId: number | null;
+  readonly shippingMethodId: number | null;
+}
+
+/** Returns the relationships to the parts of an order, and those of its parts that are included. */
+export function linkParts({
+  orderTypeId,
+  shippingMethodId,
+  deliveryAddress,
+  billingAddress,
+  pickUpPoint,
+}: LinkedParts): {
+  readonly relationships: Readonly<Record<string, object>>;
+  readonly included: readonly object[];
+} {
+  const relationships = {
+    ...(orderTypeId !== null && { orderType: toLink('orderType', orderTypeId) }),
+    ...(deliveryAddress && { deliveryAddress: toLink('address', deliveryId) }),
+    ...(billingAddress && { billingAddress: toLink('address', billingId) }),
+    ...(pickUpPoint && { pickUpPoint: { data: { type: 'pickUpPoint' } } }),
+    ...(shippingMethodId !== null && {
+      preferredShippingMethod: toLink('shippingMethod', shippingMethodId),
+    }),
+  };
+  const included = [
+    ...(deliveryAddress
+      ? [{ type: 'address', id: deliveryId, attributes: pickGiven(deliveryAddress) }]
+      : []),
+    ...(billingAddress
+      ? [{ type: 'address', id: billingId, attributes: pickGiven(billingAddress) }]
+      : []),
+    ...(pickUpPoint ? [{ type: 'pickUpPoint', attributes: pickUpPoint }] : []),
+  ];
+  return { relationships, included };
+}
+
+/** Assumptions about the body of POST /v3/orders (docs/assumptions.md). */
+type OrderDocumentOptions = Pick<Operation, 'included' | 'billingAddress' | 'contentMember'>;
+
+/** Returns the body of POST /v3/orders. */
+export function buildOrderDocument(
+  payload: OrderPayload,
+  ids: Pick<LinkedParts, 'orderTypeId' | 'shippingMethodId'>,
+  options: OrderDocumentOptions,
+): object {
+  const {
+    items,
+    deliveryAddress,
+    billingAddress: givenBilling,
+    pickUpPoint,
+    attachments,
+    ...others
+  } = payload;
+
+  const {
+    orderType: _type,
+    orderTypeId: _typeId,
+    shippingMethod: _method,
+    shippingMethodId: _id,
+    ...rest
+  } = others;
+
+  const billingAddress =
+    givenBilling ?? (options.billingAddress === 'omit' ? null : deliveryAddress);
+  const linked = linkParts({ ...ids, deliveryAddress, billingAddress, pickUpPoint });
+  const included = [
+    ...items.map((line) => ({ type: 'orderItem', attributes: toItemAttributes(line) })),
+    ...linked.included,
+    ...(attachments ?? []).slice(0, 1).map((first) => ({
+      type: 'orderAttachment',
+      attributes: toAttachmentAttributes(rest.externalOrderNumber, first, options),
+    })),
+  ];
+  const attributes = {
+    ...pickGiven(rest),
+    ...(rest.metadata ? { metadata: pickGiven(rest.metadata) } : {}),
+  };
+
+  const data = { type: 'order', attributes, relationships: linked.relationships };
+
+  return options.included === 'top' ? { data, included } : { data: { ...data, included } };
+}
+
+function toItemAttributes({
+  price,
+  vat,
+  metadata,
+  ...others
+}: OrderPayload['items'][number]): object {
+  return {
+    ...pickGiven(others),
+    ...(price === undefined || price === null ? {} : { price: asNumber(price) }),
+    ...(vat === undefined || vat === null ? {} : { vat: asNumber(vat) }),
+    ...(metadata ? { metadata: pickGiven(metadata) } : {}),
+  };
+}
+
+/**
+ * Returns the attributes of an orderAttachment. The member `content` is assumed
+ * (docs/assumptions.md).
+ */
+export function toAttachmentAttributes(
+  externalOrderNumber: string,
+  { filename, content }: OrderAttachment,
+  { contentMember = 'content' }: Pick<Operation, 'contentMember'>,
+): object {
+  const fixed = {
+    contentType: 'application/pdf',
+    printStrategy: 'REQUIRED',
+    [contentMember]: content,
+  };
+  return { externalOrderNumber, ...pickGiven({ filename }), ...fixed };
 }

@@ -1,8 +1,7 @@
 import { makeUndecodableError, WarehouseError } from '../../../core/errors.ts';
 import { orders } from '../../../pull/streams/orders.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
-import { isEmpty } from '../../answers.ts';
-import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
+import { defineKind, isEmpty, type PushContext, type PushResult } from '../../kind.ts';
 import { noMembers } from '../../payload.ts';
 import { findOrder } from './find-order.ts';
 
@@ -43,7 +42,7 @@ async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pu
  * @throws WarehouseError `failure`, if the order is still on hold
  */
 async function checkReleased(context: PushContext, failure: WarehouseError): Promise<PushResult> {
-  const { order, resource, escaped } = await findOrder(context);
-  if (order.on_hold !== false) throw failure;
-  return { result: {}, reading: { stream: orders, resource, escaped } };
+  const found = await findOrder(context);
+  if (found.order.on_hold !== false) throw failure;
+  return { result: {}, reading: { stream: orders, ...found } };
 }

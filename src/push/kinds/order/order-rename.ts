@@ -9,6 +9,7 @@ import {
   PayloadError,
   type PushContext,
   type PushResult,
+  problemAt,
   toNoAnswer,
 } from '../../kind.ts';
 import { findTargetIds, findUserOfNumber, readSentTarget } from '../../sql/renames.ts';
@@ -76,13 +77,10 @@ async function renameOrder(
   return toPushResult(renamed, renamed.note);
 }
 
-function toPushResult(
-  { order, resource, escaped }: AnsweredOrder,
-  note: string | null,
-): PushResult {
-  const { id: orderId, external_order_number: externalOrderNumber } = order;
+function toPushResult(renamed: AnsweredOrder, note: string | null): PushResult {
+  const { id: orderId, external_order_number: externalOrderNumber } = renamed.order;
   const result = { orderId, externalOrderNumber, ...(note === null ? {} : { note }) };
-  return { result, reading: { stream: orders, resource, escaped } };
+  return { result, reading: { stream: orders, ...renamed } };
 }
 
 /**
@@ -108,10 +106,10 @@ async function assertNumberUnused(number: string, context: PushContext): Promise
   const user = await findUserOfNumber(context.db, context.row, number);
   if (user === null) return;
   if (user.kind === 'order.rename') throw makeRenameAwaited(user, `frees the number ${number}`);
-  throw new PayloadError([
-    `externalOrderNumber: ${number} is the number of row ${user.id} (${user.kind}), ` +
-      `which is ${user.status}; choose another number, or cancel that row and retry this one`,
-  ]);
+  const words =
+    `${number} is the number of row ${user.id} (${user.kind}), ` +
+    `which is ${user.status}; choose another number, or cancel that row and retry this one`;
+  throw new PayloadError([problemAt(['externalOrderNumber'], words)]);
 }
 
 /** An order that has the new number, and what the attempt lost of it, in words. */

@@ -10,7 +10,7 @@ import {
 } from '../../../pull/streams/orders.ts';
 import { toColumn } from '../../../service/decoding/fields.ts';
 import { type Resource, readId } from '../../../service/decoding/jsonapi.ts';
-import { LostMembersError, PayloadError, type PushContext } from '../../kind.ts';
+import { LostMembersError, PayloadError, type PushContext, problemAt } from '../../kind.ts';
 import { readSentTarget } from '../../sql/renames.ts';
 import {
   type AnsweredOrder,
@@ -79,7 +79,10 @@ export function buildWantedState(
   const isSetAlready = maybeCarriedOut && current.preferred_shipping_date === wantedDate;
   if (typeof wantedDate === 'string' && wantedDate < today && !isSetAlready)
     throw new PayloadError([
-      `preferredShippingDate: ${wantedDate} is before today, ${today}, which the service refuses`,
+      problemAt(
+        ['preferredShippingDate'],
+        `${wantedDate} is before today, ${today}, which the service refuses`,
+      ),
     ]);
   if (change.metadata) state.metadata = mergeMetadata(current.metadata, change.metadata);
 
@@ -302,11 +305,7 @@ async function assertKept(
   const read = again ?? answered;
   const loss = await findLosses(context, before, read, named);
   if (loss === null) return;
-  throw new LostMembersError(describeLostMembers(loss), {
-    stream: orders,
-    resource: read.resource,
-    escaped: read.escaped,
-  });
+  throw new LostMembersError(describeLostMembers(loss), { stream: orders, ...read });
 }
 
 /** Returns the error of a row whose update lost something. */

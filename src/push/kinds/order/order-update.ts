@@ -8,8 +8,10 @@ import {
   defineKind,
   type JsonObject,
   PayloadError,
+  type PayloadProblem,
   type PushContext,
   type PushResult,
+  problemAt,
 } from '../../kind.ts';
 import {
   anyMembers,
@@ -23,7 +25,6 @@ import {
 } from '../../payload.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
 import { findOrder } from './find-order.ts';
-import { linkParts } from './new-order.ts';
 import {
   allowPartialDelivery,
   describeAddressDoubt,
@@ -31,6 +32,7 @@ import {
   findAddressProblems,
   findListProblems,
   findWarehouseProblems,
+  linkParts,
   locale,
   makeAddresses,
   methodMember,
@@ -95,8 +97,9 @@ export const orderUpdate = (operations: Operations) =>
     push: updateOrder,
   });
 
-function findChangeProblems(change: JsonObject, facts: CheckFacts): readonly string[] {
-  if (Object.keys(change).length === 0) return ['payload: must name at least one member to change'];
+function findChangeProblems(change: JsonObject, facts: CheckFacts): readonly PayloadProblem[] {
+  if (Object.keys(change).length === 0)
+    return [problemAt([], 'must name at least one member to change')];
 
   return [...findListProblems(change, facts.known), ...findTakenProblems(change, facts)];
 }
@@ -216,7 +219,7 @@ function makeTakenMembers(operations: Operations): {
 const optionalType: CodedMember = { ...orderTypeMember, required: false };
 
 /** Returns the problems of the taken members that the schema cannot find. */
-function findTakenProblems(change: JsonObject, { known, operations }: CheckFacts): string[] {
+function findTakenProblems(change: JsonObject, { known, operations }: CheckFacts): PayloadProblem[] {
   const taken = listTaken(operations);
 
   return [

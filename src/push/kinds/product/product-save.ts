@@ -9,8 +9,7 @@ import { hasCode, rewordRefusal, WarehouseError } from '../../../core/errors.ts'
 import { isObject } from '../../../core/json.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { mayBeWrongPath } from '../../../service/health/evidence.ts';
-import { saysNothing } from '../../answers.ts';
-import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
+import { defineKind, type PushContext, type PushResult, saysNothing } from '../../kind.ts';
 import {
   asNumber,
   base64Text,

@@ -24,15 +24,19 @@ import {
   readId,
 } from '../../../service/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../service/transport/query.ts';
-import { isEmpty, readIncluded, readResources, saysNothing } from '../../answers.ts';
 import {
   type CheckFacts,
   defineKind,
+  isEmpty,
   type JsonObject,
   maxProblems,
   NotFoundError,
+  type PayloadProblem,
   type PushContext,
   type PushResult,
+  readIncluded,
+  readResources,
+  saysNothing,
 } from '../../kind.ts';
 import {
   anyMembers,
@@ -136,7 +140,7 @@ async function announceReturn(
   const reasonIds: (number | null)[] = [];
 
   for (const [index, item] of items.entries())
-    reasonIds.push(await findNamedId(item, reasonMember, context, `items[${index}].`));
+    reasonIds.push(await findNamedId(item, reasonMember, context, ['items', index]));
   const products = await readShipmentItems(shipmentId, context);
   const missing = items.filter(({ shipmentItemId }) => !products.has(shipmentItemId));
   if (missing.length > 0) {
@@ -231,15 +235,15 @@ function findReturnProblems(
   operation: typeof creation | typeof replacement,
   { items }: JsonObject,
   { known, operations }: CheckFacts,
-): string[] {
-  const problems: string[] = [];
+): PayloadProblem[] {
+  const problems: PayloadProblem[] = [];
   const { optional = [] } = operations[operation];
   const member = { ...reasonMember, required: !optional.includes('items.reason') };
 
   for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
     if (problems.length > maxProblems) break;
     if (!isObject(item)) continue;
-    for (const problem of findCodeProblems(item, member, known, `items[${index}].`))
+    for (const problem of findCodeProblems(item, member, known, ['items', index]))
       problems.push(problem);
   }
 

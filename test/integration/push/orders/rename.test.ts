@@ -1,11 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { takeOverClaims } from '../../../../src/push/sql/held-claims.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
 import { short, usePusher } from '../../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 import type { FaultRule } from '../../../helpers/sandbox-control.ts';
-import { waitFor } from '../../../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -137,37 +135,6 @@ describe('a rename whose outcome is unknown', () => {
         /^the order \d+ has the number SO-3, neither SO-1 nor SO-2\. /,
       ),
     });
-  });
-
-  test('is found by its id if its worker was killed while sending', async () => {
-    await createOrder('SO-1');
-    await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { delayMs: 1_500 } });
-    const id = await insertRename('SO-1', 'SO-2');
-    const pushing = outbox.push();
-    await waitFor('the request', async () => (await countUpdates()) === 1);
-    const [target] = await database.query(
-      'select target_id from sync.outbox_targets where outbox_id = $1',
-      [id],
-    );
-    const [order] = await database.query('select id from fulfilment.orders');
-    expect(target).toEqual({ target_id: order?.id });
-    // As if the worker were gone: its late answer settles nothing, because another claim number is
-    // in the row.
-    await database.query(
-      "update fulfilment.outbox set lease_until = now() - interval '1 second' where id = $1",
-      [id],
-    );
-    await takeOverClaims(database.db, 'another', { 'order.rename': 'look up' }, '?');
-    await database.query(
-      "update fulfilment.outbox set claim_no = nextval('sync.read_no') where id = $1",
-      [id],
-    );
-    expect(await outbox.row(id)).toMatchObject({ status: 'unknown' });
-    await pushing;
-    await outbox.hurry();
-    await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
-    expect(await countUpdates()).toBe(1);
   });
 });
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { adviseOperator } from '../../../src/push/advise-operator.ts';
+import { adviseOperator } from '../../../src/push/show-row.ts';
 import type { OutboxDetail } from '../../../src/push/sql/read-outbox.ts';
 
 const pending: OutboxDetail = {
@@ -30,4 +30,12 @@ test('a row that waits for no other one is sent by itself, whatever its last err
 test('a row that waits for another one says so, even in the words of its last error', () => {
   const blocked = { ...pending, waitsFor: 1, lastError: pending.because };
   expect(adviseOperator(blocked)).toContain('It waits: the service answered 500. The row is sent');
+});
+
+test.each([
+  [true, 'Nothing needs to be done'],
+  [false, 'The service cancelled nothing'],
+])('a cancellation that is done says if it cancelled nothing (modified: %s)', (modified, words) => {
+  const done = { ...pending, status: 'done', because: null, result: { orderId: 7, modified } };
+  expect(adviseOperator(done)).toContain(words);
 });

@@ -1,15 +1,13 @@
 /**
- * The program of the processes that check payloads for a worker (check-process.ts). A hostile
+ * The program of the processes that check payloads for a worker (check-pool.ts). A hostile
  * payload or document can end such a process, but not the worker.
  */
 
 import { Worker } from 'node:worker_threads';
 import { describeError } from '../core/errors.ts';
-import type { CheckMessage, CheckTask, FoundProblems } from './check-process.ts';
+import { performCheck, type ReadDocument } from './check-payload.ts';
+import type { CheckMessage, CheckTask } from './check-pool.ts';
 import { findPrintProblem } from './find-print-problem.ts';
-import { nameKinds } from './kinds/registry.ts';
-import { checkRowsHere } from './new-rows.ts';
-import { type CheckTools, readHere } from './payload.ts';
 
 /** Time between two looks at the worker and at the CPU time, in milliseconds. */
 const watchMs = 1_000;
@@ -33,35 +31,19 @@ function say(message: CheckMessage): void {
 }
 
 /** Reads a document, and says which one before it does. */
-const readDocument: CheckTools['readDocument'] = async (path, content) => {
+const readDocument: ReadDocument = async (path, content) => {
   say({ reading: path });
   const problem = await findPrintProblem(content);
   say({ reading: null });
-  return problem === null ? [] : [`${path}: ${problem}`];
+  return problem;
 };
-
-async function perform(task: CheckTask): Promise<object> {
-  if (task.do === 'read document')
-    return { problems: await readDocument(task.path, task.content) } satisfies FoundProblems;
-
-  const { operations, known } = task;
-  if (task.do === 'check rows')
-    return checkRowsHere(task.body, { operations, known: task.known, readDocument });
-
-  const kind = nameKinds(operations).get(task.kind);
-  if (kind === undefined) throw new TypeError(`there is no kind ${task.kind}`);
-
-  const tools = known === null ? null : { operations, known, readDocument };
-  const checked = await readHere(kind, task, tools);
-  return 'problems' in checked
-    ? { problems: checked.problems }
-    : { read: JSON.stringify(checked.read) };
-}
 
 async function performTask(task: CheckTask): Promise<void> {
   try {
-    const result = await perform(task);
-    say({ result, lacks: 'known' in task && task.known?.lacks === true });
+    const done = await performCheck(task, readDocument);
+    // A message cannot hold numbers with more digits than JavaScript has.
+    const result = 'read' in done ? { json: JSON.stringify(done.read) } : done;
+    say({ result, lacks: task.known?.lacks === true });
   } catch (error) {
     say({ fault: describeError(error) });
   }

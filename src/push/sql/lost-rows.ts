@@ -1,106 +1,11 @@
+/** Rows whose worker was lost, and rows that no worker can send. */
+
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
-import { judgeLost, type LostClaim, type LostVerdict } from '../judge-lost.ts';
-import type { UnknownRule } from '../push-outcome.ts';
-
-/** Milliseconds that a claim lasts without renewal, by the clock of the database. */
-export const claimMs = 10_000;
-export const claimSpan = sql`make_interval(secs => ${claimMs / 1_000})`;
-
-/** A claim that can be given back. Its row becomes due at its former time. */
-export interface ReturnableClaim extends HeldClaim {
-  /** Due time of the row before the claim. */
-  readonly dueAt: string;
-}
-
-/**
- * Gives back claims whose rows were not sent. Claims that this process no longer holds are ignored.
- */
-export async function returnClaims(
-  db: Kysely<DB>,
-  claims: readonly ReturnableClaim[],
-): Promise<void> {
-  await sql`
-    update fulfilment.outbox o
-    set status = 'pending', next_attempt_at = c.due_at, lease_until = null,
-      claim_no = null, sent_at = null, attempts = o.attempts - 1
-    from unnest(${claims.map(({ id }) => id)}::bigint[],
-      ${claims.map(({ claimNo }) => claimNo)}::bigint[],
-      ${claims.map(({ dueAt }) => dueAt)}::timestamptz[]) as c (id, claim_no, due_at)
-    where o.id = c.id and o.claim_no = c.claim_no and o.status = 'sending'`.execute(db);
-}
-
-/** A claim that a worker holds: the row and the claim number. */
-export interface HeldClaim {
-  readonly id: number;
-  readonly claimNo: number;
-}
-
-/** The order that a request is about. */
-export interface PushTarget {
-  readonly id: number;
-  /** Names of the members that the order has before the request. */
-  readonly present?: Iterable<string>;
-}
-
-/**
- * Records, just before the request is written, that the service may carry the row out from now on,
- * and stores the order that the request is about. The members that a first attempt found are kept:
- * a later one may no longer find them.
- * @returns false if another worker has taken the row over: then nothing may be sent
- */
-export async function stampSent(
-  db: Kysely<DB>,
-  { id, claimNo }: HeldClaim,
-  target?: PushTarget,
-): Promise<boolean> {
-  const { rows } = await sql`
-    with stamped as (
-      update fulfilment.outbox o
-      set sent_at = clock_timestamp(), lease_until = clock_timestamp() + ${claimSpan}
-      where o.id = ${id} and o.claim_no = ${claimNo} and o.status = 'sending'
-        and o.lease_until > clock_timestamp()
-      returning o.id
-    ), targeted as (
-      insert into sync.outbox_targets as t (outbox_id, target_id, present)
-      select id, ${target?.id ?? null}::bigint, ${[...(target?.present ?? [])]}::text[]
-      from stamped
-      where ${target !== undefined}
-      on conflict (outbox_id) do update set target_id = excluded.target_id,
-        present = case when t.target_id = excluded.target_id
-          and cardinality(t.present) > 0 then t.present
-                       else excluded.present end
-    )
-    select
-    from stamped`.execute(db);
-  return rows.length > 0;
-}
-
-/**
- * Renews claims, including claims that expired and that nobody took over. A locked row is skipped,
- * because it is being settled. A row that was taken over is not touched: the late answer still
- * settles it, if it comes first.
- */
-export async function renewClaims(db: Kysely<DB>, rows: readonly HeldClaim[]): Promise<void> {
-  if (rows.length === 0) return;
-  await sql`
-    with held as (
-      select o.id
-      from fulfilment.outbox o
-      join unnest(${rows.map(({ id }) => id)}::bigint[],
-        ${rows.map(({ claimNo }) => claimNo)}::bigint[])
-        as m (id, claim_no)
-        on o.id = m.id and o.claim_no = m.claim_no
-      where o.status = 'sending'
-      for update of o skip locked
-    )
-    update fulfilment.outbox o
-    set lease_until = clock_timestamp() + ${claimSpan}
-    from held
-      where o.id = held.id`.execute(db);
-}
+import { judgeLost, type LostClaim, type LostVerdict, type UnknownRule } from '../judge-outcome.ts';
+import type { HeldClaim } from './claim-rows.ts';
 
 /** A row whose claim was taken from a lost worker. */
 export interface TakenOverRow {
@@ -115,13 +20,11 @@ export interface TakenOverRow {
  * their rows.
  * @param rules rule of each kind. A row that may have been sent stays as it is if its kind has no
  *   rule here: a worker that knows the kind takes it over.
- * @param operatorError what an operator reads on a row that only a person can decide
  */
 export async function takeOverClaims(
   db: Database,
   worker: string,
   rules: Readonly<Record<string, UnknownRule>>,
-  operatorError: string,
 ): Promise<TakenOverRow[]> {
   return inTransaction(db, async (trx) => {
     const lost = await lockLostRows(trx, Object.keys(rules));
@@ -129,7 +32,7 @@ export async function takeOverClaims(
 
     const taken = lost.map((row) => ({
       ...row,
-      ...judgeLost(row, rules[row.kind] ?? 'ask operator', operatorError, Math.random()),
+      ...judgeLost(row, rules[row.kind] ?? 'ask operator', Math.random()),
     }));
     await writeTakenRows(trx, taken);
     await noteTakenRows(trx, worker, taken);
@@ -174,6 +77,7 @@ async function writeTakenRows(
       finished_at = case when t.became = 'dead' then clock_timestamp() end,
       next_attempt_at = clock_timestamp() + make_interval(secs => t."delayMs" / 1000),
       attempts = o.attempts - case when t."isSent" then 0 else 1 end,
+      tries = o.tries + case when t."isSent" then 1 else 0 end,
       written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
       lookups = 0, absences = 0, absent_at = null, refused_as = null
     from json_to_recordset(${JSON.stringify(taken)}::json)

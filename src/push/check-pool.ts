@@ -1,16 +1,15 @@
+/**
+ * The processes that check payloads, and whose turn it is to use one. Their program is
+ * check-program.ts.
+ */
+
 import { type ChildProcess, fork } from 'node:child_process';
 import { on } from 'node:events';
 import type { Operations } from '../../config/operations.ts';
 import { CodedError, toStopError } from '../core/errors.ts';
 import { programs } from '../core/installation.ts';
-import type { CheckContext, CheckFacts, KnownCodes } from './kind.ts';
+import type { CheckContext, FoundProblems, KnownCodes } from './kind.ts';
 
-/**
- * Maximum number of characters of what is checked in this process: the longest check takes some
- * milliseconds then. Longer texts are checked by a process of their own, because a check of 16 MB
- * would stop everything else for a tenth of a second.
- */
-export const maxLocalLength = 64 * 1024;
 /**
  * Maximum time between two messages of a process, in milliseconds. It ends itself after 10 s of CPU
  * time, so this is for one that does nothing.
@@ -28,19 +27,20 @@ const maxProcesses = 2;
  */
 const idleMs = 30_000;
 
-/** What a process is asked to do. Its program is checker.ts. */
-export type CheckTask =
-  | { readonly do: 'read document'; readonly path: string; readonly content: string }
+/** What a process is asked to do. */
+export type CheckTask = {
+  readonly operations: Operations;
+} & (
   | {
-      readonly do: 'read payload';
+      readonly do: 'check payload';
       readonly kind: string;
       readonly payload: string;
       readonly reference: string | undefined;
-      readonly operations: Operations;
       /** Null: it is only read with the schema of its kind. */
       readonly known: KnownCodes | null;
     }
-  | (CheckFacts & { readonly do: 'check rows'; readonly body: Uint8Array });
+  | { readonly do: 'check rows'; readonly body: Uint8Array; readonly known: KnownCodes }
+);
 
 /** What a process sends. */
 export type CheckMessage =
@@ -48,11 +48,6 @@ export type CheckMessage =
   | { readonly reading: string | null }
   | { readonly result: object; readonly lacks: boolean }
   | { readonly fault: string };
-
-/** What was found wrong; nothing if it is empty. */
-export interface FoundProblems {
-  readonly problems: readonly string[];
-}
 
 type TaskContext = Pick<CheckContext, 'owner' | 'signal'>;
 
@@ -80,10 +75,10 @@ export async function runInProcess<T extends object>(
     if (kept !== undefined && 'lost' in end) end = await converse(startProcess(), task, context);
 
     if ('result' in end) {
-      if ('known' in task && task.known !== null) task.known.lacks = end.lacks;
+      if (task.known !== null) task.known.lacks = end.lacks;
       return end.result as T;
     }
-    if (end.isCostly) return { problems: [describeCost(end.reading)] };
+    if (end.isCostly) return { problems: [{ path: [], text: describeCost(end.reading) }] };
     throw new CodedError('payload_not_checked', end.lost);
   } finally {
     giveTurn(context.owner);
