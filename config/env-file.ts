@@ -1,17 +1,52 @@
 import { parseEnv } from 'node:util';
 import { ConfigError, describeFileError } from './config-error.ts';
+import { isKnownVariable } from './env.ts';
 import { readTextFile } from './text-file.ts';
 
 /**
  * Reads the NAME=value lines of a file.
- * @throws ConfigError if it cannot be read
+ * @throws ConfigError if it cannot be read, or if a value would be cut
  */
 function readEnvFile(file: string): NodeJS.Dict<string> {
+  let text: string;
   try {
-    return parseEnv(readTextFile(file));
+    text = readTextFile(file);
   } catch (cause) {
     throw new ConfigError([`--env-file: ${file} cannot be read: ${describeFileError(cause)}`]);
   }
+
+  const problems = findCutValues(text).map((problem) => `--env-file: ${file}, ${problem}`);
+  if (problems.length > 0) throw new ConfigError(problems);
+  return parseEnv(text);
+}
+
+/**
+ * Finds variables of this program of which Node would leave out a part without a word: behind a #,
+ * or behind a quotation mark that ends the value too early or not in its line. Quotes no value.
+ */
+function findCutValues(text: string): string[] {
+  return text.split('\n').flatMap((line, index) => {
+    const [, name = '', blank = '', value = ''] =
+      /^\s*(?:export\s+)?(\w+)\s*=([^\S\n]*)(.*)$/.exec(line) ?? [];
+    if (!isKnownVariable(name)) return [];
+
+    const problem = findCut(value, blank === '');
+    return problem === null ? [] : [`line ${index + 1}: ${name} ${problem}`];
+  });
+}
+
+/** @param isAtSign true if the value begins directly behind the equals sign */
+function findCut(value: string, isAtSign: boolean): string | null {
+  const remedy = 'write the value in quotation marks that it does not contain, or into a file';
+
+  if (/^["'`]/.test(value)) {
+    const isWhole = /^(["'`])(?:(?!\1).)*\1\s*(?:#.*)?$/.test(value);
+    return isWhole ? null : `would be cut at a quotation mark; ${remedy}`;
+  }
+
+  const sign = value.indexOf('#');
+  const isComment = sign < 0 || (sign === 0 ? !isAtSign : /\s/.test(value.charAt(sign - 1)));
+  return isComment ? null : `would be cut at its #; ${remedy}`;
 }
 
 /**

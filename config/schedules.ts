@@ -11,17 +11,25 @@ export type Schedule =
   | { readonly kind: 'off' };
 
 const unitMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-const scheduleForms = '30s, 2m, 6h, 1d, a 5-field cron expression (UTC), or off';
+/** The longest span: times beyond some thousand years cannot be stored. */
+const maxSpanMs = 3_650 * unitMs.d;
+const scheduleForms = '30s, 2m, 6h, 1d (3650d at most), a 5-field cron expression (UTC), or off';
+/** Matches a field of a cron expression for which the parser draws lots, each time anew. */
+const randomField = /(^|[\s,])h/i;
 
 /** Returns true if the schedule starts runs by itself: it is neither off nor on request. */
 export const isAutomatic = ({ kind }: Schedule): boolean => kind === 'every' || kind === 'cron';
 
 /**
- * Reads a span such as `30s`, `2m`, `6h` or `1d` as milliseconds. Returns null for any other text.
+ * Reads a span such as `30s`, `2m`, `6h` or `1d` as milliseconds. Returns null for any other text,
+ * and for more than ten years.
  */
 export function parseSpanMs(text: string): number | null {
   const match = /^([1-9]\d{0,8})([smhd])$/.exec(text);
-  return match?.[1] && match[2] ? Number(match[1]) * unitMs[match[2] as keyof typeof unitMs] : null;
+  if (!match?.[1] || !match[2]) return null;
+
+  const ms = Number(match[1]) * unitMs[match[2] as keyof typeof unitMs];
+  return ms <= maxSpanMs ? ms : null;
 }
 
 /**
@@ -51,7 +59,7 @@ export function parseSchedule(text: string): Schedule {
     return { kind: 'every', everyMs, slowMs };
   }
 
-  if (text.trim().split(/\s+/).length !== 5)
+  if (text.trim().split(/\s+/).length !== 5 || randomField.test(text))
     throw new RangeError(`is not a schedule; use ${scheduleForms}`);
 
   try {

@@ -13,7 +13,10 @@ export const wholeNumber = (min: number, max: number) =>
 export const span = z.string().transform((text, context) => {
   const ms = parseSpanMs(text);
   if (ms !== null) return ms;
-  context.addIssue({ code: 'custom', message: 'must be a span such as 30s, 2m, 6h or 3d' });
+  context.addIssue({
+    code: 'custom',
+    message: 'must be a span such as 30s, 2m, 6h or 3d, and 3650d at most',
+  });
   return z.NEVER;
 });
 

@@ -77,6 +77,11 @@ export interface WalkOptions<P extends WalkablePage> {
 
 /** Maximum number of pages, with 100 rows each. No expected list is longer. */
 const defaultMaxPages = 200_000;
+/**
+ * Number of empty pages in a row after which a list ends, although each has a next link. A service
+ * that filters after it has divided the list into pages has empty pages between others.
+ */
+const maxEmptyPages = 3;
 const firstStepBackRows = 200;
 const maxStepsBack = 100;
 
@@ -94,6 +99,7 @@ export async function* walk<P extends WalkablePage>(
   const { firstQuery, start, signal, pageSize, maxPages = defaultMaxPages } = options;
   const guard = new ProgressGuard(maxPages);
   let { meaning } = start;
+  let emptyPages = 0;
 
   const fetch = async (query: string) => {
     if (signal.aborted) throw toStopError(signal);
@@ -112,9 +118,10 @@ export async function* walk<P extends WalkablePage>(
     const lastId = readIds(page.data).at(-1) ?? null;
     const rows = page.data.length;
 
-    // An empty page is the end of the list, even if it has a next link.
-    const next = rows === 0 ? null : page.next;
-    if (typeof next === 'string') meaning = learnMeaning(meaning, { query, rows, lastId }, next);
+    emptyPages = rows === 0 ? emptyPages + 1 : 0;
+    const next = rows > 0 || mayPass(query, page.next, emptyPages) ? page.next : null;
+    if (typeof next === 'string' && rows > 0)
+      meaning = learnMeaning(meaning, { query, rows, lastId }, next);
     const problem = next instanceof WarehouseError ? next : guard.check(query, next, steppedBack);
 
     // A service that gave a link before, in this list or an earlier walk of it, gives one to the
@@ -132,6 +139,16 @@ export async function* walk<P extends WalkablePage>(
     start.query === null ? await begin() : await resumeWalk(start.query, start, options, fetch),
   );
   while (step !== null) step = yield* handOver(await fetchNext(step, options, fetch));
+}
+
+/**
+ * Returns true if the list may have rows behind an empty page: the link of the page leads further.
+ * @param emptyPages number of empty pages in a row, with this one
+ */
+function mayPass(query: string, next: WalkablePage['next'], emptyPages: number): boolean {
+  if (typeof next !== 'string' || emptyPages >= maxEmptyPages) return false;
+  const [cursor, nextCursor] = [readPageCursor(query), readPageCursor(next)];
+  return cursor === null || nextCursor === null ? next !== query : nextCursor > cursor;
 }
 
 /** The current page of a walk, and the query that fetched it. */
@@ -296,6 +313,7 @@ export async function* listPages(
   { operation, filter, maxPages, signal }: ListQuery,
 ): AsyncGenerator<ListPage, void, void> {
   let query: string | null = encodeQuery(filter);
+  let emptyPages = 0;
   for (let pages = 0; query !== null; pages++) {
     if (pages === maxPages)
       throw new WarehouseError(
@@ -306,7 +324,8 @@ export async function* listPages(
     const page: ListPage = await warehouse.list(operation, query, { signal });
     if (page.next instanceof WarehouseError) throw page.next;
     yield page;
-    query = page.data.length === 0 ? null : page.next;
+    emptyPages = page.data.length === 0 ? emptyPages + 1 : 0;
+    query = emptyPages === 0 || mayPass(query, page.next, emptyPages) ? page.next : null;
   }
 }
 

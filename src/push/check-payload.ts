@@ -3,6 +3,7 @@
  * document, is checked by a process of its own (check-pool.ts).
  */
 
+import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { z } from 'zod';
@@ -429,8 +430,12 @@ export const newRow = z.strictObject({
   not_before: zonedTime.optional(),
   notBefore: zonedTime.optional().meta({ description: 'The same as not_before' }),
 });
+const oneTime = newRow.refine(
+  ({ not_before, notBefore }) => not_before === undefined || notBefore === undefined,
+  { path: ['notBefore'], error: 'must be left out beside not_before' },
+);
 const rowCount = `must have 1 to ${maxRows} rows`;
-const rowList = z.array(newRow).min(1, rowCount).max(maxRows, rowCount);
+const rowList = z.array(oneTime).min(1, rowCount).max(maxRows, rowCount);
 /** One row, or several. */
 export const newRows = z.union([newRow, rowList]);
 
@@ -477,7 +482,7 @@ export async function checkRowsHere(
   // One row more than the maximum is enough to refuse a list.
   const read = Array.isArray(value)
     ? readPart(rowList, value.slice(0, maxRows + 1))
-    : readPart(newRow, value);
+    : readPart(oneTime, value);
   if ('problems' in read)
     return { status: 422, detail: joinProblems(read.problems), problems: read.problems };
 
@@ -497,6 +502,8 @@ export async function checkRowsHere(
 }
 
 function parseBody(body: Uint8Array): { readonly value: Json } | RefusedBody {
+  if (!isUtf8(body)) return { status: 400, detail: 'The body is not text in UTF-8', problems: [] };
+
   const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
   try {
     return { value: parseExact(text, maxPayloadValues) };

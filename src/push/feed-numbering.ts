@@ -87,7 +87,7 @@ export class FeedNumbering {
 
     for (let tries = 0; tries < maxTries; ) {
       const isWhole = performance.now() >= this.#wholeAtMs;
-      const { numbered, outboxIds } = await numberChanges(this.#db, isWhole);
+      const { numbered, outboxIds } = await this.#numberOnce(isWhole);
       this.#outboxIds = outboxIds;
       if (outboxIds.length > 0) await this.#release();
 
@@ -98,6 +98,19 @@ export class FeedNumbering {
         if (isWhole) this.#wholeAtMs = performance.now() + wholeMs;
         return;
       }
+    }
+  }
+
+  /**
+   * Moves some changes. If a search of the whole table fails, the next looks do without one: it may
+   * take too long, while a transaction that stays open keeps rows that were moved.
+   */
+  async #numberOnce(isWhole: boolean) {
+    try {
+      return await numberChanges(this.#db, isWhole);
+    } catch (error) {
+      if (isWhole) this.#wholeAtMs = performance.now() + wholeMs;
+      throw error;
     }
   }
 

@@ -70,8 +70,8 @@ const maxConnections = 128;
 export const maxFormBytes = 256 * 1024;
 /** Maximum bytes of the login form, which has a token and a path. */
 const maxLoginBytes = 4 * 1024;
-/** Maximum number of members of a form. */
-const maxFormMembers = 50;
+/** Maximum number of members of a form: the 100 rows that a list shows, and what is beside them. */
+const maxFormMembers = 110;
 /**
  * Maximum bytes of the form that replaces a payload. What is larger is no text for a form: the
  * command `outbox replace` takes it.

@@ -48,6 +48,10 @@ export function registerChanges(
       if (row.kind !== sent.kind || row.reference !== sent.reference)
         throw new ApiError(422, `Row ${row.id} is ${row.kind} of ${row.reference}`);
 
+      const time = sent.not_before ?? sent.notBefore;
+      if (time !== undefined && Date.parse(time) !== row.notBefore?.getTime())
+        throw new ApiError(422, `Row ${row.id} keeps its time: leave out not_before`);
+
       await replaceOutbox(db, row.id, JSON.stringify(sent.payload), nameCaller(request)).catch(
         (error: unknown) => {
           if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;

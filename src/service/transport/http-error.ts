@@ -167,11 +167,15 @@ export function readRetryAfterMs(
   dateMs: number | null,
 ): number | undefined {
   if (header === undefined) return undefined;
-  const waitMs = /^\d+$/.test(header.trim())
-    ? Number(header) * 1_000
-    : Date.parse(header) - (dateMs ?? Date.now());
+  // A date has letters: Date.parse reads a date also into other texts, such as -5.
+  const waitMs = /[a-z]/i.test(header)
+    ? Date.parse(header) - (dateMs ?? Date.now())
+    : readSeconds(header.trim()) * 1_000;
   return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), longestWaitMs);
 }
+
+/** Reads seconds, which some servers send with decimals; NaN if they are not a number. */
+const readSeconds = (text: string) => (/^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN);
 
 /**
  * Returns the quoted message of a NOK envelope with any HTTP status, or null (docs/interface.md,

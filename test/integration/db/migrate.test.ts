@@ -38,6 +38,30 @@ drop index concurrently if exists shop.by_name;
 create index concurrently by_name on shop.shops (name);
 `;
 
+test('roles of the ERP read every view and write where the database takes EXECUTE from public', async () => {
+  const revoke = 'alter default privileges revoke execute on functions from public';
+  await database.query(revoke);
+  try {
+    await migrate(database.open(), '1.2.3');
+    const views = await database.query<{ name: string }>(
+      "select format('%I.%I', schemaname, viewname) as name from pg_views where schemaname = 'fulfilment'",
+    );
+    expect(views.length).toBeGreaterThan(10);
+
+    await database.db.transaction().execute(async (trx) => {
+      await sql`set local role fulfilment_reader`.execute(trx);
+      for (const { name } of views) await sql`select from ${sql.raw(name)}`.execute(trx);
+      await sql`set local role fulfilment_writer`.execute(trx);
+      await sql`
+        insert into fulfilment.outbox (kind, reference)
+        values ('order.cancel', 'A')`.execute(trx);
+      await sql`select from fulfilment.order_state('A')`.execute(trx);
+    });
+  } finally {
+    await database.query(revoke.replace('revoke', 'grant').replace('from', 'to'));
+  }
+});
+
 test('several processes migrate at once, and each migration is applied by one of them', async () => {
   const files = await write(first);
   await expect(assertSchemaFits(database.db, files)).rejects.toMatchObject({

@@ -3,6 +3,7 @@ import { sql, type Transaction } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import type { DB } from '../../../src/db/generated/tables.ts';
 import { appendChanges, numberChanges } from '../../../src/pull/sql/feed.ts';
+import { FeedNumbering } from '../../../src/push/feed-numbering.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { numberFeed } from '../../helpers/feed.ts';
@@ -107,6 +108,26 @@ test('a row that another server wrote under an old number is found by a whole se
   await database.query("update sync.feed_mark set numbered = '9000000:9000000:'");
   await append(4);
   expect((await readChangesSince(2)).map(({ id }) => Number(id))).toEqual([3, 4]);
+});
+
+test('a whole search that fails does not keep later looks from the feed', async () => {
+  await database.query('alter function sync.number_changes rename to number_some');
+  await database.query(`
+    create function sync.number_changes(max integer, whole boolean, out numbered integer,
+      out outbox_ids bigint[])
+    language plpgsql as $$
+    begin
+      if whole then raise exception 'too slow' using errcode = '57014'; end if;
+      select * from sync.number_some(max) into numbered, outbox_ids;
+    end $$`);
+  await database.db.transaction().execute((trx) => appendChanges(trx, 'default', [change(1)]));
+
+  const errors: unknown[] = [];
+  const feed = new FeedNumbering(database.db, (error) => errors.push(error));
+  await feed.number();
+  await feed.number();
+  expect(errors).toHaveLength(1);
+  expect(await readChangesSince(0)).toHaveLength(1);
 });
 
 test('while one transaction numbers, another leaves the changes to it', async () => {

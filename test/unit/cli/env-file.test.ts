@@ -23,6 +23,28 @@ test('an --env-file that cannot be read is named, and nothing is done', async ()
   expect(output).toContain(`--env-file: ${join(folder, 'missing.env')} cannot be read: ENOENT`);
 });
 
+test.each([
+  ['WAREHOUSE_PASSWORD=s3cret#more', /line 2: WAREHOUSE_PASSWORD .*#/],
+  ['export WAREHOUSE_PASSWORD = #s3cret', null],
+  ['WAREHOUSE_PASSWORD=#s3cret', /line 2: WAREHOUSE_PASSWORD .*#/],
+  ["WAREHOUSE_PASSWORD='s3'cret'", /line 2: WAREHOUSE_PASSWORD .*quotation mark/],
+  ['WAREHOUSE_PASSWORD="s3cret', /line 2: WAREHOUSE_PASSWORD .*quotation mark/],
+  ['WAREHOUSE_PASSWORD="s3cret\\"more"', /line 2: WAREHOUSE_PASSWORD .*quotation mark/],
+  ['WAREHOUSE_PASSWORD="s3cret#more" # comment', null],
+  ['WAREHOUSE_PASSWORD=s3cret # comment', null],
+  ['# WAREHOUSE_PASSWORD=s3cret#more', null],
+  ['OTHER="s3cret', null],
+])('of an --env-file, %j is refused if it would be cut, without its value', (line, words) => {
+  const cut = join(folder, 'cut.env');
+  writeFileSync(cut, `LOG_LEVEL=info\n${line}\nADMIN_PORT=1`);
+  const read = () => rememberEnvironment(cut);
+  if (words === null) expect(read).not.toThrow();
+  else {
+    expect(read).toThrow(words);
+    expect(read).not.toThrow(/s3/);
+  }
+});
+
 test('a changed --env-file replaces its former lines, and not the variables of the process', () => {
   const changing = join(folder, 'changing.env');
   writeFileSync(changing, 'TEST_OWN=file\nTEST_CHANGED=1\nTEST_GONE=1\n');

@@ -342,6 +342,10 @@ describe('schedules', () => {
     '* * * * * *',
     '61 * * * *',
     'daily',
+    'H H * * *',
+    '0 h(0-7) * * *',
+    '3651d',
+    '1d-999999999d',
   ])('refuses %j', (text) => expect(() => parseSchedule(text)).toThrow(RangeError));
 });
 
@@ -393,6 +397,7 @@ const refused: readonly (readonly [what: string, env: Record<string, string>, wo
     { SCHEDULE_PUSH_OUTBOX: '0 3 * * *' },
     /^SCHEDULE_PUSH_OUTBOX: must be a span/,
   ],
+  ['an age of millions of years', { PUSH_MAX_AGE: '999999999d' }, /^PUSH_MAX_AGE: .*3650d/],
   ['a viewer alone', { ADMIN_VIEWER_TOKEN: token }, /^ADMIN_VIEWER_TOKEN: requires/],
   [
     'one token for both',

@@ -129,6 +129,33 @@ describe.each(meanings)('a list whose cursor is %s', (meaning) => {
   });
 });
 
+test.each([
+  ['between others', [[11, 12], [], [], [13]], [11, 12, 13], 4],
+  ['at the end, each with a link', [[11], [], [], [], [12]], [11], 4],
+])('empty pages %s', async (_where, pages, expected, requests) => {
+  const queries: string[] = [];
+  const fetch = async (query: string) => {
+    queries.push(query);
+    const place = readPageCursor(query) ?? 0;
+    return makePage(
+      pages[place] ?? [],
+      place + 1 < pages.length ? `page[cursor]=${place + 1}` : null,
+    );
+  };
+  expect((await walkAll({ queries, fetch })).seen).toEqual(expected);
+  expect(queries).toHaveLength(requests);
+});
+
+test('an empty page that links to itself, or to an earlier page, is the end', async () => {
+  for (const next of ['page[cursor]=1', 'page[cursor]=0', 'first=1'])
+    expect((await walkAll({ queries: [], fetch: fetchWith(next) })).seen).toEqual([11, 12]);
+
+  function fetchWith(next: string) {
+    return async (query: string) =>
+      readPageCursor(query) === 0 ? makePage([11, 12], 'page[cursor]=1') : makePage([], next);
+  }
+});
+
 /**
  * The forms that the link to the next page may have. The interface leaves open which one the
  * service uses.

@@ -50,6 +50,10 @@ describe('readRetryAfterMs', () => {
   test.each([
     [undefined, undefined],
     ['3', 3_000],
+    ['2.5', 2_500],
+    ['0.5', 500],
+    ['12.', undefined],
+    ['-5', undefined],
     ['Thu, 01 Jan 2026 00:00:05 GMT', 5_000],
     ['Wed, 31 Dec 2025 00:00:00 GMT', 0],
     ['31536000', 900_000],

@@ -1,5 +1,6 @@
 import { makeUndecodableError, type WarehouseError } from '../../../core/errors.ts';
 import { isObject } from '../../../core/json.ts';
+import { quote } from '../../../core/quote.ts';
 import { addDays, minuteMs, toUtcDay } from '../../../core/time.ts';
 import { workOnHalves } from '../../../core/work-on-halves.ts';
 import { listPages } from '../../../pull/walk.ts';
@@ -198,9 +199,20 @@ interface DayRange {
 }
 
 /**
+ * Returns a number in a form in which a service may store or compare it: without case, blanks, and
+ * differences of Unicode.
+ */
+const toComparedForm = (number: string) =>
+  number.normalize('NFKC').replaceAll(/\s/g, '').toLowerCase();
+
+const describeOtherForm = (orderId: number, number: string) =>
+  `order ${orderId} has the number ${quote(number)}, which differs only in case or blanks`;
+
+/**
  * Walks the list of all orders of the days on which these rows may have been carried out. An order
  * that is found is read by its id. A row that is not found is absent: a list of days finds orders
- * whatever their numbers are.
+ * whatever their numbers are. If the list has the number in another form, the service may have
+ * stored it so, and a person decides.
  */
 async function searchDays(
   rows: readonly SearchedRow[],
@@ -209,6 +221,8 @@ async function searchDays(
 ): Promise<void> {
   if (rows.length === 0) return;
   const wanted = new Map(rows.map((row) => [row.reference, row]));
+  const byForm = Map.groupBy(rows, ({ reference }) => toComparedForm(reference));
+  const similar = new Map<number, string>();
   const candidates: Candidate[] = [];
   const listed = new Set<number>();
 
@@ -221,6 +235,8 @@ async function searchDays(
         listed.add(id);
         const row = wanted.get(number);
         if (row !== undefined) candidates.push({ row, orderId: id });
+        const others = row === undefined ? byForm.get(toComparedForm(number)) : undefined;
+        for (const other of others ?? []) similar.set(other.id, describeOtherForm(id, number));
       }
       await assertWhole(range, ids, context);
     }
@@ -231,11 +247,11 @@ async function searchDays(
     return;
   }
 
-  for (const { id, later } of rows)
-    results.set(id, {
-      seen: 'absent',
-      basis: later !== undefined && listed.has(later.orderId) ? 'newer list' : 'list',
-    });
+  for (const { id, later } of rows) {
+    const basis = later !== undefined && listed.has(later.orderId) ? 'newer list' : 'list';
+    const why = similar.get(id);
+    results.set(id, why === undefined ? { seen: 'absent', basis } : { seen: 'several', why });
+  }
   await readCandidates(candidates, results, context);
 }
 

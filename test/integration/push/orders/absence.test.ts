@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { orderBody, useClient } from '../../../helpers/client.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
 import { usePuller } from '../../../helpers/puller.ts';
@@ -9,6 +10,7 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
+const client = useClient(sandbox);
 const lostAnswer = {
   operation: 'v3.orders.create',
   count: 1,
@@ -95,6 +97,29 @@ describe('an order that the filter of the service cannot find', () => {
       status: 'dead',
       last_error: expect.stringContaining('it has 2 x MUG-BLUE, but the row asks for 5 x MUG-BLUE'),
     });
+  });
+});
+
+describe('a number that the service may have stored in another form', () => {
+  test.each([
+    ['so-1', 'SO-1'],
+    ['SO-1 ', 'SO-1'],
+    ['Cafe\u0301', 'CAF\u00c9'],
+  ])('%j is not sent again while the list of its days shows %j', async (asked, stored) => {
+    await sandbox.switches(careless);
+    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { noAnswer: true } });
+    const id = await outbox.insert('order.create', asked, orderPayload(asked));
+    await outbox.push(short);
+    await client.ask('v3.orders.create', { body: orderBody(stored) });
+    await outbox.hurry();
+    await outbox.pushRounds(5);
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'unknown',
+      attempts: 1,
+      next_attempt_at: null,
+      last_error: expect.stringContaining(`has the number «${stored}»`),
+    });
+    expect(await sandbox.orderNumbers()).toEqual([stored]);
   });
 });
 

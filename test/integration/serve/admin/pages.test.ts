@@ -417,8 +417,9 @@ describe('the list of the outbox', () => {
       const page = await (await visitor.get('/outbox')).text();
       const csrf =
         /action="\/outbox\/selected"><input type="hidden" name="_csrf" value="([^"]+)"/.exec(page);
-      const body = new URLSearchParams({ _csrf: csrf?.[1] ?? '', ...more });
+      const body = new URLSearchParams({ _csrf: csrf?.[1] ?? '' });
       for (const id of ids) body.append('ids', String(id));
+      for (const [name, value] of Object.entries(more)) body.append(name, value);
       return visitor.send('/outbox/selected', body);
     };
 
@@ -430,6 +431,12 @@ describe('the list of the outbox', () => {
     expect(all.headers.get('location')).toContain('said=all');
     expect(await readStatus(dead)).toBe('cancelled');
     expect((await select([], { action: 'retry' })).status).toBe(400);
+
+    const many = [];
+    for (let row = 0; row < 100; row++) many.push(await insertRow('dead', `M-${row}`));
+    const whole = await select(many, { action: 'cancel', sure: 'on' });
+    expect(whole.headers.get('location')).toContain('said=all');
+    expect(await database.count("fulfilment.outbox where status = 'cancelled'")).toBe(101);
   });
 });
 

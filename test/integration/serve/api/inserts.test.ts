@@ -209,3 +209,30 @@ test('a dead row is corrected or cancelled by its client, and sent again in its 
   expect(late.map(({ status }) => status)).toEqual([409, 409]);
   expect(await readRow()).toMatchObject({ status: 'cancelled' });
 });
+
+test('a replacement keeps the time of its row, and refuses another one', async () => {
+  const { call } = await api();
+  const row = { ...makeRow('A'), notBefore: '2099-01-01T00:00:00Z' };
+  const { id } = (await call('/v1/outbox', row)).json;
+  const replace = (changes: object) => call(`/v1/outbox/${id}/replace`, { ...row, ...changes });
+  expect((await replace({ notBefore: '2098-01-01T00:00:00Z' })).json).toMatchObject({
+    status: 422,
+    detail: expect.stringContaining('not_before'),
+  });
+  expect((await replace({ notBefore: '2099-01-01T01:00:00+01:00' })).status).toBe(200);
+  expect((await replace({ notBefore: undefined })).status).toBe(200);
+  expect((await call(`/v1/outbox/${id}`)).json.not_before).toBe('2099-01-01T00:00:00.000Z');
+});
+
+test('a row with two times, or a body that is not UTF-8, is refused', async () => {
+  const { call, server } = await api();
+  const times = { not_before: '2098-01-01T00:00:00Z', notBefore: '2099-01-01T00:00:00Z' };
+  expect((await call('/v1/outbox', { ...makeRow('A'), ...times })).status).toBe(422);
+  const answer = await fetch(`http://127.0.0.1:${server.port}/v1/outbox`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer erp', 'content-type': 'application/json' },
+    body: Buffer.from(JSON.stringify(makeRow('Caf\u00e9')), 'latin1'),
+  });
+  expect([answer.status, await answer.text()]).toEqual([400, expect.stringContaining('UTF-8')]);
+  expect(await readReferences()).toEqual([]);
+});
