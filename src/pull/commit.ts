@@ -68,7 +68,7 @@ export async function commitRun<Result>(
   });
 
   if (committed.hasChanges) void context.numberFeed();
-  state.hasWritten = true;
+  state.mayHaveDueReads = true;
   Object.assign(state.totals, committed.totals);
   return committed.result;
 }

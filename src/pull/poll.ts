@@ -7,16 +7,17 @@ import { StoppedError, WarehouseError } from '../core/errors.ts';
 import { isObject, type Json } from '../core/json.ts';
 import { limitConcurrency } from '../core/limit-concurrency.ts';
 import { addDays, dayMs, isRealDay, toUtcDay } from '../core/time.ts';
-import {
-  mayHaveWaitingReads,
-  type RunContext,
-  readStored,
-  throwFirst,
-  warn,
-} from '../schedule/run.ts';
+import { type RunContext, readStored, throwFirst, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass, DatePass } from '../schedule/sql/ledger.ts';
 import { encodeQuery, type QueryParameters } from '../service/transport/query.ts';
-import { type CommittedPage, commitReading, commitRun, noCounts, unlist } from './commit.ts';
+import {
+  type CommittedPage,
+  commitReading,
+  commitRun,
+  noCounts,
+  type Reading,
+  unlist,
+} from './commit.ts';
 import { decodePage } from './decode.ts';
 import {
   deleteCursors,
@@ -25,14 +26,9 @@ import {
   type RunTransaction,
   saveCursor,
 } from './sql/stream-transaction.ts';
-import type { DayWindow } from './sql/unlisted.ts';
-import {
-  findDueReads,
-  findStillOpen,
-  type OpenKind,
-  postponeReads,
-  removeReads,
-} from './sql/waiting-reads.ts';
+import { type DayWindow, findStillOpen, type OpenKind } from './sql/unlisted.ts';
+import { listIds } from './sql/upsert.ts';
+import { findDueReads, postponeReads, removeReads } from './sql/waiting-reads.ts';
 import {
   type MakePass,
   type PullContext,
@@ -188,7 +184,7 @@ export async function readWaiting(
 ): Promise<void> {
   const { client, db, stream } = context;
   const limit = isFirstLoad ? null : readsPerPoll;
-  const due = mayHaveWaitingReads(context)
+  const due = context.state.mayHaveDueReads
     ? await findDueReads(db, client, stream.name, { limit })
     : [];
   const ids = interleave(
@@ -198,16 +194,19 @@ export async function readWaiting(
 
   if (ids.length === 0) return;
 
-  await readByIds(context, limit === null ? ids : ids.slice(0, limit), {
-    write: async (transaction, { unlisted, readNo }) => {
-      if (open !== undefined) await unlist(transaction, stream, unlisted, readNo);
-    },
-    findStillOpen: async ({ trx }, read) => {
-      if (open === undefined) return [];
-      const unlisted = read.filter((id) => !open.listed.has(id));
-      return findStillOpen(trx, client, open.kind, unlisted);
-    },
-  });
+  const chosen = limit === null ? ids : ids.slice(0, limit);
+  for await (const { reading, unlisted, settle } of readByIds(context, chosen))
+    await commitReading(context, reading, async (transaction, page) => {
+      if (open === undefined) return settle(transaction, page);
+
+      const notListed = listIds(page.resources).filter((id) => !open.listed.has(id));
+      await settle(
+        transaction,
+        page,
+        await findStillOpen(transaction.trx, client, open.kind, notListed),
+      );
+      await unlist(transaction, stream, unlisted, reading.readNo);
+    });
 }
 
 /** Takes ids from two lists in turn, so that a long list does not delay the other. */
@@ -536,39 +535,32 @@ export const readsPerPoll = 50;
 const batchSize = 50;
 /** A batch ends when its answers have more characters than this. */
 const batchCharacters = 1_000_000;
-/** The result of one batch of reads by id. */
-export interface ReadBatch extends CommittedPage {
+/** A batch of reads by id. It is committed before the next one is read. */
+interface ReadBatch {
+  readonly reading: Reading;
   /** Ids that the service does not know. */
   readonly unlisted: readonly number[];
-  readonly readNo: number;
-}
-
-/** Functions that run in the transaction of each batch. */
-interface ByIdOptions<Result> {
-  /** Writes something in the transaction of each batch, which may run more than once. */
-  readonly write: (transaction: RunTransaction, batch: ReadBatch) => Promise<Result>;
-  /** Receives the result of `write` after the commit. */
-  readonly onCommit?: (result: Result) => void;
-  /** Returns those of the found and decoded ids that should be read again later; default: none. */
-  readonly findStillOpen?: (
+  /**
+   * Removes the ids of the batch from the list of waiting reads, or postpones them. Call it in the
+   * transaction of the batch.
+   * @param stillOpen those of the found ids that should be read again later
+   */
+  readonly settle: (
     transaction: RunTransaction,
-    ids: readonly number[],
-  ) => Promise<readonly number[]>;
+    page: CommittedPage,
+    stillOpen?: readonly number[],
+  ) => Promise<void>;
 }
 
 /**
- * Reads resources by id, one request for each. If one cannot be read, the others are still read;
- * the failed one is tried again later, with growing pauses.
- * @returns the results of `write`, one for each batch
- * @throws WarehouseError if the run must end; what was read before is committed
+ * Reads resources by id, one request for each, in batches. If one cannot be read, the others are
+ * still read; the failed one is tried again later, with growing pauses.
+ * @throws WarehouseError if the run must end; what was read before is handed over
  */
-export async function readByIds<Result>(
+export async function* readByIds(
   context: PullContext,
   ids: readonly number[],
-  { write, findStillOpen, onCommit }: ByIdOptions<Result>,
-): Promise<Result[]> {
-  const results: Result[] = [];
-
+): AsyncGenerator<ReadBatch, void, void> {
   for (let start = 0; start < ids.length; ) {
     // One number serves the whole batch, drawn before its first request. A reading may look older
     // than it is, never newer.
@@ -577,33 +569,29 @@ export async function readByIds<Result>(
     start += batch.tried;
 
     const decoded = await decodePage(batch, context.stream.decoder(context.zone));
-    const reading = { readNo, pages: 0, received: batch.data.length, decoded };
-    const result = await commitReading(context, reading, async (transaction, page) => {
-      const read = { ...page, unlisted: batch.unlisted, readNo };
-      await updateWaitingReads(transaction, batch, read, findStillOpen);
-      return write(transaction, read);
-    });
+    yield {
+      reading: { readNo, pages: 0, received: batch.data.length, decoded },
+      unlisted: batch.unlisted,
+      settle: (transaction, { resources }, stillOpen = []) =>
+        settleReads(transaction, batch, { decoded: listIds(resources), stillOpen, readNo }),
+    };
 
-    if (result !== null) {
-      results.push(result);
-      onCommit?.(result);
-    }
     if (batch.lastError !== null) throw batch.lastError;
   }
-
-  return results;
 }
 
-/** Removes the ids of a batch from the list of waiting reads, or postpones them. */
-async function updateWaitingReads(
-  transaction: RunTransaction,
-  { found, failed }: FetchedBatch,
-  { resources, unlisted, readNo }: ReadBatch,
-  findStillOpen: ByIdOptions<unknown>['findStillOpen'],
-): Promise<void> {
-  const decoded = resources.map(({ parent }) => parent.id);
-  const stillOpen = (await findStillOpen?.(transaction, decoded)) ?? [];
+/** What became of the found resources of a batch. */
+interface SettledReads {
+  readonly decoded: readonly number[];
+  readonly stillOpen: readonly number[];
+  readonly readNo: number;
+}
 
+async function settleReads(
+  transaction: RunTransaction,
+  { found, unlisted, failed }: FetchedBatch,
+  { decoded, stillOpen, readNo }: SettledReads,
+): Promise<void> {
   const settled = decoded.filter((id) => !stillOpen.includes(id));
   const undecoded = found.filter((id) => !decoded.includes(id));
 

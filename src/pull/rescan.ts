@@ -17,7 +17,7 @@ import {
   unlist,
 } from './commit.ts';
 import { decodePage, type ReadResource } from './decode.ts';
-import { type ReadBatch, readByIds } from './poll.ts';
+import { readByIds } from './poll.ts';
 import type { ResourceRows } from './sql/mirror-tables.ts';
 import { requestMissingParcelReads } from './sql/parcel-rows.ts';
 import {
@@ -253,7 +253,8 @@ const chooseWindows: ChooseWindows = async (context, today, last) => {
 };
 
 /**
- * Commits a reading of a rescan together with its progress.
+ * Commits a reading of a rescan together with its progress: counts the rows that were not stored, or
+ * differed. A reconciliation records them as findings.
  * @param write writes something else, and returns what it adds to the progress
  * @returns the resources, without those that the database refused
  */
@@ -264,8 +265,13 @@ export async function commitProgress(
 ): Promise<readonly ReadResource[]> {
   const { progress } = context;
   const committed = await commitReading(context, reading, async (transaction, page) => {
+    const { inserted, changed } = page.written;
+    await recordRescanFindings(transaction, context, 'missing', inserted);
+    await recordRescanFindings(transaction, context, 'stale', changed);
+
     const step = await write(transaction, page);
-    const rescan = await saveRescan(transaction.trx, progress.rescan, step);
+    const healed = { missing: inserted.length, stale: changed.length };
+    const rescan = await saveRescan(transaction.trx, progress.rescan, { ...healed, ...step });
     return { resources: page.resources, rescan };
   });
   progress.rescan = committed?.rescan ?? progress.rescan;
@@ -322,10 +328,9 @@ async function healPage(
   const isOver = atEnd && !wanted.some(isUnlinked);
 
   const reading = { ...page, decoded: { ...page.decoded, resources: wanted } };
-  const resources = await commitProgress(context, reading, async (transaction, committed) => ({
+  const resources = await commitProgress(context, reading, async () => ({
     ...{ query, lastId, meaning, fullList: fullList && !full },
     ...(isOver ? nextWindow : {}),
-    ...(await countHealed(transaction, context, committed)),
     ...{ pages: page.pages, fetched: page.data.length },
     ids: kind === 'reconcile' ? readIds(page.data) : [],
   }));
@@ -337,7 +342,7 @@ async function healPage(
   const unlinked = resources.filter(isUnlinked);
   if (unlinked.length === 0) return;
 
-  await readRescanByIds(context, await chooseForReadById(context, listIds(unlinked)));
+  await readRescanByIds(context, await chooseForReadById(context, listIds(unlinked)), false);
   if (atEnd)
     progress.rescan = await underLease(db, run.lease, (trx) =>
       saveRescan(trx, progress.rescan, nextWindow),
@@ -364,44 +369,23 @@ async function chooseForReadById(
 
 /**
  * Reads resources of a rescan by id.
- * @param write runs in the transaction of each batch; returns what it adds to the progress
+ * @param marks true to mark those that the service does not know as unlisted
  */
 async function readRescanByIds(
   context: RescanContext,
   ids: readonly number[],
-  write: (transaction: RunTransaction, batch: ReadBatch) => Promise<RescanStep> = async () => ({}),
+  marks: boolean,
 ): Promise<void> {
-  const { progress, stream } = context;
-  const batches = await readByIds(context, ids, {
-    write: async (transaction, batch) => {
-      const step = await countHealed(transaction, context, batch);
-      const more = await write(transaction, batch);
-      const rescan = await saveRescan(transaction.trx, progress.rescan, { ...step, ...more });
-      return { rescan, resources: batch.resources };
-    },
-    onCommit: ({ rescan }) => {
-      progress.rescan = rescan;
-      context.onProgress?.(rescan);
-    },
-  });
+  const resources: ReadResource[] = [];
+  for await (const { reading, unlisted, settle } of readByIds(context, ids)) {
+    const read = await commitProgress(context, reading, async (transaction, page) => {
+      await settle(transaction, page);
+      return unlistAndRecord(transaction, context, marks ? unlisted : [], reading.readNo);
+    });
+    for (const resource of read) resources.push(resource);
+  }
 
-  const resources = batches.flatMap((batch) => batch.resources);
-  await stream.checkLines?.(context, resources, 1);
-}
-
-/**
- * Counts the rows that were not stored, or differed. For a reconciliation, records them as
- * findings.
- */
-async function countHealed(
-  transaction: RunTransaction,
-  context: RescanContext,
-  { written }: CommittedPage,
-): Promise<Pick<RescanStep, 'missing' | 'stale'>> {
-  await recordRescanFindings(transaction, context, 'missing', written.inserted);
-  await recordRescanFindings(transaction, context, 'stale', written.changed);
-
-  return { missing: written.inserted.length, stale: written.changed.length };
+  await context.stream.checkLines?.(context, resources, 1);
 }
 
 /** Records rows as findings, if the rescan is a reconciliation. */
@@ -473,7 +457,7 @@ async function checkUnlisted(context: RescanContext, accept: boolean): Promise<r
 
     const isBelieved = !isEmpty && (isAccepted || unlisted.length <= bound);
     if (isBelieved && stream.get === null) for (const id of unlisted) withoutRead.add(id);
-    else if (isBelieved) await readUnlisted(context, unlisted);
+    else if (isBelieved) await readRescanByIds(context, unlisted, true);
     else if (unlisted.length > 0 && (isEmpty || !(await areAllKnown(context, unlisted))))
       doubts.push(
         describeDoubt(
@@ -512,12 +496,6 @@ async function areAllKnown(context: RescanContext, unlisted: readonly number[]):
   );
   return true;
 }
-
-/** Reads rows by id, and marks those that the service does not know as unlisted. */
-const readUnlisted = (context: RescanContext, ids: readonly number[]): Promise<void> =>
-  readRescanByIds(context, ids, (transaction, { unlisted, readNo }) =>
-    unlistAndRecord(transaction, context, unlisted, readNo),
-  );
 
 /** Marks rows that an operator accepts as gone. */
 async function unlistAccepted(context: RescanContext, ids: readonly number[]): Promise<void> {
@@ -589,19 +567,19 @@ export type RefetchResult = 'missing' | 'stale' | 'unchanged' | 'unlisted';
  */
 export async function refetch(context: PullContext, id: number): Promise<RefetchResult | null> {
   const { stream } = context;
-  const [found = null] = await readByIds(context, [id], {
-    write: async (transaction, batch) => {
-      await unlist(transaction, stream, batch.unlisted, batch.readNo);
+  let result: RefetchResult | null = null;
+  for await (const { reading, unlisted, settle } of readByIds(context, [id]))
+    result = await commitReading(context, reading, async (transaction, page) => {
+      await settle(transaction, page);
+      await unlist(transaction, stream, unlisted, reading.readNo);
       await stream.afterChanges?.(transaction, [id]);
-      return toRefetchResult(batch);
-    },
-  });
+      return unlisted.length > 0 ? 'unlisted' : toRefetchResult(page);
+    });
 
-  return found;
+  return result;
 }
 
-function toRefetchResult({ unlisted, written, resources }: ReadBatch): RefetchResult | null {
-  if (unlisted.length > 0) return 'unlisted';
+function toRefetchResult({ written, resources }: CommittedPage): RefetchResult | null {
   if (written.inserted.length > 0) return 'missing';
   if (written.changed.length > 0) return 'stale';
   return resources.length > 0 ? 'unchanged' : null;

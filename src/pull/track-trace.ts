@@ -205,7 +205,7 @@ async function commitList(
     await postponeListedParcelReads(trx, client, listed);
     await requestParcelReads(trx, client, stored.unlistedShipments);
     const ofShipments = { ...transaction, stream: 'shipments' };
-    await requestReads(ofShipments, stored.unknownShipments, 'tracked', false);
+    await requestReads(ofShipments, stored.unknownShipments, 'tracked');
 
     const quarantined = await quarantineResources(transaction, readNo, entries);
     await releaseOlderQuarantined(transaction, readNo);

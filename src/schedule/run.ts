@@ -49,16 +49,19 @@ export interface RunState {
   readonly end: WorkEnd;
   readonly service: ServiceClock;
   readonly share: Share;
-  /** True if the run has written anything: rows, rereads, quarantine or a cursor. */
-  hasWritten: boolean;
+  /**
+   * False while no read of the stream can be due: none waited when the run began, and the run has
+   * committed nothing since. What somebody else adds meanwhile is left to the next poll.
+   */
+  mayHaveDueReads: boolean;
 }
 
-export const newRunState = (): RunState => ({
+export const newRunState = ({ stored }: Pick<Run, 'stored'>): RunState => ({
   totals: newTotals(),
   end: { dueAt: null, poll: null },
   service: { firstMs: null, lastMs: null, newestSourceMs: null },
   share: newShare(),
-  hasWritten: false,
+  mayHaveDueReads: stored?.hasWaitingReads ?? true,
 });
 
 /** The context that every pass of a run works with. Only `state` changes during the run. */
@@ -153,14 +156,6 @@ export function readStored({ run }: Pick<RunContext, 'run'>): StoredStream {
   if (run.stored === null) throw new TypeError(`${run.lease.name} polls no stream`);
   return run.stored;
 }
-
-/**
- * Returns false if no resource of the stream waits to be reread or is in quarantine: nothing waited
- * when the run began, and the run has written nothing since. What somebody else adds meanwhile is
- * left to the next poll.
- */
-export const mayHaveWaitingReads = (context: RunContext): boolean =>
-  readStored(context).hasWaitingReads || context.state.hasWritten;
 
 /** A piece of work that runs for one client under a lease. */
 export interface Work {

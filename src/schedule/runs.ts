@@ -191,7 +191,7 @@ function makeContext(
       schedule === undefined
         ? null
         : planNext(schedule, { client, job }, { kind: 'own-pace', earliest, gapMs }),
-    state: newRunState(),
+    state: newRunState(run),
     health: new RunHealth({ db, client, job, operation, warehouse, signal }),
   };
 }

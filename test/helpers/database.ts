@@ -17,6 +17,8 @@ export interface TestDatabase {
   readonly query: <T extends pg.QueryResultRow>(text: string, values?: unknown[]) => Promise<T[]>;
   /** Counts the rows of a table, or of a table and a condition. */
   readonly count: (from: string) => Promise<number>;
+  /** Lists the ids of the rows of a table, or of a table and a condition, in ascending order. */
+  readonly ids: (from: string) => Promise<number[]>;
   /** Waits until a session waits for a lock, and returns its process id. */
   readonly waitForBlocked: (what: string) => Promise<number>;
   /**
@@ -183,6 +185,10 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
     query,
     count: async (from) =>
       (await query<{ n: number }>(`select count(*)::int as n from ${from}`))[0]?.n ?? 0,
+    ids: async (from) => {
+      const rows = await query<{ id: number }>(`select id from ${from} order by id`);
+      return rows.map(({ id }) => Number(id));
+    },
     waitForBlocked: (what) =>
       waitFor(what, async () => (await query<{ pid: number }>(blockedSql))[0]?.pid),
     open: (max = 4) => {

@@ -3,6 +3,10 @@ import type { WarehouseClient } from '../../config/files.ts';
 import type { JobName } from '../../config/jobs.ts';
 import { jobs } from '../../jobs/registry.ts';
 import { silentLogger } from '../../src/core/logger.ts';
+import { reconcileStream } from '../../src/pull/rescan.ts';
+import type { Rescan } from '../../src/pull/sql/rescans.ts';
+import { toRescanContext } from '../../src/pull/stream.ts';
+import { streams } from '../../src/pull/streams/all-streams.ts';
 import { FeedNumbering } from '../../src/push/feed-numbering.ts';
 import type { Trigger } from '../../src/schedule/decide-start.ts';
 import type { RunContext, RunReport } from '../../src/schedule/run.ts';
@@ -122,6 +126,26 @@ export function useWork(database: TestDatabase, sandbox: SandboxControl) {
     runInProcess(makeConfig(database, sandbox, env), database, (deps, client) =>
       runWork(deps, { name, run }, { client, trigger: 'manual' }, new AbortController().signal),
     );
+}
+
+/**
+ * Returns a function that reconciles one stream, as the command does. It returns the report of the
+ * run, and the reconciliation; null if it failed.
+ */
+export function useReconcile(database: TestDatabase, sandbox: SandboxControl) {
+  const work = useWork(database, sandbox);
+
+  return async (name: string, { acceptMissing = false } = {}) => {
+    const stream = streams.find((known) => known.name === name);
+    if (stream === undefined) throw new Error(`no stream ${name}`);
+
+    const found: Rescan[] = [];
+    const report = await work('reconcile', async (context) => {
+      const rescanContext = toRescanContext(context, stream);
+      found.push(await reconcileStream(rescanContext, 'command', acceptMissing));
+    });
+    return { report, rescan: found[0] ?? null };
+  };
 }
 
 /** Returns the totals of a run. Throws an error if the run is not done. */

@@ -6,6 +6,14 @@ import { createSandbox } from '../../src/sandbox/server/server.ts';
 import { World } from '../../src/sandbox/world.ts';
 import { SandboxControl } from './sandbox-control.ts';
 
+/** The effect of a fault: the answer is a list without rows. */
+export const emptyList = {
+  set: [
+    { path: ['data'], value: [] },
+    { path: ['links'], value: {} },
+  ],
+};
+
 /** Options of a sandbox that makes no orders by itself. Its time is the same in every test run. */
 export const quiet = { ordersPerDay: 0, startMs: () => Date.parse('2026-05-04T08:00:00Z') };
 /** Options of a sandbox that makes orders by itself. Its time is the same in every test run. */

@@ -36,7 +36,7 @@ export async function recordErasures(
  * all other tables. The order makes it use the key: otherwise it could read all erasures of other
  * clients.
  */
-const anyErasure = (client: string) => sql`(
+export const anyErasure = (client: string) => sql`(
   select e.client
   from sync.erasures e
   where e.client = ${anyClient(client)}
@@ -49,31 +49,14 @@ const findErasure = (client: string, entity: string, id: RawBuilder<unknown>) =>
   from sync.erasures e
   where e.client = ${anyClient(client)} and e.entity = ${entity} and e.id = ${id})`;
 
-/** The columns of a parent row that lead to its order. */
+/** The columns of a row that lead to its order. */
 const orderLinks: Readonly<Record<string, readonly string[]>> = {
   orders: [],
   shipments: ['order_id'],
   return_items: ['order_id', 'external_order_number'],
   return_merchandise_authorizations: ['shipment_id'],
+  parcels: ['shipment_id'],
 };
-
-/**
- * Returns which erasures the client has: any, and of orders whose id is not known. Most pages need
- * only this.
- */
-async function readKinds(
-  trx: Transaction<DB>,
-  client: string,
-): Promise<{ any: boolean; unread: boolean }> {
-  const { rows } = await sql<{ any: boolean; unread: boolean }>`
-    select ${anyErasure(client)} as any, (
-      select e.id
-      from sync.erasures e
-      where e.client = ${anyClient(client)} and e.entity = 'outbox'
-      order by e.id
-      limit 1) is not null as unread`.execute(trx);
-  return rows[0] ?? { any: false, unread: false };
-}
 
 /**
  * SQL: true if the ERP sent the order of an erased order.create again, so its number names newer
@@ -125,7 +108,7 @@ async function identifyOrders(
 /**
  * Masks the resources whose order was erased, and returns the others unchanged. Call it in the
  * transaction that writes them, after it has locked their stream: an erasure locks all streams of
- * orders.
+ * orders. It changes nothing if the client has no erasure.
  */
 export async function maskErasedResources<Of extends ResourceRows>(
   trx: Transaction<DB>,
@@ -136,18 +119,13 @@ export async function maskErasedResources<Of extends ResourceRows>(
   const table = tables.parent.name;
   if (orderLinks[table] === undefined || resources.length === 0) return resources;
 
-  const kinds = await readKinds(trx, client);
-  if (!kinds.any) return resources;
-
   const parents = resources.map(({ parent }) => parent);
-  if (kinds.unread) {
-    const idColumn = table === 'orders' ? 'id' : 'order_id';
-    const read = parents.map((row) => ({
-      number: row.external_order_number,
-      orderId: row[idColumn],
-    }));
-    await identifyOrders(trx, client, read);
-  }
+  const idColumn = table === 'orders' ? 'id' : 'order_id';
+  const read = parents.map((row) => ({
+    number: row.external_order_number,
+    orderId: row[idColumn],
+  }));
+  await identifyOrders(trx, client, read);
 
   const erased = await findErasedParents(trx, client, table, parents);
   return resources.map((resource) =>
@@ -163,7 +141,7 @@ async function findErasedParents(
   trx: Transaction<DB>,
   client: string,
   table: string,
-  parents: readonly ResourceRows['parent'][],
+  parents: readonly { readonly id: number; readonly [column: string]: unknown }[],
 ): Promise<ReadonlySet<number>> {
   const listLinks = (column: string) => {
     const isLink = orderLinks[table]?.includes(column);
@@ -187,6 +165,7 @@ async function findErasedParents(
       from unnest(${parents.map(({ id }) => id)}::bigint[], ${listLinks('order_id')}::bigint[],
         ${listLinks('shipment_id')}::bigint[], ${listLinks('external_order_number')}::text[])
         as i (id, order_id, shipment_id, number)
+      where ${anyErasure(client)}
     )
     select id
     from found
@@ -200,17 +179,8 @@ export async function findErasedShipments(
   client: string,
   shipmentIds: readonly number[],
 ): Promise<ReadonlySet<number>> {
-  const { rows } = await sql<{ id: number }>`
-    with found as materialized (
-      select s.id, ${findErasure(client, 'orders', sql`s.order_id`)} as erased
-      from fulfilment.shipments s
-      where ${anyErasure(client)} and s.client = ${anyClient(client)}
-        and s.id = any(${shipmentIds}::bigint[])
-    )
-    select id
-    from found
-    where erased is not null`.execute(trx);
-  return new Set(rows.map(({ id }) => id));
+  const links = shipmentIds.map((id) => ({ id, shipment_id: id }));
+  return findErasedParents(trx, client, 'parcels', links);
 }
 
 /**

@@ -32,21 +32,16 @@ export function toChange(
 }
 
 /**
- * Returns SQL for RETURNING: the names of the columns in which the written row t differs from
- * itself before the statement. This subquery reads the table as it was when the statement began. It
- * is null for a row that was not stored.
+ * Returns SQL for RETURNING: `facts` of the written row t as it was before the statement, named f.
+ * This subquery reads the table as it was when the statement began. It is null for a row that was
+ * not stored.
  */
-export const listChangedColumns = (
+export const selectBefore = (
   table: RawBuilder<unknown>,
   key: readonly string[],
-  columns: readonly string[],
+  facts: RawBuilder<unknown>,
 ) => sql`(
-      select array_remove(array[${sql.join(
-        columns.map((column) => {
-          const [before, after] = [sql.ref(`f.${column}`), sql.ref(`t.${column}`)];
-          return sql`case when ${before} is distinct from ${after} then ${sql.lit(column)} end`;
-        }),
-      )}], null)
+      select ${facts}
       from ${table} f
       where f.client = t.client and ${sql.join(
         key.map((column) => {

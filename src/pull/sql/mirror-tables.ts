@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import { anyClient } from '../../db/values.ts';
-import { listChangedColumns } from './feed.ts';
+import { selectBefore } from './feed.ts';
 
 /**
  * A row, by column. Times are ISO text with an offset. `id` is null only if it is no part of the
@@ -181,7 +181,16 @@ export const toFeedKey = (table: MirrorTable, row: { readonly [column: string]: 
  */
 export function returnedNames(table: MirrorTable) {
   const columns = [...listOthers(table), ...(table.since === null ? [] : [table.since])];
-  const changed = listChangedColumns(tableRef(table.name), table.key, columns);
+  const names = columns.map((column) => {
+    const [before, after] = [sql.ref(`f.${column}`), sql.ref(`t.${column}`)];
+    return sql`case when ${before} is distinct from ${after} then ${sql.lit(column)} end`;
+  });
+  const changed = selectBefore(
+    tableRef(table.name),
+    table.key,
+    sql`array_remove(array[${sql.join(names)}], null)`,
+  );
+
   return sql`${feedNames(table)},
       case when xmax <> 0 then coalesce(${changed}, '{}') end as "changedColumns"`;
 }

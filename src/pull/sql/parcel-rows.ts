@@ -6,7 +6,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { pauses } from '../../core/backoff.ts';
 import type { Json } from '../../core/json.ts';
-import { maskJson } from '../../core/personal-data.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId } from '../../db/values.ts';
 import { toColumn } from '../../service/decoding/fields.ts';
@@ -87,13 +86,11 @@ export async function storeParcels(
   client: string,
   answers: readonly ParcelAnswer[],
 ): Promise<Change[]> {
-  const ids = answers.map(({ shipmentId }) => shipmentId);
-  const erased = await findErasedShipments(trx, client, ids);
-  const rows = answers.flatMap(({ shipmentId, readNo, parcels: read }) =>
-    read.map((row) => ({ ...(erased.has(shipmentId) ? maskRow('parcels', row) : row), readNo })),
+  const rows = answers.flatMap(({ readNo, parcels: read }) =>
+    read.map((row) => ({ ...row, readNo })),
   );
 
-  const written = await writeParcels(trx, client, rows);
+  const written = await writeParcels(trx, client, await maskErased(trx, client, 'parcels', rows));
   const unlisted = await unlistAbsent(trx, client, answers);
   await planParcelReads(trx, client, answers);
   return [...written, ...unlisted];
@@ -186,7 +183,7 @@ export async function storeListedParcels(
     select ${client}, ${readNo}, ${columnRefs(columns, 'i')}
     from ${rowSet(
       { ...packageKey, ...stateColumns, raw: 'jsonb' },
-      await maskErasedPackages(trx, client, listed),
+      await maskErased(trx, client, 'parcels', listed),
     )}
     where i.package_number <> '' or not exists (
       select from fulfilment.parcels p
@@ -209,16 +206,15 @@ export async function storeListedParcels(
 }
 
 /** Masks the packages of erased orders, and returns the others unchanged. */
-async function maskErasedPackages(
+async function maskErased(
   trx: Transaction<DB>,
   client: string,
+  table: 'parcels' | 'track_traces',
   rows: readonly PackageRow[],
 ): Promise<readonly PackageRow[]> {
   const ids = rows.map((row) => row.shipment_id);
   const erased = await findErasedShipments(trx, client, ids);
-  return rows.map((row) =>
-    erased.has(row.shipment_id) ? { ...row, raw: maskJson(row.raw) } : row,
-  );
+  return rows.map((row) => (erased.has(row.shipment_id) ? maskRow(table, row) : row));
 }
 
 /**
@@ -473,7 +469,7 @@ export async function storeTrackTraces(
   read: readonly PackageRow[],
   present: readonly number[] | null,
 ): Promise<TrackTraceResult> {
-  const rows = await maskErasedPackages(trx, client, read);
+  const rows = await maskErased(trx, client, 'track_traces', read);
   const listedBefore = await countListed(trx, client);
 
   const written = await writeRows({ trx, client }, trackTraces, rows);

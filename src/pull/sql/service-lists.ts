@@ -5,8 +5,15 @@ import { lockName } from '../../db/transaction.ts';
 import { anyClient } from '../../db/values.ts';
 import { readTurns, recordTurnDone, takeTurn } from '../../schedule/sql/turns.ts';
 import type { DecodedLists } from '../../service/decoding/decode-service-lists.ts';
-import type { Change } from './feed.ts';
-import type { MirrorTable } from './mirror-tables.ts';
+import { type Change, toChange, type WrittenRow } from './feed.ts';
+import {
+  columnRefs,
+  feedNames,
+  type MirrorTable,
+  pickTypes,
+  rowSet,
+  tableRef,
+} from './mirror-tables.ts';
 import { writeRows } from './upsert.ts';
 
 /** The result of storing service lists. */
@@ -25,6 +32,19 @@ const settingOptions: MirrorTable = {
   key: ['list', 'id'],
   columns: { list: 'text', id: 'bigint', code: 'text', name: 'text', raw: 'jsonb' },
   telling: ['raw'],
+  since: 'removed_at',
+};
+
+const offerKey = {
+  main_shipping_method_id: 'bigint',
+  shipping_method_id: 'bigint',
+  warehouse: 'text',
+};
+const offers: MirrorTable = {
+  name: 'main_shipping_method_warehouses',
+  key: Object.keys(offerKey),
+  columns: offerKey,
+  telling: [],
   since: 'removed_at',
 };
 
@@ -60,72 +80,63 @@ export async function storeServiceLists(
   // A list may name an entry twice. The last one counts.
   const byKey = new Map(options.map((option) => [`${option.list} ${option.id}`, option]));
 
-  const written = await writeRows({ trx, client }, settingOptions, [...byKey.values()]);
-  const removed = await removeOptions(trx, client, options, keptLists);
-  const links = keptLists.includes('mainShippingMethods')
-    ? []
-    : await writeWarehouses(trx, client, warehouses);
+  const scope = { trx, client };
+  const isSent = sql`t.list <> all(${keptLists}::text[])`;
+  const changes = [
+    await writeRows(scope, settingOptions, [...byKey.values()]),
+    await markRemoved(scope, settingOptions, options, isSent),
+  ];
+  if (!keptLists.includes('mainShippingMethods')) {
+    const rows = warehouses.map(({ mainShippingMethodId, shippingMethodId, warehouse }) => ({
+      ...{ main_shipping_method_id: mainShippingMethodId, warehouse },
+      shipping_method_id: shippingMethodId,
+    }));
+    changes.push(await writeOffers(trx, client, rows), await markRemoved(scope, offers, rows));
+  }
   await recordTurnDone(trx, toListsTurn(client), listsPauseMs);
 
-  return { keptLists, changes: [...written, ...removed, ...links] };
+  return { keptLists, changes: changes.flat() };
 }
 
-async function removeOptions(
+/** Writes the offers of shipping methods by warehouses that are new, or were removed before. */
+async function writeOffers(
   trx: Transaction<DB>,
   client: string,
-  options: DecodedLists['options'],
-  keptLists: readonly string[],
+  rows: readonly object[],
 ): Promise<Change[]> {
-  const { rows } = await sql<{ key: string; id: number }>`
-    update fulfilment.setting_options t
+  const { name, key, columns } = offers;
+
+  const written = await sql<WrittenRow>`
+    insert into ${tableRef(name)} as t (client, ${columnRefs(key)})
+    select distinct ${client}, ${columnRefs(key, 'i')}
+    from ${rowSet(columns, rows)}
+    on conflict (client, ${columnRefs(key)}) do update set removed_at = null
+      where t.removed_at is not null
+    returning ${feedNames(offers)},
+      case when xmax <> 0 then array['removed_at'] end as "changedColumns"`.execute(trx);
+  return written.rows.map((row) => toChange(name, row));
+}
+
+/**
+ * Marks stored entries as removed that are not among these rows.
+ * @param isJudged SQL: whether the entry t belongs to a list that was sent
+ */
+async function markRemoved(
+  scope: { readonly trx: Transaction<DB>; readonly client: string },
+  table: MirrorTable,
+  rows: readonly object[],
+  isJudged = sql`true`,
+): Promise<Change[]> {
+  const { name, key } = table;
+
+  const removed = await sql<Pick<WrittenRow, 'id' | 'key'>>`
+    update ${tableRef(name)} t
     set removed_at = now()
-    where t.client = ${anyClient(client)} and t.removed_at is null
-      and t.list <> all(${keptLists}::text[])
-      and not exists (
-        select from unnest(${options.map(({ list }) => list)}::text[],
-          ${options.map(({ id }) => id)}::bigint[]) as i (list, id)
-        where i.list = t.list and i.id = t.id)
-    returning t.list || ':' || t.id as key, t.id`.execute(trx);
-  return rows.map(({ key, id }) => ({ entity: 'setting_options', id, key, operation: 'removed' }));
-}
-
-async function writeWarehouses(
-  trx: Transaction<DB>,
-  client: string,
-  warehouses: DecodedLists['warehouses'],
-): Promise<Change[]> {
-  const listed = sql`json_to_recordset(${JSON.stringify(warehouses)}::json) as i (
-    "mainShippingMethodId" bigint, "shippingMethodId" bigint, warehouse text)`;
-
-  const { rows } = await sql<{ key: string; operation: 'created' | 'updated' | 'removed' }>`
-    with written as (
-      insert into fulfilment.main_shipping_method_warehouses
-        as t (client, main_shipping_method_id, shipping_method_id,
-        warehouse)
-      select distinct ${client}, i."mainShippingMethodId", i."shippingMethodId", i.warehouse
-      from ${listed}
-      on conflict (client, main_shipping_method_id, shipping_method_id,
-        warehouse) do update set removed_at = null
-        where t.removed_at is not null
-      returning t.*, case when xmax = 0 then 'created' else 'updated' end as operation
-    ), removed as (
-      update fulfilment.main_shipping_method_warehouses t
-      set removed_at = now()
-      where t.client = ${anyClient(client)} and t.removed_at is null and not exists (
-        select from ${listed}
-        where i."mainShippingMethodId" = t.main_shipping_method_id
-          and i."shippingMethodId" = t.shipping_method_id
-          and i.warehouse = t.warehouse)
-      returning t.*, 'removed' as operation
-    )
-    select concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse) as key, operation
-    from (select * from written union all select * from removed) as found`.execute(trx);
-  const row = { entity: 'main_shipping_method_warehouses', id: null };
-  return rows.map(({ key, operation }) =>
-    operation === 'updated'
-      ? { ...row, key, operation, changedColumns: ['removed_at'] }
-      : { ...row, key, operation },
-  );
+    where t.client = ${anyClient(scope.client)} and t.removed_at is null and ${isJudged}
+      and (${columnRefs(key, 't')}) not in (
+        select ${columnRefs(key, 'i')} from ${rowSet(pickTypes(table, key), rows)})
+    returning ${feedNames(table)}`.execute(scope.trx);
+  return removed.rows.map((row) => ({ entity: name, ...row, operation: 'removed' }));
 }
 
 /** An entry of a service list. Payloads may name it by its code. */
@@ -153,7 +164,7 @@ export async function readServiceLists(db: Kysely<DB>, client: string): Promise<
     .orderBy('code')
     .orderBy('id')
     .execute();
-  const offers = await db
+  const stored = await db
     .selectFrom('fulfilment.main_shipping_method_warehouses')
     .select(['main_shipping_method_id as methodId', 'warehouse'])
     .distinct()
@@ -162,7 +173,7 @@ export async function readServiceLists(db: Kysely<DB>, client: string): Promise<
     .orderBy('main_shipping_method_id')
     .orderBy('warehouse')
     .execute();
-  return { options, offers };
+  return { options, offers: stored };
 }
 
 /** Minimum time between two readings of the service lists for unknown codes, in milliseconds. */

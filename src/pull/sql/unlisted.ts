@@ -7,7 +7,6 @@ import { anyClient } from '../../db/values.ts';
 import type { Change } from './feed.ts';
 import { type ChildTable, tableRef } from './mirror-tables.ts';
 import { isConfirmedSince, type StreamTransaction } from './stream-transaction.ts';
-import type { OpenKind } from './waiting-reads.ts';
 
 /** The table whose rows are marked. */
 interface UnlistedResource {
@@ -280,38 +279,101 @@ export async function findOldestDay(
 }
 
 /**
- * Ids of open rows that a list did not show. `unlisted`: the list must have shown them. `marked`:
- * they are marked as unlisted already. `tooOld`: they are too old for the list.
+ * A kind of rows that change until they reach one status. A row with an unknown status, or none, is
+ * still open.
  */
-interface UnlistedOpenRows {
-  readonly unlisted: readonly number[];
-  readonly marked: readonly number[];
-  readonly tooOld: readonly number[];
+export interface OpenKind {
+  readonly table: string;
+  /** Name of their stream. Their reads wait under it. */
+  readonly stream: string;
+  /** The documented statuses of rows that still change. */
+  readonly statuses: readonly string[];
+  /** The documented status of rows that do not. */
+  readonly closed: string;
 }
 
-/** Sorts the rows that are open here but missing from `listed`, for a kind without a read by id. */
-export async function sortUnlistedOpenRows(
+const toTableRef = ({ table }: OpenKind) => sql.table(`fulfilment.${table}`);
+
+/** A row that is open here. */
+export interface OpenRow {
+  readonly id: number;
+  /** Order of a shipment; null for other kinds. */
+  readonly orderId: number | null;
+  /** True if the row is marked as unlisted. */
+  readonly isUnlisted: boolean;
+  /** True if it is young enough that the lists must show it. */
+  readonly isYoung: boolean;
+  /** True if it is in quarantine: a list may show it, but it could not be decoded. */
+  readonly isQuarantined: boolean;
+}
+
+/** A complete list of the open rows, and when it was read. */
+interface OpenList {
+  readonly age: ListedTable;
+  readonly listed: ReadonlySet<number>;
+  /** By the service's clock. */
+  readonly serviceNow: Date;
+}
+
+/**
+ * Number of days after which polls rarely ask for a row that is unlisted, or whose undocumented
+ * status does not change: that status may be a final one. The lists show rows of the last 90 days
+ * (docs/interface.md, 5.1 Values).
+ */
+const rarelyAfterDays = 90;
+/**
+ * Number of days that such a row waits in addition to its pause of one day: it is asked for once a
+ * week.
+ */
+const extraPauseDays = 6;
+
+/**
+ * Finds rows that are open here but missing from a complete list of the open rows. Either their
+ * status has changed, or the lists do not show them. Returns only the rows that are due for a
+ * question, the longest waiting first.
+ */
+export async function findUnlistedOpenRows(
   db: Kysely<DB>,
   client: string,
   kind: OpenKind,
-  asked: { readonly age: ListedTable; readonly listed: readonly number[]; readonly now: Date },
-): Promise<UnlistedOpenRows> {
-  const { rows } = await sql<{ id: number; marked: boolean; young: boolean }>`
-    select t.id, t.unlisted_since is not null as marked,
-      ${isYoungEnough(asked.age, asked.now)} as young
-    from ${sql.table(`fulfilment.${kind.table}`)} t
-    where t.client = ${anyClient(client)} and t.status is distinct from ${sql.lit(kind.closed)}
-      and not exists (select from unnest(${asked.listed}::bigint[]) as l (id) where l.id = t.id)
-      -- Leaves out resources in quarantine: the list shows them, but they could not be decoded.
-      and not exists (
+  { age, listed, serviceNow }: OpenList,
+): Promise<OpenRow[]> {
+  const orderId = kind.table === 'shipments' ? sql.ref('t.order_id') : sql`null::bigint`;
+
+  const { rows } = await sql<OpenRow>`
+    select t.id, ${orderId} as "orderId", t.unlisted_since is not null as "isUnlisted",
+      ${isYoungEnough(age, serviceNow)} as "isYoung", exists (
         select from sync.quarantine q
-        where q.client = t.client and q.stream = ${kind.stream} and q.resource_key = t.id::text)
-    order by t.id`.execute(db);
-  const ids = (wanted: (row: (typeof rows)[number]) => boolean) =>
-    rows.filter(wanted).map(({ id }) => id);
-  return {
-    marked: ids(({ marked }) => marked),
-    unlisted: ids(({ marked, young }) => !marked && young),
-    tooOld: ids(({ marked, young }) => !marked && !young),
-  };
+        where q.client = t.client and q.stream = ${kind.stream}
+          and q.resource_key = t.id::text) as "isQuarantined"
+    from ${toTableRef(kind)} t
+    left join sync.waiting_reads w
+      on w.client = t.client and w.resource = ${kind.stream} and w.id = t.id
+    where t.client = ${anyClient(client)} and t.status is distinct from ${sql.lit(kind.closed)}
+      and coalesce(w.next_at <= sync.clock(), true)
+      and (coalesce(t.unlisted_since,
+        case when not coalesce(t.status = any(${kind.statuses}::text[]), false)
+        then t.changed_at end,
+          'infinity') > now() - make_interval(days => ${rarelyAfterDays})
+        -- A row that was never asked for is asked for once.
+        or coalesce(w.next_at, '-infinity')
+          <= sync.clock() - make_interval(days => ${extraPauseDays}))
+      and not exists (select from unnest(${[...listed]}::bigint[]) as l (id) where l.id = t.id)
+    order by w.next_at nulls first, t.id`.execute(db);
+  return rows;
+}
+
+/** Finds the rows among these ids that are still open here. */
+export async function findStillOpen(
+  db: Kysely<DB>,
+  client: string,
+  kind: OpenKind,
+  ids: readonly number[],
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select id
+    from ${toTableRef(kind)}
+    where client = ${anyClient(client)} and id = any(${ids}::bigint[])
+      and status is distinct from ${sql.lit(kind.closed)}`.execute(db);
+  return rows.map(({ id }) => id);
 }

@@ -7,8 +7,8 @@ import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId } from '../../db/values.ts';
 import type { Lease } from '../../schedule/sql/leases.ts';
-import { maskErasedResources } from './erasures.ts';
-import { type Change, toChange, type WrittenRow } from './feed.ts';
+import { anyErasure, maskErasedResources } from './erasures.ts';
+import { type Change, selectBefore, toChange, type WrittenRow } from './feed.ts';
 import {
   type ChildTable,
   type Comparison,
@@ -81,11 +81,12 @@ export async function upsertResources(
   tables: MirrorTables,
   read: readonly ResourceRows[],
 ): Promise<UpsertResult> {
-  const masked = await maskErasedResources(transaction.trx, transaction.client, tables, read);
+  const { trx, client } = transaction;
+  const { stored, hasErasures } = await readStored(transaction, tables.parent, listIds(read));
+  const masked = hasErasures ? await maskErasedResources(trx, client, tables, read) : read;
   const byId = findLastMentions(masked);
   const resources = [...byId.values()];
 
-  const stored = await readStoredNos(transaction, tables.parent, resources);
   const differing = await findDiffering(transaction, { compare, tables }, resources, stored);
   const isAgeUnclear = (id: number) =>
     (stored.get(id) ?? 0) > (readNoAtRequest?.get(id) ?? Number.POSITIVE_INFINITY);
@@ -137,6 +138,12 @@ interface ChildWrite {
   readonly stored: ReadonlyMap<number, number>;
 }
 
+/** A child row that was written, with its parent now and before; null if it is new. */
+interface WrittenChild extends WrittenRow {
+  readonly parent: number;
+  readonly formerParent: number | null;
+}
+
 /**
  * Writes the child rows of these resources in one table, and removes those that are no longer
  * listed.
@@ -146,50 +153,46 @@ async function writeChildren(
   { parent, child, readNo, stored }: ChildWrite,
   resources: readonly ResourceRows[],
 ): Promise<Change[]> {
+  const { parentColumn } = child;
+  const before = selectBefore(tableRef(child.name), child.key, sql.ref(`f.${parentColumn}`));
+  const parents = sql`, ${sql.ref(`t.${parentColumn}`)} as parent,
+      case when xmax <> 0 then ${before} end as "formerParent"`;
   const rows = collectRows(child, resources);
-  const moved = await findFormerParents(transaction, child, rows);
-  const written = await writeRows(transaction, child, rows);
+  const written = await insertRows<WrittenChild>(transaction, child, rows, parents);
 
   const readNos = new Map(resources.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
-  const former = rows.flatMap(({ id, [child.parentColumn]: to }) => {
-    const from = moved.get(id);
-    return from === undefined ? [] : [{ id: from, readNo: readNos.get(to as number) ?? readNo }];
-  });
+  const former = written.flatMap(({ parent: to, formerParent: id }) =>
+    id === null || id === to ? [] : [{ id, readNo: readNos.get(to) ?? readNo }],
+  );
   await raiseFormerParents(transaction, parent, former);
 
   // Only parents that were stored before can have child rows to remove.
   const storedBefore = resources.filter((resource) => stored.has(resource.parent.id));
   const removed = await removeChildren(transaction, child, storedBefore);
-  return [...written, ...removed];
-}
-
-/** Returns the former parents of child rows that are stored for another parent, by their ids. */
-async function findFormerParents(
-  { trx, client }: StreamTransaction,
-  child: ChildTable,
-  rows: readonly MirrorRow[],
-): Promise<ReadonlyMap<unknown, number>> {
-  // If the parent is part of its key, a child row cannot move.
-  if (rows.length === 0 || child.key.includes(child.parentColumn)) return new Map();
-  const parents = new Map(rows.map((row) => [row.id, row[child.parentColumn]]));
-
-  const { rows: stored } = await sql<{ id: number; parent: number }>`
-    select t.id, ${sql.ref(`t.${child.parentColumn}`)} as parent
-    from ${rowsWhere(child, client, 'id', [...parents.keys()])}`.execute(trx);
-  const moved = stored.filter(({ id, parent }) => parents.get(id) !== parent);
-  return new Map(moved.map(({ id, parent }) => [id, parent]));
+  return [...written.map((row) => toChange(child.name, row)), ...removed];
 }
 
 /** Writes rows that are new or differ, whatever their age. Returns the changes for the feed. */
 export async function writeRows(
-  { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
+  scope: Pick<StreamTransaction, 'trx' | 'client'>,
   table: MirrorTable,
   rows: readonly object[],
 ): Promise<Change[]> {
+  const written = await insertRows<WrittenRow>(scope, table, rows);
+  return written.map((row) => toChange(table.name, row));
+}
+
+/** Writes rows that are new or differ. Returns them with `more`, SQL for RETURNING. */
+async function insertRows<Row>(
+  { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
+  table: MirrorTable,
+  rows: readonly object[],
+  more = sql``,
+): Promise<Row[]> {
   if (rows.length === 0) return [];
   const columns = Object.keys(table.columns);
 
-  const written = await sql<WrittenRow>`
+  const written = await sql<Row>`
     insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
     select ${client}, ${columnRefs(columns, 'i')}
     from ${rowSet(table.columns, rows)}
@@ -197,8 +200,8 @@ export async function writeRows(
     on conflict (client, ${columnRefs(table.key)}) do update
     set ${overwriteColumns(table)}, changed_at = now()
       where ${differs(table, 'columns', 'excluded')}
-    returning ${returnedNames(table)}`.execute(trx);
-  return written.rows.map((row) => toChange(table.name, row));
+    returning ${returnedNames(table)}${more}`.execute(trx);
+  return written.rows;
 }
 
 /**
@@ -249,17 +252,26 @@ async function writeParents(
   return rows;
 }
 
-/** Returns the ids of the stored parents, each with the number of its stored reading. */
-async function readStoredNos(
+/** What is stored before a write. */
+interface StoredFacts {
+  /** The ids of the stored parents, each with the number of its stored reading. */
+  readonly stored: ReadonlyMap<number, number>;
+  /** True if anything of the client was erased. */
+  readonly hasErasures: boolean;
+}
+
+async function readStored(
   { trx, client }: StreamTransaction,
   parent: MirrorTable,
-  resources: readonly ResourceRows[],
-): Promise<ReadonlyMap<number, number>> {
-  const { rows } = await sql<{ id: number; readNo: number }>`
-    select t.id, t.read_no as "readNo"
+  ids: readonly number[],
+): Promise<StoredFacts> {
+  const { rows } = await sql<{ stored: [number, number][] | null; hasErasures: boolean }>`
+    select json_agg(json_build_array(t.id, t.read_no)) as stored,
+      ${anyErasure(client)} as "hasErasures"
     from ${tableRef(parent.name)} t
-    where t.client = ${anyClient(client)} and t.id = ${anyId(listIds(resources))}`.execute(trx);
-  return new Map(rows.map(({ id, readNo }) => [id, readNo]));
+    where t.client = ${anyClient(client)} and t.id = ${anyId(ids)}`.execute(trx);
+  const { stored = null, hasErasures = true } = rows[0] ?? {};
+  return { stored: new Map(stored), hasErasures };
 }
 
 /** Returns the ids of the parents. */

@@ -53,7 +53,7 @@ const lastingReasons: readonly WaitingReason[] = ['quarantined', 'named_by_shipm
 const changeReasons: readonly WaitingReason[] = ['pushed', 'returned'];
 /**
  * Reasons of reads that found nothing new. Nobody repeats them for their own sake. They are the
- * pause of `findUnlistedOpenRows`.
+ * pause of `findUnlistedOpenRows` (unlisted.ts).
  */
 const settledReasons: readonly WaitingReason[] = ['not_found', 'still_open', 'listed_still_open'];
 
@@ -123,18 +123,17 @@ export async function findWaiting(
 const newRequestNo = sql`(select nextval('sync.read_no'))`;
 
 /**
- * Requests reads of these ids. They are due at once.
- * @param again true: also of ids that the service did not know at an earlier read
+ * Requests reads of these ids. They are due at once, unless an earlier read is repeated later. What
+ * the track-trace list names each hour is not asked for again if the service did not know it.
  */
 export async function requestReads(
   scope: StreamTransaction,
   ids: readonly number[],
   reason: RequestReason,
-  again = true,
 ): Promise<void> {
   const isOvertaken = sql`(w.reason = 'listed_still_open'
     or (w.reason = 'quarantined' and w.tries = 0)
-    or (${again} and w.tries > 0
+    or (${reason !== 'tracked'} and w.tries > 0
       and (${changeReasons.includes(reason)} or w.reason in ('not_found', 'named_by_shipment'))))`;
 
   await addReads(scope, ids, reason, {
@@ -273,90 +272,6 @@ export async function requestMissingOrders(
     -- One that was asked for otherwise is repeated from now on, until it is found.
     on conflict (client, resource, id) do update set reason = excluded.reason
       where w.reason not in ('quarantined', 'named_by_shipment')`.execute(trx);
-}
-
-/**
- * A kind of rows that change until they reach one status. A row with an unknown status, or none, is
- * still open.
- */
-export interface OpenKind {
-  readonly table: string;
-  /** Name of their stream. Their reads wait under it. */
-  readonly stream: string;
-  /** The documented statuses of rows that still change. */
-  readonly statuses: readonly string[];
-  /** The documented status of rows that do not. */
-  readonly closed: string;
-}
-
-/** A row that is open here. */
-export interface OpenRow {
-  readonly id: number;
-  /** Order of a shipment; null for other kinds. */
-  readonly orderId: number | null;
-  /** True if the row is unlisted. Lists are then not asked for it. */
-  readonly isUnlisted: boolean;
-}
-
-/**
- * Number of days after which polls rarely ask for a row that is unlisted, or whose undocumented
- * status does not change: that status may be a final one. The lists show rows of the last 90 days
- * (docs/interface.md, 5.1 Values).
- */
-const rarelyAfterDays = 90;
-/**
- * Number of days that such a row waits in addition to its pause of one day: it is asked for once a
- * week.
- */
-const extraPauseDays = 6;
-
-const toTableRef = ({ table }: OpenKind) => sql.table(`fulfilment.${table}`);
-
-/**
- * Finds rows that are open here but missing from `listed`, a complete list of the open rows. Either
- * their status has changed, or the lists do not show them. Returns only the rows that are due for a
- * question, the longest waiting first.
- */
-export async function findUnlistedOpenRows(
-  db: Kysely<DB>,
-  client: string,
-  kind: OpenKind,
-  listed: readonly number[],
-): Promise<OpenRow[]> {
-  const orderId = kind.table === 'shipments' ? sql.ref('s.order_id') : sql`null::bigint`;
-
-  const { rows } = await sql<OpenRow>`
-    select s.id, ${orderId} as "orderId", s.unlisted_since is not null as "isUnlisted"
-    from ${toTableRef(kind)} s
-    left join sync.waiting_reads w
-      on w.client = s.client and w.resource = ${kind.stream} and w.id = s.id
-    where s.client = ${anyClient(client)} and s.status is distinct from ${sql.lit(kind.closed)}
-      and coalesce(w.next_at <= sync.clock(), true)
-      and (coalesce(s.unlisted_since,
-        case when not coalesce(s.status = any(${kind.statuses}::text[]), false)
-        then s.changed_at end,
-          'infinity') > now() - make_interval(days => ${rarelyAfterDays})
-        -- A row that was never asked for is asked for once.
-        or coalesce(w.next_at, '-infinity')
-          <= sync.clock() - make_interval(days => ${extraPauseDays}))
-      and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = s.id)
-    order by w.next_at nulls first, s.id`.execute(db);
-  return rows;
-}
-
-/** Finds the rows among these ids that are still open here. */
-export async function findStillOpen(
-  db: Kysely<DB>,
-  client: string,
-  kind: OpenKind,
-  ids: readonly number[],
-): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    select id
-    from ${toTableRef(kind)}
-    where client = ${anyClient(client)} and id = any(${ids}::bigint[])
-      and status is distinct from ${sql.lit(kind.closed)}`.execute(db);
-  return rows.map(({ id }) => id);
 }
 
 /** Name under which the packages of shipments wait to be looked up. The id is the shipment's. */

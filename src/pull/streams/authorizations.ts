@@ -1,4 +1,4 @@
-import { mayHaveWaitingReads, type RunContext } from '../../schedule/run.ts';
+import type { RunContext } from '../../schedule/run.ts';
 import {
   count,
   date,
@@ -9,7 +9,7 @@ import {
   personalField,
   text,
 } from '../../service/decoding/fields.ts';
-import { unlist } from '../commit.ts';
+import { commitReading, unlist } from '../commit.ts';
 import { readByIds, readsPerPoll } from '../poll.ts';
 import { findOpenAuthorizations } from '../sql/authorization-rows.ts';
 import { findDueReads } from '../sql/waiting-reads.ts';
@@ -85,7 +85,7 @@ export async function rereadAuthorizations(context: RunContext): Promise<void> {
  * Reads the announced returns whose return items have arrived. Runs with the poll of return items.
  */
 export async function rereadArrivedAuthorizations(context: StreamContext): Promise<void> {
-  if (!mayHaveWaitingReads(context)) return;
+  if (!context.state.mayHaveDueReads) return;
   const { db, client } = context;
   const due = await findDueReads(db, client, authorizations.name, {
     limit: readsPerPoll,
@@ -97,8 +97,9 @@ export async function rereadArrivedAuthorizations(context: StreamContext): Promi
 }
 
 async function readAuthorizations(context: PullContext, ids: readonly number[]): Promise<void> {
-  await readByIds(context, ids, {
-    write: (transaction, { unlisted, readNo }) =>
-      unlist(transaction, authorizations, unlisted, readNo),
-  });
+  for await (const { reading, unlisted, settle } of readByIds(context, ids))
+    await commitReading(context, reading, async (transaction, page) => {
+      await settle(transaction, page);
+      await unlist(transaction, authorizations, unlisted, reading.readNo);
+    });
 }

@@ -11,8 +11,12 @@ import {
 } from '../../service/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit.ts';
 import { type DateWindow, readOpen, readWindow, type WholeWalk } from '../poll.ts';
-import { recordUnlistedReads, sortUnlistedOpenRows } from '../sql/unlisted.ts';
-import type { OpenKind } from '../sql/waiting-reads.ts';
+import {
+  findUnlistedOpenRows,
+  type OpenKind,
+  type OpenRow,
+  recordUnlistedReads,
+} from '../sql/unlisted.ts';
 import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 
 /** The states in which a slip may still change (docs/interface.md, 14.3 States). */
@@ -116,8 +120,13 @@ async function checkUnlisted(
   isWhole: boolean,
 ): Promise<void> {
   const { client, db, stream } = context;
-  const asked = { age: stream.rescan, listed: [...ids], now: serviceNow(context) };
-  const { unlisted, marked, tooOld } = await sortUnlistedOpenRows(db, client, openSlips, asked);
+  const list = { age: stream.rescan, listed: ids, serviceNow: serviceNow(context) };
+  const found = await findUnlistedOpenRows(db, client, openSlips, list);
+  const open = found.filter(({ isQuarantined }) => !isQuarantined);
+  const select = (isWanted: (row: OpenRow) => boolean) => open.filter(isWanted).map(({ id }) => id);
+  const marked = select(({ isUnlisted }) => isUnlisted);
+  const unlisted = select(({ isUnlisted, isYoung }) => !isUnlisted && isYoung);
+  const tooOld = select(({ isUnlisted, isYoung }) => !isUnlisted && !isYoung);
 
   if (tooOld.length > 0)
     warn(

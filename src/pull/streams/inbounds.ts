@@ -1,4 +1,4 @@
-import { warn } from '../../schedule/run.ts';
+import { serviceNow, warn } from '../../schedule/run.ts';
 import { count, date, defineFields, one, text, time } from '../../service/decoding/fields.ts';
 import type { IncludedIndex } from '../../service/decoding/jsonapi.ts';
 import { makeEmptyReading } from '../commit.ts';
@@ -7,8 +7,12 @@ import { readNew, readOpen, readWaiting } from '../poll.ts';
 import { commitProgress } from '../rescan.ts';
 import type { ResourceRows } from '../sql/mirror-tables.ts';
 import { drawReadNo } from '../sql/stream-transaction.ts';
-import { findUnlistedChildren, markChildrenUnlisted } from '../sql/unlisted.ts';
-import { findUnlistedOpenRows, type OpenKind } from '../sql/waiting-reads.ts';
+import {
+  findUnlistedChildren,
+  findUnlistedOpenRows,
+  markChildrenUnlisted,
+  type OpenKind,
+} from '../sql/unlisted.ts';
 import { declareStream, type RescanContext, type Stream } from '../stream.ts';
 
 /** Inbounds that may still change (docs/interface.md, 13.3 States). */
@@ -69,14 +73,15 @@ const declared = declareStream<Stream>({
   checkLines,
 
   async poll(context, pass) {
-    const { db, client } = context;
+    const { db, client, stream } = context;
     const added = await pass(() => readNew(context));
     const listed = await pass(() => readOpen(context, open));
     if (listed === null) return;
 
     const isFirstLoad = added?.isFirstLoad ?? false;
     await pass(async () => {
-      const unlisted = await findUnlistedOpenRows(db, client, open, [...listed.ids]);
+      const list = { age: stream.rescan, listed: listed.ids, serviceNow: serviceNow(context) };
+      const unlisted = await findUnlistedOpenRows(db, client, open, list);
       const ids = unlisted.map(({ id }) => id);
       const rows = { kind: open, listed: listed.ids, unlisted: ids };
       await readWaiting(context, { isFirstLoad, open: rows });

@@ -1,3 +1,4 @@
+import { serviceNow } from '../../schedule/run.ts';
 import {
   count,
   date,
@@ -17,10 +18,8 @@ import {
   findUnlistedOpenRows,
   type OpenKind,
   type OpenRow,
-  postponeReads,
-  requestMissingOrders,
-  requestParcelReads,
-} from '../sql/waiting-reads.ts';
+} from '../sql/unlisted.ts';
+import { postponeReads, requestMissingOrders, requestParcelReads } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 
 /** Shipments that may still change (docs/interface.md, 10.3 States). */
@@ -130,7 +129,8 @@ async function readByOrders(
   listed: ReadonlySet<number>,
 ): Promise<readonly number[]> {
   const { db, client, stream } = context;
-  const unlisted = await findUnlistedOpenRows(db, client, open, [...listed]);
+  const list = { age: stream.rescan, listed, serviceNow: serviceNow(context) };
+  const unlisted = await findUnlistedOpenRows(db, client, open, list);
 
   const found = new Set<number>();
   let firstReadNo = Number.POSITIVE_INFINITY;

@@ -41,10 +41,7 @@ async function commit(context: RunContext, data: readonly Shipment[], readNo?: n
   return commitReading(toPullContext(context, shipments), reading, async (_, page) => page);
 }
 
-const readStored = async () =>
-  (
-    await database.query<{ id: number }>('select id::int from fulfilment.shipments order by id')
-  ).map(({ id }) => id);
+const readStored = async () => await database.ids('fulfilment.shipments');
 
 test('a resource that only the database refuses is quarantined; the others are stored', async () => {
   await sandbox.seed(5);

@@ -1,21 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
-import { reconcileStream } from '../../../src/pull/rescan.ts';
-import { toRescanContext } from '../../../src/pull/stream.ts';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller, useWork } from '../../helpers/puller.ts';
+import { done, usePuller, useReconcile } from '../../helpers/puller.ts';
 import { lively, quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const day = 86_400;
 
-const readFirstId = async (table: string) =>
-  Number(
-    (
-      await database.query<{ id: string }>(`select id from fulfilment.${table} order by id limit 1`)
-    )[0]?.id,
-  );
+const readFirstId = async (table: string) => (await database.ids(`fulfilment.${table}`))[0] ?? 0;
 
 /**
  * Changes that an id cursor alone would miss, by the pass that finds them (docs/architecture.md).
@@ -80,19 +73,8 @@ describe('a poll with a lookback', () => {
 describe('reconciliation alone finds', () => {
   const sandbox = useSandbox(['default'], quiet);
   const pull = usePuller(database, sandbox);
-  const work = useWork(database, sandbox);
+  const reconcile = useReconcile(database, sandbox);
   const differences = () => compareWithSandbox(database.db, sandbox.url, ['shipments']);
-  const reconcile = async (name: string) => {
-    const stream = streams.find((known) => known.name === name);
-    if (stream === undefined) throw new Error(`no stream ${name}`);
-    done(
-      await work(
-        'reconcile',
-        async (context) =>
-          void (await reconcileStream(toRescanContext(context, stream), 'command')),
-      ),
-    );
-  };
 
   test('a shipment with a low id that becomes visible late and is SHIPPED already', async () => {
     await sandbox.seed(150);
@@ -106,7 +88,7 @@ describe('reconciliation alone finds', () => {
     await sandbox.advance(2 * day);
     done(await pull('pull-shipments'));
     expect((await differences()).filter((line) => line.includes('missing')).length).toBe(2);
-    await reconcile('shipments');
+    done((await reconcile('shipments')).report);
     expect(await differences()).toEqual([]);
     const [finding] = await database.query<{ finding: string; late: number }>(
       'select finding, late_seconds as late from sync.findings',

@@ -50,9 +50,7 @@ const readPlans = () =>
 async function storeShipped(count: number): Promise<number[]> {
   await sandbox.seed(count, { spreadDays: 0 });
   done(await pull('pull-shipments'));
-  return (
-    await database.query<{ id: number }>('select id from fulfilment.shipments order by 1')
-  ).map(({ id }) => id);
+  return await database.ids('fulfilment.shipments');
 }
 
 /** Returns the packages of all shipped shipments of the sandbox, with their last status. */

@@ -5,7 +5,7 @@ import type { RunReport } from '../../../src/schedule/run.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useServices } from '../../helpers/processes/service.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
-import { useSandbox } from '../../helpers/sandbox.ts';
+import { emptyList, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox();
@@ -76,41 +76,10 @@ describe('a run that meets', () => {
       { error: 'v3.shipments.list: answered 400: «bad value  \ufffd»' },
     ]);
   });
-
-  test('a failed run and its job keep the code, the HTTP status and the operation', async () => {
-    await sandbox.seed(1);
-    await sandbox.faults({ operation: list, effect: { status: 400 } });
-    await pull('pull-shipments');
-    const codes = { code: 'http_status', http_status: 400, operation: list };
-    expect(
-      await database.query('select error_code as code, http_status, operation from sync.runs'),
-    ).toEqual([codes]);
-    expect(
-      await database.query(`
-        select last_code as code, last_http_status as http_status, last_operation as operation
-        from sync.jobs`),
-    ).toEqual([codes]);
-  });
-
-  test('a request to wait for an hour is due again after 15 minutes', async () => {
-    await sandbox.seed(1);
-    await sandbox.faults({ operation: list, effect: { status: 429, retryAfter: '3600' } });
-    expect(code(await pull('pull-shipments', { trigger: 'schedule' }))).toBe('http_status');
-    expect(
-      await database.query(
-        `select next_at > now() + interval '14 minutes' and next_at < now() + interval '16 minutes' as later from sync.jobs`,
-      ),
-    ).toEqual([{ later: true }]);
-  });
 });
 
 describe('reads by id', () => {
-  const openRows = async () =>
-    (
-      await database.query<{ id: number }>(
-        `select id from fulfilment.shipments where status <> 'SHIPPED' order by id`,
-      )
-    ).map(({ id }) => id);
+  const openRows = () => database.ids(`fulfilment.shipments where status <> 'SHIPPED'`);
   /**
    * Makes shipments that only a read by id can settle, because the list is empty. Returns their
    * ids.
@@ -120,7 +89,7 @@ describe('reads by id', () => {
     done(await pull('pull-shipments'));
     const ids = await openRows();
     await sandbox.setStatus(ids, 'SHIPPED');
-    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data'], value: [] }] } });
+    await sandbox.faults({ operation: list, effect: emptyList });
     return ids;
   }
 

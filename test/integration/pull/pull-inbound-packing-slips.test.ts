@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
-import { lively, useSandbox } from '../../helpers/sandbox.ts';
+import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);
@@ -79,11 +79,7 @@ test('a slip that is too old to be listed is named in a warning, but never marke
 test('if both lists are empty, no slip is marked, and the poll warns', async () => {
   await sandbox.advance(15 * day);
   done(await pull(job));
-  const set = [
-    { path: ['data'], value: [] },
-    { path: ['links'], value: {} },
-  ];
-  await sandbox.faults({ operation: 'v3.inboundPackingSlips.list', effect: { set } });
+  await sandbox.faults({ operation: 'v3.inboundPackingSlips.list', effect: emptyList });
   for (let polls = 0; polls < 3; polls++) {
     const { warnings } = done(await pull(job));
     expect(warnings).toContainEqual(

@@ -6,7 +6,7 @@ import { runJob } from '../../../src/schedule/runs.ts';
 import type { Warehouse } from '../../../src/service/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
-import { useSandbox } from '../../helpers/sandbox.ts';
+import { emptyList, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox();
@@ -159,7 +159,7 @@ test('an order date far in the future does not move the watermark there', async 
 test('an order outside the date window is read by id; one that is not found is postponed', async () => {
   await sandbox.seed(2, { statuses: ['READY_TO_PICK'] });
   await sandbox.faults(
-    { operation: 'v3.orders.list', effect: { set: [{ path: ['data'], value: [] }] } },
+    { operation: 'v3.orders.list', effect: emptyList },
     { operation: 'v3.orders.get', count: 1, effect: { status: 404 } },
   );
   done(await pull('pull-shipments'));
@@ -203,9 +203,7 @@ test('the oracle finds rows that are missing, that differ and that should not be
   done(await pull('pull-shipments'));
   done(await pull('pull-orders'));
   expect(await differences()).toEqual([]);
-  const [first, second, third] = (
-    await database.query<{ id: number }>('select id from fulfilment.shipments order by id')
-  ).map(({ id }) => id);
+  const [first, second, third] = await database.ids('fulfilment.shipments');
   await database.query('delete from fulfilment.shipment_items where shipment_id = $1', [first]);
   await database.query('delete from fulfilment.shipments where id = $1', [first]);
   await database.query(

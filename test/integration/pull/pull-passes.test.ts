@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { readByIds } from '../../../src/pull/poll.ts';
+import { refetch } from '../../../src/pull/rescan.ts';
 import { type RequestReason, requestReads } from '../../../src/pull/sql/waiting-reads.ts';
 import { toPullContext } from '../../../src/pull/stream.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller, useWork } from '../../helpers/puller.ts';
-import { lively, useSandbox } from '../../helpers/sandbox.ts';
+import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);
@@ -74,8 +74,7 @@ test('rows that only the list by orders shows still open are not asked for by ea
   const hideOpen = async () => {
     await sandbox.clearFaults();
     // The second list request of a poll belongs to the pass of the open rows.
-    const set = [{ path: ['data'], value: [] }];
-    await sandbox.faults({ operation: 'v3.shipments.list', after: 1, count: 1, effect: { set } });
+    await sandbox.faults({ operation: 'v3.shipments.list', after: 1, count: 1, effect: emptyList });
   };
 
   await hideOpen();
@@ -109,9 +108,7 @@ test('a resource in quarantine is read by id, even if many others wait', async (
 test('an unreadable page does not stop the other passes; the poll fails with its error', async () => {
   await sandbox.seed(40, { statuses: ['READY_TO_PICK'] });
   done(await pull('pull-shipments'));
-  const ids = (await database.query<{ id: number }>('select id from fulfilment.shipments')).map(
-    ({ id }) => id,
-  );
+  const ids = await database.ids('fulfilment.shipments');
   await sandbox.setStatus(ids, 'SHIPPED');
   // The first list request of a poll belongs to the pass `new`.
   await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { invalidJson: true } });
@@ -128,16 +125,14 @@ test('a row that was postponed because it is still open is due at once if it is 
     `insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
      values ('default', 'shipments', 7, 9, now() + interval '1 day', 'listed_still_open')`,
   );
-  await request(7, 'pushed', false);
+  await request(7, 'tracked');
   expect(await readWaits()).toEqual([{ tries: 0, isDue: true }]);
 });
 
-const request = (id: number, reason: RequestReason, again = true) =>
+const request = (id: number, reason: RequestReason) =>
   database.db
     .transaction()
-    .execute((trx) =>
-      requestReads({ trx, client: 'default', stream: 'shipments' }, [id], reason, again),
-    );
+    .execute((trx) => requestReads({ trx, client: 'default', stream: 'shipments' }, [id], reason));
 const readWaits = () =>
   database.query(
     `select tries, next_at <= sync.clock() as "isDue"
@@ -156,7 +151,7 @@ async function readDuring(id: number, during: () => Promise<unknown>): Promise<v
       },
     });
     const reader = { ...toPullContext(context, shipments), warehouse: slow };
-    await readByIds(reader, [id], { write: async () => null });
+    await refetch(reader, id);
   });
   done(report);
 }
@@ -167,9 +162,7 @@ test.each([
 ])('a resource that %s and is asked for while it is read is read again', async (_, isWaiting) => {
   await sandbox.seed(1);
   done(await pull('pull-shipments'));
-  const [{ id } = { id: 0 }] = await database.query<{ id: number }>(
-    'select id from fulfilment.shipments',
-  );
+  const [id = 0] = await database.ids('fulfilment.shipments');
   if (isWaiting) await request(id, 'older_reading');
   await readDuring(id, () => request(id, 'pushed'));
   expect(await readWaits()).toEqual([{ tries: 0, isDue: true }]);
@@ -184,9 +177,7 @@ test('a resource that is asked for while a read does not find it is read again',
 test('a read whose answer differs from a newer row is made again', async () => {
   await sandbox.seed(1);
   done(await pull('pull-shipments'));
-  const [{ id } = { id: 0 }] = await database.query<{ id: number }>(
-    'select id from fulfilment.shipments',
-  );
+  const [id = 0] = await database.ids('fulfilment.shipments');
   await request(id, 'pushed');
   await readDuring(id, () =>
     database.query(

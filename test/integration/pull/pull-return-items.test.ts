@@ -11,12 +11,7 @@ const pull = usePuller(database, sandbox);
 const day = 86_400;
 const list = 'v3.returnItems.list';
 const differences = () => compareWithSandbox(database.db, sandbox.url, ['return-items']);
-const ids = async () =>
-  (
-    await database.query<{ id: number }>(
-      'select id from fulfilment.return_items order by first_seen_at, id',
-    )
-  ).map(({ id }) => id);
+const ids = () => database.ids('fulfilment.return_items');
 
 test('daily polls find a return with a low id processed late, and one that is restocked later', async () => {
   await sandbox.advance(15 * day);

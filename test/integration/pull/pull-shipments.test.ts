@@ -3,20 +3,14 @@ import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import type { Switches } from '../../../src/sandbox/options.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
-import { useSandbox } from '../../helpers/sandbox.ts';
+import { emptyList, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], { ordersPerDay: 15 });
 const pull = usePuller(database, sandbox);
 
 const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
-const listIds = async (status: string) =>
-  (
-    await database.query<{ id: number }>(
-      'select id from fulfilment.shipments where status = $1 order by id',
-      [status],
-    )
-  ).map(({ id }) => id);
+const listIds = (status: string) => database.ids(`fulfilment.shipments where status = '${status}'`);
 
 /** Counts the row versions ever written in schema fulfilment, by Postgres' statistics. */
 async function countRowVersions(): Promise<number> {
@@ -86,7 +80,7 @@ describe('a shipment that moves on after it was pulled', () => {
 });
 
 describe('with any form of paging', () => {
-  // Each value of each switch once. test/unit/pull/walk.test.ts has all combinations.
+  // Each value of each switch once.
   const switches: Partial<Switches>[] = [
     { cursor: 'id', links: 'object', included: 'inside' },
     { cursor: 'offset', links: 'string', included: 'top' },
@@ -129,7 +123,7 @@ describe('an unusual shipment', () => {
     await sandbox.seed(1, { statuses: ['READY_TO_PICK'] });
     done(await pull('pull-shipments'));
     await sandbox.faults(
-      { operation: 'v3.shipments.list', effect: { set: [{ path: ['data'], value: [] }] } },
+      { operation: 'v3.shipments.list', effect: emptyList },
       { operation: 'v3.shipments.get', effect: { status: 404 } },
     );
     expect(done(await pull('pull-shipments'))).toMatchObject({ updated: 1 });

@@ -1,16 +1,15 @@
 import { expect, test } from 'vitest';
-import { reconcileStream } from '../../../src/pull/rescan.ts';
-import { openRescan, type Rescan } from '../../../src/pull/sql/rescans.ts';
-import { toRescanContext } from '../../../src/pull/stream.ts';
-import { streams } from '../../../src/pull/streams/all-streams.ts';
+import { openRescan } from '../../../src/pull/sql/rescans.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller, useWork } from '../../helpers/puller.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { done, usePuller, useReconcile } from '../../helpers/puller.ts';
+import { emptyList, quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
-const work = useWork(database, sandbox);
+const reconcile = useReconcile(database, sandbox);
+
+const tooManyExtras = { status: 'failed', error: { code: 'too_many_extras' } };
 
 /**
  * Inserts orders that the service does not have. They are dated `daysAgo` days before the sandbox's
@@ -76,16 +75,8 @@ test('too many missing rows are never marked in a stream without a read by id', 
     `insert into fulfilment.return_items (client, id, processed_on, raw, read_no, first_seen_at)
      select 'default', 100 + n, date '2026-04-20', '{}', 0, now() - interval '1 day' from generate_series(1, 40) n`,
   );
-  const stream = streams.find(({ name }) => name === 'return-items');
-  if (stream === undefined) throw new Error('no stream return-items');
   for (let walks = 0; walks < 3; walks++)
-    expect(
-      await work(
-        'reconcile',
-        async (context) =>
-          void (await reconcileStream(toRescanContext(context, stream), 'command')),
-      ),
-    ).toMatchObject({ status: 'failed', error: { code: 'too_many_extras' } });
+    expect(await reconcile('return-items')).toMatchObject({ report: tooManyExtras });
   expect(await database.count('fulfilment.return_items where unlisted_since is not null')).toBe(0);
 });
 
@@ -93,29 +84,12 @@ test('an operator can accept that missing rows are gone, but not if the list is 
   await sandbox.seed(60);
   done(await pull('pull-orders'));
   await addOrders(60, { daysAgo: 398 });
-  const accept = async () => {
-    const stream = streams.find(({ name }) => name === 'orders');
-    if (stream === undefined) throw new Error('no stream orders');
-    const found: Rescan[] = [];
-    const report = await work(
-      'reconcile',
-      async (context) =>
-        void found.push(await reconcileStream(toRescanContext(context, stream), 'command', true)),
-    );
-    return { report, extra: found[0]?.extra };
-  };
-  const set = [
-    { path: ['data'], value: [] },
-    { path: ['links'], value: {} },
-  ];
-  await sandbox.faults({ operation: 'v3.orders.list', effect: { set } });
-  expect((await accept()).report).toMatchObject({
-    status: 'failed',
-    error: { code: 'too_many_extras' },
-  });
+  const accept = () => reconcile('orders', { acceptMissing: true });
+  await sandbox.faults({ operation: 'v3.orders.list', effect: emptyList });
+  expect(await accept()).toMatchObject({ report: tooManyExtras });
   expect(await countUnlisted()).toBe(0);
   await sandbox.clearFaults();
-  expect(await accept()).toMatchObject({ report: { status: 'done' }, extra: 60 });
+  expect(await accept()).toMatchObject({ report: { status: 'done' }, rescan: { extra: 60 } });
   expect(await countUnlisted()).toBe(60);
 });
 

@@ -2,18 +2,19 @@ import { describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { StoppedError } from '../../../src/core/errors.ts';
 import { reconcileStream } from '../../../src/pull/rescan.ts';
-import { findBackgroundBackfills, openRescan, type Rescan } from '../../../src/pull/sql/rescans.ts';
+import { findBackgroundBackfills, openRescan } from '../../../src/pull/sql/rescans.ts';
 import { toRescanContext } from '../../../src/pull/stream.ts';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import type { RunReport } from '../../../src/schedule/run.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller, useWork } from '../../helpers/puller.ts';
-import { lively, useSandbox } from '../../helpers/sandbox.ts';
+import { done, usePuller, useReconcile, useWork } from '../../helpers/puller.ts';
+import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 30 });
 const pull = usePuller(database, sandbox);
 const work = useWork(database, sandbox);
+const reconcile = useReconcile(database, sandbox);
 
 const day = 86_400;
 const differences = () => compareWithSandbox(database.db, sandbox.url);
@@ -23,24 +24,12 @@ async function pollAll(): Promise<void> {
   for (const name of names) done(await pull(`pull-${name}` as Parameters<typeof pull>[0]));
 }
 
-/** Reconciles one stream and returns the counts of its findings. Fails if the run is not done. */
-async function reconcile(name: string): Promise<Pick<Rescan, 'missing' | 'stale' | 'extra'>> {
-  const found: Rescan[] = [];
-  const stream = streams.find((known) => known.name === name);
-  if (stream === undefined) throw new Error(`no stream ${name}`);
-  done(
-    await work('reconcile', async (context) => {
-      found.push(await reconcileStream(toRescanContext(context, stream), 'command'));
-    }),
-  );
-  const { missing = -1, stale = -1, extra = -1 } = found[0] ?? {};
-  return { missing, stale, extra };
-}
 const reconcileEach = async () => {
   const found: Record<string, string> = {};
   for (const name of names) {
-    const { missing, stale, extra } = await reconcile(name);
-    found[name] = `${missing}/${stale}/${extra}`;
+    const { report, rescan } = await reconcile(name);
+    done(report);
+    found[name] = `${rescan?.missing}/${rescan?.stale}/${rescan?.extra}`;
   }
   return found;
 };
@@ -233,11 +222,7 @@ test('a service that suddenly lists nothing: nothing is changed, and each stream
   await sandbox.advance(30 * day);
   await pollAll();
   const before = await database.query('select seq from fulfilment.changes');
-  const set = [
-    { path: ['data'], value: [] },
-    { path: ['links'], value: {} },
-  ];
-  await sandbox.faults(...streams.map(({ list }) => ({ operation: list, effect: { set } })));
+  await sandbox.faults(...streams.map(({ list }) => ({ operation: list, effect: emptyList })));
   expect(errorCode(await reconcileJob())).toBe('too_many_extras');
   expect(await database.query('select seq from fulfilment.changes')).toEqual(before);
   const failed = await database.query<{ stream: string; error: string }>(
@@ -252,12 +237,8 @@ test('a service that suddenly lists nothing: nothing is changed, and each stream
 test('many rows that the list lacks do not fail the run if they can be read by id', async () => {
   await sandbox.seed(200);
   done(await pull('pull-shipments'));
-  const set = [
-    { path: ['data'], value: [] },
-    { path: ['links'], value: {} },
-  ];
   // The second page is empty: the service knows a hundred rows that its list lacks.
-  await sandbox.faults({ operation: 'v3.shipments.list', after: 1, count: 1, effect: { set } });
+  await sandbox.faults({ operation: 'v3.shipments.list', after: 1, count: 1, effect: emptyList });
   const report = await reconcileJob();
   expect(report.status).toBe('done');
   expect(

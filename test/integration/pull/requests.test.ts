@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
-import { ServiceClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -27,19 +26,11 @@ describe('the requests of a poll, without those for a token,', () => {
     await sandbox.seed(50, { spreadDays: 5 });
     done(await pull('pull-shipments'));
     done(await pull('pull-orders'));
-    const changed = (
-      await database.query<{ id: number }>(
-        'select id from fulfilment.shipments order by id limit 10',
-      )
-    ).map(({ id }) => id);
+    const changed = (await database.ids('fulfilment.shipments')).slice(0, 10);
     await sandbox.setStatus(changed, 'SHIPPED');
     const manyOpen = await count('shipments');
     expect(manyOpen.totals).toMatchObject({ created: 0, updated: 10 });
-    const rest = (
-      await database.query<{ id: number }>(
-        `select id from fulfilment.shipments where status <> 'SHIPPED'`,
-      )
-    ).map(({ id }) => id);
+    const rest = await database.ids(`fulfilment.shipments where status <> 'SHIPPED'`);
     await sandbox.setStatus(rest, 'SHIPPED');
     done(await pull('pull-shipments'));
     const nothing = await count('shipments');
@@ -76,39 +67,6 @@ describe('the requests of a poll, without those for a token,', () => {
       expect({ stream: stream.name, ...(await count(stream.name)) }).toMatchObject({
         requests: passes,
       });
-    }
-  });
-
-  test('are one for each page for many open inbounds and slips of which some are completed', async () => {
-    const client = new ServiceClient(sandbox, 'default');
-    await client.logIn();
-    const item = { type: 'inboundPackingSlipItem', attributes: { sku: 'MUG-BLUE', quantity: 4 } };
-    const attributes = { expectedIn: 'EIN', expectedOn: '2026-05-05' };
-    for (let nth = 0; nth < openRows; nth++) {
-      const body = { data: { type: 'inboundPackingSlip', attributes }, included: [item] };
-      await client.ask('v3.inboundPackingSlips.create', { body });
-    }
-    const completed = (table: string) =>
-      database.count(`fulfilment.${table} where status = 'COMPLETED'`);
-    const open = (table: string) =>
-      database.count(`fulfilment.${table} where status <> 'COMPLETED'`);
-    for (const [stream, table] of [
-      ['inbounds', 'inbounds'],
-      ['inbound-packing-slips', 'inbound_packing_slips'],
-    ] as const) {
-      let asked = await count(stream);
-      let changed = 0;
-      for (let hours = 0; hours < 24 * 7 && changed === 0; hours++) {
-        await sandbox.advance(1_800);
-        const before = await completed(table);
-        asked = await count(stream);
-        changed = (await completed(table)) - before;
-      }
-      expect(changed).toBeGreaterThan(0);
-      const pages = Math.ceil((await open(table)) / 100);
-      // A page of the pass `new` or `completed`, the pages of open ones, and for inbounds the page
-      // of completed ones.
-      expect(asked.requests).toBe(1 + pages + (stream === 'inbounds' ? 1 : 0));
     }
   });
 });

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { runJob } from '../../../src/schedule/runs.ts';
+import { ServiceClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startSandbox, useProcesses } from '../../helpers/processes/processes.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
@@ -62,13 +63,14 @@ test('the list is stored with an event for each change, and again an hour later'
   // After a day, the list lacks many packages at once, which a second list confirms.
   await passAnHour();
   done(await pull('track-trace'));
-  const { result } = (await (
-    await fetch(new URL(path, sandbox.url), {
-      headers: { authorization: `bearer ${await token()}` },
-    })
-  ).json()) as {
-    result: { shipmentId: number; packageNumber: string | null; currentTrackTraceStatus: number }[];
-  };
+  const client = new ServiceClient(sandbox, 'default');
+  await client.logIn();
+  const { body } = await client.ask(operation);
+  const result = body.result as {
+    shipmentId: number;
+    packageNumber: string | null;
+    currentTrackTraceStatus: number;
+  }[];
   const listed = (await traces()).filter(({ gone }) => !gone);
   expect(listed).toEqual(
     result
@@ -81,20 +83,6 @@ test('the list is stored with an event for each change, and again an hour later'
       .sort((a, b) => a.id - b.id || (a.package < b.package ? -1 : 1)),
   );
 });
-
-async function token(): Promise<string> {
-  const body = new URLSearchParams({
-    grant_type: 'password',
-    username: 'default',
-    password: 'default',
-  });
-  const answer = (await (
-    await fetch(new URL('/token', sandbox.url), { method: 'POST', body })
-  ).json()) as {
-    access_token: string;
-  };
-  return answer.access_token;
-}
 
 test('the list is requested once an hour; a run before that is skipped, counted, and due later', async () => {
   done(await pull('track-trace', { trigger: 'schedule' }));
@@ -128,6 +116,7 @@ test('another key for the same account meets the same gate', async () => {
 test.each([
   ['an expired token', { expireTokens: true, status: 401 }],
   ['a connection that breaks', { reset: true }],
+  ['a path that is not there', { status: 404, html: true }],
   ['an answer that is no list', { set: [{ path: ['result'], value: 'x' }] }],
 ])(
   'after %s the list is not requested again within the hour, and the tables stay',
@@ -264,20 +253,6 @@ test('nulls, numbers as text, contradictions and duplicates are accepted', async
   ]);
 });
 
-test('a path that the service does not have holds the job; the call is not repeated', async () => {
-  await sandbox.faults({
-    operation: 'v2.shipment.trackTrace',
-    effect: { status: 404, html: true },
-  });
-  expect(await pull('track-trace', { trigger: 'schedule' })).toMatchObject({ status: 'failed' });
-  expect(await database.query('select scope, code from sync.service_health')).toEqual([
-    { scope: 'track-trace', code: 'wrong_path' },
-  ]);
-  expect(await sandbox.requestsTo(path)).toHaveLength(1);
-  expect(await pull('track-trace')).toMatchObject({ status: 'skipped' });
-  expect(await sandbox.requestsTo(path)).toHaveLength(1);
-});
-
 test('an undecodable package is quarantined, and no package that it may be is marked', async () => {
   await answerWith([item(1), item(2), item(3)]);
   done(await pull('track-trace'));
@@ -319,17 +294,4 @@ test('a shipment that the tables do not have is read by id only once, also if it
   done(await pull('track-trace'));
   done(await pull('pull-shipments'));
   expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
-});
-
-test('a package that only the database refuses is quarantined, and the rest is stored', async () => {
-  await answerWith([
-    item(1),
-    item(2, { currentTrackTraceStatusDateTime: '2026-05-04T10:00:00+23:00' }),
-    item(3, { packageNumber: 12_345 }),
-  ]);
-  expect(done(await pull('track-trace'))).toMatchObject({ created: 2, quarantined: 1 });
-  expect(await traces()).toMatchObject([{ id: 1 }, { id: 3, package: '12345' }]);
-  expect(await database.query('select reason from sync.quarantine')).toEqual([
-    { reason: 'cannot be stored in Postgres (SQLSTATE 22009)' },
-  ]);
 });

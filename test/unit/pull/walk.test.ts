@@ -7,13 +7,7 @@ import {
   type WalkStart,
   walk,
 } from '../../../src/pull/walk.ts';
-import {
-  decodeDocument,
-  findChildren,
-  indexIncluded,
-  type Resource,
-} from '../../../src/service/decoding/jsonapi.ts';
-import { readNextQuery, readPageCursor } from '../../../src/service/transport/query.ts';
+import { readPageCursor } from '../../../src/service/transport/query.ts';
 
 const beginning: WalkStart = { query: null, meaning: 'unknown', lastId: null };
 type Meaning = 'id' | 'offset' | 'opaque';
@@ -57,20 +51,20 @@ function makeList(
   return { queries, fetch };
 }
 
+const makeOptions = <P extends WalkablePage>(
+  fetch: WalkOptions<P>['fetch'],
+  more: Partial<WalkOptions<P>> = {},
+): WalkOptions<P> => ({
+  ...{ firstQuery: 'first=1', start: beginning, fetch, pageSize: 3, sorted: true },
+  signal: new AbortController().signal,
+  ...more,
+});
+
 async function walkAll(list: ReturnType<typeof makeList>, start = beginning) {
   const seen: number[] = [];
   let end: WalkStart = start;
   let [steppedBack, full] = [false, false];
-  const signal = new AbortController().signal;
-  const options = {
-    firstQuery: 'first=1',
-    start,
-    fetch: list.fetch,
-    signal,
-    pageSize: 3,
-    sorted: true,
-  };
-  for await (const step of walk(options)) {
+  for await (const step of walk(makeOptions(list.fetch, { start }))) {
     seen.push(...step.page.data.map(({ id }) => id));
     steppedBack ||= step.steppedBack;
     full ||= step.full;
@@ -156,67 +150,6 @@ test('an empty page that links to itself, or to an earlier page, is the end', as
   }
 });
 
-/**
- * The forms that the link to the next page may have. The interface leaves open which one the
- * service uses.
- */
-const nextLinks = {
-  object: (next: string) => ({ next: { href: `https://service.test${next}` } }),
-  string: (next: string) => ({ next: `https://service.test${next}` }),
-  relative: (next: string) => ({ next }),
-} as const;
-const combinations = meanings.flatMap((cursor) =>
-  (['object', 'string', 'relative'] as const).flatMap((links) =>
-    (['inside', 'top'] as const).map((included) => ({ cursor, links, included })),
-  ),
-);
-
-test.each(combinations)(
-  '%j: every shipment is read, each with its own line',
-  async ({ cursor, links, included }) => {
-    const list = makeList(range(11, 20), cursor);
-    const lines = new Map<number, unknown>();
-    const fetch = async (query: string) => {
-      const { data, next } = await list.fetch(query);
-      const line = ({ id }: { id: number }) => ({
-        type: 'shipmentItem',
-        id: id + 1_000,
-        attributes: {},
-      });
-      const body = JSON.stringify({
-        data: data.map(({ id }) => ({
-          type: 'shipment',
-          id,
-          relationships: { shipmentItems: { data: [{ type: 'shipmentItem', id: id + 1_000 }] } },
-          ...(included === 'inside' ? { included: [line({ id })] } : {}),
-        })),
-        ...(included === 'top' ? { included: data.map(line) } : {}),
-        links: next === null ? {} : nextLinks[links](`/v3/shipments?${next}`),
-      });
-      const document = decodeDocument('v3.shipments.list', body, 'list');
-      const onTop = indexIncluded(document.included);
-      for (const resource of document.data as Resource[]) {
-        const { resources, complete } = findChildren(
-          resource,
-          'shipmentItem',
-          [Number(resource.id) + 1_000],
-          onTop,
-        );
-        lines.set(
-          Number(resource.id),
-          complete ? resources.map(({ id }) => Number(id)) : 'incomplete',
-        );
-      }
-      const requested = new URL(`https://service.test/v3/shipments?${query}`);
-      return { ...makePage([], readNextQuery(document.links, requested)), data };
-    };
-    const { seen, end } = await walkAll({ queries: list.queries, fetch });
-    expect([...new Set(seen)]).toEqual(range(11, 20));
-    expect(end.meaning).toBe(cursor);
-    expect([...lines]).toEqual(range(11, 20).map((id) => [id, [id + 1_000]]));
-  },
-);
-
 describe.each(['id', 'offset'] as const)(
   'while rows leave a list whose cursor is %s',
   (meaning) => {
@@ -259,15 +192,8 @@ test('a walk of an unsorted list begins anew if its page lacks the last row seen
   const ids = [15, 11, 19, 13, 17, 12];
   const start = { query: 'page[cursor]=3', meaning: 'offset' as const, lastId: 19 };
   const seen: number[] = [];
-  const options = {
-    firstQuery: 'first=1',
-    start,
-    signal: new AbortController().signal,
-    pageSize: 3,
-    sorted: false,
-  };
   const { fetch } = makeList(ids, 'offset');
-  for await (const { page } of walk({ ...options, fetch }))
+  for await (const { page } of walk(makeOptions(fetch, { start, sorted: false })))
     seen.push(...page.data.map(({ id }) => id));
   expect(seen).toEqual(ids);
 });
@@ -275,16 +201,9 @@ test('a walk of an unsorted list begins anew if its page lacks the last row seen
 test('a link that cannot be followed ends the walk after its page', async () => {
   const elsewhere = new WarehouseError('link_elsewhere', 'elsewhere', { outcome: 'refused' });
   const seen: number[] = [];
-  const options = {
-    firstQuery: 'a',
-    start: beginning,
-    signal: new AbortController().signal,
-    pageSize: 3,
-    sorted: true,
-  };
   const work = async () => {
     const fetch = async () => makePage([1], elsewhere);
-    for await (const { page } of walk({ ...options, fetch }))
+    for await (const { page } of walk(makeOptions(fetch)))
       seen.push(...page.data.map(({ id }) => id));
   };
   await expect(work()).rejects.toBe(elsewhere);
@@ -311,22 +230,13 @@ test('a walk steps back from an offset beyond a shrunken list, 200 rows at first
 });
 
 const neverEnding = (next: string) => async () => makePage([1], next);
-const run = async (fetch: WalkOptions<WalkablePage>['fetch'], maxPages = 5) => {
-  const { signal } = new AbortController();
-  const options = {
-    firstQuery: 'a',
-    start: beginning,
-    fetch,
-    signal,
-    pageSize: 3,
-    maxPages,
-    sorted: true,
-  };
-  for await (const { page } of walk(options)) expect(page.data).toHaveLength(1);
+const run = async (fetch: WalkOptions<WalkablePage>['fetch']) => {
+  for await (const { page } of walk(makeOptions(fetch, { maxPages: 5 })))
+    expect(page.data).toHaveLength(1);
 };
 
 test('a link that leads back is an error, not a loop', async () => {
-  await expect(run(neverEnding('a'))).rejects.toMatchObject({ code: 'link_repeats' });
+  await expect(run(neverEnding('first=1'))).rejects.toMatchObject({ code: 'link_repeats' });
 });
 
 test('a list without an end is an error', async () => {
