@@ -4,6 +4,7 @@
  */
 
 import { toStopError } from '../core/errors.ts';
+import { recordAudit } from '../db/audit.ts';
 import type { DatabaseTransaction } from '../db/pool.ts';
 import { type AgedStep, findAgedOrders } from '../privacy/sql/aged-orders.ts';
 import {
@@ -18,7 +19,6 @@ import { removeQuotedWords } from '../privacy/sql/quoted-words.ts';
 import { appendChanges } from '../pull/sql/feed.ts';
 import { maskAgedQuarantine } from '../pull/sql/quarantine.ts';
 import { type RunContext, warn } from '../schedule/run.ts';
-import { recordAudit } from '../schedule/sql/audit.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { deleteOrders } from './sql/prune-mirror.ts';
 import { pruneTargets } from './sql/prune-rows.ts';

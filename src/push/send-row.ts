@@ -10,7 +10,7 @@ import { hourMs } from '../core/time.ts';
 import type { Database } from '../db/pool.ts';
 import type { Warehouse } from '../service/client.ts';
 import { mayBeWrongPath, type ScopedEvidence } from '../service/health/evidence.ts';
-import { isProven, recordProof } from '../service/sql/service-health.ts';
+import type { ProvenRoutes } from '../service/sql/proven-routes.ts';
 import { checkPayload, readPayload } from './check-payload.ts';
 import {
   type AbsenceVerdict,
@@ -53,11 +53,8 @@ export interface PushDeps {
   readonly codes: SettingCodes;
   readonly kinds: ReadonlyMap<string, AnyKind>;
   readonly operations: Operations;
-  /**
-   * Kinds that the service has carried out before. It does not refuse such a kind because of a
-   * wrong path.
-   */
-  readonly proven: Set<string>;
+  /** Kinds that the service has carried out before. */
+  readonly proven: ProvenRoutes;
   readonly policy: PushPolicy;
   readonly timeoutMs: number;
   readonly worker: string;
@@ -261,39 +258,22 @@ function toAttemptCodes(
   return { ...codes, operation: codes.operation ?? (isOfService ? operation : null) };
 }
 
-/**
- * Returns true if a kind's method and path are known to be right. Reads the database only in doubt.
- */
+/** Returns true if a kind's method and path are known to be right, or the answer is no doubt. */
 async function isKnownRoute(
-  deps: PushDeps,
+  { operations, proven }: PushDeps,
   kind: AnyKind,
   error: WarehouseError,
 ): Promise<boolean> {
-  const { documented, method, path } = deps.operations[kind.operation];
-  if (documented || deps.proven.has(kind.name) || !mayBeWrongPath(error, !kind.notFoundMeansRoute))
-    return true;
-
-  const proof = { client: deps.client, kind: kind.name, method, path };
+  if (!mayBeWrongPath(error, !kind.notFoundMeansRoute)) return true;
   // Without the database nothing is known of the path. The answer must not be lost: the kind is
   // treated as not proven.
-  const isKnown = await isProven(deps.db, proof).catch(() => false);
-  if (isKnown) deps.proven.add(kind.name);
-
-  return isKnown;
+  return proven.has(kind.name, operations[kind.operation]).catch(() => false);
 }
 
-/**
- * Records for all workers that the method and path of a kind are right. Writes once for each kind
- * and process.
- */
+/** Records for all workers that the method and path of a kind are right. */
 export async function proveKind(deps: PushDeps, name: string): Promise<void> {
-  const { db, client, kinds, operations, proven } = deps;
-  const kind = kinds.get(name);
-  if (kind === undefined || proven.has(name)) return;
-
-  const { documented, method, path } = operations[kind.operation];
-  if (!documented) await recordProof(db, { client, kind: name, method, path });
-  proven.add(name);
+  const kind = deps.kinds.get(name);
+  if (kind !== undefined) await deps.proven.add(name, deps.operations[kind.operation]);
 }
 
 /**

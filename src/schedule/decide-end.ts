@@ -2,7 +2,6 @@
 
 import type { Schedule } from '../../config/schedules.ts';
 import type { Failure } from '../core/errors.ts';
-import type { RunEvidence } from '../service/health/run-health.ts';
 import type { Trigger } from './decide-start.ts';
 import { type JobKey, planNext } from './plan-next.ts';
 
@@ -29,8 +28,6 @@ export type RunEnd = (
 ) & {
   /** When the next run is due, if the run itself decides that. */
   readonly nextAt?: Date | null;
-  /** What the run has seen of the service of its client. */
-  readonly evidence?: readonly RunEvidence[];
   /** The poll that the run has completed; it counts only if the run is done. */
   readonly poll?: CompletedPoll | null;
 };

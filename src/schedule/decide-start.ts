@@ -5,8 +5,13 @@ import { countMissed, type JobKey, planNext, planSoon } from './plan-next.ts';
 
 export type Trigger = 'schedule' | 'manual';
 
+/** A job of a client with the account that this process is set up with. */
+interface AccountJob extends JobKey {
+  readonly identity: string;
+}
+
 /** What a run is to be started for. */
-export interface StartRequest extends JobKey {
+export interface StartRequest extends AccountJob {
   readonly trigger: Trigger;
   /**
    * The schedule of the job; undefined if this process has none for it: another process may have
@@ -19,35 +24,27 @@ export interface StartRequest extends JobKey {
   readonly isLocal?: boolean;
 }
 
+/** What keeps all runs of a job from beginning: its client's account, and a pause. */
+export interface RefusalFacts {
+  /** Fingerprint and base URL of the account that was accepted for the client. */
+  readonly identity: string;
+  readonly baseUrl: string;
+  /** Since when an operator wants no run of the job; null: it is not paused. */
+  readonly pausedSince: Date | null;
+  /** True if it is paused for all clients. */
+  readonly isPausedForAll: boolean | null;
+}
+
 /** What is stored about a job when a run of it is to start. */
-export interface StartFacts {
+export interface StartFacts extends RefusalFacts {
   /** Due time of the job; null if nothing makes it due. */
   readonly nextAt: Date | null;
   /** True if a run is under way. */
   readonly isLeased: boolean;
-  readonly account: AccountFacts;
-  readonly pause: PauseFacts | null;
-  readonly hold: HoldFacts | null;
-}
-
-/** The accepted account of a client. */
-export interface AccountFacts {
-  readonly baseUrl: string;
-  /** False if this process is set up with another account. */
-  readonly isAccepted: boolean;
-}
-
-/** Why an operator wants no run of a job. */
-export interface PauseFacts {
-  readonly since: Date;
-  readonly isForAll: boolean;
-}
-
-/** Why scheduled runs of a client wait. */
-interface HoldFacts {
-  readonly reason: string;
-  /** When it ends, or when the service is asked whether it is over. */
-  readonly until: Date;
+  /** Why scheduled runs of the job wait; null: they do not. */
+  readonly holdReason: string | null;
+  /** When they begin again, or when the service is asked whether they may. */
+  readonly heldUntil: Date | null;
 }
 
 /** Why no run of a job may begin, whatever its due time. */
@@ -66,7 +63,7 @@ export type StartDecision =
       readonly soonAt: Date | null;
       /** Number of turns that this run replaces. */
       readonly missed: number;
-      /** True if its client or its job is held. */
+      /** True if its client or its job is held, and it asks the service. */
       readonly wasHeld: boolean;
     }
   | {
@@ -83,20 +80,19 @@ export type StartDecision =
  * @param now the time by the database's clock
  */
 export function decideStart(request: StartRequest, facts: StartFacts, now: Date): StartDecision {
-  const { nextAt, hold } = facts;
-  const isManual = request.trigger === 'manual';
-  const skip = (reason: 'overlap' | 'not_due' | 'held', because: string) =>
+  const { nextAt, holdReason, heldUntil } = facts;
+  const wasHeld = holdReason !== null && request.isLocal !== true;
+  const skip = (reason: 'overlap' | 'not_due', because: string) =>
     ({ kind: 'skipped', reason, because, nextAt }) as const;
 
-  const refusal = judgeRefusal(request, facts.account, facts.pause);
+  const refusal = judgeRefusal(request, facts);
   if (refusal !== null) return { kind: 'skipped', ...refusal, nextAt };
   if (facts.isLeased) return skip('overlap', 'a run is under way');
-  if (isManual) return { ...startAnyTime, wasHeld: hold !== null };
+  if (request.trigger === 'manual') return { ...startAnyTime, wasHeld };
   if (nextAt === null || nextAt > now) return skip('not_due', 'it is not due');
 
-  if (hold !== null && request.isLocal !== true)
-    return { ...skip('held', hold.reason), nextAt: hold.until };
-  return { kind: 'start', ...planTurn(request, nextAt, now), wasHeld: hold !== null };
+  if (wasHeld) return { kind: 'skipped', reason: 'held', because: holdReason, nextAt: heldUntil };
+  return { ...planTurn(request, nextAt, now), wasHeld };
 }
 
 const startAnyTime = { kind: 'start', nextAt: undefined, soonAt: null, missed: 0 } as const;
@@ -107,6 +103,7 @@ function planTurn(request: StartRequest, wasDueAt: Date, now: Date) {
   if (schedule === undefined || schedule.kind === 'off') return startAnyTime;
 
   return {
+    kind: 'start' as const,
     nextAt: planNext(schedule, request, { kind: 'begin', at: now }),
     soonAt: planSoon(schedule, now),
     missed: countMissed(schedule, wasDueAt, now),
@@ -115,22 +112,22 @@ function planTurn(request: StartRequest, wasDueAt: Date, now: Date) {
 
 /** Returns why a job of a client may not begin at all; null if it may. */
 export function judgeRefusal(
-  { client, job }: JobKey,
-  { isAccepted, baseUrl }: AccountFacts,
-  pause: PauseFacts | null,
+  { client, job, identity }: AccountJob,
+  facts: RefusalFacts,
 ): Refusal | null {
-  if (!isAccepted)
+  if (facts.identity !== identity)
     return {
       reason: 'identity',
       because:
-        `the client is parked: its rows come from another account, at ${baseUrl}; if the new ` +
-        `account is right, accept it: fulfilment-sync client accept-identity ${client}`,
+        `the client is parked: its rows come from another account, at ${facts.baseUrl}; if the ` +
+        `new account is right, accept it: fulfilment-sync client accept-identity ${client}`,
     };
-  if (pause === null) return null;
-  const hint = resumeHint({ job, client: pause.isForAll ? null : client });
+  if (facts.pausedSince === null) return null;
+
+  const hint = resumeHint({ job, client: facts.isPausedForAll ? null : client });
   return {
     reason: 'paused',
-    because: `paused since ${pause.since.toISOString()}; resume with: ${hint}`,
+    because: `paused since ${facts.pausedSince.toISOString()}; resume with: ${hint}`,
   };
 }
 

@@ -67,42 +67,50 @@ export function toClientIdentity(client: WarehouseClient): RunClient {
   };
 }
 
+/** Returns the work of a job, with the schedule that this process has for it. */
+export const toWork = ({ jobs, config }: RunnerDeps, job: JobName): Work => ({
+  ...jobs[job],
+  name: job,
+  schedule: config.schedules[job],
+});
+
+/** Returns what a run of some work is started for. */
+export const toRequest = (
+  { worker }: RunnerDeps,
+  client: RunClient,
+  { name: job, stream, schedule, isLocal = false }: Work,
+  trigger: Trigger,
+) => ({ ...client, job, stream: stream?.name ?? null, worker, trigger, schedule, isLocal });
+
 /** The client of a run, and what asks for the run. */
-interface RunRequest {
+interface Cause {
   readonly client: WarehouseClient;
   readonly trigger: Trigger;
 }
 
 /** Runs one job for one client, and logs one line about it. */
-export function runJob(
+export const runJob = (
   deps: RunnerDeps,
   job: JobName,
-  request: RunRequest,
+  cause: Cause,
   stop: AbortSignal,
-): Promise<RunReport> {
-  const work = { ...deps.jobs[job], name: job, schedule: deps.config.schedules[job] };
-  return runWork(deps, work, request, stop);
-}
+): Promise<RunReport> => runWork(deps, toWork(deps, job), cause, stop);
 
 /** Runs any work for one client under its lease, and logs one line about it. */
 export async function runWork(
   deps: RunnerDeps,
   work: Work,
-  { client: configured, trigger }: RunRequest,
+  cause: Cause,
   stop: AbortSignal,
 ): Promise<RunReport> {
   if (stop.aborted) return { status: 'stopped', totals: newTotals(), leaseKey: null };
 
-  const client = toClientIdentity(configured);
-  const { name: job, stream, schedule, isLocal = false } = work;
-  const start = await startRun(deps.db, {
-    ...{ ...client, job, stream: stream?.name ?? null, worker: deps.worker },
-    ...{ trigger, schedule, isLocal },
-  });
+  const client = toClientIdentity(cause.client);
+  const start = await startRun(deps.db, toRequest(deps, client, work, cause.trigger));
   if (start.kind === 'started') return workOn(deps, work, { client, run: start.run }, stop);
 
   const report = { ...start, status: 'skipped' } as const;
-  noteReport(deps, { client: client.client, job }, report, 0);
+  noteReport(deps, { client: client.client, job: work.name }, report, 0);
   return report;
 }
 
@@ -151,30 +159,27 @@ async function finishRun(
   stop: AbortSignal,
 ): Promise<RunReport> {
   const { db, keeper } = deps;
+  const state = newRunState(run);
+  const facts = { totals: state.totals, leaseKey: run.lease.key };
   const signal = AbortSignal.any([stop, keeper.keep(run.lease)]);
   try {
-    const context = makeContext(deps, work, { client, run }, signal);
-    const { totals } = context.state;
-    const facts = { totals, leaseKey: run.lease.key };
+    const context = { ...makeContext(deps, work, { client, run }, signal), state };
     const failure: unknown = await work.run(context).catch((error: unknown) => error);
-    if (failure instanceof LeaseLostError) return { ...facts, status: 'abandoned', error: failure };
+    if (failure instanceof LeaseLostError) throw failure;
 
-    const evidence = run.isLocal ? [] : await context.health.findEvidence(failure, run.wasHeld);
-    const end = { ...toRunEnd(failure, context.state.end), evidence };
-    const lost = await endRun(db, run, totals, end).catch(keepLeaseLost);
-    if (lost !== undefined) return { ...facts, status: 'abandoned', error: lost };
+    await context.health.noteEnd(failure, run.wasHeld);
+    const end = toRunEnd(failure, state.end);
+    await endRun(db, run, state.totals, end);
+
     if (end.status === 'skipped')
       return { status: 'skipped', reason: 'not_yet', because: end.reason, nextAt: end.opensAt };
     return { ...facts, status: end.status, ...(failure === undefined ? {} : { error: failure }) };
+  } catch (error) {
+    if (error instanceof LeaseLostError) return { ...facts, status: 'abandoned', error };
+    throw error;
   } finally {
     keeper.drop(run.lease);
   }
-}
-
-/** Returns the error if it says that the lease is lost. Throws any other. */
-function keepLeaseLost(error: unknown): LeaseLostError {
-  if (error instanceof LeaseLostError) return error;
-  throw error;
 }
 
 function makeContext(
@@ -182,7 +187,7 @@ function makeContext(
   { name: job, schedule, operation, endTurn = () => undefined }: Work,
   { client: { client, identity, zone }, run }: StartedRun,
   signal: AbortSignal,
-): RunContext {
+): Omit<RunContext, 'state'> {
   const warehouse = warehouses.get(client);
   if (warehouse === undefined) throw new TypeError(`client ${client} has no service`);
   return {
@@ -191,8 +196,7 @@ function makeContext(
       schedule === undefined
         ? null
         : planNext(schedule, { client, job }, { kind: 'own-pace', earliest, gapMs }),
-    state: newRunState(run),
-    health: new RunHealth({ db, client, job, operation, warehouse, signal }),
+    health: new RunHealth({ db, client, job, operation, warehouse, signal, worker: run.worker }),
   };
 }
 
@@ -205,26 +209,17 @@ function toRunEnd(failure: unknown, { dueAt: nextAt, poll }: RunState['end']): R
   return { status: 'failed', failure: toFailure(failure), retryAfterMs, nextAt };
 }
 
-function noteReport(
-  deps: RunnerDeps,
-  { client, job }: JobKey,
-  report: RunReport,
-  durationMs: number,
-): void {
-  logReport(deps, { client, job }, report, durationMs);
-  deps.onRun?.(client, job, report, durationMs);
-}
-
 /**
- * Logs how a run ended: at error if it failed or was abandoned, at warn if it has new warnings, at
- * debug if it changed nothing.
+ * Counts and logs how a run ended: at error if it failed or was abandoned, at warn if it has new
+ * warnings, at debug if it changed nothing.
  */
-function logReport(
-  { log, reportedWarnings }: RunnerDeps,
+function noteReport(
+  { log, reportedWarnings, onRun }: RunnerDeps,
   jobKey: JobKey,
   report: RunReport,
   durationMs: number,
 ): void {
+  onRun?.(jobKey.client, jobKey.job, report, durationMs);
   if (report.status === 'skipped') {
     const level = report.reason === 'not_due' ? 'debug' : 'info';
     log[level]({ ...jobKey, event: 'run_skipped', reason: report.reason, dueAt: report.nextAt });

@@ -2,6 +2,7 @@
 
 import { type JobName, jobNames } from '../../config/jobs.ts';
 import { describeError } from '../core/errors.ts';
+import { recordAudit } from '../db/audit.ts';
 import { tryRunExclusively } from '../db/transaction.ts';
 import { noteQueue, registerClients } from '../service/sql/clients.ts';
 import { endHoldWaits } from '../service/sql/service-health.ts';
@@ -10,7 +11,6 @@ import { type JobKey, planNext } from './plan-next.ts';
 import type { RunClient } from './run.ts';
 import { type RunnerDeps, toClientIdentity } from './runs.ts';
 import { alignSchedulers, findMisfits, type Pace, planPaces } from './schedulers.ts';
-import { recordAudit } from './sql/audit.ts';
 import {
   ensureJobs,
   makeParcelJobsDue,

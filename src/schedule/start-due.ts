@@ -13,13 +13,14 @@ import { isDiskFull } from '../db/transaction.ts';
 import { askWhetherOver } from '../service/health/ask-service.ts';
 import type { HealthCode } from '../service/health/judge-health.ts';
 import { clientScope, noteEvidence } from '../service/sql/service-health.ts';
+import { decideStart } from './decide-start.ts';
 import type { Pool } from './job.ts';
 import { type DueRun, Places } from './places.ts';
 import type { RunClient } from './run.ts';
-import { type RunnerDeps, toClientIdentity, workOn } from './runs.ts';
+import { type RunnerDeps, toClientIdentity, toRequest, toWork, workOn } from './runs.ts';
 import { reviveAbandoned } from './sql/due-jobs.ts';
 import type { Run } from './sql/ledger.ts';
-import { beginRuns, judgeStart, readDueRuns, type Start, type StartRow } from './sql/start-runs.ts';
+import { beginRuns, readDueRuns, type Start, type StartRow } from './sql/start-runs.ts';
 
 /** Number of runs of each pool that a worker makes at the same time. */
 const placeCount = 8;
@@ -132,20 +133,18 @@ export class DueRuns {
 
   /** Returns the start of the run that a due job asks for; null if it does not begin. */
   #judge(row: StartRow): Start | null {
-    const { config, jobs, worker } = this.#deps;
     const client = this.#clients.get(row.client);
-    const job = jobNames.find((known) => known === row.job);
-    if (client === undefined || job === undefined) return null;
+    if (client === undefined) return null;
 
-    const { stream, isLocal = false } = jobs[job];
-    const request = {
-      ...{ ...client, job, worker, isLocal, stream: stream?.name ?? null },
-      ...{ trigger: 'schedule' as const, schedule: config.schedules[job] },
-    };
-    const decision = judgeStart(request, row);
-    if (row.hold?.mustAsk && row.nextAt !== null && row.nextAt <= row.now)
-      this.#askWhetherOver(row.client, row.hold.code);
-    return decision.kind === 'start' ? { ...row, request, decision } : null;
+    const work = toWork(this.#deps, row.job as JobName);
+    const request = toRequest(this.#deps, client, work, 'schedule');
+    const decision = decideStart(request, row, row.now);
+    if (decision.kind === 'start') return { ...row, request, decision };
+
+    // Only holds are read here of which the service is to be asked now.
+    if (decision.reason === 'held' && row.holdCode !== null)
+      this.#askWhetherOver(row.client, row.holdCode);
+    return null;
   }
 
   /** Lets a run work that has begun. When it ends, its place goes to a due run that has none. */
@@ -160,22 +159,21 @@ export class DueRuns {
   }
 
   async #work(run: Run, places: Places, due: DueRun): Promise<void> {
-    const { config, log, jobs } = this.#deps;
-    const { client: key, name } = run.lease;
-    const job = name as JobName;
+    const { client: key, name: job } = run.lease;
     const endTurn = () => {
       if (places.isTurnOver(due)) throw new StoppedError();
     };
 
     try {
       const client = this.#clients.get(key) as RunClient;
-      const work = { ...jobs[job], name: job, schedule: config.schedules[job], endTurn };
+      const work = { ...toWork(this.#deps, job as JobName), endTurn };
       const report = await workOn(this.#deps, work, { client, run }, this.#stop);
       if ('error' in report) this.noteFullDisk(report.error);
     } catch (error) {
       this.noteFullDisk(error);
       // A failed run would be recorded. Here the database could not store the record.
-      log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
+      const fields = { client: key, job, ...errorFields(error) };
+      this.#deps.log.error({ event: 'run_unrecorded', ...fields });
     }
   }
 

@@ -4,6 +4,7 @@ import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import { acceptIdentity } from '../../operate/sql/accept-identity.ts';
 import { toClientIdentity } from '../../schedule/runs.ts';
 import { type KnownClient, readClients } from '../../service/sql/clients.ts';
+import { holdsRuns, readHealth, type StoredHealth } from '../../service/sql/service-health.ts';
 import {
   addCommand,
   asJson,
@@ -25,7 +26,10 @@ interface ClientOptions extends CommonOptions {
 /** Prints the clients, and why any of them is not read. */
 async function clientListCommand({ json }: ClientOptions): Promise<number> {
   const configured = readConfig({ database: true, clients: false }).clients;
-  const known = await withDatabase('client', readClients);
+  const { known, holds } = await withDatabase('client', async (db) => ({
+    known: await readClients(db),
+    holds: (await readHealth(db)).filter(holdsRuns),
+  }));
 
   const keys = new Set([...configured.map(({ key }) => key), ...known.map(({ client }) => client)]);
   const rows = [...keys].sort().map((client) => {
@@ -37,7 +41,7 @@ async function clientListCommand({ json }: ClientOptions): Promise<number> {
       baseUrl: baseUrl?.href ?? null,
       timeZone,
       holdUntil: null,
-      ...describeState(row, own),
+      ...describeState(row, own, holds),
     };
   });
 
@@ -69,6 +73,7 @@ interface ClientState {
 function describeState(
   row: KnownClient | undefined,
   own: WarehouseClient | undefined,
+  holds: readonly StoredHealth[],
 ): ClientState {
   if (own === undefined)
     return {
@@ -85,12 +90,15 @@ function describeState(
     return { state: 'parked', because };
   }
 
-  if (row.holdCode === null) return { state: 'ok', because: null };
+  const [hold] = holds
+    .filter(({ client }) => client === row.client)
+    .toSorted((one, other) => other.nextAt.getTime() - one.nextAt.getTime());
+  if (hold === undefined) return { state: 'ok', because: null };
 
   const because =
-    `${row.holdReason}; tried again at ${row.holdUntil?.toISOString()}, ` +
+    `${hold.cause.words}; tried again at ${hold.nextAt.toISOString()}, ` +
     `or at once with: fulfilment-sync run <job> --client ${row.client}`;
-  return { state: row.holdCode, because, holdUntil: row.holdUntil };
+  return { state: hold.code, because, holdUntil: hold.nextAt };
 }
 
 /** Accepts the account that is set up here for a client whose rows came from another account. */

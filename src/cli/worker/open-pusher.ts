@@ -15,6 +15,7 @@ import { type PushDeps, RecentSends } from '../../push/send-row.ts';
 import { SettingCodes } from '../../push/setting-codes.ts';
 import type { PushDatabase } from '../../push/sql/push-database.ts';
 import type { Warehouse } from '../../service/client.ts';
+import { ProvenRoutes } from '../../service/sql/proven-routes.ts';
 import { clientScope } from '../../service/sql/service-health.ts';
 
 /** Number of connections for claiming and settling. */
@@ -114,7 +115,8 @@ function createClientDeps(
 
     const identity = toIdentity(client);
     const codes = new SettingCodes(shared.db, { client: key, identity }, warehouse);
-    return [{ ...shared, client: key, identity, zone, warehouse, codes, proven: new Set() }];
+    const proven = new ProvenRoutes(shared.db, key);
+    return [{ ...shared, client: key, identity, zone, warehouse, codes, proven }];
   });
 }
 

@@ -1,10 +1,10 @@
 import { sql, type Transaction } from 'kysely';
+import { recordAudit } from '../../db/audit.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { notifyPushers } from '../../db/listener.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { appendChanges, type Change } from '../../pull/sql/feed.ts';
-import { recordAudit } from '../../schedule/sql/audit.ts';
 import { recordAbandonedRuns } from '../../schedule/sql/due-jobs.ts';
 import { copyTurn, deleteTurn } from '../../schedule/sql/turns.ts';
 import type { OfferedAccount } from '../../service/sql/clients.ts';

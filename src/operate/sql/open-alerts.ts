@@ -50,13 +50,7 @@ export const takeAlertChecks = (
   db: Kysely<DB>,
   scopes: readonly string[],
   intervalMs: number,
-): Promise<Turn[]> =>
-  takeTurns(
-    db,
-    'alerts',
-    scopes.map((scope) => ({ scope, client: scope })),
-    intervalMs,
-  );
+): Promise<Turn[]> => takeTurns(db, { name: 'alerts', scopes }, intervalMs);
 
 /**
  * Stores the result of checks in one transaction. A check that another worker has taken meanwhile,

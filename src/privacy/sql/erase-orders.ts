@@ -6,13 +6,13 @@
 
 import type { Transaction } from 'kysely';
 import { CodedError } from '../../core/errors.ts';
+import { recordAudit } from '../../db/audit.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { type Erasure, recordErasures } from '../../pull/sql/erasures.ts';
 import { appendChanges, type Change } from '../../pull/sql/feed.ts';
 import { maskErasedQuarantine } from '../../pull/sql/quarantine.ts';
-import { recordAudit } from '../../schedule/sql/audit.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
 import { maskOutboxRows } from './mask-outbox.ts';
 import { maskRows } from './mask-rows.ts';

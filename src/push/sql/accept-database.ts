@@ -1,10 +1,10 @@
 import { sql, type Transaction } from 'kysely';
 import { compareMarks } from '../../core/database-mark.ts';
+import { recordAudit } from '../../db/audit.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { notifyPushers } from '../../db/listener.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
-import { recordAudit } from '../../schedule/sql/audit.ts';
 import { operatorChoices } from '../judge-outcome.ts';
 import { lookedUpKinds } from '../kinds/registry.ts';
 import {

@@ -1,11 +1,11 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { type Json, parseObject } from '../../core/json.ts';
+import { recordAudit } from '../../db/audit.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { notifyPushers } from '../../db/listener.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { anyId, anyText } from '../../db/values.ts';
-import { recordAudit } from '../../schedule/sql/audit.ts';
 import { outboxKinds } from '../kinds/registry.ts';
 import { maxPayloadValues } from '../payload.ts';
 import { type OutboxDetail, type OutboxFilter, readOutbox, toCondition } from './read-outbox.ts';

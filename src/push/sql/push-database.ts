@@ -1,10 +1,10 @@
 import { type Kysely, sql } from 'kysely';
 import { compareMarks, type DatabaseChange } from '../../core/database-mark.ts';
 import { hourMs } from '../../core/time.ts';
+import { recordAudit } from '../../db/audit.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { placeSetting } from '../../db/place.ts';
 import { inTransaction } from '../../db/transaction.ts';
-import { recordAudit } from '../../schedule/sql/audit.ts';
 import { postponeTurns } from '../../schedule/sql/turns.ts';
 
 /**

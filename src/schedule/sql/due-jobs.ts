@@ -1,8 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { recordAudit } from '../../db/audit.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import type { JobKey } from '../plan-next.ts';
-import { recordAudit } from './audit.ts';
 
 /**
  * Makes the jobs of lost workers due again. A worker is lost if its lease has expired. Its runs are

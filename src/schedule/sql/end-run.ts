@@ -1,10 +1,8 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { LeaseLostError } from '../../core/errors.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
-import { inTransaction, repeatAfterConflict } from '../../db/transaction.ts';
-import type { RunEvidence } from '../../service/health/run-health.ts';
-import { noteEvidenceIn } from '../../service/sql/service-health.ts';
+import { repeatAfterConflict } from '../../db/transaction.ts';
 import {
   type CompletedPoll,
   decideEnd,
@@ -26,7 +24,7 @@ export const endFacts = sql`
 
 /**
  * Ends a run, whatever its end: ledger, state of the job, freshness of the stream and lease in one
- * statement. If the run has seen something of the service, both commit together.
+ * statement.
  * @throws LeaseLostError if the run no longer holds its lease
  */
 export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd): Promise<void> {
@@ -37,30 +35,11 @@ export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd
   for (let facts: StoredJob | null = run.job; facts !== null; ) {
     const decision = decideEnd(key, { totals, end }, facts, run.now());
     const write = toEndStatement(run, { totals, end }, decision, facts.version);
-    if (await commitEnd(db, write, run, end.evidence ?? [])) return;
+    const { rows } = await repeatAfterConflict(() => write.execute(db));
+    if (rows[0]?.ended === true) return;
     facts = await readEndFacts(db, run.lease);
   }
   throw new LeaseLostError(client, job);
-}
-
-/** Executes the statement that ends a run. Returns false if it has changed nothing. */
-function commitEnd(
-  db: Database,
-  write: RawBuilder<{ readonly ended: boolean }>,
-  { lease: { client }, worker }: Run,
-  evidence: readonly RunEvidence[],
-): Promise<boolean> {
-  const end = async (connection: Kysely<DB>) =>
-    (await write.execute(connection)).rows[0]?.ended === true;
-  if (evidence.length === 0) return repeatAfterConflict(() => end(db));
-
-  return inTransaction(db, async (trx) => {
-    if (!(await end(trx))) return false;
-
-    for (const { scope, evidence: one } of evidence)
-      await noteEvidenceIn(trx, { client, scope, worker }, one);
-    return true;
-  });
 }
 
 /** Reads what the end of a run has to know; null if the run no longer holds its lease. */

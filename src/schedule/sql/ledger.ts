@@ -61,12 +61,7 @@ export interface Run {
   readonly now: () => Date;
   /** What was stored of its job when it began, and the version of that row. */
   readonly job: StoredJob;
-  /**
-   * True if the run sends nothing to the service, so that its result says nothing about the
-   * service.
-   */
-  readonly isLocal: boolean;
-  /** True if its client or its job was held when the run began. */
+  /** True if its client or its job was held when the run began, and it asks the service. */
   readonly wasHeld: boolean;
   /** Number of due times that were missed before this run began. */
   readonly missed: number;

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely';
+import { recordAudit } from '../../db/audit.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { notifyPushers } from '../../db/listener.ts';
 import type { Database } from '../../db/pool.ts';
-import { recordAudit } from './audit.ts';
 
 /** A job that an operator has paused. */
 export interface Pause {

@@ -5,18 +5,20 @@ import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { Database } from '../../db/pool.ts';
 import { assertSchemaFits } from '../../db/schema-fit.ts';
 import { repeatAfterConflict } from '../../db/transaction.ts';
+import type { HealthCode } from '../../service/health/judge-health.ts';
 import {
   type ClientAccount,
   type OfferedAccount,
   registerClients,
 } from '../../service/sql/clients.ts';
-import { type RunHold, readRunHold } from '../../service/sql/service-health.ts';
+import { selectRunHold } from '../../service/sql/service-health.ts';
 import {
   decideStart,
   judgeRefusal,
-  type PauseFacts,
   type Refusal,
+  type RefusalFacts,
   type StartDecision,
+  type StartFacts,
   type StartRequest,
 } from '../decide-start.ts';
 import { type DueRun, turnMs } from '../places.ts';
@@ -45,18 +47,12 @@ export interface SkippedStart {
 export type StartResult = { readonly kind: 'started'; readonly run: Run } | SkippedStart;
 
 /** The facts about a job, as one statement reads them. */
-export interface StartRow extends StoredJob, ClientAccount, DueRun {
+export interface StartRow extends StartFacts, StoredJob, DueRun {
   /** The time of due times. */
   readonly now: Date;
-  readonly isLeased: boolean;
-  readonly baseUrl: string;
-  readonly pause: Written<PauseFacts> | null;
-  readonly hold: Written<RunHold> | null;
+  readonly holdCode: HealthCode | null;
   readonly newestMigration: string;
 }
-
-/** Facts that come as JSON, with their times as text. */
-type Written<T> = { readonly [K in keyof T]: T[K] extends Date ? string : T[K] };
 
 /** A run that a decision lets begin, with the facts that the decision was made from. */
 export interface Start extends StartRow {
@@ -79,7 +75,7 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
   await reviveAbandoned(db, request);
   for (let attempt = 1; ; attempt++) {
     const row = await readRegistered(db, request);
-    const decision = judgeStart(request, row);
+    const decision = decideStart(request, row, row.now);
     if (decision.kind === 'skipped') {
       if (decision.reason === 'identity') await registerClients(db, [request]);
       return decision;
@@ -93,18 +89,6 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
     }
     await wait(retryMs);
   }
-}
-
-/** Decides about the start of a run, from the facts that were read. */
-export function judgeStart(request: StartRequest & ClientAccount, row: StartRow): StartDecision {
-  const { pause, hold, baseUrl, identity } = row;
-  const facts = {
-    ...{ nextAt: row.nextAt, isLeased: row.isLeased },
-    account: { baseUrl, isAccepted: identity === request.identity },
-    pause: toPause(pause),
-    hold: hold && { ...hold, until: new Date(hold.until) },
-  };
-  return decideStart(request, facts, row.now);
 }
 
 /**
@@ -173,11 +157,12 @@ export function readDueRuns(
       select *
       from (
         select f.*, row_number() over (
-          partition by f.job, f."isLong", f.hold is null order by f."nextAt", f.client) as rank
+          partition by f.job, f."isLong", f."heldUntil" is null
+          order by f."nextAt", f.client) as rank
         from (${facts}) f
         where ${JSON.stringify(identities)}::jsonb ->> f.client = f.identity
-          and not f."isLeased" and f.pause is null
-          and (f.job = any(${local}::text[]) or f.hold is null or (f.hold ->> 'mustAsk')::boolean)
+          and not f."isLeased" and f."pausedSince" is null
+          and (f.job = any(${local}::text[]) or coalesce(f."heldUntil" <= f.now, true))
       ) ranked
       where rank <= ${maxDue}
       order by "nextAt", client`,
@@ -191,14 +176,15 @@ export function readDueRuns(
  */
 const selectStartFacts = (worker: string, wanted: RawBuilder<unknown>) => sql<StartRow>`
   select j.client, j.job, sync.clock() as now, ${endFacts},
-    l.expires_at is not null as "isLeased", ${isLong} as "isLong",
-    c.identity, c.base_url as "baseUrl", ${readPause(sql`j.job`)} as pause,
-    ${readRunHold(sql`j.client`, sql`j.job`, worker)} as hold,
+    l.expires_at is not null as "isLeased", ${isLong} as "isLong", ${refusalFacts},
+    h.code as "holdCode", h.reason as "holdReason", h.next_at as "heldUntil",
     (select max(m.name) from sync.migrations m) as "newestMigration"
   from (${wanted}) w
   join sync.jobs j on j.client = w.client and j.job = w.job
   join sync.clients c on c.client = j.client
-  join sync.leases l on l.client = j.client and l.name = j.job`;
+  join sync.leases l on l.client = j.client and l.name = j.job
+  cross join lateral (${selectPause(sql`j.job`)}) p
+  left join lateral (${selectRunHold(sql`j.client`, sql`j.job`, worker)}) h on true`;
 
 /**
  * Reads the facts about runs, in one statement.
@@ -335,11 +321,11 @@ const findWaitingRead = (client: RawBuilder<unknown>, resource: RawBuilder<unkno
   limit 1)`;
 
 function toRun({ request, decision, now }: Start, begun: BegunRow, sinceMs: number): Run {
-  const { client, job, worker, trigger, schedule, isLocal = false } = request;
+  const { client, job, worker, trigger, schedule } = request;
   const { wasHeld, missed } = decision;
   return {
     lease: { client, name: job, key: begun.key },
-    ...{ worker, trigger, schedule, isLocal, wasHeld, missed, startedAt: begun.startedAt },
+    ...{ worker, trigger, schedule, wasHeld, missed, startedAt: begun.startedAt },
     now: () => new Date(now.getTime() + performance.now() - sinceMs),
     job: begun,
     stored: toStoredStream(begun),
@@ -359,27 +345,25 @@ function toStoredStream({
   return { completeAt, usualFetched, cursors: byPass, hasWaitingReads };
 }
 
-/** SQL: the pause of a job of the row `c` of sync.clients, as JSON; null if it is not paused. */
-const readPause = (job: RawBuilder<unknown>) => sql`(
-  select json_build_object('since', min(s.since), 'isForAll', bool_or(s.client = ''))
+/** SQL: what decides whether a job of the row `c` of sync.clients may begin, with its pause `p`. */
+const refusalFacts = sql`
+  c.identity, c.base_url as "baseUrl", p.since as "pausedSince", p.is_for_all as "isPausedForAll"`;
+
+/** SQL: the pause of a job of the row `c` of sync.clients; its members are null without one. */
+const selectPause = (job: RawBuilder<unknown>) => sql`
+  select min(s.since) as since, bool_or(s.client = '') as is_for_all
   from sync.pauses s
-  where s.client in ('', c.client) and s.job = ${job}
-  having count(*) > 0)`;
+  where s.client in ('', c.client) and s.job = ${job}`;
 
 /** Returns why a job of a client may not begin; null if it may. The job need not be registered. */
 export async function readRefusal(
   db: Kysely<DB>,
-  { client, job, identity }: ClientAccount & JobKey,
+  key: ClientAccount & JobKey,
 ): Promise<Refusal | null> {
-  const { rows } = await sql<Pick<StartRow, 'identity' | 'baseUrl' | 'pause'>>`
-    select c.identity, c.base_url as "baseUrl", ${readPause(sql`${job}`)} as pause
+  const { rows } = await sql<RefusalFacts>`
+    select ${refusalFacts}
     from sync.clients c
-    where c.client = ${client}`.execute(db);
-  const [row] = rows;
-  if (row === undefined) return null;
-  const account = { baseUrl: row.baseUrl, isAccepted: row.identity === identity };
-  return judgeRefusal({ client, job }, account, toPause(row.pause));
+    cross join lateral (${selectPause(sql`${key.job}`)}) p
+    where c.client = ${key.client}`.execute(db);
+  return rows[0] === undefined ? null : judgeRefusal(key, rows[0]);
 }
-
-const toPause = (pause: StartRow['pause']): PauseFacts | null =>
-  pause && { ...pause, since: new Date(pause.since) };

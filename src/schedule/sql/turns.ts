@@ -42,34 +42,37 @@ const after = (ms: number, time = sql`sync.clock()`) =>
 /** Takes a turn, if it is time. Nobody else gets it within `everyMs`. Returns null if it is not. */
 export async function takeTurn(
   db: Kysely<DB>,
-  { name, scope, client }: TurnKey,
+  { name, scope, client = scope }: TurnKey,
   everyMs: number,
 ): Promise<Turn | null> {
-  const [turn] = await takeTurns(db, name, [{ scope, client: client ?? scope }], everyMs);
+  const [turn] = await takeTurns(db, { name, scopes: [scope], client }, everyMs);
   return turn ?? null;
+}
+
+/** Turns of one name to take. */
+interface WantedTurns {
+  readonly name: TurnName;
+  readonly scopes: readonly string[];
+  /** Client that takes them; the scope of each if undefined. */
+  readonly client?: string;
 }
 
 /** Takes those turns of one name for which it is time. Leaves out those that others just take. */
 export async function takeTurns(
   db: Kysely<DB>,
-  name: TurnName,
-  wanted: readonly { readonly scope: string; readonly client: string }[],
+  { name, scopes, client }: WantedTurns,
   everyMs: number,
 ): Promise<Turn[]> {
+  const by = client ?? null;
   const { rows } = await sql<Turn>`
-    with wanted as (
-      select *
-      from unnest(${wanted.map(({ scope }) => scope)}::text[],
-        ${wanted.map(({ client }) => client)}::text[]) as w (scope, client)
-    ), free as materialized (
-      select t.scope, w.client
+    with free as materialized (
+      select t.scope
       from sync.turns t
-      join wanted w on w.scope = t.scope
-      where t.name = ${name} and t.next_at <= sync.clock()
-      for update of t skip locked
+      where t.name = ${name} and t.scope = any(${scopes}::text[]) and t.next_at <= sync.clock()
+      for update skip locked
     ), again as (
       update sync.turns t
-      set client = f.client, next_at = ${after(everyMs)}, taken_at = sync.clock(),
+      set client = coalesce(${by}, t.scope), next_at = ${after(everyMs)}, taken_at = sync.clock(),
         finished_at = null, taken = t.taken + 1,
         spent = t.spent + case when t.finished_at is null then 1 else 0 end
       from free f
@@ -77,8 +80,8 @@ export async function takeTurns(
       returning t.scope, t.taken
     ), first as (
       insert into sync.turns (name, scope, client, next_at, taken_at)
-      select ${name}, w.scope, w.client, ${after(everyMs)}, sync.clock()
-      from wanted w
+      select ${name}, w.scope, coalesce(${by}, w.scope), ${after(everyMs)}, sync.clock()
+      from unnest(${scopes}::text[]) as w (scope)
       where not exists (select from sync.turns t where t.name = ${name} and t.scope = w.scope)
       order by w.scope
       on conflict do nothing

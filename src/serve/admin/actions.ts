@@ -9,6 +9,7 @@ import { pushJob, runnableNames } from '../../../config/jobs.ts';
 import { isAutomatic } from '../../../config/schedules.ts';
 import { type Json, parseObject } from '../../core/json.ts';
 import type { Logger } from '../../core/logger.ts';
+import { recordAudit } from '../../db/audit.ts';
 import { connectDatabase, toDirectUrl } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
 import { readSqlState } from '../../db/transaction.ts';
@@ -32,7 +33,6 @@ import {
 import { isChangeFound, readPushDatabase } from '../../push/sql/push-database.ts';
 import { readOutbox } from '../../push/sql/read-outbox.ts';
 import type { RunContext } from '../../schedule/run.ts';
-import { recordAudit } from '../../schedule/sql/audit.ts';
 import { requestRun } from '../../schedule/sql/due-jobs.ts';
 import { pauseJob, resumeJob } from '../../schedule/sql/pauses.ts';
 import { maxPayloadBytes, nameSenders, requestTimeoutMs } from './access.ts';

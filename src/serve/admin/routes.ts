@@ -8,6 +8,7 @@ import { z } from 'zod';
 import type { Config } from '../../../config/env.ts';
 import { pushJob } from '../../../config/jobs.ts';
 import type { Schedule } from '../../../config/schedules.ts';
+import { auditActions } from '../../db/audit.ts';
 import type { Database } from '../../db/pool.ts';
 import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
 import { readSnapshot, type Snapshot } from '../../operate/health/state.ts';
@@ -16,6 +17,7 @@ import { readOrderDetails } from '../../operate/sql/order-details.ts';
 import { listOrders, orderLists } from '../../operate/sql/order-list.ts';
 import { searchOrders } from '../../operate/sql/order-search.ts';
 import { readOrderTimeline } from '../../operate/sql/order-timeline.ts';
+import { readAudit } from '../../operate/sql/read-audit.ts';
 import { listRuns, type RunFilter } from '../../operate/sql/run-list.ts';
 import { listQuarantined, readQuarantined } from '../../pull/sql/quarantine.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
@@ -27,8 +29,6 @@ import {
   outboxStatuses,
   readOutbox,
 } from '../../push/sql/read-outbox.ts';
-import { readSchedulers } from '../../schedule/queue-state.ts';
-import { auditActions, readAudit } from '../../schedule/sql/audit.ts';
 import { renderChartsPage } from '../pages/charts.ts';
 import { renderDatabasePage } from '../pages/database-page.ts';
 import {
@@ -47,6 +47,7 @@ import { findStages, renderOrderPage } from '../pages/order-page.ts';
 import { renderFoundOrders, renderOrdersPage } from '../pages/orders-page.ts';
 import { renderOutboxPage } from '../pages/outbox-page.ts';
 import { renderOverviewPage, toOverviewTitle } from '../pages/overview-page.ts';
+import { readSchedulers } from '../pages/queue-state.ts';
 import { describeEvents, findOrderIds } from '../pages/timeline.ts';
 import { toOrderPath } from '../pages/view.ts';
 import { type AdminDeps, AdminError, type PageDeps } from './admin-deps.ts';

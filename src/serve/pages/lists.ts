@@ -5,14 +5,15 @@ import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { type Schedule, writeSpan } from '../../../config/schedules.ts';
 import { badge, type Child, type Html, html, type Tone } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
+import { auditActions } from '../../db/audit.ts';
 import { formatCount, formatTimes } from '../../operate/health/problem.ts';
 import type { Snapshot } from '../../operate/health/state.ts';
 import type { JobStatus } from '../../operate/sql/job-status.ts';
+import type { AuditFilter, AuditRow } from '../../operate/sql/read-audit.ts';
 import type { ListedRun, RunFilter } from '../../operate/sql/run-list.ts';
 import type { QuarantineRow } from '../../pull/sql/quarantine.ts';
 import { maxNamedRows } from '../../push/sql/operator-actions.ts';
-import type { SchedulerState } from '../../schedule/queue-state.ts';
-import { type AuditFilter, type AuditRow, auditActions } from '../../schedule/sql/audit.ts';
+import type { SchedulerState } from './queue-state.ts';
 import {
   linkClient,
   linkRows,

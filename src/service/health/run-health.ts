@@ -4,15 +4,14 @@ import type { OperationName } from '../../../config/operations.ts';
 import {
   isOutage,
   isSilence,
-  NotYetError,
   readFailureCodes,
-  StoppedError,
   toFailure,
   WarehouseError,
 } from '../../core/errors.ts';
 import type { Database } from '../../db/pool.ts';
 import type { Warehouse } from '../client.ts';
-import { clientScope, isProven, recordProof } from '../sql/service-health.ts';
+import { ProvenRoutes } from '../sql/proven-routes.ts';
+import { clientScope, noteEvidence } from '../sql/service-health.ts';
 import { StatusQuestion } from './ask-service.ts';
 import {
   describeWrongPath,
@@ -29,12 +28,6 @@ export interface MainOperation {
   readonly namesResource: boolean;
 }
 
-/** Evidence, and the scope that it is about: the client, or a job. */
-export interface RunEvidence {
-  readonly scope: string;
-  readonly evidence: Evidence;
-}
-
 /** Which run it is, and where its requests go. */
 export interface RunHealthOptions {
   readonly db: Database;
@@ -44,6 +37,7 @@ export interface RunHealthOptions {
   readonly operation: MainOperation | undefined;
   readonly warehouse: Warehouse;
   readonly signal: AbortSignal;
+  readonly worker: string;
 }
 
 /** Operations that every request needs. */
@@ -59,19 +53,20 @@ const codesOfAll: ReadonlySet<string> = new Set([
 export class RunHealth {
   readonly #options: RunHealthOptions;
   readonly #status: StatusQuestion;
+  readonly #proven: ProvenRoutes;
   /** Number of requests in a row that the service did not serve. */
   #failures = 0;
   /** Number of requests of the main operation that gave nothing, before it ever succeeded. */
   #fruitless = 0;
   /** The failure that shows that the path of the main operation is wrong; null: none does. */
   #wrongPath: WarehouseError | null = null;
-  #isProven: boolean | undefined;
   /** What status/get showed after the last failure. */
   #outage: Evidence | null = null;
 
   constructor(options: RunHealthOptions) {
     this.#options = options;
     this.#status = new StatusQuestion(options.warehouse, options.signal);
+    this.#proven = new ProvenRoutes(options.db, options.client);
   }
 
   /** True if the path of the main operation is wrong: its refusals say nothing about resources. */
@@ -86,10 +81,8 @@ export class RunHealth {
 
   /** Notes for all later runs that the main operation was carried out: its path is right. */
   async proveMainOperation(): Promise<void> {
-    const { db, operation, warehouse } = this.#options;
-    if (operation === undefined || warehouse.findRoute(operation.name).documented) return;
-    if (this.#isProven !== true) await recordProof(db, this.#proof(operation));
-    this.#isProven = true;
+    const { job, operation, warehouse } = this.#options;
+    if (operation !== undefined) await this.#proven.add(job, warehouse.findRoute(operation.name));
   }
 
   /**
@@ -116,33 +109,30 @@ export class RunHealth {
   }
 
   /**
-   * Returns what a run that has ended shows of the service.
+   * Stores what a run that has ended shows of the service.
    * @param failure the error that it failed with; undefined: it is done
    * @param wasHeld true if its client or its job was held when it began
    */
-  async findEvidence(failure: unknown, wasHeld: boolean): Promise<RunEvidence[]> {
+  async noteEnd(failure: unknown, wasHeld: boolean): Promise<void> {
     const { job } = this.#options;
-    if (failure === undefined)
-      return wasHeld
-        ? [
-            { scope: clientScope, evidence: { seen: 'answered' } },
-            { scope: job, evidence: { seen: 'success' } },
-          ]
-        : [];
-    if (failure instanceof StoppedError || failure instanceof NotYetError) return [];
-    if (!(failure instanceof WarehouseError)) return [];
+    if (failure === undefined && wasHeld) {
+      await this.#note(clientScope, { seen: 'answered' });
+      await this.#note(job, { seen: 'success' });
+    }
+    if (!(failure instanceof WarehouseError)) return;
 
-    const found: RunEvidence[] = [];
     for (const { evidence } of readLookUpEvidence(failure)) {
       const seen = evidence === 'ask' ? await this.#findOutage(failure) : evidence;
-      if (seen !== null) found.push({ scope: clientScope, evidence: seen });
+      if (seen !== null) await this.#note(clientScope, seen);
     }
-    if (!(await this.#showsWrongPath(failure, true))) return found;
+    if (!(await this.#showsWrongPath(failure, true))) return;
     const words = describeWrongPath(failure, `The job ${job} is`);
-    return [
-      ...found,
-      { scope: job, evidence: { seen: 'wrong path', failure: toFailure(failure, words) } },
-    ];
+    await this.#note(job, { seen: 'wrong path', failure: toFailure(failure, words) });
+  }
+
+  async #note(scope: string, evidence: Evidence): Promise<void> {
+    const { db, client, worker } = this.#options;
+    await noteEvidence(db, { client, scope, worker }, evidence);
   }
 
   /** Returns evidence if a request got no answer and status/get fails, too. */
@@ -164,7 +154,7 @@ export class RunHealth {
    * or because several resources gave nothing and none ever gave something.
    */
   async #showsWrongPath(error: WarehouseError, isExpected: boolean): Promise<boolean> {
-    const { operation } = this.#options;
+    const { job, operation, warehouse } = this.#options;
     if (this.#wrongPath !== null) return error === this.#wrongPath;
     if (operation === undefined || error.operation !== operation.name) return false;
 
@@ -172,25 +162,12 @@ export class RunHealth {
     const isUndecodable = error.code === 'undecodable' || error.code === 'body_too_large';
     const isSure = mayBeWrongPath(error, namesResource) || (!namesResource && isUndecodable);
     const isFruitless = error.outcome === 'refused' || isUndecodable;
-    if (isSilence(error) || !(isSure || isFruitless) || (await this.#isKnown(operation)))
-      return false;
+    if (isSilence(error) || !(isSure || isFruitless)) return false;
+    if (await this.#proven.has(job, warehouse.findRoute(operation.name))) return false;
 
     if (!isSure && !isExpected) this.#fruitless++;
     if (!isSure && this.#fruitless < minFailuresToHold) return false;
     this.#wrongPath = error;
     return true;
-  }
-
-  async #isKnown(operation: MainOperation): Promise<boolean> {
-    this.#isProven ??=
-      this.#options.warehouse.findRoute(operation.name).documented ||
-      (await isProven(this.#options.db, this.#proof(operation)));
-    return this.#isProven;
-  }
-
-  #proof({ name }: MainOperation) {
-    const { client, job, warehouse } = this.#options;
-    const { method, path } = warehouse.findRoute(name);
-    return { client, kind: job, method, path };
   }
 }

@@ -1,7 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyText } from '../../db/values.ts';
-import { clientScope, holds, isValid, runHoldCodes } from './service-health.ts';
 
 /** A client with the account that this process is set up with for it. */
 export interface ClientAccount {
@@ -102,10 +101,6 @@ export interface KnownClient {
    * none.
    */
   readonly offeredBaseUrl: string | null;
-  readonly holdCode: string | null;
-  readonly holdReason: string | null;
-  readonly holdSince: Date | null;
-  readonly holdUntil: Date | null;
   /** Since when the queue has not answered a worker, and how it failed; null if it answers. */
   readonly queueAwaySince: Date | null;
   readonly queueError: string | null;
@@ -113,34 +108,15 @@ export interface KnownClient {
   readonly servedAt: Date | null;
 }
 
-/** Reads all clients, also former ones, with what keeps them from being read. */
+/** Reads all clients, also former ones. */
 export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
   return db
     .selectFrom('sync.clients as c')
-    .leftJoinLateral(
-      (eb) =>
-        eb
-          .selectFrom('sync.service_health as h')
-          .select(['h.code', 'h.reason', 'h.since', 'h.next_at'])
-          .whereRef('h.client', '=', 'c.client')
-          .where('h.scope', '=', clientScope)
-          .where('h.code', '=', anyText(runHoldCodes))
-          .where(isValid)
-          .where(holds)
-          .orderBy('h.next_at', 'desc')
-          .limit(1)
-          .as('h'),
-      (join) => join.onTrue(),
-    )
     .select([
       'c.client',
       'c.identity',
       'c.base_url as baseUrl',
       'c.accepted_at as acceptedAt',
-      'h.code as holdCode',
-      'h.reason as holdReason',
-      'h.since as holdSince',
-      'h.next_at as holdUntil',
       'c.queue_away_since as queueAwaySince',
       'c.queue_error as queueError',
       'c.served_at as servedAt',

@@ -58,34 +58,24 @@ const isOfClient = (client: RawBuilder<unknown>, worker: string) => sql<boolean>
     and ${isValid}`;
 
 /** Codes with which the client's runs wait. Too fast are only rows: they are sent more often. */
-export const runHoldCodes: readonly HealthCode[] = [
-  'no_answer',
-  'credentials_refused',
-  'asked_to_wait',
-];
+const runHoldCodes: readonly HealthCode[] = ['no_answer', 'credentials_refused', 'asked_to_wait'];
 
-/** Why the scheduled runs of a job wait on a worker. */
-export interface RunHold {
-  readonly code: HealthCode;
-  readonly reason: string;
-  readonly until: Date;
-  /** True if the service is to be asked now whether the hold is over. */
-  readonly mustAsk: boolean;
-}
+/** Returns true if the runs of the client wait, of all its jobs. */
+export const holdsRuns = (health: StoredHealth): boolean =>
+  health.scope === clientScope && runHoldCodes.includes(health.code) && isHeld(health);
 
-/** SQL: why the scheduled runs of a job wait on a worker, as JSON; null: they do not wait. */
-export const readRunHold = (
+/** SQL: the hold for which the scheduled runs of a job wait on a worker; no row: they do not. */
+export const selectRunHold = (
   client: RawBuilder<unknown>,
   job: RawBuilder<unknown>,
   worker: string,
-) => sql`(
-  select json_build_object('code', h.code, 'reason', h.reason, 'until', h.next_at,
-    'mustAsk', h.next_at <= clock_timestamp())
+) => sql`
+  select h.code, h.reason, h.next_at
   from sync.service_health h
   where h.client = ${client} and h.worker in (${everyWorker}, ${worker}) and ${isValid} and ${holds}
     and (h.scope = ${clientScope} and h.code = any(${runHoldCodes}::text[]) or h.scope = ${job})
   order by h.next_at desc
-  limit 1)`;
+  limit 1`;
 
 const selectHealth = (db: Kysely<DB>) =>
   db.selectFrom('sync.service_health as h').select([
@@ -121,29 +111,26 @@ export interface HealthUpdate {
   readonly heldMs: number | null;
 }
 
-/** Judges what a worker has seen, and stores the result for all workers, in one transaction. */
-export const noteEvidence = (
+/**
+ * Judges what a worker has seen, and stores the result for all workers, in one transaction. Each
+ * row is locked while it is judged, so that the judgements of several workers are made one after
+ * the other.
+ */
+export function noteEvidence(
   db: Kysely<DB>,
   key: HealthKey,
   evidence: Evidence,
-): Promise<HealthUpdate> => inTransaction(db, (trx) => noteEvidenceIn(trx, key, evidence));
-
-/**
- * Judges what a worker has seen, in a transaction. Each row is locked while it is judged, so that
- * the judgements of several workers are made one after the other.
- */
-export async function noteEvidenceIn(
-  trx: Transaction<DB>,
-  key: HealthKey,
-  evidence: Evidence,
 ): Promise<HealthUpdate> {
-  if (evidence.seen === 'no answer') return judgeStored(trx, key, evidence);
+  return inTransaction(db, async (trx) => {
+    if (evidence.seen === 'no answer') return judgeStored(trx, key, evidence);
 
-  const ofAll = await judgeStored(trx, { ...key, worker: everyWorker }, evidence);
-  const isGood = evidence.seen === 'success' || evidence.seen === 'answered';
-  if (!isGood || key.scope !== clientScope) return ofAll;
-  const own = await judgeStored(trx, key, evidence);
-  return ofAll.health === null ? own : ofAll;
+    const ofAll = await judgeStored(trx, { ...key, worker: everyWorker }, evidence);
+    const isGood = evidence.seen === 'success' || evidence.seen === 'answered';
+    if (!isGood || key.scope !== clientScope) return ofAll;
+
+    const own = await judgeStored(trx, key, evidence);
+    return ofAll.health === null ? own : ofAll;
+  });
 }
 
 async function judgeStored(
@@ -163,24 +150,20 @@ async function judgeStored(
   }
 }
 
+/** SQL: true for the row `h` of sync.service_health with this key. */
+const hasKey = ({ client, scope, worker }: HealthKey) =>
+  sql<boolean>`h.client = ${client} and h.scope = ${scope} and h.worker = ${worker}`;
+
 /** Locks the stored health, and reads it with the clock that stores it. */
 async function lockHealth(
   trx: Transaction<DB>,
-  { client, scope, worker }: HealthKey,
+  key: HealthKey,
 ): Promise<{ readonly former: Health | null; readonly now: Date }> {
-  const former = await selectHealth(trx)
-    .select(sql<Date>`clock_timestamp()`.as('now'))
-    .where('h.client', '=', client)
-    .where('h.scope', '=', scope)
-    .where('h.worker', '=', worker)
-    .forUpdate()
-    .executeTakeFirst();
-  if (former !== undefined) return { former, now: former.now };
-
+  const former = await selectHealth(trx).where(hasKey(key)).forUpdate().executeTakeFirst();
   const { now } = await trx
     .selectNoFrom(sql<Date>`clock_timestamp()`.as('now'))
     .executeTakeFirstOrThrow();
-  return { former: null, now };
+  return { former: former ?? null, now };
 }
 
 /** Returns false if another transaction has inserted the health meanwhile. */
@@ -190,14 +173,8 @@ async function storeHealth(
   former: Health | null,
   health: Health | null,
 ): Promise<boolean> {
-  const table = 'sync.service_health';
   if (health === null) {
-    await trx
-      .deleteFrom(table)
-      .where('client', '=', key.client)
-      .where('scope', '=', key.scope)
-      .where('worker', '=', key.worker)
-      .execute();
+    await trx.deleteFrom('sync.service_health as h').where(hasKey(key)).execute();
     return true;
   }
 
@@ -207,22 +184,16 @@ async function storeHealth(
     ...{ operation: cause.operation, failures, send_window: sendWindow },
     ...{ since, next_at: nextAt, void_at: voidAt },
   };
-  if (former === null) {
-    const { numInsertedOrUpdatedRows = 0n } = await trx
-      .insertInto(table)
-      .values({ ...key, ...values })
-      .onConflict((conflict) => conflict.doNothing())
-      .executeTakeFirst();
-    return numInsertedOrUpdatedRows > 0n;
-  }
-  await trx
-    .updateTable(table)
-    .set(values)
-    .where('client', '=', key.client)
-    .where('scope', '=', key.scope)
-    .where('worker', '=', key.worker)
-    .execute();
-  return true;
+  const { numInsertedOrUpdatedRows = 0n } = await trx
+    .insertInto('sync.service_health')
+    .values({ ...key, ...values })
+    .onConflict((conflict) =>
+      former === null
+        ? conflict.doNothing()
+        : conflict.columns(['client', 'scope', 'worker']).doUpdateSet(values),
+    )
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows > 0n;
 }
 
 /**
@@ -265,42 +236,4 @@ export async function endHoldWaits(db: Kysely<DB>, clients: readonly string[]): 
 /** Deletes health that is void. */
 export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
   await db.deleteFrom('sync.service_health as h').where(sql<boolean>`not ${isValid}`).execute();
-}
-
-/**
- * A kind that the service has carried out for a client, with the method and path of the request.
- */
-export interface Proof {
-  readonly client: string;
-  readonly kind: string;
-  readonly method: string;
-  readonly path: string;
-}
-
-/**
- * Records that the service has carried out a kind. A later refusal of this kind is then not caused
- * by a wrong path.
- */
-export async function recordProof(db: Kysely<DB>, proof: Proof): Promise<void> {
-  await db
-    .insertInto('sync.proven_kinds')
-    .values(proof)
-    .onConflict((conflict) => conflict.doNothing())
-    .execute();
-}
-
-/** Returns true if any worker has seen the service carry out a kind with this method and path. */
-export async function isProven(
-  db: Kysely<DB>,
-  { client, kind, method, path }: Proof,
-): Promise<boolean> {
-  const proven = await db
-    .selectFrom('sync.proven_kinds')
-    .select('kind')
-    .where('client', '=', client)
-    .where('kind', '=', kind)
-    .where('method', '=', method)
-    .where('path', '=', path)
-    .executeTakeFirst();
-  return proven !== undefined;
 }

@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { LeaseLostError } from '../../../src/core/errors.ts';
 import { noCursor } from '../../../src/pull/sql/stream-transaction.ts';
 import { bringPollsForward } from '../../../src/push/sql/settle-rows.ts';
+import { decideStart } from '../../../src/schedule/decide-start.ts';
 import { newTotals } from '../../../src/schedule/run.ts';
 import { requestRun, reviveAbandoned } from '../../../src/schedule/sql/due-jobs.ts';
 import { endRun } from '../../../src/schedule/sql/end-run.ts';
@@ -10,7 +11,6 @@ import { type Lease, LeaseKeeper, underLease } from '../../../src/schedule/sql/l
 import { type Cursor, type Run, recordProgress } from '../../../src/schedule/sql/ledger.ts';
 import {
   beginRuns,
-  judgeStart,
   type RunRequest,
   readDueRuns,
   startRun,
@@ -67,6 +67,16 @@ describe('a lease', () => {
     expect(await database.query('select * from sync.waiting_reads')).toEqual([]);
     await expect(endDone(old)).rejects.toBeInstanceOf(LeaseLostError);
     expect(await begin('c')).toBeNull();
+  });
+
+  test('is not released by the end of a run that had it before', async () => {
+    const run = await beginOrFail('a');
+    await database.query('update sync.leases set key = key + 1');
+    await expect(endDone(run)).rejects.toBeInstanceOf(LeaseLostError);
+    expect(await database.query('select holder from sync.leases')).toEqual([{ holder: 'a' }]);
+    expect(await database.query('select last_outcome from sync.jobs')).toEqual([
+      { last_outcome: null },
+    ]);
   });
 });
 
@@ -172,21 +182,6 @@ describe('runs', () => {
       ...{ jobs: ['pull-shipments'], clients: [account], worker: 'w', local: [], aheadMs: 0 },
     });
 
-  test('a run that would overlap, and one that is not due, do not begin', async () => {
-    const run = await start();
-    expect(await startRun(database.db, { ...request, trigger: 'manual' })).toMatchObject({
-      kind: 'skipped',
-      reason: 'overlap',
-    });
-    await endDone(run);
-    expect(await startRun(database.db, request)).toMatchObject({
-      kind: 'skipped',
-      reason: 'not_due',
-    });
-    expect(await findDue()).toEqual([]);
-    expect((await start('manual')).lease.key).toBeGreaterThan(run.lease.key);
-  });
-
   test('the numbers that are drawn with a start serve the readings of its first second', async () => {
     const run = await start();
     const [first, second, third] = [run.takeReadNo(), run.takeReadNo(), run.takeReadNo()];
@@ -205,7 +200,7 @@ describe('runs', () => {
     await database.query('update sync.jobs set next_at = now()');
     const [row] = await findDue();
     if (row === undefined) throw new Error('nothing is due');
-    const decision = judgeStart(request, row);
+    const decision = decideStart(request, row, row.now);
     if (decision.kind !== 'start') throw new Error(decision.because);
     const late = { ...row, request, decision };
     await endDone(await start());

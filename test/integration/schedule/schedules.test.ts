@@ -230,56 +230,6 @@ test('the run of a lost worker begins again at the next sweep', async () => {
   expect(await readStarted()).toEqual(['pull-orders']);
 });
 
-test('a run that has had its turn gives its place to a due run, and continues behind it', async () => {
-  await prepare({});
-  await database.query(`
-    update sync.jobs set next_at = now() + case job when 'pull-orders' then '-3 s' when 'pull-inbounds' then '-2 s'
-      when 'pull-return-items' then '-1 s' else '1 hour' end::interval`);
-  const now = performance.now.bind(performance);
-  let aheadMs = 0;
-  vi.spyOn(performance, 'now').mockImplementation(() => now() + aheadMs);
-  const started: string[] = [];
-  const stop = new AbortController();
-  const work = async ({ run, signal, endTurn }: RunContext) => {
-    started.push(run.lease.name);
-    while (run.lease.name !== 'pull-return-items') {
-      await pause(signal, 20);
-      endTurn();
-    }
-  };
-  await runInProcess(makeConfig(database, sandbox), database, async (deps, client) => {
-    // One of several clients gets two places.
-    const config = { ...deps.config, clients: [client, { ...client, key: 'other' }] };
-    const jobs = Object.fromEntries(
-      Object.entries(deps.jobs).map(([name, job]) => [name, { ...job, run: work }]),
-    ) as unknown as Jobs;
-    const runs = new DueRuns({ ...deps, config, jobs }, stop.signal, () => undefined);
-    await runs.sweep();
-    await waitFor('two runs', () => started.length === 2);
-    await pause(stop.signal, 100);
-    expect(started.toSorted()).toEqual(['pull-inbounds', 'pull-orders']);
-    aheadMs = 31_000;
-    await waitFor('the third run', () => started.includes('pull-return-items'));
-    const stopped = `select 1 from sync.jobs where last_outcome = 'stopped'`;
-    await waitFor('both to stop', async () => (await database.query(stopped)).length === 2);
-    // The clock of this process is ahead, and so are their due times.
-    await database.query(`update sync.jobs set next_at = now() where last_outcome = 'stopped'`);
-    await runs.sweep();
-    await waitFor('both to continue', () => started.length === 5);
-    stop.abort(new StoppedError());
-    await runs.ended();
-  }).finally(() => vi.restoreAllMocks());
-  expect(
-    await database.query(
-      `select job, last_outcome from sync.jobs where last_outcome is not null order by job`,
-    ),
-  ).toEqual([
-    { job: 'pull-inbounds', last_outcome: 'stopped' },
-    { job: 'pull-orders', last_outcome: 'stopped' },
-    { job: 'pull-return-items', last_outcome: 'done' },
-  ]);
-});
-
 /**
  * Calls `work` with the runs of a worker of several clients. Each run does `run`. Then stops them.
  */
@@ -312,66 +262,76 @@ async function withClients(
   });
 }
 
-test('long runs that wait for a place do not hide a due poll', async () => {
-  const started = new Set<string>();
-  const run = async ({ run: { lease }, signal }: RunContext) => {
-    started.add(lease.name);
-    if (lease.name === 'reconcile') await pause(signal, 600_000);
+test('a run that has had its turn gives its place to a due run, and continues behind it', async () => {
+  const now = performance.now.bind(performance);
+  let aheadMs = 0;
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + aheadMs);
+  const started: string[] = [];
+  const run = async ({ run: { lease }, signal, endTurn }: RunContext) => {
+    started.push(lease.name);
+    while (lease.name !== 'pull-return-items') {
+      await pause(signal, 20);
+      endTurn();
+    }
   };
-  const others = Array.from({ length: 220 }, (_, number) => `other-${number}`);
-  await withClients(['default', ...others], run, async (runs) => {
-    await database.query(`
-      update sync.jobs set next_at = now() + case when job = 'reconcile' then '-1 hour'
-        when job = 'pull-orders' and client = 'default' then '-1 s' else '1 hour' end::interval`);
-    await runs.sweep();
-    await waitFor('both jobs', () => started.size === 2);
-  });
-});
-
-test('four slow clients leave places to eight others, whatever of theirs is due', async () => {
-  const slow = ['slow-1', 'slow-2', 'slow-3', 'slow-4'];
-  const others = Array.from({ length: 8 }, (_, index) => `other-${index + 1}`);
-  const done = new Set<string>();
-  const run = async ({ client, signal }: RunContext) => {
-    if (slow.includes(client)) await pause(signal, 600_000);
-    done.add(client);
-  };
-  await withClients([...slow, ...others], run, async (runs) => {
-    await database.query(
-      `update sync.jobs set
-        last_success_at = case when client like 'other%' then now() end,
-        next_at = now() + case when client like 'slow%' then '-1 minute'
-          when job = 'pull-orders' then '-1 s' else '1 hour' end::interval`,
+  const readLeased = () =>
+    database.query('select name from sync.leases where holder is not null order by name');
+  const readEnds = () =>
+    database.query(
+      `select job, last_outcome from sync.jobs where last_outcome is not null order by job`,
     );
+
+  // One of several clients gets two places.
+  await withClients(['default', 'other'], run, async (runs) => {
+    await database.query(`
+      update sync.jobs set next_at = now() + case when client = 'other' then '1 hour'
+        when job = 'pull-orders' then '-3 s' when job = 'pull-inbounds' then '-2 s'
+        when job = 'pull-return-items' then '-1 s' else '1 hour' end::interval`);
     await runs.sweep();
-    await waitFor('all others', () => done.size === others.length);
-  });
-  expect([...done].filter((client) => slow.includes(client))).toEqual([]);
+    expect(await readLeased()).toEqual([{ name: 'pull-inbounds' }, { name: 'pull-orders' }]);
+    await waitFor('two runs', () => started.length === 2);
+
+    aheadMs = 31_000;
+    await waitFor('the third run', () => started.includes('pull-return-items'));
+    await waitFor('the ends of all', async () => (await readEnds()).length === 3);
+    // The clock of this process is ahead, and so are their due times.
+    await database.query(`update sync.jobs set next_at = now() where last_outcome = 'stopped'`);
+    await runs.sweep();
+    await waitFor('both to continue', () => started.length === 5);
+  }).finally(() => vi.restoreAllMocks());
+  expect(await readEnds()).toEqual([
+    { job: 'pull-inbounds', last_outcome: 'stopped' },
+    { job: 'pull-orders', last_outcome: 'stopped' },
+    { job: 'pull-return-items', last_outcome: 'done' },
+  ]);
 });
 
-test('clients whose services are to be asked do not hide the due run of another', async () => {
-  const held = Array.from({ length: 25 }, (_, index) => `held-${index}`);
-  await withClients(
-    [...held, 'other'],
-    async () => undefined,
-    async () => {
-      await database.query(`
-      update sync.jobs set last_success_at = now(), next_at = now() + case when job <> 'pull-orders' then '1 hour'
-        when client = 'other' then '-1 s' else '-1 hour' end::interval`);
-      for (const client of held)
-        await insertHealth(database, { client, code: 'no_answer', sendWindow: 0 });
-      const clients = await database.db
-        .selectFrom('sync.clients')
-        .select(['client', 'identity'])
-        .execute();
-      const filter = { jobs: ['pull-orders'], clients, worker: 'test', local: [], aheadMs: 0 };
-      const due = await readDueRuns(database.db, filter);
-      expect(due.filter(({ hold }) => hold === null).map(({ client }) => client)).toEqual([
-        'other',
-      ]);
-      expect(due.filter(({ hold }) => hold?.mustAsk)).toHaveLength(20);
-    },
+test('neither held clients, long runs nor those of another job hide the due run of a client', async () => {
+  const groups = ['held', 'long', 'prune'];
+  const many = groups.flatMap((group) => Array.from({ length: 25 }, (_, n) => `${group}-${n}`));
+  const clients = [...many, 'other'].map((client) => ({ client, identity: 'a' }));
+  const names = clients.map(({ client }) => client);
+  await database.query(
+    `insert into sync.clients (client, identity, base_url)
+     select client, 'a', 'http://a.test/' from unnest($1::text[]) as client`,
+    [names],
   );
+  await database.query(
+    `insert into sync.jobs (client, job, next_at, last_success_at)
+     select client, case when client like 'prune%' then 'prune' else 'pull-orders' end,
+       now() - case client when 'other' then '1 s' else '1 hour' end::interval,
+       case when client not like 'long%' then now() end
+     from unnest($1::text[]) as client`,
+    [names],
+  );
+  await database.query('insert into sync.leases (client, name) select client, job from sync.jobs');
+  for (const client of names.filter((name) => name.startsWith('held')))
+    await insertHealth(database, { client, code: 'no_answer', sendWindow: 0 });
+
+  const filter = { jobs: ['pull-orders', 'prune'], clients, worker: 'w', local: [], aheadMs: 0 };
+  const due = await readDueRuns(database.db, filter);
+  const count = (group: string) => due.filter(({ client }) => client.startsWith(group)).length;
+  expect([...groups, 'other'].map(count)).toEqual([20, 20, 20, 1]);
 });
 
 test('a locked health of one client does not keep the runs of others from beginning', async () => {

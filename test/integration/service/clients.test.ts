@@ -64,14 +64,16 @@ describe('another base URL for a client', () => {
     ]);
   });
 
-  test('is read from the beginning when it is accepted, or from the cursors that were kept', async () => {
+  test('is read from the beginning when it is accepted, unless cursors and erasures are kept', async () => {
     await sandbox.seed(150);
     await other.seed(150);
     done(await pull('pull-shipments'));
     await database.query(`
       insert into sync.turns (name, scope, client, next_at, taken_at)
-      select 'track-trace', identity, client, now() + interval '50 minutes', now() from sync.clients`);
+      select 'track-trace', identity, client, now() + interval '50 minutes', now() from sync.clients;
+      insert into sync.erasures (client, entity, id, erased_by) values ('default', 'orders', 1, 'test')`);
     await accept({ keepCursors: true });
+    expect(await database.count('sync.erasures')).toBe(1);
     // The gate holds for the same account at its new address.
     expect(await pullOther('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
     const place = await other.lastPlace();
@@ -80,22 +82,11 @@ describe('another base URL for a client', () => {
     expect(first?.query).toContain('cursor');
     await database.query(`update sync.clients set identity = 'x', base_url = 'http://x.test/'`);
     await accept();
+    // Ids mean other orders now: none is masked.
+    expect(await database.count('sync.erasures')).toBe(0);
     const later = await other.lastPlace();
     done(await pullOther('pull-shipments'));
     expect((await other.requestsTo('/v3/shipments', later))[0]?.query).not.toContain('cursor');
-  });
-
-  test('keeps erasures together with the cursors; otherwise ids mean other orders, and none is masked', async () => {
-    await sandbox.seed(30);
-    done(await pull('pull-shipments'));
-    await database.query(
-      `insert into sync.erasures (client, entity, id, erased_by) values ('default', 'orders', 1, 'test')`,
-    );
-    await accept({ keepCursors: true });
-    expect(await database.count('sync.erasures')).toBe(1);
-    await database.query(`update sync.clients set identity = 'x', base_url = 'http://x.test/'`);
-    await accept();
-    expect(await database.count('sync.erasures')).toBe(0);
   });
 
   test('that is accepted ends a run of the former one: it writes nothing more', async () => {
@@ -208,10 +199,14 @@ describe('a hold of a client', () => {
     ]);
   });
 
-  test('lasts 5 s while the service does not answer; a manual run may try at any time', async () => {
+  test('begins if status/get fails, too, and lasts 5 s; a manual run may try at any time', async () => {
     const away = { HTTP_TIMEOUT_MS: '200' };
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { noAnswer: true } });
+    expect(await runScheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toBeUndefined();
     await sandbox.faults({ operation: '*', effect: { noAnswer: true } });
     expect(await runScheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toMatchObject({ code: 'no_answer' });
     expect((await readHold())?.seconds).toBeLessThan(5);
     const before = await readNow();
     const seconds = await readHoldSeconds(before);
@@ -286,15 +281,5 @@ describe('a hold of a client', () => {
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push();
     expect(await outbox.row(id)).toMatchObject({ status: 'done' });
-  });
-
-  test('begins if a list and status/get fail, and not if only the list is silent', async () => {
-    const away = { HTTP_TIMEOUT_MS: '200' };
-    await sandbox.faults({ operation: 'v3.shipments.list', effect: { noAnswer: true } });
-    expect(await runScheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
-    expect(await readHold()).toBeUndefined();
-    await sandbox.faults({ operation: '*', effect: { status: 503 } });
-    expect(await runScheduled('pull-inbounds', away)).toMatchObject({ status: 'failed' });
-    expect(await readHold()).toMatchObject({ code: 'no_answer' });
   });
 });

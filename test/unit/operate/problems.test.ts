@@ -100,7 +100,6 @@ const makeClient = (changes: Partial<KnownClient> = {}) =>
     acceptedAt: ago(600),
     servedAt: ago(0.2),
     offeredBaseUrl: null,
-    holdCode: null,
     queueAwaySince: null,
     ...changes,
   }) as KnownClient;

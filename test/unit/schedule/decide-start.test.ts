@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import {
   decideStart,
   type StartFacts,
@@ -8,17 +8,18 @@ import {
 const now = new Date('2026-03-29T12:00:00Z');
 const later = (ms: number) => new Date(now.getTime() + ms);
 const scheduled: StartRequest = {
-  ...{ client: 'default', job: 'pull-orders', trigger: 'schedule' },
+  ...{ client: 'default', job: 'pull-orders', identity: 'a', trigger: 'schedule' },
   schedule: { kind: 'every', everyMs: 60_000 },
 };
 const manual: StartRequest = { ...scheduled, trigger: 'manual' };
 const due: StartFacts = {
-  ...{ nextAt: now, isLeased: false, pause: null, hold: null },
-  account: { baseUrl: 'http://a.test/', isAccepted: true },
+  ...{ nextAt: now, isLeased: false, holdReason: null, heldUntil: null },
+  ...{ identity: 'a', baseUrl: 'http://a.test/', pausedSince: null, isPausedForAll: null },
 };
 const decide = (request: StartRequest, facts: Partial<StartFacts>) =>
   decideStart(request, { ...due, ...facts }, now);
-const hold = { reason: 'no answer', until: later(30_000) };
+const paused = { pausedSince: now, isPausedForAll: false };
+const held = { holdReason: 'no answer', heldUntil: later(30_000) };
 
 test('a scheduled run that is due begins, and moves the due time to the next turn', () => {
   const decision = decide(scheduled, {});
@@ -33,10 +34,10 @@ test.each([
   ['that is never due', scheduled, { nextAt: null }, 'not_due'],
   ['of a job that is under way', scheduled, { isLeased: true }, 'overlap'],
   ['by hand of a job that is under way', manual, { isLeased: true }, 'overlap'],
-  ['of a paused job', scheduled, { pause: { since: now, isForAll: false } }, 'paused'],
-  ['by hand of a paused job', manual, { pause: { since: now, isForAll: true } }, 'paused'],
-  ['of a held client', scheduled, { hold }, 'held'],
-  ['with another account', scheduled, { account: { baseUrl: 'x', isAccepted: false } }, 'identity'],
+  ['of a paused job', scheduled, paused, 'paused'],
+  ['by hand of a paused job', manual, { ...paused, isPausedForAll: true }, 'paused'],
+  ['of a held client', scheduled, held, 'held'],
+  ['with another account', manual, { ...paused, identity: 'b', isLeased: true }, 'identity'],
 ] as [string, StartRequest, Partial<StartFacts>, string][])(
   'a run %s does not begin',
   (_name, request, facts, reason) => {
@@ -44,27 +45,22 @@ test.each([
   },
 );
 
-test('a parked client says so, also if its job is paused and a run is under way', () => {
-  const account = { baseUrl: 'x', isAccepted: false };
-  const pause = { since: now, isForAll: false };
-  expect(decide(manual, { account, pause, isLeased: true })).toMatchObject({ reason: 'identity' });
+test('a hold says when it ends instead of when the job is due', () => {
+  expect(decide(scheduled, held)).toMatchObject({ nextAt: held.heldUntil, because: 'no answer' });
 });
 
-describe('a hold', () => {
-  test('says when it ends instead of when the job is due', () => {
-    expect(decide(scheduled, { hold })).toMatchObject({ nextAt: hold.until, because: 'no answer' });
-  });
-
-  test('keeps no run from beginning that somebody asked for, or that asks nothing', () => {
-    expect(decide(manual, { hold })).toMatchObject({ kind: 'start', wasHeld: true });
-    expect(decide({ ...scheduled, isLocal: true }, { hold })).toMatchObject({ kind: 'start' });
-  });
+test('a hold keeps no run from beginning that somebody asked for, or that asks nothing', () => {
+  expect(decide(manual, held)).toMatchObject({ kind: 'start', wasHeld: true });
+  expect(decide({ ...scheduled, isLocal: true }, held)).toMatchObject({ kind: 'start' });
 });
 
-test('a run that somebody asked for begins at any time, and never moves the due time', () => {
-  expect(decide(manual, { nextAt: later(60_000) })).toMatchObject({ nextAt: undefined, missed: 0 });
-  expect(decide(manual, { nextAt: null })).toMatchObject({ kind: 'start', nextAt: undefined });
-});
+test.each([later(60_000), null])(
+  'a run that somebody asked for begins at any time, and never moves the due time %s',
+  (nextAt) => {
+    const begun = { kind: 'start', nextAt: undefined, missed: 0 };
+    expect(decide(manual, { nextAt })).toMatchObject(begun);
+  },
+);
 
 test('a late run replaces the turns that were missed, and counts them', () => {
   expect(decide(scheduled, { nextAt: later(-305_000) })).toMatchObject({ missed: 5 });

@@ -1,5 +1,5 @@
-import type { TaskQueue } from './backend.ts';
-import { isLostScheduler } from './schedulers.ts';
+import type { TaskQueue } from '../../schedule/backend.ts';
+import { isLostScheduler } from '../../schedule/schedulers.ts';
 
 /** A scheduler of BullMQ, and what its latest firings did. */
 export interface SchedulerState {
