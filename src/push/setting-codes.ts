@@ -18,8 +18,8 @@ import {
   type JsonObject,
   type KnownCodes,
   PayloadError,
-  PostponedError,
   type PayloadProblem,
+  PostponedError,
   problemAt,
 } from './kind.ts';
 import { isGiven } from './payload.ts';

@@ -327,7 +327,10 @@ export function findWarehouseProblems(order: JsonObject, known: KnownCodes): Pay
 const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$/i;
 
 /** Returns the problems of the delivery address. Nothing is shipped to the other addresses. */
-export function findAddressProblems(lines: Json | undefined, operations: Operations): PayloadProblem[] {
+export function findAddressProblems(
+  lines: Json | undefined,
+  operations: Operations,
+): PayloadProblem[] {
   if (!isObject(lines)) return [];
   const { countryCode, houseNumber, street1, postcode } = lines;
   if (typeof countryCode !== 'string') return [];

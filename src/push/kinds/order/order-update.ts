@@ -219,7 +219,10 @@ function makeTakenMembers(operations: Operations): {
 const optionalType: CodedMember = { ...orderTypeMember, required: false };
 
 /** Returns the problems of the taken members that the schema cannot find. */
-function findTakenProblems(change: JsonObject, { known, operations }: CheckFacts): PayloadProblem[] {
+function findTakenProblems(
+  change: JsonObject,
+  { known, operations }: CheckFacts,
+): PayloadProblem[] {
   const taken = listTaken(operations);
 
   return [
