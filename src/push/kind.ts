@@ -1,6 +1,7 @@
 /**
- * The declaration of outbox kinds, and what several of them use. A kind is made for the operations in use, whose switches change
- * what its schema requires. The whole payload is checked before any request is sent.
+ * The declaration of outbox kinds, and what several of them use. A kind is made for the operations
+ * in use, whose switches change what its schema requires. The whole payload is checked before any
+ * request is sent.
  */
 
 import type { z } from 'zod';

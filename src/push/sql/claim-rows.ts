@@ -1,6 +1,6 @@
 /**
- * Claims rows of the outbox, and holds and returns claims. A row is sent only under a claim, and only a
- * claim that is still held settles it.
+ * Claims rows of the outbox, and holds and returns claims. A row is sent only under a claim, and
+ * only a claim that is still held settles it.
  *
  * A claim is a transaction: it reads what may be sent (gate), locks due rows and reads the facts
  * about their lanes, judges each row (judge-row.ts), postpones those that wait, marks those that
@@ -467,7 +467,8 @@ const selectKnown = sql`
       ) k`;
 
 /**
- * Gives back claims whose rows were not sent: they become due at their former times. Claims that this process no longer holds are ignored.
+ * Gives back claims whose rows were not sent: they become due at their former times. Claims that
+ * this process no longer holds are ignored.
  */
 export async function returnClaims(
   db: Kysely<DB>,
