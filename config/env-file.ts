@@ -25,9 +25,9 @@ function readEnvFile(file: string): NodeJS.Dict<string> {
  * or behind a quotation mark that ends the value too early or not in its line. Quotes no value.
  */
 function findCutValues(text: string): string[] {
-  return text.split('\n').flatMap((line, index) => {
+  return text.split(/\r?\n/).flatMap((line, index) => {
     const [, name = '', blank = '', value = ''] =
-      /^\s*(?:export\s+)?(\w+)\s*=([^\S\n]*)(.*)$/.exec(line) ?? [];
+      /^\s*(?:export\s+)?(\w+)\s*=(\s*)(.*)$/.exec(line) ?? [];
     if (!isKnownVariable(name)) return [];
 
     const problem = findCut(value, blank === '');
@@ -40,7 +40,9 @@ function findCut(value: string, isAtSign: boolean): string | null {
   const remedy = 'write the value in quotation marks that it does not contain, or into a file';
 
   if (/^["'`]/.test(value)) {
-    const isWhole = /^(["'`])(?:(?!\1).)*\1\s*(?:#.*)?$/.test(value);
+    const end = value.indexOf(value.charAt(0), 1);
+    const rest = value.slice(end + 1).trim();
+    const isWhole = end > 0 && (rest === '' || rest.startsWith('#'));
     return isWhole ? null : `would be cut at a quotation mark; ${remedy}`;
   }
 

@@ -25,6 +25,7 @@ test('an --env-file that cannot be read is named, and nothing is done', async ()
 
 test.each([
   ['WAREHOUSE_PASSWORD=s3cret#more', /line 2: WAREHOUSE_PASSWORD .*#/],
+  ['WAREHOUSE_PASSWORD=s3cret#more\r', /line 2: WAREHOUSE_PASSWORD .*#/],
   ['export WAREHOUSE_PASSWORD = #s3cret', null],
   ['WAREHOUSE_PASSWORD=#s3cret', /line 2: WAREHOUSE_PASSWORD .*#/],
   ["WAREHOUSE_PASSWORD='s3'cret'", /line 2: WAREHOUSE_PASSWORD .*quotation mark/],
