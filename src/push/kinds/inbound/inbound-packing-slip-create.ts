@@ -38,6 +38,7 @@ import {
   textsNamed,
 } from '../../payload.ts';
 import { findUnclaimedIds, type UnknownRow } from '../../sql/look-ups.ts';
+import { productsOfItems } from '../product/product-save.ts';
 
 const operation = 'v3.inboundPackingSlips.create';
 
@@ -68,6 +69,7 @@ export const inboundPackingSlipCreate = (operations: Operations) =>
     schema: makeSlipPayload(operations),
     operation,
     notFoundMeansRoute: true,
+    waitsFor: productsOfItems,
     unknown: {
       do: 'look up',
       lookUp: {

@@ -19,6 +19,7 @@ import {
 import { asNumber, pickGiven } from '../../payload.ts';
 import { findNamedId } from '../../setting-codes.ts';
 import type { PushTarget } from '../../sql/held-claims.ts';
+import { productsOfItems } from '../product/product-save.ts';
 import { readLines, readOrders } from './find-order.ts';
 import {
   describeAddressDoubt,
@@ -41,8 +42,7 @@ export const creationRules = {
       ? attachments.slice(1).map((payload) => ({ kind: 'order_attachment.create', payload }))
       : [],
   document: { kind: 'order_attachment', path: ['attachments', '0'] },
-  // The products of the order must exist first (docs/interface.md, 16.3 Rules).
-  waitsFor: { kind: 'product.save', family: 'product', list: 'items', member: 'sku' },
+  waitsFor: productsOfItems,
 } as const;
 
 /** Sends a new order. */
