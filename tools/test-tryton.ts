@@ -1,15 +1,15 @@
 /**
  * Runs a shop in Tryton with the example of examples/tryton: `npm run test:tryton [-- SALES]`, 200
- * by default; with `--api`, Tryton has a database of its own. Sales are shipped in parts, changed, cancelled, refused and returned, purchases
- * arrive short, and each process is killed. At the end, Tryton and the sandbox must agree. Without
- * Tryton it says that nothing was tested, and fails only if TRYTON=required is set.
+ * by default; with `--api`, Tryton has a database of its own. Sales are shipped in parts, changed,
+ * cancelled, refused and returned, purchases arrive short, and each process is killed. At the end,
+ * Tryton and the sandbox must agree. Without Tryton it says that nothing was tested, and fails only
+ * if TRYTON=required is set. Whatever fails, no program is left, and what they wrote is kept.
  */
 import { parseArgs } from 'node:util';
 import { compareWithSandbox } from '../src/cli/demo/oracle.ts';
 import { silentLogger } from '../src/core/logger.ts';
 import { connectDatabase } from '../src/db/connect.ts';
 import { waitFor } from '../test/helpers/wait.ts';
-import { queryAt } from './chaos/servers.ts';
 import { compare, type ErpState } from './tryton/compare.ts';
 import { hasTryton, Programs } from './tryton/programs.ts';
 
@@ -76,6 +76,7 @@ async function sell(programs: Programs, sales: number): Promise<void> {
   tell(`${sales} sales are confirmed`);
 
   await settle(programs, 'the first orders');
+  tell(`refused and withdrawn: ${await programs.shop('withdraw')}`);
   const refused = await programs.shop('correct');
   tell(`corrected and sent again: ${JSON.stringify(refused)}`);
   await settle(programs, 'the corrected orders');
@@ -115,24 +116,36 @@ async function settle(programs: Programs, what: string): Promise<void> {
 async function ship(programs: Programs, sales: number): Promise<void> {
   const kill = killers(programs);
   const booked = 'stock_shipment_out where fulfilment_id is not null';
-  await programs.shop('buy', '8');
-  await settle(programs, 'the purchases');
+  await buy(programs);
 
-  const kills = [
+  await Promise.all([
+    warehouseWorks(programs),
     killAt(programs, booked, sales * 0.1, kill.cron),
     killAt(programs, booked, sales * 0.3, kill.tryton),
     killAt(programs, booked, sales * 0.5, kill.postgres),
     killAt(programs, booked, sales * 0.6, kill.worker),
     killAt(programs, booked, sales * 0.7, kill.sandbox),
-  ];
+  ]);
+  await settle(programs, 'what is left');
+}
+
+/** Announces purchases. The service refuses the first, which is sent again. */
+async function buy(programs: Programs): Promise<void> {
+  const refusal = { operation: 'v3.inboundPackingSlips.create', count: 1, effect: { status: 422 } };
+  await programs.sandbox.faults(refusal);
+  await programs.shop('buy', '24');
+  await settle(programs, 'the purchases');
+  tell(`refused purchases sent again: ${await programs.shop('send_again')}`);
+  await settle(programs, 'the refused purchase');
+}
+
+async function warehouseWorks(programs: Programs): Promise<void> {
   for (let day = 0; day < 6; day++) await advance(programs, daySeconds);
   await settle(programs, 'the first shipments');
   await announceReturns(programs);
   for (let day = 0; day < 40; day += 5) await advance(programs, 5 * daySeconds);
   await mirror(programs);
   await settle(programs, 'everything');
-  await Promise.all(kills);
-  await settle(programs, 'what is left');
 }
 
 /** Advances the sandbox, also if it is just being started again. */
@@ -164,12 +177,6 @@ async function announceReturns({ sandbox }: Programs): Promise<void> {
   tell(`announced ${chosen.length} returns of ${shipped.length} shipments`);
 }
 
-/** The API has no way to watch the stock of an article. */
-const watchSql = `
-  insert into fulfilment.stock_watch (client, sku)
-  select distinct client, reference from fulfilment.outbox where kind = 'product.save'
-  on conflict do nothing`;
-
 /** Waits until the tables show what the sandbox has, and the stock of every article. */
 async function mirror(programs: Programs): Promise<void> {
   const { urls, sandbox } = programs;
@@ -182,7 +189,6 @@ async function mirror(programs: Programs): Promise<void> {
     );
     const { now } = await sandbox.call<{ now: string }>('GET', '/_sandbox/state?lists=products');
     tell(`the tables agree with the sandbox at ${now}`);
-    if (urls.erp !== urls.fulfilment) await queryAt(urls.fulfilment, watchSql);
     const since = new Date().toISOString();
     const stale = `fulfilment.stock_levels where asked_at < '${since}'`;
     await waitFor('the stock', async () => (await programs.count(stale)) === 0, stepMs);
@@ -194,17 +200,21 @@ async function mirror(programs: Programs): Promise<void> {
 /** Runs the whole story, and returns the differences at its end. */
 async function play(sales: number, usesApi: boolean): Promise<readonly string[]> {
   const programs = await Programs.start(usesApi, tell);
+  let hasSucceeded = false;
   try {
     await sell(programs, sales);
     await ship(programs, sales);
     const erp = await programs.shop<ErpState>('report');
     const { counts, differences } = await compare(erp, programs.sandbox);
+
     const numbers = Object.entries(counts).map(([name, n]) => `${name} ${n}`);
     tell(numbers.join(', '));
+    hasSucceeded = differences.length === 0;
     return differences;
   } finally {
     await programs.stop();
-    tell(`what the programs wrote: ${programs.folder}`);
+    if (hasSucceeded) programs.forget();
+    else tell(`what the programs wrote: ${programs.folder}`);
   }
 }
 

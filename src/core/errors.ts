@@ -115,11 +115,16 @@ export function readFailureCodes(error: unknown): FailureCodes {
 
 /** SQLSTATE of a server that cannot write because its disk is full. */
 const diskFullState = '53100';
+/** What Postgres 14 and 15 say, without that state, if a new session finds the disk full. */
+const fullInitFile = { state: 'XX000', message: 'could not write init file' };
 
 function readErrorCode(error: unknown): ErrorCode {
   if (error instanceof CodedError) return error.code;
-  const isDiskFull = error instanceof Error && 'code' in error && error.code === diskFullState;
-  return isDiskFull ? 'disk_full' : 'unexpected';
+  if (!(error instanceof Error && 'code' in error)) return 'unexpected';
+
+  const { state, message } = fullInitFile;
+  const hasFullInitFile = error.code === state && error.message === message;
+  return error.code === diskFullState || hasFullInitFile ? 'disk_full' : 'unexpected';
 }
 
 /** Codes of requests that got no answer of the service. */

@@ -5,7 +5,11 @@ import type { SandboxControl } from '../../test/helpers/sandbox-control.ts';
 type Named = Readonly<Record<string, unknown>>;
 
 interface Entry {
-  readonly resource: { readonly id: number; readonly attributes: Named };
+  readonly resource: {
+    readonly id: number;
+    readonly attributes: Named;
+    readonly relationships?: { readonly order?: { readonly data?: { readonly id: string } } };
+  };
   readonly visible?: boolean;
   readonly included?: readonly { readonly type: string; readonly attributes: Named }[];
   readonly items?: readonly { readonly attributes: Named }[];
@@ -93,22 +97,30 @@ export async function compare(erp: ErpState, sandbox: SandboxControl): Promise<C
     ...compareStock(erp, service),
     ...findUnfinished(erp),
   ];
-  return { counts: count(erp, service), differences };
+  const counts = count(erp, service);
+  const untested = Object.entries(counts).filter(([, number]) => number === 0);
+  return { counts, differences: [...differences, ...untested.map(([name]) => `no ${name}`)] };
 }
 
 const has = ({ attributes }: Entry['resource'], name: string, value: unknown) =>
   attributes[name] === value;
 
-/** Every sale has one order at the service. */
+/** Every sale has one order at the service, and none if its request was withdrawn. */
 function compareOrders(erp: ErpState, { orders }: SandboxState): string[] {
   const numbers = orders.map(({ resource }) => resource.attributes.externalOrderNumber);
+  const withdrawn = listWithdrawn(erp);
   return erp.sales
     .filter(({ origin }) => origin === null)
     .flatMap(({ number }) => {
       const found = numbers.filter((other) => other === number).length;
-      return found === 1 ? [] : [`sale ${number} has ${found} orders`];
+      const wanted = withdrawn.includes(number) ? 0 : 1;
+      return found === wanted ? [] : [`sale ${number} has ${found} orders, not ${wanted}`];
     });
 }
+
+/** Returns the numbers of sales that were refused, and are not wanted any more. */
+const listWithdrawn = ({ requests }: ErpState): readonly (string | null)[] =>
+  requests.filter(({ status }) => status === 'cancelled').map(({ reference }) => reference);
 
 /** Pieces by article and lot, as one text. */
 const describeGoods = (
@@ -226,7 +238,7 @@ function findUnfinished(erp: ErpState): string[] {
   const sales = erp.sales.filter(({ origin, shipment_state, fulfilment_error }) =>
     origin === null ? shipment_state !== 'sent' || fulfilment_error !== null : false,
   );
-  const requests = erp.requests.filter(({ status }) => status !== 'done');
+  const requests = erp.requests.filter(({ status }) => !['done', 'cancelled'].includes(status));
   const purchases = erp.purchases.filter(({ shipment_state }) => shipment_state !== 'received');
   return [
     ...sales.map(({ number, shipment_state }) => `sale ${number} is ${shipment_state}`),
@@ -237,6 +249,12 @@ function findUnfinished(erp: ErpState): string[] {
       .filter(({ state, shipment }) => state === 'draft' && !isReturn(shipment))
       .map((move) => `${move.quantity} x ${move['product.'].code} is open (${move.shipment})`),
   ];
+}
+
+/** Counts the orders that have more than one shipment. */
+function countParts({ shipments }: SandboxState): number {
+  const orders = shipments.map(({ resource }) => resource.relationships?.order?.data?.id);
+  return [...Map.groupBy(orders, (id) => id).values()].filter(({ length }) => length > 1).length;
 }
 
 function count(erp: ErpState, service: SandboxState): Comparison['counts'] {
@@ -253,6 +271,8 @@ function count(erp: ErpState, service: SandboxState): Comparison['counts'] {
     orders: service.orders.length,
     changed: asked('order.replace'),
     cancels: asked('order.cancel'),
+    withdrawn: listWithdrawn(erp).length,
+    'shipped in parts': countParts(service),
     shipments: done(erp.shipments),
     returns: done(erp.returns),
     credited: erp.sales.length - own.length,

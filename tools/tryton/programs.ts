@@ -1,6 +1,6 @@
 /** The programs of the test: Tryton and its database, the sandbox and a worker. */
 
-import { execFileSync, type SpawnOptions, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, type SpawnOptions, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import {
@@ -8,6 +8,7 @@ import {
   createWriteStream,
   mkdirSync,
   mkdtempSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -52,21 +53,31 @@ export function hasTryton(): boolean {
   }
 }
 
+/** Starts a program that Linux kills when this process ends, however that happens. */
+function spawnTied(command: readonly string[], options: SpawnOptions): ChildProcess {
+  const args = ['--pdeathsig', 'KILL', '--', ...command];
+  return spawn('setpriv', args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+interface ProgramOptions {
+  readonly folder: string;
+  readonly env: NodeJS.ProcessEnv;
+  /** Aborted when the test is over: then the program is not started again. */
+  readonly signal: AbortSignal;
+}
+
 /** A program that is killed and started again. Its output goes to a file. */
 export class Program {
-  readonly #start: () => ReturnType<typeof spawn>;
-  #child: ReturnType<typeof spawn>;
+  readonly #start: () => ChildProcess;
+  readonly #signal: AbortSignal;
+  #child: ChildProcess;
 
-  constructor(
-    folder: string,
-    name: string,
-    command: readonly [string, ...string[]],
-    options: SpawnOptions,
-  ) {
-    const [file, ...args] = command;
+  constructor(name: string, command: readonly string[], options: ProgramOptions) {
+    const { folder, env, signal } = options;
     const output = createWriteStream(join(folder, `${name}.log`), { flags: 'a' });
+    this.#signal = signal;
     this.#start = () => {
-      const child = spawn(file, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+      const child = spawnTied(command, { env });
       child.stdout?.pipe(output, { end: false });
       child.stderr?.pipe(output, { end: false });
       return child;
@@ -84,6 +95,7 @@ export class Program {
 
   async restart(signal: NodeJS.Signals): Promise<void> {
     await this.end(signal);
+    this.#signal.throwIfAborted();
     this.#child = this.#start();
   }
 }
@@ -95,9 +107,8 @@ interface Ended {
 }
 
 /** Runs a program to its end. */
-async function run(command: readonly [string, ...string[]], options: SpawnOptions): Promise<Ended> {
-  const [file, ...args] = command;
-  const child = spawn(file, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+async function run(command: readonly string[], options: SpawnOptions): Promise<Ended> {
+  const child = spawnTied(command, options);
   const written = { output: '', errors: '' };
   child.stdout?.on('data', (chunk: Buffer) => {
     written.output += chunk.toString();
@@ -119,11 +130,14 @@ export class Programs {
   readonly sandbox: SandboxControl;
   readonly named: Readonly<Record<'sandbox' | 'worker' | 'tryton' | 'cron', Program>>;
   readonly #shopUrl: string;
+  readonly #over: AbortController;
 
   private constructor(
     parts: Pick<Programs, 'postgres' | 'urls' | 'folder' | 'sandbox' | 'named'>,
     shopUrl: string,
+    over: AbortController,
   ) {
+    this.#over = over;
     this.postgres = parts.postgres;
     this.urls = parts.urls;
     this.folder = parts.folder;
@@ -165,21 +179,23 @@ export class Programs {
     const service = `http://127.0.0.1:${ports.sandbox}/`;
     const sandboxArgs = ['--speed', '0', '--orders-per-day', '0', '--port', `${ports.sandbox}`];
     const state = join(folder, 'sandbox.json');
-    const open = (name: string, command: readonly string[], more: object = {}) =>
-      new Program(folder, name, [process.execPath, main, ...command], { env: { ...env, ...more } });
+    const over = new AbortController();
+    const open = (name: string, command: readonly string[], more: NodeJS.ProcessEnv = {}) =>
+      new Program(name, command, { folder, env: { ...env, ...more }, signal: over.signal });
+    const node = [process.execPath, main];
     const api = { API_PORT: `${ports.api}`, API_TOKENS_FILE: join(folder, 'tokens.json') };
     const named = {
-      sandbox: open('sandbox', ['sandbox', '--strict', '--state', state, ...sandboxArgs]),
-      worker: open('worker', ['worker'], {
+      sandbox: open('sandbox', [...node, 'sandbox', '--strict', '--state', state, ...sandboxArgs]),
+      worker: open('worker', [...node, 'worker'], {
         ...workerEnv(urls.fulfilment, service),
         ...(usesApi && api),
       }),
-      tryton: new Program(folder, 'tryton', [python, '/usr/bin/trytond', ...names], { env }),
-      cron: new Program(folder, 'cron', [python, '/usr/bin/trytond-cron', ...names, '-v'], { env }),
+      tryton: open('tryton', [python, '/usr/bin/trytond', ...names]),
+      cron: open('cron', [python, '/usr/bin/trytond-cron', ...names, '-v']),
     };
     const sandbox = new SandboxControl(new URL(service));
     const shopUrl = `http://admin:admin@127.0.0.1:${ports.tryton}/erp/`;
-    return new Programs({ postgres, urls, folder, sandbox, named }, shopUrl);
+    return new Programs({ postgres, urls, folder, sandbox, named }, shopUrl, over);
   }
 
   /** Lets a user work in Tryton, again and again until all was answered. */
@@ -188,15 +204,20 @@ export class Programs {
     const env = { PATH, HOME, PYTHONDONTWRITEBYTECODE: '1' };
     const endMs = performance.now() + setUpMs;
     for (;;) {
-      const ended = await run([python, shop, this.#shopUrl, ...command], { env });
+      const { signal } = this.#over;
+      const ended = await run([python, shop, this.#shopUrl, ...command], { env, signal });
       appendFileSync(join(this.folder, 'shop.log'), ended.errors);
       if (ended.succeeded) return JSON.parse(ended.output) as T;
       if (performance.now() > endMs) throw new Error(`The shop cannot work: ${ended.errors}`);
     }
   }
 
-  /** Counts rows of a table and a condition; null while Postgres does not answer. */
+  /**
+   * Counts rows of a table and a condition; null while Postgres does not answer.
+   * @throws Error after `stop`
+   */
   async count(from: string): Promise<number | null> {
+    this.#over.signal.throwIfAborted();
     const url = from.startsWith('fulfilment.') ? this.urls.fulfilment : this.urls.erp;
     try {
       const [row] = await queryAt<{ n: number }>(url, `select count(*)::int as n from ${from}`);
@@ -207,9 +228,16 @@ export class Programs {
     }
   }
 
+  /** Ends all programs. What waits for them fails. */
   async stop(): Promise<void> {
+    this.#over.abort();
     await Promise.all(Object.values(this.named).map((program) => program.end('SIGKILL')));
     await this.postgres.stop();
+  }
+
+  /** Deletes what the programs wrote. */
+  forget(): void {
+    rmSync(this.folder, { recursive: true });
   }
 }
 

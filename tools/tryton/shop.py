@@ -24,8 +24,8 @@ ARTICLES = {
 CUSTOMERS = 20
 # So many documents are made in one transaction.
 BATCH = 10
-# One sale of so many is refused, changed or cancelled.
-WRONG_ADDRESS, CHANGED, CANCELLED = 20, 9, 7
+# One sale of so many is refused, refused and withdrawn, changed, cancelled.
+WRONG_ADDRESS, WITHDRAWN, CHANGED, CANCELLED = 10, 20, 9, 7
 
 
 def prepare():
@@ -273,8 +273,29 @@ def cancel():
 
 def find_sales(each):
     sales = Model.get('sale.sale').find([('reference', 'like', 'S-%')])
+    numbers = {s: int(s.reference[2:]) for s in sales if not s.origin}
     return [
-        s for s in sales if int(s.reference[2:]) % each == 0 and not s.origin]
+        sale for sale, number in numbers.items()
+        if number % each == 0 and number % WITHDRAWN]
+
+
+def withdraw():
+    """Cancels some sales that were refused."""
+    refused = [
+        s for s in Model.get('sale.sale').find([])
+        if s.fulfilment_error and int(s.reference[2:]) % WITHDRAWN == 0]
+    for sale in refused:
+        sale.click('fulfilment_cancel')
+    return len(refused)
+
+
+def send_again():
+    """Sends refused requests again that are about no sale."""
+    refused = Model.get('fulfilment.request').find(
+        [('status', '=', 'dead'), ('sale', '=', None)])
+    for request in refused:
+        request.click('send_again')
+    return len(refused)
 
 
 def correct():
@@ -299,7 +320,8 @@ def follow():
     waiting = rows(
         'fulfilment.change', [('failed', '=', False)], 'entity', 'key')
     pending = rows(
-        'fulfilment.request', [('status', '=', 'pending')], 'reference')
+        'fulfilment.request', [('status', 'in', ['pending', 'unknown'])],
+        'reference')
     return {'changes': len(waiting), 'requests': len(pending)}
 
 
@@ -346,7 +368,8 @@ def main():
     config.set_xmlrpc(url)
     commands = {
         work.__name__: work for work in [
-            prepare, buy, sell, change, cancel, correct, follow, report]}
+            prepare, buy, sell, withdraw, change, cancel, correct, send_again,
+            follow, report]}
     print(json.dumps(commands[command](*values), default=str))
 
 

@@ -8,7 +8,6 @@ import logging
 import time
 
 from trytond import backend
-from trytond.exceptions import UserError, UserWarning
 from trytond.config import config
 from trytond.model import ModelSingleton, ModelSQL, ModelView, fields
 from trytond.pool import Pool
@@ -84,8 +83,7 @@ class Change(ModelSQL, ModelView):
             for change_id in in_transaction(cls.list_open):
                 try:
                     in_transaction(cls.handle, change_id)
-                except backend.DatabaseOperationalError:
-                    # A user or another follower has it: the next run.
+                except channel.TRY_LATER:
                     logger.warning("change %s waits", change_id)
 
     @classmethod
@@ -128,14 +126,23 @@ class Change(ModelSQL, ModelView):
         model, method = HANDLERS[change.entity]
         try:
             getattr(Pool().get(model), method)(change.key)
-        except channel.NotYetStored:
+        except channel.NotYetStored as missing:
             # The next run tries it again.
-            Transaction().rollback()
-        except (UserError, UserWarning) as error:
-            Transaction().rollback()
-            cls.write([change], {'failed': True, 'error': error.message})
+            change.keep(False, "Waits for %s" % missing)
+        except (backend.DatabaseOperationalError, OSError):
+            # Nothing is wrong with the change.
+            raise
+        except Exception as error:
+            logger.warning("change %s failed", change_id, exc_info=True)
+            change.keep(True, getattr(error, 'message', None) or repr(error))
         else:
             cls.delete([change])
+
+    def keep(self, failed, error):
+        """Undoes what was booked of the change, and stores why."""
+        Transaction().rollback()
+        if self.error != error:
+            self.write([self], {'failed': failed, 'error': error})
 
 
 def in_transaction(work, *args):

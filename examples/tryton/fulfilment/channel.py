@@ -9,6 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+from trytond import backend
 from trytond.config import config
 from trytond.exceptions import UserError
 from trytond.transaction import Transaction
@@ -16,6 +17,11 @@ from trytond.transaction import Transaction
 CONSUMER = 'tryton'
 CHANGES = 500
 TIMEOUT_SECONDS = 30
+
+# The API is asked for something that it will never do.
+REFUSALS = {400, 409, 413, 422}
+# Another transaction has the same rows, or the API cannot answer now.
+TRY_LATER = (backend.DatabaseOperationalError, urllib.error.HTTPError)
 
 # Rows that belong to a row: member, table, and column that names the row.
 PARTS = {
@@ -30,7 +36,7 @@ PARTS = {
 
 
 class NotYetStored(Exception):
-    """What a change refers to is not stored yet: try it again later."""
+    """What a change refers to, which is not stored yet: try it later."""
 
 
 class Refused(UserError):
@@ -69,6 +75,14 @@ def replace(outbox_id, kind, reference, payload):
         _query(
             'select from fulfilment.outbox_replace(%s, %s)',
             outbox_id, json.dumps(payload))
+
+
+def cancel(outbox_id):
+    """Takes a dead or pending row out: it is never sent."""
+    if uses_api():
+        _call('/v1/outbox/%s/cancel' % outbox_id, {})
+    else:
+        _query('select from fulfilment.outbox_cancel(%s)', outbox_id)
 
 
 def changes(after):
@@ -113,7 +127,10 @@ def read_order(number):
 
 def watch_stock(sku):
     """Asks the workers to read the stock of an article."""
-    if not uses_api():
+    if uses_api():
+        name = urllib.parse.quote(sku, safe='')
+        _call('/v1/stock_watch/%s' % name, method='PUT')
+    else:
         Transaction().connection.cursor().execute(
             'insert into fulfilment.stock_watch (client, sku)'
             ' values (%s, %s) on conflict do nothing', [_client(), sku])
@@ -146,7 +163,7 @@ def _query(text, *values):
     return [dict(zip(names, row)) for row in cursor.fetchall()]
 
 
-def _call(path, body=None, key=None):
+def _call(path, body=None, key=None, method=None):
     """Calls the API, and returns its answer; None if there is no such row."""
     headers = {'Authorization': 'Bearer %s' % setting('token')}
     data = None
@@ -157,7 +174,8 @@ def _call(path, body=None, key=None):
     if key is not None:
         headers['Idempotency-Key'] = key
 
-    request = urllib.request.Request(setting('api') + path, data, headers)
+    request = urllib.request.Request(
+        setting('api') + path, data, headers, method=method)
     try:
         with urllib.request.urlopen(
                 request, timeout=TIMEOUT_SECONDS) as answer:
@@ -165,7 +183,7 @@ def _call(path, body=None, key=None):
     except urllib.error.HTTPError as error:
         if error.code == 404 and body is None:
             return None
-        if error.code in {409, 422}:
+        if error.code in REFUSALS:
             problem = json.load(error)
             raise Refused('; '.join(
                     problem.get('problems') or [problem['detail']]))

@@ -25,7 +25,6 @@ class Product(metaclass=PoolMeta):
             payload = {'name': product.name}
             if Request.differs('product.save', product.code, payload):
                 Request.ask('product.save', product.code, payload)
-                channel.watch_stock(product.code)
 
 
 class Stock(ModelSQL, ModelView):

@@ -3,6 +3,7 @@ import json
 
 from trytond.model import ModelSQL, ModelView, fields
 from trytond.pool import Pool
+from trytond.pyson import Eval
 
 from . import channel
 
@@ -26,6 +27,12 @@ class Request(ModelSQL, ModelView):
     def __setup__(cls):
         super().__setup__()
         cls._order = [('id', 'DESC')]
+        cls._buttons.update({
+                'send_again': {
+                    'invisible': Eval('status') != 'dead',
+                    'depends': ['status'],
+                    },
+                })
 
     @staticmethod
     def default_status():
@@ -59,14 +66,39 @@ class Request(ModelSQL, ModelView):
             self.kind, self.reference, json.loads(self.payload),
             'tryton-%s' % self.id)
         self.save()
+        if self.kind == 'product.save':
+            channel.watch_stock(self.reference)
 
-    def correct(self, payload):
-        """Replaces the payload of a dead row, which is then sent again."""
+    @classmethod
+    @ModelView.button
+    def send_again(cls, requests):
+        """Sends refused requests with the data that their documents have."""
+        for request in requests:
+            payload = request.renew_payload()
+            if request.outbox_id is not None:
+                channel.replace(
+                    request.outbox_id, request.kind, request.reference,
+                    payload)
+            request.payload = json.dumps(payload)
+            request.status = 'pending'
+            request.error = None
+            request.save()
+
+    def renew_payload(self):
+        """Returns the payload with the present data of the document."""
+        if self.kind in {'order.create', 'order.replace'}:
+            return self.sale.order_payload()
+        if self.kind == 'inbound_packing_slip.create':
+            purchase, = Pool().get('purchase.purchase').search(
+                [('number', '=', self.reference)])
+            return purchase.slip_payload()
+        return json.loads(self.payload)
+
+    def withdraw(self):
+        """Takes out a request that the warehouse has not carried out."""
         if self.outbox_id is not None:
-            channel.replace(
-                self.outbox_id, self.kind, self.reference, payload)
-        self.payload = json.dumps(payload)
-        self.status = 'pending'
+            channel.cancel(self.outbox_id)
+        self.status = 'cancelled'
         self.error = None
         self.save()
 
@@ -82,12 +114,22 @@ class Request(ModelSQL, ModelView):
     def send_pending(cls, request_id):
         """Sends a request after the commit of what it is about."""
         request = cls(request_id)
+        if request.is_blocked:
+            return
         try:
             request.send()
         except channel.Refused as refusal:
             request.status = 'dead'
             request.error = refusal.message
             request.save()
+
+    @property
+    def is_blocked(self):
+        """Whether the API refused an earlier request about the sale."""
+        return bool(self.sale and self.search([
+                    ('sale', '=', self.sale.id), ('id', '<', self.id),
+                    ('outbox_id', '=', None), ('status', '!=', 'cancelled'),
+                    ], limit=1))
 
     @classmethod
     def settle(cls, outbox_id):

@@ -1,7 +1,7 @@
 """Sales that ship from the external warehouse."""
 from trytond.i18n import gettext
 from trytond.model import ModelView, Workflow, fields
-from trytond.model.exceptions import AccessError
+from trytond.model.exceptions import AccessError, ValidationError
 from trytond.pool import Pool, PoolMeta
 from trytond.pyson import Eval
 
@@ -74,7 +74,19 @@ class Sale(metaclass=PoolMeta):
     def fulfilment_cancel(cls, sales):
         """Cancels what the warehouse has not shipped yet."""
         for sale in sales:
-            sale.ask_warehouse('order.cancel', {})
+            refused = sale.fulfilment_refused
+            if refused and refused.kind == 'order.create':
+                sale.withdraw()
+            else:
+                sale.ask_warehouse('order.cancel', {})
+
+    def withdraw(self):
+        """Takes back an order that the warehouse refused: it has none."""
+        # The newest first, or it would be sent when the others are gone.
+        for request in self.fulfilment_requests:
+            if request.status in {'dead', 'pending'}:
+                request.withdraw()
+        self.cancel_rest({})
 
     @classmethod
     @ModelView.button
@@ -85,8 +97,7 @@ class Sale(metaclass=PoolMeta):
             if refused is None:
                 raise AccessError(gettext(
                     'fulfilment.msg_nothing_refused', sale=sale.rec_name))
-            is_order = refused.kind in {'order.create', 'order.replace'}
-            refused.correct(sale.order_payload() if is_order else {})
+            refused.send_again([refused])
 
     def order_payload(self):
         """Returns the payload of order.create and order.replace."""
@@ -128,13 +139,22 @@ class Sale(metaclass=PoolMeta):
 
     def find_line(self, order, order_item_id):
         """Returns the line that an item of the order names."""
-        for item in order['items']:
-            if item['id'] == order_item_id:
-                line_id = (item['metadata'] or {}).get('reference')
-                for line in self.lines:
-                    if str(line.id) == line_id:
-                        return line
-        raise channel.NotYetStored('order item %s' % order_item_id)
+        items = [i for i in order['items'] if i['id'] == order_item_id]
+        if not items:
+            raise channel.NotYetStored('order item %s' % order_item_id)
+
+        item, = items
+        line_id = (item['metadata'] or {}).get('reference')
+        named = [line for line in self.lines if str(line.id) == line_id]
+        # An erasure of personal data clears the metadata.
+        same = [
+            line for line in self.lines
+            if line.product and line.product.code == item['sku']]
+        for found in [named, same]:
+            if len(found) == 1:
+                return found[0]
+        raise ValidationError(gettext(
+            'fulfilment.msg_no_line', sku=item['sku'], sale=self.rec_name))
 
     def get_open_shipment(self):
         """Returns the shipment that waits, or a new one."""
@@ -178,17 +198,23 @@ class Sale(metaclass=PoolMeta):
             # Its outcome is applied instead.
             return
 
-        cls.process([sale])
         order = channel.read_order(sale.number)
+        if order is None:
+            raise channel.NotYetStored('order %s' % sale.number)
         left = {}
         for item in order['items']:
             line = sale.find_line(order, item['id'])
             if item['unlisted_since'] is None:
                 left[line] = left.get(line, 0) + item['quantity']
-        for line in sale.lines:
+        sale.cancel_rest(left)
+
+    def cancel_rest(self, left):
+        """Cancels moves beyond what is left of each line to ship."""
+        self.process([self])
+        for line in self.lines:
             if line.is_goods:
                 line.cancel_moves(left.get(line, 0))
-        cls.process([sale])
+        self.process([self])
 
 
 class Line(metaclass=PoolMeta):

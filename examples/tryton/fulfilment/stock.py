@@ -1,10 +1,12 @@
 """Shipments, returns and receipts that the warehouse carried out."""
-from datetime import date
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from trytond.i18n import gettext
 from trytond.model import Unique, fields
 from trytond.model.exceptions import ValidationError
 from trytond.pool import Pool, PoolMeta
+from trytond.transaction import Transaction
 
 from . import channel
 
@@ -229,9 +231,17 @@ class ShipmentIn(OnceMixin, metaclass=PoolMeta):
 
 
 def _to_date(text):
-    """Returns the day of a time of the service; Tryton refuses later days."""
-    today = Pool().get('ir.date').today()
-    return min(date.fromisoformat(text[:10]), today) if text else today
+    """Returns the day of a time for the company, at the latest today."""
+    pool = Pool()
+    today = pool.get('ir.date').today()
+    if not text:
+        return today
+
+    time = datetime.fromisoformat(text)
+    company = pool.get('company.company')(Transaction().context['company'])
+    if time.tzinfo and company.timezone:
+        time = time.astimezone(ZoneInfo(company.timezone))
+    return min(time.date(), today)
 
 
 def _find_lot(product, number):

@@ -186,7 +186,7 @@ async function outboxActCommand(
 
 async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
   const text = readPayload(payload);
-  parseJsonObject(text, 'payload');
+  parseJsonObject(text, 'payload (JSON, @file, or - for standard input)');
 
   return withDatabase('outbox', async (db) => {
     try {

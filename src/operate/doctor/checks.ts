@@ -24,7 +24,7 @@ import { SchemaError } from '../../db/migration-files.ts';
 import { findSessions } from '../../db/own-sessions.ts';
 import type { Database } from '../../db/pool.ts';
 import { assertPostgres, assertSchemaFits, encodingRemedy } from '../../db/schema-fit.ts';
-import { isDiskFull } from '../../db/transaction.ts';
+import { hasFullDisk, isDiskFull } from '../../db/transaction.ts';
 import { listStoredKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { tryInsert } from '../../push/sql/insert-rows.ts';
 import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
@@ -94,7 +94,7 @@ function findRemedy(error: unknown): string | null {
   // Its message names the setting.
   if (hasCode(error, 'database_setting')) return 'reset it, then try again';
   if (hasCode(error, 'postgres_unsupported')) return 'use PostgreSQL (docs/which-postgres.md)';
-  if (isDiskFull(error)) return 'free space on the disk of Postgres, or enlarge it';
+  if (isDiskFull(error)) return diskRemedy;
 
   const status = error instanceof WarehouseError ? (error.status ?? 0) : 0;
   if (status !== 429 && status < 500) return null;
@@ -445,6 +445,7 @@ const maxDatabaseSkewMs = 5_000;
 const workerConnections = 16;
 const maxNamed = 3;
 
+const diskRemedy = 'free space on the disk of Postgres, or enlarge it';
 const connectionRemedy =
   'check DATABASE_URL: host, port, database, user and password, ' +
   'and that pg_hba.conf of Postgres allows this machine';
@@ -488,6 +489,9 @@ async function checkServer(db: Database): Promise<CheckResult[]> {
       ? warn('clock', describeSkew(skewMs, 'the database'), 'synchronise both clocks (NTP)')
       : ok('clock', 'this machine and the database agree'),
     checkConnections(facts),
+    (await hasFullDisk(db))
+      ? fail('disk', 'the disk of Postgres is full; nothing is lost', diskRemedy)
+      : ok('disk', 'Postgres can write a file'),
   ];
 }
 

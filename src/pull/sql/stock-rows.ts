@@ -21,10 +21,13 @@ export async function findWatchedArticles(db: Kysely<DB>, client: string): Promi
   return rows.map(({ sku }) => sku);
 }
 
+/** A table in which the ERP names articles. */
+export type ArticleTable = 'fulfilment.stock_watch' | 'fulfilment.service_products';
+
 /** Names articles of a client, as the ERP does when it inserts into one of these tables. */
 export async function nameArticles(
   db: Kysely<DB>,
-  table: 'fulfilment.stock_watch' | 'fulfilment.service_products',
+  table: ArticleTable,
   client: string,
   skus: readonly string[],
 ): Promise<void> {
@@ -33,6 +36,16 @@ export async function nameArticles(
     .values(skus.map((sku) => ({ client, sku })))
     .onConflict((conflict) => conflict.doNothing())
     .execute();
+}
+
+/** Forgets an article of a client, as the ERP does when it deletes from one of these tables. */
+export async function forgetArticle(
+  db: Kysely<DB>,
+  table: ArticleTable,
+  client: string,
+  sku: string,
+): Promise<void> {
+  await db.deleteFrom(table).where('client', '=', client).where('sku', '=', sku).execute();
 }
 
 /** The service's answer about one article. */

@@ -24,6 +24,7 @@ import { readPart } from '../../push/check-payload.ts';
 import { limitConnections, timeoutCheckMs } from '../admin/access.ts';
 import { type ApiDeps, ApiError } from './api-deps.ts';
 import { registerReads } from './api-routes.ts';
+import { registerArticles } from './article-routes.ts';
 import { Budget, maxBodyBytes } from './budget.ts';
 import { registerChanges } from './change-routes.ts';
 import { createApiDocument } from './document.ts';
@@ -65,6 +66,7 @@ export async function startApi(deps: ApiDeps): Promise<ApiServer> {
     await app.register(async (scope) => {
       guard(scope, deps, budget);
       registerReads(scope, deps, budget);
+      registerArticles(scope, deps, budget);
       const check = createCheck(deps, budget);
       registerInserts(scope, deps, budget, check);
       registerChanges(scope, deps, budget, check);

@@ -25,6 +25,8 @@ export const keyHeaders = z.object({
 
 const time = z.string().meta({ format: 'date-time' });
 
+export const articleParams = z.object({ sku: textUpTo(maxText) });
+
 export const newId = z.object({ id: z.int() });
 export const newIds = z.union([newId, z.array(newId)]);
 export const checked = z.object({

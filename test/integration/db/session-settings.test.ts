@@ -110,6 +110,32 @@ describe('what a session cannot change', () => {
     );
   });
 
+  test('is named if its disk is full, also by what Postgres 14 says to a new session', async () => {
+    const errors = [
+      ['53100', 'could not extend file'],
+      ['XX000', 'could not write init file'],
+    ] as const;
+    for (const [code, message] of errors) {
+      const { db, close } = connectDatabase(database.url, silentLogger, { name: 'test', max: 1 });
+      closers.push(close);
+      const full = db.withPlugin({
+        transformQuery: ({ node }) => {
+          if (JSON.stringify(node).includes('generate_series'))
+            throw Object.assign(new Error(message), { code });
+          return node;
+        },
+        transformResult: async ({ result }) => result,
+      });
+      expect(await checkDatabase(full)).toContainEqual(
+        expect.objectContaining({
+          check: 'disk',
+          state: 'fail',
+          remedy: expect.stringContaining('free space'),
+        }),
+      );
+    }
+  });
+
   test('is refused if triggers and foreign keys would not work, with what to do', async () => {
     await database.query(`do $$ begin
       if not exists (select from pg_roles where rolname = 'no_superuser') then

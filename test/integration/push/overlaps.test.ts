@@ -119,6 +119,26 @@ describe('a poll and a push of one order at the same time', () => {
   });
 });
 
+test('an inbound delivery waits for the products that it names', async () => {
+  await sandbox.faults({ operation: 'oldest.product.add', count: 1, effect: { status: 425 } });
+  const items = [{ sku: 'NEW', quantity: 1 }];
+  const slip = await outbox.insert('inbound_packing_slip.create', 'PO-1', {
+    expectedIn: 'AMS',
+    expectedOn: '2026-05-06',
+    items,
+  });
+  const product = await outbox.insert('product.save', 'NEW', { name: 'New' });
+  await outbox.push();
+  expect(await outbox.row(product)).toMatchObject({ status: 'pending', attempts: 1 });
+  expect(await outbox.row(slip)).toMatchObject({ status: 'pending', attempts: 0 });
+
+  await database.query('update fulfilment.outbox set next_attempt_at = now() where id = $1', [
+    product,
+  ]);
+  await outbox.push();
+  expect(await outbox.row(slip)).toMatchObject({ status: 'done' });
+});
+
 describe('an order', () => {
   test('waits for the products that it names, and is sent as soon as they are done', async () => {
     await sandbox.faults({ operation: 'oldest.product.add', count: 1, effect: { status: 425 } });

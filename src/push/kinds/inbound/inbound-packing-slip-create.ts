@@ -40,6 +40,7 @@ import {
   textsNamed,
 } from '../../payload.ts';
 import { findUnclaimedSlips, type UnknownRow } from '../../sql/look-ups.ts';
+import { productsOfItems } from '../product/product-save.ts';
 
 const operation = 'v3.inboundPackingSlips.create';
 
@@ -70,6 +71,7 @@ export const inboundPackingSlipCreate = (operations: Operations) =>
     schema: makeSlipPayload(operations),
     operation,
     notFoundMeansRoute: true,
+    waitsFor: productsOfItems,
     unknown: {
       do: 'look up',
       lookUp: {

@@ -1,5 +1,6 @@
 /** The kinds that create an order: order.create and order.replace. */
 
+import { productsOfItems } from '../product/product-save.ts';
 import type { Operations } from '../../../../config/operations.ts';
 import { makeUndecodableError, rewordRefusal, WarehouseError } from '../../../core/errors.ts';
 import { orders } from '../../../pull/streams/orders.ts';
@@ -84,8 +85,7 @@ const creationRules = {
       ? attachments.slice(1).map((payload) => ({ kind: 'order_attachment.create', payload }))
       : [],
   document: { kind: 'order_attachment', path: ['attachments', '0'] },
-  // The products of the order must exist first (docs/interface.md, 16.3 Rules).
-  waitsFor: { kind: 'product.save', family: 'product', list: 'items', member: 'sku' },
+  waitsFor: productsOfItems,
 } as const;
 
 /** Sends a new order. */

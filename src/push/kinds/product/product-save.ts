@@ -10,6 +10,7 @@ import { isObject } from '../../../core/json.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { mayBeWrongPath } from '../../../service/health/evidence.ts';
 import { defineKind, type PushContext, type PushResult, saysNothing } from '../../kind.ts';
+import type { Prerequisite } from '../../judge-row.ts';
 import {
   asNumber,
   base64Text,
@@ -32,6 +33,14 @@ function makeProduct(operations: Operations) {
   });
 }
 type Product = z.infer<ReturnType<typeof makeProduct>>;
+
+/** The products of the items of a payload must exist first (docs/interface.md, 16.3 Rules). */
+export const productsOfItems: Prerequisite = {
+  kind: 'product.save',
+  family: 'product',
+  list: 'items',
+  member: 'sku',
+};
 
 /**
  * Adds a product, or changes the one whose sku is the row's reference (docs/interface.md, 16.3

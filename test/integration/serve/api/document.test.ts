@@ -25,6 +25,10 @@ test('/openapi.json needs no token, is valid, and is docs/openapi.json', async (
     'get /v1/changes',
     'get /v1/orders',
     'get /v1/{entity}/{id}',
+    'put /v1/stock_watch/{sku}',
+    'delete /v1/stock_watch/{sku}',
+    'put /v1/service_products/{sku}',
+    'delete /v1/service_products/{sku}',
     'post /v1/outbox',
     'post /v1/outbox/check',
     'post /v1/outbox/{id}/replace',
@@ -41,7 +45,7 @@ test('the commands of docs/api.md succeed', async () => {
   const page = await readFile(new URL('../../../../docs/api.md', import.meta.url), 'utf8');
   const [, block = ''] = /```sh\n(.*?)```/s.exec(page) ?? [];
   const lines = block.trim().split('\n');
-  expect(lines).toHaveLength(6);
+  expect(lines).toHaveLength(7);
   const folder = await mkdtemp(join(tmpdir(), 'fulfilment-sync-api-'));
   try {
     const [, row = ''] = /```json\n(.*?)```/s.exec(page) ?? [];
@@ -66,6 +70,7 @@ test('the commands of docs/api.md succeed', async () => {
       { changes: [], next: 0, has_more: false },
       { orders: [] },
       { status: 404 },
+      { sku: 'MUG-BLUE' },
     ]);
   } finally {
     await rm(folder, { recursive: true });
