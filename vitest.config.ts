@@ -6,16 +6,23 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  * alone.
  */
 const longest = [
-  'chaos',
-  'worker',
-  'hostile-erp',
   'fleet',
-  'reconcile',
   'outage',
+  'hostile-erp',
   'hostile-service',
-  'isolation',
-  'package',
+  'push',
   'campaign',
+  'package',
+  'track-trace',
+  'hostile-input',
+  'status-page',
+  'restart',
+  'fuzz',
+  'plans',
+  'worker',
+  'doctor',
+  'reconcile',
+  'isolation',
 ];
 
 class LongestFirst extends BaseSequencer {

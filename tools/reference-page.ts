@@ -96,7 +96,7 @@ ${Object.entries(defaultSchedules).map(describeJob).join('\n')}
 
 ## Commands
 
-\`--help\` explains the options; ${commonOptions.map((option) => `\`${option}\``).join(' and ')}, which most commands take, are left out. In a clone, write \`npm run --silent fulfilment-sync --\` for \`fulfilment-sync\`.
+\`--help\` says more; ${commonOptions.map((option) => `\`${option}\``).join(' and ')}, which most commands take, are left out. In a clone, write \`npm run --silent fulfilment-sync --\` for \`fulfilment-sync\`.
 Exit code 0: done; 1: failed, or a problem found; 2: wrong usage or configuration. Streams:
 ${Object.values(polledStreams)
   .map((stream) => `\`${stream}\``)
@@ -134,5 +134,7 @@ function describeCommand(command: Command): string {
     long === undefined || commonOptions.includes(long) ? [] : [long],
   );
   const usage = [...group, command.name(), ...words, ...options].join(' ');
-  return `- \`${usage}\`: ${command.description()}`;
+  const [summary = ''] = command.description().split(/[;:]/);
+
+  return `- \`${usage}\`: ${summary}`;
 }

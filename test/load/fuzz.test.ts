@@ -21,9 +21,9 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);
 const work = useWork(database, sandbox);
 
-/** Minutes of work; without them, there are 10,000 documents. `npm run fuzz` sets them. */
+/** Minutes of work; without them, there are 4,000 documents. `npm run fuzz` sets them. */
 const minutes = Number(process.env.FUZZ_MINUTES ?? 0);
-const fewDocuments = 10_000;
+const fewDocuments = 4_000;
 const batch = 100;
 /**
  * The smallest ids that this test gives out. Smaller ids come from mutations, and several resources

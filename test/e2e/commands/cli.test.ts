@@ -15,6 +15,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
+import type { CliProcess } from '../../helpers/processes/cli-process.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -27,7 +28,7 @@ async function runProcess(args: readonly string[], env: Record<string, string> =
   return { code, output: cli.output };
 }
 
-describe('as a separate process', () => {
+describe('with a database', () => {
   const database = useDatabase();
   const day = new Date().toISOString().slice(0, 10);
   const wrong = JSON.stringify({ externalOrderNumber: 'SO-1' });
@@ -67,23 +68,32 @@ describe('as a separate process', () => {
     [['quarantine', 'replay'], 0, /0 released, 0 kept|Nothing/],
     [['events', 'list'], 0, /^Every event is delivered\.$/],
     [['events', 'retry'], 0, /^0 events are due now\.$/],
-    // Its standard input has ended.
-    [['mcp'], 0, /^$/],
     [['erase', 'SO-1', '--dry-run'], 1, /./],
   ];
   test('each command prints its result and ends with its exit code', async () => {
     const sandbox = await processes.sandbox();
     await sandbox.advance(86_400);
-    const env = workerEnv(database.url, sandbox, { LOG_LEVEL: 'info' });
+    const env = workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' });
     for (let row = 1; row <= 4; row++)
       await database.query(
         `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-${row}', '{}')`,
       );
     for (const [words, code, output] of calls)
-      expect([words, await runProcess(words, env)]).toEqual([
+      expect([words, await runCommand(words, env)]).toEqual([
         words,
         { code, output: expect.stringMatching(output) },
       ]);
+  });
+
+  test('a process ends with the exit code of its command', async () => {
+    const env = workerEnv(database.url, await processes.sandbox(), { LOG_LEVEL: 'silent' });
+    expect(await runProcess(['migrate'], env)).toEqual({
+      code: 0,
+      output: 'The database is up to date.',
+    });
+    expect((await runProcess(['quarantine', 'show', '999'], env)).code).toBe(1);
+    // Its standard input has ended.
+    expect(await runProcess(['mcp'], env)).toEqual({ code: 0, output: '' });
   });
 
   test('wrong usage and missing settings end with 2', async () => {
@@ -189,28 +199,53 @@ describe('demo', () => {
     }
   });
 
-  test('has rows of every stream, of track-trace and of stock at its first look', async () => {
-    const demo = processes.cli(['demo']);
+  /** Makes a folder for what the demo stores, and lists the processes that know of it. */
+  const makeFolder = () => {
+    const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-demo-'));
+    // If the test runs as root, Postgres runs as another user, who must be able to enter the
+    // folder.
+    chmodSync(folder, 0o755);
+    const listProcesses = () =>
+      (existsSync('/proc/self/environ') ? readdirSync('/proc') : [])
+        .filter((name) => /^\d+$/.test(name))
+        .filter((pid) => {
+          try {
+            return readFileSync(`/proc/${pid}/environ`, 'utf8').includes(folder);
+          } catch {
+            // The process ended after it was listed.
+            return false;
+          }
+        });
+    return { folder, listProcesses };
+  };
+
+  /** Ends a demo, and checks that it leaves neither processes nor files. */
+  async function end(
+    demo: CliProcess,
+    place: ReturnType<typeof makeFolder>,
+    signal: NodeJS.Signals,
+  ) {
+    const { folder, listProcesses } = place;
+    demo.kill(signal);
+    const { code } = await demo.ended;
+    await waitFor('every process to be gone', () => listProcesses().length === 0);
+    expect(readdirSync(folder)).toEqual([]);
+    rmSync(folder, { recursive: true });
+    return code;
+  }
+
+  test('has rows of every kind at its first look, and leaves nothing behind', async () => {
+    const place = makeFolder();
+    const demo = processes.cli(['demo'], { TMPDIR: place.folder });
     const url = (await demo.line("psql '")).split("'")[1] ?? '';
     const client = new pg.Client(url);
     await client.connect();
     const tables = [
-      'orders',
-      'shipments',
-      'return_items',
-      'inbounds',
-      'inbound_packing_slips',
-      'track_traces',
-      'parcels',
-    ];
-    const missing = async () => {
-      const counts = [...tables, 'stock_levels'].map(
-        (name) => `select '${name}' where not exists (select from fulfilment.${name})`,
-      );
-      return (
-        await client.query({ text: counts.join(' union all '), rowMode: 'array' })
-      ).rows.flat();
-    };
+      ...['orders', 'shipments', 'return_items', 'inbounds', 'inbound_packing_slips'],
+      ...['track_traces', 'parcels', 'stock_levels'],
+    ].map((name) => `select '${name}' where not exists (select from fulfilment.${name})`);
+    const missing = async () =>
+      (await client.query({ text: tables.join(' union all '), rowMode: 'array' })).rows.flat();
     try {
       await waitFor('rows of every kind', async () => (await missing()).length === 0);
       const { rows: strange } = await client.query(
@@ -228,40 +263,15 @@ describe('demo', () => {
       });
     } finally {
       await client.end();
-      demo.kill('SIGINT');
-      await demo.ended;
     }
+    expect(await end(demo, place, 'SIGINT')).toBe(0);
   });
 
-  /** Lists the processes whose environment holds the marker. */
-  const listMarked = (marker: string) =>
-    readdirSync('/proc')
-      .filter((name) => /^\d+$/.test(name))
-      .filter((pid) => {
-        try {
-          return readFileSync(`/proc/${pid}/environ`, 'utf8').includes(marker);
-        } catch {
-          // The process ended after it was listed.
-          return false;
-        }
-      });
-
-  test.skipIf(!existsSync('/proc/self/environ')).each(['SIGINT', 'SIGKILL'] as const)(
-    'leaves nothing behind after %s',
-    async (signal) => {
-      const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-demo-'));
-      // If the test runs as root, Postgres runs as another user, who must be able to enter the
-      // folder.
-      chmodSync(folder, 0o755);
-      const demo = processes.cli(['demo'], { TMPDIR: folder });
-      await demo.line('rows changed: ');
-      expect(listMarked(folder).length).toBeGreaterThan(3);
-      demo.kill(signal);
-      await demo.ended;
-      await waitFor('every process to be gone', () => listMarked(folder).length === 0);
-      if (signal === 'SIGINT') expect((await demo.ended).code).toBe(0);
-      expect(readdirSync(folder)).toEqual([]);
-      rmSync(folder, { recursive: true });
-    },
-  );
+  test.skipIf(!existsSync('/proc/self/environ'))('leaves nothing behind after a kill', async () => {
+    const place = makeFolder();
+    const demo = processes.cli(['demo'], { TMPDIR: place.folder });
+    await demo.line('rows changed: ');
+    expect(place.listProcesses().length).toBeGreaterThan(3);
+    await end(demo, place, 'SIGKILL');
+  });
 });

@@ -27,14 +27,14 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-/** Minutes of rounds; without them, there are 40 rounds. `npm run fuzz` sets them. */
+/** Minutes of rounds; without them, there are 25 rounds. `npm run fuzz` sets them. */
 const minutes = Number(process.env.FUZZ_MINUTES ?? 0);
-const fewRounds = 40;
+const fewRounds = 25;
 const seed = Number(process.env.FUZZ_SEED ?? 1);
 const token = 'a-token-that-is-long-enough-to-be-taken';
 /**
  * Memory that the worker must not need for any input. In thousands of rounds, more large inputs
- * come together than in forty.
+ * come together than in 25.
  */
 const mostMemoryMb = minutes > 0 ? 900 : 700;
 /**

@@ -74,6 +74,18 @@ const flood =
     response.on('drain', pump);
     pump();
   };
+/** Starts a service whose whole list of shipments a test answers. Its other lists are empty. */
+const startService = (readAnswer: () => Answer) =>
+  services.start((request, response) => {
+    const path = (request.url ?? '').split('?')[0];
+    if (path === '/base/token')
+      return sendJson(response, 200, { access_token: token, expires_in: 1_200 });
+    if (path === '/base/v3/shipments' && !request.url?.includes('filter'))
+      return readAnswer()(response, request);
+    if (path?.startsWith('/base/v3/') && path.split('/').length > 4)
+      return sendJson(response, 404, { errors: [] });
+    return sendJson(response, 200, list());
+  });
 /** Answers to GET /v3/shipments that make the run fail, each with its error. */
 const refused: Readonly<Record<string, { answer: (other: URL) => Answer; error: RegExp }>> = {
   'a body of 200 MB': { answer: () => flood(200), error: /the answer is too large/ },
@@ -106,14 +118,7 @@ describe('a worker with the services of several clients', () => {
     closers.push(() => rmSync(folder, { recursive: true }));
     const clients = await Promise.all(
       Object.entries({ ...lists, good: json(list(shipment(1))) }).map(async ([key, answer]) => {
-        const service = await services.start((request, response) => {
-          const path = (request.url ?? '').split('?')[0];
-          if (path === '/base/token')
-            return sendJson(response, 200, { access_token: token, expires_in: 1_200 });
-          if (path === '/base/v3/shipments' && !request.url?.includes('filter'))
-            return answer(response, request);
-          return sendJson(response, 200, list());
-        });
+        const service = await startService(() => answer);
         return { key, baseUrl: service.url.href, username: key, password: 'the-password' };
       }),
     );
@@ -194,16 +199,7 @@ describe('a worker whose service is hostile', () => {
    */
   async function start() {
     let answer: Answer = json(list());
-    const service = await services.start((request, response) => {
-      const path = (request.url ?? '').split('?')[0];
-      if (path === '/base/token')
-        return sendJson(response, 200, { access_token: token, expires_in: 1_200 });
-      if (path === '/base/v3/shipments' && request.url?.includes('filter') === false)
-        return answer(response, request);
-      if (path?.startsWith('/base/v3/') && path.split('/').length > 4)
-        return sendJson(response, 404, { errors: [] });
-      return sendJson(response, 200, list());
-    });
+    const service = await startService(() => answer);
     const other = await services.start((_request, response) => sendJson(response, 200, list()));
     const off = jobNames.map((job) => [toScheduleVariable(job), 'off']);
     const env = {

@@ -1,13 +1,52 @@
+import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { tracingOptions, useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
-import { readAttributes, useOtlpReceiver } from '../../helpers/services/otlp-receiver.ts';
+import { useServices } from '../../helpers/processes/service.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const processes = useProcesses();
-const receive = useOtlpReceiver();
+const services = useServices();
+
+interface KeyValue {
+  readonly key: string;
+  readonly value: { readonly stringValue?: string; readonly intValue?: number };
+}
+
+/** A span, in JSON. */
+interface Span {
+  readonly name: string;
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly attributes: readonly KeyValue[];
+}
+
+interface ResourceSpans {
+  readonly resource: { readonly attributes: readonly KeyValue[] };
+  readonly scopeSpans: readonly { readonly spans: readonly Span[] }[];
+}
+
+/** Returns attributes by name. */
+const readAttributes = (attributes: readonly KeyValue[]) =>
+  Object.fromEntries(
+    attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue]),
+  );
+
+/** Starts a receiver of OTLP over HTTP that keeps what it receives. */
+async function startReceiver() {
+  const received: ResourceSpans[] = [];
+  const { url, requests } = await services.start(async (asked, reply) => {
+    const body = JSON.parse(await text(asked)) as { resourceSpans: ResourceSpans[] };
+    received.push(...body.resourceSpans);
+    reply.end('{}');
+  });
+  const spans = () =>
+    received.flatMap(({ scopeSpans }) => scopeSpans.flatMap((scope) => scope.spans));
+  return { url, requests, received, spans };
+}
 
 /**
  * Starts a worker, and returns a function that stops it and then reads the lines of the log with an
@@ -31,10 +70,10 @@ async function startWorker(env: Record<string, string>) {
 }
 
 test('deploy/otel sends spans of jobs, pushes and requests, and log lines have their ids', async () => {
-  const receiver = await receive();
+  const receiver = await startReceiver();
   const { worker, readEvents, stop } = await startWorker({
     NODE_OPTIONS: tracingOptions,
-    OTEL_EXPORTER_OTLP_ENDPOINT: `${receiver.url}/otlp/`,
+    OTEL_EXPORTER_OTLP_ENDPOINT: `${receiver.url.href}/`,
     OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
     OTEL_BSP_SCHEDULE_DELAY: '100',
   });
@@ -70,20 +109,20 @@ test('deploy/otel sends spans of jobs, pushes and requests, and log lines have t
     traceId: run?.trace_id,
   });
   expect(readEvents('worker_started')[0]).not.toHaveProperty('trace_id');
-  expect(new Set(receiver.requests.map(({ path }) => path))).toEqual(new Set(['/otlp/v1/traces']));
-  for (const resource of receiver.resources())
-    expect(resource['service.name']).toBe('fulfilment-sync');
+  expect(new Set(receiver.requests.map(({ path }) => path))).toEqual(new Set(['/base/v1/traces']));
+  for (const { resource } of receiver.received)
+    expect(readAttributes(resource.attributes)['service.name']).toBe('fulfilment-sync');
 });
 
 test('a receiver of traces that never answers does not keep the worker from its work or its end', async () => {
-  const receiver = await receive(() => null);
+  const { url, requests } = await services.start(() => undefined);
   const { worker, readEvents, stop } = await startWorker({
     NODE_OPTIONS: tracingOptions,
-    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+    OTEL_EXPORTER_OTLP_ENDPOINT: url.href,
     OTEL_BSP_SCHEDULE_DELAY: '100',
   });
   await worker.line('"event":"run_done"');
-  await waitFor('an export', () => receiver.requests.length > 0);
+  await waitFor('an export', () => requests.length > 0);
   await stop();
   expect(readEvents('worker_stopped')).toHaveLength(1);
 });

@@ -6,7 +6,6 @@ import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { expireLeases } from '../../helpers/leases.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
-import type { QueueKind } from '../../helpers/queue.ts';
 import { useRedis } from '../../helpers/redis.ts';
 import type { SandboxControl } from '../../helpers/sandbox-control.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -15,62 +14,9 @@ const database = useDatabase();
 const processes = useProcesses();
 const redis = useRedis();
 
-const queueEnv = (kind: QueueKind): Record<string, string> =>
-  kind === 'redis' ? { REDIS_URL: redis.url } : {};
+const often = { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s' };
 
-const often = {
-  SCHEDULE_PULL_SHIPMENTS: '1s',
-  SCHEDULE_PULL_ORDERS: '1s',
-  SCHEDULE_RECONCILE: '2s',
-};
-
-const areTablesEqual = async (sandbox: SandboxControl) =>
-  (await compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments'])).length === 0;
 const countShipments = () => database.count('fulfilment.shipments');
-
-describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (kind) => {
-  test.skipIf(kind === 'redis' && !redis.available)(
-    'runs its jobs, follows the sandbox, answers its probes and ends on SIGTERM',
-    async () => {
-      const sandbox = await processes.sandbox();
-      await sandbox.advance(86_400);
-      const worker = processes.cli(
-        ['worker'],
-        workerEnv(database.url, sandbox, { ...often, ...queueEnv(kind) }),
-      );
-      expect(JSON.parse(await worker.line('worker_started'))).toMatchObject({
-        queue: kind,
-        clients: 1,
-      });
-      await waitFor(
-        'the first days',
-        async () => (await countShipments()) > 0 && (await areTablesEqual(sandbox)),
-      );
-      await sandbox.advance(1_800);
-      await waitFor('what changed since', () => areTablesEqual(sandbox));
-
-      const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
-      for (const probe of ['livez', 'readyz'])
-        expect((await fetch(`http://127.0.0.1:${port}/${probe}`)).status).toBe(200);
-      const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-      expect(metrics).toMatch(
-        /^fulfilment_queue_jobs\{queue="schedules",state="completed"\} [1-9]/m,
-      );
-      expect(metrics).toMatch(
-        /^fulfilment_runs_total\{client="default",job="pull-shipments",outcome="done"\} [1-9]/m,
-      );
-      expect(metrics).toMatch(/^fulfilment_requests_total\{client="default",status="2xx"\} [1-9]/m);
-
-      worker.kill('SIGTERM');
-      expect(await worker.ended).toEqual({ code: 0, signal: null });
-      expect(
-        await database.query('select * from sync.leases where expires_at is not null'),
-      ).toEqual([]);
-      expect(await database.query(`select * from sync.runs where status = 'running'`)).toEqual([]);
-      expect(worker.output).not.toMatch(/"level":"(error|fatal)"/);
-    },
-  );
-});
 
 describe.each(['postgres', 'redis'] as const)('a worker whose %s is not there yet', (kind) => {
   test.skipIf(kind === 'redis' && !redis.available)(
@@ -175,40 +121,29 @@ test('a worker whose file of operations migrate did not have names the kinds tha
   });
 });
 
-describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => {
-  const skipped = kind === 'redis' && !redis.available;
+test('SIGSTOP beyond the lease: another worker finishes, and the first writes nothing more', async () => {
+  const sandbox = await startSlowSandbox();
+  const env = workerEnv(database.url, sandbox, seldom);
+  const first = processes.cli(['worker'], env);
+  await waitFor('some pages', async () => (await countShipments()) >= 1_000);
+  first.kill('SIGSTOP');
+  await sandbox.clearFaults();
+  await expireLeases(database);
+  const second = processes.cli(['worker'], env);
+  await second.line('run_abandoned');
+  await waitFor('the second to finish', isFinished);
+  expect(await findDifferences(sandbox)).toEqual([]);
 
-  test.skipIf(skipped)(
-    'SIGSTOP beyond the lease: another worker finishes, and the first writes nothing more',
-    async () => {
-      const sandbox = await startSlowSandbox();
-      const first = processes.cli(
-        ['worker'],
-        workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }),
-      );
-      await waitFor('some pages', async () => (await countShipments()) >= 1_000);
-      first.kill('SIGSTOP');
-      await sandbox.clearFaults();
-      await expireLeases(database);
-      const second = processes.cli(
-        ['worker'],
-        workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }),
-      );
-      await second.line('run_abandoned');
-      await waitFor('the second to finish', isFinished);
-      expect(await findDifferences(sandbox)).toEqual([]);
-
-      const written = () =>
-        database.query(`
-    select (select max(seq)::int from fulfilment.changes) as feed, (select max(xmin::text::int) from fulfilment.shipments) as shipments,
-      (select string_agg(r.id || r.status || r.pages, ',' order by r.id) from sync.runs r) as runs,
-      (select string_agg(c.query || c.updated_at, ',') from sync.cursors c) as cursors`);
-      const before = await written();
-      first.kill('SIGCONT');
-      const lost = JSON.parse(await first.line('"run_abandoned","leaseKey"')) as { code: string };
-      expect(lost.code).toBe('lease_lost');
-      expect(await written()).toEqual(before);
-      expect(await findDoubledEntries()).toEqual([]);
-    },
-  );
+  const written = () =>
+    database.query(`
+      select (select max(seq)::int from fulfilment.changes) as feed,
+        (select max(xmin::text::int) from fulfilment.shipments) as shipments,
+        (select string_agg(r.id || r.status || r.pages, ',' order by r.id) from sync.runs r) as runs,
+        (select string_agg(c.query || c.updated_at, ',') from sync.cursors c) as cursors`);
+  const before = await written();
+  first.kill('SIGCONT');
+  const lost = JSON.parse(await first.line('"run_abandoned","leaseKey"')) as { code: string };
+  expect(lost.code).toBe('lease_lost');
+  expect(await written()).toEqual(before);
+  expect(await findDoubledEntries()).toEqual([]);
 });

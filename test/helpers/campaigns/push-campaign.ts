@@ -133,10 +133,6 @@ export class PushCampaign {
     await Promise.all(this.#workers.map(({ process }) => process.ended));
   }
 
-  get output(): string {
-    return this.#workers.map(({ process }) => process.output).join('\n');
-  }
-
   async close(): Promise<void> {
     await this.#postgres.stop();
   }

@@ -4,8 +4,8 @@ let running = false;
 
 /**
  * Runs a command of the product to its end in this process, which takes a tenth of the time of a
- * new process. The command sees only the given settings. cli.test.ts runs each command once as a
- * process, for its exit code and its output.
+ * new process. The command sees only the given settings. cli.test.ts checks that a process ends with
+ * the exit code of its command.
  * @returns the exit code, and everything that it wrote to standard output and standard error
  */
 export async function runCommand(

@@ -12,8 +12,6 @@ export const tlsFile = (name: string): string =>
   fileURLToPath(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url));
 
 export interface TlsFrontOptions {
-  /** `expired`, or `other-name`: for another host. */
-  readonly certificate?: 'server' | 'expired' | 'other-name';
   /** True if clients need a certificate of the authority. */
   readonly asksForCertificate?: boolean;
 }
@@ -27,12 +25,12 @@ export interface TlsFront {
 /** Starts a server that speaks TLS, and passes on everything to another server, which does not. */
 export async function startTlsFront(
   target: URL,
-  { certificate = 'server', asksForCertificate = false }: TlsFrontOptions = {},
+  { asksForCertificate = false }: TlsFrontOptions = {},
 ): Promise<TlsFront> {
   const sockets = new Set<Socket>();
   const tls = createTlsServer({
-    key: readFileSync(tlsFile(`${certificate}-key`)),
-    cert: readFileSync(tlsFile(`${certificate}-cert`)),
+    key: readFileSync(tlsFile('server-key')),
+    cert: readFileSync(tlsFile('server-cert')),
     ca: readFileSync(tlsFile('authority-cert')),
     requestCert: asksForCertificate,
     rejectUnauthorized: asksForCertificate,

@@ -58,7 +58,8 @@ async function setAllTimes(time: string): Promise<void> {
       );
 }
 
-test.each(farTimes)(
+// JavaScript has no such time, has it only as a number, or has another form for it.
+test.each(['294276-12-31 23:59:59+00', 'infinity', '4713-01-01 BC'])(
   'a stored time of %s stops no page, metric, problem or command',
   async (time) => {
     await registerClients(database.db, [

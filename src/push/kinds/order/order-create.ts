@@ -1,6 +1,5 @@
 /** The kinds that create an order: order.create and order.replace. */
 
-import { productsOfItems } from '../product/product-save.ts';
 import type { Operations } from '../../../../config/operations.ts';
 import { makeUndecodableError, rewordRefusal, WarehouseError } from '../../../core/errors.ts';
 import { orders } from '../../../pull/streams/orders.ts';
@@ -29,6 +28,7 @@ import { pickGiven } from '../../payload.ts';
 import { findNamedId } from '../../setting-codes.ts';
 import type { PushTarget } from '../../sql/claim-rows.ts';
 import { readSentTarget } from '../../sql/renames.ts';
+import { productsOfItems } from '../product/product-save.ts';
 import {
   type FoundOrder,
   findOrder,

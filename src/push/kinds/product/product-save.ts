@@ -9,8 +9,8 @@ import { hasCode, rewordRefusal, WarehouseError } from '../../../core/errors.ts'
 import { isObject } from '../../../core/json.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { mayBeWrongPath } from '../../../service/health/evidence.ts';
-import { defineKind, type PushContext, type PushResult, saysNothing } from '../../kind.ts';
 import type { Prerequisite } from '../../judge-row.ts';
+import { defineKind, type PushContext, type PushResult, saysNothing } from '../../kind.ts';
 import {
   asNumber,
   base64Text,
