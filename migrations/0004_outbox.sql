@@ -881,6 +881,13 @@ create trigger documents_entered after insert or delete on fulfilment.documents
 revoke execute on function sync.read_document_id, sync.store_documents, sync.note_outcomes,
   sync.enter_document from public;
 
+create function sync.list_first(words text[]) returns text
+  language sql stable begin atomic
+  select array_to_string(words[1:10], ', ')
+    || case when cardinality(words) > 10 then format(' and %s more', cardinality(words) - 10)
+      else '' end;
+end;
+
 -- State and pieces follow from the lines of the order (fulfilment.order_lines).
 create view fulfilment.order_overview as
 select o.client, o.id as order_id, o.external_order_number, o.email, o.ordered_on,
@@ -929,7 +936,8 @@ cross join lateral (
   where i.client = o.client and i.order_id = o.id
 ) l
 cross join lateral (
-  select count(*) as shipments, count(*) filter (where s.status = 'ERROR') as errors,
+  select count(*) as shipments,
+    array_agg(s.id::text order by s.id) filter (where s.status = 'ERROR') as errors,
     min(sync.real_time(s.shipped_on)) filter (where s.status = 'SHIPPED') as first_shipped_on,
     max(sync.real_time(s.shipped_on)) filter (where s.status = 'SHIPPED') as last_shipped_on
   from fulfilment.shipments s
@@ -943,7 +951,7 @@ cross join lateral (
     when l.all_lines > 0 and l.all_pieces = 0 or l.goods_lines > 0 and l.pieces = 0 then 'cancelled'
     when l.all_lines > 0 and l.goods_lines = 0 then 'nothing_to_ship'
     when l.shipped > 0 and l.to_come = 0 then 'shipped'
-    when s.errors > 0 then 'warehouse_error'
+    when s.errors is not null then 'warehouse_error'
     when l.shipped > 0 then 'partly_shipped'
     when o.on_hold then 'on_hold'
     when s.shipments > 0 then 'in_warehouse'
@@ -966,7 +974,9 @@ cross join lateral (
 ) t
 left join lateral (
   select count(*) as parcels,
-    count(*) filter (where p.current_track_trace_exception_level ~ '^[1-9]') as exceptions,
+    array_agg(coalesce(nullif(p.package_number, ''), 'of shipment ' || p.shipment_id)
+      order by p.shipment_id, p.package_number)
+      filter (where p.current_track_trace_exception_level ~ '^[1-9]') as exceptions,
     count(*) filter (where p.tracking_state = 'on_its_way') as tracked,
     count(*) filter (where p.tracking_state = 'ended') as ended,
     min(p.tracking_since) filter (where p.tracking_state = 'on_its_way') as tracked_since,
@@ -982,10 +992,13 @@ left join lateral (
   select (array_agg(r.code order by r.nth))[1] as problem_code,
     string_agg(r.words, '; ' order by r.nth) as problem
   from (
-    select 1, 'warehouse_error', 'shipments with the status ERROR: ' || s.errors where s.errors > 0
+    select 1, 'warehouse_error',
+      'shipments with the status ERROR: ' || sync.list_first(s.errors)
+    where s.errors is not null
     union all
-    select 2, 'parcel_exception', 'parcels with an exception level: ' || p.exceptions
-    where p.exceptions > 0
+    select 2, 'parcel_exception',
+      'parcels with an exception level: ' || sync.list_first(p.exceptions)
+    where p.exceptions is not null
     union all
     (select 3, 'row_' || case when w.status in ('dead', 'unknown') then w.status else 'waiting' end,
        format('outbox row %s (%s) is %s%s', w.id, w.kind, w.status, ': ' || w.last_error)
@@ -1006,11 +1019,10 @@ left join lateral (
     union all
     select 7, 'no_lines', 'none of its lines is stored here' where t.is_late and l.all_lines = 0
     union all
-    (select 8, 'back_order', 'on no shipment: '
-       || string_agg(m.article, ', ' order by m.nth) filter (where m.nth <= 10)
-       || case when max(m.nth) > 10 then format(' and %s more', max(m.nth) - 10) else '' end
+    (select 8, 'back_order',
+       'on no shipment: ' || sync.list_first(array_agg(m.article order by m.first_line))
      from (
-       select row_number() over (order by min(i.order_item_id)) as nth,
+       select min(i.order_item_id) as first_line,
          format('%s (%s%s)', i.sku, sum(i.missing), ', stock ' || min(k.stock)) as article
        from fulfilment.order_lines i
        left join fulfilment.stock_levels k on k.client = i.client and k.sku = i.sku
@@ -1023,17 +1035,11 @@ left join lateral (
     union all
     (select 9,
       case when bool_or(h.status = 'READY_TO_PICK') then 'not_picked' else 'not_shipped' end,
-       'shipments that have not left: ' || string_agg(format('%s (%s)', h.id, left(h.status, 50)),
-         ', ' order by h.id)
-         filter (where h.nth <= 10)
-       || case when max(h.nth) > 10 then format(' and %s more', max(h.nth) - 10) else '' end
-     from (
-       select h.id, coalesce(h.status, 'no status') as status,
-         row_number() over (order by h.id) as nth
-       from fulfilment.shipments h
-       where t.is_late and h.client = o.client and h.order_id = o.id and h.unlisted_since is null
-         and (h.status in ('SHIPPED', 'ERROR')) is not true
-     ) h
+       'shipments that have not left: ' || sync.list_first(array_agg(
+         format('%s (%s)', h.id, left(coalesce(h.status, 'no status'), 50)) order by h.id))
+     from fulfilment.shipments h
+     where t.is_late and h.client = o.client and h.order_id = o.id and h.unlisted_since is null
+       and (h.status in ('SHIPPED', 'ERROR')) is not true
      having count(*) > 0)
     union all
     (select 10, 'over_shipped', 'more was shipped than ordered: '
@@ -1307,7 +1313,10 @@ returns table (
   select e.at, e.service_at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
   from events e
   where e.at is not null
-  order by e.at, e.source, e.id, e.what
+  -- What is known here since the same second is in the order in which it must have happened.
+  order by date_trunc('second', e.at), e.what like '%unlisted', array_position(
+      array['outbox', 'document', 'order', 'line', 'shipment', 'parcel', 'return'], e.source),
+    e.at, e.service_at nulls first, e.id, e.what in ('inserted', 'stored') desc, e.what
 $$;
 comment on function fulfilment.order_history is
   'Events of an order, oldest first: outbox rows and their attempts, the order, changes of its '

@@ -45,18 +45,18 @@ export const acceptanceInWords = {
 /** What an operator says about a database, by what differs, in words. */
 const choices: Readonly<Record<DatabaseChange, string>> = {
   none:
-    'if only its address has changed: database accept --as moved; if it comes from a snapshot ' +
-    'and the former one is not used any more: --as restored; if that is in use: --as copy',
+    '--as moved (only its address has changed), --as restored (it comes from a snapshot, and the ' +
+    'former one is not used any more) or --as copy (that is in use)',
   timeline:
-    'database accept --as restored; after a failover that lost nothing also --as moved; ' +
-    'if the former primary is still in use: --as copy',
-  table: 'database accept --as restored, or --as copy if it is for tests',
+    '--as restored (also --as moved after a failover that lost nothing) ' +
+    'or --as copy (the former primary is still in use)',
+  table: '--as restored or --as copy (it is for tests)',
   database:
-    'database accept --as restored; if the former database is still in use: --as copy; ' +
-    'if it was moved with all rows: --as moved',
+    '--as restored, --as copy (the former database is still in use) ' +
+    'or --as moved (it was moved with all rows)',
   server:
-    'after pg_upgrade or a move with all rows: database accept --as moved; from a backup: ' +
-    '--as restored; if the former database is still in use: --as copy',
+    '--as moved (after pg_upgrade or a move with all rows), --as restored (from a backup) ' +
+    'or --as copy (the former database is still in use)',
 };
 
 /** What is known about the present database. */
@@ -68,7 +68,7 @@ export interface FoundDatabase {
 
 /** Returns what an operator may do about a database that nothing is sent from. */
 export const describeChoice = (change: DatabaseChange): string =>
-  `say what it is: fulfilment-sync ${choices[change]} (docs/operations.md)`;
+  `say what it is: fulfilment-sync database accept ${choices[change]}; see docs/operations.md`;
 
 /** Returns why nothing is sent at this place of a database; null if rows are sent. */
 export function describeHold({

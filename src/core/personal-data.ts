@@ -48,7 +48,9 @@ export function maskJson(value: Json): Json {
 }
 
 function maskMember(name: string, value: Json): [string, Json][] {
-  if (value === null) return isKnown(name) ? [[name, null]] : [];
+  // Nothing of a person is in what has no content.
+  const isEmpty = value === null || (Array.isArray(value) && value.length === 0);
+  if (isEmpty) return isKnown(name) ? [[name, value]] : [];
   if (name === 'postcode') return [[name, toPostcodeArea(value)]];
   if (isObject(value)) return containers.has(name) ? [[name, maskJson(value)]] : [];
   if (!Array.isArray(value)) return isHarmless(name, value) ? [[name, value]] : [];

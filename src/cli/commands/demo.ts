@@ -1,5 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Command } from 'commander';
@@ -63,8 +67,17 @@ const watchedSkus = ['MUG-BLUE', 'TEA-500', 'CREAM-50'];
 /** Articles of the sandbox's shop that are never shipped. */
 const serviceSkus = ['SHIPPING', 'DISCOUNT'];
 
-/** Port of the status page, if it is free. A fixed port is easy to remember. */
-const preferredAdminPort = 8080;
+/** Ports of the status page and of the API, if they are free. A fixed port is easy to remember. */
+const preferredPorts = { admin: 8080, api: 8070 };
+
+/** What the worker listens on, and the token of its API. */
+interface DemoServers {
+  readonly adminPort: number;
+  readonly apiPort: number;
+  readonly token: string;
+  /** Folder of the file that names the token. */
+  readonly folder: string;
+}
 
 /**
  * Runs a temporary Postgres, a sandbox and a worker, shows what they do, and deletes everything at
@@ -75,6 +88,7 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
   const started: DemoProcess[] = [];
   let postgres: EmbeddedPostgres | undefined;
   let database: OpenDatabase | undefined;
+  const servers = await prepareServers();
 
   try {
     const log = await openLogger({ LOG_LEVEL: 'error', LOG_PRETTY: true });
@@ -97,9 +111,8 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
     await nameArticles(database.db, 'fulfilment.stock_watch', 'default', watchedSkus);
     await nameArticles(database.db, 'fulfilment.service_products', 'default', serviceSkus);
 
-    const adminPort = await getPort({ host: '127.0.0.1', port: preferredAdminPort });
-    const worker = startWorker(url, sandbox, adminPort, started);
-    const addresses = describeAddresses(url, sandbox, adminPort);
+    const worker = startWorker(url, sandbox, servers, started);
+    const addresses = describeAddresses(url, sandbox, servers);
     print(addresses);
     if (!once) print(describeOrder(given === undefined));
 
@@ -107,16 +120,46 @@ async function demoCommand({ once = false, database: given }: DemoOptions): Prom
       if (stop.aborted) resolve(0);
       stop.addEventListener('abort', () => resolve(0));
     });
+    const { db } = database;
     const play = once
-      ? playOnce(database.db, sandbox)
-      : playUntilStopped(database.db, stop, addresses);
+      ? playOnce(db, sandbox)
+      : deleteReadToken(servers, stop).then(() => playUntilStopped(db, stop, addresses));
     return await Promise.race([play, stopped, worker.failOnExit()]);
   } finally {
     // Postgres stops last, so that the worker can release its leases.
     await Promise.all(started.map((process) => process.end()));
     await database?.close();
     await postgres?.stop();
+    await deleteToken(servers);
   }
+}
+
+/** Finds free ports, and makes a token for the API. */
+async function prepareServers(): Promise<DemoServers> {
+  const [adminPort, apiPort] = await Promise.all([
+    getPort({ host: '127.0.0.1', port: preferredPorts.admin }),
+    getPort({ host: '127.0.0.1', port: preferredPorts.api }),
+  ]);
+  const token = randomBytes(18).toString('base64url');
+  const sha256 = createHash('sha256').update(token).digest('hex');
+  const entry = { name: 'demo', sha256, client: 'default', rights: ['read', 'write'] };
+
+  const folder = await mkdtemp(join(tmpdir(), 'fulfilment-sync-demo-'));
+  await writeFile(join(folder, tokensFile), JSON.stringify([entry]));
+  return { adminPort, apiPort, token, folder };
+}
+
+const tokensFile = 'tokens.json';
+
+/** Deletes the file with the token. */
+const deleteToken = ({ folder }: DemoServers) => rm(folder, { recursive: true, force: true });
+
+/** Deletes the file with the token when the worker has read it: the demo may be killed later. */
+async function deleteReadToken(servers: DemoServers, stop: AbortSignal): Promise<void> {
+  const address = `http://127.0.0.1:${servers.apiPort}/openapi.json`;
+  const isUp = async () => (await fetch(address).catch(() => null))?.ok === true;
+  while (!stop.aborted && !(await isUp())) await wait(200);
+  await deleteToken(servers);
 }
 
 /**
@@ -137,7 +180,7 @@ async function assertEmpty(url: string, log: Logger): Promise<void> {
 function startWorker(
   databaseUrl: string,
   sandbox: URL,
-  adminPort: number,
+  { adminPort, apiPort, folder }: DemoServers,
   started: DemoProcess[],
 ): DemoProcess {
   const env = {
@@ -152,6 +195,8 @@ function startWorker(
     SCHEDULE_PULL_PARCELS: '2s',
     REQUESTS_PER_SECOND: '1000',
     ADMIN_PORT: String(adminPort),
+    API_PORT: String(apiPort),
+    API_TOKENS_FILE: join(folder, tokensFile),
     // What fails is told from the database.
     LOG_LEVEL: 'fatal',
     LOG_PRETTY: 'false',
@@ -167,10 +212,15 @@ const program = programs.main.href.endsWith('.ts')
   ? 'npm run --silent fulfilment-sync --'
   : 'fulfilment-sync';
 
-const describeAddresses = (databaseUrl: string, sandbox: URL, adminPort: number) => `
+const describeAddresses = (
+  databaseUrl: string,
+  sandbox: URL,
+  { adminPort, apiPort, token }: DemoServers,
+) => `
 Status page:  http://127.0.0.1:${adminPort}/
 Sandbox:      ${sandbox.href}
 Tables:       psql '${databaseUrl}'
+API:          API=http://127.0.0.1:${apiPort} TOKEN=${token}
 Problems:     DATABASE_URL='${databaseUrl}' SCHEDULE_PULL_STOCK=10s ${program} status
 `;
 

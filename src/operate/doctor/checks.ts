@@ -314,7 +314,8 @@ function checkOperations({ operations, schedules, pushSweepMs }: Config): CheckR
   const found =
     assumed.length === 0
       ? 'all operations in use are documented'
-      : `not shown in the interface description: ${assumed.join(', ')} (docs/assumptions.md)`;
+      : `not shown in the interface description: ${assumed.join(', ')};` +
+        ' to try them: fulfilment-sync service verify (docs/assumptions.md)';
 
   const switches = listSetSwitches(operations);
   const switched = switches.length === 0 ? '' : `; switches: ${switches.join(', ')}`;

@@ -295,10 +295,7 @@ function findRefusedCredentials(state: ClientState): Cause[] {
   if (holds.length === 0) return [];
 
   const failing = state.failing.filter(({ failure }) => isRefused(failure));
-  const since = findEarliest(
-    holds.map((held) => held.since),
-    now,
-  );
+  const since = findSince(holds, now);
   const text =
     `the service has refused the user name and password since ${formatClock(since, now)}` +
     `${describeWaiting({ ...state, failing })} nothing is lost, and it is tried again every` +
@@ -338,10 +335,7 @@ const areOfCutWorkers = (holds: readonly StoredHealth[], { answeredAtMs }: Clien
 
 /** Makes the problem of workers that do not reach a service that others reach. */
 function toCutWorkers({ client, now }: ClientState, holds: readonly StoredHealth[]): Cause {
-  const since = findEarliest(
-    holds.map((hold) => hold.since),
-    now,
-  );
+  const since = findSince(holds, now);
   const one = holds.length === 1;
   const workers = holds.map(({ worker }) => worker).join(', ');
   const text =
@@ -487,10 +481,7 @@ function toFailingOperation(
   signs: readonly OperationSign[],
   now: Date,
 ): Cause {
-  const since = findEarliest(
-    signs.map((sign) => sign.since),
-    now,
-  );
+  const since = findSince(signs, now);
   const held = signs.flatMap((sign) => sign.held ?? []);
   const failing = signs.flatMap(({ job }) => job ?? []);
   const isRecovering =
@@ -553,6 +544,12 @@ interface Waiting {
 
 const findEarliest = (times: readonly (Date | null)[], now: Date) =>
   times.reduce<Date>((first, at) => (at !== null && at < first ? at : first), now);
+
+const findSince = (signs: readonly { readonly since: Date }[], now: Date) =>
+  findEarliest(
+    signs.map(({ since }) => since),
+    now,
+  );
 
 const findFirst = (failing: readonly FailingJob[]) =>
   failing.reduce<Date | null>(

@@ -4,97 +4,6 @@ import type { DB } from '../../db/generated/tables.ts';
 /** Maximum number of lines, shipments, packages and so on that a page shows of an order. */
 export const maxParts = 200;
 
-/** An order at the service. Some orders of one number were renamed or sent again. */
-export interface OrderHead {
-  readonly id: number;
-  readonly number: string | null;
-  /** One word, as in the view `order_overview`. */
-  readonly state: string;
-  readonly problem: string | null;
-  readonly orderedOn: string | null;
-  readonly notBefore: string | null;
-  readonly orderType: string | null;
-  readonly shippingMethod: string | null;
-  readonly unlistedSince: Date | null;
-}
-
-/** A line of an order, with its pieces. */
-interface OrderLine {
-  readonly id: number;
-  readonly sku: string | null;
-  readonly name: string | null;
-  readonly isService: boolean;
-  readonly ordered: number | null;
-  readonly cancelled: number | null;
-  readonly shipped: number;
-  readonly toCome: number;
-  /** Pieces that are on no shipment. */
-  readonly missing: number;
-  readonly returned: number;
-}
-
-/** A shipment of an order. */
-interface OrderShipment {
-  readonly id: number;
-  readonly status: string | null;
-  readonly warehouse: string | null;
-  readonly shippingMethod: string | null;
-  readonly readyToPickOn: Date | null;
-  readonly shippedOn: Date | null;
-  readonly unlistedSince: Date | null;
-}
-
-/** A package of a shipment. */
-interface OrderParcel {
-  readonly shipmentId: number;
-  readonly packageNumber: string;
-  readonly trackingState: string | null;
-  readonly trackingSince: Date | null;
-  readonly status: string | null;
-  /** Address of the carrier's page. It may hold the postcode of the recipient. */
-  readonly trackingUrl: string | null;
-  readonly unlistedSince: Date | null;
-}
-
-/** Pieces that came back and were processed. */
-interface OrderReturn {
-  readonly id: number;
-  readonly sku: string | null;
-  readonly quantity: number | null;
-  readonly condition: string | null;
-  readonly reason: string | null;
-  readonly processedOn: string | null;
-  readonly restockOn: Date | null;
-}
-
-/** A row of the outbox that is not finished. */
-interface OrderRow {
-  readonly id: number;
-  readonly kind: string;
-  readonly status: string;
-  readonly because: string | null;
-  readonly waitsFor: number | null;
-}
-
-/** A label or an attachment of an order. */
-interface OrderDocument {
-  readonly id: number;
-  readonly kind: string;
-  readonly state: string;
-  readonly createdAt: Date;
-}
-
-/** What the tables have of an order. */
-export interface OrderDetails {
-  readonly orders: readonly OrderHead[];
-  readonly lines: readonly OrderLine[];
-  readonly shipments: readonly OrderShipment[];
-  readonly parcels: readonly OrderParcel[];
-  readonly returns: readonly OrderReturn[];
-  readonly documents: readonly OrderDocument[];
-  readonly rows: readonly OrderRow[];
-}
-
 /** Names what is read: a number, and the ids that orders with that number have at the service. */
 interface OrderKey {
   readonly client: string;
@@ -102,12 +11,28 @@ interface OrderKey {
   readonly ids: readonly number[];
 }
 
+/** What the tables have of the orders with a number. Some were renamed or sent again. */
+type OrderParts = Awaited<ReturnType<typeof readParts>>;
+
+/** What the tables have of an order, with its documents and its rows that are not finished. */
+export interface OrderDetails extends OrderParts {
+  readonly documents: Awaited<ReturnType<typeof readDocuments>>;
+  readonly rows: Awaited<ReturnType<typeof readOpenRows>>;
+}
+
+/** An order at the service. Its state is one word, as in the view `order_overview`. */
+export type OrderHead = OrderParts['orders'][number];
+
+const noParts: OrderParts = { orders: [], lines: [], shipments: [], parcels: [], returns: [] };
+
 /** Reads what the tables have of an order, at most `maxParts` of each part. */
 export async function readOrderDetails(db: Kysely<DB>, key: OrderKey): Promise<OrderDetails> {
   const [documents, rows] = await Promise.all([readDocuments(db, key), readOpenRows(db, key)]);
-  if (key.ids.length === 0)
-    return { orders: [], lines: [], shipments: [], parcels: [], returns: [], documents, rows };
+  const parts = key.ids.length === 0 ? noParts : await readParts(db, key);
+  return { ...parts, documents, rows };
+}
 
+async function readParts(db: Kysely<DB>, key: OrderKey) {
   const [orders, lines, shipments, parcels, returns] = await Promise.all([
     readHeads(db, key),
     readLines(db, key),
@@ -115,10 +40,10 @@ export async function readOrderDetails(db: Kysely<DB>, key: OrderKey): Promise<O
     readParcels(db, key),
     readReturns(db, key),
   ]);
-  return { orders, lines, shipments, parcels, returns, documents, rows };
+  return { orders, lines, shipments, parcels, returns };
 }
 
-const readHeads = (db: Kysely<DB>, { client, ids }: OrderKey): Promise<OrderHead[]> =>
+const readHeads = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.order_overview')
     .where('client', '=', client)
@@ -128,6 +53,7 @@ const readHeads = (db: Kysely<DB>, { client, ids }: OrderKey): Promise<OrderHead
       'external_order_number as number',
       'state',
       'problem',
+      'problem_code as problemCode',
       'ordered_on as orderedOn',
       'preferred_shipping_date as notBefore',
       'order_type_name as orderType',
@@ -139,7 +65,7 @@ const readHeads = (db: Kysely<DB>, { client, ids }: OrderKey): Promise<OrderHead
     .$narrowType<{ id: number; state: string }>()
     .execute();
 
-const readLines = (db: Kysely<DB>, { client, ids }: OrderKey): Promise<OrderLine[]> =>
+const readLines = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.order_lines')
     .where('client', '=', client)
@@ -168,7 +94,7 @@ const readLines = (db: Kysely<DB>, { client, ids }: OrderKey): Promise<OrderLine
     }>()
     .execute();
 
-const readShipments = (db: Kysely<DB>, { client, ids }: OrderKey): Promise<OrderShipment[]> =>
+const readShipments = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.shipment_overview')
     .where('client', '=', client)
@@ -187,7 +113,8 @@ const readShipments = (db: Kysely<DB>, { client, ids }: OrderKey): Promise<Order
     .$narrowType<{ id: number }>()
     .execute();
 
-const readParcels = (db: Kysely<DB>, { client, ids }: OrderKey): Promise<OrderParcel[]> =>
+/** Reads the packages. The tracking link may hold the postcode of the recipient. */
+const readParcels = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.parcel_overview')
     .where('client', '=', client)
@@ -207,7 +134,7 @@ const readParcels = (db: Kysely<DB>, { client, ids }: OrderKey): Promise<OrderPa
     .$narrowType<{ shipmentId: number; packageNumber: string }>()
     .execute();
 
-const readReturns = (db: Kysely<DB>, { client, ids }: OrderKey): Promise<OrderReturn[]> =>
+const readReturns = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.return_overview')
     .where('client', '=', client)
@@ -226,7 +153,7 @@ const readReturns = (db: Kysely<DB>, { client, ids }: OrderKey): Promise<OrderRe
     .$narrowType<{ id: number }>()
     .execute();
 
-const readDocuments = (db: Kysely<DB>, { client, number }: OrderKey): Promise<OrderDocument[]> =>
+const readDocuments = (db: Kysely<DB>, { client, number }: OrderKey) =>
   db
     .selectFrom('fulfilment.documents')
     .where('client', '=', client)
@@ -236,7 +163,7 @@ const readDocuments = (db: Kysely<DB>, { client, number }: OrderKey): Promise<Or
     .limit(maxParts)
     .execute();
 
-const readOpenRows = (db: Kysely<DB>, { client, number }: OrderKey): Promise<OrderRow[]> =>
+const readOpenRows = (db: Kysely<DB>, { client, number }: OrderKey) =>
   db
     .selectFrom('fulfilment.outbox_open')
     .where('client', '=', client)

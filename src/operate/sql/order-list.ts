@@ -29,6 +29,13 @@ interface OrderFilter {
   readonly client: string | null;
 }
 
+/** The part of a list that a page shows. */
+interface ListPart {
+  /** Number of orders before it. */
+  readonly skip: number;
+  readonly limit: number;
+}
+
 const isOpen = sql`v.state not in ('unlisted', 'cancelled', 'nothing_to_ship', 'shipped')`;
 /** A back order and a time that is not reached are no trouble: nobody has to do anything. */
 const isTrouble = sql`v.problem_code in ('warehouse_error', 'parcel_exception', 'row_dead',
@@ -71,7 +78,7 @@ export const newestOrders = (client: string | null) => sql`
 export async function listOrders(
   db: Kysely<DB>,
   { list, client }: OrderFilter,
-  limit: number,
+  { skip, limit }: ListPart,
 ): Promise<ListedOrder[]> {
   const { rows } = await sql<ListedOrder>`
     with ${newestOrders(client)}
@@ -83,7 +90,7 @@ export async function listOrders(
     ) v
     where v.external_order_number is not null and ${conditions[list]}
     order by n.ordered_on desc, n.id desc
-    limit ${limit}`.execute(db);
+    limit ${limit} offset ${skip}`.execute(db);
 
   return rows;
 }

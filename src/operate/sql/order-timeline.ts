@@ -50,8 +50,9 @@ export async function readOrderTimeline(
 ): Promise<OrderEvent[]> {
   const { rows } = await sql<OrderEvent>`
     select at, service_at as "serviceAt", is_day as "isDay", source, id, what, detail, name, error
-    from fulfilment.order_history(${number}, ${client})
-    order by at desc, source, id, what
+    from fulfilment.order_history(${number}, ${client}) with ordinality as h (
+      at, service_at, is_day, source, id, what, detail, name, error, nth)
+    order by nth desc
     limit ${limit}`.execute(db);
 
   return rows;

@@ -324,7 +324,7 @@ async function checkToken(
   }
 
   log.warn({ event: 'admin_refused', from: ip });
-  return { status: 401, words: 'The token is wrong; enter the ADMIN_TOKEN of this worker' };
+  return { status: 401, words: 'The token is wrong; enter ADMIN_TOKEN or ADMIN_VIEWER_TOKEN' };
 }
 
 /** Compares two texts in a time that reveals neither their content nor their length. */

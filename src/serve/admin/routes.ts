@@ -14,7 +14,7 @@ import { type Overview, withReadTimeout } from '../../operate/health/overview.ts
 import { readSnapshot, type Snapshot } from '../../operate/health/state.ts';
 import { readTrends } from '../../operate/health/trends.ts';
 import { readOrderDetails } from '../../operate/sql/order-details.ts';
-import { listOrders, orderLists } from '../../operate/sql/order-list.ts';
+import { listOrders, maxSearchedOrders, orderLists } from '../../operate/sql/order-list.ts';
 import { searchOrders } from '../../operate/sql/order-search.ts';
 import { readOrderTimeline } from '../../operate/sql/order-timeline.ts';
 import { readAudit } from '../../operate/sql/read-audit.ts';
@@ -75,7 +75,9 @@ const definePage = <T extends z.ZodObject>(
 const rowsShown = 100;
 /** Runs have more cells, which are cards on a narrow screen. */
 const runsShown = 20;
-const ordersShown = 50;
+const ordersShown = 25;
+/** A customer may have more orders than fit a page of the lists. */
+const foundOrdersShown = 50;
 const eventsShown = 500;
 /** Maximum characters of a search. References of the outbox have at most 200. */
 const maxLength = 200;
@@ -112,6 +114,7 @@ const orderSearch = z.object({
   q: optionalParam(orderText.trim()),
   list: optionalParam(z.enum(orderLists)),
   client,
+  skip: optionalParam(z.coerce.number().int().min(0).max(maxSearchedOrders)),
 });
 
 const listClients = ({ config }: PageDeps) => config.clients.map(({ key }) => key);
@@ -232,11 +235,12 @@ async function makeOrdersPage(
   deps: PageDeps,
   request: PageRequest,
 ): Promise<Page | string> {
-  const { q: text, list = 'newest', client } = chosen;
+  const { q: text, list = 'newest', client, skip = 0 } = chosen;
   if (text !== undefined) return makeFoundOrdersPage(text, deps, request);
 
-  const orders = await listOrders(deps.db, { list, client: client ?? null }, ordersShown);
-  const shown = { orders, list, client, clients: listClients(deps), limit: ordersShown };
+  const part = { skip, limit: ordersShown };
+  const orders = await listOrders(deps.db, { list, client: client ?? null }, part);
+  const shown = { orders, list, client, clients: listClients(deps), ...part };
   return {
     title: 'Orders',
     body: (csrf) => renderOrdersPage(shown, csrf),
@@ -250,7 +254,7 @@ async function makeFoundOrdersPage(
   request: PageRequest,
 ): Promise<Page | string> {
   const byEmail = request.role === 'operator';
-  const orders = await searchOrders(db, text, { limit: ordersShown, byEmail });
+  const orders = await searchOrders(db, text, { limit: foundOrdersShown, byEmail });
 
   const [only] = orders;
   if (only !== undefined && orders.length === 1 && !wantsJson(request.headers.accept))
@@ -258,8 +262,8 @@ async function makeFoundOrdersPage(
 
   return {
     title: 'Orders',
-    body: (csrf) => renderFoundOrders(orders, text, ordersShown, csrf),
-    data: { orders, hasMore: orders.length === ordersShown },
+    body: (csrf) => renderFoundOrders(orders, text, foundOrdersShown, csrf),
+    data: { orders, hasMore: orders.length === foundOrdersShown },
   };
 }
 

@@ -27,6 +27,13 @@ export class ApiError extends CodedError {
   }
 }
 
+/** Creates the error of a request that may be sent again after some seconds. */
+export const refuseForNow = (words: string, seconds = 1): ApiError =>
+  new ApiError(503, words, {}, { 'retry-after': String(seconds) });
+
+export const noSuchRow = (): ApiError =>
+  new ApiError(404, 'The client of the token has no such row');
+
 declare module 'fastify' {
   interface FastifyRequest {
     /** Token of a request to the API. */

@@ -9,7 +9,7 @@ import {
   readOrdersByNumber,
 } from '../../operate/sql/program-reads.ts';
 import { type OutboxDetail, readOutbox } from '../../push/sql/read-outbox.ts';
-import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
+import { type ApiDeps, ApiError, noSuchRow, toCaller } from './api-deps.ts';
 import type { Budget } from './budget.ts';
 import type { RouteSchemas } from './document.ts';
 import * as schemas from './schemas.ts';
@@ -25,28 +25,19 @@ interface ReadRoute<P extends z.ZodObject> {
   readonly read: (given: z.output<P>, client: string) => Promise<unknown>;
 }
 
-const noSuchRow = () => new ApiError(404, 'The client of the token has no such row');
+/** Returns the members of an object under the names of columns. */
+const nameAsColumns = (row: object) =>
+  Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [
+      name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      value as unknown,
+    ]),
+  );
 
 /** Returns a row of the outbox as JSON text. The payload is its text: numbers keep their digits. */
 function toOutboxText({ payload, history, ...row }: OutboxDetail): string {
-  const steps = history.map(({ durationMs, ...step }) => ({ ...step, duration_ms: durationMs }));
-  const { nextAttemptAt, notBefore, createdAt, finishedAt, lastError, ...others } = row;
-  const { waitsFor, rowsBehind, mayBeCarriedOut, ...shown } = others;
-
-  const named = {
-    ...shown,
-    next_attempt_at: nextAttemptAt,
-    not_before: notBefore,
-    created_at: createdAt,
-    finished_at: finishedAt,
-    last_error: lastError,
-    waits_for: waitsFor,
-    rows_behind: rowsBehind,
-    may_be_carried_out: mayBeCarriedOut,
-    history: steps,
-  };
-
-  return `${JSON.stringify(named).slice(0, -1)},"payload":${payload}}`;
+  const shown = { ...nameAsColumns(row), history: history.map(nameAsColumns) };
+  return `${JSON.stringify(shown).slice(0, -1)},"payload":${payload}}`;
 }
 
 /** Registers the routes that read. */

@@ -22,7 +22,7 @@ import { isDatabaseAway } from '../../db/is-unreachable.ts';
 import { isConstraintViolated, isDataRefused, readSqlState } from '../../db/transaction.ts';
 import { readPart } from '../../push/check-payload.ts';
 import { limitConnections, timeoutCheckMs } from '../admin/access.ts';
-import { type ApiDeps, ApiError } from './api-deps.ts';
+import { type ApiDeps, ApiError, refuseForNow } from './api-deps.ts';
 import { registerReads } from './api-routes.ts';
 import { registerArticles } from './article-routes.ts';
 import { Budget, maxBodyBytes } from './budget.ts';
@@ -277,7 +277,7 @@ function guard(scope: FastifyInstance, { config, isReady }: ApiDeps, budget: Bud
       throw refuseRate(token.requestsPerSecond, refused.msBeforeNext);
     });
 
-    if (!isReady()) throw refuseNow('The worker has not started yet; try again');
+    if (!isReady()) throw refuseForNow('The worker has not started yet; try again', 2);
     budget.admit(request, reply);
   });
 
@@ -296,16 +296,15 @@ function refuseRate(requestsPerSecond: number, waitMs: number): ApiError {
   return new ApiError(429, words, {}, { 'retry-after': String(Math.ceil(waitMs / 1_000)) });
 }
 
-const refuseNow = (words: string) => new ApiError(503, words, {}, { 'retry-after': '2' });
-
 function toApiError(error: FastifyError): ApiError {
   if (error instanceof ApiError) return error;
 
   const busyWords = busyStates[readSqlState(error)];
-  if (busyWords !== undefined) return refuseNow(`${busyWords}; try again`);
+  if (busyWords !== undefined) return refuseForNow(`${busyWords}; try again`, 2);
   if (hasCode(error, 'payload_not_checked'))
-    return refuseNow('The check of the request was interrupted; try again');
-  if (isDatabaseAway(error)) return refuseNow('The database cannot be reached; try again');
+    return refuseForNow('The check of the request was interrupted; try again', 2);
+  if (isDatabaseAway(error))
+    return refuseForNow('The database cannot be reached; try again', 2);
 
   const shown = shorten(error.message, maxErrorLength);
   // The INSERT of the outbox says what is wrong: with a length, or a character that Postgres cannot

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { Transform } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { ApiError, toCaller } from './api-deps.ts';
+import { refuseForNow, toCaller } from './api-deps.ts';
 
 /** Maximum bytes of a body: a payload of 16 MB, and what is around it. */
 export const maxBodyBytes = 16 * 1024 * 1024 + 64 * 1024;
@@ -19,8 +19,6 @@ const maxTokenTurns = 3;
 const maxTokenChecks = 3;
 /** Maximum milliseconds that a request waits for its turn. */
 const maxWaitMs = 10_000;
-
-const refuse = (words: string) => new ApiError(503, words, {}, { 'retry-after': '1' });
 
 /** What the requests of one token use now. */
 interface TokenUse {
@@ -67,7 +65,7 @@ export class Budget {
     const none = { requests: 0, bytes: 0 };
     const token = this.#tokens.get(name) ?? none;
     if (token.requests >= maxTokenRequests)
-      throw refuse(`The token has ${maxTokenRequests} requests under way; wait for their answers`);
+      throw refuseForNow(`The token has ${maxTokenRequests} requests under way; wait for their answers`);
 
     this.#tokens.set(name, token);
     token.requests++;
@@ -96,7 +94,7 @@ export class Budget {
         // The rest is read and dropped: a caller that is still sending would not read the answer.
         body.unpipe(counted);
         body.resume();
-        done(refuse('Too many large requests at once; try again'));
+        done(refuseForNow('Too many large requests at once; try again'));
       },
     });
 
@@ -123,13 +121,13 @@ export class Budget {
   async #work<T>(request: FastifyRequest, turns: Turns, work: () => Promise<T>): Promise<T> {
     const { name } = toCaller(request);
     const use = this.#findUse(request);
-    if (use.hasEnded) throw refuse('The caller has gone');
+    if (use.hasEnded) throw refuseForNow('The caller has gone');
 
     use.working++;
     try {
       await turns.wait(name);
       try {
-        if (use.hasEnded) throw refuse('The caller has gone');
+        if (use.hasEnded) throw refuseForNow('The caller has gone');
         return await work();
       } finally {
         turns.end(name);
@@ -197,7 +195,7 @@ class Turns {
 
     const timer = setTimeout(() => {
       token.waiting.splice(token.waiting.indexOf(start), 1);
-      reject(refuse('There is no time for the request; try again'));
+      reject(refuseForNow('There is no time for the request; try again'));
     }, maxWaitMs);
     const start = () => {
       clearTimeout(timer);

@@ -6,7 +6,7 @@ import { newRow } from '../../push/check-payload.ts';
 import { maxPayloadValues } from '../../push/payload.ts';
 import { actOnOutbox, replaceOutbox } from '../../push/sql/operator-actions.ts';
 import { type OutboxDetail, readOutbox } from '../../push/sql/read-outbox.ts';
-import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
+import { type ApiDeps, ApiError, noSuchRow, toCaller } from './api-deps.ts';
 import type { Budget } from './budget.ts';
 import type { RouteSchemas } from './document.ts';
 import { type CheckRequest, readBody, refuseRows } from './insert-route.ts';
@@ -25,7 +25,7 @@ export function registerChanges(
     const { id } = request.params as z.output<typeof idParams>;
     const row = await readOutbox(db, id);
     if (row?.client === toCaller(request).client) return row;
-    throw new ApiError(404, 'The client of the token has no such row');
+    throw noSuchRow();
   };
 
   const replaceSchema: RouteSchemas = {

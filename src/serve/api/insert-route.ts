@@ -5,7 +5,7 @@ import { type CheckedRows, checkRows, newRows } from '../../push/check-payload.t
 import type { CodeLists, PayloadProblem } from '../../push/kind.ts';
 import { readStoredCodes } from '../../push/setting-codes.ts';
 import { insertRows, type RequestKey, readStoredRequest } from '../../push/sql/insert-rows.ts';
-import { type ApiDeps, ApiError, toCaller } from './api-deps.ts';
+import { type ApiDeps, ApiError, refuseForNow, toCaller } from './api-deps.ts';
 import type { Budget } from './budget.ts';
 import type { RouteSchemas } from './document.ts';
 import { checked, keyHeaders, newIds } from './schemas.ts';
@@ -99,8 +99,7 @@ async function insertChecked(
 
   const inserted = await insertRows(deps.db, caller.client, rows, named);
   const ids = inserted ?? (await findIds(deps, caller, named));
-  if (ids === null)
-    throw new ApiError(503, 'The request was not stored; try again', {}, { 'retry-after': '1' });
+  if (ids === null) throw refuseForNow('The request was not stored; try again');
   return ids;
 }
 
@@ -137,8 +136,7 @@ export function createCheck({ db, config: { operations } }: ApiDeps, budget: Bud
     const checking = budget.check(request, () => checkRows(body, context));
     const found = await checking.catch((error: unknown) => {
       if (!signal.aborted) throw error;
-      const words = 'Too many large requests are being checked; try again';
-      throw new ApiError(503, words, {}, { 'retry-after': '5' });
+      throw refuseForNow('Too many large requests are being checked; try again', 5);
     });
 
     if ('hash' in found) return found;

@@ -45,7 +45,7 @@ const readTools: readonly ReadTool[] = [
   {
     name: 'order_timeline',
     path: '/order',
-    description: 'What happened to an order, the latest first',
+    description: 'What happened to an order, the oldest first',
   },
   {
     name: 'outbox_rows',

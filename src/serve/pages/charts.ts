@@ -1,9 +1,8 @@
 /** The four charts of the last 24 hours. Each has a description in words. */
 
 import { type Html, html } from '../../core/html.ts';
-import { formatSpan } from '../../core/time.ts';
 import type { Series, Trends } from '../../operate/health/trends.ts';
-import { renderChoice } from './view.ts';
+import { chooseClient, formatDuration, renderFilter } from './view.ts';
 
 /** How a chart is drawn. */
 interface ChartStyle {
@@ -43,11 +42,10 @@ export function renderChartsPage(
   clients: readonly string[],
   chosen: string | undefined,
 ): Html {
-  const label = { text: 'Client', all: 'all together' };
+  const choice = chooseClient(clients, chosen, 'all together');
   return html`<h1>The last 24 hours</h1>
 <p>In steps of 15 minutes, made once a minute. The bold value is that of the step under way.</p>
-<form class="filter" method="get" action="/charts">
-${renderChoice('client', label, clients, chosen)} <button>Show</button></form>
+${choice && renderFilter('/charts', choice)}
 <div class="charts">${charts.map((style) => renderChart(style, trends))}</div>`;
 }
 
@@ -112,7 +110,7 @@ function stack(series: readonly Series[]): Values[] {
 function format(value: number | null | undefined, shape: ChartStyle['shape']): string {
   if (value === null || value === undefined) return '–';
   if (shape === 'bars') return String(Math.ceil(value));
-  return value > 0 && value < 1 ? `${Math.round(value * 1_000)} ms` : formatSpan(value);
+  return formatDuration(value);
 }
 
 /** Draws a bar for each value, from the value below it in the stack. */

@@ -5,11 +5,13 @@ import { type Html, html } from '../../core/html.ts';
 import { isChangeFound, type PushDatabase } from '../../push/sql/push-database.ts';
 import { renderConfirmation, renderCsrfField } from './view.ts';
 
-const buttons = {
-  moved: 'It was moved',
-  restored: 'It was restored',
-  copy: 'It is a copy',
+/** What a database can be, and the button that says so. */
+const choices = {
+  moved: ['It was moved', 'Accept as moved'],
+  restored: ['It was restored', 'Accept as restored'],
+  copy: ['It is a copy', 'Accept as a copy'],
 } as const;
+const names = ['moved', 'restored', 'copy'] as const;
 
 /**
  * Renders `/database`.
@@ -22,13 +24,11 @@ export function renderDatabasePage(database: PushDatabase | null, csrf: string |
 
   const { change } = database;
   const reason = change === 'none' ? placeInWords : changeInWords[change];
-  const forms = Object.entries(buttons).map(
-    ([
-      as,
-      button,
-    ]) => html`<div><h3>${button}</h3><p>${acceptanceInWords[as as keyof typeof buttons]}</p>
-${csrf !== null && renderForm(as, button, csrf)}</div>`,
-  );
+  const forms = names.map((as) => {
+    const [title, button] = choices[as];
+    return html`<div><h3>${title}</h3><p>${acceptanceInWords[as]}</p>
+${csrf !== null && renderForm(as, button, csrf)}</div>`;
+  });
   return html`<h1>What is this database?</h1>
 <p class="why"><b>No row is sent:</b> ${reason}.</p>
 <p>Pulls continue. The answer holds for all workers, and is written to the audit.</p>

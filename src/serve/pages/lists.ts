@@ -15,12 +15,15 @@ import type { QuarantineRow } from '../../pull/sql/quarantine.ts';
 import { maxNamedRows } from '../../push/sql/operator-actions.ts';
 import type { SchedulerState } from './queue-state.ts';
 import {
+  chooseClient,
+  formatDuration,
   linkClient,
   linkRows,
   renderAge,
   renderChoice,
   renderCsrfField,
   renderFacts,
+  renderFilter,
   renderList,
   renderTime,
 } from './view.ts';
@@ -49,7 +52,7 @@ export function renderRunsPage(
     linkClient('/runs', run.client),
     run.job,
     badge(tones[run.status] ?? 'note', run.status),
-    html`${renderAge(run.startedAt, now)}, ${formatDuration(run)}`,
+    html`${renderAge(run.startedAt, now)}, ${describeDuration(run)}`,
     describeRunRows(run),
     renderRunDetails(run),
   ]);
@@ -63,18 +66,18 @@ export function renderRunsPage(
   return html`<h1>Runs</h1>
 <p>Runs that wrote rows, or that were not done.
 All other runs are only counted, in <code>sync.jobs</code>.</p>
-<form class="filter" method="get" action="/runs">
-${renderChoice('client', 'Client', clients, filter.client)}
-${renderChoice('job', 'Job', runJobs, filter.job)}
-${renderChoice('status', 'Status', runStatuses, filter.status)}
-<button>Show</button></form>
+${renderFilter('/runs', [
+  chooseClient(clients, filter.client),
+  renderChoice('job', 'Job', runJobs, filter.job),
+  renderChoice('status', 'Status', runStatuses, filter.status),
+])}
 <div class="compact">${renderList('Newest first', headings, rows, 'No runs found.')}</div>
 ${older}`;
 }
 
-function formatDuration({ startedAt, finishedAt }: ListedRun): string {
+function describeDuration({ startedAt, finishedAt }: ListedRun): string {
   if (finishedAt === null) return 'not ended';
-  return `took ${formatSpan((finishedAt.getTime() - startedAt.getTime()) / 1_000)}`;
+  return `took ${formatDuration((finishedAt.getTime() - startedAt.getTime()) / 1_000)}`;
 }
 
 /** Says how many rows a run read and wrote. */
@@ -150,10 +153,10 @@ To see all: <code>fulfilment-sync quarantine list</code>.</p>`;
   return html`<h1>Quarantine</h1>
 <p>Resources that could not be decoded or stored. Each is released when a valid version of it is
 read. After an upgrade, decode all again with <code>fulfilment-sync quarantine replay</code>.</p>
-<form class="filter" method="get" action="/quarantine">
-${renderChoice('client', 'Client', clients, client)}
-${renderChoice('stream', 'Stream', streams, stream)}
-<button>Show</button></form>
+${renderFilter('/quarantine', [
+  chooseClient(clients, client),
+  renderChoice('stream', 'Stream', streams, stream),
+])}
 ${renderList('Oldest first', headings, cells, 'Nothing is in quarantine.')}
 ${cut}`;
 }
@@ -208,10 +211,10 @@ export function renderAuditPage(rows: readonly AuditRow[], { by, action }: Audit
   return html`<h1>Audit</h1>
 <p>What operators did, and what workers repaired by themselves (<code>sync.audit</code>).
 Newest first.</p>
-<form class="filter" method="get" action="/audit">
-<label>By <input name="by" value="${by ?? ''}" maxlength="200"></label>
-${renderChoice('action', 'Action', auditActions, action)}
-<button>Show</button></form>
+${renderFilter('/audit', [
+  html`<label>By <input name="by" value="${by ?? ''}" maxlength="200"></label>`,
+  renderChoice('action', 'Action', auditActions, action),
+])}
 ${renderList('Latest entries', headings, cells, 'No entries found.')}`;
 }
 
@@ -261,15 +264,12 @@ export function renderSchedulesPage(
     csrf !== null && renderButtons(snapshot, { client, job: pushJob.name }, csrf, false),
   ]);
   const headings = ['client', 'job', 'schedule', 'next run', 'last success', 'state', 'actions'];
-  const filter =
-    clients.length > 1 &&
-    html`<form class="filter" method="get" action="/schedules">
-${renderChoice('client', 'Client', clients, only)} <button>Show</button></form>`;
+  const choice = chooseClient(clients, only);
 
   return html`<h1>Schedules</h1>
 <p>The schedules of this worker. A pause applies to all workers.
 After it, one run makes up for all missed runs.</p>
-${filter}
+${choice && renderFilter('/schedules', choice)}
 ${renderList('Jobs of each client', headings, [...jobRows, ...pushRows])}`;
 }
 

@@ -14,6 +14,8 @@ import { linkClient, linkRow, renderFacts, renderList, renderTime } from './view
 export interface Stage {
   readonly name: string;
   readonly at: Date | null;
+  /** Whose clock gives the time. */
+  readonly clock: 'ours' | 'service';
   /** True if it is not reached because a row is dead, or its outcome is unknown. */
   readonly isStuck: boolean;
 }
@@ -67,7 +69,7 @@ Orders ${listOfIds.format(ids)} have or had this number. All parts below are of 
 ${ids.length > 1 && several}
 ${details.orders.map(renderProblem)}
 <ol class="stages">${findStages(details, events).map(renderStage)}</ol>
-${details.orders.map((head) => renderHeadFacts(head, show))}
+${details.orders.map((head) => renderHeadFacts(head, number, show))}
 ${renderOpenRows(details)}
 ${renderLines(details, show)}
 ${renderShipments(details, show, isViewer)}
@@ -80,14 +82,26 @@ ${cut}</div>`;
 
 const renderState = ({ state }: OrderHead) => badge(toStateTone(state), state.replaceAll('_', ' '));
 
-const renderProblem = ({ problem }: OrderHead) =>
-  problem !== null && html`<p class="why"><b>Reason:</b> ${problem}</p>`;
+/** Problems of shipments, which a link leads to. */
+const shipmentProblems: readonly (string | null)[] = [
+  'warehouse_error',
+  'parcel_exception',
+  'not_picked',
+  'not_shipped',
+];
+
+function renderProblem({ problem, problemCode }: OrderHead): Html {
+  if (problem === null) return html``;
+  const isOfShipments = shipmentProblems.includes(problemCode);
+  const link = isOfShipments && html` <a href="#shipments">Show the shipments</a>`;
+  return html`<p class="why"><b>Reason:</b> ${problem}${link}</p>`;
+}
 
 /** Renders the facts of an order that no other part shows, and that are known. */
-function renderHeadFacts(order: OrderHead, show: ShowWord): Html {
+function renderHeadFacts(order: OrderHead, asked: string, show: ShowWord): Html {
   return renderFacts([
     ['Order id', order.id],
-    ['Number', order.number],
+    ['Present number', order.number === asked ? null : order.number],
     ['Ordered on', order.orderedOn],
     ['Not before', order.notBefore],
     ['Order type', order.orderType === null ? null : show(order.orderType)],
@@ -143,12 +157,17 @@ export function findStages(details: OrderDetails, events: readonly OrderEvent[])
   return Object.entries(times).map(([name, at]) => ({
     name,
     at,
+    clock: name === 'inserted' || name === 'at the service' ? 'ours' : 'service',
     isStuck: name === 'at the service' && hasStuckRow,
   }));
 }
 
-function renderStage({ name, at, isStuck }: Stage, _index: number, stages: readonly Stage[]): Html {
-  if (at !== null) return html`<li class="reached"><b>${name}</b> ${renderStageTime(at)}</li>`;
+function renderStage(stage: Stage, _index: number, stages: readonly Stage[]): Html {
+  const { name, at, clock, isStuck } = stage;
+  if (at !== null) {
+    const words = clock === 'service' && html`<span>by the service’s clock</span>`;
+    return html`<li class="reached"><b>${name}</b> ${renderStageTime(at)}${words}</li>`;
+  }
   const isElsewhere = name === 'inserted' && stages.some((stage) => stage.at !== null);
   const ahead = isElsewhere ? 'not from here' : 'not yet';
   const [look, words] = isStuck ? ['stuck', 'stuck: see below'] : ['ahead', ahead];
@@ -212,7 +231,7 @@ function renderShipments(
   isViewer: boolean,
 ): Html {
   const cells = shipments.map((shipment) => [
-    shipment.id,
+    String(shipment.id),
     html`${badge(shipment.status === 'ERROR' ? 'bad' : 'note', show(shipment.status))}
 ${shipment.unlistedSince !== null && badge('warn', 'unlisted')}`,
     shipment.warehouse ?? '–',
@@ -232,8 +251,8 @@ ${shipment.unlistedSince !== null && badge('warn', 'unlisted')}`,
     'shipped',
     'packages',
   ];
-  return html`<h2>Shipments</h2>
-${renderList('Times of the service', headings, cells, 'No shipment yet.')}
+  return html`<h2 id="shipments">Shipments</h2>
+${renderList('Times by the clock of the service', headings, cells, 'No shipment yet.')}
 ${renderCut(shipments)}${renderCut(parcels)}`;
 }
 
@@ -254,7 +273,7 @@ function renderParcel(
 function renderReturns({ returns }: OrderDetails, show: ShowWord): Html {
   if (returns.length === 0) return html``;
   const cells = returns.map((item) => [
-    item.id,
+    String(item.id),
     item.sku ?? '–',
     item.quantity ?? '–',
     show(item.condition),

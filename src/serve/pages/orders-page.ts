@@ -9,9 +9,10 @@ import {
 import type { OrderMatch } from '../../operate/sql/order-search.ts';
 import { toStateTone } from './order-page.ts';
 import {
+  chooseClient,
   linkClient,
   openSearchForm,
-  renderChoice,
+  renderFilter,
   renderList,
   renderTabs,
   toOrderPath,
@@ -29,10 +30,10 @@ const listTitles: Readonly<Record<OrderList, string>> = {
 
 /** What each list holds. */
 const listMeanings: Readonly<Record<OrderList, string>> = {
-  newest: 'Orders that were ordered last.',
-  late: 'Orders of two days ago and before that are not shipped whole.',
-  trouble: 'Orders that the warehouse, the carrier or the outbox could not handle.',
-  'back order': 'Late orders with pieces that are on no shipment.',
+  newest: 'Orders that were ordered last',
+  late: 'Orders that are not shipped whole two days after they were ordered',
+  trouble: 'Orders that the warehouse, the carrier or the outbox could not handle',
+  'back order': 'Late orders with pieces that are on no shipment',
 };
 
 /** What a list of orders shows. */
@@ -41,6 +42,8 @@ interface ShownList {
   readonly list: OrderList;
   readonly client: string | undefined;
   readonly clients: readonly string[];
+  /** Number of orders before these. */
+  readonly skip: number;
   readonly limit: number;
 }
 
@@ -49,38 +52,19 @@ interface ShownList {
  * @param csrf the token of the form; null for a viewer, who cannot search by e-mail address
  */
 export function renderOrdersPage(shown: ShownList, csrf: string | null): Html {
-  const { orders, list, client, clients, limit } = shown;
-  const tabs = Object.entries(listTitles).map(([name, title]) => {
-    const query = new URLSearchParams({ list: name, ...(client !== undefined && { client }) });
-    return { title, path: `/orders?${query}`, isCurrent: name === list };
-  });
-  const filter =
-    clients.length > 1 &&
-    html`<form class="filter" method="get" action="/orders">
-<input type="hidden" name="list" value="${list}">
-${renderChoice('client', 'Client', clients, client)} <button>Show</button></form>`;
+  const { orders, list, client, clients, skip, limit } = shown;
+  const toPath = (query: object) =>
+    `/orders?${new URLSearchParams({ ...query, ...(client !== undefined && { client }) })}`;
+  const tabs = Object.entries(listTitles).map(([name, title]) => ({
+    title,
+    path: toPath({ list: name }),
+    isCurrent: name === list,
+  }));
+  const choice = chooseClient(clients, client);
+  const fields = html`<input type="hidden" name="list" value="${list}">${choice}`;
 
-  const rows = orders.map((order) => [
-    html`<a href="${toOrderPath(order.client, order.number)}">${order.number}</a>`,
-    linkClient('/orders', order.client),
-    badge(toStateTone(order.state), order.state.replaceAll('_', ' ')),
-    order.orderedOn ?? '–',
-    order.ordered,
-    order.shipped,
-    order.toCome,
-    order.problem ?? '–',
-  ]);
-  const headings = [
-    'order',
-    'client',
-    'state',
-    'ordered on',
-    'ordered',
-    'shipped',
-    'to come',
-    'problem',
-  ];
-  const cut = orders.length === limit && html`<p>Only the first ${limit} are shown.</p>`;
+  const older = toPath({ list, skip: skip + limit });
+  const more = orders.length === limit && html`<p><a href="${older}">More orders</a></p>`;
   const searched =
     list !== 'newest' &&
     html`<p><small>Searched: the newest ${maxSearchedOrders} orders of these clients.</small></p>`;
@@ -88,10 +72,30 @@ ${renderChoice('client', 'Client', clients, client)} <button>Show</button></form
   return html`<h1>Orders</h1>
 ${renderSearch('', csrf)}
 ${renderTabs('Lists of orders', tabs)}
-<p>${listMeanings[list]}</p>
-${filter}
-${renderList(listTitles[list], headings, rows, 'There are none.')}
-${cut}${searched}`;
+${choice && renderFilter('/orders', fields)}
+${renderOrders(listMeanings[list], orders)}
+${more}${searched}`;
+}
+
+/** Renders orders, on a narrow screen one or two lines each. */
+function renderOrders(caption: string, orders: readonly ListedOrder[]): Html {
+  const isOfSeveral = new Set(orders.map(({ client }) => client)).size > 1;
+  const rows = orders.map((order) => [
+    html`<a href="${toOrderPath(order.client, order.number)}">${order.number}</a>`,
+    ...(isOfSeveral ? [linkClient('/orders', order.client)] : []),
+    badge(toStateTone(order.state), order.state.replaceAll('_', ' ')),
+    order.orderedOn,
+    describePieces(order),
+    order.problem,
+  ]);
+  const headings = ['state', 'ordered on', 'pieces', 'problem'];
+  const all = ['order', ...(isOfSeveral ? ['client'] : []), ...headings];
+  return html`<div class="compact">${renderList(caption, all, rows, 'There are none.')}</div>`;
+}
+
+function describePieces({ ordered, shipped, toCome }: ListedOrder): string {
+  const coming = toCome === 0 ? '' : `, ${toCome} to come`;
+  return `${shipped} of ${ordered} shipped${coming}`;
 }
 
 /**
@@ -118,7 +122,8 @@ export function renderFoundOrders(
 
   return html`<h1>Orders</h1>
 ${renderSearch(shown, csrf)}
-${renderList('Orders that fit', ['order', 'client', 'found by'], rows, none)}
+<div class="compact">
+${renderList('Orders that fit', ['order', 'client', 'found by'], rows, none)}</div>
 ${cut}
 <p><a href="/orders">Lists of orders</a></p>`;
 }

@@ -18,6 +18,7 @@ import {
 } from '../../push/sql/read-outbox.ts';
 import { type PlacedProblem, placeProblems } from './payload-lines.ts';
 import {
+  chooseClient,
   linkClient,
   linkRow,
   linkRows,
@@ -26,6 +27,7 @@ import {
   renderConfirmation,
   renderCsrfField,
   renderFacts,
+  renderFilter,
   renderList,
   renderTabs,
   renderTime,
@@ -110,21 +112,21 @@ Narrow the filter, or use <code>fulfilment-sync outbox list --limit</code>.</p>`
 
   return html`<h1>Outbox</h1>
 ${renderTabs('Groups of rows', listGroups(chosen, counts))}
-${renderFilter(chosen, clients)}
+${renderOutboxFilter(chosen, clients)}
 ${isSelectable ? renderSelectionForm(list, csrf) : list}
 ${cut}`;
 }
 
-function renderFilter(chosen: ChosenRows, clients: readonly string[]): Html {
+function renderOutboxFilter(chosen: ChosenRows, clients: readonly string[]): Html {
   const kinds = outboxKinds.map(({ name }) => name);
   const group = html`<input type="hidden" name="group" value="${chosen.group}">`;
-  return html`<form class="filter" method="get" action="/outbox">
-${chosen.group !== undefined && group}
-${renderChoice('status', { text: 'Status', all: 'any' }, outboxStatuses, chosen.status)}
-${renderChoice('client', 'Client', clients, chosen.client)}
-${renderChoice('kind', 'Kind', kinds, chosen.kind)}
-<label>Reference <input name="reference" value="${chosen.reference ?? ''}"></label>
-<button>Show</button></form>`;
+  return renderFilter('/outbox', [
+    chosen.group !== undefined && group,
+    renderChoice('status', { text: 'Status', all: 'any' }, outboxStatuses, chosen.status),
+    chooseClient(clients, chosen.client),
+    renderChoice('kind', 'Kind', kinds, chosen.kind),
+    html`<label>Reference <input name="reference" value="${chosen.reference ?? ''}"></label>`,
+  ]);
 }
 
 /** Lists the groups of rows as tabs, with the number of rows in each. */
@@ -264,6 +266,9 @@ ${row.because}</p>`;
   const masked = html`<p>Personal data is masked.</p>
 ${csrf !== null && renderForm(row.id, 'reveal', csrf, revealButton)}`;
   const unmasked = html`<p>Unmasked. The audit records that it was shown.</p>`;
+  const isInEditor = isChangeable && editable !== null;
+  const payloadPart = html`<h2>Payload</h2>${isRevealed ? unmasked : masked}
+${renderJson('Payload', payload)}`;
   const result = html`<h2>Result</h2>${renderJson('Result', row.result)}`;
 
   return html`<div data-live>
@@ -274,11 +279,10 @@ ${!isBlocked && advice}
 ${renderRowFacts(row, now)}</div>
 ${csrf !== null && renderActions(row, csrf)}
 ${editor}
+${isInEditor && unmasked}
 <h2>Attempts</h2>
 ${renderHistory(row)}
-<h2>Payload</h2>
-${isRevealed ? unmasked : masked}
-${!(isRevealed && isChangeable) && renderJson('Payload', payload)}
+${!isInEditor && payloadPart}
 ${row.result !== null && result}`;
 }
 
@@ -415,7 +419,8 @@ function renderActions({ id, status, nextAttemptAt }: OutboxDetail, csrf: string
   if (isAllowed('retry')) {
     const isUndecided = status === 'unknown' && nextAttemptAt === null;
     const sure = renderConfirmation('I have checked that the service did not carry it out');
-    const content = html`${isUndecided && sure}<button>Retry</button>`;
+    const content = html`<p>It is sent again as it is.</p>${isUndecided && sure}
+<button>Retry</button>`;
     forms.push(html`<h3>Retry</h3>${renderForm(id, 'retry', csrf, content)}`);
   }
 

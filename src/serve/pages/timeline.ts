@@ -116,8 +116,11 @@ export function renderTimeline(events: readonly OrderEvent[]): Html {
     badge(entry.tone, entry.source),
     renderEntry(entry),
   ]);
-  const caption = 'Oldest first, in UTC. The first time is when it happened or was read here';
-  return renderList(caption, ['here', 'at the service', 'part', 'event'], rows, 'No events yet.');
+  const caption =
+    'Oldest first by our clock: when it happened or was read here. ' +
+    'The service has a clock of its own; in the demo it is 60 times as fast';
+  const headings = ['our clock (UTC)', 'service’s clock (UTC)', 'part', 'event'];
+  return renderList(caption, headings, rows, 'No events yet.');
 }
 
 function renderServiceTime({ serviceAt, isDay }: TimelineEntry): Html {

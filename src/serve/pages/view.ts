@@ -228,6 +228,21 @@ export function renderChoice(
 ${entries}</select></label>`;
 }
 
+/** Renders the choice of a client, if there are several. */
+export const chooseClient = (
+  clients: readonly string[],
+  chosen: string | null | undefined,
+  all = 'all',
+) => clients.length > 1 && renderChoice('client', { text: 'Client', all }, clients, chosen);
+
+/** Formats a span; below a second in milliseconds, so that it is not 0. */
+export const formatDuration = (seconds: number): string =>
+  seconds > 0 && seconds < 1 ? `${Math.round(seconds * 1_000)} ms` : formatSpan(seconds);
+
+/** Renders the form of a list that shows a part of it. */
+export const renderFilter = (path: string, fields: Child): Html =>
+  html`<form class="filter" method="get" action="${path}">${fields} <button>Show</button></form>`;
+
 const barWidth = 4;
 const sparkHeight = 20;
 

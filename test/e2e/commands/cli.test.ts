@@ -254,6 +254,11 @@ describe('demo', () => {
       expect(strange, 'orders of other weeks').toEqual([]);
 
       expect(demo.output).toContain('Ctrl-C ends the demo and removes everything.');
+      const [, api, token] = /API=(\S+) TOKEN=(\S+)/.exec(demo.output) ?? [];
+      const changes = await fetch(`${api}/v1/changes`, {
+        headers: { authorization: `Bearer ${token}` },
+      });
+      expect(changes.status).toBe(200);
       const [, order = '', look = ''] =
         /in psql:\n(.*?;)\n[^\n]*\n(.*?;)\n/s.exec(demo.output) ?? [];
       await client.query(order);

@@ -102,13 +102,15 @@ const findClippedBadges = `[...document.querySelectorAll('.badge')].filter((badg
 
 const paths = [
   ...['/', '/charts', '/orders?q=none', '/order?client=default&number=SO-DEAD'],
-  ...['/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit'],
+  ...['/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit', '/database'],
 ];
 
 describe.skipIf(!browser.available)('the status page in a browser', () => {
   test('is accessible and fits, narrow or wide, in light and in dark colours', async () => {
     const { base } = await startWorker();
     await refuseCredentials();
+    // So that /database asks what it is.
+    await database.query("update sync.push_database set mark = '1/2/3/4'");
     for (const [width, scheme] of [
       [360, 'light'],
       [1_280, 'dark'],

@@ -80,7 +80,7 @@ const cases: readonly (readonly [string, StoredParts, Readonly<Record<string, st
       {
         state: 'warehouse_error',
         problem_code: 'warehouse_error',
-        problem: 'shipments with the status ERROR: 1; on no shipment: MUG (1)',
+        problem: 'shipments with the status ERROR: 7; on no shipment: MUG (1)',
       },
     ],
     [

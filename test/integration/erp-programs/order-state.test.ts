@@ -177,7 +177,7 @@ test('partial shipments, returns and errors of the warehouse are counted', async
       shipments: 2,
       parcels: 2,
       problem:
-        'shipments with the status ERROR: 1; parcels with an exception level: 1;' +
+        'shipments with the status ERROR: 2; parcels with an exception level: Y;' +
         ` outbox row ${dead} (order.update) is dead: the payload cannot be sent: payload: must name at least one member to change`,
     },
   ]);

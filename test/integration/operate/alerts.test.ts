@@ -196,16 +196,6 @@ const causes: Readonly<Record<string, () => Promise<unknown>>> = {
     );
     await database.query('update sync.clients set served_at = now()');
   },
-  outbox_dead: async () => {
-    await poll('pull-shipments');
-    await insertDeadRow();
-  },
-  outbox_undecided: async () => {
-    await causes.outbox_dead?.();
-    await database.query(
-      `update fulfilment.outbox set status = 'unknown', finished_at = null, written_at = now()`,
-    );
-  },
 };
 
 test.each<[code: string, severity: string]>([
@@ -218,8 +208,6 @@ test.each<[code: string, severity: string]>([
   ['rate_limited', 'warn'],
   ['operation_failing', 'warn'],
   ['slots_taken', 'bad'],
-  ['outbox_dead', 'bad'],
-  ['outbox_undecided', 'bad'],
 ])('%s: what is stored makes one problem (%s)', async (code, severity) => {
   await causes[code]?.();
   const config = makeConfig(database, sandbox);

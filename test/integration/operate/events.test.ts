@@ -42,14 +42,17 @@ async function takeAll() {
   );
 }
 
-test('an order that is taken or refused, its shipment, a return, an inbound and stock are events', async () => {
+test('what happens to orders, returns, inbounds and stock are events, to each receiver its own', async () => {
   await sandbox.seed(1, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
   for (const job of ['refresh-settings', 'pull-shipments', 'pull-orders'] as const)
     done(await pull(job));
-  const [receiver, personal] = [await startReceiver(services), await startReceiver(services)];
+  const receiver = await startReceiver(services);
+  const [personal, none] = [await startReceiver(services), await startReceiver(services)];
+  const chosen = ['order.accepted', 'shipment.shipped'];
   await startPosting(
     subscribe(receiver.url),
-    subscribe(personal.url, { name: 'personal', personalData: true, types: ['shipment.shipped'] }),
+    subscribe(personal.url, { name: 'personal', personalData: true, types: chosen, clients: ['default'] }),
+    subscribe(none.url, { name: 'none', clients: ['other'] }),
   );
   await insert('order.create', 'SO-1', orderPayload('SO-1'));
   await insert('order.create', 'SO-2', orderPayload('SO-2', { orderType: 'BY-SHIP' }));
@@ -122,6 +125,13 @@ test('an order that is taken or refused, its shipment, a return, an inbound and 
       ],
     },
   });
+  const accepted = personal.taken().find(({ type }) => type === 'order.accepted');
+  expect(accepted?.data.row).toMatchObject({
+    email: 'anna@example.com',
+    addresses: expect.arrayContaining([expect.objectContaining({ street1: 'Keizersgracht' })]),
+  });
+  expect(personal.taken().filter(({ type }) => !chosen.includes(type))).toEqual([]);
+  expect(none.attempts).toEqual([]);
   expect(first('stock.changed')?.data).toMatchObject({
     number: 'MUG-BLUE',
     row: { stock: expect.any(Number) },
@@ -135,28 +145,6 @@ test('an order that is taken or refused, its shipment, a return, an inbound and 
   expect(JSON.stringify(receiver.taken())).not.toMatch(
     /anna@example.com|Keizersgracht|"raw"|track_and_trace|tracking_url|tracking_number|carrier\.example/,
   );
-});
-
-test('personal data is posted only to a subscriber that asks for it; types and clients are chosen', async () => {
-  done(await pull('refresh-settings'));
-  const [all, none] = [await startReceiver(services), await startReceiver(services)];
-  await startPosting(
-    subscribe(all.url, {
-      name: 'all',
-      personalData: true,
-      types: ['order.accepted'],
-      clients: ['default'],
-    }),
-    subscribe(none.url, { name: 'none', clients: ['other'] }),
-  );
-  await insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await push();
-  await waitFor('the event', () => all.taken().length === 1);
-  expect(all.taken()[0]?.data.row).toMatchObject({
-    email: 'anna@example.com',
-    addresses: expect.arrayContaining([expect.objectContaining({ street1: 'Keizersgracht' })]),
-  });
-  expect(none.attempts).toEqual([]);
 });
 
 test('a failing event holds those of its order and no others, and keeps its id', async () => {

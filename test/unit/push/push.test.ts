@@ -512,6 +512,7 @@ test('a masked result keeps ids, codes and our note, and hides what the service 
   const result = {
     orderId: 5,
     orderItems: [{ id: 6, sku: 'MUG', email: 'CANARY' }],
+    modifiedItemIds: [],
     note: 'checked',
     fileName: 'CANARY.pdf',
     content: 'CANARY'.repeat(50),
@@ -522,6 +523,7 @@ test('a masked result keeps ids, codes and our note, and hides what the service 
   expect(maskResult(result)).toEqual({
     orderId: 5,
     orderItems: [{ id: 6, sku: 'MUG', email: '•••' }],
+    modifiedItemIds: [],
     note: 'checked',
     fileName: '•••',
     content: '•••',

@@ -93,7 +93,9 @@ test('login sets a cookie that scripts cannot read, and leads back; logout ends 
     new Visitor(`http://127.0.0.1:${port}`).get('/', { cookie: `fulfilment_session=${value}` });
   const [, value = ''] = /^[^=]+=([^;]+)/.exec(cookie) ?? [];
   expect((await forged(value)).status).toBe(200);
-  expect((await forged(value.replace(/session\.\d/, 'session.9'))).status).toBe(303);
+  // The cookie says until when it is valid, and whose role it gives.
+  for (const [from, to] of [[/session\.\d/, 'session.9'], ['operator', 'viewer']] as const)
+    expect((await forged(value.replace(from, to))).status).toBe(303);
   const { fulfilment_csrf: other = '' } = Object.fromEntries([
     ['fulfilment_csrf', visitor.cookie('fulfilment_csrf')],
   ]);

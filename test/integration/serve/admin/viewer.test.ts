@@ -80,15 +80,6 @@ describe('a viewer', () => {
     },
   );
 
-  test('cannot make itself an operator: the role is signed', async () => {
-    const { visitor } = await start(tokens);
-    await visitor.post('/login', { token: viewerToken }, '/login');
-    const cookie = visitor.cookie('fulfilment_session')?.replace('viewer', 'operator') ?? '';
-    const answer = await fetch(new URL('/audit', visitor.base), {
-      headers: { cookie: `fulfilment_session=${cookie}` },
-    });
-    expect(answer.status).toBe(401);
-  });
 });
 
 test.each([

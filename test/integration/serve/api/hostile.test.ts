@@ -18,21 +18,17 @@ const unknownMembers = (count: number) =>
 const hostile: readonly [string, () => string][] = [
   ['130 rows of 4,999 empty items', () => makeBody(list('{}', 4_999), 130)],
   ['290 items of 5,000 unknown members', () => makeBody(list(unknownMembers(5_000), 290))],
-  ['20 rows of 4,900 empty items', () => makeBody(list('{}', 4_900), 20)],
   ['4,000 items with seven wrong members', () => makeBody(list(wrongItem, 4_000))],
-  ['19 objects of 4,900 unknown members', () => makeBody(list(unknownMembers(4_900), 19))],
   ['90,000 rows', () => list('{}', 90_000)],
   ['a row with 90,000 unknown members', () => unknownMembers(90_000)],
   ['a member with a name of 10 MB', () => makeBody(`[{"${'x'.repeat(10_000_000)}":1}]`)],
   ['an order type of 10 MB', () => makeBody('[]').replace('"B2C"', `"${'x'.repeat(10_000_000)}"`)],
-  ['a kind of 10 MB', () => `{"kind":"${'x'.repeat(10_000_000)}","reference":"A"}`],
   ['a time of 10 MB', () => makeTimed(`2026-11-26T00:00:00.${'0'.repeat(10_000_000)}Z`)],
   [
     'a time that only the database refuses',
     () => makeTimed('2026-11-26T00:00:00.0000000000000001+23:59'),
   ],
   ['a document of blanks', () => makeDocument('A '.repeat(7_900_000))],
-  ['a text of escaped quotes', () => makeDocument('\\"'.repeat(7_900_000))],
 ];
 const wrongItem =
   '{"sku":1,"quantity":"a","price":true,"vat":true,"name":1,"metadata":{"reference":1,"extra6":1},"fulfillFrom":1}';
