@@ -48,10 +48,15 @@ test('what happens to orders, returns, inbounds and stock are events, to each re
     done(await pull(job));
   const receiver = await startReceiver(services);
   const [personal, none] = [await startReceiver(services), await startReceiver(services)];
-  const chosen = ['order.accepted', 'shipment.shipped'];
+  const chosen = ['order.accepted', 'shipment.shipped'] as const;
   await startPosting(
     subscribe(receiver.url),
-    subscribe(personal.url, { name: 'personal', personalData: true, types: chosen, clients: ['default'] }),
+    subscribe(personal.url, {
+      name: 'personal',
+      personalData: true,
+      types: chosen,
+      clients: ['default'],
+    }),
     subscribe(none.url, { name: 'none', clients: ['other'] }),
   );
   await insert('order.create', 'SO-1', orderPayload('SO-1'));
