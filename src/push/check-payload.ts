@@ -471,7 +471,7 @@ export const checkRows = (
   });
 
 /** Reads and checks rows in this process. */
-export async function checkRowsHere(
+async function checkRowsHere(
   body: Uint8Array,
   tools: CheckTools,
 ): Promise<CheckedRows | RefusedBody> {

@@ -36,7 +36,7 @@ import { isBlocked } from './lanes.ts';
 
 /** Milliseconds that a claim lasts without renewal, by the clock of the database. */
 export const claimMs = 10_000;
-export const claimSpan = sql`make_interval(secs => ${claimMs / 1_000})`;
+const claimSpan = sql`make_interval(secs => ${claimMs / 1_000})`;
 
 /** Minimum number of due rows that are searched for rows that are first in their lane. */
 const minSearched = 32;
