@@ -37,7 +37,14 @@ describe.skipIf(!browser.available)('the page of the sandbox in a browser', () =
     await sandbox.call('POST', '/_sandbox/order', { client: 'default', onHold: true });
     const long = 'x'.repeat(300);
     await client.fetch('GET', `/v3/${long}?${long}=${long}`);
-    await client.ask('v3.orders.create', { body: orderBody(`W-${long.slice(0, 48)}`) });
+    const { orderId } = await sandbox.call<{ orderId: number }>('POST', '/_sandbox/order', {
+      client: 'default',
+    });
+    await sandbox.call('POST', '/_sandbox/rename', {
+      client: 'default',
+      orderId,
+      externalOrderNumber: long,
+    });
     await sandbox.faults({ operation: 'v3.*', effect: { status: 302, location: long } });
     for (const [width, colorScheme] of [
       [390, 'light'],
