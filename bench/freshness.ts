@@ -27,17 +27,15 @@ function listChanges(): number[] {
   };
   const client = new World({ ...options, startMs }).requireClient('default');
   const changes: number[] = [];
-  const [show, setStatus] = [client.showShipment.bind(client), client.setStatus.bind(client)];
-  client.showShipment = (shipment, nowMs) => {
-    changes.push(nowMs);
-    show(shipment, nowMs);
-  };
+  const setStatus = client.setStatus.bind(client);
   client.setStatus = (shipment, status, atMs) => {
     changes.push(atMs);
     setStatus(shipment, status, atMs);
   };
-  simulateUntil(client, startMs + (warmUpDays + days) * dayMs);
-  return changes.sort((a, b) => a - b);
+  const endMs = startMs + (warmUpDays + days) * dayMs;
+  simulateUntil(client, endMs);
+  const shown = [...client.shipments].map(({ visibleFromMs }) => visibleFromMs);
+  return [...changes, ...shown.filter((atMs) => atMs <= endMs)].sort((a, b) => a - b);
 }
 
 /**

@@ -100,7 +100,7 @@ async function drawSandbox(browser: Browser): Promise<void> {
       externalOrderNumber: 'SO-1001',
     });
     const page = await browser.newPage({ viewport: { width: 1_600, height: 1_000 } });
-    await page.goto(new URL('/?client=shop-a&q=SO-1001', sandbox.url).href);
+    await page.goto(new URL('/?client=shop-a', sandbox.url).href);
     await page.screenshot({ path: `${folder}/sandbox.png` });
     await page.close();
   } finally {

@@ -1,6 +1,6 @@
 import { Agent, request } from 'undici';
 import { buildOrderDocument, type OrderPayload } from '../../src/push/kinds/order/order-payload.ts';
-import { ServiceLists } from '../../src/sandbox/store/service-lists.ts';
+import { createServiceLists } from '../../src/sandbox/store/service-lists.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';
 
 const [, , base = '', concurrency = '1', prefix = '', count = '0', database = '', redis = ''] =
@@ -26,7 +26,7 @@ const form = new URLSearchParams({
 });
 const answer = await fetch(new URL('/token', base), { method: 'POST', body: form });
 const { access_token: token } = (await answer.json()) as { access_token: string };
-const ids = { orderTypeId: new ServiceLists().orderTypes[0]?.id ?? 0, shippingMethodId: null };
+const ids = { orderTypeId: createServiceLists().orderTypes[0]?.id ?? 0, shippingMethodId: null };
 
 /** Creates one order with the body that our worker sends. Returns the document of the answer. */
 export async function post(number: string): Promise<unknown> {

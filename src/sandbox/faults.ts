@@ -90,27 +90,33 @@ export const faultSchema = z.strictObject({
 export type Fault = z.infer<typeof faultSchema>;
 
 /** A rule with its place among those since the start, and its counters, as it is saved. */
-export const ruleSchema = faultSchema.extend({
-  number: z.int(),
+interface FaultRule extends Fault {
+  readonly number: number;
   /** Number of requests that matched. */
-  seen: z.int(),
+  seen: number;
   /** Number of requests that were affected. */
-  hits: z.int(),
-});
-type FaultRule = z.infer<typeof ruleSchema>;
+  hits: number;
+}
 
 /** The active fault rules, with their counters. */
 export class Faults {
   readonly random: Random;
-  rules: FaultRule[] = [];
+  rules: readonly FaultRule[];
 
-  constructor(random: Random) {
+  constructor(random: Random, rules: readonly FaultRule[] = []) {
     this.random = random;
+    this.rules = rules;
   }
 
   add(fault: Fault): void {
     const number = (this.rules.at(-1)?.number ?? 0) + 1;
-    this.rules.push({ ...fault, number, seen: 0, hits: 0 });
+    this.rules = [...this.rules, { ...fault, number, seen: 0, hits: 0 }];
+  }
+
+  /** Removes the rule with a number, or all rules. Returns those that are left. */
+  remove(number?: number): readonly FaultRule[] {
+    this.rules = this.rules.filter((rule) => number !== undefined && rule.number !== number);
+    return this.rules;
   }
 
   /**

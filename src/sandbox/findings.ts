@@ -70,7 +70,6 @@ export interface CallAdvice {
 export class Findings {
   readonly #lastCalls = new Map<string, { readonly realMs: number; readonly virtualMs: number }>();
   readonly #findings = new Map<string, Finding>();
-  readonly #countByClient = new Map<string | null, number>();
   /** Number of oddities that are in no finding, because their client had too many findings. */
   beyondLimit = 0;
 
@@ -86,12 +85,11 @@ export class Findings {
       return;
     }
 
-    const count = this.#countByClient.get(client) ?? 0;
-    if (count >= maxFindingsPerClient) {
+    const own = this.list().filter((finding) => finding.client === client);
+    if (own.length >= maxFindingsPerClient) {
       this.beyondLimit++;
       return;
     }
-    this.#countByClient.set(client, count + 1);
     const advice = adviceByCode[code](meant);
     const first = { client, operation, code, member, advice, firstAt: lastAt };
     this.#findings.set(key, { ...first, lastAt, count: 1 });
@@ -126,7 +124,6 @@ export class Findings {
 
   clear(): void {
     this.#findings.clear();
-    this.#countByClient.clear();
     this.#lastCalls.clear();
     this.beyondLimit = 0;
   }

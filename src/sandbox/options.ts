@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isObject } from '../core/json.ts';
-import { chosenListsSchema } from './store/service-lists.ts';
+import type { ChosenLists } from './store/service-lists.ts';
 
 /**
  * What happens if an order or a slip names an unknown product: the product is created, or the
@@ -15,28 +15,27 @@ export type Dialect = (typeof dialects)[number];
 export const defaultOrdersPerDay = 68;
 
 /** The options that a sandbox starts with. A state file keeps them. */
-export const worldOptionsSchema = z.object({
-  clients: z.array(z.string()).min(1).readonly(),
-  seed: z.number(),
+export interface WorldOptions {
+  readonly clients: readonly string[];
+  readonly seed: number;
   /** Virtual seconds per real second. */
-  speed: z.number(),
+  readonly speed: number;
   /** Virtual time at the start, in milliseconds since 1970. */
-  startMs: z.number(),
+  readonly startMs: number;
   /** Time zone of the warehouses. */
-  zone: z.string(),
+  readonly zone: string;
   /** Orders per day that the robot's shop takes for each client. */
-  ordersPerDay: z.number(),
+  readonly ordersPerDay: number;
   /**
    * Whether the robot changes shipments after SHIPPED, and shows some only when they are SHIPPED.
    * Polls miss both.
    */
-  lateChanges: z.boolean().optional(),
+  readonly lateChanges?: boolean | undefined;
   /** Default of the switch `unknownProducts`: `refuse` if absent. */
-  unknownProducts: z.enum(unknownProductRules).optional(),
+  readonly unknownProducts?: UnknownProducts | undefined;
   /** The service lists that replace built-in ones, for all clients and for each. */
-  lists: chosenListsSchema.optional(),
-});
-export type WorldOptions = Readonly<z.infer<typeof worldOptionsSchema>>;
+  readonly lists?: ChosenLists | undefined;
+}
 
 /**
  * How strict a sandbox is. This is chosen at each start: a state file does not keep it, and a reset
@@ -53,7 +52,7 @@ export interface Strictness {
 }
 
 /** What a running sandbox can be switched to, where docs/interface.md leaves something open. */
-export const switchesSchema = z.strictObject({
+const switchesSchema = z.strictObject({
   /**
    * What `page[cursor]` means: the last id, the number of rows before the page, or a number without
    * meaning.

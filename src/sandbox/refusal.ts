@@ -1,30 +1,25 @@
 import type { FastifyRequest } from 'fastify';
 
-/** The part of a request that caused an error, as in JSON:API error objects. */
-export interface ErrorSource {
-  readonly parameter?: string;
-  readonly pointer?: string;
-}
-
 /**
  * A request that is not accepted. v3 answers with its `status` and JSON:API errors, older
  * generations with NOK.
  */
 export class Refusal extends Error {
   readonly status: number;
-  readonly source: ErrorSource | undefined;
+  /** The query parameter that is wrong. */
+  readonly parameter: string | undefined;
 
-  constructor(status: number, detail: string, source?: ErrorSource) {
+  constructor(status: number, detail: string, parameter?: string) {
     super(detail);
     this.name = 'Refusal';
     this.status = status;
-    this.source = source;
+    this.parameter = parameter;
   }
 }
 
 /** Returns the refusal of a wrong query parameter. */
 export function badParameter(parameter: string, detail: string): Refusal {
-  return new Refusal(400, `${parameter} ${detail}`, { parameter });
+  return new Refusal(400, `${parameter} ${detail}`, parameter);
 }
 
 /**
@@ -35,12 +30,9 @@ export function notFound(what: string): Refusal {
   return new Refusal(404, `There is no such ${what}`);
 }
 
-/**
- * Returns the refusal of a request that breaks a rule. `pointer` is the place of the wrong member
- * in the body.
- */
-export function ruleBroken(detail: string, pointer?: string): Refusal {
-  return new Refusal(422, detail, pointer === undefined ? undefined : { pointer });
+/** Returns the refusal of a request that breaks a rule. */
+export function ruleBroken(detail: string): Refusal {
+  return new Refusal(422, detail);
 }
 
 /** Names of this machine: addresses, `localhost`, and names without a dot, as containers have. */

@@ -34,16 +34,16 @@ interface KeptBodies {
 }
 
 /** A logged request with what is kept of its bodies, without secrets. */
-export interface Exchange extends LoggedRequest, KeptBodies {
+interface Exchange extends LoggedRequest, KeptBodies {
   /** Whether the bodies are kept: only those of the latest requests are. */
   readonly kept: boolean;
   /** Whether only the beginning of a body is kept. */
   readonly cut: boolean;
+  /** The request as a command of curl. `@body` stands for a body that was cut. */
+  readonly command: string;
 }
 
 const maxEntries = 200_000;
-/** Number of the latest entries that a search looks at. */
-const maxSearched = 20_000;
 /** Number of the latest requests whose bodies are kept. */
 const maxKept = 200;
 /**
@@ -81,14 +81,9 @@ export class RequestLog {
     return this.#entries.slice(Math.max(0, after - first + 1));
   }
 
-  /** Returns the latest entries that pass a test, newest first. */
-  findLatest(
-    count: number,
-    test: (entry: LoggedRequest, bodies: KeptBodies | undefined) => boolean,
-  ): LoggedRequest[] {
-    const latest = this.#entries.slice(-maxSearched).reverse().values();
-    const found = latest.filter((entry) => test(entry, this.#bodies.get(entry.place)));
-    return [...found.take(count)];
+  /** Returns the latest entries, newest first. */
+  latest(count: number): LoggedRequest[] {
+    return this.#entries.slice(-count).reverse();
   }
 
   clear(): void {
@@ -96,23 +91,41 @@ export class RequestLog {
     this.#bodies.clear();
   }
 
-  /** Returns a request with its bodies. Refuses one that was dropped. */
-  readExchange(place: number): Exchange {
+  /**
+   * Returns a request with its bodies. Refuses one that was dropped.
+   * @param origin of the sandbox, for the command
+   */
+  readExchange(place: number, origin: string): Exchange {
     const entry = this.#entries[place - (this.#entries[0]?.place ?? 0)];
     if (entry === undefined) throw notFound(`request in the log: ${place}`);
 
-    const kept = this.#bodies.get(place);
-    const { requestBody, answerBody } = kept ?? noBodies;
-    return {
+    const bodies = this.#bodies.get(place);
+    const { requestBody, answerBody, ...others } = bodies ?? noBodies;
+    const exchange = {
       ...entry,
-      ...(kept ?? noBodies),
+      ...others,
       requestBody: requestBody && hideSecrets(requestBody),
       answerBody: answerBody && hideSecrets(answerBody),
-      kept: kept !== undefined,
+      kept: bodies !== undefined,
       cut: [requestBody, answerBody].some((body) => body?.length === maxCharacters),
     };
+    return { ...exchange, command: writeCommand(exchange, origin) };
   }
 }
+
+function writeCommand(exchange: Omit<Exchange, 'command'>, origin: string): string {
+  const { method, path, query, contentType, requestBody, cut, hasToken } = exchange;
+  const body = cut ? '@body' : requestBody;
+  const parts = [
+    `curl -g -X ${method} ${quote(`${origin}${path}${query === '' ? '' : `?${query}`}`)}`,
+    hasToken && '-H "authorization: bearer $TOKEN"',
+    contentType && `-H ${quote(`content-type: ${contentType}`)}`,
+    body && `--data-binary ${quote(body)}`,
+  ];
+  return parts.filter(Boolean).join(' ');
+}
+
+const quote = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 /** A slice would keep the whole body in memory, so the characters are copied. */
 const copyBeginning = (body: string | null): string | null =>

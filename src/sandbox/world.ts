@@ -12,15 +12,7 @@ import { badParameter, Refusal } from './refusal.ts';
 import { RequestLog } from './request-log.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
 import { createFirstProducts } from './rules/products.ts';
-import { Client, type ClientOptions, type ClientState } from './store/client.ts';
-
-/** A saved world. */
-export interface SavedWorld {
-  readonly nowMs: number;
-  readonly switches: Switches;
-  readonly started: WorldOptions;
-  readonly clients: Readonly<Record<string, ClientState>>;
-}
+import { Client, type ClientOptions } from './store/client.ts';
 
 /** All data of the sandbox. Each client sees only its own part. */
 export class World {
@@ -58,7 +50,7 @@ export class World {
     const { ordersPerDay, lateChanges = false } = options;
     this.options = options;
     this.clock = new VirtualClock(saved?.nowMs ?? options.startMs, options.speed);
-    this.faults = new Faults(new Random(options.seed));
+    this.faults = new Faults(new Random(saved?.faults.random ?? options.seed), saved?.faults.rules);
     this.switches = saved
       ? { ...saved.switches, ...(dialect && { dialect }) }
       : parseSwitches({}, options, dialect);
@@ -69,8 +61,24 @@ export class World {
     for (const client of clients) {
       const state = saved?.clients[client.name];
       if (state === undefined) startClient(client, options.startMs);
-      else client.restore(state, this.clock.nowMs());
+      else client.restore(state);
     }
+  }
+
+  /** All that a state file keeps, as plain data. */
+  get state() {
+    const { options, started, switches, faults } = this;
+    const clients = [...this.#clients].map(
+      ([name]) => [name, this.requireClient(name).state] as const,
+    );
+    return {
+      nowMs: this.clock.nowMs(),
+      options,
+      started,
+      switches,
+      faults: { random: faults.random.state, rules: faults.rules },
+      clients: Object.fromEntries(clients),
+    };
   }
 
   /**
@@ -101,9 +109,7 @@ export class World {
     if (client === undefined)
       throw badParameter('client', `is not one of ${this.clientNames.join(', ')}`);
 
-    const nowMs = this.clock.nowMs();
-    simulateUntil(client, nowMs);
-    client.unlistOldRows(nowMs);
+    simulateUntil(client, this.clock.nowMs());
     return client;
   }
 
@@ -150,6 +156,8 @@ export class World {
     this.#tokens.clear();
   }
 }
+
+export type SavedWorld = World['state'];
 
 function startClient(client: Client, startMs: number): void {
   for (const product of createFirstProducts(client)) client.products.set(product.sku, product);

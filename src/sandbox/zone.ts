@@ -95,8 +95,3 @@ export function writeInstant(ms: number | null, fraction = ''): string | null {
 export function toDayText(dayNumber: number): string {
   return new Date(dayNumber * dayMs).toISOString().slice(0, 10);
 }
-
-/** Returns the number of a calendar day YYYY-MM-DD (days since 1970-01-01). */
-export function toDayNumber(day: string): number {
-  return Date.parse(`${day}T00:00:00Z`) / dayMs;
-}

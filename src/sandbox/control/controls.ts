@@ -1,6 +1,6 @@
 /** The controls of the sandbox: time, the business of a client, faults, switches and state. */
 
-import type { FastifyInstance } from 'fastify';
+import type { FastifyContextConfig, FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { faultSchema, matchesOperation } from '../faults.ts';
 import { operations } from '../operations/all.ts';
@@ -16,28 +16,46 @@ import { shipmentStatuses } from '../store/model.ts';
 import type { World } from '../world.ts';
 import { readState } from './state.ts';
 
-const config = { operation: null };
 const maxAdvanceSeconds = 400 * 86_400;
 
 /**
  * Adds the controls `/_sandbox/*`. They need no token: anybody who can reach the port can use them.
  */
-export function addControlRoutes(app: FastifyInstance, world: World): void {
+export function addControlRoutes(
+  app: FastifyInstance,
+  world: World,
+  config: FastifyContextConfig,
+): void {
+  const add: AddControl = (method, path, run) =>
+    app.route({
+      method,
+      url: `/_sandbox/${path}`,
+      config,
+      handler: async (request) => {
+        const answer = run(request);
+        if (method !== 'GET') world.changes++;
+        return answer;
+      },
+    });
+
   for (const [path, { members, run }] of Object.entries(clientControls)) {
     const schema = z.strictObject({ client: z.string(), ...members });
-    app.post(`/_sandbox/${path}`, { config }, async ({ body }) => {
+    add('POST', path, ({ body }) => {
       const { client, ...wanted } = schema.parse(body);
-      const answer = run(world.requireClient(client), wanted as never, world.clock.nowMs());
-      world.changes++;
-      return answer;
+      return run(world.requireClient(client), wanted as never, world.clock.nowMs());
     });
   }
 
-  addTimeControls(app, world);
-  addSwitches(app, world);
-  addFaultControls(app, world);
-  addReports(app, world);
+  addWorldControls(world, add);
+  addFaultControls(world, add);
+  addReports(world, add);
 }
+
+type AddControl = (
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+  path: string,
+  run: (request: FastifyRequest) => unknown,
+) => unknown;
 
 interface ClientControl {
   readonly members: z.ZodRawShape;
@@ -166,73 +184,54 @@ const resetSchema = z
   .nullish();
 const advanceSchema = z.strictObject({ seconds: z.number().positive().max(maxAdvanceSeconds) });
 
-function addTimeControls(app: FastifyInstance, world: World): void {
-  app.post('/_sandbox/reset', { config }, async ({ body }) => {
+function addWorldControls(world: World, add: AddControl): void {
+  add('POST', 'reset', ({ body }) => {
     const given = resetSchema.parse(body) ?? {};
     world.reset(given as Partial<WorldOptions>);
-    world.changes++;
     return given;
   });
-  app.post('/_sandbox/advance', { config }, async ({ body }) => {
+  add('POST', 'advance', ({ body }) => {
     world.clock.advance(advanceSchema.parse(body).seconds * 1_000);
     for (const name of world.clientNames) world.requireClient(name);
-    world.changes++;
     return { now: new Date(world.clock.nowMs()).toISOString() };
   });
-}
-
-function addSwitches(app: FastifyInstance, world: World): void {
-  app.get('/_sandbox/switches', { config }, async () => world.switches);
-  app.put('/_sandbox/switches', { config }, async ({ body }) => {
+  add('GET', 'switches', () => world.switches);
+  add('PUT', 'switches', ({ body }) => {
     world.setSwitches(body);
-    world.changes++;
     return world.switches;
   });
 }
 
-function addFaultControls(app: FastifyInstance, world: World): void {
-  app.get('/_sandbox/faults', { config }, async () => world.faults.rules);
-  app.post('/_sandbox/faults', { config }, async ({ body }) => {
-    const faults = z.array(faultSchema).parse([body].flat());
+function addFaultControls(world: World, add: AddControl): void {
+  add('GET', 'faults', () => world.faults.rules);
+  add('POST', 'faults', ({ body }) => {
+    const given = z.array(faultSchema).parse([body].flat());
     const names = operations.map(({ name }) => name);
-    const wrong = faults.find(
-      ({ operation }) => !names.some((name) => matchesOperation(operation, name)),
-    );
-    if (wrong) {
-      const known = names.join(', ');
-      throw badParameter(
-        'operation',
-        `no operation matches ${wrong.operation}; known are ${known}`,
-      );
-    }
+    for (const { operation } of given)
+      if (!names.some((name) => matchesOperation(operation, name))) {
+        const known = names.join(', ');
+        throw badParameter('operation', `no operation matches ${operation}; known are ${known}`);
+      }
 
-    for (const fault of faults) world.faults.add(fault);
-    world.changes++;
+    for (const fault of given) world.faults.add(fault);
     return world.faults.rules;
   });
-
-  const keep = (isKept: (number: number) => boolean) => {
-    world.faults.rules = world.faults.rules.filter((rule) => isKept(rule.number));
-    world.changes++;
-    return world.faults.rules;
-  };
-  app.delete('/_sandbox/faults', { config }, async () => keep(() => false));
-  app.post('/_sandbox/faults/remove', { config }, async ({ body }) => {
-    const removed = z.strictObject({ number: z.int() }).parse(body);
-    return keep((number) => number !== removed.number);
+  add('DELETE', 'faults', () => world.faults.remove());
+  add('POST', 'faults/remove', ({ body }) => {
+    const { number } = z.strictObject({ number: z.int() }).parse(body);
+    return world.faults.remove(number);
   });
 }
 
-function addReports(app: FastifyInstance, world: World): void {
+function addReports(world: World, add: AddControl): void {
   const { log, findings } = world;
-  app.get('/_sandbox/requests', { config }, async ({ query }) =>
-    log.since(z.object({ after: z.coerce.number().int().default(0) }).parse(query).after),
+  const place = z.coerce.number().int();
+  add('GET', 'requests', ({ query }) =>
+    log.since(z.object({ after: place.default(0) }).parse(query).after),
   );
-  app.get('/_sandbox/requests/:place', { config }, async ({ params }) =>
-    log.readExchange(z.object({ place: z.coerce.number().int() }).parse(params).place),
+  add('GET', 'requests/:place', ({ params, protocol, host }) =>
+    log.readExchange(z.object({ place }).parse(params).place, `${protocol}://${host}`),
   );
-  app.get('/_sandbox/findings', { config }, async () => {
-    return { findings: findings.list(), beyondLimit: findings.beyondLimit };
-  });
-  app.get('/_sandbox/state', { config }, async ({ query }) => readState(world, query));
+  add('GET', 'findings', () => ({ findings: findings.list(), beyondLimit: findings.beyondLimit }));
+  add('GET', 'state', ({ query }) => readState(world, query));
 }

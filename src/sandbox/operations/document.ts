@@ -1,8 +1,9 @@
-/** The schemas and parts of documents in v3 requests. */
+/** The schemas and parts of requests. */
 
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import type { Texts } from '../store/model.ts';
+import type { Zone } from '../zone.ts';
 
 /** An id in a request: a whole number, or a text with its digits. */
 export const idIn = z
@@ -18,6 +19,33 @@ export const quantityIn = z
   .int('must be a whole number')
   .min(1, 'must be at least 1')
   .max(1_000_000);
+
+/** A whole number. In a form it is a text. */
+export const integerIn = z
+  .union([z.int(), z.string().regex(/^-?\d{1,15}$/, 'must be a whole number')])
+  .transform(Number)
+  .pipe(z.int());
+export const decimalIn = z.union([
+  z.number(),
+  z.string().regex(/^-?\d{1,15}(\.\d{1,10})?$/, 'must be a decimal'),
+]);
+/** Returns a decimal as a number. */
+export const toNumber = (decimal: number | string | null | undefined): number | null =>
+  decimal === null || decimal === undefined ? null : Number(decimal);
+
+/** A date or a date-time. */
+export const dayIn = z
+  .union(
+    [z.iso.date(), z.iso.datetime({ local: true, offset: true }).meta({ format: 'date-time' })],
+    'must be a date or a date-time',
+  )
+  .nullish();
+
+/** Returns the day of a date or date-time: the local day at the warehouses, if it has a zone. */
+export function toWarehouseDay(zone: Zone, text: string | null | undefined): string | null {
+  if (!text) return null;
+  return /T.*(Z|[+-]\d{2}:?\d{2})$/i.test(text) ? zone.day(Date.parse(text)) : text.slice(0, 10);
+}
 
 export const linkTo = (type: string) =>
   z.strictObject({ data: z.strictObject({ id: idIn, type: z.literal(type) }) });
@@ -82,33 +110,28 @@ export function documentIn<
   return z.strictObject({ data: resourceIn(type, { ...members, included }), included });
 }
 
-/** An included resource with its place in the request. */
-interface Part<T> {
-  readonly resource: T;
-  readonly pointer: string;
+interface IncludingBody<T> {
+  readonly data: { readonly included?: readonly T[] | undefined };
+  readonly included?: readonly T[] | undefined;
 }
 
 /** Returns the included resources of a document. */
-export function readIncluded<T>(body: {
-  readonly data: { readonly included?: readonly T[] | undefined };
-  readonly included?: readonly T[] | undefined;
-}): Part<T>[] {
-  const place = (resources: readonly T[] = [], path: string) =>
-    resources.map((resource, index) => ({ resource, pointer: `${path}/${index}` }));
-  return [...place(body.data.included, '/data/included'), ...place(body.included, '/included')];
-}
+export const readIncluded = <T>({ data, included = [] }: IncludingBody<T>): readonly T[] => [
+  ...(data.included ?? []),
+  ...included,
+];
 
 /** Returns the included resources of one type. */
-export const selectParts = <T extends { readonly type: string }, Type extends T['type']>(
-  body: Parameters<typeof readIncluded<T>>[0],
+export const selectIncluded = <T extends { readonly type: string }, Type extends T['type']>(
+  body: IncludingBody<T>,
   type: Type,
 ) =>
   readIncluded(body).filter(
-    (part): part is Part<Extract<T, { readonly type: Type }>> => part.resource.type === type,
+    (part): part is Extract<T, { readonly type: Type }> => part.type === type,
   );
 
 /** Refuses a body that names another resource than the path. */
 export function assertSameId(id: number | undefined, pathId: number): void {
   if (id !== undefined && id !== pathId)
-    throw ruleBroken(`The path names ${pathId}, the body ${id}`, '/data/id');
+    throw ruleBroken(`The path names ${pathId}, the body ${id}`);
 }

@@ -7,24 +7,9 @@ import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import { emptyDraft, type OrderDraft, placeOrder, releaseOrder } from '../rules/orders.ts';
 import type { Client } from '../store/client.ts';
-import type { Texts } from '../store/model.ts';
-import { noReplyAddress } from '../store/service-lists.ts';
-import { textIn } from './document.ts';
-import {
-  dayIn,
-  decimalIn,
-  findCountryCode,
-  findLocale,
-  findMainMethodId,
-  findWarehouseCode,
-  integerIn,
-  lowerFirst,
-  piecesIn,
-  readAddress,
-  readPrefixedMembers,
-  toNumber,
-  toWarehouseDay,
-} from './older-fields.ts';
+import type { AddressLines, Texts } from '../store/model.ts';
+import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
+import { dayIn, decimalIn, integerIn, textIn, toNumber, toWarehouseDay } from './document.ts';
 import {
   type Call,
   defineOperation,
@@ -41,7 +26,10 @@ const extraNames = ['extra1', 'extra2', 'extra3', 'extra4', 'extra5'] as const;
 
 /** Returns the extra fields of an order, null for those that it does not have. */
 export const readExtras = (metadata: Texts) =>
-  Object.fromEntries(extraNames.map((name) => [name, metadata[name] ?? null]));
+  Object.fromEntries(extraNames.map((name) => [name, metadata[name] ?? null])) as Record<
+    (typeof extraNames)[number],
+    string | null
+  >;
 /** The schemas of the extra fields of an order in answers. */
 export const extraSchemas = members(z.string().nullable(), extraNames);
 
@@ -51,6 +39,8 @@ const orderLookup = z.strictObject({
   externalOrderNumber: z.string(),
   ...extraSchemas,
 });
+
+const piecesIn = integerIn.pipe(z.int().min(1, 'must be at least 1').max(1_000_000));
 
 const textOrNumberIn = z.union([z.int(), z.string()]).nullish();
 const requiredLines = ['LastName', 'PostalCode', 'Street'] as const;
@@ -319,3 +309,83 @@ const keepTexts = (given: object, names: readonly string[]): Texts => {
   const entries = Object.entries(given).filter(([name, value]) => names.includes(name) && value);
   return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]));
 };
+
+/**
+ * Returns the members of a body with a prefix, by the rest of their names; null if none has a
+ * value.
+ */
+function readPrefixedMembers(
+  body: object,
+  prefix: string,
+): Readonly<Record<string, unknown>> | null {
+  const entries = Object.entries(body)
+    .filter(([name, value]) => name.startsWith(prefix) && (value ?? '') !== '')
+    .map(([name, value]) => [lowerFirst(name.slice(prefix.length)), value]);
+  return entries.length === 0 ? null : Object.fromEntries(entries);
+}
+
+/** Returns a name with a small first letter. */
+const lowerFirst = (name: string): string => `${name.charAt(0).toLowerCase()}${name.slice(1)}`;
+
+type Id = number | null | undefined;
+
+/** Returns an entry that a request names. Refuses the request if there is none. */
+function requireEntry<T>(found: T | undefined, name: string): T {
+  if (found === undefined) throw ruleBroken(`There is no ${name}`);
+  return found;
+}
+
+/** Returns the locale of a language id. */
+const findLocale = ({ languages }: ServiceLists, languageId: number): string =>
+  requireEntry(languages.find(({ id }) => id === languageId)?.code, `language ${languageId}`);
+
+/** Returns the id of the main shipping method that a method of the older list belongs to. */
+function findMainMethodId({ mainShippingMethods }: ServiceLists, methodId: Id) {
+  if ((methodId ?? null) === null) return null;
+  const main = mainShippingMethods.find(({ shippingMethods }) =>
+    shippingMethods.some(({ id }) => id === methodId),
+  );
+  return requireEntry(main?.id, `shipping method ${methodId}`);
+}
+
+/** Returns the code of a warehouse by its v2 id (docs/interface.md, 15.3 Add order: rules). */
+function findWarehouseCode(lists: ServiceLists, warehouseId: Id): string | null {
+  if (warehouseId === null || warehouseId === undefined) return null;
+  return requireEntry(lists.findWarehouseCode(warehouseId), `warehouse ${warehouseId}`);
+}
+
+/**
+ * Returns the code of a country, by its id or code. Accepts two-letter codes that the service lists
+ * do not contain.
+ */
+function findCountryCode({ countries }: ServiceLists, given: string | number): string {
+  const text = String(given);
+  const country = countries.find(({ id, code }) => String(id) === text || code === text);
+  const isCode = /^[A-Z]{2}$/.test(text);
+  return country?.code ?? requireEntry(isCode ? text : undefined, `country ${given}`);
+}
+
+/** The lines of an address, by the suffix of their names in the older generations. */
+const addressSuffixes = {
+  firstName: 'FirstName',
+  lastName: 'LastName',
+  prefix: 'Insertion',
+  street1: 'Street',
+  postcode: 'PostalCode',
+  houseNumber: 'HouseNumber',
+  houseNumberExtension: 'HouseNumberAddition',
+  city: 'CityName',
+} as const;
+
+/**
+ * Reads the lines of an address, whose names in the body begin with a prefix. Numbers become texts,
+ * as in v3.
+ */
+function readAddress(body: object, prefix: string, countryCode: string | null): AddressLines {
+  const given = body as Readonly<Record<string, unknown>>;
+  const lines = Object.entries(addressSuffixes).map(([line, suffix]) => [
+    line,
+    String(given[`${prefix}${suffix}`] ?? '') || null,
+  ]);
+  return { ...Object.fromEntries(lines), countryCode };
+}

@@ -4,13 +4,11 @@
  */
 
 import { z } from 'zod';
-import { readBoolean } from '../normalize-body.ts';
 import { ruleBroken } from '../refusal.ts';
 import { countStock, createProduct } from '../rules/products.ts';
 import type { Client } from '../store/client.ts';
-import { type Product, shipmentStatuses } from '../store/model.ts';
-import { textIn } from './document.ts';
-import { decimalIn } from './older-fields.ts';
+import type { Product } from '../store/model.ts';
+import { decimalIn, textIn } from './document.ts';
 import {
   type Call,
   defineFields,
@@ -20,6 +18,7 @@ import {
   members,
   nok,
   ok,
+  readBoolean,
   recordWrite,
   viewRow,
 } from './operation.ts';
@@ -169,13 +168,10 @@ function listStock(call: Call, isWhole: boolean): z.input<typeof articleSchema>[
   return articles;
 }
 
-/**
- * Counts the pieces by sku that are in shipments which have not left yet: stock no longer has them.
- */
-function countPickedGoods({ listedShipments }: Client): ReadonlyMap<string, number> {
+/** Counts the pieces by sku in shipments that have not left yet: stock no longer has them. */
+function countPickedGoods({ shipments }: Client): ReadonlyMap<string, number> {
   const picked = new Map<string, number>();
-  for (const status of shipmentStatuses.filter((known) => known !== 'SHIPPED'))
-    for (const { items } of listedShipments.findRows('status', status))
-      for (const { sku, quantity } of items) picked.set(sku, (picked.get(sku) ?? 0) + quantity);
+  for (const { items } of shipments.filter(({ status }) => status !== 'SHIPPED'))
+    for (const { sku, quantity } of items) picked.set(sku, (picked.get(sku) ?? 0) + quantity);
   return picked;
 }

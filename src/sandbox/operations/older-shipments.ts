@@ -6,22 +6,23 @@
 import { z } from 'zod';
 import { hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import { isInDelivery, listPackageNumbers, toTrackingUrl } from '../robot/tracking.ts';
+import { isInDelivery, isTracked, listPackageNumbers, toTrackingUrl } from '../robot/shipments.ts';
 import { announceReturn } from '../rules/announcements.ts';
 import { writePage } from '../rules/pdf.ts';
 import { type Client, toFractions } from '../store/client.ts';
-import { type Filter, readRows } from '../store/listing.ts';
-import { type Order, type Shipment, shipmentStatuses, type Track } from '../store/model.ts';
-import { toDayNumber, toDayText } from '../zone.ts';
-import { textIn } from './document.ts';
-import { dayIn, integerIn, toWarehouseDay } from './older-fields.ts';
+import {
+  type Order,
+  type Shipment,
+  type ShipmentStatus,
+  shipmentStatuses,
+  type Track,
+} from '../store/model.ts';
+import { dayIn, integerIn, textIn, toWarehouseDay } from './document.ts';
 import { extraSchemas, readExtras } from './older-orders.ts';
 import {
   type Call,
-  defineFields,
   defineOperation,
   envelope,
-  type Fields,
   flag,
   markExtra,
   members,
@@ -32,57 +33,25 @@ import {
 } from './operation.ts';
 import { localDateTime, text } from './resource.ts';
 
-/** A shipment or one of its packages, with what answers show of it. */
-interface ShipmentView {
-  readonly shipment: Shipment;
-  readonly order: Order;
-  /** The numbers of all its packages. */
-  readonly packages: readonly string[];
-  readonly packageNumber: string | null;
-  readonly track: Track | undefined;
-}
-
 /**
  * An item of the track-trace list (docs/interface.md, 15.5 Track-trace item). Its time has no zone.
  */
-const trackTraceFields = defineFields<ShipmentView>({
-  shipmentId: [z.int(), ({ shipment }) => shipment.id],
-  externalOrderNumber: [z.string(), ({ order }) => order.externalOrderNumber],
+const trackTraceItem = z.strictObject({
+  shipmentId: z.int(),
+  ...members(z.string(), ['externalOrderNumber', 'shipmentMethod']),
   packageNumber: text,
-  shipmentMethod: [z.string(), ({ shipment }) => String(shipment.shippingMethodId)],
-  currentTrackTraceStatus: [z.int(), ({ track }) => track?.status],
-  currentTrackTraceStatusDateTime: [
-    z.iso.datetime({ local: true, precision: 0 }).nullable(),
-    ({ track }, { zone }) => zone.writeLocal(track?.statusOnMs ?? null, '')?.slice(0, 19) ?? null,
-  ],
-  currentTrackTraceExceptionLevel: [z.int().nullable(), ({ track }) => track?.exceptionLevel],
+  currentTrackTraceStatus: z.int(),
+  currentTrackTraceStatusDateTime: z.iso.datetime({ local: true, precision: 0 }).nullable(),
+  currentTrackTraceExceptionLevel: z.int().nullable(),
 });
 
-/** The status of a shipment about which no carrier reports. */
-const unknownStatus = 0;
-const commonFields: Fields<ShipmentView> = {
-  id: [z.int(), ({ shipment }) => shipment.id],
-  externalOrderNumber: [z.string(), ({ order }) => order.externalOrderNumber],
-  shippingDate: [
-    localDateTime.nullable(),
-    ({ shipment }, { zone }) => zone.writeLocal(shipment.shippedOnMs, toFractions(shipment).later),
-  ],
-  numberOfColli: [z.int(), ({ packages }) => packages.length],
-  totalNumberOfProducts: [
-    z.int(),
-    ({ shipment }) => shipment.items.reduce((sum, { quantity }) => sum + quantity, 0),
-  ],
-  shippingMethodId: [
-    z.int(),
-    ({ shipment: { shippingMethodId, warehouseCode } }, { lists }) =>
-      lists.findShippingMethodId(shippingMethodId, warehouseCode),
-  ],
-  returnPackageNumber: [text, ({ shipment }) => shipment.returnLabel],
-  currentTrackTraceStatus: [z.string(), ({ track }) => String(track?.status ?? unknownStatus)],
-  currentTrackTraceExceptionLevel: [text, ({ track }) => track?.exceptionLevel?.toString() ?? null],
-  mainShippingMethodId: [z.int(), ({ shipment }) => shipment.shippingMethodId],
+const commonMembers = {
+  ...members(z.int(), ['id', 'numberOfColli', 'totalNumberOfProducts']),
+  ...members(z.int(), ['shippingMethodId', 'mainShippingMethodId']),
+  ...members(z.string(), ['externalOrderNumber', 'currentTrackTraceStatus']),
+  ...members(text, ['returnPackageNumber', 'currentTrackTraceExceptionLevel']),
+  shippingDate: localDateTime.nullable(),
 };
-
 const shippedCollo = z.strictObject({
   ...members(z.string(), ['colloNr', 'packageNumber']),
   trackTraceUrl: markExtra(z.string()).optional(),
@@ -97,65 +66,100 @@ const shippedProduct = z.strictObject({
   parts: z.array(z.never()),
 });
 /** A shipment of a list (docs/interface.md, 15.6 Shipment item of the lists). */
-const listedFields = defineFields<ShipmentView>({
-  ...commonFields,
-  orderNumber: [z.int(), ({ order }) => order.id],
-  orderType: [z.int(), ({ shipment }) => shipment.orderTypeId],
-  shippedColli: [z.array(shippedCollo), listColli],
-  shippedProducts: [z.array(shippedProduct), listProducts],
+const listedItem = z.strictObject({
+  ...commonMembers,
+  ...members(z.int(), ['orderNumber', 'orderType']),
+  shippedColli: z.array(shippedCollo),
+  shippedProducts: z.array(shippedProduct),
   /** The lists spell this name so. */
-  warehouseAbbrevation: [z.string(), ({ shipment }) => shipment.warehouseCode],
+  warehouseAbbrevation: z.string(),
+  ...extraSchemas,
 });
-const listAnswer = envelope(z.array(listedFields.schema.extend(extraSchemas)));
+const listAnswer = envelope(z.array(listedItem));
 
-function listColli({ packages }: ShipmentView, { options: { showsExtras } }: Client) {
-  return packages.map((packageNumber, index) => {
-    const collo = { colloNr: String(index + 1), packageNumber };
-    return showsExtras ? { ...collo, trackTraceUrl: toTrackingUrl(packageNumber) } : collo;
-  });
-}
-
-function listProducts({ shipment, order }: ShipmentView, { products }: Client) {
-  return shipment.items.map((item) => {
-    const { sku, quantity, lotNumber } = item;
-    const orderItem = order.items.find(({ id }) => id === item.orderItemId);
-    const { extra6 = null, extra7 = null } = orderItem?.metadata ?? {};
-    return {
-      sku,
-      quantity,
-      serialNrs: item.serialNumbers,
-      weight: products.get(sku)?.weight ?? null,
-      tht: item.expirationDate,
-      extra6,
-      extra7,
-      lotNumber,
-      parts: [],
-    };
-  });
-}
-
-const foundItem = z.strictObject({
+const foundPart = z.strictObject({
   ...members(z.int(), ['shipmentItemId', 'quantity']),
   sku: z.string(),
   lotNumber: text,
 });
 /** A shipment found by criteria (docs/interface.md, 15.7 Shipment item of the criteria lookup). */
-const foundFields = defineFields<ShipmentView>({
-  ...commonFields,
-  trackingNumber: [z.int(), ({ shipment }) => shipment.id],
-  trackAndTraceCode: [text, ({ packageNumber }) => packageNumber],
-  trackAndTraceBarCode: [text, ({ packageNumber }) => packageNumber],
-  packageNumber: text,
-  shipmentItems: [
-    z.array(foundItem),
-    ({ shipment: { items } }) =>
-      items.map(({ id: shipmentItemId, quantity, sku, lotNumber }) => {
-        return { shipmentItemId, quantity, sku, lotNumber };
-      }),
-  ],
-  warehouseAbbreviation: [z.string(), ({ shipment }) => shipment.warehouseCode],
+const foundItem = z.strictObject({
+  ...commonMembers,
+  trackingNumber: z.int(),
+  ...members(text, ['trackAndTraceCode', 'trackAndTraceBarCode', 'packageNumber']),
+  shipmentItems: z.array(foundPart),
+  warehouseAbbreviation: z.string(),
 });
-const foundAnswer = envelope(z.array(foundFields.schema));
+const foundAnswer = envelope(z.array(foundItem));
+
+/** The status of a shipment about which no carrier reports. */
+const unknownStatus = 0;
+
+/** Shows the members that a list and the criteria lookup have in common. */
+function showCommon(
+  { lists, zone, orders }: Client,
+  shipment: Shipment,
+  track: Track | undefined,
+): z.output<z.ZodObject<typeof commonMembers>> {
+  const { id, shippingMethodId, items } = shipment;
+  return {
+    id,
+    externalOrderNumber: orders.get(shipment.orderId)?.externalOrderNumber ?? '',
+    shippingDate: zone.writeLocal(shipment.shippedOnMs, toFractions(shipment).later),
+    numberOfColli: listPackageNumbers(shipment).length,
+    totalNumberOfProducts: items.reduce((sum, { quantity }) => sum + quantity, 0),
+    shippingMethodId: lists.findShippingMethodId(shippingMethodId, shipment.warehouseCode),
+    mainShippingMethodId: shippingMethodId,
+    returnPackageNumber: shipment.returnLabel,
+    currentTrackTraceStatus: String(track?.status ?? unknownStatus),
+    currentTrackTraceExceptionLevel: track?.exceptionLevel?.toString() ?? null,
+  };
+}
+
+function showListed(client: Client, shipment: Shipment): z.output<typeof listedItem> {
+  const order = client.orders.get(shipment.orderId) as Order;
+  const { showsExtras } = client.options;
+  return {
+    ...showCommon(client, shipment, shipment.tracks[0]),
+    orderNumber: order.id,
+    orderType: shipment.orderTypeId,
+    shippedColli: listPackageNumbers(shipment).map((packageNumber, index) => ({
+      colloNr: String(index + 1),
+      packageNumber,
+      ...(showsExtras && { trackTraceUrl: toTrackingUrl(packageNumber) }),
+    })),
+    shippedProducts: shipment.items.map((item) => {
+      const { sku, quantity, lotNumber, serialNumbers, expirationDate } = item;
+      const ordered = order.items.find(({ id }) => id === item.orderItemId);
+      const { extra6 = null, extra7 = null } = ordered?.metadata ?? {};
+      const weight = client.products.get(sku)?.weight ?? null;
+      const product = { sku, quantity, lotNumber, weight, extra6, extra7, parts: [] };
+      return { ...product, serialNrs: [...serialNumbers], tht: expirationDate };
+    }),
+    warehouseAbbrevation: shipment.warehouseCode,
+    ...readExtras(order.metadata),
+  };
+}
+
+/** Shows a shipment by one of its packages. The item lists the whole shipment. */
+function showFound(
+  client: Client,
+  shipment: Shipment,
+  packageNumber: string | null,
+  track: Track | undefined,
+): z.output<typeof foundItem> {
+  return {
+    ...showCommon(client, shipment, track),
+    trackingNumber: shipment.id,
+    trackAndTraceCode: packageNumber,
+    trackAndTraceBarCode: packageNumber,
+    packageNumber,
+    shipmentItems: shipment.items.map(({ id: shipmentItemId, quantity, sku, lotNumber }) => {
+      return { shipmentItemId, quantity, sku, lotNumber };
+    }),
+    warehouseAbbreviation: shipment.warehouseCode,
+  };
+}
 
 const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
 const criteria = z.strictObject({
@@ -203,15 +207,23 @@ export const olderShipmentOperations = [
     summary: 'Where parcels are that are not delivered yet; at most once per hour',
     advised: { everyMs: hourMs, words: 'at most once an hour' },
     documented: false,
-    answer: envelope(z.array(trackTraceFields.schema)),
+    answer: envelope(z.array(trackTraceItem)),
     run: (call) => {
-      const shipments = [...call.client.inDelivery].filter((row) => viewRow(call, 'shipment', row));
-      const items = shipments.flatMap((shipment) =>
-        shipment.tracks.filter(isInDelivery).map((track) => {
-          const { packageNumber } = track;
-          const view = { ...viewShipment(call.client, shipment), track, packageNumber };
-          return trackTraceFields.show(view, call.client);
-        }),
+      const { shipments, orders, zone } = call.client;
+      const tracked = shipments.filter(
+        (row) => isTracked(row, call.nowMs) && viewRow(call, 'shipment', row) !== null,
+      );
+      const items = tracked.flatMap(({ id, orderId, shippingMethodId, tracks }) =>
+        tracks.filter(isInDelivery).map((track) => ({
+          shipmentId: id,
+          externalOrderNumber: orders.get(orderId)?.externalOrderNumber,
+          packageNumber: track.packageNumber,
+          shipmentMethod: String(shippingMethodId),
+          currentTrackTraceStatus: track.status,
+          currentTrackTraceStatusDateTime:
+            zone.writeLocal(track.statusOnMs, '')?.slice(0, 19) ?? null,
+          currentTrackTraceExceptionLevel: track.exceptionLevel,
+        })),
       );
       return ok('Track-trace', items);
     },
@@ -288,7 +300,7 @@ export const olderShipmentOperations = [
     run: (call) => {
       const { id } = call.query;
       return id === undefined
-        ? answerListed(call, [])
+        ? answerListed(call)
         : answerShipments(call.client, findShipments(call, { id }));
     },
   }),
@@ -329,98 +341,71 @@ function defineShipmentList(verb: string, call: `${'GET' | 'POST'} ${string}`, s
     replacedBy: 'GET /v3/shipments with filters on orderType and status',
     ...(call.startsWith('POST') && { body: orderTypes }),
     answer: listAnswer,
-    run: (request) =>
-      answerListed(request, [...filterByOrderTypes(request), ...filterByStatus(request)]),
+    run: (request) => answerListed(request, request.body?.orderTypes, readStatus(request)),
   });
 }
 
-/**
- * Answers with the listed shipments that pass all filters and that the client has not acknowledged.
- */
-function answerListed(call: Call, filters: readonly Filter<Shipment>[]) {
-  const listed = readRows(call.client.listedShipments.select(filters));
-  const shown = listed.filter(
-    (row) => !row.acknowledged && viewRow(call, 'shipment', row) !== null,
+/** Answers with the listed shipments that meet the conditions and that are not acknowledged. */
+function answerListed(call: Call, orderTypes?: readonly number[], wanted?: ShipmentStatus) {
+  const { client, nowMs } = call;
+  const isShown = (row: Shipment) =>
+    !row.acknowledged &&
+    (orderTypes?.includes(row.orderTypeId) ?? true) &&
+    (wanted === undefined || row.status === wanted) &&
+    viewRow(call, 'shipment', row) !== null;
+  return answerShipments(
+    client,
+    client.shipments.filter(client.createShipmentTest(nowMs), isShown),
   );
-  return answerShipments(call.client, [...shown]);
 }
 
-function answerShipments(client: Client, shipments: readonly Shipment[]) {
-  const shown = shipments.map((shipment) => {
-    const view = viewShipment(client, shipment);
-    return { ...listedFields.show(view, client), ...readExtras(view.order.metadata) };
-  });
-  return ok('Shipments', shown);
-}
+const answerShipments = (client: Client, shipments: readonly Shipment[]) =>
+  ok(
+    'Shipments',
+    shipments.map((shipment) => showListed(client, shipment)),
+  );
 
-/**
- * Answers as the criteria lookup does: with one item for each package, which lists the whole
- * shipment.
- */
+/** Answers as the criteria lookup does: with one item for each package. */
 function answerFound(call: Call, wanted: z.output<typeof criteria>) {
   const shown = findShipments(call, wanted).flatMap((shipment) => {
-    const view = viewShipment(call.client, shipment);
-    const packages = view.packages.length > 0 ? view.packages : [null];
-    return packages.map((packageNumber, index) =>
-      foundFields.show({ ...view, packageNumber, track: shipment.tracks[index] }, call.client),
+    const numbers = listPackageNumbers(shipment);
+    const packages = numbers.length > 0 ? numbers : [null];
+    return packages.map((number, index) =>
+      showFound(call.client, shipment, number, shipment.tracks[index]),
     );
   });
   return ok('Shipments', shown);
 }
 
-function viewShipment(client: Client, shipment: Shipment): ShipmentView {
-  return {
-    shipment,
-    order: client.orders.get(shipment.orderId) as Order,
-    packages: listPackageNumbers(shipment),
-    packageNumber: null,
-    track: shipment.tracks[0],
-  };
-}
-
-function filterByStatus({ client, path: { status: wanted } }: Call): Filter<Shipment>[] {
-  if (wanted === undefined) return [];
-  const status = shipmentStatuses.find((known) => known === wanted.toUpperCase());
-  if (status === undefined)
+function readStatus({ path: { status: wanted } }: Call): ShipmentStatus | undefined {
+  const status = shipmentStatuses.find((known) => known === wanted?.toUpperCase());
+  if (wanted !== undefined && status === undefined)
     throw ruleBroken(`There is no status ${wanted}; known: ${shipmentStatuses.join(', ')}`);
-  return [client.listedShipments.filterByKeys('status', [status])];
-}
-
-function filterByOrderTypes({
-  client,
-  body,
-}: Call<unknown, z.output<typeof orderTypes>>): Filter<Shipment>[] {
-  return body?.orderTypes
-    ? [client.listedShipments.filterByKeys('orderType', body.orderTypes)]
-    : [];
+  return status;
 }
 
 /**
  * Finds the visible shipments that meet all criteria. Shipments that are named by id or order may
  * have any age.
  */
-function findShipments(call: Call, wanted: z.output<typeof criteria>): readonly Shipment[] {
+function findShipments(
+  call: Call,
+  { id, externalOrderNumber: number, shippingDate }: z.output<typeof criteria>,
+): readonly Shipment[] {
   const { client, nowMs } = call;
-  const { zone, listedShipments } = client;
-  const day = toWarehouseDay(zone, wanted.shippingDate);
-  const order = wanted.externalOrderNumber
-    ? (client.orderByNumber.get(wanted.externalOrderNumber) ?? null)
-    : undefined;
-  const meetsCriteria = (shipment: Shipment) =>
-    shipment.visibleFromMs <= nowMs &&
-    viewRow(call, 'shipment', shipment) !== null &&
-    (order === undefined || shipment.orderId === order?.id) &&
-    (day === null || (shipment.shippedOnMs !== null && zone.day(shipment.shippedOnMs) === day));
+  const { zone, shipments, orderByNumber } = client;
+  const day = toWarehouseDay(zone, shippingDate);
+  const order = number ? orderByNumber.get(number) : undefined;
+  const isNamed = typeof id === 'number' || Boolean(number);
+  const isListed = client.createShipmentTest(nowMs);
 
-  if (typeof wanted.id === 'number')
-    return [client.shipments.get(wanted.id) ?? []].flat().filter(meetsCriteria);
-  if (order !== undefined)
-    return order === null ? [] : client.listShipments(order).filter(meetsCriteria);
-  if (day === null) return [...listedShipments].filter(meetsCriteria);
-
-  const [before, after] = [-1, 1].map((days) => toDayText(toDayNumber(day) + days));
-  return [...readRows(listedShipments.filterByDays('shippedOn', before, after))].filter(
-    meetsCriteria,
+  const known = typeof id === 'number' ? [shipments.get(id) ?? []].flat() : [...shipments];
+  return known.filter(
+    (row) =>
+      (!number || row.orderId === order?.id) &&
+      (day === null || (row.shippedOnMs !== null && zone.day(row.shippedOnMs) === day)) &&
+      (isNamed ? row.visibleFromMs <= nowMs : isListed(row)) &&
+      viewRow(call, 'shipment', row) !== null,
   );
 }
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { CallAdvice } from '../findings.ts';
 import { notFound } from '../refusal.ts';
 import type { Client } from '../store/client.ts';
-import type { StoredRow } from '../store/listing.ts';
+import type { StoredRow } from '../store/sorted-rows.ts';
 import type { World } from '../world.ts';
 
 /**
@@ -54,6 +54,13 @@ export const paging = {
   'page[cursor]': numberBetween(0, Number.MAX_SAFE_INTEGER).meta({ default: 0 }),
   'page[size]': numberBetween(1, 100).meta({ default: 100 }),
 } as const;
+
+/** Returns the boolean that clients write as true, True, 1 or '1', and likewise for false. */
+export function readBoolean(value: string | number | boolean): boolean | undefined {
+  const text = String(value).toLowerCase();
+  if (text === 'true' || text === '1') return true;
+  return text === 'false' || text === '0' ? false : undefined;
+}
 
 /** A checked request of a client. */
 export interface Call<Query = unknown, Body = unknown> {
@@ -182,26 +189,10 @@ export function defineOperation<P extends Parameters = {}, B extends z.ZodType =
 
 /**
  * Marks a member of a body that docs/interface.md does not show, but that clients of similar
- * services send.
+ * services send. A strict sandbox refuses it.
  */
 export const markExtra = <T extends z.ZodType>(member: T): T =>
   member.meta({ 'x-not-in-description': true });
-
-const strictBodies = new WeakMap<Operation, z.ZodType | null>();
-
-/** Returns the body that a sandbox takes: if it is strict, without the members of `markExtra`. */
-export function selectBody(operation: Operation, isStrict: boolean): z.ZodType | null {
-  const { body } = operation;
-  if (!isStrict || !(body instanceof z.ZodObject)) return body;
-
-  const known = strictBodies.get(operation);
-  if (known !== undefined) return known;
-  const shape = Object.entries<z.ZodType>(body.shape);
-  const shown = shape.filter(([, member]) => !member.meta()?.['x-not-in-description']);
-  const strict = shown.length === shape.length ? body : z.strictObject(Object.fromEntries(shown));
-  strictBodies.set(operation, strict);
-  return strict;
-}
 
 /** Returns the schema of an envelope (docs/interface.md, 2.2 Envelope). */
 export function envelope(result: z.ZodType) {

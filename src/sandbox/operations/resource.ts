@@ -1,13 +1,15 @@
 /**
  * The resources of v3. Each is declared once, with its members, relationships and includes. The
- * schemas of its answers, its answers, and its operations that list and get follow from that.
+ * schemas of its answers, its answers in both dialects, and its operations that list and get follow
+ * from that.
  */
 
 import { z } from 'zod';
 import type { Switches } from '../options.ts';
 import { badParameter } from '../refusal.ts';
 import type { Client } from '../store/client.ts';
-import { type Filter, type Listing, readRows, type StoredRow } from '../store/listing.ts';
+import type { Product } from '../store/model.ts';
+import type { SortedRows, StoredRow } from '../store/sorted-rows.ts';
 import {
   type Call,
   day,
@@ -28,13 +30,14 @@ export const text = z.string().nullable();
 export const localDateTime = z.iso.datetime({ local: true, precision: 7 });
 export const metadata = z.record(z.string(), z.unknown());
 
+type Members = Readonly<Record<string, unknown>>;
+
 /** A v3 resource object (docs/interface.md, 2.3 v3 resource objects). */
-export interface ResourceObject {
+interface ResourceObject {
   readonly id: number;
   readonly type: string;
-  readonly attributes: Readonly<Record<string, unknown>>;
-  readonly relationships?: Readonly<Record<string, unknown>>;
-  readonly included?: readonly ResourceObject[];
+  readonly attributes: Members;
+  readonly relationships?: Members;
   /** Only in the dialect `rich`. */
   readonly links?: { readonly self: string };
 }
@@ -56,13 +59,14 @@ export interface Resource<Row> {
   readonly includeNames: readonly string[];
   /** The parameter `include`, if there is something to include. */
   readonly query: Parameters;
-  readonly render: (row: Row, client: Client) => ResourceObject;
+  readonly render: Render<Row>;
   readonly renderIncluded: (
     row: Row,
     client: Client,
     names: readonly string[],
   ) => readonly ResourceObject[];
 }
+type Render<Row> = (row: Row, client: Client) => ResourceObject;
 
 interface ResourceDefinition<Row> {
   readonly attributes: Fields<Row>;
@@ -77,6 +81,30 @@ interface Include<Row> {
   readonly render: (row: Row, client: Client) => readonly ResourceObject[];
 }
 
+/** Writes a resource in the dialect of the sandbox (docs/sandbox.md, Dialects). */
+export function writeResource(resource: ResourceObject, client: Client): ResourceObject {
+  if (client.options.dialect === 'plain') return resource;
+
+  const { id, type, attributes, relationships = {} } = resource;
+  const self = `/v3/${toPlural(type)}/${id}`;
+  // An absent relation is `null` in resources with an even id.
+  const linked = Object.entries(relationships as Record<string, { data: unknown }>).map(
+    ([name, { data }]) => {
+      const isNull = data === null && id % 2 === 0;
+      return [name, isNull ? null : { data, links: { related: `${self}/${name}` } }];
+    },
+  );
+  return {
+    id,
+    type,
+    attributes: Object.fromEntries(
+      Object.entries(attributes).filter(([, value]) => value !== null),
+    ),
+    ...(linked.length > 0 && { relationships: Object.fromEntries(linked) }),
+    links: { self },
+  };
+}
+
 const identifier = (type: string) => z.strictObject({ id: z.int(), type: z.literal(type) });
 
 /** Declares a link to one resource. */
@@ -85,6 +113,15 @@ export const one = <Row>(type: string, read: (row: Row, client: Client) => numbe
     z.strictObject({ data: identifier(type) }),
     (row: Row, client: Client) => ({ data: { id: read(row, client), type } }),
   ] as const;
+
+/** Declares links to resources whose ids the row has: `order` is a link to `orderId`. */
+export const ownLinks = <Type extends string>(...types: readonly Type[]) =>
+  Object.fromEntries(
+    types.map((type) => [
+      type,
+      one(type, (row: Readonly<Record<`${Type}Id`, number>>) => row[`${type}Id`]),
+    ]),
+  );
 
 /** Declares a link to one resource or none. */
 export const oneOrNone = <Row>(type: string, read: (row: Row) => number | null) =>
@@ -106,10 +143,10 @@ export const many = <Row>(type: string, read: (row: Row) => readonly StoredRow[]
 /** Declares what a value of `include` adds. */
 export const include = <Row, Part extends StoredRow>(
   part: Pick<Resource<Part>, 'schema' | 'render'>,
-  read: (row: Row) => readonly Part[],
+  read: (row: Row, client: Client) => readonly Part[],
 ): Include<Row> => ({
   schema: part.schema,
-  render: (row, client) => read(row).map((each) => part.render(each, client)),
+  render: (row, client) => read(row, client).map((each) => part.render(each, client)),
 });
 
 /**
@@ -148,19 +185,26 @@ export function defineResource<Row extends StoredRow>(
     isInsideOnly,
     includeNames,
     query: parts.size > 0 ? { include: uniqueList(z.enum(includeNames)) } : {},
-    render: (row, client) => ({
-      id: row.id,
-      type,
-      attributes: own.show(row, client),
-      ...(links && { relationships: links.show(row, client) }),
-    }),
+    render: (row, client) => {
+      const relationships = links && { relationships: links.show(row, client) };
+      const { id } = row;
+      return writeResource(
+        { id, type, attributes: own.show(row, client), ...relationships },
+        client,
+      );
+    },
     renderIncluded: (row, client, names) =>
       names.flatMap((name) => includes[name]?.render(row, client) ?? []),
   };
 }
 
 /** Returns the name of the list of a resource. */
-export const toPlural = (type: string): string => `${type}${type.endsWith('s') ? 'es' : 's'}`;
+const toPlural = (type: string): string => `${type}${type.endsWith('s') ? 'es' : 's'}`;
+
+/** A product as lists and included resources show it. */
+export const product = defineResource<Product>('product', {
+  attributes: { sku: z.string(), name: z.string() },
+});
 
 /** Returns a document with one resource, and with the named includes. */
 export function renderDocument<Row>(
@@ -182,26 +226,32 @@ function placeIncluded<Row>(
   resource: Resource<Row>,
   rows: readonly Row[],
   names: readonly string[],
-): { data: ResourceObject[]; included?: ResourceObject[] } {
+): { readonly data: readonly ResourceObject[] } {
+  const isRich = switches.dialect === 'rich';
+  const add = <T extends object>(shown: T, parts: readonly ResourceObject[]) => {
+    const included = isRich ? [...parts, ...listProducts(parts, client)] : parts;
+    return included.length > 0 || isRich ? { ...shown, included } : shown;
+  };
+
   const data = rows.map((row) => resource.render(row, client));
   const parts = rows.map((row) => resource.renderIncluded(row, client, names));
-  const included = parts.flat();
-  if (switches.included === 'top' && !resource.isInsideOnly && included.length > 0)
-    return { data, included };
-
-  const addParts = (shown: ResourceObject, index: number) =>
-    parts[index]?.length ? { ...shown, included: parts[index] } : shown;
-  return { data: data.map(addParts) };
+  if (switches.included === 'top' && !resource.isInsideOnly) return add({ data }, parts.flat());
+  return { data: data.map((shown, index) => add(shown, parts[index] ?? [])) };
 }
 
-/**
- * Returns the page of the rows that pass a filter, as this caller sees it, in ascending order of
- * id.
- */
-export function renderPage<Row extends StoredRow>(
+/** Renders the products of included resources, which the dialect `rich` includes too. */
+function listProducts(parts: readonly ResourceObject[], client: Client): ResourceObject[] {
+  const skus = new Set(parts.map(({ attributes }) => String(attributes.sku)));
+  const products = [...skus].flatMap((sku) => client.products.get(sku) ?? []);
+  return products.map((row) => product.render(row, client));
+}
+
+/** Returns the page of the rows that pass all tests, as this caller sees it, by ascending id. */
+function renderPage<Row extends StoredRow>(
   call: Call,
   resource: Resource<Row>,
-  filter: Filter<Row>,
+  rows: SortedRows<Row>,
+  tests: readonly Test<Row>[],
 ): Record<string, unknown> {
   const { switches } = call.world;
   const { 'page[cursor]': cursor = 0, 'page[size]': size = 100 } = call.query as Readonly<
@@ -212,7 +262,8 @@ export function renderPage<Row extends StoredRow>(
   let hasNext = false;
   const shown: Row[] = [];
 
-  for (const row of readRows(filter, afterId).drop(position)) {
+  const passing = rows.after(afterId).filter((row) => tests.every((test) => test(row)));
+  for (const row of passing.drop(position)) {
     if (shown.length === size) {
       hasNext = true;
       break;
@@ -266,61 +317,59 @@ function toLinks({ address, world }: Call, cursor: number | null) {
   return { next: links === 'string' ? href : { href } };
 }
 
-type Filterable<Row extends StoredRow, Name extends string> = Pick<
-  Listing<Row, Name>,
-  'filterByKeys' | 'filterByDays' | 'select'
->;
+type Test<Row> = (row: Row) => boolean;
+type Key = string | number | null;
 
-/** Parameters of a list, and the filters that their values ask for. */
-interface FilterDefinition<Row extends StoredRow, Name extends string> {
+/** Parameters of a list, and the test that their values ask for. */
+interface Filter<Row> {
   readonly parameters: Parameters;
-  readonly read: (
-    values: Readonly<Record<string, never>>,
-    listing: Filterable<Row, Name>,
-    client: Client,
-  ) => Filter<Row> | undefined;
+  readonly read: (values: Readonly<Record<string, never>>, client: Client) => Test<Row>;
 }
 
 /** Declares a filter for the rows whose key is one of the given values. */
-export const byKeys = <Row extends StoredRow, Name extends string>(
-  name: Name,
+export const byKeys = <Row>(
+  name: string,
   schema: z.ZodType<readonly (string | number)[]>,
-): FilterDefinition<Row, Name> => {
-  const parameter = `filter[${name}][in]`;
-  return {
-    parameters: { [parameter]: schema },
-    read: ({ [parameter]: keys }, listing) => keys && listing.filterByKeys(name, keys),
-  };
-};
+  readKey: (row: Row, client: Client) => Key,
+  parameter = `filter[${name}][in]`,
+): Filter<Row> => ({
+  parameters: { [parameter]: schema },
+  read: ({ [parameter]: keys }, client) => {
+    const wanted = new Set<Key>(keys);
+    return (row) => wanted.has(readKey(row, client));
+  },
+});
 
 /** Declares a filter for the rows between two days, both exclusive. */
-export function byDays<Row extends StoredRow, Name extends string>(
-  name: Name,
-): FilterDefinition<Row, Name> {
+export const byDays = <Row>(
+  name: string,
+  readDay: (row: Row, client: Client) => string | number | null,
+): Filter<Row> => {
   const [after, before] = [`filter[${name}][gt]`, `filter[${name}][lt]`];
   return {
     parameters: { [after]: day, [before]: day },
-    read: ({ [after]: above, [before]: below }, listing) =>
-      above || below ? listing.filterByDays(name, above, below) : undefined,
+    read:
+      ({ [after]: above = '', [before]: below = '9999-99-99' }, client) =>
+      (row) => {
+        const read = readDay(row, client);
+        const found = typeof read === 'number' ? client.zone.day(read) : read;
+        return found !== null && found > above && found < below;
+      },
   };
+};
+
+interface ListDefinition<Row extends StoredRow> {
+  readonly rows: (client: Client) => SortedRows<Row>;
+  /** Creates the test for rows that are listed at all, which are not those that are too old. */
+  readonly isListed?: (client: Client, nowMs: number) => Test<Row>;
+  readonly filters?: readonly Filter<Row>[];
 }
 
-/** Declares a filter that finds the rows of its values by itself. */
-export const byValues = <Row extends StoredRow, Value>(
-  parameter: string,
-  schema: z.ZodType<readonly Value[]>,
-  find: (values: readonly Value[], client: Client) => Filter<Row>,
-): FilterDefinition<Row, never> => ({
-  parameters: { [parameter]: schema },
-  read: ({ [parameter]: values }, _listing, client) => values && find(values, client),
-});
-
 /** Defines the operation that lists a resource, page by page. A row must pass all filters. */
-export function defineList<Row extends StoredRow, Name extends string>(
+export function defineList<Row extends StoredRow>(
   resource: Resource<Row>,
   summary: string,
-  list: (client: Client) => Filterable<Row, Name>,
-  filters: readonly FilterDefinition<Row, Name>[],
+  { rows, isListed = () => () => true, filters = [] }: ListDefinition<Row>,
 ): Operation {
   const parameters = filters.map((filter) => filter.parameters);
   return defineOperation<Parameters>({
@@ -330,10 +379,13 @@ export function defineList<Row extends StoredRow, Name extends string>(
     query: Object.assign({}, paging, resource.query, ...parameters) as Parameters,
     answer: resource.page,
     run: (call) => {
-      const listing = list(call.client);
+      const { client, nowMs } = call;
       const values = call.query as Readonly<Record<string, never>>;
-      const wanted = filters.flatMap(({ read }) => read(values, listing, call.client) ?? []);
-      return renderPage(call, resource, listing.select(wanted));
+      const isGiven = (name: string) => Object.hasOwn(values, name);
+      const tests = filters
+        .filter((filter) => Object.keys(filter.parameters).some(isGiven))
+        .map(({ read }) => read(values, client));
+      return renderPage(call, resource, rows(client), [...tests, isListed(client, nowMs)]);
     },
   });
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import { announceGoods, type SlipDraft } from '../rules/announcements.ts';
-import { SortedRows } from '../store/listing.ts';
+import type { Client } from '../store/client.ts';
 import {
   type Inbound,
   type InboundItem,
@@ -10,8 +10,9 @@ import {
   type SlipItem,
   slipStatuses,
 } from '../store/model.ts';
+import { SortedRows } from '../store/sorted-rows.ts';
 import { writeInstant } from '../zone.ts';
-import { product } from './dialect.ts';
+
 import {
   dateIn,
   documentIn,
@@ -26,7 +27,7 @@ import {
 } from './document.ts';
 import {
   defineOperation,
-  paging,
+  type Fields,
   readId,
   recordWrite,
   requireRow,
@@ -41,19 +42,27 @@ import {
   include,
   many,
   metadata,
-  one,
   oneOrNone,
+  ownLinks,
+  product,
   renderDocument,
-  renderPage,
   text,
 } from './resource.ts';
 
-/** An inbound time, which ends in Z. */
-const zulu = <Row>(read: (row: Row) => number | null) =>
-  [z.iso.datetime().nullable(), (row: Row) => writeInstant(read(row))] as const;
+/** Declares times that end in Z: `createdOn` is `createdOnMs` of the row. */
+const times = <Name extends string>(...names: readonly Name[]) =>
+  Object.fromEntries(
+    names.map((name) => [
+      name,
+      [
+        z.iso.datetime().nullable(),
+        (row: Readonly<Record<`${Name}Ms`, number | null>>) => writeInstant(row[`${name}Ms`]),
+      ] as const,
+    ]),
+  );
 
 /** docs/interface.md, 13.2 Inbound items. */
-export const inboundItemResource = defineResource<InboundItem>('inboundItem', {
+const inboundItemResource = defineResource<InboundItem>('inboundItem', {
   attributes: {
     quantity: z.int(),
     sku: z.string(),
@@ -61,7 +70,7 @@ export const inboundItemResource = defineResource<InboundItem>('inboundItem', {
     expirationDate: z.iso.date().nullable(),
   },
   relationships: {
-    product: one('product', ({ productId }) => productId),
+    ...ownLinks('product'),
     inboundPackingSlipItem: oneOrNone('inboundPackingSlipItem', ({ slipItemId }) => slipItemId),
   },
 });
@@ -72,18 +81,25 @@ export const inboundResource = defineResource<Inbound>('inbound', {
     reference: text,
     status: z.enum(inboundStatuses),
     receivedIn: z.string(),
-    createdOn: zulu(({ createdOnMs }) => createdOnMs),
-    checkingOn: zulu(({ checkingOnMs }) => checkingOnMs),
-    completedOn: zulu(({ completedOnMs }) => completedOnMs),
+    ...times('createdOn', 'checkingOn', 'completedOn'),
   },
   relationships: { inboundPackingSlip: oneOrNone('inboundPackingSlip', ({ slipId }) => slipId) },
   includes: { inboundItems: include(inboundItemResource, ({ items }) => items) },
 });
 
-/** docs/interface.md, 14.2 Items. */
-export const slipItemResource = defineResource<SlipItem>('inboundPackingSlipItem', {
-  attributes: { sku: z.string(), quantity: z.int(), received: z.int() },
-});
+const defineSlipItem = (relationships?: Fields<SlipItem>) =>
+  defineResource<SlipItem>('inboundPackingSlipItem', {
+    attributes: { sku: z.string(), quantity: z.int(), received: z.int() },
+    ...(relationships && { relationships }),
+  });
+const plainSlipItem = defineSlipItem();
+const richSlipItem = defineSlipItem(ownLinks('product'));
+/** docs/interface.md, 14.2 Items. The dialect `rich` also links their products. */
+const slipItemResource = {
+  ...plainSlipItem,
+  render: (item: SlipItem, client: Client) =>
+    (client.options.dialect === 'rich' ? richSlipItem : plainSlipItem).render(item, client),
+};
 
 /** docs/interface.md, 14.1 Fields. */
 export const slipResource = defineResource<Slip>('inboundPackingSlip', {
@@ -94,8 +110,7 @@ export const slipResource = defineResource<Slip>('inboundPackingSlip', {
     status: z.enum(slipStatuses),
     comments: text,
     metadata,
-    receivedOn: zulu(({ receivedOnMs }) => receivedOnMs),
-    completedOn: zulu(({ completedOnMs }) => completedOnMs),
+    ...times('receivedOn', 'completedOn'),
   },
   relationships: {
     inboundPackingSlipItems: many('inboundPackingSlipItem', ({ items }) => items),
@@ -128,9 +143,10 @@ const slipBody = documentIn(
  * Operations) and products.
  */
 export const goodsOperations = [
-  defineList(inboundResource, 'Inbounds, by ascending id', ({ inbounds }) => inbounds, [
-    byKeys('status', uniqueList(z.enum(inboundStatuses))),
-  ]),
+  defineList(inboundResource, 'Inbounds, by ascending id', {
+    rows: ({ inbounds }) => inbounds,
+    filters: [byKeys('status', uniqueList(z.enum(inboundStatuses)), ({ status }) => status)],
+  }),
   defineGet(inboundResource, 'One inbound', ({ inbounds }, id) => inbounds.get(id)),
   defineOperation({
     name: 'v3.inboundItems.get',
@@ -144,16 +160,15 @@ export const goodsOperations = [
       return inboundItemResource.render(requireRow(call, 'inboundItem', item), call.client);
     },
   }),
-  defineList(
-    slipResource,
-    'Inbound packing slips no older than 90 days',
-    ({ listedSlips }) => listedSlips,
-    [
-      byDays('receivedOn'),
-      byDays('completedOn'),
-      byKeys('status', uniqueList(z.enum(slipStatuses))),
+  defineList(slipResource, 'Inbound packing slips no older than 90 days', {
+    rows: ({ slips }) => slips,
+    isListed: (client, nowMs) => client.createSlipTest(nowMs),
+    filters: [
+      byDays('receivedOn', ({ receivedOnMs }) => receivedOnMs),
+      byDays('completedOn', ({ completedOnMs }) => completedOnMs),
+      byKeys('status', uniqueList(z.enum(slipStatuses)), ({ status }) => status),
     ],
-  ),
+  }),
   defineOperation({
     name: 'v3.inboundPackingSlips.create',
     route: 'POST /v3/inboundPackingSlips',
@@ -167,29 +182,20 @@ export const goodsOperations = [
       return renderDocument(call, slipResource, slip, slipResource.includeNames);
     },
   }),
-  defineOperation({
-    name: 'v3.products.list',
-    route: 'GET /v3/products',
-    summary: "The client's products, by ascending id",
+  {
+    ...defineList(product, "The client's products, by ascending id", {
+      rows: ({ products }) => new SortedRows(products.values()),
+    }),
+    documented: false,
     described: false,
-    query: paging,
-    answer: product.page,
-    run: (call) => {
-      const sources = [new SortedRows(call.client.products.values())];
-      return renderPage(call, product, { sources, test: () => true });
-    },
-  }),
+  },
 ];
 
 function readSlip(body: z.output<typeof slipBody>): SlipDraft {
   const { attributes } = body.data;
   const { expectedIn, expectedOn } = attributes;
-  const lines = readIncluded(body).map(({ resource, pointer }) => ({
-    ...resource.attributes,
-    pointer,
-  }));
-  if (lines.length === 0)
-    throw ruleBroken('An inbound packing slip needs at least one item', '/data/included');
+  const lines = readIncluded(body).map((item) => item.attributes);
+  if (lines.length === 0) throw ruleBroken('An inbound packing slip needs at least one item');
 
   const metadata = keepGivenTexts(attributes.metadata);
   const given = readTexts(attributes, ['reference', 'comments']);

@@ -10,7 +10,6 @@ import {
 } from '../rules/orders.ts';
 import { checkPrintable } from '../rules/pdf.ts';
 import type { Client } from '../store/client.ts';
-import { SortedRows, type StoredRow } from '../store/listing.ts';
 import {
   type AddressLines,
   addressTexts,
@@ -21,11 +20,13 @@ import {
   orderTexts,
 } from '../store/model.ts';
 import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
-import { showRelationships } from './dialect.ts';
+import type { StoredRow } from '../store/sorted-rows.ts';
+
 import {
   assertSameId,
   clientMembers,
   dateIn,
+  decimalIn,
   documentIn,
   idIn,
   keepGivenTexts,
@@ -37,10 +38,10 @@ import {
   readIncluded,
   readTexts,
   resourceIn,
-  selectParts,
+  selectIncluded,
   textIn,
+  toNumber,
 } from './document.ts';
-import { decimalIn, toNumber } from './older-fields.ts';
 import {
   type Call,
   defineOperation,
@@ -54,7 +55,6 @@ import {
 import {
   byDays,
   byKeys,
-  byValues,
   defineGet,
   defineList,
   defineResource,
@@ -63,8 +63,10 @@ import {
   metadata,
   one,
   oneOrNone,
+  ownLinks,
   renderDocument,
   text,
+  writeResource,
 } from './resource.ts';
 
 const decimal = z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal')]);
@@ -83,7 +85,7 @@ const orderItemResource = defineResource<OrderItem>('orderItem', {
   },
   relationships: {
     order: one('order', ({ id }, client) => client.findOrderOfItem(id)?.id ?? 0),
-    product: one('product', ({ productId }) => productId),
+    ...ownLinks('product'),
   },
 });
 const addressResource = defineResource<AddressLines & StoredRow>('address', {
@@ -95,13 +97,15 @@ const addressResource = defineResource<AddressLines & StoredRow>('address', {
  */
 const pickUpPointResource = {
   schema: z.strictObject({ id: z.int(), type: z.literal('pickUpPoint'), attributes: metadata }),
-  render: ({ id, attributes }: NonNullable<Order['pickUpPoint']>) => ({
-    id,
-    type: 'pickUpPoint',
-    attributes,
-  }),
+  render: ({ id, attributes }: NonNullable<Order['pickUpPoint']>, client: Client) =>
+    writeResource({ id, type: 'pickUpPoint', attributes }, client),
 };
 
+/** Returns the id of an address. In the dialect `rich`, it counts within its order. */
+function readAddressId(order: Order, role: 'delivery' | 'billing', { options }: Client): number {
+  if (options.dialect === 'plain') return order[`${role}AddressId`];
+  return role === 'delivery' ? 1 : 2;
+}
 const itemLinks = many('orderItem', ({ items }: Order) => items);
 /** docs/interface.md, 7.1 Fields, 7.5 Filters (`include`) and 2.3 v3 resource objects. */
 export const orderResource = defineResource<Order>('order', {
@@ -119,10 +123,10 @@ export const orderResource = defineResource<Order>('order', {
     channelIdentifier: text,
   },
   relationships: {
-    orderType: one('orderType', ({ orderTypeId }) => orderTypeId),
+    ...ownLinks('orderType'),
     orderItems: itemLinks,
-    deliveryAddress: one('address', ({ deliveryAddressId }) => deliveryAddressId),
-    billingAddress: one('address', ({ billingAddressId }) => billingAddressId),
+    deliveryAddress: one('address', (order, client) => readAddressId(order, 'delivery', client)),
+    billingAddress: one('address', (order, client) => readAddressId(order, 'billing', client)),
     pickUpPoint: oneOrNone('pickUpPoint', ({ pickUpPoint }) => pickUpPoint?.id ?? null),
     preferredShippingMethod: oneOrNone(
       'shippingMethod',
@@ -131,11 +135,11 @@ export const orderResource = defineResource<Order>('order', {
   },
   includes: {
     orderItems: include(orderItemResource, ({ items }) => items),
-    deliveryAddress: include(addressResource, (row) => [
-      { id: row.deliveryAddressId, ...row.deliveryAddress },
+    deliveryAddress: include(addressResource, (order, client) => [
+      { id: readAddressId(order, 'delivery', client), ...order.deliveryAddress },
     ]),
-    billingAddress: include(addressResource, (row) => [
-      { id: row.billingAddressId, ...row.billingAddress },
+    billingAddress: include(addressResource, (order, client) => [
+      { id: readAddressId(order, 'billing', client), ...order.billingAddress },
     ]),
     pickUpPoint: include(pickUpPointResource, ({ pickUpPoint }) =>
       pickUpPoint === null ? [] : [pickUpPoint],
@@ -276,7 +280,7 @@ const attachmentResource = defineResource<LinkedAttachment>('orderAttachment', {
     contentType: z.literal('application/pdf'),
     printStrategy: z.literal('REQUIRED'),
   },
-  relationships: { order: one('order', ({ orderId }) => orderId) },
+  relationships: ownLinks('order'),
 });
 
 const requireOrder = (call: Call) =>
@@ -290,14 +294,14 @@ const answerWhole = (call: Call, order: Order) =>
  * Operations).
  */
 export const orderOperations = [
-  defineList(orderResource, "The client's orders, by ascending id", ({ orders }) => orders, [
-    byDays('orderedOn'),
-    byValues('filter[externalOrderNumber][in]', orderNumbers, (numbers, { orderByNumber }) => ({
-      sources: [new SortedRows(numbers.flatMap((number) => orderByNumber.get(number) ?? []))],
-      test: ({ externalOrderNumber }) => numbers.includes(externalOrderNumber),
-    })),
-    byKeys('reference', uniqueList(z.string())),
-  ]),
+  defineList(orderResource, "The client's orders, by ascending id", {
+    rows: ({ orders }) => orders,
+    filters: [
+      byDays('orderedOn', ({ orderedOn }) => orderedOn),
+      byKeys('externalOrderNumber', orderNumbers, (order) => order.externalOrderNumber),
+      byKeys('reference', uniqueList(z.string()), ({ reference }) => reference),
+    ],
+  }),
   defineOperation({
     name: 'v3.orders.create',
     route: 'POST /v3/orders',
@@ -307,8 +311,8 @@ export const orderOperations = [
     run: async (call) => {
       const { client, body, nowMs } = call;
       const draft = readOrder(body, client.zone.day(nowMs), client.lists);
-      for (const { resource, pointer } of selectParts(body, 'orderAttachment'))
-        await checkPrintable(resource.attributes.content, `${pointer}/attributes/content`);
+      for (const { attributes } of selectIncluded(body, 'orderAttachment'))
+        await checkPrintable(attributes.content);
 
       const order = placeOrder(client, draft, nowMs);
       recordWrite(call, 'order', order, 'creation');
@@ -387,12 +391,10 @@ export const orderOperations = [
     run: async (call) => {
       const { attributes } = call.body.data;
       const order = findNamedOrder(call.client, call.body);
-      await checkPrintable(attributes.content, '/data/attributes/content');
+      await checkPrintable(attributes.content);
       // Checked after the `await`, because the order may have been fulfilled in the meantime.
-      if (isFulfilled(order)) {
-        const problem = 'The order is completely fulfilled: nothing remains to print for';
-        throw ruleBroken(problem, '/data');
-      }
+      if (isFulfilled(order))
+        throw ruleBroken('The order is completely fulfilled: nothing remains to print for');
 
       const attachment = { id: call.client.nextId(), filename: attributes.filename };
       order.attachments = [...order.attachments, attachment];
@@ -409,24 +411,19 @@ export const orderOperations = [
  */
 function readOrder(body: OrderBody, today: string, lists: ServiceLists): OrderDraft {
   const { attributes, relationships } = body.data;
-  const lines = selectParts(body, 'orderItem').map(({ resource, pointer }) =>
-    readLine(resource.attributes, pointer),
+  const lines = selectIncluded(body, 'orderItem').map(readLine);
+  if (lines.length === 0) throw ruleBroken('An order needs at least one orderItem');
+
+  const [attachment, second] = selectIncluded(body, 'orderAttachment');
+  if (second)
+    throw ruleBroken('One orderAttachment goes along with an order; add others afterwards');
+
+  const { billingAddress } = relationships;
+  const deliveryAddress = findAddress(
+    body,
+    'deliveryAddress',
+    relationships.deliveryAddress.data.id,
   );
-  if (lines.length === 0)
-    throw ruleBroken('An order needs at least one orderItem', '/data/included');
-
-  const [pickUpPoint, secondPoint] = selectParts(body, 'pickUpPoint');
-  if (secondPoint) throw ruleBroken('An order has one pickUpPoint at most', secondPoint.pointer);
-  const [attachment, second] = selectParts(body, 'orderAttachment');
-  if (second) {
-    const problem = 'One orderAttachment goes along with an order; add others afterwards';
-    throw ruleBroken(problem, second.pointer);
-  }
-
-  const addresses = selectParts(body, 'address').map(({ resource }) => resource);
-  const findRole = (role: 'deliveryAddress' | 'billingAddress') =>
-    findAddress(addresses, role, relationships[role]?.data.id);
-  const deliveryAddress = findRole('deliveryAddress');
   return {
     ...readCommonAttributes(attributes),
     externalOrderNumber: attributes.externalOrderNumber,
@@ -439,9 +436,11 @@ function readOrder(body: OrderBody, today: string, lists: ServiceLists): OrderDr
     shippingMethodId: relationships.preferredShippingMethod?.data?.id ?? null,
     lines,
     deliveryAddress,
-    billingAddress: relationships.billingAddress ? findRole('billingAddress') : deliveryAddress,
-    pickUpPoint: pickUpPoint?.resource.attributes ?? null,
-    attachment: attachment ? { filename: attachment.resource.attributes.filename } : null,
+    billingAddress: billingAddress
+      ? findAddress(body, 'billingAddress', billingAddress.data.id)
+      : deliveryAddress,
+    pickUpPoint: readPickUpPoint(body),
+    attachment: attachment ? { filename: attachment.attributes.filename } : null,
   };
 }
 
@@ -453,7 +452,7 @@ const readCommonAttributes = (attributes: UpdateBody['data']['attributes']) => (
   metadata: keepGivenTexts(attributes.metadata),
 });
 
-function readLine(attributes: z.output<typeof lineIn>['attributes'], pointer: string): LineDraft {
+function readLine({ attributes }: z.output<typeof lineIn>): LineDraft {
   const { sku, quantity, price, vat = null, metadata } = attributes;
   return {
     sku,
@@ -462,34 +461,30 @@ function readLine(attributes: z.output<typeof lineIn>['attributes'], pointer: st
     vat,
     ...readTexts(attributes, ['fulfillFrom', 'name', 'channelIdentifier']),
     metadata: keepGivenTexts(metadata),
-    pointer,
   };
 }
 
 /** Returns the lines of the one included address with a provisional id. */
-function findAddress(
-  addresses: readonly z.output<typeof addressIn>[],
-  role: string,
-  wanted: unknown,
-): AddressLines {
-  const pointer = `/data/relationships/${role}`;
-  const [address, ...others] = addresses.filter(({ id }) => String(id) === String(wanted));
-  if (address === undefined) throw ruleBroken(`No included address has the id ${wanted}`, pointer);
-  if (others.length > 0)
-    throw ruleBroken(`Several included addresses have the id ${wanted}`, pointer);
+function findAddress(body: OrderBody | UpdateBody, role: string, wanted: unknown): AddressLines {
+  const included = selectIncluded(body, 'address');
+  const [address, second] = included.filter(({ id }) => String(id) === String(wanted));
+  if (address === undefined || second) {
+    const problem = `${address ? 'Several' : 'No'} included addresses have the id ${wanted}`;
+    throw ruleBroken(`${role}: ${problem}`);
+  }
 
-  const { countryCode } = address.attributes;
-  return { ...readTexts(address.attributes, addressTexts), countryCode };
+  const { attributes } = address;
+  return { ...readTexts(attributes, addressTexts), countryCode: attributes.countryCode };
+}
+
+/** Returns the members of the included pick-up point, if there is one. */
+function readPickUpPoint(body: OrderBody | UpdateBody) {
+  const [point, second] = selectIncluded(body, 'pickUpPoint');
+  if (second) throw ruleBroken('An order has one pickUpPoint at most');
+  return point?.attributes ?? null;
 }
 
 const noAddress: AddressLines = { ...readTexts({}, addressTexts), countryCode: null };
-const changeableNames = [
-  'orderType',
-  'preferredShippingMethod',
-  'deliveryAddress',
-  'billingAddress',
-  'pickUpPoint',
-];
 
 /**
  * Returns the relationships that an update asks for, and refuses changes that it must not make. The
@@ -500,28 +495,24 @@ function readWantedRelationships(
   order: Order,
 ): ChangeableRelationships {
   const given = body.data.relationships ?? {};
-  const included = readIncluded(body).map(({ resource }) => resource);
-  const addresses = included.filter((resource) => resource.type === 'address');
-  const changed = listChanges(given, order, client, switches.dialect === 'rich');
-  const isChangeable = (name: string) =>
-    switches.changeableRelationships && changeableNames.includes(name);
-  const refused = changed.find((name) => !isChangeable(name));
-  if (refused)
-    throw ruleBroken(`${refused} cannot be changed by an update`, `/data/relationships/${refused}`);
-  if (included.length > 0 && !switches.changeableRelationships) {
-    const pointer = body.included ? '/included/0' : '/data/included/0';
-    throw ruleBroken('An update takes no included resources', pointer);
-  }
+  const { relationships: present = {} } = orderResource.render(order, client);
+  const changed = listChanges(given, present as Links);
+  const mayChange = switches.changeableRelationships;
+  const isFixed = (name: string) => name === 'orderItems' || !Object.hasOwn(present, name);
+  const refused = changed.find((name) => !mayChange || isFixed(name));
+  if (refused) throw ruleBroken(`${refused} cannot be changed by an update`);
+  if (!mayChange && readIncluded(body).length > 0)
+    throw ruleBroken('An update takes no included resources');
 
   /** Returns the present value, the one that is linked to, or that of an omitted relationship. */
   const choose = <T>(name: string, present: T, none: T, read: (id: unknown) => T): T => {
-    const { data } = given[name] ?? { data: null };
-    if (changed.includes(name)) return data === null ? none : read([data].flat()[0]?.id);
+    const [linked] = [given[name]?.data].flat();
+    if (changed.includes(name)) return linked ? read(linked.id) : none;
     const isErased = switches.omittedRelationships === 'erase' && !Object.hasOwn(given, name);
     return isErased ? none : present;
   };
   const chooseAddress = (name: 'deliveryAddress' | 'billingAddress') =>
-    choose(name, order[name], noAddress, (id) => findAddress(addresses, name, id));
+    choose(name, order[name], noAddress, (id) => findAddress(body, name, id));
   const { orderTypeId, shippingMethodId, pickUpPoint } = order;
   return {
     orderTypeId: choose('orderType', orderTypeId, orderTypeId, Number),
@@ -529,31 +520,19 @@ function readWantedRelationships(
     deliveryAddress: chooseAddress('deliveryAddress'),
     billingAddress: chooseAddress('billingAddress'),
     pickUpPoint: choose('pickUpPoint', pickUpPoint, null, () => {
-      return { id: client.nextId(), attributes: readPickUpPoint(included) };
+      return { id: client.nextId(), attributes: readPickUpPoint(body) ?? {} };
     }),
   };
 }
 
+type Links = NonNullable<UpdateBody['data']['relationships']>;
+
 /** Returns the names of the relationships that link to other resources than those of the order. */
-function listChanges(
-  given: NonNullable<UpdateBody['data']['relationships']>,
-  order: Order,
-  client: Client,
-  isRich: boolean,
-): string[] {
-  const rendered = orderResource.render(order, client);
-  const shown = showRelationships(rendered, client, isRich) as typeof given;
-  const writeIds = (link: (typeof given)[string] | undefined) =>
-    JSON.stringify(link && [link.data].flat().map((resource) => resource && String(resource.id)));
+function listChanges(given: Links, present: Links): string[] {
+  const writeIds = (link: Links[string] | undefined) =>
+    JSON.stringify([link?.data].flat().map((resource) => resource && String(resource.id)));
 
-  return Object.keys(given).filter((name) => writeIds(shown[name]) !== writeIds(given[name]));
-}
-
-function readPickUpPoint(included: NonNullable<UpdateBody['included']>) {
-  const [point, ...others] = included.filter((resource) => resource.type === 'pickUpPoint');
-  if (point !== undefined && others.length === 0) return point.attributes;
-  const problem = 'An update of the pickUpPoint includes exactly one';
-  throw ruleBroken(problem, '/data/relationships/pickUpPoint');
+  return Object.keys(given).filter((name) => writeIds(present[name]) !== writeIds(given[name]));
 }
 
 /**
@@ -589,16 +568,8 @@ function findItem(call: Call): { readonly order: Order; readonly item: OrderItem
 function findNamedOrder({ orderByNumber, orders }: Client, { data }: AttachmentBody): Order {
   const { externalOrderNumber: number } = data.attributes;
   const id = data.relationships?.order.data.id;
-  const found = [
-    ...(number === undefined ? [] : [orderByNumber.get(number)]),
-    ...(id === undefined ? [] : [orders.get(id)]),
-  ];
-  const [order] = found;
-  if (order !== undefined && found.every((other) => other === order)) return order;
-
-  if (found.length === 0) throw ruleBroken('An orderAttachment names its order', '/data');
-  const problem = found.includes(undefined)
-    ? `There is no order ${[number, id].filter(Boolean).join(' and ')}`
-    : 'externalOrderNumber and the relationship name different orders';
-  throw ruleBroken(problem, '/data');
+  const order = id === undefined ? orderByNumber.get(number ?? '') : orders.get(id);
+  if (order !== undefined && (number ?? order.externalOrderNumber) === order.externalOrderNumber)
+    return order;
+  throw ruleBroken(`There is no order ${[number, id].filter(Boolean).join(' with id ')}`);
 }

@@ -35,6 +35,7 @@ import {
   metadata,
   one,
   oneOrNone,
+  ownLinks,
   renderDocument,
   text,
 } from './resource.ts';
@@ -42,7 +43,7 @@ import {
 const type = 'returnMerchandiseAuthorization';
 const itemType = 'returnMerchandiseAuthorizationItem';
 
-export const authorizationItemResource = defineResource<AuthorizationItem>(itemType, {
+const authorizationItemResource = defineResource<AuthorizationItem>(itemType, {
   attributes: {
     externalReference: text,
     sku: z.string(),
@@ -54,8 +55,7 @@ export const authorizationItemResource = defineResource<AuthorizationItem>(itemT
     ],
   },
   relationships: {
-    shipmentItem: one('shipmentItem', ({ shipmentItemId }) => shipmentItemId),
-    product: one('product', ({ productId }) => productId),
+    ...ownLinks('shipmentItem', 'product'),
     returnReason: one('returnReason', ({ reasonId }) => reasonId),
     returnItem: oneOrNone('returnItem', ({ returnItemId }) => returnItemId),
   },
@@ -72,7 +72,7 @@ export const authorizationResource = defineResource<Authorization>(type, {
     status: [z.literal('PENDING'), () => 'PENDING'],
   },
   relationships: {
-    shipment: one('shipment', ({ shipmentId }) => shipmentId),
+    ...ownLinks('shipment'),
     returnMerchandiseAuthorizationItems: many(itemType, ({ items }) => items),
   },
   includes: {
@@ -101,13 +101,9 @@ export const returnItemResource = defineResource<ReturnItem>('returnItem', {
     ],
   },
   relationships: {
-    order: one('order', ({ orderId }) => orderId),
-    orderItem: one('orderItem', ({ orderItemId }) => orderItemId),
-    product: one('product', ({ productId }) => productId),
-    return: one('return', ({ returnId }) => returnId),
+    ...ownLinks('order', 'orderItem', 'product', 'return', 'shipmentItem'),
     [itemType]: oneOrNone(itemType, ({ authorizationItemId }) => authorizationItemId),
     returnReason: one('returnReason', ({ reasonId }) => reasonId),
-    shipmentItem: one('shipmentItem', ({ shipmentItemId }) => shipmentItemId),
   },
 });
 
@@ -198,21 +194,20 @@ export const returnOperations = [
       return { id: String(authorization.id) };
     },
   }),
-  defineList(
-    returnItemResource,
-    'Return lines that a warehouse has processed, by ascending id',
-    ({ listedReturnItems }) => listedReturnItems,
-    [byDays('processedOn')],
-  ),
+  defineList(returnItemResource, 'Return lines that a warehouse has processed, by ascending id', {
+    rows: ({ returnItems }) => returnItems,
+    isListed:
+      () =>
+      ({ processedOn }) =>
+        processedOn !== null,
+    filters: [byDays('processedOn', ({ processedOn }) => processedOn)],
+  }),
 ];
 
 function readDraft(document: z.output<typeof body>, lists: ServiceLists): AuthorizationDraft {
   const { attributes, relationships } = document.data;
-  const lines = readIncluded(document).map(({ resource, pointer }) =>
-    readLine(resource, pointer, lists),
-  );
-  if (lines.length === 0)
-    throw ruleBroken('A return authorization needs at least one item', '/data/included');
+  const lines = readIncluded(document).map((item) => readLine(item, lists));
+  if (lines.length === 0) throw ruleBroken('A return authorization needs at least one item');
 
   return {
     shipmentId: relationships.shipment.data.id,
@@ -222,38 +217,23 @@ function readDraft(document: z.output<typeof body>, lists: ServiceLists): Author
   };
 }
 
-/**
- * Reads one item, which names its return reason by id, by code or by both. Refuses one without a
- * known reason.
- */
+/** Reads one item. It names its return reason by id or by code. */
 function readLine(
   { attributes, relationships }: z.output<typeof itemIn>,
-  pointer: string,
   { returnReasons }: ServiceLists,
 ): AuthorizationLine {
-  const { quantity, metadata } = attributes;
-  const { shipmentItem, returnReason, product } = relationships;
-  const { externalReference, reasonCode, sku } = readTexts(attributes, [
-    'externalReference',
-    'reasonCode',
-    'sku',
-  ]);
-
-  const byCode = returnReasons.find(({ code }) => code === reasonCode)?.id;
-  if (reasonCode !== null && byCode === undefined)
-    throw ruleBroken(`There is no return reason ${reasonCode}`, `${pointer}/attributes/reasonCode`);
-  const reasonId = returnReason?.data.id ?? byCode;
-  if (reasonId === undefined) throw ruleBroken('A line names its return reason', pointer);
-  if (byCode !== undefined && byCode !== reasonId)
-    throw ruleBroken('reasonCode and returnReason name different reasons', pointer);
+  const { quantity, metadata, reasonCode } = attributes;
+  const { shipmentItem, returnReason } = relationships;
+  const byCode = returnReasons.find(({ code }) => code === reasonCode);
+  const reasonId = returnReason?.data.id ?? byCode?.id;
+  if (reasonId === undefined || (reasonCode && reasonId !== byCode?.id))
+    throw ruleBroken('An item names one known return reason, by returnReason or reasonCode');
 
   return {
     shipmentItemId: shipmentItem.data.id,
     quantity,
     reasonId,
-    externalReference,
+    ...readTexts(attributes, ['externalReference']),
     metadata: metadata ?? {},
-    claim: { sku, productId: product?.data.id ?? null },
-    pointer,
   };
 }

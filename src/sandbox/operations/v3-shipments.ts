@@ -1,25 +1,23 @@
 import { z } from 'zod';
-import { listPackageNumbers, toTrackingUrl } from '../robot/tracking.ts';
+import { listPackageNumbers, toTrackingUrl } from '../robot/shipments.ts';
 import { type Client, toFractions } from '../store/client.ts';
-import { SortedRows } from '../store/listing.ts';
-import { type Order, type Shipment, type ShipmentItem, shipmentStatuses } from '../store/model.ts';
+import { type Shipment, type ShipmentItem, shipmentStatuses } from '../store/model.ts';
 import { ids, markExtra, texts, uniqueList } from './operation.ts';
 import {
   byDays,
   byKeys,
-  byValues,
   defineGet,
   defineList,
   defineResource,
   include,
   localDateTime,
   many,
-  one,
+  ownLinks,
   text,
 } from './resource.ts';
 
 /** docs/interface.md, 10.2 Shipment items. */
-export const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem', {
+const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem', {
   attributes: {
     sku: z.string(),
     quantity: z.int(),
@@ -27,10 +25,7 @@ export const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem',
     expirationDate: z.iso.date().nullable(),
     serialNumbers: z.array(z.string()),
   },
-  relationships: {
-    orderItem: one('orderItem', ({ orderItemId }) => orderItemId),
-    product: one('product', ({ productId }) => productId),
-  },
+  relationships: ownLinks('orderItem', 'product'),
 });
 
 const laterTime = (read: (row: Shipment) => number | null) =>
@@ -58,9 +53,7 @@ export const shipmentResource = defineResource<Shipment>('shipment', {
     ],
   },
   relationships: {
-    order: one('order', ({ orderId }) => orderId),
-    orderType: one('orderType', ({ orderTypeId }) => orderTypeId),
-    shippingMethod: one('shippingMethod', ({ shippingMethodId }) => shippingMethodId),
+    ...ownLinks('order', 'orderType', 'shippingMethod'),
     shipmentItems: many('shipmentItem', ({ items }) => items),
   },
   includes: { shipmentItems: include(shipmentItemResource, ({ items }) => items) },
@@ -71,47 +64,29 @@ function readTracking(shipment: Shipment): { readonly url: string } | null {
   return packageNumber === undefined ? null : { url: toTrackingUrl(packageNumber) };
 }
 
-const findById = (id: number, { orders }: Client) => orders.get(id) ?? [];
-const findByNumber = (number: string, { orderByNumber }: Client) => orderByNumber.get(number) ?? [];
-const findByReference = (reference: string, { orders }: Client) => [
-  ...orders.findRows('reference', reference),
-];
+const readNumber = ({ orderId }: Shipment, { orders }: Client) =>
+  orders.get(orderId)?.externalOrderNumber ?? null;
+const readReference = ({ orderId }: Shipment, { orders }: Client) =>
+  orders.get(orderId)?.reference ?? null;
 
 /** The operations on shipments (docs/interface.md, 10.4 Operations). */
 export const shipmentOperations = [
-  defineList(
-    shipmentResource,
-    'Shipments no older than 90 days, by ascending id',
-    ({ listedShipments }) => listedShipments,
-    [
-      byKeys('status', uniqueList(z.enum(shipmentStatuses))),
-      byDays('shippedOn'),
-      byKeys('orderType', ids),
-      byOrders('filter[reference][in]', texts, findByReference),
-      byOrders('filter[orderId]', ids, findById),
-      byOrders('filter[orderId][in]', ids, findById),
-      byOrders('filter[externalOrderNumber]', texts, findByNumber),
-      byOrders('filter[externalOrderNumber][in]', texts, findByNumber),
+  defineList(shipmentResource, 'Shipments no older than 90 days, by ascending id', {
+    rows: ({ shipments }) => shipments,
+    isListed: (client, nowMs) => client.createShipmentTest(nowMs),
+    filters: [
+      byKeys('status', uniqueList(z.enum(shipmentStatuses)), ({ status }) => status),
+      byDays('shippedOn', ({ shippedOnMs }) => shippedOnMs),
+      byKeys('orderType', ids, ({ orderTypeId }) => orderTypeId),
+      byKeys('reference', texts, readReference),
+      byKeys('orderId', ids, ({ orderId }) => orderId),
+      byKeys('orderId', ids, ({ orderId }) => orderId, 'filter[orderId]'),
+      byKeys('externalOrderNumber', texts, readNumber),
+      byKeys('externalOrderNumber', texts, readNumber, 'filter[externalOrderNumber]'),
     ],
-  ),
+  }),
   defineGet(shipmentResource, 'One shipment, of any age', ({ shipments }, id, nowMs) => {
     const known = shipments.get(id);
     return known !== undefined && known.visibleFromMs <= nowMs ? known : undefined;
   }),
 ];
-
-/** Declares a filter for the shipments of the orders that its values name. */
-function byOrders<Value>(
-  parameter: string,
-  schema: z.ZodType<readonly Value[]>,
-  findOrders: (value: Value, client: Client) => Order | readonly Order[],
-) {
-  return byValues<Shipment, Value>(parameter, schema, (values, client) => {
-    const orders = values.flatMap((value) => findOrders(value, client));
-    const wanted = new Set(orders.map(({ id }) => id));
-    const listed = orders
-      .flatMap((order) => client.listShipments(order))
-      .filter(({ id }) => client.listedShipments.get(id));
-    return { sources: [new SortedRows(listed)], test: ({ orderId }) => wanted.has(orderId) };
-  });
-}

@@ -1,6 +1,6 @@
 import { hourMs } from '../../core/time.ts';
 import { addStock, soldSkus } from '../rules/products.ts';
-import type { Client, TaskOf, TruckLine } from '../store/client.ts';
+import type { Client, Performers, TruckLine } from '../store/client.ts';
 import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store/model.ts';
 import { drawLot } from './shipments.ts';
 
@@ -10,39 +10,89 @@ export function planTruck(client: Client, atMs: number): void {
   client.plan(arrivesMs, { kind: 'truck', slipId: null, isLast: true });
 }
 
-/**
- * Creates the inbound of a truck, which brings all, half or too little of a slip's goods, or
- * unannounced goods.
- */
-export function unloadTruck(
-  client: Client,
-  atMs: number,
-  { slipId, isLast }: TaskOf<'truck'>,
-): void {
-  const { random } = client;
-  const slip = findSlip(client, slipId);
-  const lines = slip === null ? [drawLine(client)] : drawSlipLines(client, slip, isLast);
-  const { id: inboundId } = createInbound(client, atMs, slip);
-  client.plan(atMs + random.between(1, 4) * hourMs, { kind: 'check-inbound', inboundId });
+export const inboundTasks = {
+  /**
+   * Creates the inbound of a truck, which brings all, half or too little of a slip's goods, or
+   * unannounced goods. Its lines are counted in up to three parts.
+   */
+  truck: (client, atMs, { slipId, isLast }) => {
+    const { random } = client;
+    const slip = findSlip(client, slipId);
+    const lines = slip === null ? [drawLine(client)] : drawSlipLines(client, slip, isLast);
+    const { id: inboundId } = createInbound(client, atMs, slip);
+    client.plan(atMs + random.between(1, 4) * hourMs, { kind: 'check-inbound', inboundId });
 
-  const parts = Math.min(lines.length, random.between(1, 3));
-  for (let part = 0; part < parts; part++) {
-    const counted = lines.filter((_, index) => index % parts === part);
-    const countedMs = atMs + (5 + part * 2) * hourMs;
-    client.plan(countedMs, { kind: 'count-inbound', inboundId, lines: counted });
-  }
+    const parts = Math.min(lines.length, random.between(1, 3));
+    for (let part = 0; part < parts; part++) {
+      const counted = lines.filter((_, index) => index % parts === part);
+      const countedMs = atMs + (5 + part * 2) * hourMs;
+      client.plan(countedMs, { kind: 'count-inbound', inboundId, lines: counted });
+    }
 
-  const completedMs = atMs + (12 + random.between(0, 8)) * hourMs;
-  client.plan(completedMs, { kind: 'complete-inbound', inboundId, isLast });
-  if (slip === null) planTruck(client, atMs);
-  else if (!isLast) {
-    const nextMs = atMs + random.between(30, 96) * hourMs;
-    client.plan(nextMs, { kind: 'truck', slipId: slip.id, isLast: true });
-  }
-}
+    const completedMs = atMs + (12 + random.between(0, 8)) * hourMs;
+    client.plan(completedMs, { kind: 'complete-inbound', inboundId, isLast });
+    if (slip === null) planTruck(client, atMs);
+    else if (!isLast) {
+      const nextMs = atMs + random.between(30, 96) * hourMs;
+      client.plan(nextMs, { kind: 'truck', slipId: slip.id, isLast: true });
+    }
+  },
+
+  'check-inbound': (client, atMs, { inboundId }) => {
+    const { inbound, slip } = readInbound(client, inboundId);
+    inbound.status = 'CHECKING';
+    inbound.checkingOnMs = atMs;
+    if (slip !== null) advanceSlip(slip, 'CHECKING');
+  },
+
+  /** Counts some lines: adds items to the inbound and received quantities to its slip. */
+  'count-inbound': (client, atMs, { inboundId, lines }) => {
+    const { inbound, slip } = readInbound(client, inboundId);
+    const items = lines.map((line) => {
+      const product = client.products.get(line.sku);
+      const id = client.nextId();
+      return { ...line, id, ...drawLot(client, product, atMs), productId: product?.id ?? 0 };
+    });
+    inbound.items = [...inbound.items, ...items];
+
+    for (const { slipItemId, quantity } of lines) {
+      const expected = slip?.items.find(({ id }) => id === slipItemId);
+      if (expected !== undefined) expected.received += quantity;
+    }
+  },
+
+  /**
+   * Marks an inbound as checked or, some hours later, as completed. Only then its goods become
+   * stock.
+   */
+  'complete-inbound': (client, atMs, task) => {
+    const { inbound, slip } = readInbound(client, task.inboundId);
+    if (inbound.status !== 'CHECKED') {
+      inbound.status = 'CHECKED';
+      client.plan(atMs + client.random.between(1, 6) * hourMs, task);
+      return;
+    }
+
+    inbound.status = 'COMPLETED';
+    inbound.completedOnMs = atMs;
+    for (const { sku, quantity } of inbound.items)
+      addStock(client, sku, inbound.receivedIn, quantity);
+    client.retryWaitingOrders(atMs);
+
+    // A further truck may bring more of the slip.
+    if (slip === null || !task.isLast) return;
+    advanceSlip(slip, 'COMPLETED');
+    slip.completedOnMs = atMs;
+  },
+} satisfies Partial<Performers>;
 
 const findSlip = ({ slips }: Client, id: number | null): Slip | null =>
   id === null ? null : (slips.get(id) ?? null);
+
+function readInbound(client: Client, id: number) {
+  const inbound = client.inbounds.get(id) as Inbound;
+  return { inbound, slip: findSlip(client, inbound.slipId) };
+}
 
 const drawLine = ({ random }: Client): TruckLine => ({
   sku: random.pick(soldSkus),
@@ -73,79 +123,12 @@ function createInbound(client: Client, atMs: number, slip: Slip | null): Inbound
     items: [],
   };
   client.inbounds.add(inbound);
+  if (slip === null) return inbound;
 
-  changeInbound(client, inbound.id, (_inbound, linked) => {
-    if (linked === null) return;
-    advanceSlip(linked, 'IN_PROGRESS');
-    linked.receivedOnMs ??= atMs;
-    linked.inboundId = inbound.id;
-  });
+  advanceSlip(slip, 'IN_PROGRESS');
+  slip.receivedOnMs ??= atMs;
+  slip.inboundId = inbound.id;
   return inbound;
-}
-
-/** Starts the check of an inbound. */
-export function checkInbound(
-  client: Client,
-  atMs: number,
-  { inboundId }: TaskOf<'check-inbound'>,
-): void {
-  changeInbound(client, inboundId, (inbound, slip) => {
-    inbound.status = 'CHECKING';
-    inbound.checkingOnMs = atMs;
-    if (slip !== null) advanceSlip(slip, 'CHECKING');
-  });
-}
-
-/**
- * Counts some lines of an inbound: adds items to the inbound and received quantities to its slip.
- */
-export function countInbound(
-  client: Client,
-  atMs: number,
-  { inboundId, lines }: TaskOf<'count-inbound'>,
-): void {
-  changeInbound(client, inboundId, (inbound, slip) => {
-    const items = lines.map((line) => {
-      const product = client.products.get(line.sku);
-      const id = client.nextId();
-      return { ...line, id, ...drawLot(client, product, atMs), productId: product?.id ?? 0 };
-    });
-    inbound.items = [...inbound.items, ...items];
-
-    for (const { slipItemId, quantity } of lines) {
-      const expected = slip?.items.find(({ id }) => id === slipItemId);
-      if (expected !== undefined) expected.received += quantity;
-    }
-  });
-}
-
-/**
- * Marks an inbound as checked or, some hours later, as completed. Only then its goods become stock.
- */
-export function completeInbound(
-  client: Client,
-  atMs: number,
-  task: TaskOf<'complete-inbound'>,
-): void {
-  changeInbound(client, task.inboundId, (inbound, slip) => {
-    if (inbound.status !== 'CHECKED') {
-      inbound.status = 'CHECKED';
-      client.plan(atMs + client.random.between(1, 6) * hourMs, task);
-      return;
-    }
-
-    inbound.status = 'COMPLETED';
-    inbound.completedOnMs = atMs;
-    for (const { sku, quantity } of inbound.items)
-      addStock(client, sku, inbound.receivedIn, quantity);
-    client.retryWaitingOrders(atMs);
-
-    // A further truck may bring more of the slip.
-    if (slip === null || !task.isLast) return;
-    advanceSlip(slip, 'COMPLETED');
-    slip.completedOnMs = atMs;
-    for (const { sku } of slip.items) client.onTheWay.delete(sku);
-  });
 }
 
 /**
@@ -154,19 +137,4 @@ export function completeInbound(
  */
 function advanceSlip(slip: Slip, status: SlipStatus): void {
   if (slipStatuses.indexOf(status) > slipStatuses.indexOf(slip.status)) slip.status = status;
-}
-
-/** Changes an inbound and its slip, and keeps the indexes of both lists correct. */
-function changeInbound(
-  client: Client,
-  inboundId: number,
-  apply: (inbound: Inbound, slip: Slip | null) => void,
-): void {
-  const inbound = client.inbounds.get(inboundId);
-  if (inbound === undefined) return;
-
-  const slip = findSlip(client, inbound.slipId);
-  const applyToBoth = () => client.inbounds.change(inbound, () => apply(inbound, slip));
-  if (slip === null) applyToBoth();
-  else client.listedSlips.change(slip, applyToBoth);
 }

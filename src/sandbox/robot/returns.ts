@@ -1,10 +1,8 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import { addStock } from '../rules/products.ts';
-import type { Client, TaskOf } from '../store/client.ts';
+import type { Client, Performers } from '../store/client.ts';
 import type { Authorization, ReturnItem, Shipment, ShipmentItem } from '../store/model.ts';
-
-type ReturnTask = Pick<TaskOf<'process-return'>, 'returnItemId'>;
 
 interface ReturnPart {
   readonly item: ShipmentItem;
@@ -19,73 +17,71 @@ export function planUnannouncedReturn(client: Client, { id }: Shipment, atMs: nu
   client.plan(arrivesMs, { kind: 'send-back', shipmentId: id, authorizationId: null });
 }
 
-/**
- * Receives a return and plans to process its items, some after weeks: an old id then becomes
- * visible late.
- */
-export function receiveReturn(client: Client, atMs: number, task: TaskOf<'send-back'>): void {
-  const { shipmentId, authorizationId } = task;
-  const { random } = client;
-  const authorization =
-    authorizationId === null ? null : client.authorizations.get(authorizationId);
-  // The announced return was removed, or processed by hand.
-  if (authorization === undefined || (authorization && isProcessed(authorization))) return;
+export const returnTasks = {
+  /**
+   * Receives a return and plans to process its items, some after weeks: an old id then becomes
+   * visible late.
+   */
+  'send-back': (client, atMs, task) => {
+    const { random, authorizations, shipments } = client;
+    const { authorizationId } = task;
+    const authorization = authorizationId === null ? null : authorizations.get(authorizationId);
+    // The announced return was removed, or processed by hand.
+    if (authorization === undefined || (authorization && isProcessed(authorization))) return;
 
-  // The authorization may have been replaced by one for another shipment.
-  const shipment = client.shipments.get(authorization?.shipmentId ?? shipmentId);
-  if (shipment === undefined) return;
-  if (shipment.status !== 'SHIPPED') {
-    client.plan(atMs + dayMs, task);
-    return;
-  }
+    // The authorization may have been replaced by one for another shipment.
+    const shipment = shipments.get(authorization?.shipmentId ?? task.shipmentId);
+    if (shipment?.status !== 'SHIPPED') {
+      if (shipment !== undefined) client.plan(atMs + dayMs, task);
+      return;
+    }
 
-  const parts = authorization
-    ? listAnnouncedParts(shipment, authorization)
-    : [drawPart(client, shipment)];
-  const returnId = client.nextId();
-  for (const part of parts.filter(({ quantity }) => quantity > 0)) {
-    part.item.returned += part.quantity;
-    const row = createReturnItem(client, { returnId, authorizationId }, shipment, part);
-    client.returnItems.add(row);
+    const parts = authorization
+      ? listAnnouncedParts(shipment, authorization)
+      : [drawPart(client, shipment)];
+    const returnId = client.nextId();
+    for (const part of parts.filter(({ quantity }) => quantity > 0)) {
+      part.item.returned += part.quantity;
+      const row = createReturnItem(client, { returnId, authorizationId }, shipment, part);
+      client.returnItems.add(row);
 
-    const waitMs = random.chance(0.15)
-      ? random.between(5, 25) * dayMs
-      : random.between(1, 60) * hourMs;
-    client.plan(atMs + waitMs, { kind: 'process-return', returnItemId: row.id });
-  }
-}
+      const waitMs = random.chance(0.15)
+        ? random.between(5, 25) * dayMs
+        : random.between(1, 60) * hourMs;
+      client.plan(atMs + waitMs, { kind: 'process-return', returnItemId: row.id });
+    }
+  },
+
+  /** Processes a return item, which lists it. It is restocked at once, later or never. */
+  'process-return': (client, atMs, { returnItemId }) => {
+    const { random } = client;
+    const row = client.returnItems.get(returnItemId);
+    // It may have been processed by hand in the meantime.
+    if (row === undefined || row.processedOn !== null) return;
+
+    row.comment = random.chance(0.2) ? 'Box damaged' : null;
+    row.processedOn = client.zone.day(atMs);
+    linkAuthorization(client, row, row.processedOn);
+
+    const chance = random.next();
+    const waitMs = chance < 0.6 ? 0 : random.between(1, 10) * dayMs;
+    if (chance < 0.85) client.plan(atMs + waitMs, { kind: 'restock', returnItemId });
+  },
+
+  /** Returns the goods of a return item to the stock. */
+  restock: (client, atMs, { returnItemId }) => {
+    const row = client.returnItems.get(returnItemId);
+    if (row === undefined) return;
+
+    row.restockIn = row.processedIn;
+    row.restockOnMs = client.zone.skipRepeatedHour(atMs);
+    addStock(client, row.sku, row.restockIn, row.quantity);
+    client.retryWaitingOrders(atMs);
+  },
+} satisfies Partial<Performers>;
 
 const isProcessed = ({ items }: Authorization): boolean =>
   items.some(({ returnItemId }) => returnItemId !== null);
-
-/** Processes a return item, which lists it. It is restocked at once, later or never. */
-export function processReturn(client: Client, atMs: number, { returnItemId }: ReturnTask): void {
-  const { random } = client;
-  const row = client.returnItems.get(returnItemId);
-  // It may have been processed by hand in the meantime.
-  if (row === undefined || row.processedOn !== null) return;
-
-  row.comment = random.chance(0.2) ? 'Box damaged' : null;
-  row.processedOn = client.zone.day(atMs);
-  linkAuthorization(client, row, row.processedOn);
-  client.listedReturnItems.add(row);
-
-  const chance = random.next();
-  if (chance < 0.6) restockItem(client, atMs, { returnItemId });
-  else if (chance < 0.85)
-    client.plan(atMs + random.between(1, 10) * dayMs, { kind: 'restock', returnItemId });
-}
-
-/** Returns the goods of a return item to the stock. */
-export function restockItem(client: Client, atMs: number, { returnItemId }: ReturnTask): void {
-  const row = client.returnItems.get(returnItemId);
-  if (row === undefined) return;
-
-  row.restockIn = row.processedIn;
-  row.restockOnMs = client.zone.skipRepeatedHour(atMs);
-  addStock(client, row.sku, row.restockIn, row.quantity);
-  client.retryWaitingOrders(atMs);
-}
 
 function drawPart({ random, lists }: Client, shipment: Shipment): ReturnPart {
   const item = random.pick(shipment.items);
@@ -154,16 +150,18 @@ export function finishReturn(
   if (client.shipments.get(shipmentId)?.status !== 'SHIPPED')
     throw ruleBroken(`Shipment ${shipmentId} has not been shipped, so nothing of it can come back`);
 
+  const task = { shipmentId, authorizationId };
   const listItems = () =>
-    [...client.returnItems].filter((row) => row.authorizationId === authorizationId);
+    client.returnItems.filter((row) => row.authorizationId === authorizationId);
   if (listItems().length === 0)
-    receiveReturn(client, nowMs, { kind: 'send-back', shipmentId, authorizationId });
+    returnTasks['send-back'](client, nowMs, { kind: 'send-back', ...task });
 
   const items = listItems().filter(({ processedOn }) => processedOn === null);
   if (items.length === 0)
     throw ruleBroken(
       `Return ${authorizationId} was processed before, or nothing of it is left to come back`,
     );
-  for (const { id: returnItemId } of items) processReturn(client, nowMs, { returnItemId });
+  for (const { id: returnItemId } of items)
+    returnTasks['process-return'](client, nowMs, { kind: 'process-return', returnItemId });
   return items;
 }

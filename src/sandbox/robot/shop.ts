@@ -4,7 +4,7 @@ import { defaultOrdersPerDay } from '../options.ts';
 import { announceGoods } from '../rules/announcements.ts';
 import { addOrder, emptyDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
 import { soldSkus } from '../rules/products.ts';
-import type { Client } from '../store/client.ts';
+import type { Client, Performers } from '../store/client.ts';
 import { type AddressLines, type Order, type Product, shipmentStatuses } from '../store/model.ts';
 import { addShipment } from './shipments.ts';
 
@@ -19,17 +19,19 @@ type Customer = (typeof customers)[number];
 const refillBelow = 250;
 const refillQuantity = 400;
 
-/** Takes an order in the robot's shop, reorders products that run out, and plans the next order. */
-export function takeOrder(client: Client, atMs: number): void {
-  const { random, options } = client;
-  const pauseMs = random.between(2, 40) * minuteMs * (defaultOrdersPerDay / options.ordersPerDay);
-  planOrder(client, atMs + pauseMs);
+export const shopTasks = {
+  /** Takes an order, reorders products that run out, and plans the next order. */
+  'take-order': (client, atMs) => {
+    const { random, options } = client;
+    const pauseMs = random.between(2, 40) * minuteMs * (defaultOrdersPerDay / options.ordersPerDay);
+    planOrder(client, atMs + pauseMs);
 
-  const draft = drawOrder(client, atMs, 1, 4);
-  const extra = random.chance(0.2) ? [createLine('SHIPPING', 1, 4.95)] : [];
-  placeOrder(client, { ...draft, lines: [...draft.lines, ...extra] }, atMs);
-  refillStock(client, atMs);
-}
+    const draft = drawOrder(client, atMs, 1, 4);
+    const extra = random.chance(0.2) ? [createLine('SHIPPING', 1, 4.95)] : [];
+    placeOrder(client, { ...draft, lines: [...draft.lines, ...extra] }, atMs);
+    refillStock(client, atMs);
+  },
+} satisfies Partial<Performers>;
 
 /** Plans the next order of the robot's shop, if the shop takes orders. */
 export function planOrder(client: Client, atMs: number): void {
@@ -64,15 +66,10 @@ export function seedShipments(
     });
 
     const offering = client.lists.findOfferingWarehouses(order.shippingMethodId);
-    const warehouseCode = client.random.pick(offering);
-    const shipment = addShipment(client, order, goods, {
-      warehouseCode,
-      atMs,
-      visibleFromMs: atMs,
-    });
+    const times = { warehouseCode: client.random.pick(offering), atMs, visibleFromMs: atMs };
+    const shipment = addShipment(client, order, goods, times);
     const status = statuses[index % statuses.length] ?? 'READY_TO_PICK';
     client.setStatus(shipment, status, atMs + hourMs);
-    client.showShipment(shipment, nowMs);
   }
 }
 
@@ -131,7 +128,9 @@ function drawOrder(client: Client, atMs: number, fewest: number, most: number): 
     email: `customer${(count % 1_000) + 1}@example.com`,
     allowPartialDelivery: lines.length > 1,
     metadata: shopMetadata[count % shopMetadata.length] ?? emptyTexts,
-    orderTypeId: drawOrderType(client),
+    // Most orders have the first order type.
+    orderTypeId: random.pick(random.chance(0.8) ? lists.orderTypes.slice(0, 1) : lists.orderTypes)
+      .id,
     shippingMethodId: random.pick(lists.mainShippingMethods).id,
     lines,
     deliveryAddress: drawAddress(client, customer),
@@ -158,12 +157,6 @@ const createLine = (sku: string, quantity: number, price: number) => ({
   fulfillFrom: null,
   metadata: emptyTexts,
 });
-
-/** Draws the id of an order type: the first one for most orders. */
-function drawOrderType({ random, lists: { orderTypes } }: Client): number {
-  const [first] = orderTypes;
-  return random.chance(0.8) && first ? first.id : random.pick(orderTypes).id;
-}
 
 const emptyTexts = {};
 const shopMetadata = [{ extra1: 'shop 0' }, { extra1: 'shop 1' }, { extra1: 'shop 2' }];
@@ -199,11 +192,13 @@ function findFreeNumber({ name, orders, orderByNumber }: Client): string {
  * on the way.
  */
 function refillStock(client: Client, atMs: number): void {
-  const { products, slips, onTheWay, zone } = client;
-  const { warehouseCodes } = client.lists;
-  for (const expectedIn of warehouseCodes) {
+  const { products, slips, zone, lists } = client;
+  const open = slips.filter(({ status }) => status !== 'COMPLETED');
+  const onTheWay = new Set(open.flatMap(({ items }) => items.map(({ sku }) => sku)));
+
+  for (const expectedIn of lists.warehouseCodes) {
     const isLow = (sku: string) =>
-      (products.get(sku)?.stock[expectedIn] ?? 0) < refillBelow / warehouseCodes.length;
+      (products.get(sku)?.stock[expectedIn] ?? 0) < refillBelow / lists.warehouseCodes.length;
     const skus = soldSkus.filter((sku) => isLow(sku) && !onTheWay.has(sku));
     if (skus.length === 0) continue;
 

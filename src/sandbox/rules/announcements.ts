@@ -10,12 +10,7 @@ import { findProducts } from './products.ts';
 export type AuthorizationLine = Omit<
   AuthorizationItem,
   'id' | 'sku' | 'productId' | 'returnItemId'
-> & {
-  /** The product that the request names, if it does: it must be that of the shipment item. */
-  readonly claim?: { readonly sku: string | null; readonly productId: number | null };
-  /** Place of the line in the request, for errors. */
-  readonly pointer?: string;
-};
+>;
 
 export type AuthorizationDraft = Omit<
   Authorization,
@@ -59,15 +54,13 @@ export function replaceReturn(
   const items = createItems(client, draft, authorization, nowMs);
   const { lines: _, ...attributes } = draft;
   const modifiedOn = client.zone.day(nowMs);
-  client.authorizations.change(authorization, () =>
-    Object.assign(authorization, attributes, { items, modifiedOn }),
-  );
+  Object.assign(authorization, attributes, { items, modifiedOn });
 }
 
 /** Removes an announced return of which nothing was processed. */
 export function removeReturn(client: Client, authorization: Authorization): void {
   assertUnprocessed(authorization, 'removed');
-  client.authorizations.delete([authorization.id]);
+  client.authorizations.delete(authorization.id);
 }
 
 function assertUnprocessed({ items }: Authorization, what: string): void {
@@ -89,32 +82,31 @@ function createItems(
 ): AuthorizationItem[] {
   const shipment = client.shipments.get(shipmentId);
   if (shipment === undefined || shipment.visibleFromMs > nowMs)
-    throw ruleBroken(`There is no shipment ${shipmentId}`, '/data/relationships/shipment');
+    throw ruleBroken(`There is no shipment ${shipmentId}`);
 
   const announced = new Map<number, number>();
   const announce = (itemId: number, quantity: number) =>
     announced.set(itemId, (announced.get(itemId) ?? 0) + quantity).get(itemId) ?? 0;
-  for (const authorization of client.authorizations.findRows('shipment', shipmentId))
-    if (authorization !== replaced)
-      for (const item of authorization.items) announce(item.shipmentItemId, item.quantity);
+  for (const known of client.authorizations)
+    if (known.shipmentId === shipmentId && known !== replaced)
+      for (const item of known.items) announce(item.shipmentItemId, item.quantity);
 
   const seen = new Set<number>();
   const items = lines.map((line) => {
-    const { shipmentItemId, quantity, pointer } = line;
+    const { shipmentItemId, quantity } = line;
     if (seen.has(shipmentItemId))
-      throw ruleBroken(`Several lines refer to shipment item ${shipmentItemId}`, pointer);
+      throw ruleBroken(`Several lines refer to shipment item ${shipmentItemId}`);
 
     seen.add(shipmentItemId);
     const item = findReturnedItem(client, shipment, line);
     if (announce(shipmentItemId, quantity) > item.quantity)
       throw ruleBroken(
         `Of shipment item ${shipmentItemId} there are not ${quantity} left to return`,
-        pointer,
       );
     return item;
   });
 
-  return lines.map(({ pointer: _, claim: __, ...line }, index) => {
+  return lines.map((line, index) => {
     const { sku = '', productId = 0 } = items[index] ?? {};
     return { ...line, id: client.nextId(), sku, productId, returnItemId: null };
   });
@@ -122,19 +114,15 @@ function createItems(
 
 /** Returns the shipment item of a line. Refuses one that does not fit, and an unknown reason. */
 function findReturnedItem({ lists }: Client, shipment: Shipment, line: AuthorizationLine) {
-  const { shipmentItemId, reasonId, claim, pointer } = line;
+  const { shipmentItemId, reasonId } = line;
   const item = shipment.items.find(({ id }) => id === shipmentItemId);
   if (item === undefined)
-    throw ruleBroken(`Shipment ${shipment.id} has no shipment item ${shipmentItemId}`, pointer);
-
-  const { sku, productId } = item;
-  if ((claim?.sku ?? sku) !== sku || (claim?.productId ?? productId) !== productId)
-    throw ruleBroken(`Shipment item ${item.id} is ${sku} (product ${productId})`, pointer);
+    throw ruleBroken(`Shipment ${shipment.id} has no shipment item ${shipmentItemId}`);
 
   if (lists.isUnavailableReason(reasonId))
-    throw ruleBroken(`Return reason ${reasonId} is not available to this user`, pointer);
+    throw ruleBroken(`Return reason ${reasonId} is not available to this user`);
   if (!lists.returnReasons.some(({ id }) => id === reasonId))
-    throw ruleBroken(`There is no return reason ${reasonId}`, pointer);
+    throw ruleBroken(`There is no return reason ${reasonId}`);
   return item;
 }
 
@@ -142,17 +130,13 @@ export type SlipDraft = Pick<
   Slip,
   'expectedIn' | 'expectedOn' | 'reference' | 'comments' | 'metadata'
 > & {
-  readonly lines: readonly {
-    readonly sku: string;
-    readonly quantity: number;
-    readonly pointer?: string;
-  }[];
+  readonly lines: readonly { readonly sku: string; readonly quantity: number }[];
 };
 
 /** Announces goods to a warehouse. A truck brings them on the expected day or a few days later. */
 export function announceGoods(client: Client, draft: SlipDraft, nowMs: number): Slip {
   const { zone, random } = client;
-  checkWarehouse(client.lists, draft.expectedIn, '/data/attributes/expectedIn');
+  checkWarehouse(client.lists, draft.expectedIn);
   const { lines, ...attributes } = draft;
   const products = findProducts(client, lines);
   const slip: Slip = {
@@ -167,7 +151,7 @@ export function announceGoods(client: Client, draft: SlipDraft, nowMs: number): 
       return { id: client.nextId(), sku, quantity, received: 0, productId };
     }),
   };
-  client.addSlip(slip, nowMs);
+  client.slips.add(slip);
 
   const lateHours = random.chance(0.2) ? random.between(24, 60) : 0;
   const dueMs = zone.atHour(draft.expectedOn, 8) + (random.between(0, 6) + lateHours) * hourMs;

@@ -22,8 +22,6 @@ export type LineDraft = Pick<
 > & {
   /** Only v3 orders have it. */
   readonly channelIdentifier?: string | null;
-  /** Place of the line in the request, for errors. */
-  readonly pointer?: string;
 };
 
 /** An order as a request of any generation or the robot's shop asks for it. */
@@ -69,12 +67,11 @@ export function addOrder(client: Client, draft: OrderDraft): Order {
   const { lists } = client;
   checkOrderNumber(client, draft.externalOrderNumber, null);
   checkLists(lists, draft);
-  for (const { fulfillFrom, pointer } of draft.lines)
-    checkWarehouse(lists, fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
+  for (const { fulfillFrom } of draft.lines) checkWarehouse(lists, fulfillFrom);
 
   const { lines, attachment, pickUpPoint, ...attributes } = draft;
   const products = findProducts(client, lines);
-  const items = lines.map(({ pointer: _, ...line }, index) => ({
+  const items = lines.map((line, index) => ({
     channelIdentifier: null,
     ...line,
     id: client.nextId(),
@@ -101,17 +98,10 @@ export function addOrder(client: Client, draft: OrderDraft): Order {
 }
 
 /** Refuses a warehouse that is not part of the fulfilment strategy. */
-export function checkWarehouse(
-  { warehouseCodes }: ServiceLists,
-  code: string | null,
-  pointer?: string,
-): void {
+export function checkWarehouse({ warehouseCodes }: ServiceLists, code: string | null): void {
   if (code === null || warehouseCodes.includes(code)) return;
   const known = warehouseCodes.join(', ');
-  throw ruleBroken(
-    `Warehouse ${code} does not belong to the fulfilment strategy (${known})`,
-    pointer,
-  );
+  throw ruleBroken(`Warehouse ${code} does not belong to the fulfilment strategy (${known})`);
 }
 
 /** Refuses a number that another order of the client has. */
@@ -122,8 +112,7 @@ export function checkOrderNumber(
 ): void {
   const holder = orderByNumber.get(number);
   if (holder === undefined || holder === order || options.repeatedNumbers) return;
-  const problem = `An order with externalOrderNumber (${number}) already exists`;
-  throw ruleBroken(problem, '/data/attributes/externalOrderNumber');
+  throw ruleBroken(`An order with externalOrderNumber (${number}) already exists`);
 }
 
 type ListedParts = Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId' | 'fulfillFrom'>;
@@ -134,12 +123,10 @@ function checkLists(
   { orderTypeId, shippingMethodId: method, fulfillFrom }: ListedParts,
 ): void {
   if (!lists.orderTypes.some(({ id }) => id === orderTypeId))
-    throw ruleBroken(`There is no order type ${orderTypeId}`, '/data/relationships/orderType');
-  if (method !== null && !lists.mainShippingMethods.some(({ id }) => id === method)) {
-    const pointer = '/data/relationships/preferredShippingMethod';
-    throw ruleBroken(`There is no main shipping method ${method}`, pointer);
-  }
-  checkWarehouse(lists, fulfillFrom, '/data/attributes/fulfillFrom');
+    throw ruleBroken(`There is no order type ${orderTypeId}`);
+  if (method !== null && !lists.mainShippingMethods.some(({ id }) => id === method))
+    throw ruleBroken(`There is no main shipping method ${method}`);
+  checkWarehouse(lists, fulfillFrom);
 }
 
 /** Returns whether nothing of an order remains to be shipped. */
@@ -155,14 +142,12 @@ export function changeOrder(
   nowMs: number,
 ): void {
   if (isFulfilled(order))
-    throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
+    throw ruleBroken('The order is completely fulfilled and cannot be changed any more');
   checkOrderNumber(client, wanted.externalOrderNumber, order);
   checkLists(client.lists, wanted);
   const { preferredShippingDate: day } = wanted;
-  if (day !== null && day < client.zone.day(nowMs)) {
-    const pointer = '/data/attributes/preferredShippingDate';
-    throw ruleBroken('preferredShippingDate must be today or later', pointer);
-  }
+  if (day !== null && day < client.zone.day(nowMs))
+    throw ruleBroken('preferredShippingDate must be today or later');
 
   client.changeOrder(order, { ...wanted, ...completeAddresses(wanted) });
   planFulfilment(client, order, nowMs);

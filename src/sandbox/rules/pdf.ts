@@ -10,14 +10,13 @@ const loadPdfLibrary = () => import('@cantoo/pdf-lib');
 /**
  * Checks that a document is a pdf whose pages are all A4 or all A5 (docs/interface.md, 5.1 Values).
  */
-export async function checkPrintable(base64: string, pointer: string): Promise<void> {
+export async function checkPrintable(base64: string): Promise<void> {
   const sizes = await readPageSizes(Buffer.from(base64, 'base64'));
-  if (sizes.length === 0) throw ruleBroken('The content is no pdf document', pointer);
+  if (sizes.length === 0) throw ruleBroken('The content is no pdf document');
 
   const found = new Set(sizes.map(findFormat));
-  if (found.has(undefined)) throw ruleBroken('Pages must be of format A4 or A5', pointer);
-  if (found.size > 1)
-    throw ruleBroken('Pages of A4 and A5 must not be mixed in one document', pointer);
+  if (found.has(undefined)) throw ruleBroken('Pages must be of format A4 or A5');
+  if (found.size > 1) throw ruleBroken('Pages of A4 and A5 must not be mixed in one document');
 }
 
 /** Returns a one-page pdf with some lines of text. The same lines give the same bytes. */

@@ -67,26 +67,19 @@ export function countStock({ stock }: Product): number {
   return Object.values(stock).reduce((sum, pieces) => sum + pieces, 0);
 }
 
-interface ProductLine {
-  readonly sku: string;
-  readonly name?: string | null;
-  readonly pointer?: string;
-}
-
 /**
  * Returns the products of lines. Creates or refuses unknown ones, as the switch `unknownProducts`
  * says.
  */
-export function findProducts(client: Client, lines: readonly ProductLine[]): Product[] {
+export function findProducts(
+  client: Client,
+  lines: readonly { readonly sku: string; readonly name?: string | null }[],
+): Product[] {
   const { products, options } = client;
-  const unknown = lines.filter(({ sku }) => !products.has(sku));
-  const [first] = unknown;
-  if (first !== undefined && options.unknownProducts === 'refuse') {
-    const skus = [...new Set(unknown.map(({ sku }) => sku))].join(', ');
-    throw ruleBroken(
-      `There is no product with the sku ${skus}: add it first (POST /product/add)`,
-      first.pointer && `${first.pointer}/attributes/sku`,
-    );
+  const unknown = lines.map(({ sku }) => sku).filter((sku) => !products.has(sku));
+  if (unknown.length > 0 && options.unknownProducts === 'refuse') {
+    const skus = [...new Set(unknown)].join(', ');
+    throw ruleBroken(`There is no product with the sku ${skus}: add it first (POST /product/add)`);
   }
 
   return lines.map(({ sku, name }) => {

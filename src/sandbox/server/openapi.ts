@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { operations } from '../operations/all.ts';
-import { type Operation, selectBody } from '../operations/operation.ts';
+import type { Operation } from '../operations/operation.ts';
 import type { World } from '../world.ts';
 import { formType } from './request-input.ts';
 
@@ -20,7 +20,7 @@ export function createOpenApiDocument({ strictness }: World): Record<string, unk
   for (const operation of operations.filter(({ described }) => described || !strict)) {
     const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
     paths[path] ??= {};
-    paths[path][operation.method.toLowerCase()] = describeOperation(operation, strict);
+    paths[path][operation.method.toLowerCase()] = describeOperation(operation);
   }
 
   return {
@@ -42,9 +42,8 @@ const bodyTypes = {
   only: [formType],
 } as const;
 
-function describeOperation(operation: Operation, isStrict: boolean): Record<string, unknown> {
-  const { name, summary, documented, described, replacedBy, open, form } = operation;
-  const body = selectBody(operation, isStrict);
+function describeOperation(operation: Operation): Record<string, unknown> {
+  const { name, summary, documented, described, replacedBy, open, form, body } = operation;
   const schema = body && { schema: toSchema(body, 'input') };
   const content = Object.fromEntries(bodyTypes[form].map((type) => [type, schema]));
 

@@ -3,8 +3,7 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Oddity } from '../findings.ts';
-import { normalizeBody, readBoolean } from '../normalize-body.ts';
-import { flag, type Operation, type Parameters, selectBody } from '../operations/operation.ts';
+import { flag, type Operation, type Parameters, readBoolean } from '../operations/operation.ts';
 import { badParameter, Refusal } from '../refusal.ts';
 import type { World } from '../world.ts';
 
@@ -19,6 +18,8 @@ interface Reading {
   readonly isOlder: boolean;
   /** Whether a list of texts is decoded before it is split. */
   readonly decodesBeforeSplit: boolean;
+  /** In a form everything is a text, so that a text is not a wrong type. */
+  readonly isForm: boolean;
   readonly record: (oddity: Oddity) => void;
 }
 
@@ -38,6 +39,7 @@ export function readInput(
     isStrict: strict,
     isOlder: /^(oldest|v2)\./.test(name),
     decodesBeforeSplit: switches.decodesBeforeSplit,
+    isForm: request.headers['content-type']?.startsWith(formType) ?? false,
     record,
   };
   const query = readQuery(splitUrl(request.url)[1], operation, reading);
@@ -51,22 +53,27 @@ export function splitUrl(url: string): [string, string] {
 }
 
 function readBody(
-  operation: Operation,
-  { body, bodyText, headers }: FastifyRequest,
-  { isStrict, isOlder, record }: Reading,
+  { form, body: schema }: Operation,
+  { body, bodyText }: FastifyRequest,
+  reading: Reading,
 ): unknown {
-  const schema = selectBody(operation, isStrict);
   if (schema === null) return null;
 
-  const { form } = operation;
-  const isForm = headers['content-type']?.startsWith(formType) ?? false;
+  const { isStrict, isOlder, isForm, record } = reading;
   if (isForm && form === 'never') record({ code: 'form_body', member: '' });
   const takesForms = form !== 'never' || (isOlder && !isStrict);
   if (isForm && !takesForms) throw new Refusal(415, 'The body must be JSON');
   if (!isForm && form === 'only') throw new Refusal(415, `The body must be ${formType}`);
 
   const given = isForm ? readForm(bodyText ?? '') : (body ?? null);
-  const normalized = normalizeBody(given, schema, { isOlder, isForm, record });
+  const extras: string[] = [];
+  const note = (oddity: Oddity) => {
+    record(oddity);
+    if (oddity.code === 'not_in_description') extras.push(oddity.member);
+  };
+  const normalized = normalizeBody(given, schema, { ...reading, record: note });
+  if (isStrict && extras.length > 0)
+    throw new Refusal(400, `${extras.join(', ')}: not shown in docs/interface.md`);
   return schema.parse(isStrict ? given : normalized);
 }
 
@@ -147,8 +154,6 @@ function decodeText(text: string): string {
 }
 
 export const formType = 'application/x-www-form-urlencoded';
-const maxMembers = 20_000;
-const maxIndex = 2_000;
 const maxSteps = 5;
 
 type FormNode = { [name: string]: FormNode | string };
@@ -159,10 +164,7 @@ type FormNode = { [name: string]: FormNode | string };
  */
 function readForm(text: string): unknown {
   const root: FormNode = Object.create(null);
-  const members = [...new URLSearchParams(text)];
-  if (members.length > maxMembers)
-    throw new Refusal(400, `The form has more than ${maxMembers} members`);
-  for (const [name, value] of members) addMember(root, name, value);
+  for (const [name, value] of new URLSearchParams(text)) addMember(root, name, value);
   return toLists(root);
 }
 
@@ -189,7 +191,179 @@ function toLists(node: FormNode | string): unknown {
   const entries = Object.entries(node).map(([name, value]) => [name, toLists(value)] as const);
   const isList = entries.length > 0 && entries.every(([name]) => /^\d{1,4}$/.test(name));
   if (!isList) return Object.fromEntries(entries);
-  if (entries.some(([name]) => Number(name) > maxIndex))
-    throw new Refusal(400, `A list counts beyond ${maxIndex}`);
   return entries.sort(([left], [right]) => Number(left) - Number(right)).map(([, value]) => value);
 }
+
+interface BodySchema {
+  readonly type?: string | readonly string[] | undefined;
+  readonly properties?: Readonly<Record<string, BodySchema>>;
+  readonly additionalProperties?: unknown;
+  readonly items?: BodySchema;
+  readonly anyOf?: readonly BodySchema[];
+  readonly oneOf?: readonly BodySchema[];
+  readonly const?: unknown;
+  readonly pattern?: string;
+  readonly format?: string;
+  readonly deprecated?: boolean;
+  readonly 'x-not-in-description'?: boolean;
+}
+
+type TypedSchema = BodySchema & { readonly type: string | undefined };
+
+const alternativesBySchema = new WeakMap<z.ZodType, readonly TypedSchema[]>();
+
+/**
+ * Adapts a body to its schema and records what is odd. What cannot be adapted is left to the check
+ * of the schema.
+ */
+function normalizeBody(body: unknown, schema: z.ZodType, reading: Reading): unknown {
+  let alternatives = alternativesBySchema.get(schema);
+  if (alternatives === undefined) {
+    const json = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+    alternatives = listAlternatives(json as BodySchema);
+    alternativesBySchema.set(schema, alternatives);
+  }
+  return normalizeValue(body, alternatives, '', reading);
+}
+
+/** Returns the schemas of which a value must match one, each with one type at most. */
+function listAlternatives(schema: BodySchema): readonly TypedSchema[] {
+  const choices = schema.anyOf ?? schema.oneOf;
+  if (choices !== undefined) return choices.flatMap(listAlternatives);
+  return [schema.type].flat().map((type) => ({ ...schema, type }));
+}
+
+function normalizeValue(
+  value: unknown,
+  schemas: readonly TypedSchema[],
+  place: string,
+  reading: Reading,
+): unknown {
+  // A schema without a type takes any value.
+  if (value === null || value === undefined || schemas.some(({ type }) => type === undefined))
+    return value;
+
+  const record = (code: Oddity['code']) => {
+    const meant = [...new Set(schemas.flatMap(({ type = [] }) => type))].join(' or ');
+    reading.record({ code, member: place, meant });
+  };
+  if (typeof value !== 'object') return adaptScalar(value as Scalar, schemas, reading, record);
+
+  const fitting = schemas.filter(
+    ({ type }) => type === (Array.isArray(value) ? 'array' : 'object'),
+  );
+  if (fitting.length === 0) record('wrong_type');
+  if (!Array.isArray(value))
+    return fitting.length === 0 ? value : normalizeMembers(value, fitting, place, reading);
+
+  const items = fitting.flatMap((schema) => (schema.items ? listAlternatives(schema.items) : []));
+  return items.length === 0
+    ? value
+    : value.map((item) => normalizeValue(item, items, `${place}[]`, reading));
+}
+
+function normalizeMembers(
+  value: object,
+  schemas: readonly TypedSchema[],
+  place: string,
+  reading: Reading,
+): unknown {
+  const candidates = selectByConstants(value, schemas);
+  const isOpen = candidates.some(({ additionalProperties }) => additionalProperties !== false);
+  const properties = candidates.flatMap((schema) => Object.entries(schema.properties ?? {}));
+  const members: Record<string, unknown> = {};
+
+  for (const [sent, member] of Object.entries(value)) {
+    const inPlace = (name: string) => (place === '' ? name : `${place}.${name}`);
+    const note = (code: Oddity['code'], meant = '') =>
+      reading.record({ code, member: inPlace(sent), meant });
+
+    const name = findMember(sent, properties, reading);
+    if (name === undefined) {
+      if (isOpen) members[sent] = member;
+      else note('unknown_member');
+      continue;
+    }
+    if (name !== sent && (Object.hasOwn(value, name) || Object.hasOwn(members, name))) {
+      note('given_twice', name);
+      continue;
+    }
+
+    if (name !== sent) note('odd_case', name);
+    const found = properties.filter(([known]) => known === name).map(([, schema]) => schema);
+    if (found.some(({ deprecated }) => deprecated)) note('deprecated_member');
+    if (found.some((schema) => schema['x-not-in-description'])) note('not_in_description');
+    const alternatives = found.flatMap(listAlternatives);
+    members[name] = normalizeValue(member, alternatives, inPlace(name), reading);
+  }
+
+  return members;
+}
+
+/** Returns the name of the member that is meant; in older generations, in any case. */
+function findMember(
+  sent: string,
+  properties: readonly (readonly [string, BodySchema])[],
+  { isOlder }: Reading,
+): string | undefined {
+  const names = properties.map(([name]) => name);
+  if (names.includes(sent)) return sent;
+  return names.find((name) => isOlder && name.toLowerCase() === sent.toLowerCase());
+}
+
+/**
+ * Returns the schemas whose constants, such as the type of a resource, the value has. Returns all
+ * if none fits.
+ */
+function selectByConstants(value: object, schemas: readonly TypedSchema[]): readonly TypedSchema[] {
+  const given = value as Readonly<Record<string, unknown>>;
+  const fitting = schemas.filter(({ properties = {} }) =>
+    Object.entries(properties).every(
+      ([name, { const: constant }]) => constant === undefined || given[name] === constant,
+    ),
+  );
+  return fitting.length > 0 ? fitting : schemas;
+}
+
+type Scalar = string | number | boolean;
+
+/**
+ * Returns a text, number or boolean as a type of its schemas, if it can be adapted. Types of v3 are
+ * not.
+ */
+function adaptScalar(
+  value: Scalar,
+  schemas: readonly TypedSchema[],
+  { isOlder, isForm }: Reading,
+  record: (code: Oddity['code']) => void,
+): Scalar | null {
+  const accepts = (wanted: string) =>
+    schemas.some(({ type }) => type === wanted || (wanted === 'number' && type === 'integer'));
+  if (isSpacedDate(value) && schemas.some(({ format }) => format === 'date-time')) {
+    record('date_with_space');
+    return isOlder ? value.replace(' ', 'T') : value;
+  }
+
+  // Forms write an empty text for an absent number or date; Odoo writes false for any absent value.
+  const isEmpty =
+    value === '' ? !schemas.some(acceptsAnyText) : value === false && !accepts('boolean');
+  const isForNull = isEmpty && accepts('null');
+  if (!isForNull && accepts(typeof value)) return value;
+
+  if (!isForm) record('wrong_type');
+  if (!isOlder) return value;
+  return isForNull ? null : (convertScalar(value, accepts) ?? value);
+}
+
+function convertScalar(value: Scalar, accepts: (type: string) => boolean): Scalar | undefined {
+  if (typeof value === 'number' && accepts('string')) return String(value);
+  if (typeof value === 'string' && accepts('number') && /^-?\d{1,15}(\.\d{1,10})?$/.test(value))
+    return Number(value);
+  return accepts('boolean') ? readBoolean(value) : undefined;
+}
+
+const isSpacedDate = (value: Scalar): value is string =>
+  typeof value === 'string' && /^\d{4}-\d\d-\d\d \d\d:\d\d/.test(value);
+
+const acceptsAnyText = ({ type, pattern, format }: TypedSchema) =>
+  type === 'string' && pattern === undefined && format === undefined;

@@ -6,12 +6,12 @@ import { ZodError } from 'zod';
 import { addControlRoutes } from '../control/controls.ts';
 import { type FaultEffect, isAnswerReplaced } from '../faults.ts';
 import { operations } from '../operations/all.ts';
-import { toRichAnswer } from '../operations/dialect.ts';
+
 import { type Call, nok, type Operation } from '../operations/operation.ts';
 import { addPageRoutes } from '../page/page.ts';
-import { type ErrorSource, Refusal, refuseOtherSites } from '../refusal.ts';
+import { Refusal, refuseOtherSites } from '../refusal.ts';
 import type { LoggedRequest } from '../request-log.ts';
-import type { Client } from '../store/client.ts';
+
 import type { World } from '../world.ts';
 import { changePayload, changeText, sendFault } from './fault-effects.ts';
 import { createOpenApiDocument } from './openapi.ts';
@@ -49,8 +49,8 @@ export function createSandbox(world: World): FastifyInstance {
   for (const name of ['client', 'logged', 'effect', 'bodyText']) app.decorateRequest(name, null);
   addParsers(app);
   addHooks(app, world);
-  app.setErrorHandler((error, request, reply) =>
-    answerError(error, request.routeOptions.config.operation?.name ?? '', reply),
+  app.setErrorHandler((error, { routeOptions: { config } }, reply) =>
+    answerError(error, config.operation?.name ?? '', reply),
   );
 
   for (const operation of operations)
@@ -60,11 +60,10 @@ export function createSandbox(world: World): FastifyInstance {
       config: { operation },
       handler: (request, reply) => answerOperation(operation, request, reply, world),
     });
-  addControlRoutes(app, world);
-  addPageRoutes(app, world);
-  app.get('/openapi.json', { config: { operation: null } }, async () =>
-    createOpenApiDocument(world),
-  );
+  const config = { operation: null };
+  addControlRoutes(app, world, config);
+  addPageRoutes(app, world, config);
+  app.get('/openapi.json', { config }, async () => createOpenApiDocument(world));
   return app;
 }
 
@@ -90,9 +89,7 @@ function addParsers(app: FastifyInstance): void {
 
 function addHooks(app: FastifyInstance, world: World): void {
   app.addHook('onRequest', async (request) => refuseOtherSites(request));
-  app.addHook('onRequest', (request: FastifyRequest, reply: FastifyReply) =>
-    takeRequest(request, reply, world),
-  );
+  app.addHook('onRequest', (request, reply) => takeRequest(request, reply, world));
   // A fault may prevent the answer, so that the request is kept before.
   app.addHook('preValidation', async (request) => keepBodies(request, world, null));
   app.addHook('preSerialization', async (request, _reply, payload) =>
@@ -106,19 +103,20 @@ function addHooks(app: FastifyInstance, world: World): void {
 }
 
 /** Keeps the bodies of a logged request; its answer as it was before faults changed its bytes. */
-function keepBodies(request: FastifyRequest, { log }: World, answerBody: string | null): void {
-  if (request.logged === null) return;
-  log.keepBodies(request.logged.place, {
-    contentType: request.headers['content-type'] ?? null,
-    hasToken: request.headers.authorization !== undefined,
-    requestBody: request.bodyText,
-    answerBody,
-  });
+function keepBodies(
+  { logged, headers, bodyText: requestBody }: FastifyRequest,
+  { log }: World,
+  answerBody: string | null,
+): void {
+  if (logged === null) return;
+  const { 'content-type': contentType = null, authorization } = headers;
+  const hasToken = authorization !== undefined;
+  log.keepBodies(logged.place, { contentType, hasToken, requestBody, answerBody });
 }
 
 interface Problem {
   readonly title: string;
-  readonly source?: ErrorSource | undefined;
+  readonly source?: { readonly parameter: string } | { readonly pointer: string };
 }
 
 const toErrors = (status: number, problems: readonly Problem[]) => ({
@@ -141,18 +139,18 @@ function answerError(error: unknown, name: string, reply: FastifyReply): Fastify
 
   // Older operations report logical errors in the envelope, with status 200 (docs/interface.md, 4.1
   // Outcomes).
-  const isLogical = error instanceof Refusal || error instanceof ZodError;
-  return reply.code(isLogical && status !== 415 ? 200 : status).send(nok(titles));
+  return reply.code(isRefusal(error) && status !== 415 ? 200 : status).send(nok(titles));
 }
+
+const isRefusal = (error: unknown) => error instanceof Refusal || error instanceof ZodError;
 
 function describeError(error: unknown): { status: number; problems: Problem[] } {
   if (error instanceof ZodError) return { status: 400, problems: error.issues.map(toProblem) };
 
-  const title = error instanceof Error ? error.message : 'An unknown error';
-  if (error instanceof Refusal)
-    return { status: error.status, problems: [{ title, source: error.source }] };
-  const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  return { status, problems: [{ title }] };
+  const { message: title, statusCode = 500 } = error as Error & { statusCode?: number };
+  if (!(error instanceof Refusal)) return { status: statusCode, problems: [{ title }] };
+  const { status, parameter } = error;
+  return { status, problems: [{ title, ...(parameter && { source: { parameter } }) }] };
 }
 
 function toProblem({ path, message }: ZodError['issues'][number]): Problem {
@@ -257,9 +255,9 @@ async function runOperation(
   const { query, body } = readInput(operation, request, world);
   const [path, rawQuery] = splitUrl(request.url);
   const client = request.client === null ? undefined : world.requireClient(request.client);
-  const call: Call = {
+  const call = {
     world,
-    client: client as Client,
+    client,
     query,
     body,
     path: request.params as Record<string, string>,
@@ -269,11 +267,7 @@ async function runOperation(
   };
 
   try {
-    const answer = await operation.run(call as Call<never, never>);
-    const { dialect, included } = world.switches;
-    return dialect === 'rich' && client && operation.name.startsWith('v3.')
-      ? toRichAnswer(answer, client, included)
-      : answer;
+    return await operation.run(call as unknown as Call<never, never>);
   } finally {
     if (operation.method !== 'GET') world.changes++;
   }
@@ -281,8 +275,7 @@ async function runOperation(
 
 /** Ignores a refusal that cannot be answered any more. Other errors are defects of the sandbox. */
 function ignoreRefusal(error: unknown): void {
-  if (error instanceof Refusal || error instanceof ZodError) return;
-  throw error;
+  if (!isRefusal(error)) throw error;
 }
 
 function readBearer({ headers }: FastifyRequest): string {

@@ -1,8 +1,7 @@
 import { minuteMs } from '../../core/time.ts';
 import type { Switches, WorldOptions } from '../options.ts';
 import { deriveSeed, Random } from '../random.ts';
-import { toDayNumber, toDayText, toFraction, Zone } from '../zone.ts';
-import { Listing, readRows, SortedRows, type StoredRow } from './listing.ts';
+import { toDayText, toFraction, Zone } from '../zone.ts';
 import type {
   Authorization,
   Inbound,
@@ -13,38 +12,35 @@ import type {
   ShipmentStatus,
   Slip,
 } from './model.ts';
-import { ServiceLists } from './service-lists.ts';
+import { createServiceLists, type ServiceLists } from './service-lists.ts';
+import { SortedRows, type StoredRow } from './sorted-rows.ts';
 
-/** A task of the robot. It is plain data, so that it can be saved in the state file. */
-export type Task =
-  | { readonly kind: 'take-order' }
-  | { readonly kind: 'fulfil'; readonly orderId: number }
-  | { readonly kind: 'show'; readonly shipmentId: number }
-  | { readonly kind: 'amend'; readonly shipmentId: number }
-  | { readonly kind: 'move'; readonly shipmentId: number; readonly path: readonly ShipmentStatus[] }
-  | {
-      readonly kind: 'track';
-      readonly shipmentId: number;
-      readonly index: number;
-      readonly path: readonly number[];
-    }
-  | {
-      readonly kind: 'send-back';
-      readonly shipmentId: number;
-      readonly authorizationId: number | null;
-    }
-  | { readonly kind: 'process-return'; readonly returnItemId: number }
-  | { readonly kind: 'restock'; readonly returnItemId: number }
-  | { readonly kind: 'truck'; readonly slipId: number | null; readonly isLast: boolean }
-  | { readonly kind: 'check-inbound'; readonly inboundId: number }
-  | {
-      readonly kind: 'count-inbound';
-      readonly inboundId: number;
-      readonly lines: readonly TruckLine[];
-    }
-  | { readonly kind: 'complete-inbound'; readonly inboundId: number; readonly isLast: boolean };
-
-export type TaskOf<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
+/** The tasks of the robot, with their members. They are plain data, so that they can be saved. */
+interface TaskMembers {
+  'take-order': object;
+  fulfil: { readonly orderId: number };
+  amend: { readonly shipmentId: number };
+  move: { readonly shipmentId: number; readonly path: readonly ShipmentStatus[] };
+  track: {
+    readonly shipmentId: number;
+    readonly index: number;
+    readonly path: readonly number[];
+  };
+  'send-back': { readonly shipmentId: number; readonly authorizationId: number | null };
+  'process-return': { readonly returnItemId: number };
+  restock: { readonly returnItemId: number };
+  truck: { readonly slipId: number | null; readonly isLast: boolean };
+  'check-inbound': { readonly inboundId: number };
+  'count-inbound': { readonly inboundId: number; readonly lines: readonly TruckLine[] };
+  'complete-inbound': { readonly inboundId: number; readonly isLast: boolean };
+}
+type TaskKind = keyof TaskMembers;
+export type TaskOf<Kind extends TaskKind> = { readonly kind: Kind } & TaskMembers[Kind];
+type Task = { readonly [Kind in TaskKind]: TaskOf<Kind> }[TaskKind];
+/** What the robot does for each task. */
+export type Performers = {
+  readonly [Kind in TaskKind]: (client: Client, atMs: number, task: TaskOf<Kind>) => void;
+};
 
 /** Goods on a truck. `slipItemId` is null if they were not announced. */
 export interface TruckLine {
@@ -73,11 +69,7 @@ export interface ClientOptions extends Switches {
 /** Older shipments and slips are not listed (docs/interface.md, 5.1 Values). */
 const listedDays = 90;
 
-/**
- * All of one client: its rows, the plans of the robot and its random numbers. A `Listing` holds the
- * rows that its operation may show now: change indexed members only within its `change`, or by a
- * method of this class.
- */
+/** All of one client: its rows, the plans of the robot and its random numbers. */
 export class Client {
   readonly name: string;
   readonly zone: Zone;
@@ -87,47 +79,18 @@ export class Client {
   readonly visibility = new ListVisibility();
 
   readonly products = new Map<string, Product>();
-  readonly orders = new Listing<Order, 'orderedOn' | 'reference'>({
-    orderedOn: ({ orderedOn }) => toDayNumber(orderedOn),
-    reference: ({ reference }) => reference,
-  });
+  readonly orders = new SortedRows<Order>();
   readonly orderByNumber = new Map<string, Order>();
   readonly shipments = new SortedRows<Shipment>();
-  readonly listedShipments = new Listing<
-    Shipment,
-    'status' | 'shippedOn' | 'orderType' | 'readyOn'
-  >({
-    status: ({ status }) => status,
-    shippedOn: ({ shippedOnMs }) => this.#toDay(shippedOnMs),
-    orderType: ({ orderTypeId }) => orderTypeId,
-    readyOn: ({ readyToPickOnMs }) => this.#toDay(readyToPickOnMs),
-  });
-  /** Shipments that are shipped and not yet delivered. */
-  readonly inDelivery = new SortedRows<Shipment>();
-  readonly authorizations = new Listing<Authorization, 'shipment'>({
-    shipment: ({ shipmentId }) => shipmentId,
-  });
+  readonly authorizations = new SortedRows<Authorization>();
   readonly returnItems = new SortedRows<ReturnItem>();
-  readonly listedReturnItems = new Listing<ReturnItem, 'processedOn'>({
-    processedOn: ({ processedOn }) => processedOn && toDayNumber(processedOn),
-  });
-  readonly inbounds = new Listing<Inbound, 'status'>({ status: ({ status }) => status });
+  readonly inbounds = new SortedRows<Inbound>();
   readonly slips = new SortedRows<Slip>();
-  readonly listedSlips = new Listing<Slip, 'status' | 'receivedOn' | 'completedOn' | 'expectedOn'>({
-    status: ({ status }) => status,
-    receivedOn: ({ receivedOnMs }) => this.#toDay(receivedOnMs),
-    completedOn: ({ completedOnMs }) => this.#toDay(completedOnMs),
-    expectedOn: ({ expectedOn }) => toDayNumber(expectedOn),
-  });
   /** What the last bulk call of stock said of each article, as a text, by sku. */
   readonly toldStock = new Map<string, string>();
 
   /** Orders that wait for goods. */
   readonly waitingForStock = new Set<number>();
-  /** Orders that wait for a day, with that day. A task is planned for it. */
-  readonly waitingForDay = new Map<number, string>();
-  /** Skus that the robot's shop has reordered and not yet received. */
-  readonly onTheWay = new Set<string>();
   /**
    * The planned tasks, the next one last, so that taking it moves no others. Those of the same
    * moment are done in the order in which they were planned.
@@ -137,21 +100,16 @@ export class Client {
   /** The names of all clients of the world. */
   readonly #names: readonly string[];
   #lastId = 1_000;
-  #sweptUntilDay: string | null = null;
 
   /** @param options of the world, and those that its switches change for all clients */
   constructor(name: string, world: WorldOptions, options: ClientOptions) {
     const { clients: ownLists, ...lists } = world.lists ?? {};
     this.name = name;
     this.zone = new Zone(world.zone);
-    this.lists = new ServiceLists({ ...lists, ...ownLists?.[name] });
+    this.lists = createServiceLists({ ...lists, ...ownLists?.[name] });
     this.options = options;
     this.random = new Random(deriveSeed(world.seed, name));
     this.#names = world.clients;
-  }
-
-  #toDay(ms: number | null): number | null {
-    return ms === null ? null : this.zone.dayNumber(ms);
   }
 
   /** Draws the next id. Ids ascend with gaps. No two clients of a world get the same id. */
@@ -190,10 +148,9 @@ export class Client {
     this.orderByNumber.set(order.externalOrderNumber, order);
   }
 
-  /** Changes an order and keeps the indexes correct. */
   changeOrder(order: Order, change: Partial<Order>): void {
     this.orderByNumber.delete(order.externalOrderNumber);
-    this.orders.change(order, () => Object.assign(order, change));
+    Object.assign(order, change);
     this.orderByNumber.set(order.externalOrderNumber, order);
   }
 
@@ -206,18 +163,6 @@ export class Client {
     return order?.items.some(({ id }) => id === itemId) ? order : undefined;
   }
 
-  /** Lists a shipment, unless it is too old. */
-  showShipment(shipment: Shipment, nowMs: number): void {
-    if (this.zone.day(shipment.readyToPickOnMs) >= this.#oldestDay(nowMs))
-      this.listedShipments.add(shipment);
-  }
-
-  /** Stores a slip and lists it, unless it is too old. */
-  addSlip(slip: Slip, nowMs: number): void {
-    this.slips.add(slip);
-    if (slip.expectedOn >= this.#oldestDay(nowMs)) this.listedSlips.add(slip);
-  }
-
   listShipments(order: Order): readonly Shipment[] {
     return order.shipmentIds.map((id) => this.shipments.get(id) as Shipment);
   }
@@ -225,31 +170,25 @@ export class Client {
   /** Sets the state of a shipment and the times that belong to the state. */
   setStatus(shipment: Shipment, status: ShipmentStatus, atMs: number): void {
     const whenMs = this.zone.skipRepeatedHour(atMs);
-    this.listedShipments.change(shipment, () => {
-      shipment.status = status;
-      if (status === 'READY_TO_SHIP') shipment.readyToShipOnMs = whenMs;
-      if (status !== 'SHIPPED') return;
+    shipment.status = status;
+    if (status === 'READY_TO_SHIP') shipment.readyToShipOnMs = whenMs;
+    if (status !== 'SHIPPED') return;
 
-      shipment.readyToShipOnMs ??= whenMs;
-      shipment.shippedOnMs = whenMs;
-    });
+    shipment.readyToShipOnMs ??= whenMs;
+    shipment.shippedOnMs = whenMs;
   }
 
-  /** Removes rows from the lists that are too old by `nowMs`. */
-  unlistOldRows(nowMs: number): void {
-    const oldest = this.#oldestDay(nowMs);
-    if (this.#sweptUntilDay === oldest) return;
-
-    this.#sweptUntilDay = oldest;
-    const shipments = this.listedShipments.filterByDays('readyOn', undefined, oldest);
-    this.listedShipments.delete([...readRows(shipments)].map(({ id }) => id));
-    const slips = this.listedSlips.filterByDays('expectedOn', undefined, oldest);
-    this.listedSlips.delete([...readRows(slips)].map(({ id }) => id));
+  /** Returns a test for the shipments that lists show: the visible ones that are not too old. */
+  createShipmentTest(nowMs: number): (shipment: Shipment) => boolean {
+    const oldest = this.zone.dayNumber(nowMs) - listedDays;
+    return ({ visibleFromMs, readyToPickOnMs }) =>
+      visibleFromMs <= nowMs && this.zone.dayNumber(readyToPickOnMs) >= oldest;
   }
 
-  /** Returns the oldest day that lists show. */
-  #oldestDay(nowMs: number): string {
-    return toDayText(this.zone.dayNumber(nowMs) - listedDays);
+  /** Returns a test for the slips that lists show: those that are not too old. */
+  createSlipTest(nowMs: number): (slip: Slip) => boolean {
+    const oldest = toDayText(this.zone.dayNumber(nowMs) - listedDays);
+    return ({ expectedOn }) => expectedOn >= oldest;
   }
 
   /** All that changes, as plain data. */
@@ -260,50 +199,33 @@ export class Client {
       products: [...this.products],
       orders: [...this.orders],
       shipments: [...this.shipments],
-      inDelivery: [...this.inDelivery].map(({ id }) => id),
       authorizations: [...this.authorizations],
       returnItems: [...this.returnItems],
       inbounds: [...this.inbounds],
       slips: [...this.slips],
       toldStock: [...this.toldStock],
       waitingForStock: [...this.waitingForStock],
-      waitingForDay: [...this.waitingForDay],
-      onTheWay: [...this.onTheWay],
       tasks: this.#tasks,
       hidden: [...this.visibility.hiddenUntilMs],
     };
   }
 
   /** Fills a client that has nothing yet with a saved state. */
-  restore(saved: ClientState, nowMs: number): void {
+  restore(saved: ClientState): void {
     this.random.state = saved.random;
     this.#lastId = saved.lastId;
-    const maps = [this.products, this.toldStock, this.waitingForDay, this.visibility.hiddenUntilMs];
-    const entries = [saved.products, saved.toldStock, saved.waitingForDay, saved.hidden];
-    for (const [index, map] of maps.entries())
-      for (const [key, value] of entries[index] ?? []) map.set(key as never, value as never);
-
-    for (const order of saved.orders) this.addOrder(order);
-    for (const shipment of saved.shipments) {
-      this.shipments.add(shipment);
-      if (shipment.visibleFromMs <= nowMs) this.showShipment(shipment, nowMs);
-    }
-    for (const id of saved.inDelivery) this.inDelivery.add(this.shipments.get(id) as Shipment);
-
-    for (const authorization of saved.authorizations) this.authorizations.add(authorization);
-    for (const row of saved.returnItems) {
-      this.returnItems.add(row);
-      if (row.processedOn !== null) this.listedReturnItems.add(row);
-    }
-    for (const inbound of saved.inbounds) this.inbounds.add(inbound);
-    for (const slip of saved.slips) this.addSlip(slip, nowMs);
-
-    for (const orderId of saved.waitingForStock) this.waitingForStock.add(orderId);
-    for (const sku of saved.onTheWay) this.onTheWay.add(sku);
     for (const planned of saved.tasks) this.#tasks.push(planned);
+    for (const order of saved.orders) this.addOrder(order);
+
+    const fillRows = ['shipments', 'authorizations', 'returnItems', 'inbounds', 'slips'] as const;
+    for (const name of fillRows) for (const row of saved[name]) this[name].add(row as never);
+    for (const [sku, product] of saved.products) this.products.set(sku, product);
+    for (const [sku, told] of saved.toldStock) this.toldStock.set(sku, told);
+    for (const id of saved.waitingForStock) this.waitingForStock.add(id);
+    for (const [key, untilMs] of saved.hidden) this.visibility.hiddenUntilMs.set(key, untilMs);
   }
 }
-export type ClientState = Client['state'];
+type ClientState = Client['state'];
 
 /** Returns the digits below the millisecond for the times of a shipment. */
 export function toFractions({ id, items }: Shipment): { readyToPickOn: string; later: string } {

@@ -95,114 +95,78 @@ const warehouseOutsideStrategy = { id: 3, code: 'ROT' } as const;
 export const noReplyAddress = 'no-reply@fulfilment.example';
 
 /**
- * The service lists of one client, and the rules that depend on them. All rows use the ids of these
- * lists.
+ * Returns the service lists of one client, and the rules that depend on them. All rows use the ids
+ * of these lists. `returnReasons` are those that are available to the client.
  */
-export class ServiceLists {
-  readonly #lists: Lists;
-  readonly orderTypes: Lists['orderTypes'];
-  readonly mainShippingMethods: Lists['mainShippingMethods'];
-  readonly returnShippingMethods: Lists['returnShippingMethods'];
-  /** The return reasons that are available to the client. */
-  readonly returnReasons: Lists['returnReasons'];
-  readonly languages: Lists['languages'];
-  readonly countries: Lists['countries'];
-  /** The warehouses of the fulfilment strategy. The first one has the id 1. */
-  readonly warehouseCodes: readonly string[];
+export function createServiceLists(given: z.infer<typeof givenSchema> = {}) {
+  const chosen = Object.entries(given).filter(([, list]) => list !== undefined);
+  const lists: Lists = { ...builtIn, ...Object.fromEntries(chosen) };
+  const { mainShippingMethods, orderTypes, languages } = lists;
+  const returnReasons = lists.returnReasons.filter(({ available }) => available !== false);
 
-  constructor(given: z.infer<typeof givenSchema> = {}) {
-    const chosen = Object.entries(given).filter(([, list]) => list !== undefined);
-    const lists: Lists = { ...builtIn, ...Object.fromEntries(chosen) };
-    const methods = lists.mainShippingMethods.flatMap(({ shippingMethods }) => shippingMethods);
-    this.#lists = lists;
-    this.orderTypes = lists.orderTypes;
-    this.mainShippingMethods = lists.mainShippingMethods;
-    this.returnShippingMethods = lists.returnShippingMethods;
-    this.returnReasons = lists.returnReasons.filter(({ available }) => available !== false);
-    this.languages = lists.languages;
-    this.countries = lists.countries;
-    this.warehouseCodes = [...new Set(methods.map(({ warehouse }) => warehouse))];
-  }
-
-  /** The lists as `GET settings/get` shows them. */
-  get shown(): Readonly<Record<string, unknown>> {
-    const { mainShippingMethods, ...others } = {
-      ...this.#lists,
-      returnReasons: this.returnReasons,
-    };
-    const show = ({ id, name, code }: z.infer<typeof option>) => ({ id, name, code });
-    const shown = Object.entries(others).map(([list, entries]) => [list, entries.map(show)]);
-    const shippingMethods = mainShippingMethods.flatMap((main) =>
-      main.shippingMethods.map((method) => ({
-        id: method.id,
-        name: `${main.name} ${method.warehouse}`,
-        code: `${main.code}_${method.warehouse}`,
-      })),
-    );
-    return { mainShippingMethods, shippingMethods, ...Object.fromEntries(shown) };
-  }
-
-  /**
-   * Returns whether an order of a type may leave in several parcels if it does not say so itself.
-   */
-  isDeliveredInParts(orderTypeId: number): boolean {
-    return this.orderTypes.find(({ id }) => id === orderTypeId)?.partialDelivery ?? false;
-  }
-
-  /** Returns whether a return reason exists but is not available to the client. */
-  isUnavailableReason(reasonId: number): boolean {
-    const reason = this.#lists.returnReasons.find(({ id }) => id === reasonId);
-    return reason?.available === false;
-  }
-
-  /**
-   * Returns the code of a warehouse, which may be outside the fulfilment strategy; undefined if
-   * there is none.
-   */
-  findWarehouseCode(warehouseId: number): string | undefined {
-    const isOutside = warehouseId === warehouseOutsideStrategy.id;
-    return (
-      this.warehouseCodes[warehouseId - 1] ??
-      (isOutside ? warehouseOutsideStrategy.code : undefined)
-    );
-  }
-
-  #listMethods(mainMethodId: number) {
-    return this.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
-  }
-
-  /**
-   * Returns the id of the older shipping method that a warehouse uses for a main shipping method.
-   */
-  findShippingMethodId(mainMethodId: number, warehouseCode: string): number {
-    const methods = this.#listMethods(mainMethodId);
-    return (methods.find(({ warehouse }) => warehouse === warehouseCode) ?? methods[0])?.id ?? 0;
-  }
-
-  /**
-   * Returns the codes of the warehouses that offer a main shipping method; all if it names none.
-   */
-  findOfferingWarehouses(mainMethodId: number | null): readonly string[] {
-    const methods = this.#listMethods(mainMethodId ?? this.usualMethodId);
-    if (methods.length === 0) return this.warehouseCodes;
-    return this.warehouseCodes.filter((code) =>
-      methods.some(({ warehouse }) => warehouse === code),
-    );
-  }
-
-  /** The locale of an order that names none. */
-  get usualLocale(): string {
-    return this.languages.find(({ code }) => /^[a-z]{2}-[A-Z]{2}$/.test(code))?.code ?? 'nl-NL';
-  }
-
+  const methods = mainShippingMethods.flatMap(({ shippingMethods }) => shippingMethods);
+  /** The warehouses of the fulfilment strategy. The first one has the v2 id 1. */
+  const warehouseCodes = [...new Set(methods.map(({ warehouse }) => warehouse))];
+  const listMethods = (mainMethodId: number | null) =>
+    mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
   /** The main shipping method of an order that names none. */
-  get usualMethodId(): number {
-    return this.mainShippingMethods[0]?.id ?? 0;
-  }
+  const usualMethodId = mainShippingMethods[0]?.id ?? 0;
+
+  return {
+    ...lists,
+    returnReasons,
+    warehouseCodes,
+    usualMethodId,
+    /** The locale of an order that names none. */
+    usualLocale: languages.find(({ code }) => /^[a-z]{2}-[A-Z]{2}$/.test(code))?.code ?? 'nl-NL',
+    /** The lists as `GET settings/get` shows them. */
+    shown: showLists({ ...lists, returnReasons }),
+
+    /** Returns whether an order of a type may leave in several parcels if it does not say so. */
+    isDeliveredInParts: (orderTypeId: number): boolean =>
+      orderTypes.find(({ id }) => id === orderTypeId)?.partialDelivery ?? false,
+
+    /** Returns whether a return reason exists but is not available to the client. */
+    isUnavailableReason: (reasonId: number): boolean =>
+      lists.returnReasons.some(({ id, available }) => id === reasonId && available === false),
+
+    /** Returns the code of a warehouse by its v2 id. It may be outside the fulfilment strategy. */
+    findWarehouseCode: (warehouseId: number): string | undefined =>
+      warehouseCodes[warehouseId - 1] ??
+      (warehouseId === warehouseOutsideStrategy.id ? warehouseOutsideStrategy.code : undefined),
+
+    /** Returns the id of the older method that a warehouse uses for a main shipping method. */
+    findShippingMethodId(mainMethodId: number, warehouseCode: string): number {
+      const offered = listMethods(mainMethodId);
+      return (offered.find(({ warehouse }) => warehouse === warehouseCode) ?? offered[0])?.id ?? 0;
+    },
+
+    /** Returns the codes of the warehouses that offer a main shipping method. */
+    findOfferingWarehouses(mainMethodId: number | null): readonly string[] {
+      const offered = new Set(
+        listMethods(mainMethodId ?? usualMethodId).map(({ warehouse }) => warehouse),
+      );
+      return warehouseCodes.filter((code) => offered.size === 0 || offered.has(code));
+    },
+  };
+}
+export type ServiceLists = ReturnType<typeof createServiceLists>;
+
+function showLists({ mainShippingMethods, ...others }: Lists): Readonly<Record<string, unknown>> {
+  const show = ({ id, name, code }: z.infer<typeof option>) => ({ id, name, code });
+  const shown = Object.entries(others).map(([list, entries]) => [list, entries.map(show)]);
+  const shippingMethods = mainShippingMethods.flatMap((main) =>
+    main.shippingMethods.map(({ id, warehouse }) => ({
+      id,
+      name: `${main.name} ${warehouse}`,
+      code: `${main.code}_${warehouse}`,
+    })),
+  );
+  return { mainShippingMethods, shippingMethods, ...Object.fromEntries(shown) };
 }
 
 /** A file of service lists: lists for all clients, and lists of single clients in `clients`. */
-export const chosenListsSchema = givenSchema.extend({
+const chosenListsSchema = givenSchema.extend({
   clients: z.record(z.string(), givenSchema).optional(),
 });
 export type ChosenLists = z.infer<typeof chosenListsSchema>;

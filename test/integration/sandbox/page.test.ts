@@ -15,24 +15,25 @@ const load = async (path = '/') => {
 };
 const hostile = `"'><script>alert(1)</script>&amp;`;
 
-describe('the log on the page', () => {
+describe('the log', () => {
+  const readExchange = (place = 0) =>
+    sandbox.call<{ command: string }>('GET', `/_sandbox/requests/${place}`);
+
   test('shows a request with its bodies and as a command, without token and password', async () => {
     await client.ask('v3.orders.create', { body: orderBody("WEB-1'x") });
     const [token, order] = await sandbox.requests();
-    const { text } = await load(`/_sandbox/page/requests/${order?.place}`);
-    expect(text).toContain(`curl -g -X POST &#39;${sandbox.url.origin}/v3/orders&#39;`);
-    expect(text).toContain('-H &quot;authorization: bearer $TOKEN&quot;');
-    expect(text).toContain(String.raw`&quot;WEB-1&#39;\&#39;&#39;x&quot;`);
-    const login = await load(`/_sandbox/page/requests/${token?.place}`);
-    expect(login.text).toContain('username=default&amp;password=***');
-    expect(login.text).toContain('&quot;access_token&quot;: &quot;***&quot;');
-    const exchange = await sandbox.call('GET', `/_sandbox/requests/${token?.place}`);
-    expect(exchange).toMatchObject({
+    const { command } = await readExchange(order?.place);
+    expect(command).toContain(`curl -g -X POST '${sandbox.url.origin}/v3/orders'`);
+    expect(command).toContain('-H "authorization: bearer $TOKEN"');
+    expect(command).toContain(String.raw`"WEB-1'\''x"`);
+    const login = await readExchange(token?.place);
+    expect(login).toMatchObject({
       requestBody: 'grant_type=password&username=default&password=***',
+      answerBody: expect.stringContaining('"access_token":"***"'),
       status: 200,
       kept: true,
     });
-    const everything = [text, login.text, JSON.stringify(exchange), (await load()).text].join();
+    const everything = [command, JSON.stringify(login), (await load()).text].join();
     expect(everything).not.toContain(client.token);
     expect(everything).not.toContain('password=default');
   });
@@ -40,11 +41,10 @@ describe('the log on the page', () => {
   test('hides secrets in addresses and bodies of unknown routes', async () => {
     const body = { user: { Password: 'hunter2', apiKey: 'hunter3' }, note: 'Bearer hunter4' };
     await client.fetch('POST', `/v9/login?access_token=hunter5`, { body });
-    const [place] = (await sandbox.requests()).slice(-1).map((row) => row.place);
-    const { text } = await load(`/_sandbox/page/requests/${place}`);
+    const text = JSON.stringify(await readExchange(await sandbox.lastPlace()));
     expect(text).toContain('/v9/login?access_token=***');
     expect(text).not.toContain('hunter');
-    expect(JSON.stringify(await sandbox.requests())).not.toContain('hunter');
+    expect((await load()).text).not.toContain('hunter');
   });
 });
 
@@ -54,29 +54,18 @@ test('the page shows orders first, and addresses of requests as people read them
   const { text } = await load();
   expect(text).toMatch(/Orders.*WEB-1.*Requests.*Findings.*Faults/s);
   expect(text).toContain('GET /v3/orders?filter[reference][in]=PO 7<');
-  const found = (await load('/?q=web-1')).text;
-  expect(found).toMatch(/Orders.*WEB-1.*POST \/v3\/orders</s);
-  expect(found).not.toContain('filter[reference]');
 });
 
 test('the page escapes what clients send and what the address says', async () => {
   const included = [line(hostile), address('d', { city: hostile }), address('b')];
   const attributes = { reference: hostile, [hostile]: 1 };
-  const place = async () =>
-    (await load(`/_sandbox/page/requests/${await sandbox.lastPlace()}`)).text;
-  expect(
-    (await client.ask('v3.orders.create', { body: orderBody(hostile, { attributes, included }) }))
-      .status,
-  ).toBe(200);
-  const pages = [await place()];
+  const body = orderBody(hostile, { attributes, included });
+  expect((await client.ask('v3.orders.create', { body })).status).toBe(200);
   await client.fetch('GET', `/v3/${hostile}?${hostile}`);
-  pages.push(await place());
   await sandbox.faults({ operation: 'v3.*', effect: { contentType: hostile } });
-  const q = encodeURIComponent(hostile);
-  for (const path of ['/', `/?q=${q}`, `/?client=${q}`, '/?q=1&q=2'])
-    pages.push((await load(path)).text);
-  expect(pages[3]).toContain('>&quot;&#39;&gt;&lt;script&gt;');
-  for (const page of pages) expect(page).not.toContain('<script>');
+  const { text } = await load(`/?client=${encodeURIComponent(hostile)}`);
+  expect(text).toContain('>&quot;&#39;&gt;&lt;script&gt;');
+  expect(text).not.toContain('<script>');
 });
 
 test('the page shows findings and faults; a fault that is used up is gone', async () => {

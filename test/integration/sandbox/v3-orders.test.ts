@@ -92,36 +92,32 @@ describeOperation('v3.orders.create', () => {
     expect(readOne(await get(order.id, everything))).toEqual(order);
   });
 
-  test.each<[string, string, Record<string, unknown>]>([
+  test.each<[string, Record<string, unknown>, string]>([
+    ['a warehouse outside the strategy', { attributes: { fulfillFrom: 'ROT' } }, 'Warehouse ROT'],
     [
-      '/data/attributes/fulfillFrom',
-      'a warehouse outside the strategy',
-      { attributes: { fulfillFrom: 'ROT' } },
-    ],
-    [
-      '/data/relationships/orderType',
       'an unknown order type',
       { relationships: { orderType: { data: { id: 99, type: 'orderType' } } } },
+      'no order type 99',
     ],
     [
-      '/data/relationships/deliveryAddress',
       'an address that is not there',
       { included: [line('MUG-RED'), address('b')] },
+      'deliveryAddress: No included address',
     ],
     [
-      '/data/included/0/attributes',
       'members nested too deep',
       { included: [{ type: 'pickUpPoint', attributes: nested(30) }, address('d'), address('b')] },
+      'data.included.0.attributes',
     ],
     [
-      '/data/included/0/attributes/quantity',
       'a quantity of 0',
       { included: [line('MUG-RED', 0), address('d'), address('b')] },
+      'data.included.0.attributes.quantity',
     ],
-  ])('refuses %s: %s', async (pointer, _, parts) => {
+  ])('refuses %s', async (_, parts, words) => {
     const answer = await create('A-1', parts);
     expect(answer.status).toBeGreaterThanOrEqual(400);
-    expect(answer.body.errors[0]?.source?.pointer).toBe(pointer);
+    expect(titles(answer)).toContain(words);
     expect((await client.ask('v3.orders.list')).body.data).toEqual([]);
   });
 
@@ -172,7 +168,6 @@ describeOperation('v3.orders.create', () => {
       422,
       'There is no product with the sku NEW-1, NEW-2: add it first (POST /product/add)',
     ]);
-    expect(refused.body.errors[0]?.source?.pointer).toBe('/data/included/1/attributes/sku');
     for (const Sku of ['NEW-1', 'NEW-2'])
       await client.ask('oldest.product.add', { body: { Sku, Name: 'New' } });
     const { id } = readOne(await create('A-1', { included }));

@@ -107,7 +107,7 @@ describeOperation('v3.returnMerchandiseAuthorizations.create', () => {
       {},
       'no return reason 99',
     ],
-    ['two reasons', () => [item(0, { reasonCode: 'REGRET' })], {}, 'different reasons'],
+    ['two reasons', () => [item(0, { reasonCode: 'REGRET' })], {}, 'one known return reason'],
     ['several lines of one item', () => [item(), item()], {}, 'Several lines'],
     ['more than was shipped', () => [item(0, { quantity: 99 })], {}, 'not 99 left'],
     ['no items', () => [], {}, 'at least one item'],

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { simulateUntil } from '../../../src/sandbox/robot/robot.ts';
 import type { Client } from '../../../src/sandbox/store/client.ts';
-import { ServiceLists } from '../../../src/sandbox/store/service-lists.ts';
+import { createServiceLists } from '../../../src/sandbox/store/service-lists.ts';
 import { World } from '../../../src/sandbox/world.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');
@@ -31,7 +31,6 @@ function simulate(seed: number, spansHours: readonly number[], watch?: (client: 
     returnItems: [...client.returnItems],
     inbounds: [...client.inbounds],
     slips: [...client.slips],
-    inDelivery: [...client.inDelivery],
   };
 }
 
@@ -43,7 +42,7 @@ describe('the robot', () => {
   });
 
   test('ships each method only from warehouses that offer it, and runs out of no article for long', () => {
-    const lists = new ServiceLists();
+    const lists = createServiceLists();
     const { shipments, orders } = simulate(5, [24 * 60]);
     const others = shipments.filter(
       ({ shippingMethodId, warehouseCode }) =>

@@ -1,5 +1,5 @@
-// Makes the page live: loads it again once a second, calls the controls of its buttons, and copies the command of a
-// request. Without this script the page shows the same when it is loaded again.
+// Makes the page live: loads it again once a second, and calls the controls of its buttons. Without this script the
+// page shows the same when it is loaded again.
 const alertLine = document.querySelector('[role="alert"]');
 let shown = '';
 
@@ -63,23 +63,5 @@ document.addEventListener('click', ({ target }) => {
   if (button !== null) callControl(button);
 });
 
-/** Adds a button that copies the command. If the browser does not allow that, the button selects it. */
-for (const command of document.querySelectorAll('pre.copy')) {
-  const button = document.createElement('button');
-  button.textContent = 'Copy as curl';
-  button.onclick = async () => {
-    try {
-      await navigator.clipboard.writeText(command.textContent);
-      button.textContent = 'Copied';
-    } catch {
-      getSelection()?.selectAllChildren(command);
-      button.textContent = 'Selected: copy it with the keyboard';
-    }
-  };
-  command.before(button);
-}
-
-if (document.getElementById('live') !== null) {
-  showButtons();
-  keepUpdating();
-}
+showButtons();
+keepUpdating();
