@@ -27,7 +27,7 @@ function readEnvFile(file: string): NodeJS.Dict<string> {
 function findCutValues(text: string): string[] {
   return text.split(/\r?\n/).flatMap((line, index) => {
     const [, name = '', blank = '', value = ''] =
-      /^\s*(?:export\s+)?(\w+)\s*=(\s*)(.*)$/.exec(line) ?? [];
+      /^\s*(?:export\s+)?(\w+)\s*=(\s*)(.*)$/s.exec(line) ?? [];
     if (!isKnownVariable(name)) return [];
 
     const problem = findCut(value, blank === '');
