@@ -466,3 +466,11 @@ function sumLines(lines: readonly Line[], open: ReadonlySet<string>): string {
     .map(([sku, sum]) => (open.has(sku) ? `any x ${sku}` : `${sum} x ${sku}`))
     .join(', ');
 }
+
+/** The products of the items of a payload must exist first (docs/interface.md, 16.3 Rules). */
+export const productsOfItems: Prerequisite = {
+  kind: 'product.save',
+  family: 'product',
+  list: 'items',
+  member: 'sku',
+};

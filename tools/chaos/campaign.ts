@@ -45,8 +45,11 @@ export interface CampaignOptions {
   readonly patient: boolean;
 }
 
-/** How long tables may differ and orders may be open after the end of all faults. */
-const deadlineMs = 150_000;
+/**
+ * How long tables may differ and orders may be open after the end of all faults. Without a later
+ * order, an absence is believed after five minutes (docs/outbox.md).
+ */
+const deadlineMs = 480_000;
 /**
  * How much the memory of a worker may grow: a heap that was larger for a while keeps some pages.
  */

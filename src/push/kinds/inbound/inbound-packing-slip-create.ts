@@ -26,6 +26,7 @@ import {
   type LookUpResult,
   type PushContext,
   type PushResult,
+  productsOfItems,
   readIncluded,
   readResources,
   toNoAnswer,
@@ -40,7 +41,6 @@ import {
   textsNamed,
 } from '../../payload.ts';
 import { findUnclaimedSlips, type UnknownRow } from '../../sql/look-ups.ts';
-import { productsOfItems } from '../product/product-save.ts';
 
 const operation = 'v3.inboundPackingSlips.create';
 

@@ -22,13 +22,13 @@ import {
   NotFoundError,
   type PushContext,
   type PushResult,
+  productsOfItems,
   toNoAnswer,
 } from '../../kind.ts';
 import { pickGiven } from '../../payload.ts';
 import { findNamedId } from '../../setting-codes.ts';
 import type { PushTarget } from '../../sql/claim-rows.ts';
 import { readSentTarget } from '../../sql/renames.ts';
-import { productsOfItems } from '../product/product-save.ts';
 import {
   type FoundOrder,
   findOrder,

@@ -9,7 +9,6 @@ import { hasCode, rewordRefusal, WarehouseError } from '../../../core/errors.ts'
 import { isObject } from '../../../core/json.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { mayBeWrongPath } from '../../../service/health/evidence.ts';
-import type { Prerequisite } from '../../judge-row.ts';
 import { defineKind, type PushContext, type PushResult, saysNothing } from '../../kind.ts';
 import {
   asNumber,
@@ -33,14 +32,6 @@ function makeProduct(operations: Operations) {
   });
 }
 type Product = z.infer<ReturnType<typeof makeProduct>>;
-
-/** The products of the items of a payload must exist first (docs/interface.md, 16.3 Rules). */
-export const productsOfItems: Prerequisite = {
-  kind: 'product.save',
-  family: 'product',
-  list: 'items',
-  member: 'sku',
-};
 
 /**
  * Adds a product, or changes the one whose sku is the row's reference (docs/interface.md, 16.3
