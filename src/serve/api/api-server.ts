@@ -301,8 +301,7 @@ function toApiError(error: FastifyError): ApiError {
   if (busyWords !== undefined) return refuseForNow(`${busyWords}; try again`, 2);
   if (hasCode(error, 'payload_not_checked'))
     return refuseForNow('The check of the request was interrupted; try again', 2);
-  if (isDatabaseAway(error))
-    return refuseForNow('The database cannot be reached; try again', 2);
+  if (isDatabaseAway(error)) return refuseForNow('The database cannot be reached; try again', 2);
 
   const shown = shorten(error.message, maxErrorLength);
   // The INSERT of the outbox says what is wrong: with a length, or a character that Postgres cannot

@@ -65,7 +65,9 @@ export class Budget {
     const none = { requests: 0, bytes: 0 };
     const token = this.#tokens.get(name) ?? none;
     if (token.requests >= maxTokenRequests)
-      throw refuseForNow(`The token has ${maxTokenRequests} requests under way; wait for their answers`);
+      throw refuseForNow(
+        `The token has ${maxTokenRequests} requests under way; wait for their answers`,
+      );
 
     this.#tokens.set(name, token);
     token.requests++;

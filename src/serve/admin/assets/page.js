@@ -6,7 +6,9 @@ const focusable = 'a, summary, button, input';
 let failures = 0;
 
 // On a narrow screen, the links to the pages are one line that scrolls.
-document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+document
+  .querySelector('nav [aria-current]')
+  ?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
 
 /** Returns true if replacing a part would lose what a person does in it. */
 const isInUse = (part) =>

@@ -94,7 +94,10 @@ test('login sets a cookie that scripts cannot read, and leads back; logout ends 
   const [, value = ''] = /^[^=]+=([^;]+)/.exec(cookie) ?? [];
   expect((await forged(value)).status).toBe(200);
   // The cookie says until when it is valid, and whose role it gives.
-  for (const [from, to] of [[/session\.\d/, 'session.9'], ['operator', 'viewer']] as const)
+  for (const [from, to] of [
+    [/session\.\d/, 'session.9'],
+    ['operator', 'viewer'],
+  ] as const)
     expect((await forged(value.replace(from, to))).status).toBe(303);
   const { fulfilment_csrf: other = '' } = Object.fromEntries([
     ['fulfilment_csrf', visitor.cookie('fulfilment_csrf')],

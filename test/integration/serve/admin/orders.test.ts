@@ -233,7 +233,9 @@ test('lists search 2,000 orders in all, however many clients there are', async (
     from generate_series(1, 101) c, generate_series(1, 30) n;
     set session_replication_role = origin`);
   const filter = { list: 'newest', client: null } as const;
-  const clients = (await listOrders(database.db, filter, { skip: 0, limit: 10_000 })).map((order) => order.client);
+  const clients = (await listOrders(database.db, filter, { skip: 0, limit: 10_000 })).map(
+    (order) => order.client,
+  );
   expect(clients.length).toBeLessThanOrEqual(maxSearchedOrders);
   expect(new Set(clients).size).toBeGreaterThan(90);
 });

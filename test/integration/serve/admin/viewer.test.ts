@@ -79,7 +79,6 @@ describe('a viewer', () => {
       ]);
     },
   );
-
 });
 
 test.each([
