@@ -1403,7 +1403,7 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
            FROM fulfilment.order_lines i
           WHERE ((i.client = o.client) AND (i.order_id = o.id))) l)
      CROSS JOIN LATERAL ( SELECT count(*) AS shipments,
-            count(*) FILTER (WHERE (s_1.status = 'ERROR'::text)) AS errors,
+            array_agg((s_1.id)::text ORDER BY s_1.id) FILTER (WHERE (s_1.status = 'ERROR'::text)) AS errors,
             min(sync.real_time(s_1.shipped_on)) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS first_shipped_on,
             max(sync.real_time(s_1.shipped_on)) FILTER (WHERE (s_1.status = 'SHIPPED'::text)) AS last_shipped_on
            FROM fulfilment.shipments s_1
@@ -1416,7 +1416,7 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
                             WHEN (((l.all_lines > 0) AND (l.all_pieces = 0)) OR ((l.goods_lines > 0) AND (l.pieces = (0)::numeric))) THEN 'cancelled'::text
                             WHEN ((l.all_lines > 0) AND (l.goods_lines = 0)) THEN 'nothing_to_ship'::text
                             WHEN ((l.shipped > 0) AND (l.to_come = 0)) THEN 'shipped'::text
-                            WHEN (s.errors > 0) THEN 'warehouse_error'::text
+                            WHEN (s.errors IS NOT NULL) THEN 'warehouse_error'::text
                             WHEN (l.shipped > 0) THEN 'partly_shipped'::text
                             WHEN o.on_hold THEN 'on_hold'::text
                             WHEN (s.shipments > 0) THEN 'in_warehouse'::text
@@ -1429,7 +1429,7 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
                         END AS state) c
          OFFSET 0) t)
      LEFT JOIN LATERAL ( SELECT count(*) AS parcels,
-            count(*) FILTER (WHERE (p_1.current_track_trace_exception_level ~ '^[1-9]'::text)) AS exceptions,
+            array_agg(COALESCE(NULLIF(p_1.package_number, ''::text), ('of shipment '::text || p_1.shipment_id)) ORDER BY p_1.shipment_id, p_1.package_number) FILTER (WHERE (p_1.current_track_trace_exception_level ~ '^[1-9]'::text)) AS exceptions,
             count(*) FILTER (WHERE (p_1.tracking_state = 'on_its_way'::text)) AS tracked,
             count(*) FILTER (WHERE (p_1.tracking_state = 'ended'::text)) AS ended,
             min(p_1.tracking_since) FILTER (WHERE (p_1.tracking_state = 'on_its_way'::text)) AS tracked_since,
@@ -1441,13 +1441,13 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
             string_agg(r.words, '; '::text ORDER BY r.nth) AS problem
            FROM ( SELECT 1 AS "?column?",
                     'warehouse_error'::text AS "?column?",
-                    ('shipments with the status ERROR: '::text || s.errors) AS "?column?"
-                  WHERE (s.errors > 0)
+                    ('shipments with the status ERROR: '::text || sync.list_first(s.errors)) AS "?column?"
+                  WHERE (s.errors IS NOT NULL)
                 UNION ALL
                  SELECT 2,
                     'parcel_exception'::text,
-                    ('parcels with an exception level: '::text || p.exceptions)
-                  WHERE (p.exceptions > 0)
+                    ('parcels with an exception level: '::text || sync.list_first(p.exceptions))
+                  WHERE (p.exceptions IS NOT NULL)
                 UNION ALL
                 ( SELECT 3,
                     ('row_'::text ||
@@ -1483,12 +1483,8 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
                 UNION ALL
                  SELECT 8,
                     'back_order'::text,
-                    (('on no shipment: '::text || string_agg(m.article, ', '::text ORDER BY m.nth) FILTER (WHERE (m.nth <= 10))) ||
-                        CASE
-                            WHEN (max(m.nth) > 10) THEN format(' and %s more'::text, (max(m.nth) - 10))
-                            ELSE ''::text
-                        END)
-                   FROM ( SELECT row_number() OVER (ORDER BY (min(i.order_item_id))) AS nth,
+                    ('on no shipment: '::text || sync.list_first(array_agg(m.article ORDER BY m.first_line)))
+                   FROM ( SELECT min(i.order_item_id) AS first_line,
                             format('%s (%s%s)'::text, i.sku, sum(i.missing), (', stock '::text || min(k.stock))) AS article
                            FROM (fulfilment.order_lines i
                              LEFT JOIN fulfilment.stock_levels k ON (((k.client = i.client) AND (k.sku = i.sku))))
@@ -1501,16 +1497,9 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
                             WHEN bool_or((h.status = 'READY_TO_PICK'::text)) THEN 'not_picked'::text
                             ELSE 'not_shipped'::text
                         END AS "case",
-                    (('shipments that have not left: '::text || string_agg(format('%s (%s)'::text, h.id, "left"(h.status, 50)), ', '::text ORDER BY h.id) FILTER (WHERE (h.nth <= 10))) ||
-                        CASE
-                            WHEN (max(h.nth) > 10) THEN format(' and %s more'::text, (max(h.nth) - 10))
-                            ELSE ''::text
-                        END)
-                   FROM ( SELECT h_1.id,
-                            COALESCE(h_1.status, 'no status'::text) AS status,
-                            row_number() OVER (ORDER BY h_1.id) AS nth
-                           FROM fulfilment.shipments h_1
-                          WHERE (t.is_late AND (h_1.client = o.client) AND (h_1.order_id = o.id) AND (h_1.unlisted_since IS NULL) AND ((h_1.status = ANY (ARRAY['SHIPPED'::text, 'ERROR'::text])) IS NOT TRUE))) h
+                    ('shipments that have not left: '::text || sync.list_first(array_agg(format('%s (%s)'::text, h.id, "left"(COALESCE(h.status, 'no status'::text), 50)) ORDER BY h.id)))
+                   FROM fulfilment.shipments h
+                  WHERE (t.is_late AND (h.client = o.client) AND (h.order_id = o.id) AND (h.unlisted_since IS NULL) AND ((h.status = ANY (ARRAY['SHIPPED'::text, 'ERROR'::text])) IS NOT TRUE))
                  HAVING (count(*) > 0)
                 UNION ALL
                  SELECT 10,
@@ -2165,7 +2154,10 @@ AS $function$
   select e.at, e.service_at, e.is_day, e.source, e.id, e.what, e.detail, e.name, e.error
   from events e
   where e.at is not null
-  order by e.at, e.source, e.id, e.what
+  -- What is known here since the same second is in the order in which it must have happened.
+  order by date_trunc('second', e.at), e.what like '%unlisted', array_position(
+      array['outbox', 'document', 'order', 'line', 'shipment', 'parcel', 'return'], e.source),
+    e.at, e.service_at nulls first, e.id, e.what in ('inserted', 'stored') desc, e.what
 $function$
 ;
 CREATE OR REPLACE FUNCTION fulfilment.order_state(number text, client text DEFAULT 'default'::text)
@@ -2477,6 +2469,18 @@ begin
   return new;
 end
 $function$
+;
+CREATE OR REPLACE FUNCTION sync.list_first(words text[])
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+BEGIN ATOMIC
+ SELECT (array_to_string((words)[1:10], ', '::text) ||
+         CASE
+             WHEN (cardinality(words) > 10) THEN format(' and %s more'::text, (cardinality(words) - 10))
+             ELSE ''::text
+         END);
+END
 ;
 CREATE OR REPLACE FUNCTION sync.list_stored_times(first_seen_at timestamp with time zone, changed_at timestamp with time zone, unlisted_since timestamp with time zone)
  RETURNS TABLE(what text, at timestamp with time zone)
