@@ -48,13 +48,12 @@ test('what happens to orders, returns, inbounds and stock are events, to each re
     done(await pull(job));
   const receiver = await startReceiver(services);
   const [personal, none] = [await startReceiver(services), await startReceiver(services)];
-  const chosen = ['order.accepted', 'shipment.shipped'] as const;
   await startPosting(
     subscribe(receiver.url),
     subscribe(personal.url, {
       name: 'personal',
       personalData: true,
-      types: chosen,
+      types: ['order.accepted', 'shipment.shipped'],
       clients: ['default'],
     }),
     subscribe(none.url, { name: 'none', clients: ['other'] }),
@@ -135,7 +134,10 @@ test('what happens to orders, returns, inbounds and stock are events, to each re
     email: 'anna@example.com',
     addresses: expect.arrayContaining([expect.objectContaining({ street1: 'Keizersgracht' })]),
   });
-  expect(personal.taken().filter(({ type }) => !chosen.some((one) => one === type))).toEqual([]);
+  const others = personal
+    .taken()
+    .filter(({ type }) => !/order.accepted|shipment.shipped/.test(type));
+  expect(others).toEqual([]);
   expect(none.attempts).toEqual([]);
   expect(first('stock.changed')?.data).toMatchObject({
     number: 'MUG-BLUE',
