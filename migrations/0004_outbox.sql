@@ -1316,7 +1316,8 @@ returns table (
   -- What is known here since the same second is in the order in which it must have happened.
   order by date_trunc('second', e.at), e.what like '%unlisted', array_position(
       array['outbox', 'document', 'order', 'line', 'shipment', 'parcel', 'return'], e.source),
-    e.at, e.service_at nulls first, e.id, e.what in ('inserted', 'stored') desc, e.what
+    e.at, e.service_at nulls first, e.id,
+    array_position(array['inserted', 'stored', 'sent'], e.what) nulls last, e.what
 $$;
 comment on function fulfilment.order_history is
   'Events of an order, oldest first: outbox rows and their attempts, the order, changes of its '

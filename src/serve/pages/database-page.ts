@@ -26,7 +26,7 @@ export function renderDatabasePage(database: PushDatabase | null, csrf: string |
   const reason = change === 'none' ? placeInWords : changeInWords[change];
   const forms = names.map((as) => {
     const [title, button] = choices[as];
-    return html`<div><h3>${title}</h3><p>${acceptanceInWords[as]}</p>
+    return html`<div><h2>${title}</h2><p>${acceptanceInWords[as]}</p>
 ${csrf !== null && renderForm(as, button, csrf)}</div>`;
   });
   return html`<h1>What is this database?</h1>

@@ -103,8 +103,10 @@ describe('the timeline of an order', () => {
       'Parcel P-1 of shipment 7 stored here, entered the feed',
       'Shipment 7 unlisted',
     ]);
-    expect(texts.slice(0, 2)).toEqual([
+    expect(texts.slice(0, 4)).toEqual([
       'Row 1 inserted: order.create of SO-1',
+      'Row 1 sent: unknown',
+      'Row 1 looked up: done',
       'Row 2 inserted: return.create of RET-1',
     ]);
   });
