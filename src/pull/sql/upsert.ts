@@ -158,7 +158,7 @@ async function writeChildren(
   const parents = sql`, ${sql.ref(`t.${parentColumn}`)} as parent,
       case when xmax <> 0 then ${before} end as "formerParent"`;
   const rows = collectRows(child, resources);
-  const written = await insertRows<WrittenChild>(transaction, child, rows, parents);
+  const written = await insertRows(transaction, child, rows, parents);
 
   const readNos = new Map(resources.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
   const former = written.flatMap(({ parent: to, formerParent: id }) =>
@@ -178,21 +178,24 @@ export async function writeRows(
   table: MirrorTable,
   rows: readonly object[],
 ): Promise<Change[]> {
-  const written = await insertRows<WrittenRow>(scope, table, rows);
+  const written = await insertRows(scope, table, rows);
   return written.map((row) => toChange(table.name, row));
 }
 
-/** Writes rows that are new or differ. Returns them with `more`, SQL for RETURNING. */
-async function insertRows<Row>(
+/** SQL for RETURNING of a table whose rows belong to no other. */
+const noParents = sql`, null::bigint as parent, null::bigint as "formerParent"`;
+
+/** Writes rows that are new or differ. `parents`: SQL for RETURNING, the parents of a row. */
+async function insertRows(
   { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
   table: MirrorTable,
   rows: readonly object[],
-  more = sql``,
-): Promise<Row[]> {
+  parents = noParents,
+): Promise<WrittenChild[]> {
   if (rows.length === 0) return [];
   const columns = Object.keys(table.columns);
 
-  const written = await sql<Row>`
+  const written = await sql<WrittenChild>`
     insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
     select ${client}, ${columnRefs(columns, 'i')}
     from ${rowSet(table.columns, rows)}
@@ -200,7 +203,7 @@ async function insertRows<Row>(
     on conflict (client, ${columnRefs(table.key)}) do update
     set ${overwriteColumns(table)}, changed_at = now()
       where ${differs(table, 'columns', 'excluded')}
-    returning ${returnedNames(table)}${more}`.execute(trx);
+    returning ${returnedNames(table)}${parents}`.execute(trx);
   return written.rows;
 }
 

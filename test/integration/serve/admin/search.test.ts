@@ -76,7 +76,7 @@ test('what is done for a small client is listed by an index', async () => {
   } finally {
     end();
   }
-  const lists = executed.filter(({ statement }) => statement.includes('"waitsFor" from (select'));
+  const lists = executed.filter(({ statement }) => statement.includes('as because from (select'));
   expect(lists).toHaveLength(1);
   expect(lists.filter(({ touched }) => touched > 2_000)).toEqual([]);
 });
