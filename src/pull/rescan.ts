@@ -253,8 +253,8 @@ const chooseWindows: ChooseWindows = async (context, today, last) => {
 };
 
 /**
- * Commits a reading of a rescan together with its progress: counts the rows that were not stored, or
- * differed. A reconciliation records them as findings.
+ * Commits a reading of a rescan together with its progress: counts the rows that were not stored,
+ * or differed. A reconciliation records them as findings.
  * @param write writes something else, and returns what it adds to the progress
  * @returns the resources, without those that the database refused
  */
