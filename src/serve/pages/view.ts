@@ -50,7 +50,7 @@ export function renderPage(frame: Frame, body: Child): string {
     ? 'Order, shipment or tracking code'
     : 'E-mail, Order, shipment or tracking code';
   const search = html`${openSearchForm('search', 'Find an order', isViewer ? null : csrf)}
-<input type="search" name="q" aria-label="${label}" placeholder="Order, parcel" required
+<input type="search" name="q" aria-label="${label}" placeholder="Number" required
   maxlength="200"> <button class="quiet">Find</button></form>`;
   const logout = html`<form method="post" action="/logout">${renderCsrfField(csrf)}
 <button class="quiet">Log out</button></form>`;
