@@ -21,8 +21,8 @@ function readEnvFile(file: string): NodeJS.Dict<string> {
 }
 
 /**
- * Finds variables of this program of which Node would leave out a part without a word: behind a #,
- * or behind a quotation mark that ends the value too early or not in its line. Quotes no value.
+ * Finds variables of this program whose values Node would silently cut: at a #, or at a quotation
+ * mark that ends the value too early or not in its line. The problems quote no value.
  */
 function findCutValues(text: string): string[] {
   return text.split(/\r?\n/).flatMap((line, index) => {

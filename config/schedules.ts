@@ -11,10 +11,10 @@ export type Schedule =
   | { readonly kind: 'off' };
 
 const unitMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
-/** The longest span: times beyond some thousand years cannot be stored. */
+/** The longest span, ten years: much later times cannot be stored. */
 const maxSpanMs = 3_650 * unitMs.d;
 const scheduleForms = '30s, 2m, 6h, 1d (3650d at most), a 5-field cron expression (UTC), or off';
-/** Matches a field of a cron expression for which the parser draws lots, each time anew. */
+/** Matches a cron field with H: the parser would choose another value each time. */
 const randomField = /(^|[\s,])h/i;
 
 /** Returns true if the schedule starts runs by itself: it is neither off nor on request. */

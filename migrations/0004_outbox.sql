@@ -362,8 +362,8 @@ comment on table sync.outbox_waits is
 comment on column sync.outbox_waits.outbox_id is 'The row that waits';
 comment on column sync.outbox_waits.waits_for is 'The row that comes first';
 
--- Makes rows due that waited for ended ones.
-create function sync.release_waiters(ended bigint[]) returns void
+-- Makes the rows due that wait for a row.
+create function sync.release_waiters(first_row bigint) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   freed bigint[];
@@ -371,7 +371,7 @@ begin
   -- Rows that somebody has locked are looked at again by themselves, soon.
   with free as materialized (
     select o.id from fulfilment.outbox o
-    where o.id in (select w.outbox_id from sync.outbox_waits w where w.waits_for = any(ended))
+    where o.id in (select w.outbox_id from sync.outbox_waits w where w.waits_for = first_row)
       and o.status = 'pending'
     for no key update of o skip locked
   ), released as (
@@ -809,57 +809,44 @@ language sql set search_path = pg_catalog, pg_temp as $$
   on conflict (id) do nothing
 $$;
 
--- What the end of rows leads to, whoever ended them: documents, entries of the feed, and rows that
--- waited for them. A row whose outcome is unknown is a change for the feed, too.
-create function sync.note_outcomes() returns trigger
+-- When a row is finished, whoever finished it, its document is stored, and the rows that wait for it
+-- are due. That, and an unknown outcome, are changes for the feed.
+create function sync.note_outcome() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-declare
-  noted bigint[];
-  ended bigint[];
-  documented bigint[];
 begin
-  select array_agg(n.id order by n.id),
-    array_agg(n.id) filter (where n.status <> 'unknown'),
-    -- A row without a result has no document: an operator marked it as done, or the answer could
-    -- not be stored. Most orders have no attachment, and each other one is a row of its own.
-    array_agg(n.id) filter (where n.status = 'done' and n.result <> '{}' and exists (
-      select from sync.outbox_kinds k
-      where k.kind = n.kind and n.payload #>
-        array(select jsonb_array_elements_text(k.document -> 'path')) is not null))
-  into noted, ended, documented
-  from new_rows n
-  join old_rows o on o.id = n.id
-  where n.status <> o.status and n.status in ('done', 'dead', 'unknown', 'cancelled');
+  -- A row without a result has no document: an operator marked it as done, or the answer could not
+  -- be stored. The first attachment of an order goes with the order; each other one is a row of its
+  -- own. Most orders have none: for them the whole statement would cost more than the update.
+  if new.status = 'done' and new.result <> '{}' and exists (
+    select from sync.outbox_kinds k
+    where k.kind = new.kind and new.payload #>
+      array(select jsonb_array_elements_text(k.document -> 'path')) is not null) then
+    perform sync.store_documents(array[new.id]);
+  end if;
 
-  if documented is not null then
-    perform sync.store_documents(documented);
-  end if;
-  if noted is not null then
-    insert into sync.new_changes (client, entity, id, operation, changed_columns)
-    select n.client, 'outbox', n.id, 'updated', array_remove(array['status',
-      case when o.attempts <> n.attempts then 'attempts' end,
-      case when o.last_error is distinct from n.last_error then 'last_error' end,
-      case when o.result is distinct from n.result then 'result' end,
-      case when o.finished_at is distinct from n.finished_at then 'finished_at' end], null)
-    from new_rows n
-    join old_rows o on o.id = n.id
-    where n.id = any(noted)
-    order by n.id;
-    -- Any role that may connect can listen: the id tells it nothing.
-    perform pg_notify('fulfilment_outbox_settled', id::text)
-    from unnest(noted) as i (id)
+  insert into sync.new_changes (client, entity, id, operation, changed_columns)
+  values (new.client, 'outbox', new.id, 'updated', array_remove(array['status',
+    case when old.attempts <> new.attempts then 'attempts' end,
+    case when old.last_error is distinct from new.last_error then 'last_error' end,
+    case when old.result is distinct from new.result then 'result' end,
+    case when old.finished_at is distinct from new.finished_at then 'finished_at' end], null));
+  -- Any role that may connect can listen: the id tells it nothing.
+  perform pg_notify('fulfilment_outbox_settled', new.id::text)
     where pg_notification_queue_usage() < 0.5;
-  end if;
-  if exists (select from sync.outbox_waits w where w.waits_for = any(ended)) then
-    perform sync.release_waiters(ended);
+
+  if new.status <> 'unknown'
+    and exists (select from sync.outbox_waits w where w.waits_for = new.id) then
+    perform sync.release_waiters(new.id);
   end if;
   return null;
 end
 $$;
--- One call for a statement: a settlement ends many rows.
-create trigger outbox_outcomes after update on fulfilment.outbox
-  referencing old table as old_rows new table as new_rows
-  for each statement execute function sync.note_outcomes();
+-- For each row, not for each statement: the session keeps the plan for a statement of one row, and
+-- by it would compare each of many rows with each other one.
+create trigger outbox_settled after update of status on fulfilment.outbox for each row
+  when (old.status is distinct from new.status
+    and new.status in ('done', 'dead', 'unknown', 'cancelled'))
+  execute function sync.note_outcome();
 
 -- Documents are entries of the feed.
 create function sync.enter_document() returns trigger
@@ -878,7 +865,7 @@ $$;
 create trigger documents_entered after insert or delete on fulfilment.documents
   for each row execute function sync.enter_document();
 
-revoke execute on function sync.read_document_id, sync.store_documents, sync.note_outcomes,
+revoke execute on function sync.read_document_id, sync.store_documents, sync.note_outcome,
   sync.enter_document from public;
 
 create function sync.list_first(words text[]) returns text

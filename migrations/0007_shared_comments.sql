@@ -60,8 +60,8 @@ begin
 end
 $$;
 
--- Views and column defaults call these with the rights of whoever reads or inserts. A database may
--- take EXECUTE from public by default. No role of the ERP can call them by name, because none may
--- use schema sync.
+-- Views call these with the rights of the role that reads, column defaults with those of the role
+-- that inserts. In some databases new functions may not be executed by all roles. Roles of the ERP
+-- still cannot call them by name, because they may not use schema sync.
 grant execute on function sync.format_time, sync.real_time, sync.real_day, sync.encode_for_url,
   sync.read_tracking_link, sync.table_mark, sync.push_database_hold to public;

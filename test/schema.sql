@@ -2490,51 +2490,36 @@ AS $function$
     ('unlisted', unlisted_since)
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.note_outcomes()
+CREATE OR REPLACE FUNCTION sync.note_outcome()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
-declare
-  noted bigint[];
-  ended bigint[];
-  documented bigint[];
 begin
-  select array_agg(n.id order by n.id),
-    array_agg(n.id) filter (where n.status <> 'unknown'),
-    -- A row without a result has no document: an operator marked it as done, or the answer could
-    -- not be stored. Most orders have no attachment, and each other one is a row of its own.
-    array_agg(n.id) filter (where n.status = 'done' and n.result <> '{}' and exists (
-      select from sync.outbox_kinds k
-      where k.kind = n.kind and n.payload #>
-        array(select jsonb_array_elements_text(k.document -> 'path')) is not null))
-  into noted, ended, documented
-  from new_rows n
-  join old_rows o on o.id = n.id
-  where n.status <> o.status and n.status in ('done', 'dead', 'unknown', 'cancelled');
+  -- A row without a result has no document: an operator marked it as done, or the answer could not
+  -- be stored. The first attachment of an order goes with the order; each other one is a row of its
+  -- own. Most orders have none: for them the whole statement would cost more than the update.
+  if new.status = 'done' and new.result <> '{}' and exists (
+    select from sync.outbox_kinds k
+    where k.kind = new.kind and new.payload #>
+      array(select jsonb_array_elements_text(k.document -> 'path')) is not null) then
+    perform sync.store_documents(array[new.id]);
+  end if;
 
-  if documented is not null then
-    perform sync.store_documents(documented);
-  end if;
-  if noted is not null then
-    insert into sync.new_changes (client, entity, id, operation, changed_columns)
-    select n.client, 'outbox', n.id, 'updated', array_remove(array['status',
-      case when o.attempts <> n.attempts then 'attempts' end,
-      case when o.last_error is distinct from n.last_error then 'last_error' end,
-      case when o.result is distinct from n.result then 'result' end,
-      case when o.finished_at is distinct from n.finished_at then 'finished_at' end], null)
-    from new_rows n
-    join old_rows o on o.id = n.id
-    where n.id = any(noted)
-    order by n.id;
-    -- Any role that may connect can listen: the id tells it nothing.
-    perform pg_notify('fulfilment_outbox_settled', id::text)
-    from unnest(noted) as i (id)
+  insert into sync.new_changes (client, entity, id, operation, changed_columns)
+  values (new.client, 'outbox', new.id, 'updated', array_remove(array['status',
+    case when old.attempts <> new.attempts then 'attempts' end,
+    case when old.last_error is distinct from new.last_error then 'last_error' end,
+    case when old.result is distinct from new.result then 'result' end,
+    case when old.finished_at is distinct from new.finished_at then 'finished_at' end], null));
+  -- Any role that may connect can listen: the id tells it nothing.
+  perform pg_notify('fulfilment_outbox_settled', new.id::text)
     where pg_notification_queue_usage() < 0.5;
-  end if;
-  if exists (select from sync.outbox_waits w where w.waits_for = any(ended)) then
-    perform sync.release_waiters(ended);
+
+  if new.status <> 'unknown'
+    and exists (select from sync.outbox_waits w where w.waits_for = new.id) then
+    perform sync.release_waiters(new.id);
   end if;
   return null;
 end
@@ -2739,7 +2724,7 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION sync.release_waiters(ended bigint[])
+CREATE OR REPLACE FUNCTION sync.release_waiters(first_row bigint)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2750,7 +2735,7 @@ begin
   -- Rows that somebody has locked are looked at again by themselves, soon.
   with free as materialized (
     select o.id from fulfilment.outbox o
-    where o.id in (select w.outbox_id from sync.outbox_waits w where w.waits_for = any(ended))
+    where o.id in (select w.outbox_id from sync.outbox_waits w where w.waits_for = first_row)
       and o.status = 'pending'
     for no key update of o skip locked
   ), released as (
@@ -2861,7 +2846,7 @@ CREATE TRIGGER order_items_first AFTER INSERT ON fulfilment.order_items REFERENC
 CREATE TRIGGER order_items_ordered BEFORE INSERT OR UPDATE OF quantity ON fulfilment.order_items FOR EACH ROW EXECUTE FUNCTION sync.keep_ordered_quantity();
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload, not_before ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE CONSTRAINT TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sync.notify_outbox();
-CREATE TRIGGER outbox_outcomes AFTER UPDATE ON fulfilment.outbox REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.note_outcomes();
+CREATE TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.note_outcome();
 CREATE TRIGGER service_products_added AFTER INSERT ON fulfilment.service_products REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
 CREATE TRIGGER service_products_changed AFTER UPDATE ON fulfilment.service_products REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');
 CREATE TRIGGER service_products_emptied AFTER TRUNCATE ON fulfilment.service_products FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_edited('service_products', 'sku', 'is_pattern');

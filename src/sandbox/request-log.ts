@@ -39,7 +39,7 @@ interface Exchange extends LoggedRequest, KeptBodies {
   readonly kept: boolean;
   /** Whether only the beginning of a body is kept. */
   readonly cut: boolean;
-  /** The request as a command of curl. `@body` stands for a body that was cut. */
+  /** A `curl` command that sends the request again; with the file `body` if its body was cut. */
   readonly command: string;
 }
 

@@ -10,7 +10,7 @@ export interface AuditRow extends Omit<Required<AuditEntry>, 'action'> {
 
 /** Which entries are read. A member that is absent does not restrict. */
 export interface AuditFilter {
-  /** Part of the name of whoever acted. */
+  /** Part of the name of the person or worker. */
   readonly by?: string | undefined;
   readonly action?: string | undefined;
 }

@@ -138,9 +138,9 @@ interface ChildWrite {
   readonly stored: ReadonlyMap<number, number>;
 }
 
-/** A child row that was written, with its parent now and before; null if it is new. */
+/** A row that was written, with its parent now and before; null if it is new or has no parent. */
 interface WrittenChild extends WrittenRow {
-  readonly parent: number;
+  readonly parent: number | null;
   readonly formerParent: number | null;
 }
 
@@ -162,7 +162,7 @@ async function writeChildren(
 
   const readNos = new Map(resources.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
   const former = written.flatMap(({ parent: to, formerParent: id }) =>
-    id === null || id === to ? [] : [{ id, readNo: readNos.get(to) ?? readNo }],
+    id === null || to === null || id === to ? [] : [{ id, readNo: readNos.get(to) ?? readNo }],
   );
   await raiseFormerParents(transaction, parent, former);
 
