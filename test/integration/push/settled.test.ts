@@ -117,6 +117,9 @@ describe('an entry of the feed and a notification', () => {
     await numberFeed(database.db);
     const entries = await readEntries();
     expect(entries.map(({ id }) => id).sort()).toEqual([unknown, dead]);
+    expect(
+      await database.query('select changed_columns from fulfilment.changes where id = $1', [dead]),
+    ).toEqual([{ changed_columns: ['status', 'attempts', 'last_error', 'finished_at'] }]);
   });
 });
 

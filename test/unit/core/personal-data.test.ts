@@ -56,6 +56,13 @@ test('a harmless member with a value of another kind goes', () => {
   expect([maskJson('Anna'), maskJson(['Anna']), maskJson(null)]).toEqual([{}, {}, {}]);
 });
 
+test('an empty list of a known member stays, one of an unknown member goes', () => {
+  expect(maskJson({ modifiedItemIds: [], items: [], nickNames: [] })).toEqual({
+    modifiedItemIds: [],
+    items: [],
+  });
+});
+
 test('masking twice is the same as masking once', () => {
   const row = {
     id: 1,
