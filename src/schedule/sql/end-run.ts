@@ -32,8 +32,8 @@ export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd
   const key = { client, job, trigger: run.trigger, schedule: run.schedule };
   // Others may write the row of the job while the run is under way, to make it due. Then the end is
   // decided again, with what they wrote.
-  for (let facts: StoredJob | null = run.job; facts !== null; ) {
-    const decision = decideEnd(key, { totals, end }, facts, run.now());
+  for (let facts: EndingJob | null = { ...run.job, now: run.now() }; facts !== null; ) {
+    const decision = decideEnd(key, { totals, end }, facts, facts.now);
     const write = toEndStatement(run, { totals, end }, decision, facts.version);
     const { rows } = await repeatAfterConflict(() => write.execute(db));
     if (rows[0]?.ended === true) return;
@@ -42,10 +42,16 @@ export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd
   throw new LeaseLostError(client, job);
 }
 
+/** What is stored of a job, and the time of the database's clock at which it was read. */
+interface EndingJob extends StoredJob {
+  readonly now: Date;
+}
+
 /** Reads what the end of a run has to know; null if the run no longer holds its lease. */
-async function readEndFacts(db: Database, { client, name, key }: Lease): Promise<StoredJob | null> {
-  const { rows } = await sql<StoredJob>`
-    select ${endFacts}
+async function readEndFacts(db: Database, { client, name, key }: Lease): Promise<EndingJob | null> {
+  // The run's own count of the time may lag behind a request that was made just before.
+  const { rows } = await sql<EndingJob>`
+    select ${endFacts}, sync.clock() as now
     from sync.leases l
     join sync.jobs j on j.client = l.client and j.job = l.name
     where l.client = ${client} and l.name = ${name} and l.key = ${key}
