@@ -104,7 +104,8 @@ export interface PoolUse {
   readonly lockTimeoutMs?: number;
   /**
    * True if sessions prepare each statement, so that Postgres plans it once per connection. This is
-   * for work that repeats few statements.
+   * for work that repeats few statements. Nothing is prepared behind a pooler that gives each
+   * transaction another session.
    */
   readonly prepares?: boolean;
   /**
@@ -146,7 +147,7 @@ export function makePoolConfig(
     lock_timeout: String(lockTimeoutMs),
 
     statement_timeout: String(statementTimeoutMs(queryTimeoutMs)),
-    ...(prepares ? keyedPlanSettings : {}),
+    ...(prepares && !pooled ? keyedPlanSettings : {}),
     [placeSetting]: toPlace(databaseUrl),
   };
   const onConnect = async (client: pg.ClientBase) => {
@@ -155,7 +156,7 @@ export function makePoolConfig(
   };
 
   return {
-    prepares,
+    prepares: prepares && !pooled,
     connectionString: databaseUrl,
     ...(pooled ? { transactionBegin: formatTransactionBegin(settings) } : { onConnect }),
     max,

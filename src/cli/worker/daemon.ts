@@ -238,6 +238,7 @@ function openFeed(config: Config, log: Logger) {
   const { db, close } = connectForWriting(toAddress(config), log, {
     name: 'feed',
     max: 1,
+    prepares: true,
     findsSilence: true,
   });
   const warn = throttleWarnings(log);

@@ -28,7 +28,7 @@ const countConnections = async () =>
   (
     await database.query(`
     select from pg_stat_activity
-    where datname = current_database() and application_name ~ '^fulfilment-sync (main|leases|push|claims|listen|queue|admin|alerts)$'`)
+    where datname = current_database() and application_name ~ '^fulfilment-sync (main|leases|push|claims|listen|queue|feed|admin|alerts)$'`)
   ).length;
 
 describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {

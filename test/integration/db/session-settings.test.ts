@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { afterEach, describe, expect, test } from 'vitest';
 import { silentLogger } from '../../../src/core/logger.ts';
-import { connectDatabase, type DatabaseAddress } from '../../../src/db/connect.ts';
+import { connectDatabase, type DatabaseAddress, type OpenDatabase } from '../../../src/db/connect.ts';
 import { Listener } from '../../../src/db/listener.ts';
 import { checkDatabase } from '../../../src/operate/doctor/checks.ts';
 import { openQueuePool } from '../../../src/schedule/open-queue.ts';
@@ -62,6 +62,27 @@ test.skipIf(!hasPgbouncer)(
     closers.push(pooler.stop);
     for (const settings of await read({ pooled: pooler.url }))
       expect(wanted).toMatchObject(settings as object);
+  },
+);
+
+test.skipIf(!hasPgbouncer)(
+  'a statement is not prepared in a session that a pooler gives to others',
+  async () => {
+    const pooler = await startPgbouncer(database.url, 'transaction');
+    closers.push(pooler.stop);
+    const [one, other] = ['one', 'other'].map((name) =>
+      connectDatabase({ pooled: pooler.url }, silentLogger, { name, max: 1, prepares: true }),
+    ) as [OpenDatabase, OpenDatabase];
+    closers.push(one.close, other.close);
+    const ask = (db: OpenDatabase['db']) =>
+      sql<{ pid: number }>`select pg_backend_pid() as pid where ${1}::int = 1`.execute(db);
+    const first = await ask(one.db);
+
+    // Now the other connection has the session that the first statement was sent to.
+    await other.db.transaction().execute(async (trx) => {
+      expect((await ask(trx)).rows).toEqual(first.rows);
+      expect((await ask(one.db)).rows).not.toEqual(first.rows);
+    });
   },
 );
 
