@@ -3,7 +3,7 @@
  * words of the service.
  */
 
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Config } from '../../../config/env.ts';
 import { pushJob } from '../../../config/jobs.ts';
@@ -46,7 +46,7 @@ import {
 import { findStages, renderOrderPage } from '../pages/order-page.ts';
 import { renderFoundOrders, renderOrdersPage } from '../pages/orders-page.ts';
 import { renderOutboxPage } from '../pages/outbox-page.ts';
-import { renderOverviewPage, toOverviewTitle } from '../pages/overview-page.ts';
+import { renderOverviewPage } from '../pages/overview-page.ts';
 import { readSchedulers } from '../pages/queue-state.ts';
 import { describeEvents, findOrderIds } from '../pages/timeline.ts';
 import { toOrderPath } from '../pages/view.ts';
@@ -124,7 +124,7 @@ export const pages: readonly PageRoute[] = [
   definePage('/', z.object({}), async (_values, { readers }) => {
     const overview = await readers.readOverview();
     return {
-      title: toOverviewTitle(overview),
+      title: 'Overview',
       body: renderOverviewPage(overview),
       data: toOverviewJson(overview),
       refreshSeconds: 2,
@@ -299,21 +299,36 @@ async function makeOrderPage(
 
 /** Registers the pages. */
 export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void {
+  const send = async (request: FastifyRequest, reply: FastifyReply, page: Page | string) =>
+    typeof page === 'string'
+      ? reply.redirect(page, 303)
+      : sendPage(request, reply, { ...page, title: await countProblems(page.title, deps) });
+
   for (const { path, parameters, make } of pages)
     app.get(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, reply) => {
       const values = parameters.parse({
         ...(request.query as object),
         ...(request.params as object),
       });
-      const page = await make(values as never, deps, request);
-      return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
+      return send(request, reply, await make(values as never, deps, request));
     });
 
   // The search of an operator, whose text may be an e-mail address: it must not be in a URL.
   app.post('/orders', async (request, reply) => {
-    const page = await makeOrdersPage(orderSearch.parse(request.body ?? {}), deps, request);
-    return typeof page === 'string' ? reply.redirect(page, 303) : sendPage(request, reply, page);
+    const search = orderSearch.parse(request.body ?? {});
+    return send(request, reply, await makeOrdersPage(search, deps, request));
   });
+}
+
+/** Puts the number of problems before a title, so that the tab of every page shows it. */
+async function countProblems(title: string, { readers }: PageDeps): Promise<string> {
+  try {
+    const { problems } = await withReadTimeout(readers.readOverview());
+    return problems.length === 0 ? title : `(${problems.length}) ${title}`;
+  } catch {
+    // The overview shows why they cannot be read. Other pages may need other tables.
+    return title;
+  }
 }
 
 function toOverviewJson({ snapshot, problems, stale, recent }: Overview) {

@@ -12,11 +12,16 @@ const maxKey = 300;
 /** A whole number within limits. */
 const whole = (min: number, max: number, words = `must be a whole number from ${min} to ${max}`) =>
   z.coerce.number(words).int(words).min(min, words).max(max, words);
+/** Refuses an empty text, which would count as 0. */
+const notEmpty = <T extends z.ZodType>(schema: T) =>
+  z.preprocess((value) => (value === '' ? Number.NaN : value), schema);
 const id = whole(1, Number.MAX_SAFE_INTEGER, 'must be an id: a whole number above 0');
 export const idParams = z.object({ id });
 export const numberQuery = z.object({ number: textUpTo(maxText) });
 export const changesQuery = z.object({
-  after: whole(0, Number.MAX_SAFE_INTEGER, 'must be a seq: a whole number, or 0').default(0),
+  after: notEmpty(
+    whole(0, Number.MAX_SAFE_INTEGER, 'must be a seq: a whole number, or 0').default(0),
+  ),
   limit: whole(1, 1_000).default(500),
 });
 export const keyHeaders = z.object({

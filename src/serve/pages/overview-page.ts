@@ -13,10 +13,6 @@ import { linkClient, renderAge, renderBars, renderList } from './view.ts';
 /** Maximum number of problems on the page. The rest is counted. */
 const problemsShown = 50;
 
-/** Returns the title of the overview: it begins with the number of problems. */
-export const toOverviewTitle = ({ problems }: Overview): string =>
-  problems.length === 0 ? 'Overview' : `(${problems.length}) Overview`;
-
 /** Renders `/`. */
 export function renderOverviewPage(overview: Overview): Html {
   return html`<div id="headline" role="status" data-live>${renderHeadline(overview)}</div>

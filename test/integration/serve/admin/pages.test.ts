@@ -45,6 +45,17 @@ const readStatus = async (id: number) =>
     ])
   )[0]?.status;
 
+test('the title of every page begins with the number of problems', async () => {
+  const { visitor } = await admin();
+  await insertRow('dead');
+  const [overview, outbox] = await Promise.all(
+    ['/', '/outbox'].map(async (path) => (await visitor.get(path)).text()),
+  );
+  const count = /<title>(\(\d+\)) Overview · /.exec(overview ?? '')?.[1];
+  expect(count).toBeDefined();
+  expect(outbox).toContain(`<title>${count} Outbox · `);
+});
+
 describe('the page of an outbox row', () => {
   test('says why the row is dead, masks its payload, and records in the audit who reveals it', async () => {
     const { visitor } = await admin();

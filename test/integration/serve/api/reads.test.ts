@@ -106,7 +106,7 @@ test('the feed has only the changes of the client, and leads over those of other
     has_more: false,
   });
   expect((await as('other')('/v1/changes?limit=1')).json).toMatchObject({ changes: [{ seq: 4 }] });
-  for (const query of ['after=-1', 'after=x', 'limit=0', 'limit=1001'])
+  for (const query of ['after=', 'after=-1', 'after=x', 'limit=0', 'limit=1001'])
     expect([query, (await call(`/v1/changes?${query}`)).status]).toEqual([query, 400]);
 });
 
