@@ -14,7 +14,7 @@ import {
   maskAgedRows,
 } from '../privacy/sql/aged-rows.ts';
 import { eraseOrders, OpenOrderError } from '../privacy/sql/erase-orders.ts';
-import type { OrderToErase } from '../privacy/sql/order-numbers.ts';
+import type { OrderToErase } from '../privacy/sql/order-scope.ts';
 import { removeQuotedWords } from '../privacy/sql/quoted-words.ts';
 import { appendChanges } from '../pull/sql/feed.ts';
 import { maskAgedQuarantine } from '../pull/sql/quarantine.ts';
