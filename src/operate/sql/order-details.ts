@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
+import { anyId } from '../../db/values.ts';
 
 /** Maximum number of lines, shipments, packages and so on that a page shows of an order. */
 export const maxParts = 200;
@@ -11,43 +12,34 @@ interface OrderKey {
   readonly ids: readonly number[];
 }
 
-/** What the tables have of the orders with a number. Some were renamed or sent again. */
-type OrderParts = Awaited<ReturnType<typeof readParts>>;
-
-/** What the tables have of an order, with its documents and its rows that are not finished. */
-export interface OrderDetails extends OrderParts {
-  readonly documents: Awaited<ReturnType<typeof readDocuments>>;
-  readonly rows: Awaited<ReturnType<typeof readOpenRows>>;
-}
+/**
+ * What the tables have of the orders with a number, with documents and rows that are not finished.
+ * Some orders were renamed or sent again.
+ */
+export type OrderDetails = Awaited<ReturnType<typeof readOrderDetails>>;
 
 /** An order at the service. Its state is one word, as in the view `order_overview`. */
-export type OrderHead = OrderParts['orders'][number];
-
-const noParts: OrderParts = { orders: [], lines: [], shipments: [], parcels: [], returns: [] };
+export type OrderHead = OrderDetails['orders'][number];
 
 /** Reads what the tables have of an order, at most `maxParts` of each part. */
-export async function readOrderDetails(db: Kysely<DB>, key: OrderKey): Promise<OrderDetails> {
-  const [documents, rows] = await Promise.all([readDocuments(db, key), readOpenRows(db, key)]);
-  const parts = key.ids.length === 0 ? noParts : await readParts(db, key);
-  return { ...parts, documents, rows };
-}
-
-async function readParts(db: Kysely<DB>, key: OrderKey) {
-  const [orders, lines, shipments, parcels, returns] = await Promise.all([
+export async function readOrderDetails(db: Kysely<DB>, key: OrderKey) {
+  const [orders, lines, shipments, parcels, returns, documents, rows] = await Promise.all([
     readHeads(db, key),
     readLines(db, key),
     readShipments(db, key),
     readParcels(db, key),
     readReturns(db, key),
+    readDocuments(db, key),
+    readOpenRows(db, key),
   ]);
-  return { orders, lines, shipments, parcels, returns };
+  return { orders, lines, shipments, parcels, returns, documents, rows };
 }
 
 const readHeads = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.order_overview')
     .where('client', '=', client)
-    .where('order_id', 'in', ids)
+    .where('order_id', '=', anyId(ids))
     .select([
       'order_id as id',
       'external_order_number as number',
@@ -69,7 +61,7 @@ const readLines = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.order_lines')
     .where('client', '=', client)
-    .where('order_id', 'in', ids)
+    .where('order_id', '=', anyId(ids))
     .select([
       'order_item_id as id',
       'sku',
@@ -98,7 +90,7 @@ const readShipments = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.shipment_overview')
     .where('client', '=', client)
-    .where('order_id', 'in', ids)
+    .where('order_id', '=', anyId(ids))
     .select([
       'id',
       'status',
@@ -118,7 +110,7 @@ const readParcels = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.parcel_overview')
     .where('client', '=', client)
-    .where('order_id', 'in', ids)
+    .where('order_id', '=', anyId(ids))
     .select([
       'shipment_id as shipmentId',
       'package_number as packageNumber',
@@ -138,7 +130,7 @@ const readReturns = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.return_overview')
     .where('client', '=', client)
-    .where('order_id', 'in', ids)
+    .where('order_id', '=', anyId(ids))
     .select([
       'return_item_id as id',
       'sku',

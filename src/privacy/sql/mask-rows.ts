@@ -32,7 +32,9 @@ const findKey = (table: PersonalTable) => otherKeys[table] ?? ['id'];
 export function selectFeedName(table: PersonalTable): RawBuilder<unknown> {
   const key = findKey(table).map((column) => sql.ref(`t.${column}`));
   const joined = sql.join(key, sql` || ':' || `);
-  return key.length === 1 ? sql`t.id, null as key` : sql`null as id, ${joined} as key`;
+  return key.length === 1
+    ? sql`t.id, null::text as key`
+    : sql`null::bigint as id, ${joined} as key`;
 }
 
 /** Lists where each mirrored table has rows of these orders, parents before their children. */
