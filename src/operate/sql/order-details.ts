@@ -1,9 +1,11 @@
 import type { Kysely } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
-import { anyId } from '../../db/values.ts';
 
 /** Maximum number of lines, shipments, packages and so on that a page shows of an order. */
 export const maxParts = 200;
+
+/** An id that no order has: a list of SQL must not be empty. */
+const noId = 0;
 
 /** Names what is read: a number, and the ids that orders with that number have at the service. */
 interface OrderKey {
@@ -22,7 +24,8 @@ export type OrderDetails = Awaited<ReturnType<typeof readOrderDetails>>;
 export type OrderHead = OrderDetails['orders'][number];
 
 /** Reads what the tables have of an order, at most `maxParts` of each part. */
-export async function readOrderDetails(db: Kysely<DB>, key: OrderKey) {
+export async function readOrderDetails(db: Kysely<DB>, wanted: OrderKey) {
+  const key = { ...wanted, ids: wanted.ids.length === 0 ? [noId] : wanted.ids };
   const [orders, lines, shipments, parcels, returns, documents, rows] = await Promise.all([
     readHeads(db, key),
     readLines(db, key),
@@ -39,7 +42,7 @@ const readHeads = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.order_overview')
     .where('client', '=', client)
-    .where('order_id', '=', anyId(ids))
+    .where('order_id', 'in', ids)
     .select([
       'order_id as id',
       'external_order_number as number',
@@ -61,7 +64,7 @@ const readLines = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.order_lines')
     .where('client', '=', client)
-    .where('order_id', '=', anyId(ids))
+    .where('order_id', 'in', ids)
     .select([
       'order_item_id as id',
       'sku',
@@ -90,7 +93,7 @@ const readShipments = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.shipment_overview')
     .where('client', '=', client)
-    .where('order_id', '=', anyId(ids))
+    .where('order_id', 'in', ids)
     .select([
       'id',
       'status',
@@ -110,7 +113,7 @@ const readParcels = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.parcel_overview')
     .where('client', '=', client)
-    .where('order_id', '=', anyId(ids))
+    .where('order_id', 'in', ids)
     .select([
       'shipment_id as shipmentId',
       'package_number as packageNumber',
@@ -130,7 +133,7 @@ const readReturns = (db: Kysely<DB>, { client, ids }: OrderKey) =>
   db
     .selectFrom('fulfilment.return_overview')
     .where('client', '=', client)
-    .where('order_id', '=', anyId(ids))
+    .where('order_id', 'in', ids)
     .select([
       'return_item_id as id',
       'sku',

@@ -74,7 +74,7 @@ const otherStamps: { readonly [Table in PersonalTable]?: string | null } = {
 const maxDocumentLength = 100_000;
 
 /** SQL: a document; an empty one instead of a file, of which nothing is kept. */
-export const withoutFile = (document: RawBuilder<unknown>) => sql`case
+const withoutFile = (document: RawBuilder<unknown>) => sql`case
   when length((${document})::text) > ${maxDocumentLength} then '{}'::jsonb else ${document} end`;
 
 /**
