@@ -93,7 +93,7 @@ async function readOpenAlerts(
   scopes: readonly string[],
 ): Promise<StoredAlert[]> {
   const { rows } = await sql<StoredAlert>`
-    select id, scope, code, client, subject, detail, severity, text, remedy, since,
+    select id::text as id, scope, code, client, subject, detail, severity, text, remedy, since,
       began_at as "beganAt", missing_since as "missingSince"
     from sync.alerts
     where scope = any(${scopes}::text[])
