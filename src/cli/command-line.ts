@@ -20,6 +20,7 @@ import { isDiskFull } from '../db/transaction.ts';
 import type { MirroredResource, Stream } from '../pull/stream.ts';
 import { streams } from '../pull/streams/all-streams.ts';
 import { authorizations } from '../pull/streams/authorizations.ts';
+import { type Columns, formatTable } from './table.ts';
 
 /** An error in the words or options of a command. The process exits with 2. */
 export class UsageError extends CodedError {
@@ -157,6 +158,29 @@ export function printError(text: string): void {
 
 /** Writes data as JSON to standard output. */
 export const printJson = (data: unknown): void => printStyled(toJson(data));
+
+/**
+ * Prints rows as JSON, as a table, or says that there are none.
+ * @returns true if it is a table, which may need more words
+ */
+export function printRows<Row>(
+  rows: readonly Row[],
+  columns: Columns<Row>,
+  none: string,
+  { json }: CommonOptions,
+): boolean {
+  const isTable = !json && rows.length > 0;
+  if (json) printJson(rows);
+  else if (isTable) printStyled(formatTable(rows, columns));
+  else print(none);
+  return isTable;
+}
+
+/** Prints the members of a row, each on a line. */
+export function printFacts(row: object): void {
+  for (const [name, value] of Object.entries(row))
+    print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
+}
 
 /** Returns data as JSON in which hidden characters are escapes. */
 export const toJson = (data: unknown): string => escapeHidden(JSON.stringify(data, null, 2));

@@ -8,52 +8,29 @@ import { version } from '../core/version.ts';
 import { printError, UsageError } from './command-line.ts';
 
 /**
- * The commands in the order of the help, each with the file that has its options, its help and its
- * code.
+ * The commands in the order of the help, each with what loads the file that has their options, their
+ * help and their code.
  */
-const commandFiles: readonly {
-  readonly names: readonly string[];
-  readonly load: () => Promise<(cli: Command) => void>;
-}[] = [
-  { names: ['worker'], load: async () => (await import('./commands/worker.ts')).addWorkerCommand },
-  {
-    names: ['migrate'],
-    load: async () => (await import('./commands/migrate.ts')).addMigrateCommand,
-  },
-  { names: ['status'], load: async () => (await import('./commands/status.ts')).addStatusCommand },
-  { names: ['doctor'], load: async () => (await import('./commands/doctor.ts')).addDoctorCommand },
-  { names: ['run'], load: async () => (await import('./commands/run.ts')).addRunCommand },
-  {
-    names: ['pause', 'resume'],
-    load: async () => (await import('./commands/pause.ts')).addPauseCommands,
-  },
-  { names: ['client'], load: async () => (await import('./commands/client.ts')).addClientCommands },
-  {
-    names: ['database'],
-    load: async () => (await import('./commands/database.ts')).addDatabaseCommands,
-  },
-  {
-    names: ['reconcile', 'backfill', 'refetch'],
-    load: async () => (await import('./commands/rescan.ts')).addRescanCommands,
-  },
-  { names: ['outbox'], load: async () => (await import('./commands/outbox.ts')).addOutboxCommands },
-  {
-    names: ['quarantine'],
-    load: async () => (await import('./commands/quarantine.ts')).addQuarantineCommands,
-  },
-  { names: ['events'], load: async () => (await import('./commands/events.ts')).addEventsCommands },
-  { names: ['erase'], load: async () => (await import('./commands/erase.ts')).addEraseCommand },
-  { names: ['mcp'], load: async () => (await import('./commands/mcp.ts')).addMcpCommand },
-  {
-    names: ['service'],
-    load: async () => (await import('./commands/verify.ts')).addServiceCommand,
-  },
-  {
-    names: ['sandbox'],
-    load: async () => (await import('./commands/sandbox.ts')).addSandboxCommand,
-  },
-  { names: ['demo'], load: async () => (await import('./commands/demo.ts')).addDemoCommand },
-];
+const commandFiles: Readonly<Record<string, () => Promise<(cli: Command) => void>>> = {
+  worker: async () => (await import('./commands/worker.ts')).addWorkerCommand,
+  migrate: async () => (await import('./commands/migrate.ts')).addMigrateCommand,
+  status: async () => (await import('./commands/status.ts')).addStatusCommand,
+  doctor: async () => (await import('./commands/doctor.ts')).addDoctorCommand,
+  run: async () => (await import('./commands/run.ts')).addRunCommand,
+  'pause resume': async () => (await import('./commands/pause.ts')).addPauseCommands,
+  client: async () => (await import('./commands/client.ts')).addClientCommands,
+  database: async () => (await import('./commands/database.ts')).addDatabaseCommands,
+  'reconcile backfill refetch': async () =>
+    (await import('./commands/rescan.ts')).addRescanCommands,
+  outbox: async () => (await import('./commands/outbox.ts')).addOutboxCommands,
+  quarantine: async () => (await import('./commands/quarantine.ts')).addQuarantineCommands,
+  events: async () => (await import('./commands/events.ts')).addEventsCommands,
+  erase: async () => (await import('./commands/erase.ts')).addEraseCommand,
+  mcp: async () => (await import('./commands/mcp.ts')).addMcpCommand,
+  service: async () => (await import('./commands/verify.ts')).addServiceCommand,
+  sandbox: async () => (await import('./commands/sandbox.ts')).addSandboxCommand,
+  demo: async () => (await import('./commands/demo.ts')).addDemoCommand,
+};
 
 /** Executes one command, and sets the exit code of the process. */
 export async function runCli(words: readonly string[] = process.argv.slice(2)): Promise<void> {
@@ -87,11 +64,9 @@ export async function createCli(words: readonly string[] = []): Promise<Command>
     if (envFile !== undefined) loadEnvFile(envFile);
   });
 
-  const named = commandFiles.filter(({ names }) => names.some((name) => words.includes(name)));
-  for (const { load } of named.length > 0 ? named : commandFiles) {
-    const add = await load();
-    add(cli);
-  }
+  const files = Object.entries(commandFiles);
+  const named = files.filter(([names]) => names.split(' ').some((name) => words.includes(name)));
+  for (const [, load] of named.length > 0 ? named : files) (await load())(cli);
 
   return cli;
 }

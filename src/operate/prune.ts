@@ -14,7 +14,7 @@ import {
   maskAgedRows,
 } from '../privacy/sql/aged-rows.ts';
 import { eraseOrders, OpenOrderError } from '../privacy/sql/erase-orders.ts';
-import type { OrderToErase } from '../privacy/sql/order-numbers.ts';
+import type { OrderToErase } from '../privacy/sql/order-scope.ts';
 import { removeQuotedWords } from '../privacy/sql/quoted-words.ts';
 import { appendChanges } from '../pull/sql/feed.ts';
 import { maskAgedQuarantine } from '../pull/sql/quarantine.ts';
@@ -24,11 +24,58 @@ import { deleteOrders } from './sql/prune-mirror.ts';
 import { pruneTargets } from './sql/prune-rows.ts';
 
 /**
- * Number of orders that one transaction looks at, and maximum number of orders that one transaction
- * erases.
+ * Number of orders that one transaction looks at, and maximum number of orders or rows that one
+ * transaction erases.
  */
 const searchSize = 2_000;
 const agedBatchSize = 100;
+/** Maximum number of rows that one transaction deletes. Short transactions do not block others. */
+const batchSize = 2_000;
+
+/** Runs work in one transaction of the run, unless the run has to stop. */
+type Within = <T>(work: (trx: DatabaseTransaction) => Promise<T>) => Promise<T>;
+
+const openWithin =
+  ({ db, run, signal }: RunContext): Within =>
+  (work) => {
+    if (signal.aborted) throw toStopError(signal);
+    return underLease(db, run.lease, work);
+  };
+
+/** Calls work with the id after which it begins, until it returns none for the next part. */
+async function walkParts(work: (afterId: number) => Promise<number | null>): Promise<void> {
+  for (let afterId: number | null = 0; afterId !== null; ) afterId = await work(afterId);
+}
+
+/** Looks at all orders of a client, and calls work with small batches of those that are aged. */
+async function walkAgedOrders(
+  within: Within,
+  step: AgedStep,
+  work: (orders: readonly OrderToErase[]) => Promise<void>,
+): Promise<KeptOrders> {
+  const kept: KeptOrders = { blocked: 0, incomplete: 0 };
+
+  await walkParts(async (afterId) => {
+    const part = await within((trx) =>
+      findAgedOrders(trx, { ...step, limit: searchSize }, afterId),
+    );
+    kept.blocked += part.blocked;
+    kept.incomplete += part.incomplete;
+
+    for (let start = 0; start < part.orders.length; start += agedBatchSize)
+      await work(part.orders.slice(start, start + agedBatchSize));
+    return part.lastId;
+  });
+  return kept;
+}
+
+/** Numbers of old orders that keep their data. */
+interface KeptOrders {
+  /** Finished orders with open or dead outbox rows. */
+  blocked: number;
+  /** Orders with pieces to come. */
+  incomplete: number;
+}
 
 /**
  * Erases the personal data of a client that is older than PERSONAL_DATA_DAYS, in small batches: of
@@ -37,31 +84,30 @@ const agedBatchSize = 100;
  */
 async function eraseAged(context: RunContext, client: string, days: number): Promise<void> {
   const { db, run } = context;
-  const { totals } = context.state;
   const step: AgedStep = { client, by: run.worker, days, limit: agedBatchSize };
-  const within: Within = (work) => {
-    if (context.signal.aborted) throw toStopError(context.signal);
-    return underLease(db, run.lease, work);
-  };
+  const within = openWithin(context);
 
   const counts: Record<string, number> = {};
   const add = (name: string, count: number) => {
-    totals.updated += count;
+    context.state.totals.updated += count;
     if (count > 0) counts[name] = (counts[name] ?? 0) + count;
   };
 
   try {
-    const orders = await eraseAgedOrders(step, within);
-    add('orders', orders.erased);
-    warnOfKeptOrders(context, orders);
+    let blocked = 0;
+    const kept = await walkAgedOrders(within, step, async (orders) => {
+      const erased = await eraseBatch(within, step, orders);
+      add('orders', erased);
+      blocked += orders.length - erased;
+    });
+    warnOfKeptOrders(context, { ...kept, blocked: kept.blocked + blocked });
 
     for (const table of agedTableNames)
-      for (let afterId: number | null = 0; afterId !== null; ) {
-        const from: number = afterId;
-        const part = await within((trx) => maskAgedRows(trx, step, table, from));
+      await walkParts(async (afterId) => {
+        const part = await within((trx) => maskAgedRows(trx, step, table, afterId));
         add(countNames[table], part.rows);
-        afterId = part.next;
-      }
+        return part.next;
+      });
 
     add('quarantined resources', await within((trx) => maskAgedQuarantine(trx, client, days)));
 
@@ -80,9 +126,6 @@ async function eraseAged(context: RunContext, client: string, days: number): Pro
   }
 }
 
-/** Runs work in one transaction of the run. */
-type Within = <T>(work: (trx: DatabaseTransaction) => Promise<T>) => Promise<T>;
-
 /** The names of masked rows in the audit. */
 const countNames: Readonly<Record<AgedTableName, string>> = {
   outbox: 'outbox rows',
@@ -91,16 +134,7 @@ const countNames: Readonly<Record<AgedTableName, string>> = {
   return_merchandise_authorizations: 'returns',
 };
 
-/** The number of orders that were erased, and of old orders that keep their data. */
-interface OrderCounts {
-  erased: number;
-  /** Finished orders with open or dead outbox rows. */
-  blocked: number;
-  /** Orders with pieces to come. */
-  incomplete: number;
-}
-
-function warnOfKeptOrders(context: RunContext, { blocked, incomplete }: OrderCounts): void {
+function warnOfKeptOrders(context: RunContext, { blocked, incomplete }: KeptOrders): void {
   if (blocked > 0)
     warn(
       context,
@@ -115,35 +149,15 @@ function warnOfKeptOrders(context: RunContext, { blocked, incomplete }: OrderCou
     );
 }
 
-/** Erases finished orders. Looks at all orders of the client, one part after the other. */
-async function eraseAgedOrders(step: AgedStep, within: Within): Promise<OrderCounts> {
-  const counts: OrderCounts = { erased: 0, blocked: 0, incomplete: 0 };
-
-  for (let afterId: number | null = 0; afterId !== null; ) {
-    const from: number = afterId;
-    const part = await within((trx) => findAgedOrders(trx, { ...step, limit: searchSize }, from));
-    counts.blocked += part.blocked;
-    counts.incomplete += part.incomplete;
-
-    for (let start = 0; start < part.orders.length; start += agedBatchSize)
-      await eraseBatch(step, within, part.orders.slice(start, start + agedBatchSize), counts);
-
-    afterId = part.lastId;
-  }
-
-  return counts;
-}
-
 /**
  * Erases orders together. If outbox rows of one of them are open, erases each by itself, and leaves
- * that one out.
+ * that one out. Returns the number of erased orders.
  */
 async function eraseBatch(
-  step: AgedStep,
   within: Within,
+  step: AgedStep,
   orders: readonly OrderToErase[],
-  counts: OrderCounts,
-): Promise<void> {
+): Promise<number> {
   try {
     await within(async (trx) => {
       const { changes } = await eraseOrders(trx, step.client, orders, {
@@ -152,11 +166,14 @@ async function eraseBatch(
       });
       await appendChanges(trx, step.client, changes);
     });
-    counts.erased += orders.length;
+    return orders.length;
   } catch (error) {
     if (!(error instanceof OpenOrderError)) throw error;
-    if (orders.length === 1) counts.blocked++;
-    else for (const order of orders) await eraseBatch(step, within, [order], counts);
+    if (orders.length === 1) return 0;
+
+    let erased = 0;
+    for (const order of orders) erased += await eraseBatch(within, step, [order]);
+    return erased;
   }
 }
 
@@ -166,28 +183,19 @@ async function eraseBatch(
  */
 async function deleteAgedOrders(context: RunContext, days: number): Promise<void> {
   const { db, run, client, state } = context;
-  const step = { client, by: run.worker, days, limit: searchSize, findsErased: true };
+  const within = openWithin(context);
+  const step = { client, by: run.worker, days, limit: agedBatchSize, findsErased: true };
   let deleted = 0;
 
-  for (let afterId: number | null = 0; afterId !== null; ) {
-    if (context.signal.aborted) throw toStopError(context.signal);
-    const from: number = afterId;
-    const { orders, lastId } = await underLease(db, run.lease, (trx) =>
-      findAgedOrders(trx, step, from),
-    );
-
-    for (let start = 0; start < orders.length; start += agedBatchSize) {
-      const ids = orders.slice(start, start + agedBatchSize).flatMap(({ id }) => id ?? []);
-      const changes = await underLease(db, run.lease, async (trx) => {
-        const removed = await deleteOrders(trx, client, ids);
-        await appendChanges(trx, client, removed);
-        return removed;
-      });
-      state.totals.removed += changes.length;
-      deleted += ids.length;
-    }
-    afterId = lastId;
-  }
+  await walkAgedOrders(within, step, async (orders) => {
+    const ids = orders.flatMap(({ id }) => id ?? []);
+    state.totals.removed += await within(async (trx) => {
+      const removed = await deleteOrders(trx, client, ids);
+      await appendChanges(trx, client, removed);
+      return removed.length;
+    });
+    deleted += ids.length;
+  });
 
   if (deleted > 0)
     await recordAudit(db, {
@@ -196,9 +204,6 @@ async function deleteAgedOrders(context: RunContext, days: number): Promise<void
     });
 }
 
-/** Maximum number of rows that one transaction deletes. Short transactions do not block others. */
-const batchSize = 2_000;
-
 /**
  * Deletes data older than RETENTION_DAYS of all clients, in small batches. Each client has a run,
  * and the first one does the work for all. Then deletes orders of its own client that are older
@@ -206,16 +211,16 @@ const batchSize = 2_000;
  * client and of clients that no worker has any more.
  */
 export async function prune(context: RunContext): Promise<void> {
-  const { client, db, run, config, signal } = context;
+  const { client, db, run, config } = context;
   const { RETENTION_DAYS: retentionDays, PERSONAL_DATA_DAYS: personalDataDays } = config;
   const { totals } = context.state;
+  const within = openWithin(context);
   const counts: string[] = [];
 
   for (const { name, prune } of pruneTargets) {
     let removed = 0;
     for (let last = batchSize; last === batchSize; ) {
-      if (signal.aborted) throw toStopError(signal);
-      last = await underLease(db, run.lease, (trx) => prune(trx, retentionDays, batchSize));
+      last = await within((trx) => prune(trx, retentionDays, batchSize));
       removed += last;
     }
 

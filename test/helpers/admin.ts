@@ -7,7 +7,8 @@ import { Metrics } from '../../src/operate/metrics/metrics.ts';
 import { WorkMetrics } from '../../src/operate/metrics/work-metrics.ts';
 import { outboxKinds } from '../../src/push/kinds/registry.ts';
 import type { AdminDeps } from '../../src/serve/admin/admin-deps.ts';
-import { type AdminServer, startAdmin } from '../../src/serve/admin/server.ts';
+import { startAdmin } from '../../src/serve/admin/server.ts';
+import type { ListeningServer } from '../../src/serve/listen.ts';
 import type { TestDatabase } from './database.ts';
 
 /** A minimal browser: it keeps cookies and does not follow redirects. */
@@ -67,7 +68,7 @@ export class Visitor {
  * not started. It uses the database of the test, and is closed at the end of the test.
  */
 export function useAdmin(database: TestDatabase) {
-  const servers: AdminServer[] = [];
+  const servers: ListeningServer[] = [];
   afterEach(async () => {
     await Promise.all(servers.splice(0).map((server) => server.close()));
   });

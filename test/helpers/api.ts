@@ -1,7 +1,8 @@
 import { afterEach } from 'vitest';
 import { readConfig } from '../../config/env.ts';
 import { createLogger } from '../../src/operate/logging/create-logger.ts';
-import { type ApiServer, startApi } from '../../src/serve/api/api-server.ts';
+import { startApi } from '../../src/serve/api/api-server.ts';
+import type { ListeningServer } from '../../src/serve/listen.ts';
 import { registerClients } from '../../src/service/sql/clients.ts';
 import { toTokenEntry } from './campaigns/api-load.ts';
 import type { TestDatabase } from './database.ts';
@@ -42,7 +43,7 @@ const makeCaller =
  * with the test.
  */
 export function useApi(database: TestDatabase) {
-  const servers: ApiServer[] = [];
+  const servers: ListeningServer[] = [];
   afterEach(async () => {
     await Promise.all(servers.splice(0).map((server) => server.close()));
   });

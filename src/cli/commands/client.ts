@@ -11,20 +11,19 @@ import {
   type CommonOptions,
   exitWith,
   print,
-  printJson,
-  printStyled,
+  printRows,
   readOperatorName,
   selectClients,
   withDatabase,
 } from '../command-line.ts';
-import { formatTable } from '../table.ts';
+import type { Columns } from '../table.ts';
 
 interface ClientOptions extends CommonOptions {
   readonly keepCursors?: boolean;
 }
 
 /** Prints the clients, and why any of them is not read. */
-async function clientListCommand({ json }: ClientOptions): Promise<number> {
+async function clientListCommand(options: ClientOptions): Promise<number> {
   const configured = readConfig({ database: true, clients: false }).clients;
   const { known, holds } = await withDatabase('client', async (db) => ({
     known: await readClients(db),
@@ -45,19 +44,16 @@ async function clientListCommand({ json }: ClientOptions): Promise<number> {
     };
   });
 
-  if (json) printJson(rows);
-  else if (rows.length === 0)
-    print('No client is set up; see WAREHOUSE_BASE_URL and WAREHOUSE_CLIENTS_FILE in .env.example');
-  else {
-    const table = formatTable(rows, {
-      client: ({ client }) => client,
-      'base URL': ({ baseUrl }) => baseUrl,
-      zone: ({ timeZone }) => timeZone,
-      state: ({ state }) => state,
-    });
-    printStyled(table);
+  const columns = {
+    client: ({ client }) => client,
+    'base URL': ({ baseUrl }) => baseUrl,
+    zone: ({ timeZone }) => timeZone,
+    state: ({ state }) => state,
+  } satisfies Columns<(typeof rows)[number]>;
+  const none =
+    'No client is set up; see WAREHOUSE_BASE_URL and WAREHOUSE_CLIENTS_FILE in .env.example';
+  if (printRows(rows, columns, none, options))
     for (const { client, because } of rows) if (because !== null) print(`\n${client}: ${because}`);
-  }
   return 0;
 }
 

@@ -12,10 +12,10 @@ import {
   parseId,
   print,
   printJson,
-  printStyled,
+  printRows,
   withDatabase,
 } from '../command-line.ts';
-import { formatTable } from '../table.ts';
+import type { Columns } from '../table.ts';
 
 /** Maximum number of events that the list shows. */
 const maxListed = 1_000;
@@ -23,25 +23,22 @@ const maxListed = 1_000;
 const formatNext = ({ status, nextAt }: Undelivered) =>
   nextAt ?? (status === 'dead' ? 'given up' : 'after an earlier one');
 
+const eventColumns: Columns<Undelivered> = {
+  id: ({ id }) => id,
+  receiver: ({ receiver }) => receiver,
+  type: ({ type }) => type,
+  client: ({ client }) => client,
+  number: ({ number }) => number,
+  happened: ({ happenedAt }) => happenedAt,
+  attempts: ({ tries }) => tries,
+  'next attempt': formatNext,
+  error: ({ lastError }) => lastError,
+};
+
 /** Prints the events that are not delivered, those that were given up first. */
-async function eventsListCommand({ json }: CommonOptions): Promise<number> {
+async function eventsListCommand(options: CommonOptions): Promise<number> {
   const events = await withDatabase('events', (db) => listUndelivered(db, maxListed));
-  if (json) printJson(events);
-  else if (events.length === 0) print('Every event is delivered.');
-  else
-    printStyled(
-      formatTable(events, {
-        id: ({ id }) => id,
-        receiver: ({ receiver }) => receiver,
-        type: ({ type }) => type,
-        client: ({ client }) => client,
-        number: ({ number }) => number ?? '-',
-        happened: ({ happenedAt }) => happenedAt,
-        attempts: ({ tries }) => tries,
-        'next attempt': formatNext,
-        error: ({ lastError }) => lastError ?? '-',
-      }),
-    );
+  printRows(events, eventColumns, 'Every event is delivered.', options);
   return 0;
 }
 

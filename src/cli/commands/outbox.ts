@@ -33,7 +33,9 @@ import {
   parseWholeNumber,
   print,
   printError,
+  printFacts,
   printJson,
+  printRows,
   printStyled,
   readInput,
   readOperatorName,
@@ -89,11 +91,9 @@ async function outboxListCommand(options: OutboxOptions): Promise<number> {
   const shown = Object.keys(filter).length === 0 ? { open: true } : filter;
   const rows = await withDatabase('outbox', (db) => listOutbox(db, shown, limit));
 
-  if (options.json) printJson(rows);
-  else if (rows.length === 0)
-    print('open' in shown ? 'The outbox has no unfinished rows.' : 'No row of the outbox matches.');
-  else {
-    printStyled(formatTable(rows, rowColumns));
+  const none =
+    'open' in shown ? 'The outbox has no unfinished rows.' : 'No row of the outbox matches.';
+  if (printRows(rows, rowColumns, none, options)) {
     if (rows.length === limit)
       print(`\nOnly the first ${limit} rows are shown; use --limit to see more`);
     print('\nTo see one row in full: fulfilment-sync outbox show <id>');
@@ -126,8 +126,7 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
   }
 
   const { history, payload, result, ...about } = shown;
-  for (const [name, value] of Object.entries(about))
-    print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
+  printFacts(about);
 
   const [resultNote, payloadNote] = reveal
     ? ['', '']

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { listQuarantined, readQuarantined } from '../../pull/sql/quarantine.ts';
+import { listQuarantined, type QuarantineRow, readQuarantined } from '../../pull/sql/quarantine.ts';
 import {
   addCommand,
   asJson,
@@ -10,47 +10,46 @@ import {
   parseId,
   print,
   printError,
+  printFacts,
   printJson,
-  printStyled,
+  printRows,
   streamNames,
   withDatabase,
 } from '../command-line.ts';
-import { formatTable } from '../table.ts';
+import type { Columns } from '../table.ts';
 
 interface QuarantineOptions extends CommonOptions {
   readonly stream?: string;
 }
 
+const rowColumns: Columns<QuarantineRow> = {
+  number: ({ id }) => id,
+  client: ({ client }) => client,
+  stream: ({ stream }) => stream,
+  id: ({ resourceId }) => resourceId,
+  member: ({ memberPath }) => memberPath || '-',
+  reason: ({ reason }) => reason,
+  times: ({ times }) => times,
+  'first seen': ({ firstSeenAt }) => firstSeenAt,
+  'last seen': ({ lastSeenAt }) => lastSeenAt,
+};
+
 /**
  * Prints the rows in quarantine. Leaves out the resources themselves, because they hold personal
  * data.
  */
-async function quarantineListCommand({ client, stream, json }: QuarantineOptions): Promise<number> {
+async function quarantineListCommand(options: QuarantineOptions): Promise<number> {
+  const { client, stream } = options;
   if (stream !== undefined) findStream(stream);
   const rows = await withDatabase('quarantine', (db) =>
     listQuarantined(db, { client: client ?? null, stream: stream ?? null }),
   );
 
-  if (json) printJson(rows);
-  else if (rows.length === 0) print('Nothing is in quarantine.');
-  else {
-    const table = formatTable(rows, {
-      number: ({ id }) => id,
-      client: ({ client }) => client,
-      stream: ({ stream }) => stream,
-      id: ({ resourceId }) => resourceId,
-      member: ({ memberPath }) => memberPath || '-',
-      reason: ({ reason }) => reason,
-      times: ({ times }) => times,
-      'first seen': ({ firstSeenAt }) => firstSeenAt,
-      'last seen': ({ lastSeenAt }) => lastSeenAt,
-    });
-    printStyled(table);
+  if (printRows(rows, rowColumns, 'Nothing is in quarantine.', options))
     print(
       '\nTo see one in full: quarantine show <number>. ' +
         'To decode again, after an upgrade: quarantine replay [stream]',
     );
-  }
   return 0;
 }
 
@@ -70,8 +69,7 @@ async function quarantineShowCommand(number: string, { json }: CommonOptions): P
   if (json) printJson(row);
   else {
     const { document, ...about } = row;
-    for (const [name, value] of Object.entries(about))
-      print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
+    printFacts(about);
     print(`\n${document}`);
   }
   return 0;

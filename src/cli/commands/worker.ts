@@ -8,7 +8,7 @@ import { pauses } from '../../core/backoff.ts';
 import { describeError } from '../../core/errors.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
 import { version } from '../../core/version.ts';
-import { connectDatabase, connectForWriting, toAddress, toDirectUrl } from '../../db/connect.ts';
+import { connectDatabase, connectForWriting, toAddress } from '../../db/connect.ts';
 import { isUnreachable } from '../../db/is-unreachable.ts';
 import { openStateReaders } from '../../operate/health/overview.ts';
 import { openLogger } from '../../operate/logging/create-logger.ts';
@@ -180,8 +180,7 @@ async function runWorker({
   log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
   const closeApi = await openApi(opened, config, log, () => daemon !== null && !stop.aborted);
 
-  const databaseUrl = toDirectUrl(config);
-  daemon = await startWhenReachable({ config, databaseUrl, log, metrics: work }, stop);
+  daemon = await startWhenReachable({ config, log, metrics: work }, stop);
   if (daemon === null) return false;
   if (idleSinceMs !== null)
     log.info({

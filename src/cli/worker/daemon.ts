@@ -5,14 +5,19 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
-import type { JobName } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
 import { StoppedError, WarehouseError } from '../../core/errors.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { repeat } from '../../core/repeat.ts';
 import { minuteMs } from '../../core/time.ts';
 import { version } from '../../core/version.ts';
-import { connectForWriting, openListener, toAddress, workerName } from '../../db/connect.ts';
+import {
+  connectForWriting,
+  openListener,
+  toAddress,
+  toDirectUrl,
+  workerName,
+} from '../../db/connect.ts';
 import type { SchemaError } from '../../db/migration-files.ts';
 import { assertOwnSessions, assertSameDatabase } from '../../db/own-sessions.ts';
 import { assertSchemaFits } from '../../db/schema-fit.ts';
@@ -26,13 +31,14 @@ import { FeedNumbering } from '../../push/feed-numbering.ts';
 import { listStoredKinds } from '../../push/kinds/registry.ts';
 import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
 import { noteDatabase } from '../../push/sql/push-database.ts';
-import { type QueueBackend, queueName, type TaskQueue } from '../../schedule/backend.ts';
+import { type QueueBackend, queueName } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
 import type { RunReport, Work } from '../../schedule/run.ts';
 import { type RunnerDeps, runWork } from '../../schedule/runs.ts';
 import { Schedules, sweepMs } from '../../schedule/schedules.ts';
 import { openLeaseKeeper } from '../../schedule/sql/leases.ts';
 import { DueRuns } from '../../schedule/start-due.ts';
+import type { RunningWorker } from '../../serve/admin/admin-deps.ts';
 import type { Warehouse } from '../../service/client.ts';
 import { openWarehouses } from '../../service/open-warehouses.ts';
 import { openDispatcher } from '../../service/transport/dispatcher.ts';
@@ -56,11 +62,7 @@ const farewellMs = 2_000;
 const closeTimeoutMs = 3_000;
 
 /** A started worker. */
-export interface Daemon {
-  /** Returns the milliseconds since the last complete sweep; undefined before the first. */
-  readonly sinceLastSweepMs: () => number | undefined;
-  /** Returns the milliseconds since a sweep last began; undefined before the first. */
-  readonly sinceSweepBegunMs: () => number | undefined;
+export interface Daemon extends RunningWorker {
   /**
    * Since when Postgres refuses runs of this worker because its disk is full; null: it does not.
    */
@@ -70,12 +72,6 @@ export interface Daemon {
    * beyond its code.
    */
   readonly outdated: Promise<SchemaError>;
-  /** The queue that keeps time, by its name. */
-  readonly queues: ReadonlyMap<string, TaskQueue>;
-  /** Starts the due runs of a job at once, as far as places are free. */
-  readonly startDue: (job: JobName) => void;
-  /** Makes a run of any work for a client, by its key. */
-  readonly runFor: (client: string, work: Work) => Promise<RunReport>;
   /**
    * Stops claiming, finishes the pages that are being written, releases the leases and closes
    * everything.
@@ -108,8 +104,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const sweeper = closeLater(opened, startSweeps(schedules, runs, log));
 
   const diskFullSince = () => runs.diskFullSince;
-  closeLater(opened, await openDeliveries(config, log));
-  closeLater(opened, openAlerter(config, log, diskFullSince));
+  closeLater(opened, await openDeliveries(config, log, diskFullSince));
   closeLater(opened, startRollUps(deps, stopping.signal));
   runInBackground(logReachability(deps.warehouses, log, stopping.signal), log);
 
@@ -171,6 +166,9 @@ interface Part {
   readonly close: () => Promise<unknown>;
 }
 
+/** A part that is not configured. */
+const nothing: Part = { close: async () => undefined };
+
 /** Closes an opened part with the stack. Returns the part. */
 export const closeLater = <T extends Part>(opened: AsyncDisposableStack, part: T): T =>
   opened.adopt(part, async () => void (await part.close()));
@@ -188,8 +186,6 @@ const runInBackground = (work: Promise<unknown>, log: Logger) =>
 /** What a worker is started with. */
 export interface DaemonOptions {
   readonly config: Config;
-  /** URL for what needs sessions of its own. */
-  readonly databaseUrl: string;
   readonly log: Logger;
   readonly metrics: WorkMetrics;
 }
@@ -197,8 +193,9 @@ export interface DaemonOptions {
 /** Opens the database, the service of each client and the queue. */
 async function openConnections(
   opened: AsyncDisposableStack,
-  { config, databaseUrl, log, metrics }: DaemonOptions,
+  { config, log, metrics }: DaemonOptions,
 ): Promise<{ readonly deps: RunnerDeps; readonly backend: QueueBackend }> {
+  const databaseUrl = toDirectUrl(config);
   await assertOwnSessions(databaseUrl);
 
   const { db } = closeLater(opened, connectForWriting(toAddress(config), log));
@@ -375,44 +372,12 @@ function startRollUps({ db, log }: RunnerDeps, stop: AbortSignal) {
 /** Maximum bytes of an answer to a post. */
 const maxAnswerBytes = 1024 * 1024;
 
-/** Number of connections of the alerter, and its statement timeout. Checks must not delay runs. */
-const alertPoolSize = 2;
-const alertQueryMs = 10_000;
-
-/**
- * Starts to post problems to ALERT_WEBHOOK_URL, with connections of its own. Does nothing if it is
- * not set.
- */
-function openAlerter(config: Config, log: Logger, diskFullSince: () => Date | null): Part {
-  const {
-    ALERT_WEBHOOK_URL: url,
-    ALERT_WEBHOOK_SECRET: secret,
-    HTTP_TIMEOUT_MS: timeoutMs,
-  } = config;
-  if (url === undefined) return { close: async () => undefined };
-
-  const { db, close } = connectForWriting(toAddress(config), log, {
-    name: 'alerts',
-    max: alertPoolSize,
-    queryTimeoutMs: alertQueryMs,
-  });
-  const dispatcher = openDispatcher(config, maxAnswerBytes);
-  const webhook = { url, secret, dispatcher, timeoutMs };
-  const alerter = new Alerter({ config, db, log, webhook, diskFullSince });
-  alerter.start();
-
-  return {
-    close: async () => {
-      await alerter.close();
-      await dispatcher.destroy();
-      await close();
-    },
-  };
-}
-
 /** Number of connections of deliveries, and their statement timeout. */
 const deliveryPoolSize = 4;
 const deliveryQueryMs = 30_000;
+/** The same of the alerter, whose checks must not delay runs. */
+const alertPoolSize = 2;
+const alertQueryMs = 10_000;
 
 /** Lists where deliveries are posted to. */
 function listReceivers({
@@ -428,25 +393,27 @@ function listReceivers({
 }
 
 /**
- * Starts to make business events, and to post these and alerts, with connections of its own. Does
- * nothing without receivers.
+ * Starts to find problems, to make business events, and to post both, with connections of its own.
+ * Does nothing without receivers.
  */
-async function openDeliveries(config: Config, log: Logger): Promise<Part> {
+async function openDeliveries(
+  config: Config,
+  log: Logger,
+  diskFullSince: () => Date | null,
+): Promise<Part> {
   const { subscribers, HTTP_TIMEOUT_MS: timeoutMs } = config;
   const receivers = listReceivers(config);
-  if (receivers.length === 0) return { close: async () => undefined };
+  if (receivers.length === 0) return nothing;
 
   await using opened = new AsyncDisposableStack();
-  const { db } = closeLater(
-    opened,
-    connectForWriting(toAddress(config), log, {
-      name: 'deliveries',
-      max: deliveryPoolSize,
-      queryTimeoutMs: deliveryQueryMs,
-      prepares: true,
-    }),
-  );
-
+  const open = (options: Parameters<typeof connectForWriting>[2]) =>
+    closeLater(opened, connectForWriting(toAddress(config), log, options)).db;
+  const db = open({
+    name: 'deliveries',
+    max: deliveryPoolSize,
+    queryTimeoutMs: deliveryQueryMs,
+    prepares: true,
+  });
   const dispatcher = openDispatcher(config, maxAnswerBytes);
   opened.defer(() => dispatcher.destroy());
 
@@ -456,6 +423,14 @@ async function openDeliveries(config: Config, log: Logger): Promise<Part> {
   );
   await deliverer.start();
   if (subscribers.length > 0) closeLater(opened, startEventMaker(db, log));
+
+  const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret } = config;
+  if (url !== undefined) {
+    const alerts = open({ name: 'alerts', max: alertPoolSize, queryTimeoutMs: alertQueryMs });
+    const webhook = { url, secret, dispatcher, timeoutMs };
+    const options = { config, db: alerts, log, webhook, diskFullSince };
+    closeLater(opened, new Alerter(options)).start();
+  }
 
   const closers = opened.move();
   return { close: () => closers.disposeAsync() };
@@ -479,11 +454,12 @@ const pushStopTimeoutMs = 15_000;
  */
 function startPushing(
   deps: RunnerDeps,
-  { databaseUrl, metrics }: DaemonOptions,
+  { metrics }: DaemonOptions,
   onOutdated: (error: SchemaError) => void,
 ): Part {
-  if (deps.config.pushSweepMs === null) return { close: async () => undefined };
+  if (deps.config.pushSweepMs === null) return nothing;
 
+  const databaseUrl = toDirectUrl(deps.config);
   const { pusher, close } = openPusher({
     ...deps,
     databaseUrl,

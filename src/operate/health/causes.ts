@@ -185,7 +185,7 @@ function findFullDatabase(
   const hit = failing.filter(({ failure }) => failure.code === 'disk_full');
   if (hit.length === 0 && metSince === null) return [];
 
-  const since = findEarliest([metSince, findFirst(hit)], now);
+  const since = findEarliest([metSince, ...hit.map(({ failingSince }) => failingSince)], now);
   const problem = makeFullDatabaseProblem(since, now);
   return [
     { problem, failing: hit, clients: clients.map(({ client }) => client), codes: waitingCodes },
@@ -387,7 +387,8 @@ function toAwayService(
   holds: readonly StoredHealth[],
 ): Cause {
   const { client, now } = state;
-  const since = findEarliest([...holds.map((held) => held.since), findFirst(failing)], now);
+  const failingSince = failing.map((job) => job.failingSince);
+  const since = findEarliest([...holds.map((held) => held.since), ...failingSince], now);
   const cause = holds[0]?.cause ?? failing[0]?.failure;
   const text =
     `the service ${describeOutage(cause)} since ${formatClock(since, now)}` +
@@ -426,7 +427,8 @@ function findLimit(state: ClientState): Cause[] {
   const wait = limits.find((hold) => hold.code === 'asked_to_wait' && isHeld(hold));
   const until =
     wait === undefined ? '' : `; it asked to wait until ${formatClock(wait.nextAt, now)}`;
-  const polledSince = findEarliest([findFirst(failing), wait?.since ?? null], now);
+  const failingSince = failing.map((job) => job.failingSince);
+  const polledSince = findEarliest([...failingSince, wait?.since ?? null], now);
   const since = findEarliest([polledSince, ...limits.map((hold) => hold.since)], now);
   const text =
     `the service limits the rate (429) since ${formatClock(since, now)}${until}` +
@@ -549,12 +551,6 @@ const findSince = (signs: readonly { readonly since: Date }[], now: Date) =>
   findEarliest(
     signs.map(({ since }) => since),
     now,
-  );
-
-const findFirst = (failing: readonly FailingJob[]) =>
-  failing.reduce<Date | null>(
-    (first, { failingSince }) => (first === null || failingSince < first ? failingSince : first),
-    null,
   );
 
 /** Describes what waits, between the signs that separate it from the rest of a sentence. */

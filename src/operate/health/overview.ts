@@ -63,15 +63,9 @@ const readTimeoutMs = 3_000;
  * delay everything that does not need it.
  * @throws CodedError `not_in_time`
  */
-export async function withReadTimeout<T>(read: Promise<T>): Promise<T> {
-  const done = new AbortController();
-  const late = wait(readTimeoutMs, undefined, { signal: done.signal }).then(() => {
+export function withReadTimeout<T>(read: Promise<T>): Promise<T> {
+  const late = wait(readTimeoutMs, undefined, { ref: false }).then(() => {
     throw new CodedError('not_in_time', `There was no answer within ${readTimeoutMs / 1_000} s`);
   });
-
-  try {
-    return await Promise.race([read, late]);
-  } finally {
-    done.abort();
-  }
+  return Promise.race([read, late]);
 }

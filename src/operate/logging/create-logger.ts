@@ -78,65 +78,113 @@ function toFields(given: unknown): Record<string, unknown> {
 const wantsColours = () => process.stdout.isTTY && process.stdout.hasColors();
 
 /**
- * Every field that a log line may have, and its meaning. If an SDK of OpenTelemetry is loaded, the
- * logger adds trace_id and span_id.
+ * Every field that a log line may have, each under its meaning. If an SDK of OpenTelemetry is
+ * loaded, the logger adds trace_id and span_id.
  */
-const logFields = {
-  event: 'what happened',
-  client: 'client key',
-  job: 'job name',
-  leaseKey:
-    'key of the lease of a run; with client and job it finds the run in sync.runs (lease_key)',
-  outbox: 'number of the outbox row',
-  kind: 'kind of the outbox row',
-  step: 'what was done with the row: sent or looked up',
-  became: 'status of a row after it was taken over from a lost worker',
-  code: 'stable code of a problem',
-  operation: 'operation of the service that failed, such as v3.orders.create',
-  httpStatus: 'HTTP status with which the service answered it',
-  error: 'the problem in words of this program; quoted words of others are left out',
-  stack: 'place in the code, if the fault is in this program',
-  warnings: 'warnings of a run, in words of this program',
-  reason: 'why a run did not begin',
-  dueAt: 'when the job is due next',
-  durationMs: 'duration',
-  delayMs: 'time until the next try',
-  retryMs: 'time until the start is tried again',
-  afterMs: 'time that was waited',
-  missed: 'number of missed runs',
-  pages: 'pages read',
-  fetched: 'resources read',
-  created: 'rows inserted',
-  updated: 'rows updated',
-  removed: 'rows deleted',
-  unchanged: 'resources that were stored already as received',
-  stale: 'readings not written because a newer one is stored',
-  quarantined: 'resources put into quarantine',
-  rows: 'number of rows concerned',
-  heldBack: 'number of lines of this kind that were left out since the last one',
-  task: 'part of a sweep; or traces, or metrics',
-  queue: 'backend or name of the queue',
-  set: 'schedulers that were set',
-  removedSchedulers: 'schedulers that were removed',
-  lost: 'schedulers that were missing from the queue',
-  clients: 'number of clients',
-  version: 'version of this program',
-  worker: 'host name and process id',
-  cause: 'why the worker stops (a signal, or the end of its parent process) or restarts (SIGHUP)',
-  withoutWorkerMs: 'how long a restart left this process without a worker',
-  problems: 'what is wrong in the configuration, each with its name',
-  host: 'address listened on',
-  port: 'port listened on',
-  action: 'what an operator did on a page',
-  from: 'address from which a request to the admin server or the API came',
-  token: 'name of the token of a request to the API; never the token itself',
-  method: 'HTTP method of a request to the API',
-  route: 'route of a request to the API, without its values',
-  status: 'HTTP status of an answer of the API',
-  endpoint: 'origin that traces or metrics are sent to',
-} as const;
-
-const known = new Set(Object.keys(logFields));
+const known: ReadonlySet<string> = new Set([
+  // What happened.
+  'event',
+  // Client key.
+  'client',
+  // Job name.
+  'job',
+  // Key of the lease of a run; with client and job it finds the run in sync.runs (lease_key).
+  'leaseKey',
+  // Number of the outbox row.
+  'outbox',
+  // Kind of the outbox row.
+  'kind',
+  // What was done with the row: sent or looked up.
+  'step',
+  // Status of a row after it was taken over from a lost worker.
+  'became',
+  // Stable code of a problem.
+  'code',
+  // Operation of the service that failed, such as v3.orders.create.
+  'operation',
+  // HTTP status with which the service answered it.
+  'httpStatus',
+  // The problem in words of this program; quoted words of others are left out.
+  'error',
+  // Place in the code, if the fault is in this program.
+  'stack',
+  // Warnings of a run, in words of this program.
+  'warnings',
+  // Why a run did not begin.
+  'reason',
+  // When the job is due next.
+  'dueAt',
+  // Duration.
+  'durationMs',
+  // Time until the next try.
+  'delayMs',
+  // Time until the start is tried again.
+  'retryMs',
+  // Time that was waited.
+  'afterMs',
+  // Number of missed runs.
+  'missed',
+  // Pages read.
+  'pages',
+  // Resources read.
+  'fetched',
+  // Rows inserted.
+  'created',
+  // Rows updated.
+  'updated',
+  // Rows deleted.
+  'removed',
+  // Resources that were stored already as received.
+  'unchanged',
+  // Readings not written because a newer one is stored.
+  'stale',
+  // Resources put into quarantine.
+  'quarantined',
+  // Number of rows concerned.
+  'rows',
+  // Number of lines of this kind that were left out since the last one.
+  'heldBack',
+  // Part of a sweep; or traces, or metrics.
+  'task',
+  // Backend or name of the queue.
+  'queue',
+  // Schedulers that were set.
+  'set',
+  // Schedulers that were removed.
+  'removedSchedulers',
+  // Schedulers that were missing from the queue.
+  'lost',
+  // Number of clients.
+  'clients',
+  // Version of this program.
+  'version',
+  // Host name and process id.
+  'worker',
+  // Why the worker stops (a signal, or the end of its parent process) or restarts (SIGHUP).
+  'cause',
+  // How long a restart left this process without a worker.
+  'withoutWorkerMs',
+  // What is wrong in the configuration, each with its name.
+  'problems',
+  // Address listened on.
+  'host',
+  // Port listened on.
+  'port',
+  // What an operator did on a page.
+  'action',
+  // Address from which a request to the admin server or the API came.
+  'from',
+  // Name of the token of a request to the API; never the token itself.
+  'token',
+  // HTTP method of a request to the API.
+  'method',
+  // Route of a request to the API, without its values.
+  'route',
+  // HTTP status of an answer of the API.
+  'status',
+  // Origin that traces or metrics are sent to.
+  'endpoint',
+]);
 
 /**
  * Returns the fields of an object that may be logged. The names of all others are listed in

@@ -5,6 +5,7 @@ import { notifyPushers } from '../../db/listener.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { appendChanges, type Change } from '../../pull/sql/feed.ts';
+import { tableRef } from '../../pull/sql/mirror-tables.ts';
 import { recordAbandonedRuns } from '../../schedule/sql/due-jobs.ts';
 import { copyTurn, deleteTurn } from '../../schedule/sql/turns.ts';
 import type { OfferedAccount } from '../../service/sql/clients.ts';
@@ -181,6 +182,32 @@ const forgottenTables = [
 ] as const;
 
 /**
+ * Pushes find ids by codes of the service lists, and return authorizations by references. Those of
+ * the former service are not valid at the new one. `name` is SQL of their id and key in the feed.
+ */
+const markedTables = [
+  {
+    entity: 'return_merchandise_authorizations',
+    since: 'unlisted_since',
+    name: sql`id, null::text as key`,
+    operation: 'unlisted',
+  },
+  {
+    entity: 'setting_options',
+    since: 'removed_at',
+    name: sql`id, list || ':' || id as key`,
+    operation: 'removed',
+  },
+  {
+    entity: 'main_shipping_method_warehouses',
+    since: 'removed_at',
+    name: sql`null::bigint as id,
+      concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse) as key`,
+    operation: 'removed',
+  },
+] as const;
+
+/**
  * Deletes the state of the client's streams, and marks service lists and return authorizations of
  * the former service. Pushes and replays would take them for those of the new one.
  * @returns the changes for the feed
@@ -190,46 +217,14 @@ async function forgetService(trx: Transaction<DB>, client: string): Promise<Chan
     await trx.deleteFrom(table).where('client', '=', client).execute();
   await deleteTurn(trx, { name: 'service-lists', scope: client });
 
-  // Pushes find ids by codes of the service lists, and return authorizations by references. Those
-  // of the former service are not valid at the new one.
-  const returns = await trx
-    .updateTable('fulfilment.return_merchandise_authorizations')
-    .set({ unlisted_since: sql<Date>`now()` })
-    .where('client', '=', client)
-    .where('unlisted_since', 'is', null)
-    .returning('id')
-    .execute();
-
-  const options = await trx
-    .updateTable('fulfilment.setting_options')
-    .set({ removed_at: sql<Date>`now()` })
-    .where('client', '=', client)
-    .where('removed_at', 'is', null)
-    .returning(['id', sql<string>`list || ':' || id`.as('key')])
-    .execute();
-
-  const methods = await trx
-    .updateTable('fulfilment.main_shipping_method_warehouses')
-    .set({ removed_at: sql<Date>`now()` })
-    .where('client', '=', client)
-    .where('removed_at', 'is', null)
-    .returning(
-      sql<string>`concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse)`.as('key'),
-    )
-    .execute();
-
-  return [
-    ...returns.map(({ id }) => ({
-      entity: 'return_merchandise_authorizations',
-      id,
-      operation: 'unlisted' as const,
-    })),
-    ...options.map((row) => ({ entity: 'setting_options', ...row, operation: 'removed' as const })),
-    ...methods.map(({ key }) => ({
-      entity: 'main_shipping_method_warehouses',
-      id: null,
-      key,
-      operation: 'removed' as const,
-    })),
-  ];
+  const changes: Change[] = [];
+  for (const { entity, since, name, operation } of markedTables) {
+    const { rows } = await sql<{ id: number | null; key: string | null }>`
+      update ${tableRef(entity)}
+      set ${sql.ref(since)} = now()
+      where client = ${client} and ${sql.ref(since)} is null
+      returning ${name}`.execute(trx);
+    for (const row of rows) changes.push({ entity, ...row, operation });
+  }
+  return changes;
 }

@@ -18,8 +18,6 @@ export interface ServerFacts {
   readonly maxConnections: number;
   readonly connections: number;
   readonly databaseBytes: number;
-  /** Used part of the server's NOTIFY queue, from 0 to 1. */
-  readonly notifyQueue: number;
 }
 
 /** Reads facts about the server. Our schemas need not exist. */
@@ -39,8 +37,7 @@ export async function readServerFacts(db: Kysely<DB>): Promise<ServerFacts> {
         - current_setting('superuser_reserved_connections')::int
         - coalesce(current_setting('reserved_connections', true)::int, 0) as "maxConnections",
       (select sum(numbackends)::int from pg_stat_database) as connections,
-      pg_database_size(current_database())::float8 as "databaseBytes",
-      pg_notification_queue_usage() as "notifyQueue"`.execute(db);
+      pg_database_size(current_database())::float8 as "databaseBytes"`.execute(db);
 
   return rows[0] as ServerFacts;
 }

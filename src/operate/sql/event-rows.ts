@@ -36,19 +36,28 @@ function selectRow(personalData: boolean): RawBuilder<unknown> {
   const row = (alias: string, table: string) =>
     sql`to_jsonb(${sql.ref(alias)}) - ${findHidden(table, personalData)}::text[]`;
 
+  const list = (table: string, order: string, ofParent: RawBuilder<unknown>) => sql`(
+          select coalesce(jsonb_agg(${row('c', table)} order by ${sql.ref(`c.${order}`)}), '[]')
+          from ${sql.table(`fulfilment.${table}`)} c
+          where ${ofParent})`;
+
+  const ofOrder = sql`c.client = o.client and c.order_id = o.id`;
   const address = personalData
-    ? sql`jsonb_build_object('addresses', (
-          select coalesce(jsonb_agg(${row('a', 'order_addresses')} order by a.role), '[]')
-          from fulfilment.order_addresses a
-          where a.client = o.client and a.order_id = o.id))`
+    ? sql`jsonb_build_object('addresses', ${list('order_addresses', 'role', ofOrder)})`
     : sql`'{}'::jsonb`;
+  const ofShipment = sql`c.client = s.client and c.shipment_id = s.id`;
+  const parcels = list(
+    'parcel_overview',
+    'package_number',
+    sql`
+            ${ofShipment} and c.unlisted_since is null`,
+  );
+  const ofInbound = sql`c.client = n.client and c.inbound_id = n.id`;
 
   return sql`
       select o.id, o.external_order_number as number,
-        ${row('o', 'orders')} || ${address} || jsonb_build_object('items', (
-          select coalesce(jsonb_agg(${row('i', 'order_items')} order by i.id), '[]')
-          from fulfilment.order_items i
-          where i.client = o.client and i.order_id = o.id)) as row
+        ${row('o', 'orders')} || ${address}
+          || jsonb_build_object('items', ${list('order_items', 'id', ofOrder)}) as row
       from fulfilment.outbox x
       join fulfilment.orders o on o.client = x.client
         and o.id = case when x.result ->> 'orderId' ~ '^\\d{1,18}$'
@@ -65,13 +74,8 @@ function selectRow(personalData: boolean): RawBuilder<unknown> {
       where e.type = 'order.rejected' and x.id = e.source_id
       union all
       select s.id, s.external_order_number,
-        ${row('s', 'shipment_overview')} || jsonb_build_object('items', (
-          select coalesce(jsonb_agg(${row('i', 'shipment_items')} order by i.id), '[]')
-          from fulfilment.shipment_items i
-          where i.client = s.client and i.shipment_id = s.id), 'parcels', (
-          select coalesce(jsonb_agg(${row('p', 'parcel_overview')} order by p.package_number), '[]')
-          from fulfilment.parcel_overview p
-          where p.client = s.client and p.shipment_id = s.id and p.unlisted_since is null))
+        ${row('s', 'shipment_overview')} || jsonb_build_object(
+          'items', ${list('shipment_items', 'id', ofShipment)}, 'parcels', ${parcels})
       from fulfilment.shipment_overview s
       where e.type like 'shipment.%' and s.client = e.client and s.id = e.source_id
       union all
@@ -87,10 +91,8 @@ function selectRow(personalData: boolean): RawBuilder<unknown> {
       union all
       select n.id, n.reference, ${row('n', 'inbounds')} || jsonb_build_object(
           'created_on', sync.real_time(n.created_on), 'checking_on', sync.real_time(n.checking_on),
-          'completed_on', sync.real_time(n.completed_on), 'items', (
-          select coalesce(jsonb_agg(${row('i', 'inbound_items')} order by i.id), '[]')
-          from fulfilment.inbound_items i
-          where i.client = n.client and i.inbound_id = n.id))
+          'completed_on', sync.real_time(n.completed_on),
+          'items', ${list('inbound_items', 'id', ofInbound)})
       from fulfilment.inbounds n
       where e.type = 'inbound.completed' and n.client = e.client and n.id = e.source_id
       union all

@@ -92,29 +92,13 @@ async function readOpenAlerts(
   trx: Transaction<DB>,
   scopes: readonly string[],
 ): Promise<StoredAlert[]> {
-  const rows = await trx
-    .selectFrom('sync.alerts')
-    .select([
-      'id',
-      'scope',
-      'code',
-      'client',
-      'subject',
-      'detail',
-      'severity',
-      'text',
-      'remedy',
-      'since',
-    ])
-    .select(['began_at as beganAt', 'missing_since as missingSince'])
-    .where('scope', 'in', [...scopes])
-    .orderBy('since')
-    .execute();
-
-  return rows.map(({ severity, ...row }) => ({
-    ...row,
-    severity: severity === 'bad' ? 'bad' : 'warn',
-  }));
+  const { rows } = await sql<StoredAlert>`
+    select id::text as id, scope, code, client, subject, detail, severity, text, remedy, since,
+      began_at as "beganAt", missing_since as "missingSince"
+    from sync.alerts
+    where scope = any(${scopes}::text[])
+    order by since`.execute(trx);
+  return rows;
 }
 
 /** Counts the open alerts and waiting posts of all clients, and reads the clock. */

@@ -4,6 +4,9 @@ import type { DB } from '../../db/generated/tables.ts';
 /** Maximum number of lines, shipments, packages and so on that a page shows of an order. */
 export const maxParts = 200;
 
+/** An id that no order has: a list of SQL must not be empty. */
+const noId = 0;
+
 /** Names what is read: a number, and the ids that orders with that number have at the service. */
 interface OrderKey {
   readonly client: string;
@@ -11,36 +14,28 @@ interface OrderKey {
   readonly ids: readonly number[];
 }
 
-/** What the tables have of the orders with a number. Some were renamed or sent again. */
-type OrderParts = Awaited<ReturnType<typeof readParts>>;
-
-/** What the tables have of an order, with its documents and its rows that are not finished. */
-export interface OrderDetails extends OrderParts {
-  readonly documents: Awaited<ReturnType<typeof readDocuments>>;
-  readonly rows: Awaited<ReturnType<typeof readOpenRows>>;
-}
+/**
+ * What the tables have of the orders with a number, with documents and rows that are not finished.
+ * Some orders were renamed or sent again.
+ */
+export type OrderDetails = Awaited<ReturnType<typeof readOrderDetails>>;
 
 /** An order at the service. Its state is one word, as in the view `order_overview`. */
-export type OrderHead = OrderParts['orders'][number];
-
-const noParts: OrderParts = { orders: [], lines: [], shipments: [], parcels: [], returns: [] };
+export type OrderHead = OrderDetails['orders'][number];
 
 /** Reads what the tables have of an order, at most `maxParts` of each part. */
-export async function readOrderDetails(db: Kysely<DB>, key: OrderKey): Promise<OrderDetails> {
-  const [documents, rows] = await Promise.all([readDocuments(db, key), readOpenRows(db, key)]);
-  const parts = key.ids.length === 0 ? noParts : await readParts(db, key);
-  return { ...parts, documents, rows };
-}
-
-async function readParts(db: Kysely<DB>, key: OrderKey) {
-  const [orders, lines, shipments, parcels, returns] = await Promise.all([
+export async function readOrderDetails(db: Kysely<DB>, wanted: OrderKey) {
+  const key = { ...wanted, ids: wanted.ids.length === 0 ? [noId] : wanted.ids };
+  const [orders, lines, shipments, parcels, returns, documents, rows] = await Promise.all([
     readHeads(db, key),
     readLines(db, key),
     readShipments(db, key),
     readParcels(db, key),
     readReturns(db, key),
+    readDocuments(db, key),
+    readOpenRows(db, key),
   ]);
-  return { orders, lines, shipments, parcels, returns };
+  return { orders, lines, shipments, parcels, returns, documents, rows };
 }
 
 const readHeads = (db: Kysely<DB>, { client, ids }: OrderKey) =>

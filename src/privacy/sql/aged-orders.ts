@@ -2,7 +2,7 @@ import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import { shipmentId } from '../../pull/sql/quarantine.ts';
-import type { OrderToErase } from './order-numbers.ts';
+import type { OrderToErase } from './order-scope.ts';
 
 /** One step through aged data: at most `limit` rows that are older than `days`. */
 export interface AgedStep {

@@ -5,9 +5,8 @@ import { recordErasures } from '../../pull/sql/erasures.ts';
 import { appendChanges } from '../../pull/sql/feed.ts';
 import { tableRef } from '../../pull/sql/mirror-tables.ts';
 import { type AgedStep, isAnnounced } from './aged-orders.ts';
-import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
-import { maskOutboxRows } from './mask-outbox.ts';
-import { isAny, maskRows, type Place } from './mask-rows.ts';
+import { isAny, maskOutboxRows, maskRows, type Place } from './mask-rows.ts';
+import { lockOrderStreams, lockParcelWriters } from './order-scope.ts';
 
 /**
  * Finds the other clients that no worker has any more: for two days none pushed for them, started

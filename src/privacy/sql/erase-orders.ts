@@ -4,7 +4,7 @@
  * prices, states and dates stay.
  */
 
-import type { Transaction } from 'kysely';
+import { sql, type Transaction } from 'kysely';
 import { CodedError } from '../../core/errors.ts';
 import { recordAudit } from '../../db/audit.ts';
 import type { DB } from '../../db/generated/tables.ts';
@@ -13,11 +13,16 @@ import { inTransaction } from '../../db/transaction.ts';
 import { type Erasure, recordErasures } from '../../pull/sql/erasures.ts';
 import { appendChanges, type Change } from '../../pull/sql/feed.ts';
 import { maskErasedQuarantine } from '../../pull/sql/quarantine.ts';
-import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
-import { maskOutboxRows } from './mask-outbox.ts';
-import { maskRows } from './mask-rows.ts';
-import type { OrderToErase } from './order-numbers.ts';
-import { listPlaces, lockOrderRows, type OrderOutboxRow, readOrderScope } from './order-scope.ts';
+import { isAny, listOrderTables, maskOutboxRows, maskRows, type Place } from './mask-rows.ts';
+import {
+  lockOrderRows,
+  lockOrderStreams,
+  lockParcelWriters,
+  type OrderOutboxRow,
+  type OrderScope,
+  type OrderToErase,
+  readOrderScope,
+} from './order-scope.ts';
 import { removeQuotedWords } from './quoted-words.ts';
 
 /** The kinds that create an order. */
@@ -100,6 +105,25 @@ export async function eraseOrders(
     cancelled: outbox.cancelled,
     changes,
   };
+}
+
+/** Lists where tables have rows of the orders: those that are found by an id, and the others. */
+function listPlaces(scope: OrderScope, outboxIds: readonly number[]): readonly Place[] {
+  const { client, orderIds, shipmentIds, numbers } = scope;
+  // Returns have no place in the outbox: a number that another order took means that one.
+  const ownNumbers = numbers.flatMap(({ number, before }) => (before === null ? [number] : []));
+
+  return [
+    ...listOrderTables(client, orderIds),
+    [
+      'return_items',
+      sql`t.order_id is null and t.external_order_number = any(${ownNumbers}::text[])`,
+    ],
+    ['track_trace_events', isAny('shipment_id', shipmentIds)],
+    ['documents', isAny('order_id', orderIds)],
+    ['documents', isAny('shipment_id', shipmentIds)],
+    ['documents', isAny('id', outboxIds)],
+  ];
 }
 
 /** The states in which a row may still be sent, looked up or settled. */

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
-import type { OrderToErase } from './order-numbers.ts';
+import type { OrderToErase } from './order-scope.ts';
 
 /** An order that a number or an id names. */
 export interface ErasableOrder extends OrderToErase {

@@ -1,7 +1,11 @@
-/** The one walk that masks personal columns. Each erasure chooses its rows by places. */
+/**
+ * The tables of an order, and the one walk that masks their personal columns. Each erasure chooses
+ * its rows by places.
+ */
 
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
+import { maskJson } from '../../core/personal-data.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import { maskRow, type PersonalTable, personalColumns } from '../../pull/sql/erasures.ts';
@@ -22,6 +26,44 @@ const otherKeys: { readonly [Table in PersonalTable]?: readonly string[] } = {
   track_traces: ['shipment_id', 'package_number'],
 };
 
+const findKey = (table: PersonalTable) => otherKeys[table] ?? ['id'];
+
+/** SQL: the id and the key by which the feed names a row t. */
+export function selectFeedName(table: PersonalTable): RawBuilder<unknown> {
+  const key = findKey(table).map((column) => sql.ref(`t.${column}`));
+  const joined = sql.join(key, sql` || ':' || `);
+  return key.length === 1
+    ? sql`t.id, null::text as key`
+    : sql`null::bigint as id, ${joined} as key`;
+}
+
+/** Lists where each mirrored table has rows of these orders, parents before their children. */
+export function listOrderTables(client: string, orderIds: readonly number[]): readonly Place[] {
+  const ofOrder = isAny('order_id', orderIds);
+  const ofShipment = sql`t.shipment_id in (
+    select s.id
+    from fulfilment.shipments s
+    where s.client = ${anyClient(client)} and s.order_id = any(${orderIds}::bigint[]))`;
+  const ofReturn = sql`t.return_merchandise_authorization_id in (
+    select a.id
+    from fulfilment.return_merchandise_authorizations a
+    join fulfilment.shipments s on s.client = a.client and s.id = a.shipment_id
+    where a.client = ${anyClient(client)} and s.order_id = any(${orderIds}::bigint[]))`;
+
+  return [
+    ['orders', isAny('id', orderIds)],
+    ['order_addresses', ofOrder],
+    ['order_items', ofOrder],
+    ['shipments', ofOrder],
+    ['shipment_items', ofShipment],
+    ['track_traces', ofShipment],
+    ['parcels', ofShipment],
+    ['return_items', ofOrder],
+    ['return_merchandise_authorizations', ofShipment],
+    ['return_merchandise_authorization_items', ofReturn],
+  ];
+}
+
 /** Columns with the time of the change, if it is not `changed_at`; null: a table has none. */
 const otherStamps: { readonly [Table in PersonalTable]?: string | null } = {
   documents: 'erased_at',
@@ -32,7 +74,7 @@ const otherStamps: { readonly [Table in PersonalTable]?: string | null } = {
 const maxDocumentLength = 100_000;
 
 /** SQL: a document; an empty one instead of a file, of which nothing is kept. */
-export const withoutFile = (document: RawBuilder<unknown>) => sql`case
+const withoutFile = (document: RawBuilder<unknown>) => sql`case
   when length((${document})::text) > ${maxDocumentLength} then '{}'::jsonb else ${document} end`;
 
 /**
@@ -61,7 +103,7 @@ async function maskPlace(
   table: PersonalTable,
   where: RawBuilder<unknown>,
 ): Promise<Change[]> {
-  const key = otherKeys[table] ?? ['id'];
+  const key = findKey(table);
   const columns = Object.keys(personalColumns[table]);
   const stamp = otherStamps[table] === undefined ? 'changed_at' : otherStamps[table];
   const written: object[] = [];
@@ -115,4 +157,67 @@ async function lockRows(
     where t.client = ${anyClient(client)} and ${where}
     for update`.execute(trx);
   return rows.map(({ row }) => parseExact(row)).filter(isObject);
+}
+
+/** The text that replaces an error, which may repeat words of the payload or of the service. */
+const erasedError = 'erased';
+
+const maskText = (text: string) => maskJson(parseExact(text));
+
+/**
+ * Removes the personal data of rows: payload, result, errors and history. A dead row becomes
+ * cancelled: what is left of its payload must never be sent.
+ * @returns the number of rows that were changed, and of those that were cancelled
+ */
+export async function maskOutboxRows(
+  trx: Transaction<DB>,
+  by: string,
+  ids: readonly number[],
+): Promise<{ readonly rows: number; readonly cancelled: number }> {
+  const { rows } = await sql<{
+    id: number;
+    status: string;
+    payload: string;
+    result: string | null;
+  }>`
+    select o.id, o.status, (${withoutFile(sql`o.result`)})::text as result,
+      (${withoutFile(sql`o.payload - 'attachments' - 'content'`)})::text as payload
+    from fulfilment.outbox o
+    where o.id = any(${ids}::bigint[]) and o.erased_at is null
+      and o.status in ('done', 'dead', 'cancelled')`.execute(trx);
+  if (rows.length === 0) return { rows: 0, cancelled: 0 };
+
+  const masked = rows.map(({ result, payload, ...row }) => ({
+    ...row,
+    payload: maskText(payload),
+    result: result === null ? null : maskText(result),
+  }));
+
+  await sql`
+    with m as materialized (
+      select *
+      from jsonb_to_recordset(${JSON.stringify(masked)}::jsonb)
+        as m (id bigint, status text, payload jsonb, result jsonb)
+    ), changed as (
+      update fulfilment.outbox o
+      set payload = m.payload, result = m.result, refusal = null, erased_at = now(),
+        last_error = case when o.last_error is not null then ${erasedError} end,
+        status = case when o.status = 'dead' then 'cancelled' else o.status end
+      from m
+      where o.id = m.id
+    ), history as (
+      update sync.outbox_attempts a
+      set error = ${erasedError}
+      from m
+      where a.outbox_id = m.id and a.error <> ${erasedError}
+    )
+    insert into sync.outbox_attempts (outbox_id, step, by, became)
+    select m.id, 'cancelled', ${by}, 'cancelled'
+    from m
+    where m.status = 'dead'`.execute(trx);
+
+  return {
+    rows: rows.length,
+    cancelled: rows.filter(({ status }) => status === 'dead').length,
+  };
 }

@@ -1,10 +1,34 @@
-/** What belongs to an order: its numbers, its outbox rows, and its rows in all tables. */
+/** What belongs to an order: its numbers, its outbox rows, and the locks of an erasure. */
 
 import { sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
+import { lockName } from '../../db/transaction.ts';
 import { anyClient } from '../../db/values.ts';
-import { isAny, type Place } from './mask-rows.ts';
-import { type OrderNumber, type OrderToErase, readNumbers } from './order-numbers.ts';
+import { lockStream } from '../../pull/sql/stream-transaction.ts';
+
+/**
+ * The streams that hold resources of an order, in the order in which settlements of pushes lock
+ * them.
+ */
+const orderStreams = ['orders', 'return-items', 'return-merchandise-authorizations', 'shipments'];
+
+/** Jobs that write packages. They lock no stream, only their lease. */
+const parcelJobs = ['pull-parcels', 'track-trace'];
+
+/** Lets no other erasure, and no job that writes packages, commit until the transaction ends. */
+export async function lockParcelWriters(trx: Transaction<DB>, client: string): Promise<void> {
+  await lockName(trx, 'erase');
+  await sql`
+    select from sync.leases l
+    where l.client = ${anyClient(client)} and l.name = any(${parcelJobs}::text[])
+    order by l.name
+    for update`.execute(trx);
+}
+
+/** Lets no reading and no settlement write a resource of an order until the transaction ends. */
+export async function lockOrderStreams(trx: Transaction<DB>, client: string): Promise<void> {
+  for (const stream of orderStreams) await lockStream({ trx, client, stream });
+}
 
 /** What the rows of some orders of one client are found by. */
 export interface OrderScope {
@@ -99,35 +123,113 @@ export async function lockOrderRows(
   return rows;
 }
 
-/** Lists where each table has rows of the orders. */
-export function listPlaces(scope: OrderScope, outboxIds: readonly number[]): readonly Place[] {
-  const { client, orderIds, shipmentIds, numbers } = scope;
-  // Returns have no place in the outbox: a number that another order took means that one.
-  const ownNumbers = numbers.flatMap(({ number, before }) => (before === null ? [number] : []));
-  const ofOrder = isAny('order_id', orderIds);
-  const ofShipment = isAny('shipment_id', shipmentIds);
-  const ofNumber = sql`(t.order_id is null
-    and t.external_order_number = any(${ownNumbers}::text[]))`;
-  const ofReturn = sql`t.return_merchandise_authorization_id in (
-    select a.id
-    from fulfilment.return_merchandise_authorizations a
-    where a.client = ${anyClient(client)} and a.shipment_id = any(${shipmentIds}::bigint[]))`;
-
-  return [
-    ['orders', isAny('id', orderIds)],
-    ['order_items', ofOrder],
-    ['order_addresses', ofOrder],
-    ['shipments', isAny('id', shipmentIds)],
-    ['shipment_items', ofShipment],
-    ['return_items', ofOrder],
-    ['return_items', ofNumber],
-    ['return_merchandise_authorization_items', ofReturn],
-    ['return_merchandise_authorizations', ofShipment],
-    ['parcels', ofShipment],
-    ['track_traces', ofShipment],
-    ['track_trace_events', ofShipment],
-    ['documents', ofOrder],
-    ['documents', ofShipment],
-    ['documents', isAny('id', outboxIds)],
-  ];
+/**
+ * An order whose personal data is erased. The id is null if the service never had it, as far as is
+ * known here.
+ */
+export interface OrderToErase {
+  readonly id: number | null;
+  readonly number: string;
 }
+
+/**
+ * A number of an order, also a former one, and the outbox rows that mean this order by it although
+ * they name no id: those after and before these rows. Other orders may have had the number before,
+ * or may have it now.
+ */
+interface OrderNumber extends OrderToErase {
+  /** True if the order has the number now. */
+  readonly isPresent: boolean;
+  readonly after: number | null;
+  readonly before: number | null;
+}
+
+/** SQL: the id of the order that an outbox row names, as text. */
+const namedId = sql`coalesce(t.target_id::text, o.result ->> 'orderId')`;
+
+/**
+ * Returns the numbers of the orders: those given, those stored now, and those that renames gave or
+ * took. Rows that name an id tell which order had a number until when. An order.create after them
+ * begins another order.
+ */
+async function readNumbers(
+  trx: Transaction<DB>,
+  client: string,
+  given: readonly OrderToErase[],
+): Promise<readonly OrderNumber[]> {
+  const ids = given.map(({ id }) => id);
+
+  const { rows } = await sql<OrderNumber>`
+    with given as materialized (
+      select *
+      from unnest(${ids}::bigint[], ${given.map(({ number }) => number)}::text[]) as g (id, number)
+    ), stored as materialized (
+      select o.id, o.external_order_number as number
+      from fulfilment.orders o
+      where o.client = ${anyClient(client)} and o.id = any(${ids}::bigint[])
+        and o.external_order_number is not null
+    ), renames as materialized (
+      select r.id, t.target_id as order_id, r.reference as former,
+        r.payload ->> 'externalOrderNumber' as taken
+      from sync.outbox_targets t
+      join fulfilment.outbox r on r.id = t.outbox_id
+      left join stored s on s.id = t.target_id
+      where t.target_id = any(${ids}::bigint[]) and r.client = ${anyClient(client)}
+        and (r.status = 'done' or r.payload ->> 'externalOrderNumber' = s.number)
+    ), named as (
+      select id, number
+      from given
+      union
+      select id, number
+      from stored
+      union
+      select r.order_id, n.number
+      from renames r
+      cross join lateral (values (r.former), (r.taken)) as n (number)
+      where n.number is not null
+    ), placed as materialized (
+      select n.id, n.number, n.number is not distinct from coalesce(s.number, (
+          select r.taken
+          from renames r
+          where r.order_id = n.id
+          order by r.id desc
+          limit 1), n.number) as is_present,
+        (select min(r.id) from renames r where r.order_id = n.id and r.taken = n.number)
+          as taken_by, a.first, a.last
+      from named n
+      left join stored s on s.id = n.id
+      left join lateral (
+        select min(o.id) as first, max(o.id) as last
+        from fulfilment.outbox o
+        left join sync.outbox_targets t on t.outbox_id = o.id
+        where o.client = ${anyClient(client)} and o.reference = n.number and o.family = 'order'
+          and ${namedId} = coalesce(n.id::text, ${namedId})) a on true
+    )
+    select p.id, p.number, p.is_present as "isPresent", ${findAfter(client)} as after,
+      ${findBefore(client)} as before
+    from placed p`.execute(trx);
+  return rows;
+}
+
+/** SQL: the outbox row after which a number means the order; null if it always did. */
+const findAfter = (client: string) => sql`case
+  when p.id is null then p.last
+  when p.taken_by is not null and (p.first is null or p.first > p.taken_by) then p.taken_by
+  when exists (
+    select from fulfilment.outbox o
+    left join sync.outbox_targets t on t.outbox_id = o.id
+    where o.client = ${anyClient(client)} and o.reference = p.number and o.family = 'order'
+      and o.id < p.first
+      and ${namedId} <> p.id::text) then p.first - 1 end`;
+
+/** SQL: the outbox row from which a former number means another order; null if it does not. */
+const findBefore = (client: string) => sql`case when not p.is_present then coalesce((
+  select min(c.id)
+  from fulfilment.outbox c
+  where c.client = ${anyClient(client)} and c.reference = p.number
+    and c.kind in ('order.create', 'order.replace')
+    and c.id > coalesce(greatest(p.last, p.taken_by), 0)), (
+  select coalesce(greatest(p.last, p.taken_by), 0) + 1
+  from fulfilment.orders o
+  where o.client = ${anyClient(client)} and o.external_order_number = p.number and o.id <> p.id
+  limit 1)) end`;

@@ -28,6 +28,7 @@ import {
   markSessionUsed,
   readAdminSecret,
 } from '../../operate/sql/admin-sessions.ts';
+import { readBearerToken } from '../listen.ts';
 import { renderBarePage, renderCsrfField } from '../pages/view.ts';
 import type { AdminDeps } from './admin-deps.ts';
 
@@ -82,8 +83,6 @@ export const maxPayloadBytes = 512 * 1024;
  * the next one.
  */
 export const requestTimeoutMs = 10_000;
-/** Milliseconds between two checks of Node for requests that take too long. */
-export const timeoutCheckMs = 1_000;
 
 /**
  * Closes the oldest connection if there are too many. Refusing new ones instead would let somebody
@@ -185,8 +184,10 @@ export async function guardRoutes(app: FastifyInstance, deps: AccessDeps): Promi
       return refuseForeignHost(request, reply);
     }
 
+    const given = readBearerToken(request);
     const role =
-      (await readSessionRole(request, deps)) ?? (await checkBearerToken(failures, deps, request));
+      (await readSessionRole(request, deps)) ??
+      (given === null ? null : await checkToken(failures, deps, given, request));
     if (typeof role === 'string') return authorize(request, reply, role);
     if (role !== null) return refuse(reply, role);
 
@@ -288,17 +289,6 @@ async function readSessionRole(
 /** Returns the text that the token of a form is bound to. */
 export const readFormOwner = (request: FastifyRequest): string =>
   readSession(request) || 'no session';
-
-/** Checks the bearer token of a request, as programs send it; null if there is none. */
-async function checkBearerToken(
-  failures: RateLimiterMemory,
-  deps: AccessDeps,
-  request: FastifyRequest,
-): Promise<Role | Refusal | null> {
-  const [scheme, given] = (request.headers.authorization ?? '').split(' ', 2);
-  if (given === undefined || scheme?.toLowerCase() !== 'bearer') return null;
-  return checkToken(failures, deps, given, request);
-}
 
 /**
  * Returns the role that a token gives, or a refusal. After too many wrong tokens the right one is

@@ -8,7 +8,6 @@ import { z } from 'zod';
 import { pushJob, runnableNames } from '../../../config/jobs.ts';
 import { isAutomatic } from '../../../config/schedules.ts';
 import { type Json, parseObject } from '../../core/json.ts';
-import type { Logger } from '../../core/logger.ts';
 import { recordAudit } from '../../db/audit.ts';
 import { connectDatabase, toDirectUrl } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
@@ -40,8 +39,22 @@ import { type AdminDeps, AdminError } from './admin-deps.ts';
 import { idSchema, readQuarantineRow } from './routes.ts';
 import { makeRowPage, sendPage } from './send-page.ts';
 
+/** What the actions use. */
+interface ActionDeps extends AdminDeps {
+  /** Returns the sender of a request, for the audit. */
+  readonly nameSender: (request: FastifyRequest) => string;
+  /** Logs an action, with the address that it came from. */
+  readonly logAction: (request: FastifyRequest, action: string, fields?: object) => void;
+}
+
 /** Registers the routes of all actions. */
-export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): void {
+export function registerActionRoutes(app: FastifyInstance, adminDeps: AdminDeps): void {
+  const deps: ActionDeps = {
+    ...adminDeps,
+    nameSender: nameSenders(adminDeps.config),
+    logAction: ({ ip: from }, action, fields) =>
+      adminDeps.log.info({ event: 'admin_action', action, ...fields, from }),
+  };
   registerOutboxRoutes(app, deps);
   registerScheduleRoutes(app, deps);
   registerQuarantineRoute(app, deps);
@@ -49,9 +62,10 @@ export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): voi
 }
 
 /** Registers the routes that change rows of the outbox. */
-function registerOutboxRoutes(app: FastifyInstance, deps: AdminDeps): void {
-  const { db, log } = deps;
-  const nameSender = nameSenders(deps.config);
+function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
+  const { db, nameSender } = deps;
+  const logOutboxAction = (request: FastifyRequest, action: string, outbox: number) =>
+    deps.logAction(request, `outbox_${action}`, { outbox });
 
   for (const action of ['retry', 'done', 'cancel'] as const)
     app.post(`/outbox/:id/${action}`, async (request, reply) => {
@@ -62,7 +76,7 @@ function registerOutboxRoutes(app: FastifyInstance, deps: AdminDeps): void {
 
       const isSure = form.sure !== undefined;
       await changeRow(db, id, action, { isSure, result, by: nameSender(request) });
-      logOutboxAction(log, action, id, request);
+      logOutboxAction(request, action, id);
       return reply.redirect(`/outbox/${id}`, 303);
     });
 
@@ -76,7 +90,7 @@ function registerOutboxRoutes(app: FastifyInstance, deps: AdminDeps): void {
     }
 
     await replacePayload(deps, id, payload, nameSender(request));
-    logOutboxAction(log, 'replace', id, request);
+    logOutboxAction(request, 'replace', id);
     return reply.redirect(`/outbox/${id}`, 303);
   });
 
@@ -99,7 +113,7 @@ function registerOutboxRoutes(app: FastifyInstance, deps: AdminDeps): void {
     for (const id of ids)
       try {
         await changeRow(db, id, action, { isSure: sure !== undefined, by: nameSender(request) });
-        logOutboxAction(log, action, id, request);
+        logOutboxAction(request, action, id);
       } catch (error) {
         if (!(error instanceof AdminError)) throw error;
         refused.push(id);
@@ -113,20 +127,12 @@ function registerOutboxRoutes(app: FastifyInstance, deps: AdminDeps): void {
     const row = await revealOutbox(db, id, nameSender(request));
     if (row === null) throw noSuchRow(id);
 
-    logOutboxAction(log, 'reveal', id, request);
+    logOutboxAction(request, 'reveal', id);
     return sendPage(request, reply, makeRowPage(row, true));
   });
 }
 
 const noSuchRow = (id: number) => new AdminError(404, `There is no row ${id} in the outbox`);
-
-/** Logs an action on an outbox row, with the address that it came from. */
-const logOutboxAction = (
-  log: Logger,
-  action: OutboxAction | 'replace' | 'reveal',
-  outbox: number,
-  { ip }: FastifyRequest,
-) => log.info({ event: 'admin_action', action: `outbox_${action}`, outbox, from: ip });
 
 const actionForm = z.object({ sure: z.string().optional(), result: z.string().default('{}') });
 /** Maximum number of rows that one form changes: those of a list. */
@@ -234,10 +240,8 @@ async function replacePayload(
 /** Registers the route that decodes a resource in quarantine again. */
 function registerQuarantineRoute(
   app: FastifyInstance,
-  { db, config, daemon, log }: AdminDeps,
+  { db, config, daemon, nameSender, logAction }: ActionDeps,
 ): void {
-  const nameSender = nameSenders(config);
-
   app.post('/quarantine/:id/replay', async (request, reply) => {
     const { id } = idSchema.parse(request.params);
     const { client, stream: name } = await readQuarantineRow(db, id);
@@ -250,7 +254,7 @@ function registerQuarantineRoute(
     const detail = `row ${id} of ${name}`;
     const action = 'quarantine_replayed';
     await recordAudit(db, { by: nameSender(request), action, client, detail });
-    log.info({ event: 'admin_action', action, client, from: request.ip });
+    logAction(request, action, { client });
     const run = (context: RunContext) => replayQuarantined(toRescanContext(context, stream), id);
     const work = { name: 'replay', schedule: { kind: 'on-request' }, run } as const;
     const report = await worker.runFor(client, work);
@@ -264,9 +268,10 @@ function registerQuarantineRoute(
 }
 
 /** Registers the route that accepts a changed database, at the address that pushes use. */
-function registerDatabaseRoute(app: FastifyInstance, { config, log }: AdminDeps): void {
-  const nameSender = nameSenders(config);
-
+function registerDatabaseRoute(
+  app: FastifyInstance,
+  { config, log, nameSender, logAction }: ActionDeps,
+): void {
   app.post('/database/accept', async (request, reply) => {
     const { as } = acceptForm.parse(request.body);
     const { db, close } = connectDatabase(toDirectUrl(config), log, { name: 'accept', max: 1 });
@@ -279,7 +284,7 @@ function registerDatabaseRoute(app: FastifyInstance, { config, log }: AdminDeps)
       await close();
     }
 
-    log.info({ event: 'admin_action', action: 'database_accepted', from: request.ip });
+    logAction(request, 'database_accepted');
     return reply.redirect(sayOnce('/database', as), 303);
   });
 }
@@ -293,47 +298,27 @@ const acceptForm = z.object({
 const sayOnce = (path: string, said: string) =>
   `${path}?${new URLSearchParams({ said, at: String(Date.now()) })}`;
 
-/** A job in a form; the client is empty if the action is about every client. */
-interface ChosenJob {
-  readonly client: string;
-  readonly job: string;
-}
-
-/** Logs an action on a job, with the address that it came from. */
-function logJobAction(
-  log: Logger,
-  action: string,
-  { client, job }: ChosenJob,
-  { ip }: FastifyRequest,
-): void {
-  const chosen = client === '' ? { job } : { client, job };
-  log.info({ event: 'admin_action', action, ...chosen, from: ip });
-}
-
 /** Registers the routes that pause, resume and run jobs. */
 function registerScheduleRoutes(
   app: FastifyInstance,
-  { db, config, daemon, log }: AdminDeps,
+  { db, config, daemon, nameSender, logAction }: ActionDeps,
 ): void {
-  const nameSender = nameSenders(config);
+  // The client is empty if the action is about every client.
   const jobForm = z.object({
     client: z.enum(['', ...config.clients.map(({ key }) => key)]),
     job: z.enum(runnableNames),
   });
+  const logJobAction = (request: FastifyRequest, action: string, job: string, client: string) =>
+    logAction(request, action, { ...(client !== '' && { client }), job });
 
-  app.post('/schedules/pause', async (request, reply) => {
-    const chosen = jobForm.parse(request.body);
-    await pauseJob(db, chosen.job, chosen.client || null, nameSender(request));
-    logJobAction(log, 'paused', chosen, request);
-    return reply.redirect(sayOnce('/schedules', 'pause'), 303);
-  });
-
-  app.post('/schedules/resume', async (request, reply) => {
-    const chosen = jobForm.parse(request.body);
-    await resumeJob(db, chosen.job, chosen.client || null, nameSender(request));
-    logJobAction(log, 'resumed', chosen, request);
-    return reply.redirect(sayOnce('/schedules', 'resume'), 303);
-  });
+  const changes = { pause: [pauseJob, 'paused'], resume: [resumeJob, 'resumed'] } as const;
+  for (const [name, [change, action]] of Object.entries(changes))
+    app.post(`/schedules/${name}`, async (request, reply) => {
+      const { client, job } = jobForm.parse(request.body);
+      await change(db, job, client || null, nameSender(request));
+      logJobAction(request, action, job, client);
+      return reply.redirect(sayOnce('/schedules', name), 303);
+    });
 
   app.post('/schedules/run', async (request, reply) => {
     const { client, job } = jobForm.parse(request.body);
@@ -345,7 +330,7 @@ function registerScheduleRoutes(
     if (!(await requestRun(db, { client, job }, nameSender(request))))
       throw new AdminError(404, `There is no job ${job} of ${client}`);
 
-    logJobAction(log, 'run_requested', { client, job }, request);
+    logJobAction(request, 'run_requested', job, client);
     daemon()?.startDue(job);
     return reply.redirect(sayOnce('/schedules', 'run'), 303);
   });

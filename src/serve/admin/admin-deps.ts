@@ -18,11 +18,12 @@ export class AdminError extends CodedError {
 }
 
 /** What the pages use of the worker in this process. */
-interface RunningWorker {
+export interface RunningWorker {
   /** Returns the milliseconds since the last complete sweep; undefined before the first. */
   readonly sinceLastSweepMs: () => number | undefined;
   /** Returns the milliseconds since a sweep last began; undefined before the first. */
   readonly sinceSweepBegunMs: () => number | undefined;
+  /** The queue that keeps time, by its name. */
   readonly queues: ReadonlyMap<string, TaskQueue>;
   /** Starts the due runs of a job at once, as far as places are free. */
   readonly startDue: (job: JobName) => void;

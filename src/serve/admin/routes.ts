@@ -5,13 +5,10 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import type { Config } from '../../../config/env.ts';
-import { pushJob } from '../../../config/jobs.ts';
-import type { Schedule } from '../../../config/schedules.ts';
 import { auditActions } from '../../db/audit.ts';
 import type { Database } from '../../db/pool.ts';
 import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
-import { readSnapshot, type Snapshot } from '../../operate/health/state.ts';
+import { readSnapshot } from '../../operate/health/state.ts';
 import { readTrends } from '../../operate/health/trends.ts';
 import { readOrderDetails } from '../../operate/sql/order-details.ts';
 import { listOrders, maxSearchedOrders, orderLists } from '../../operate/sql/order-list.ts';
@@ -32,8 +29,7 @@ import {
 import { renderChartsPage } from '../pages/charts.ts';
 import { renderDatabasePage } from '../pages/database-page.ts';
 import {
-  describeSchedule,
-  findPause,
+  describeSchedules,
   renderAuditPage,
   renderQuarantinePage,
   renderQuarantineRowPage,
@@ -49,7 +45,7 @@ import { renderOutboxPage } from '../pages/outbox-page.ts';
 import { renderOverviewPage } from '../pages/overview-page.ts';
 import { readSchedulers } from '../pages/queue-state.ts';
 import { describeEvents, findOrderIds } from '../pages/timeline.ts';
-import { toOrderPath } from '../pages/view.ts';
+import { chooseClient, toOrderPath } from '../pages/view.ts';
 import { type AdminDeps, AdminError, type PageDeps } from './admin-deps.ts';
 import { makeRowPage, type Page, sendPage, wantsJson } from './send-page.ts';
 
@@ -153,11 +149,10 @@ export const pages: readonly PageRoute[] = [
   definePage('/schedules', z.object({ client }), async (values, deps) => {
     // Not from the cache: after an action, the page has to show its effect.
     const snapshot = await readSnapshot(deps.db);
-    return {
-      title: 'Schedules',
-      body: (csrf) => renderSchedulesPage(snapshot, deps.config, csrf, values.client),
-      data: toSchedulesJson(snapshot, deps.config, values.client),
-    };
+    const data = describeSchedules(snapshot, deps.config, values.client);
+    const choice = chooseClient(listClients(deps), values.client);
+    const body = (csrf: string | null) => renderSchedulesPage(data, choice, csrf);
+    return { title: 'Schedules', body, data };
   }),
   definePage(
     '/quarantine',
@@ -348,42 +343,4 @@ function toOverviewJson({ snapshot, problems, stale, recent }: Overview) {
     outbox,
     gates,
   };
-}
-
-function toSchedulesJson(snapshot: Snapshot, config: Config, only: string | undefined) {
-  const clients = config.clients
-    .map(({ key }) => key)
-    .filter((key) => only === undefined || key === only);
-  const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
-  const describePause = (client: string, job: string) => {
-    const pause = findPause(snapshot, client, job);
-    return pause === undefined
-      ? null
-      : { since: pause.since, by: pause.by, forEveryClient: pause.client === null };
-  };
-
-  const jobs = snapshot.jobs.flatMap((row) => {
-    const { client, job, dueAt, lastSuccessAt, running, lastOutcome, consecutiveFailures } = row;
-    const schedule = schedules[job];
-    if (schedule === undefined || !clients.includes(client)) return [];
-    const shown = {
-      client,
-      job,
-      schedule: describeSchedule(schedule),
-      dueAt,
-      lastSuccessAt,
-      running,
-      lastOutcome,
-      consecutiveFailures,
-      pause: describePause(client, job),
-    };
-    return [shown];
-  });
-  const pushes = clients.map((client) => ({
-    client,
-    isOn: config.pushSweepMs !== null,
-    pause: describePause(client, pushJob.name),
-  }));
-
-  return { now: snapshot.now, jobs, pushes };
 }

@@ -10,16 +10,16 @@ import files from '@fastify/static';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { ZodError } from 'zod';
 import type { Config } from '../../../config/env.ts';
-import { CodedError } from '../../core/errors.ts';
 import { html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
 import { minuteMs } from '../../core/time.ts';
 import { isDatabaseAway } from '../../db/is-unreachable.ts';
-import { isDiskFull, isLockTimeout, readSqlState } from '../../db/transaction.ts';
+import { isDiskFull, isLockTimeout } from '../../db/transaction.ts';
 import { withReadTimeout } from '../../operate/health/overview.ts';
-import type { CurrentState, LateJob } from '../../operate/health/state.ts';
+import type { LateJob } from '../../operate/health/state.ts';
 import { sweepMs } from '../../schedule/schedules.ts';
+import { type ListeningServer, limitTimes, listen } from '../listen.ts';
 import { renderBarePage } from '../pages/view.ts';
 import {
   guardRoutes,
@@ -28,7 +28,6 @@ import {
   prefixAnswers,
   requestTimeoutMs,
   stripBasePath,
-  timeoutCheckMs,
 } from './access.ts';
 import { registerActionRoutes } from './actions.ts';
 import { type AdminDeps, AdminError } from './admin-deps.ts';
@@ -47,11 +46,7 @@ const deadAfterMs = minuteMs;
  * Registers the probes. `/livez` answers 503 if no sweep has begun for a minute, `/readyz` if
  * none was completed for one.
  */
-function registerHealthChecks(
-  app: FastifyInstance,
-  { daemon, config }: AdminDeps,
-  read: () => Promise<CurrentState>,
-): void {
+function registerHealthChecks(app: FastifyInstance, { daemon, config, readers }: AdminDeps): void {
   const startedAtMs = performance.now();
   const open = { config: { open: true } };
   const readSweepAgeMs = () => daemon()?.sinceLastSweepMs();
@@ -66,7 +61,7 @@ function registerHealthChecks(
 
   app.get<{ Querystring: { stale?: string } }>('/readyz', open, async (request, reply) => {
     const ageMs = readSweepAgeMs();
-    const state = await withReadTimeout(read()).catch(() => null);
+    const state = await withReadTimeout(readers.readState()).catch(() => null);
     const ready = ageMs !== undefined && ageMs < lateAfterMs;
     const isStale = request.query.stale === 'fail' && state !== null && state.stale.length > 0;
 
@@ -92,32 +87,18 @@ const toLateJobJson = ({ client, job, since, lastSuccessAt, because }: LateJob) 
   because,
 });
 
-/** A running admin server. */
-export interface AdminServer {
-  readonly port: number;
-  readonly close: () => Promise<void>;
-}
-
 /**
  * Starts the admin server.
  * @throws CodedError `admin_port_taken` if the port is in use
  */
-export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
-  const { ADMIN_HOST: host, ADMIN_PORT: port } = deps.config;
+export async function startAdmin(deps: AdminDeps): Promise<ListeningServer> {
+  const { ADMIN_HOST, ADMIN_PORT } = deps.config;
   const app = createServer(deps.config);
   limitConnections(app.server);
+  await registerRoutes(app, deps);
 
-  try {
-    await registerRoutes(app, deps);
-    const address = new URL(await app.listen({ host, port }));
-    return { port: Number(address.port), close: () => app.close() };
-  } catch (cause) {
-    await app.close();
-    if (readSqlState(cause) !== 'EADDRINUSE') throw cause;
-    const remedy = 'set another port (0 takes a free one)';
-    const message = `ADMIN_PORT ${port} is in use on ${host}; ${remedy}`;
-    throw new CodedError('admin_port_taken', message, { cause });
-  }
+  const port = await listen(app, ADMIN_HOST, ADMIN_PORT, 'ADMIN_PORT');
+  return { port, close: () => app.close() };
 }
 
 const createServer = ({ ADMIN_TRUSTED_PROXIES, ADMIN_BASE_PATH }: Config): FastifyInstance =>
@@ -127,19 +108,12 @@ const createServer = ({ ADMIN_TRUSTED_PROXIES, ADMIN_BASE_PATH }: Config): Fasti
     rewriteUrl: ({ url = '/' }) => stripBasePath(url, ADMIN_BASE_PATH),
     forceCloseConnections: true,
     bodyLimit: maxFormBytes,
-    requestTimeout: requestTimeoutMs,
-    keepAliveTimeout: requestTimeoutMs,
-    // Node enforces requestTimeout only if headersTimeout is not longer.
-    http: {
-      requestTimeout: requestTimeoutMs,
-      headersTimeout: requestTimeoutMs,
-      connectionsCheckingInterval: timeoutCheckMs,
-    },
+    ...limitTimes(requestTimeoutMs),
   });
 
 /** Registers hooks and routes. What is registered later inherits the hooks of what came before. */
 async function registerRoutes(app: FastifyInstance, deps: AdminDeps): Promise<void> {
-  const { config, log, readers } = deps;
+  const { config, log } = deps;
   registerErrorHandlers(app, log);
   prefixAnswers(app, config.ADMIN_BASE_PATH);
   await app.register(helmet, strictPolicy);
@@ -149,7 +123,7 @@ async function registerRoutes(app: FastifyInstance, deps: AdminDeps): Promise<vo
   });
   await guardRoutes(app, deps);
 
-  registerHealthChecks(app, deps, readers.readState);
+  registerHealthChecks(app, deps);
   registerMetricsRoute(app, deps);
   await app.register(async (pages) => {
     registerPageRoutes(pages, deps);

@@ -15,20 +15,19 @@ import {
 } from 'fastify';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import type { z } from 'zod';
-import { CodedError, hasCode } from '../../core/errors.ts';
+import { hasCode } from '../../core/errors.ts';
 import { errorFields } from '../../core/logger.ts';
 import { shorten } from '../../core/quote.ts';
 import { isDatabaseAway } from '../../db/is-unreachable.ts';
 import { isConstraintViolated, isDataRefused, readSqlState } from '../../db/transaction.ts';
 import { readPart } from '../../push/check-payload.ts';
-import { limitConnections, timeoutCheckMs } from '../admin/access.ts';
+import { limitConnections } from '../admin/access.ts';
+import { type ListeningServer, limitTimes, listen, readBearerToken } from '../listen.ts';
 import { type ApiDeps, ApiError, refuseForNow } from './api-deps.ts';
 import { registerReads } from './api-routes.ts';
-import { registerArticles } from './article-routes.ts';
 import { Budget, maxBodyBytes } from './budget.ts';
-import { registerChanges } from './change-routes.ts';
 import { createApiDocument } from './document.ts';
-import { createCheck, registerInserts } from './insert-route.ts';
+import { registerWrites } from './write-routes.ts';
 
 const maxConnections = 512;
 /** Maximum characters of an error of others: it may repeat what was sent. */
@@ -46,61 +45,39 @@ const requestTimeoutMs = 30_000;
  */
 const closeTimeoutMs = 5_000;
 
-/** A running API. */
-export interface ApiServer {
-  readonly port: number;
-  readonly close: () => Promise<void>;
-}
-
 /**
  * Starts the API.
  * @throws CodedError `api_port_taken` if the port is in use
  */
-export async function startApi(deps: ApiDeps): Promise<ApiServer> {
-  const { API_HOST: host, API_PORT: port } = deps.config;
+export async function startApi(deps: ApiDeps): Promise<ListeningServer> {
+  const { API_HOST, API_PORT } = deps.config;
   const budget = new Budget();
   const app = createApp(budget);
   prepare(app, deps);
 
-  try {
-    await app.register(async (scope) => {
-      guard(scope, deps, budget);
-      registerReads(scope, deps, budget);
-      registerArticles(scope, deps, budget);
-      const check = createCheck(deps, budget);
-      registerInserts(scope, deps, budget, check);
-      registerChanges(scope, deps, budget, check);
-    });
+  await app.register(async (scope) => {
+    guard(scope, deps, budget);
+    registerReads(scope, deps, budget);
+    registerWrites(scope, deps, budget);
+  });
 
-    const address = new URL(await app.listen({ host, port }));
-    const close = async () => {
-      const forced = setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs);
-      await app.close().finally(() => clearTimeout(forced));
-    };
-    return { port: Number(address.port), close };
-  } catch (cause) {
-    await app.close();
-    if (readSqlState(cause) !== 'EADDRINUSE') throw cause;
-
-    const message = `API_PORT ${port} is in use on ${host}; set another port (0 takes a free one)`;
-    throw new CodedError('api_port_taken', message, { cause });
-  }
+  const port = await listen(app, API_HOST, API_PORT, 'API_PORT');
+  const close = async () => {
+    const forced = setTimeout(() => app.server.closeAllConnections(), closeTimeoutMs);
+    await app.close().finally(() => clearTimeout(forced));
+  };
+  return { port, close };
 }
 
 /** Creates the server, which answers also what is no request of a route. */
 function createApp(budget: Budget): FastifyInstance {
+  const { http, ...times } = limitTimes(requestTimeoutMs);
   const app = fastify({
     logger: false,
     bodyLimit: maxBodyBytes,
-    requestTimeout: requestTimeoutMs,
-    keepAliveTimeout: requestTimeoutMs,
-    http: {
-      requestTimeout: requestTimeoutMs,
-      headersTimeout: requestTimeoutMs,
-      connectionsCheckingInterval: timeoutCheckMs,
-      // Node would answer without a problem document. Nothing here depends on the host.
-      requireHostHeader: false,
-    },
+    ...times,
+    // Node would answer without a problem document. Nothing here depends on the host.
+    http: { ...http, requireHostHeader: false },
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength },
     return503OnClosing: false,
@@ -260,11 +237,10 @@ function guard(scope: FastifyInstance, { config, isReady }: ApiDeps, budget: Bud
   );
 
   scope.addHook('onRequest', async (request, reply) => {
-    const [scheme, given = ''] = (request.headers.authorization ?? '').split(' ', 2);
+    const given = readBearerToken(request) ?? '';
     // The hash is compared, so the time of the look-up says nothing about a token.
     const found = tokens.get(createHash('sha256').update(given).digest('hex'));
-    if (scheme?.toLowerCase() !== 'bearer' || given === '' || found === undefined)
-      throw refuseToken();
+    if (given === '' || found === undefined) throw refuseToken();
 
     const { token, limiter } = found;
     request.caller = token;

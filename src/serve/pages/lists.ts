@@ -1,14 +1,13 @@
 /** The pages of runs, quarantine, audit and schedules. None shows a resource or a payload. */
 
 import type { Config } from '../../../config/env.ts';
-import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
+import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { type Schedule, writeSpan } from '../../../config/schedules.ts';
 import { badge, type Child, type Html, html, type Tone } from '../../core/html.ts';
 import { formatSpan } from '../../core/time.ts';
 import { auditActions } from '../../db/audit.ts';
 import { formatCount, formatTimes } from '../../operate/health/problem.ts';
 import type { Snapshot } from '../../operate/health/state.ts';
-import type { JobStatus } from '../../operate/sql/job-status.ts';
 import type { AuditFilter, AuditRow } from '../../operate/sql/read-audit.ts';
 import type { ListedRun, RunFilter } from '../../operate/sql/run-list.ts';
 import type { QuarantineRow } from '../../pull/sql/quarantine.ts';
@@ -239,32 +238,72 @@ what to pause or run now, is at <a href="/schedules">Schedules</a>.</p>
 ${renderList(note, headings, rows, 'No scheduler is set yet. A worker sets them when it starts.')}`;
 }
 
-/** Renders `/schedules`. */
-export function renderSchedulesPage(
-  snapshot: Snapshot,
-  config: Config,
-  csrf: string | null,
-  only: string | undefined,
-): Html {
-  const clients = config.clients.map(({ key }) => key);
-  const shownClients = clients.filter((client) => only === undefined || client === only);
-  // Other names are commands, which have no schedule.
-  const jobs = snapshot.jobs.filter(
-    ({ client, job }) => shownClients.includes(client) && job in config.schedules,
-  );
+/** The pause of a job: that of every client, or of one. */
+function findPause({ pauses }: Snapshot, client: string, job: string) {
+  const ofJob = pauses.filter((one) => one.job === job);
+  const pause = [null, client].flatMap((of) => ofJob.find((one) => one.client === of) ?? [])[0];
+  return pause === undefined
+    ? null
+    : { since: pause.since, by: pause.by, forEveryClient: pause.client === null };
+}
 
-  const jobRows = jobs.map((job) => toJobCells(job, snapshot, config, csrf));
-  const pushRows = shownClients.map((client) => [
+type ShownPause = ReturnType<typeof findPause>;
+
+/** Describes the jobs of the clients of this worker, or of one of them. */
+export function describeSchedules(snapshot: Snapshot, config: Config, only: string | undefined) {
+  const clients = config.clients
+    .map(({ key }) => key)
+    .filter((key) => only === undefined || key === only);
+  const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
+
+  const jobs = snapshot.jobs.flatMap((row) => {
+    const { client, job, dueAt, lastSuccessAt, running, lastOutcome, consecutiveFailures } = row;
+    // Other names are commands, which have no schedule.
+    const schedule = schedules[job];
+    if (schedule === undefined || !clients.includes(client)) return [];
+    const last = { lastSuccessAt, running, lastOutcome, consecutiveFailures };
+    const pause = findPause(snapshot, client, job);
+    return [{ client, job, schedule: describeSchedule(schedule), dueAt, ...last, pause }];
+  });
+  const pushes = clients.map((client) => ({
+    client,
+    isOn: config.pushSweepMs !== null,
+    pause: findPause(snapshot, client, pushJob.name),
+  }));
+
+  return { now: snapshot.now, jobs, pushes };
+}
+
+type ShownSchedules = ReturnType<typeof describeSchedules>;
+
+/**
+ * Renders `/schedules`.
+ * @param choice the choice of a client, if there are several
+ */
+export function renderSchedulesPage(
+  { now, jobs, pushes }: ShownSchedules,
+  choice: Child,
+  csrf: string | null,
+): Html {
+  const jobRows = jobs.map((row) => [
+    linkClient('/schedules', row.client),
+    row.job,
+    row.schedule,
+    renderDueTime(row.dueAt, now),
+    renderAge(row.lastSuccessAt, now),
+    renderPause(row.pause, now) ?? renderJobState(row),
+    csrf !== null && renderButtons(row, csrf, !['off', 'on-request'].includes(row.schedule)),
+  ]);
+  const pushRows = pushes.map(({ client, isOn, pause }) => [
     linkClient('/schedules', client),
     pushJob.name,
-    config.pushSweepMs === null ? 'off' : 'when rows arrive',
+    isOn ? 'when rows arrive' : 'off',
     '–',
     '–',
-    renderPause(snapshot, client, pushJob.name) ?? '–',
-    csrf !== null && renderButtons(snapshot, { client, job: pushJob.name }, csrf, false),
+    renderPause(pause, now) ?? '–',
+    csrf !== null && renderButtons({ client, job: pushJob.name, pause }, csrf, false),
   ]);
   const headings = ['client', 'job', 'schedule', 'next run', 'last success', 'state', 'actions'];
-  const choice = chooseClient(clients, only);
 
   return html`<h1>Schedules</h1>
 <p>The schedules of this worker. A pause applies to all workers.
@@ -273,61 +312,35 @@ ${choice && renderFilter('/schedules', choice)}
 ${renderList('Jobs of each client', headings, [...jobRows, ...pushRows])}`;
 }
 
-function toJobCells(
-  row: JobStatus,
-  snapshot: Snapshot,
-  config: Config,
-  csrf: string | null,
-): Child[] {
-  const { client, job, dueAt, lastSuccessAt } = row;
-  const schedule = config.schedules[job as JobName];
-  const mayRun = schedule.kind !== 'off' && schedule.kind !== 'on-request';
-  return [
-    linkClient('/schedules', client),
-    job,
-    describeSchedule(schedule),
-    renderDueTime(dueAt, snapshot.now),
-    renderAge(lastSuccessAt, snapshot.now),
-    renderPause(snapshot, client, job) ?? renderJobState(row),
-    csrf !== null && renderButtons(snapshot, { client, job }, csrf, mayRun),
-  ];
-}
-
 function renderDueTime(dueAt: Date | null, now: Date): Child {
   if (dueAt === null) return '–';
   return dueAt.getTime() - now.getTime() < 1_000 ? 'now' : renderAge(dueAt, now);
 }
 
+type ShownJob = ShownSchedules['jobs'][number];
+
 /** Renders how the last run of a job ended, or that one is under way. */
-function renderJobState({ running, lastOutcome, consecutiveFailures }: JobStatus): Html {
+function renderJobState({ running, lastOutcome, consecutiveFailures }: ShownJob): Html {
   if (running) return badge('note', 'running');
   if (consecutiveFailures > 0) return badge('bad', `failed ${formatTimes(consecutiveFailures)}`);
   return lastOutcome === null ? badge('note', 'waiting') : badge('good', lastOutcome);
 }
 
-/** Finds the pause of a job: of the client, or of every client. */
-export const findPause = ({ pauses }: Snapshot, client: string, job: string) =>
-  pauses.find((one) => one.job === job && (one.client === client || one.client === null));
-
 /** Renders the pause of a job; null if it is not paused. */
-function renderPause(snapshot: Snapshot, client: string, job: string): Html | null {
-  const pause = findPause(snapshot, client, job);
-  if (pause === undefined) return null;
-  const scope = pause.client === null ? 'for every client, ' : '';
-  const detail = html`${scope}by ${pause.by}, ${renderAge(pause.since, snapshot.now)}`;
+function renderPause(pause: ShownPause, now: Date): Html | null {
+  if (pause === null) return null;
+  const scope = pause.forEveryClient ? 'for every client, ' : '';
+  const detail = html`${scope}by ${pause.by}, ${renderAge(pause.since, now)}`;
   return html`${badge('warn', 'paused')} <small>${detail}</small>`;
 }
 
 /** Renders the buttons of a job: resume it, or pause it and run it. */
 function renderButtons(
-  { pauses }: Snapshot,
-  { client, job }: { readonly client: string; readonly job: string },
+  { client, job, pause }: Pick<ShownJob, 'client' | 'job' | 'pause'>,
   csrf: string,
   mayRun: boolean,
 ): Html {
-  const isPaused = (target: string | null) =>
-    pauses.some((one) => one.job === job && one.client === target);
-  const renderForm = (action: string, text: string, target: string) => {
+  const renderForm = (action: string, text: string, target = client) => {
     const label = `${text}: ${job} of ${target === '' ? 'every client' : target}`;
     return html`<form method="post" action="/schedules/${action}">${renderCsrfField(csrf)}
 <input type="hidden" name="client" value="${target}">
@@ -336,18 +349,18 @@ function renderButtons(
   };
 
   const buttons = [];
-  if (isPaused(null)) buttons.push(renderForm('resume', 'Resume for all', ''));
-  else if (isPaused(client)) buttons.push(renderForm('resume', 'Resume', client));
+  if (pause?.forEveryClient) buttons.push(renderForm('resume', 'Resume for all', ''));
+  else if (pause !== null) buttons.push(renderForm('resume', 'Resume'));
   else {
-    if (mayRun) buttons.push(renderForm('run', 'Run now', client));
-    buttons.push(renderForm('pause', 'Pause', client));
+    if (mayRun) buttons.push(renderForm('run', 'Run now'));
+    buttons.push(renderForm('pause', 'Pause'));
   }
 
   return html`<div class="row-buttons">${buttons}</div>`;
 }
 
 /** Formats a schedule as in the environment. */
-export function describeSchedule(schedule: Schedule): string {
+function describeSchedule(schedule: Schedule): string {
   if (schedule.kind === 'cron') return `${schedule.pattern} (UTC)`;
   if (schedule.kind !== 'every') return schedule.kind;
 
