@@ -259,6 +259,26 @@ export function toNoAnswer(error: unknown): Extract<LookUpResult, { readonly see
   return { seen: 'no answer', why: `${error.message}; the look-up is tried again`, cause: error };
 }
 
+/**
+ * Looks up rows one after the other. If the service does not answer, the others are not looked up
+ * now. An unreadable answer concerns its row.
+ */
+export async function lookUpEach<Row extends Pick<UnknownRow, 'id'>, Found extends FoundResource>(
+  rows: readonly Row[],
+  lookUp: (row: Row) => Promise<LookUpResult<Found>>,
+): Promise<ReadonlyMap<number, LookUpResult<Found>>> {
+  const results = new Map<number, LookUpResult<Found>>();
+  let failed: LookUpResult<Found> | undefined;
+
+  for (const row of rows) {
+    const result = failed ?? (await lookUp(row).catch(toNoAnswer));
+    results.set(row.id, result);
+    const cause = result.seen === 'no answer' ? result.cause : undefined;
+    if (cause !== undefined && cause.code !== 'undecodable') failed = result;
+  }
+  return results;
+}
+
 /** The context of a look-up. */
 export interface LookUpContext
   extends Pick<PushContext, 'zone' | 'db' | 'warehouse' | 'operations' | 'signal'> {
@@ -417,6 +437,21 @@ export function readResources<Of extends ResourceFields>(
       return { row: read.row, resource: resource as Resource, escaped: document.escaped };
     throw makeUndecodableError(`${failure}: ${read.problem.path}: ${read.problem.reason}`);
   });
+}
+
+/**
+ * Reads the resource of an answer.
+ * @throws WarehouseError `undecodable` if it cannot be read, or is not the one that was asked for
+ */
+export function readAnswered<Of extends ResourceFields>(
+  operation: OperationName,
+  document: Document,
+  fields: Of,
+  isAskedFor: (row: RowOf<Of>) => boolean,
+): AnsweredResource<Of> {
+  const [read] = readResources(document, fields, operation);
+  if (read !== undefined && isAskedFor(read.row)) return read;
+  throw makeUndecodableError(`${operation}: the answer describes another ${fields.type}`);
 }
 
 /**

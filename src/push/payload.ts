@@ -1,7 +1,7 @@
 /** What the schemas of payloads are made of. */
 
 import { z } from 'zod';
-import type { Json } from '../core/json.ts';
+import type { Operation } from '../../config/operations.ts';
 import type { AnyKind, JsonObject } from './kind.ts';
 
 /**
@@ -10,10 +10,9 @@ import type { AnyKind, JsonObject } from './kind.ts';
  */
 export const maxPayloadValues = 100_000;
 
-/** Returns a decimal as a JSON number that keeps all digits of the payload. */
-export function asNumber(value: number | string): Json {
-  return typeof value === 'number' ? value : JSON.rawJSON(value);
-}
+/** Returns a decimal as a JSON number that keeps all digits of the payload; or null as it is. */
+export const asNumber = <Absent extends null | undefined>(value: number | string | Absent) =>
+  typeof value === 'string' ? JSON.rawJSON(value) : value;
 
 /** Returns the members that are neither absent nor null. */
 export function pickGiven<T extends Record<string, unknown>>(
@@ -24,6 +23,20 @@ export function pickGiven<T extends Record<string, unknown>>(
   );
   return Object.fromEntries(entries) as { [K in keyof T]?: NonNullable<T[K]> };
 }
+
+/** Returns the attributes that are neither absent nor null, also those of the metadata. */
+export const pickAttributes = ({
+  metadata,
+  ...others
+}: Record<string, unknown> & { readonly metadata?: Record<string, unknown> | null | undefined }) =>
+  pickGiven({ ...others, metadata: metadata ? pickGiven(metadata) : null });
+
+/** Returns the body of a request, with resources that are sent along at the place in use. */
+export const makeBody = (
+  data: object,
+  included: readonly object[],
+  { included: place }: Pick<Operation, 'included'>,
+): object => (place === 'top' ? { data, included } : { data: { ...data, included } });
 
 /**
  * Returns the JSON Schema of a kind's payload, as `fulfilment.outbox_schema(kind)` shows it.

@@ -36,19 +36,13 @@ export async function readSentTarget(db: Kysely<DB>, rowId: number): Promise<Sen
 }
 
 /**
- * Returns the ids of the orders that rows are about, by row id. The order is the one that the row
- * was sent for. If the row was not sent, it is the one that the tables hold for the reference, or
- * the result of an earlier row of the lane.
+ * Returns the id of the order that a row is about: the one that the row was sent for. If the row
+ * was not sent, it is the one that the tables hold for the reference, or the result of an earlier
+ * row of the lane. Returns null if none is known.
  */
-export async function findTargetIds(
-  db: Kysely<DB>,
-  rowIds: readonly number[],
-): Promise<ReadonlyMap<number, number>> {
-  const { rows } = await sql<{ id: number; target: number }>`
-    select o.id, f.target
-    from fulfilment.outbox o
-    cross join lateral (
-      select coalesce((
+export async function findTargetId(db: Kysely<DB>, rowId: number): Promise<number | null> {
+  const { rows } = await sql<{ target: number | null }>`
+    select coalesce((
         select t.target_id
         from sync.outbox_targets t
         where t.outbox_id = o.id
@@ -66,10 +60,10 @@ export async function findTargetIds(
         order by b.id desc
         limit 1
       )) as target
-    ) f
-    where o.id = any(${rowIds}::bigint[]) and f.target is not null`.execute(db);
+    from fulfilment.outbox o
+    where o.id = ${rowId}`.execute(db);
 
-  return new Map(rows.map(({ id, target }) => [id, target]));
+  return rows[0]?.target ?? null;
 }
 
 /**

@@ -67,7 +67,7 @@ import { markUnsendableRowsDead, takeOverClaims } from '../../../src/push/sql/lo
 import * as actions from '../../../src/push/sql/operator-actions.ts';
 import { noteDatabase, notePlace } from '../../../src/push/sql/push-database.ts';
 import { listOutbox, outboxGroups, readOutbox } from '../../../src/push/sql/read-outbox.ts';
-import { findRenameTo, findTargetIds, findUserOfNumber } from '../../../src/push/sql/renames.ts';
+import { findRenameTo, findTargetId, findUserOfNumber } from '../../../src/push/sql/renames.ts';
 import { findSequencesBehind } from '../../../src/push/sql/sequences.ts';
 import { insertFollowUps } from '../../../src/push/sql/settle-rows.ts';
 import { newTotals } from '../../../src/schedule/run.ts';
@@ -290,7 +290,7 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await returnClaims(trx, [claimed]);
   await stampSent(trx, claimed, { id: 7, present: ['reference'] });
   await findStoredOrders(trx, [id]);
-  await findTargetIds(trx, [id]);
+  await findTargetId(trx, id);
   await findRenameTo(trx, { id, client, reference: 'X' }, 'order.update');
   await findUserOfNumber(trx, { id, client }, 'X');
   await findLaterOrders(trx, [id]);

@@ -4,8 +4,7 @@
  */
 
 import { z } from 'zod';
-import type { Operation, Operations } from '../../../../config/operations.ts';
-import { makeUndecodableError } from '../../../core/errors.ts';
+import type { Operations } from '../../../../config/operations.ts';
 import {
   inboundPackingSlips,
   openStatuses,
@@ -24,16 +23,19 @@ import {
   describeLineDifference,
   type LookUpContext,
   type LookUpResult,
+  lookUpEach,
   type PushContext,
   type PushResult,
   productsOfItems,
+  readAnswered,
   readIncluded,
   readResources,
-  toNoAnswer,
 } from '../../kind.ts';
 import {
   day,
+  makeBody,
   personalText,
+  pickAttributes,
   pickGiven,
   quantity,
   requiredText,
@@ -86,39 +88,22 @@ export const inboundPackingSlipCreate = (operations: Operations) =>
     push: createSlip,
   });
 
-/** Returns the body that announces goods. `place` is the position of `included`. */
-function toSlipDocument(
-  payload: SlipPayload,
-  reference: string,
-  place: Operation['included'],
-): object {
-  const { items, metadata, ...others } = payload;
+async function createSlip(
+  { items, ...slipMembers }: SlipPayload,
+  context: PushContext,
+): Promise<PushResult> {
+  const { reference } = context.row;
+  const attributes = pickAttributes({ ...slipMembers, reference });
   const included = (items ?? []).map((item) => ({
     type: 'inboundPackingSlipItem',
     attributes: pickGiven(item),
   }));
+  const data = { type: 'inboundPackingSlip', attributes };
+  const body = makeBody(data, included, context.operations[operation]);
 
-  const data = {
-    type: 'inboundPackingSlip',
-    attributes: {
-      ...pickGiven({ ...others, reference }),
-      ...(metadata ? { metadata: pickGiven(metadata) } : {}),
-    },
-  };
-
-  return place === 'top' ? { data, included } : { data: { ...data, included } };
-}
-
-async function createSlip(payload: SlipPayload, context: PushContext): Promise<PushResult> {
-  const body = toSlipDocument(
-    payload,
-    context.row.reference,
-    context.operations[operation].included,
-  );
   const answer = await context.send({ operation, body });
-  const [created] = readSlips(decodeDocument(operation, answer.body, 'single'));
-  if (created === undefined || created.row.reference !== context.row.reference)
-    throw makeUndecodableError(`${operation}: the answer describes another slip`);
+  const document = decodeDocument(operation, answer.body, 'single');
+  const created = readAnswered(operation, document, slip, (row) => row.reference === reference);
 
   return {
     result: toResult(created.resource),
@@ -155,33 +140,18 @@ async function findSlips(
   rows: readonly SlipRow[],
   context: LookUpContext,
 ): Promise<ReadonlyMap<number, LookUpResult>> {
-  let slips: readonly FoundSlip[];
-  try {
-    slips = await listOpenSlips(context);
-  } catch (error) {
-    const { why } = toNoAnswer(error);
-    return new Map(rows.map(({ id }) => [id, { seen: 'no answer', why }]));
-  }
+  const slips = await listOpenSlips(context);
 
-  const found = new Map<number, LookUpResult>();
-  for (const row of rows)
-    found.set(
-      row.id,
-      await findOne(
-        row,
-        slips.filter((one) => isWanted(row, one)),
-        context,
-      ),
-    );
-  return found;
+  return lookUpEach(rows, (row) => findSlip(row, slips, context));
 }
 
-/** Returns the result for a row that these slips fit. */
-async function findOne(
+/** Returns the result for a row, of which one of these slips may be. */
+async function findSlip(
   row: SlipRow,
-  fitting: readonly FoundSlip[],
+  slips: readonly FoundSlip[],
   { db }: LookUpContext,
 ): Promise<LookUpResult> {
+  const fitting = slips.filter((one) => isWanted(row, one));
   const ids = fitting.map((one) => one.row.id);
   const unclaimedIds = await findUnclaimedSlips(db, row, ids);
   const [only, ...others] = fitting.filter((one) => unclaimedIds.includes(one.row.id));

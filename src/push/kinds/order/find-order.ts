@@ -21,6 +21,7 @@ import {
   PayloadError,
   PostponedError,
   type PushContext,
+  readAnswered,
   readIncluded,
   readResources,
 } from '../../kind.ts';
@@ -171,9 +172,9 @@ export function readAnsweredOrder(
   body: string,
   id: number,
 ): AnsweredOrder {
-  const [order] = readOrders(decodeDocument(operation, body, 'single'));
-  if (order?.order.id === id) return order;
-  throw makeUndecodableError(`${operation}: the answer describes another order`);
+  const document = decodeDocument(operation, body, 'single');
+  const { row, ...read } = readAnswered(operation, document, order, (found) => found.id === id);
+  return { order: row, ...read };
 }
 
 /**

@@ -1,8 +1,8 @@
 /** The kinds that create an order: order.create and order.replace. */
 
 import type { Operations } from '../../../../config/operations.ts';
-import { makeUndecodableError, rewordRefusal, WarehouseError } from '../../../core/errors.ts';
-import { orders } from '../../../pull/streams/orders.ts';
+import { rewordRefusal, WarehouseError } from '../../../core/errors.ts';
+import { order, orders } from '../../../pull/streams/orders.ts';
 import {
   decodeDocument,
   findChildren,
@@ -19,11 +19,12 @@ import {
   type JsonObject,
   type LookUpContext,
   type LookUpResult,
+  lookUpEach,
   NotFoundError,
   type PushContext,
   type PushResult,
   productsOfItems,
-  toNoAnswer,
+  readAnswered,
 } from '../../kind.ts';
 import { pickGiven } from '../../payload.ts';
 import { findNamedId } from '../../setting-codes.ts';
@@ -36,7 +37,6 @@ import {
   readChangedOrder,
   readLines,
   readOrderById,
-  readOrders,
 } from './find-order.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
 import {
@@ -104,9 +104,12 @@ async function sendOrder(
   const contentMember = pickGiven({ contentMember: attaching.contentMember });
   const body = buildOrderDocument(payload, ids, { ...contentMember, ...options });
   const answer = await context.send({ operation: 'v3.orders.create', body }, target);
-  const [created] = readOrders(decodeDocument('v3.orders.create', answer.body, 'single'));
-  if (created === undefined || created.order.external_order_number !== payload.externalOrderNumber)
-    throw makeUndecodableError('v3.orders.create: the answer describes another order');
+  const created = readAnswered(
+    'v3.orders.create',
+    decodeDocument('v3.orders.create', answer.body, 'single'),
+    order,
+    ({ external_order_number: number }) => number === payload.externalOrderNumber,
+  );
 
   return {
     result: toCreateResult(created.resource, payload, context.operations),
@@ -176,7 +179,7 @@ export const orderReplace = (operations: Operations) =>
       do: 'look up',
       lookUp: {
         stream: orders,
-        find: findReplacements,
+        find: (rows, context) => lookUpEach(rows, (row) => findReplacement(row, context)),
         conclude: (found, payload, isOthers) => {
           const conclusion = concludeOrder(found, payload, isOthers, operations);
           if ('error' in conclusion) return conclusion;
@@ -322,54 +325,31 @@ interface Replacement extends FoundResource {
 }
 
 /**
- * Looks up rows by reading the order that each replaces. Until that order is renamed and cancelled,
+ * Looks up a row by reading the order that it replaces. Until that order is renamed and cancelled,
  * nothing was created. After that, the new order is looked up by its number.
  */
-async function findReplacements(
-  rows: readonly RowToLookUp[],
+async function findReplacement(
+  row: RowToLookUp,
   context: LookUpContext,
-): Promise<ReadonlyMap<number, LookUpResult<Replacement>>> {
-  const results = new Map<number, LookUpResult<Replacement>>();
-  /** Rows whose former order is renamed and cancelled, with its id. */
-  const replaced = new Map<RowToLookUp, number>();
+): Promise<LookUpResult<Replacement>> {
+  const replacedOrderId = (await readSentTarget(context.db, row.id))?.id;
+  if (replacedOrderId === undefined)
+    return { seen: 'absent', basis: 'read', why: 'nothing was sent yet' };
 
-  for (const row of rows) {
-    const targetId = (await readSentTarget(context.db, row.id))?.id;
-    if (targetId === undefined) {
-      results.set(row.id, { seen: 'absent', basis: 'read', why: 'nothing was sent yet' });
-      continue;
-    }
-    try {
-      const found = await readOrderById(context, targetId);
-      if (found === null)
-        results.set(row.id, {
-          seen: 'several',
-          why: `the service does not have the order ${targetId} any more`,
-        });
-      else if (isCancelledAway(found, row)) replaced.set(row, targetId);
-      else {
-        const why = `the order ${targetId} is not replaced yet; looked up again`;
-        results.set(row.id, { seen: 'absent', basis: 'read', why });
-      }
-    } catch (error) {
-      results.set(row.id, toNoAnswer(error));
-    }
+  const former = await readOrderById(context, replacedOrderId);
+  if (former === null) {
+    const why = `the service does not have the order ${replacedOrderId} any more`;
+    return { seen: 'several', why };
+  }
+  if (!isCancelledAway(former, row)) {
+    const why = `the order ${replacedOrderId} is not replaced yet; looked up again`;
+    return { seen: 'absent', basis: 'read', why };
   }
 
-  const found = await findOrders([...replaced.keys()], context);
-  for (const [{ id }, replacedOrderId] of replaced) {
-    const result = found.get(id);
-    if (result === undefined) continue;
-    if (result.seen !== 'there') results.set(id, result);
-    else if (readId(result.resource) === replacedOrderId)
-      results.set(id, {
-        seen: 'unclear',
-        why: 'the list still has the replaced order; looked up again',
-      });
-    else results.set(id, { ...result, replacedOrderId });
-  }
-
-  return results;
+  const found = (await findOrders([row], context)).get(row.id);
+  if (found === undefined || (found.seen === 'there' && readId(found.resource) === replacedOrderId))
+    return { seen: 'unclear', why: 'the list still has the replaced order; looked up again' };
+  return found.seen === 'there' ? { ...found, replacedOrderId } : found;
 }
 
 const isCancelledAway = (found: FoundOrder, { id, reference }: RowToLookUp) =>

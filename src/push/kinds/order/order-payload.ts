@@ -18,9 +18,11 @@ import {
   decimal,
   documentContent,
   idNumber,
+  makeBody,
   optionalText,
   personal,
   personalText,
+  pickAttributes,
   pickGiven,
   quantity,
   type RequireMember,
@@ -450,29 +452,14 @@ export function buildOrderDocument(
       attributes: toAttachmentAttributes(rest.externalOrderNumber, first, options),
     })),
   ];
-  const attributes = {
-    ...pickGiven(rest),
-    ...(rest.metadata ? { metadata: pickGiven(rest.metadata) } : {}),
-  };
+  const { relationships } = linked;
+  const data = { type: 'order', attributes: pickAttributes(rest), relationships };
 
-  const data = { type: 'order', attributes, relationships: linked.relationships };
-
-  return options.included === 'top' ? { data, included } : { data: { ...data, included } };
+  return makeBody(data, included, options);
 }
 
-function toItemAttributes({
-  price,
-  vat,
-  metadata,
-  ...others
-}: OrderPayload['items'][number]): object {
-  return {
-    ...pickGiven(others),
-    ...(price === undefined || price === null ? {} : { price: asNumber(price) }),
-    ...(vat === undefined || vat === null ? {} : { vat: asNumber(vat) }),
-    ...(metadata ? { metadata: pickGiven(metadata) } : {}),
-  };
-}
+const toItemAttributes = ({ price, vat, ...others }: OrderPayload['items'][number]): object =>
+  pickAttributes({ ...others, price: asNumber(price), vat: asNumber(vat) });
 
 /**
  * Returns the attributes of an orderAttachment. The member `content` is assumed

@@ -6,13 +6,13 @@ import {
   type FoundResource,
   type LookUpContext,
   type LookUpResult,
+  lookUpEach,
   PayloadError,
   type PushContext,
   type PushResult,
   problemAt,
-  toNoAnswer,
 } from '../../kind.ts';
-import { findTargetIds, findUserOfNumber, readSentTarget } from '../../sql/renames.ts';
+import { findTargetId, findUserOfNumber, readSentTarget } from '../../sql/renames.ts';
 import {
   type AnsweredOrder,
   type FoundOrder,
@@ -53,7 +53,7 @@ export const orderRename = defineKind<OrderRename, RenamedOrder>({
     do: 'look up',
     lookUp: {
       stream: orders,
-      find: findRenamedOrders,
+      find: (rows, context) => lookUpEach(rows, (row) => findRenamedOrder(row, context)),
       // The order that is found has the new number, which is all that the row asks for.
       conclude: ({ resource, lost }, { externalOrderNumber }, isOthers) =>
         lost === null || isOthers
@@ -90,8 +90,8 @@ function toPushResult(renamed: AnsweredOrder, note: string | null): PushResult {
  */
 async function findOrderToRename(number: string, context: PushContext): Promise<FoundOrder> {
   const { id, reference } = context.row;
-  const targetId = (await findTargetIds(context.db, [id])).get(id);
-  const known = targetId === undefined ? null : await readOrderById(context, targetId);
+  const targetId = await findTargetId(context.db, id);
+  const known = targetId === null ? null : await readOrderById(context, targetId);
   const knownNumber = known?.order.external_order_number;
   if (known !== null && (knownNumber === reference || knownNumber === number)) return known;
   return searchOrder(context);
@@ -126,52 +126,19 @@ interface RenameRow {
 }
 
 /**
- * Looks up renames: reads each order by the id that was stored before the request. A row without a
+ * Looks up a rename: reads the order by the id that was stored before the request. A row without a
  * stored id was not sent by this database. Its order is the one that the tables or earlier rows of
  * its lane name; otherwise it is searched by both numbers.
  */
-async function findRenamedOrders(
-  rows: readonly RenameRow[],
-  context: LookUpContext,
-): Promise<ReadonlyMap<number, LookUpResult<RenamedOrder>>> {
-  const targetIds = await findTargetIds(
-    context.db,
-    rows.map(({ id }) => id),
-  );
-  const found = new Map<number, LookUpResult<RenamedOrder>>();
-  let failed: LookUpResult<RenamedOrder> | undefined;
-
-  for (const row of rows) {
-    // If the service does not answer, the other rows are not looked up now. An unreadable answer
-    // concerns its order.
-    const seen = failed ?? (await lookUpRow(row, targetIds.get(row.id), context));
-    found.set(row.id, seen);
-    if (seen.seen === 'no answer' && seen.cause !== undefined && seen.cause.code !== 'undecodable')
-      failed = seen;
-  }
-
-  return found;
-}
-
-async function lookUpRow(
+async function findRenamedOrder(
   row: RenameRow,
-  targetId: number | undefined,
   context: LookUpContext,
 ): Promise<LookUpResult<RenamedOrder>> {
-  try {
-    return targetId === undefined
-      ? await searchBothNumbers(row, context)
-      : await readTarget(row, targetId, context);
-  } catch (error) {
-    return toNoAnswer(error);
-  }
-}
+  const { id: rowId, reference } = row;
+  const { externalOrderNumber: wanted } = row.payloadRead;
+  const id = await findTargetId(context.db, rowId);
+  if (id === null) return searchBothNumbers(row, context);
 
-async function readTarget(
-  { id: rowId, reference, payloadRead: { externalOrderNumber: wanted } }: RenameRow,
-  id: number,
-  context: LookUpContext,
-): Promise<LookUpResult<RenamedOrder>> {
   const found = await readOrderById(context, id);
   if (found === null)
     return { seen: 'several', why: `the service does not have the order ${id} any more` };

@@ -11,6 +11,7 @@ import {
 import { toColumn } from '../../../service/decoding/fields.ts';
 import { type Resource, readId } from '../../../service/decoding/jsonapi.ts';
 import { LostMembersError, PayloadError, type PushContext, problemAt } from '../../kind.ts';
+import { makeBody } from '../../payload.ts';
 import { readSentTarget } from '../../sql/renames.ts';
 import {
   type AnsweredOrder,
@@ -122,9 +123,10 @@ interface WantedChange {
 export function buildUpdate(
   order: Resource,
   { attributes, relationships: changed = {}, included = [] }: WantedChange,
-  { included: place, sendsRelationships }: Pick<Operation, 'included' | 'sendsRelationships'>,
+  operation: Pick<Operation, 'included' | 'sendsRelationships'>,
 ): object {
-  const relationships = { ...(sendsRelationships ? selectRelationships(order) : {}), ...changed };
+  const kept = operation.sendsRelationships ? selectRelationships(order) : {};
+  const relationships = { ...kept, ...changed };
   const data = {
     id: order.id,
     type: 'order',
@@ -132,9 +134,7 @@ export function buildUpdate(
     ...(Object.keys(relationships).length > 0 && { relationships }),
   };
 
-  if (included.length === 0) return { data };
-
-  return place === 'top' ? { data, included } : { data: { ...data, included } };
+  return included.length === 0 ? { data } : makeBody(data, included, operation);
 }
 
 /**

@@ -115,7 +115,7 @@ async function sendProduct(
   const body = {
     Sku: context.row.reference,
     Name: name,
-    Weight: weight === null || weight === undefined ? weight : asNumber(weight),
+    Weight: asNumber(weight),
     Description: description,
     EncodedImage: encodedImage,
   };

@@ -34,8 +34,8 @@ import {
   type PayloadProblem,
   type PushContext,
   type PushResult,
+  readAnswered,
   readIncluded,
-  readResources,
   saysNothing,
 } from '../../kind.ts';
 import {
@@ -43,6 +43,7 @@ import {
   codeOf,
   idNumber,
   idOf,
+  makeBody,
   optionalText,
   personalText,
   pickGiven,
@@ -153,13 +154,9 @@ async function announceReturn(
   }
 
   const operation = id === null ? creation : replacement;
-  const place = context.operations[operation].included;
   const body = toReturnDocument(payload, {
-    reference: context.row.reference,
-    id,
-    products,
-    reasonIds,
-    place,
+    ...{ reference: context.row.reference, id, products, reasonIds },
+    operation: context.operations[operation],
   });
 
   const answer = await context.send({ operation, ...(id !== null && { path: { id } }), body });
@@ -171,19 +168,19 @@ async function announceReturn(
   return readAnnouncement(operation, document, id);
 }
 
-/** What a return needs besides its payload. `place` is the position of `included`. */
+/** What a return needs besides its payload. */
 interface ReturnFacts {
   readonly reference: string;
   readonly id: number | null;
   readonly products: ReadonlyMap<number, Pick<RowOf<typeof shipmentItem>, 'sku' | 'product_id'>>;
   readonly reasonIds: readonly (number | null)[];
-  readonly place: Operation['included'];
+  readonly operation: Operation;
 }
 
 /** Returns the body that announces a return or replaces an announcement. */
 function toReturnDocument(
   { shipmentId, comments, metadata, items }: ReturnPayload,
-  { reference, id, products, reasonIds, place }: ReturnFacts,
+  { reference, id, products, reasonIds, operation }: ReturnFacts,
 ): object {
   const included = (items ?? []).map(
     (
@@ -224,7 +221,7 @@ function toReturnDocument(
     },
   };
 
-  return place === 'top' ? { data, included } : { data: { ...data, included } };
+  return makeBody(data, included, operation);
 }
 
 /**
@@ -287,15 +284,12 @@ async function readReplaced(id: number, { warehouse, signal }: PushContext): Pro
  * @param replaced id of the announcement that was replaced; null if it is a new one
  */
 function readAnnouncement(
-  operation: string,
+  operation: typeof creation | typeof replacement,
   document: Document,
   replaced: number | null,
 ): PushResult {
-  const [read] = readResources(document, authorization, operation);
-  if (read === undefined || (replaced !== null && read.row.id !== replaced))
-    throw makeUndecodableError(`${operation}: the answer describes another return`);
-
-  const { row, resource, escaped } = read;
+  const isOurs = ({ id }: { readonly id: number }) => replaced === null || id === replaced;
+  const { row, resource, escaped } = readAnswered(operation, document, authorization, isOurs);
   const { id, status, return_merchandise_authorization_items_ids: ids } = row;
   const lines = readIncluded(resource, authorizationItem, ids);
   const items = lines.map((line) => ({ id: line.id, shipmentItemId: line.shipment_item_id }));
