@@ -9,7 +9,6 @@ export type ErrorCode =
   | 'connect_failed'
   | 'connection_lost'
   | 'credentials_refused'
-  | 'endless_list'
   | 'http_status'
   | 'link_elsewhere'
   | 'link_repeats'

@@ -7,8 +7,9 @@ import { StoppedError, WarehouseError } from '../core/errors.ts';
 import { isObject, type Json } from '../core/json.ts';
 import { limitConcurrency } from '../core/limit-concurrency.ts';
 import { addDays, dayMs, isRealDay, toUtcDay } from '../core/time.ts';
-import { type RunContext, readStored, throwFirst, warn } from '../schedule/run.ts';
+import { type RunContext, readStored, serviceNow, throwFirst, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass, DatePass } from '../schedule/sql/ledger.ts';
+import { toColumn } from '../service/decoding/fields.ts';
 import { encodeQuery, type QueryParameters } from '../service/transport/query.ts';
 import {
   type CommittedPage,
@@ -26,7 +27,12 @@ import {
   type RunTransaction,
   saveCursor,
 } from './sql/stream-transaction.ts';
-import { type DayWindow, findStillOpen, type OpenKind } from './sql/unlisted.ts';
+import {
+  type DayWindow,
+  findStillOpen,
+  findUnlistedOpenRows,
+  type OpenKind,
+} from './sql/unlisted.ts';
 import { listIds } from './sql/upsert.ts';
 import { findDueReads, postponeReads, removeReads } from './sql/waiting-reads.ts';
 import {
@@ -161,6 +167,16 @@ export async function readWhole(
   return { ids, whole, readNo };
 }
 
+/** Finds the rows that are open here but missing from a complete list of the open rows. */
+export const findUnlistedOpen = (
+  context: StreamContext,
+  kind: OpenKind,
+  listed: ReadonlySet<number>,
+) =>
+  findUnlistedOpenRows(context.db, context.client, kind, {
+    ...{ age: context.stream.rescan, listed, serviceNow: serviceNow(context) },
+  });
+
 /** What `readWaiting` reads. */
 interface WaitingOptions {
   /** True: reads everything that is due; else a part, so that a poll is cheap. */
@@ -273,8 +289,6 @@ export interface DateWindow {
   readonly pass: DatePass;
   /** Attribute for the list's filter `[gt]`, an exclusive lower date. */
   readonly attribute: string;
-  /** Column of the parent row with the date that the filter compares. */
-  readonly column: string;
   /** Number of days that the first run looks back; null: to the beginning of the list. */
   readonly firstRunDays: number | null;
 }
@@ -444,7 +458,7 @@ interface DaysWalk extends Pick<WindowWalk, 'rows' | 'whole'> {
  */
 async function walkDays(
   context: StreamContext,
-  { attribute, column }: DateWindow,
+  { attribute }: DateWindow,
   { pass, stored, days, maxPages = Number.POSITIVE_INFINITY, inTurn = runAtOnce }: DaysWalkOptions,
 ): Promise<DaysWalk> {
   // Rows that the interrupted walk has passed may have changed since. The watermark must not pass
@@ -465,7 +479,7 @@ async function walkDays(
 
     if (page.dateMs === null)
       warn(context, `${pass}: the service sends no Date header, so the watermark cannot move`);
-    largest = findLatest([largest, findLargestDate(page, column)]);
+    largest = findLatest([largest, findLargestDate(page, toColumn(attribute))]);
     const moved: Cursor = atEnd
       ? {
           ...{ ...start, query: null, meaning, lastId: null, largestSeen: null },

@@ -20,7 +20,7 @@ import {
 } from '../service/transport/query.ts';
 import type { Reading } from './commit.ts';
 import { decodePage, QuarantineShareError } from './decode.ts';
-import { drawReadNo } from './sql/stream-transaction.ts';
+import { drawReadNo, noCursor } from './sql/stream-transaction.ts';
 import type { DayWindow } from './sql/unlisted.ts';
 import type { StreamContext } from './stream.ts';
 
@@ -306,27 +306,22 @@ export interface ListQuery {
 
 /**
  * Reads all pages of a list, for look-ups of pushes.
- * @throws WarehouseError if a page cannot be read, or the list has more than `maxPages` pages
+ * @throws WarehouseError if a page cannot be read, or as `walk` does
  */
 export async function* listPages(
   warehouse: Warehouse,
   { operation, filter, maxPages, signal }: ListQuery,
 ): AsyncGenerator<ListPage, void, void> {
-  let query: string | null = encodeQuery(filter);
-  let emptyPages = 0;
-  for (let pages = 0; query !== null; pages++) {
-    if (pages === maxPages)
-      throw new WarehouseError(
-        'endless_list',
-        `${operation}: the list has more than ${maxPages} pages`,
-        { outcome: 'unknown', operation },
-      );
-    const page: ListPage = await warehouse.list(operation, query, { signal });
-    if (page.next instanceof WarehouseError) throw page.next;
-    yield page;
-    emptyPages = page.data.length === 0 ? emptyPages + 1 : 0;
-    query = emptyPages === 0 || mayPass(query, page.next, emptyPages) ? page.next : null;
-  }
+  const fetch = async (query: string) => ({
+    ...(await warehouse.list(operation, query, { signal })),
+    release: () => undefined,
+  });
+  const firstQuery = encodeQuery(filter);
+  const pages = walk({
+    ...{ firstQuery, start: noCursor, fetch, signal, pageSize, maxPages, sorted: false },
+  });
+
+  for await (const { page } of pages) yield page;
 }
 
 /** Number of resources that we ask for on each page. */

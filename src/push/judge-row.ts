@@ -23,27 +23,11 @@ const behindMs = 10 * minuteMs;
 const firstWaitMs = 20_000;
 const laterWaitMs = 2 * minuteMs;
 
-/**
- * A rule that rows of another kind must be done first. Each entry of a list in the payload names
- * such a row by its reference. When that row is done, a trigger releases those that wait for it;
- * they are also checked again after 20 seconds, and then every 2 minutes.
- */
-export interface Prerequisite {
-  readonly kind: string;
-  /** Value of the column `family` of fulfilment.outbox. */
-  readonly family: string;
-  /** Member of the payload that holds the list. */
-  readonly list: string;
-  /** Member of its entries that holds the reference. */
-  readonly member: string;
-}
-
 /** What the database knows of a kind, as far as claims need it. */
 interface KindData {
   readonly name: string;
   /** True if an attempt whose answer was lost may take effect later, and undo later rows. */
   readonly lingers: boolean;
-  readonly waitsFor: Prerequisite | null;
 }
 
 /** The facts by which a claim begins or not. */

@@ -23,7 +23,6 @@ import {
 } from '../service/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../service/transport/http.ts';
 import type { AbsenceBasis } from './judge-outcome.ts';
-import type { Prerequisite } from './judge-row.ts';
 import type { ClaimedRow, PushTarget } from './sql/claim-rows.ts';
 import type { UnknownRow } from './sql/look-ups.ts';
 
@@ -377,6 +376,21 @@ export interface OutboxKind<P, Found extends FoundResource = FoundResource> {
   readonly overtakenBy?: readonly string[];
   /** The document that a row of this kind makes, which is kept in `fulfilment.documents`. */
   readonly document?: KindDocument;
+}
+
+/**
+ * A rule that rows of another kind must be done first. Each entry of a list in the payload names
+ * such a row by its reference. When that row is done, a trigger releases those that wait for it;
+ * they are also checked again after 20 seconds, and then every 2 minutes.
+ */
+export interface Prerequisite {
+  readonly kind: string;
+  /** Value of the column `family` of fulfilment.outbox. */
+  readonly family: string;
+  /** Member of the payload that holds the list. */
+  readonly list: string;
+  /** Member of its entries that holds the reference. */
+  readonly member: string;
 }
 
 /** A document that a row makes. */

@@ -14,7 +14,6 @@ import type { ClientAccount } from '../service/sql/clients.ts';
 import {
   type CheckContext,
   type CodeLists,
-  checkCodes,
   type JsonObject,
   type KnownCodes,
   PayloadError,
@@ -120,7 +119,7 @@ export function findCodeProblems(
 export async function findNamedId(
   value: { readonly [member: string]: unknown },
   member: CodedMember,
-  context: Pick<CheckContext, 'codes' | 'signal'>,
+  { codes }: Pick<CheckContext, 'codes'>,
   path: PayloadProblem['path'] = [],
 ): Promise<number | null> {
   const { byCode, byId } = member;
@@ -128,7 +127,7 @@ export async function findNamedId(
   if (typeof id === 'number') return id;
   if (typeof code !== 'string') return null;
 
-  const found = await checkCodes(context, (known) => findCode(member, code, known));
+  const found = findCode(member, code, { lists: await codes.read(), lacks: false });
   if ('problem' in found) throw new PayloadError([problemAt([...path, byCode], found.problem)]);
 
   return found.id;

@@ -3,7 +3,12 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import { isSentAgain } from './erasures.ts';
-import type { NumberedReading, RunTransaction, StreamTransaction } from './stream-transaction.ts';
+import {
+  type NumberedReading,
+  type RunTransaction,
+  readingSet,
+  type StreamTransaction,
+} from './stream-transaction.ts';
 
 /**
  * The ids that a resource links to, and the order number in it; null if it has none that can be
@@ -82,14 +87,14 @@ export async function releaseQuarantined(
   read: readonly NumberedReading[],
 ): Promise<void> {
   if (read.length === 0) return;
-  const [keys, readNos] = [read.map(({ id }) => String(id)), read.map(({ readNo }) => readNo)];
+  const keys = read.map(({ id }) => String(id));
 
   await sql`
     delete from sync.quarantine q
-    using unnest(${keys}::text[], ${readNos}::bigint[]) as r (key, read_no)
+    using ${readingSet(read)}
     where q.client = ${anyClient(client)} and q.stream = ${stream}
       and q.resource_key = any(${keys}::text[])
-      and q.resource_key = r.key and q.read_no <= r.read_no`.execute(trx);
+      and q.resource_key = i.id::text and q.read_no <= i."readNo"`.execute(trx);
 }
 
 /** Releases all resources of older readings. For a list that is read completely each time. */

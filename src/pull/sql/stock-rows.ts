@@ -2,6 +2,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import { type Change, toChange } from './feed.ts';
+import { rowSet } from './mirror-tables.ts';
 
 /**
  * Finds the watched articles of a client: first those never asked for, then those asked for longest
@@ -65,11 +66,9 @@ export async function storeStock(
 ): Promise<Change[]> {
   const { rows } = await sql<{ key: string; created: boolean; changed: boolean }>`
     with asked as (
-      select a.sku, a.stock, l.stock as before, l.sku is not null as known
-      from unnest(${answers.map(({ sku }) => sku)}::text[],
-        ${answers.map(({ stock }) => stock)}::integer[])
-        as a (sku, stock)
-      left join fulfilment.stock_levels l on l.client = ${anyClient(client)} and l.sku = a.sku
+      select i.sku, i.stock, l.stock as before, l.sku is not null as known
+      from ${rowSet({ sku: 'text', stock: 'integer' }, answers)}
+      left join fulfilment.stock_levels l on l.client = ${anyClient(client)} and l.sku = i.sku
     ), written as (
       insert into fulfilment.stock_levels as t (client, sku, stock, asked_at)
       select ${client}, sku, stock, clock_timestamp()

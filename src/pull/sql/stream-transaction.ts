@@ -5,6 +5,7 @@ import { anyClient, anyText } from '../../db/values.ts';
 import type { Lease } from '../../schedule/sql/leases.ts';
 import { type Cursor, type CursorPass, type Run, rescanJobs } from '../../schedule/sql/ledger.ts';
 import type { Change } from './feed.ts';
+import { rowSet } from './mirror-tables.ts';
 
 /**
  * A transaction that writes for one stream of one client. Everything that a page writes takes it.
@@ -30,6 +31,10 @@ export interface NumberedReading {
   readonly id: number;
   readonly readNo: number;
 }
+
+/** SQL: resources with the numbers of their readings, as rows named i. */
+export const readingSet = (read: readonly NumberedReading[]) =>
+  rowSet({ id: 'bigint', readNo: 'bigint' }, read);
 
 /** What a reader learns when it enters a stream. */
 export interface StreamEntry {
@@ -103,13 +108,11 @@ export async function recordConfirmations(
   found: readonly NumberedReading[],
 ): Promise<void> {
   if (found.length === 0) return;
-  const [ids, readNos] = [found.map(({ id }) => id), found.map(({ readNo }) => readNo)];
-
   await sql`
     insert into sync.confirmations (client, stream, read_no, ids)
-    select ${client}, ${stream}, f.read_no, array_agg(f.id)
-    from unnest(${ids}::bigint[], ${readNos}::bigint[]) as f (id, read_no)
-    group by f.read_no`.execute(trx);
+    select ${client}, ${stream}, i."readNo", array_agg(i.id)
+    from ${readingSet(found)}
+    group by i."readNo"`.execute(trx);
 }
 
 /** SQL: true if a reading newer than `readNo` found the row unchanged. */

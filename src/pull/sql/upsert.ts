@@ -33,6 +33,7 @@ import {
   isConfirmedSince,
   type NumberedReading,
   otherReadersExist,
+  readingSet,
   type StreamTransaction,
   waitingReadsExist,
 } from './stream-transaction.ts';
@@ -217,14 +218,10 @@ async function raiseFormerParents(
   former: readonly NumberedReading[],
 ): Promise<void> {
   if (former.length === 0) return;
-  const [ids, readNos] = [former.map(({ id }) => id), former.map(({ readNo }) => readNo)];
-
   await sql`
     update ${tableRef(table.name)} t
     set read_no = f.read_no
-    from (select id, max(read_no) as read_no
-      from unnest(${ids}::bigint[], ${readNos}::bigint[]) as u (id, read_no)
-      group by id) f
+    from (select i.id, max(i."readNo") as read_no from ${readingSet(former)} group by i.id) f
     where t.client = ${anyClient(client)} and t.id = f.id and t.read_no < f.read_no`.execute(trx);
 }
 

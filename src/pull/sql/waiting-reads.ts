@@ -8,7 +8,7 @@ import { type Backoff, pauses } from '../../core/backoff.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId, toPauseSpan } from '../../db/values.ts';
 import { makeParcelJobsDue } from '../../schedule/sql/due-jobs.ts';
-import type { NumberedReading, StreamTransaction } from './stream-transaction.ts';
+import { type NumberedReading, readingSet, type StreamTransaction } from './stream-transaction.ts';
 
 /** Why something asks for a read, at once. */
 export type RequestReason =
@@ -226,13 +226,13 @@ export async function removeReads(
   changed: readonly number[] | null = null,
 ): Promise<void> {
   if (read.length === 0) return;
-  const [ids, readNos] = [read.map(({ id }) => id), read.map(({ readNo }) => readNo)];
+  const ids = read.map(({ id }) => id);
 
   await sql`
     delete from sync.waiting_reads w
-    using unnest(${ids}::bigint[], ${readNos}::bigint[]) as r (id, read_no)
+    using ${readingSet(read)}
     where w.client = ${anyClient(client)} and w.resource = ${stream}
-      and w.id = any(${ids}::bigint[]) and w.id = r.id and w.asked_no < r.read_no
+      and w.id = any(${ids}::bigint[]) and w.id = i.id and w.asked_no < i."readNo"
       and (w.reason <> 'listed_still_open' or w.id = any(${changed ?? ids}::bigint[]))
       and (w.reason <> 'quarantined' or not exists (
         select from sync.quarantine q

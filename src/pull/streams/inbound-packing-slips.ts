@@ -1,4 +1,4 @@
-import { serviceNow, warn } from '../../schedule/run.ts';
+import { warn } from '../../schedule/run.ts';
 import {
   count,
   date,
@@ -10,13 +10,14 @@ import {
   time,
 } from '../../service/decoding/fields.ts';
 import { commitReading, makeEmptyReading, unlist } from '../commit.ts';
-import { type DateWindow, readOpen, readWindow, type WholeWalk } from '../poll.ts';
 import {
-  findUnlistedOpenRows,
-  type OpenKind,
-  type OpenRow,
-  recordUnlistedReads,
-} from '../sql/unlisted.ts';
+  type DateWindow,
+  findUnlistedOpen,
+  readOpen,
+  readWindow,
+  type WholeWalk,
+} from '../poll.ts';
+import { type OpenKind, type OpenRow, recordUnlistedReads } from '../sql/unlisted.ts';
 import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 
 /** The states in which a slip may still change (docs/interface.md, 14.3 States). */
@@ -59,7 +60,6 @@ export const slip = defineFields('inboundPackingSlip', {
 const completedOn: DateWindow = {
   pass: 'completed',
   attribute: 'completedOn',
-  column: 'completed_on',
   firstRunDays: null,
 };
 
@@ -119,9 +119,7 @@ async function checkUnlisted(
   { ids, readNo }: WholeWalk,
   isWhole: boolean,
 ): Promise<void> {
-  const { client, db, stream } = context;
-  const list = { age: stream.rescan, listed: ids, serviceNow: serviceNow(context) };
-  const found = await findUnlistedOpenRows(db, client, openSlips, list);
+  const found = await findUnlistedOpen(context, openSlips, ids);
   const open = found.filter(({ isQuarantined }) => !isQuarantined);
   const select = (isWanted: (row: OpenRow) => boolean) => open.filter(isWanted).map(({ id }) => id);
   const marked = select(({ isUnlisted }) => isUnlisted);
@@ -146,7 +144,7 @@ async function checkUnlisted(
   // Marking a slip as unlisted must not undo a reading made during this poll.
   const added = await commitReading(context, makeEmptyReading(readNo), async (transaction) => {
     const ids = await recordUnlistedReads(transaction, { pass: 'poll' }, unlisted);
-    return unlist(transaction, stream, ids, readNo);
+    return unlist(transaction, context.stream, ids, readNo);
   });
   if (added !== null && added.length > 0) warn(context, `${nameSome(added)} ${noLongerListed}`);
 }

@@ -1,18 +1,13 @@
-import { serviceNow, warn } from '../../schedule/run.ts';
+import { warn } from '../../schedule/run.ts';
 import { count, date, defineFields, one, text, time } from '../../service/decoding/fields.ts';
 import type { IncludedIndex } from '../../service/decoding/jsonapi.ts';
 import { makeEmptyReading } from '../commit.ts';
 import type { DecodedResource } from '../decode.ts';
-import { readNew, readOpen, readWaiting } from '../poll.ts';
+import { findUnlistedOpen, readNew, readOpen, readWaiting } from '../poll.ts';
 import { commitProgress } from '../rescan.ts';
 import type { ResourceRows } from '../sql/mirror-tables.ts';
 import { drawReadNo } from '../sql/stream-transaction.ts';
-import {
-  findUnlistedChildren,
-  findUnlistedOpenRows,
-  markChildrenUnlisted,
-  type OpenKind,
-} from '../sql/unlisted.ts';
+import { findUnlistedChildren, markChildrenUnlisted, type OpenKind } from '../sql/unlisted.ts';
 import { declareStream, type RescanContext, type Stream } from '../stream.ts';
 
 /** Inbounds that may still change (docs/interface.md, 13.3 States). */
@@ -73,15 +68,13 @@ const declared = declareStream<Stream>({
   checkLines,
 
   async poll(context, pass) {
-    const { db, client, stream } = context;
     const added = await pass(() => readNew(context));
     const listed = await pass(() => readOpen(context, open));
     if (listed === null) return;
 
     const isFirstLoad = added?.isFirstLoad ?? false;
     await pass(async () => {
-      const list = { age: stream.rescan, listed: listed.ids, serviceNow: serviceNow(context) };
-      const unlisted = await findUnlistedOpenRows(db, client, open, list);
+      const unlisted = await findUnlistedOpen(context, open, listed.ids);
       const ids = unlisted.map(({ id }) => id);
       const rows = { kind: open, listed: listed.ids, unlisted: ids };
       await readWaiting(context, { isFirstLoad, open: rows });

@@ -93,7 +93,6 @@ const addresses = { table: 'order_addresses', fields: orderAddress, parentColumn
 const placedOn: DateWindow = {
   pass: 'placed',
   attribute: 'orderedOn',
-  column: 'ordered_on',
   firstRunDays: 400,
 };
 

@@ -21,7 +21,6 @@ import { authorizations, rereadArrivedAuthorizations } from './authorizations.ts
 const processedOn: DateWindow = {
   pass: 'processed',
   attribute: 'processedOn',
-  column: 'processed_on',
   firstRunDays: 400,
 };
 

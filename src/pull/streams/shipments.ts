@@ -1,4 +1,3 @@
-import { serviceNow } from '../../schedule/run.ts';
 import {
   count,
   date,
@@ -11,14 +10,9 @@ import {
   time,
 } from '../../service/decoding/fields.ts';
 import { commitRun, noCounts } from '../commit.ts';
-import { readNew, readOpen, readWaiting, readWhole } from '../poll.ts';
+import { findUnlistedOpen, readNew, readOpen, readWaiting, readWhole } from '../poll.ts';
 import type { StreamTransaction } from '../sql/stream-transaction.ts';
-import {
-  findStillOpen,
-  findUnlistedOpenRows,
-  type OpenKind,
-  type OpenRow,
-} from '../sql/unlisted.ts';
+import { findStillOpen, type OpenKind, type OpenRow } from '../sql/unlisted.ts';
 import { postponeReads, requestMissingOrders, requestParcelReads } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 
@@ -129,8 +123,7 @@ async function readByOrders(
   listed: ReadonlySet<number>,
 ): Promise<readonly number[]> {
   const { db, client, stream } = context;
-  const list = { age: stream.rescan, listed, serviceNow: serviceNow(context) };
-  const unlisted = await findUnlistedOpenRows(db, client, open, list);
+  const unlisted = await findUnlistedOpen(context, open, listed);
 
   const found = new Set<number>();
   let firstReadNo = Number.POSITIVE_INFINITY;

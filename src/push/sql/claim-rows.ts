@@ -19,6 +19,7 @@ import type { DB } from '../../db/generated/tables.ts';
 import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction, isConstraintViolated } from '../../db/transaction.ts';
+import { rowSet } from '../../pull/sql/mirror-tables.ts';
 import { clientScope, everyWorker, isValid } from '../../service/sql/service-health.ts';
 import {
   type ClaimLimits,
@@ -29,7 +30,6 @@ import {
   judgeGate,
   judgeRow,
   largeBytes,
-  type Prerequisite,
   type Wait,
 } from '../judge-row.ts';
 import { isBlocked } from './lanes.ts';
@@ -207,8 +207,7 @@ async function readGate(
           and h.scope = any(${scopes}::text[]) and ${isValid}`;
   const { rows } = await sql<GateFacts>`
     select coalesce((
-        select json_agg(json_build_object('name', k.kind, 'lingers', k.lingers,
-          'waitsFor', k.waits_for))
+        select json_agg(json_build_object('name', k.kind, 'lingers', k.lingers))
         from sync.outbox_kinds k
         where k.kind = any(${names}::text[])
       ), '[]') as kinds,
@@ -265,29 +264,29 @@ async function lockDueRows(
   { client, takesLarge, kinds: { lingerMs } }: ClaimOptions,
   searched: number,
 ): Promise<LockedRows> {
-  const open = [...kinds.values()];
-  const most = open.map(({ isWindowed }) => (isWindowed ? minSearchedInWindow : searched));
-  const rules = open.flatMap(({ name, waitsFor }) =>
-    waitsFor === null ? [] : [{ ...waitsFor, client, name }],
-  );
+  const open = [...kinds.values()].map(({ name, isWindowed }) => ({
+    ...{ kind: name, isWindowed, most: isWindowed ? minSearchedInWindow : searched },
+  }));
   // A row is locked by its id, and its state is compared outside: with a join or a condition on the
   // state, a plan that expects few open rows would search all of them for each.
   const { rows } = await sql<FoundRow>`
     with due as materialized (
-      select d.*, k.most, row_number() over (
-        partition by k.is_windowed order by d.next_attempt_at, d.id) as place
-      from unnest(${open.map(({ name }) => name)}::text[], ${most}::int[],
-        ${open.map(({ isWindowed }) => isWindowed)}::boolean[]) as k (kind, most, is_windowed)
+      select d.*, i.most, row_number() over (
+        partition by i."isWindowed" order by d.next_attempt_at, d.id) as place
+      from ${rowSet({ kind: 'text', most: 'integer', isWindowed: 'boolean' }, open)}
       cross join lateral (
         select o.id, o.next_attempt_at
         from fulfilment.outbox o
-        where o.client = ${client} and o.kind = k.kind and o.status = 'pending'
+        where o.client = ${client} and o.kind = i.kind and o.status = 'pending'
           and o.next_attempt_at <= (select clock_timestamp())
           and (${takesLarge} or o.payload_bytes <= ${largeBytes})
         order by o.next_attempt_at, o.id
-        limit k.most
+        limit i.most
       ) d
-    ), rules as materialized (${selectRules(rules)})
+    ), rules as materialized (${selectRules(
+      client,
+      open.map(({ kind }) => kind),
+    )})
     select ${toMs(sql`clock_timestamp()`)} as "nowMs", o.id, o.kind, o.status,
       o.payload_bytes as "payloadBytes", d.next_attempt_at::text as "dueAt",
       ${toMs(sql`o.not_before`)} as "notBeforeMs", ${toMs(sql`o.replaced_at`)} as "replacedAtMs",
@@ -325,17 +324,19 @@ const selectLingering = (lingerMs: number) => sql`(
           and exists (select from sync.outbox_kinds k where k.kind = b.kind and k.lingers)
       )`;
 
-/** A rule that rows of a kind (`name`) wait for rows of another kind. */
-type NamedRule = Prerequisite & { readonly client: string; readonly name: string };
-
 /**
  * SQL: the rules whose other kind has open rows. Usually there is none: that is found out once, not
  * for each row.
  */
-const selectRules = (rules: readonly NamedRule[]) => sql`
+const selectRules = (client: string, kinds: readonly string[]) => sql`
       select r.*
-      from json_to_recordset(${JSON.stringify(rules)}::json)
-        as r (client text, name text, kind text, family text, list text, member text)
+      from (
+        select ${client}::text as client, k.kind as name, w.*
+        from sync.outbox_kinds k
+        cross join lateral jsonb_to_record(k.waits_for)
+          as w (kind text, family text, list text, member text)
+        where k.kind = any(${kinds}::text[]) and k.waits_for is not null
+      ) r
       -- With "exists" or without an order, a plan that expects few rows would read all pending
       -- ones.
       where coalesce((
@@ -404,20 +405,18 @@ async function markSending(
   { kinds }: ClaimOptions,
 ): Promise<void> {
   // Rows that may have been carried out are looked up first, unless two look-ups missed them.
-  const isStamped = chosen.map(
-    ({ kind, writtenAtMs, absences }) =>
-      kinds.stamped.includes(kind) && (writtenAtMs === null || absences >= 2),
-  );
+  const marked = chosen.map(({ id, kind, writtenAtMs, absences }) => ({
+    ...{ id, isStamped: kinds.stamped.includes(kind) && (writtenAtMs === null || absences >= 2) },
+  }));
   await sql`
     update fulfilment.outbox o
     set status = 'sending', next_attempt_at = null, claim_no = (select nextval('sync.read_no')),
       lease_until = clock_timestamp() + ${claimSpan}, attempts = o.attempts + 1,
       -- Only attempts count: the age starts with the first attempt that counts.
       limits_from = case when o.tries = 0 then clock_timestamp() else o.limits_from end,
-      sent_at = case when m.is_stamped then clock_timestamp() end
-    from unnest(${chosen.map(({ id }) => id)}::bigint[], ${isStamped}::boolean[])
-      as m (id, is_stamped)
-    where o.id = m.id`.execute(trx);
+      sent_at = case when i."isStamped" then clock_timestamp() end
+    from ${rowSet({ id: 'bigint', isStamped: 'boolean' }, marked)}
+    where o.id = i.id`.execute(trx);
 }
 
 type MarkedRow = Omit<ClaimedRow, 'claimedAtMs' | 'dueAt'> & { readonly isBlocked: boolean };
@@ -476,12 +475,10 @@ export async function returnClaims(
 ): Promise<void> {
   await sql`
     update fulfilment.outbox o
-    set status = 'pending', next_attempt_at = c.due_at, lease_until = null,
+    set status = 'pending', next_attempt_at = i."dueAt", lease_until = null,
       claim_no = null, sent_at = null, attempts = o.attempts - 1
-    from unnest(${claims.map(({ id }) => id)}::bigint[],
-      ${claims.map(({ claimNo }) => claimNo)}::bigint[],
-      ${claims.map(({ dueAt }) => dueAt)}::timestamptz[]) as c (id, claim_no, due_at)
-    where o.id = c.id and o.claim_no = c.claim_no and o.status = 'sending'`.execute(db);
+    from ${rowSet({ id: 'bigint', claimNo: 'bigint', dueAt: 'timestamptz' }, claims)}
+    where o.id = i.id and o.claim_no = i."claimNo" and o.status = 'sending'`.execute(db);
 }
 
 /** A claim that a worker holds: the row and the claim number. */
@@ -538,10 +535,8 @@ export async function renewClaims(db: Kysely<DB>, rows: readonly HeldClaim[]): P
     with held as (
       select o.id
       from fulfilment.outbox o
-      join unnest(${rows.map(({ id }) => id)}::bigint[],
-        ${rows.map(({ claimNo }) => claimNo)}::bigint[])
-        as m (id, claim_no)
-        on o.id = m.id and o.claim_no = m.claim_no
+      join ${rowSet({ id: 'bigint', claimNo: 'bigint' }, rows)}
+        on o.id = i.id and o.claim_no = i."claimNo"
       where o.status = 'sending'
       for update of o skip locked
     )

@@ -2,8 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Kysely, sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import type { DB } from '../../db/generated/tables.ts';
-import type { Prerequisite } from '../judge-row.ts';
-import type { KindDocument } from '../kind.ts';
+import type { KindDocument, Prerequisite } from '../kind.ts';
 
 /** What the database has to know of a kind. */
 export interface StoredKind {

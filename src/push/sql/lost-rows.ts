@@ -4,6 +4,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
+import { rowSet } from '../../pull/sql/mirror-tables.ts';
 import { judgeLost, type LostClaim, type LostVerdict, type UnknownRule } from '../judge-outcome.ts';
 import type { HeldClaim } from './claim-rows.ts';
 
@@ -241,22 +242,19 @@ async function markDead(
             left(coalesce((select string_agg(k.client, ', ' order by k.client) from sync.clients k),
               'none'), 3000)) end
       from (
-        select p.id, u.is_unknown_kind
-        from unnest(${pairs.map(({ client }) => client)}::text[],
-          ${pairs.map(({ kind }) => kind)}::text[],
-          ${pairs.map(({ isUnknownKind }) => isUnknownKind)}::boolean[])
-            as u (client, kind, is_unknown_kind)
+        select p.id, i."isUnknownKind" as is_unknown_kind
+        from ${rowSet({ client: 'text', kind: 'text', isUnknownKind: 'boolean' }, pairs)}
         cross join lateral (
           select q.id
           from fulfilment.outbox q
           where q.status = 'pending'
-            and (u.is_unknown_kind or q.created_at < clock_timestamp() - ${unknownClientSpan})
+            and (i."isUnknownKind" or q.created_at < clock_timestamp() - ${unknownClientSpan})
             -- With a plain join, a plan made while the table was empty would read all pending rows.
             and q.id = any(array(
-              select i.id
-              from fulfilment.outbox i
-              where i.client = u.client and i.kind = u.kind and i.status = 'pending'
-              order by i.next_attempt_at, i.id
+              select r.id
+              from fulfilment.outbox r
+              where r.client = i.client and r.kind = i.kind and r.status = 'pending'
+              order by r.next_attempt_at, r.id
               limit ${maxMarked}))
           for update skip locked
         ) p

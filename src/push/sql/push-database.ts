@@ -5,6 +5,7 @@ import { recordAudit } from '../../db/audit.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { placeSetting } from '../../db/place.ts';
 import { inTransaction } from '../../db/transaction.ts';
+import { rowSet } from '../../pull/sql/mirror-tables.ts';
 import { postponeTurns } from '../../schedule/sql/turns.ts';
 
 /**
@@ -248,14 +249,12 @@ export async function markEnded(db: Kysely<DB>, worker: string): Promise<void> {
 /** Returns true if this database knows that these rows were sent. */
 async function hasAllRows(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<boolean> {
   const { rows } = await sql`
-    select from unnest(${sent.map(({ id }) => id)}::bigint[],
-      ${sent.map(({ claimNo }) => claimNo)}::bigint[],
-      ${sent.map(({ attempts }) => attempts)}::integer[]) as s (id, claim_no, attempts)
-    left join fulfilment.outbox o on o.id = s.id
+    select from ${rowSet({ id: 'bigint', claimNo: 'bigint', attempts: 'integer' }, sent)}
+    left join fulfilment.outbox o on o.id = i.id
     where case
-      when o.claim_no is null then coalesce(o.attempts, 0) < s.attempts
-      when o.claim_no = s.claim_no then o.status = 'sending' and o.sent_at is null
-      else o.claim_no < s.claim_no
+      when o.claim_no is null then coalesce(o.attempts, 0) < i.attempts
+      when o.claim_no = i."claimNo" then o.status = 'sending' and o.sent_at is null
+      else o.claim_no < i."claimNo"
     end
     limit 1`.execute(trx);
 

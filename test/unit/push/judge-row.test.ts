@@ -99,7 +99,6 @@ describe('a due row', () => {
 const makeKind = (name: string, kind: Partial<ClaimableKind> = {}): ClaimableKind => ({
   name,
   lingers: false,
-  waitsFor: null,
   room: null,
   isWindowed: false,
   ...kind,
@@ -119,7 +118,7 @@ const judgeHealth = (
   health: readonly Partial<Health>[],
   { sending = {}, held = 0 }: { sending?: Record<string, number>; held?: number } = {},
 ) => {
-  const kinds = ['a', 'b'].map((name) => ({ name, lingers: false, waitsFor: null }));
+  const kinds = ['a', 'b'].map((name) => ({ name, lingers: false }));
   const gate = judgeGate({ kinds, health: health.map(makeHealth), sending }, held);
   return gate && { room: gate.room, kinds: [...gate.kinds.values()] };
 };
