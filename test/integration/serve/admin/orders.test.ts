@@ -284,16 +284,4 @@ describe('the search for an order', () => {
     });
     expect(await search.text()).not.toMatch(/method="post" action="\/orders"/);
   });
-
-  test.each([
-    ['its number in any case', 'sO-1'],
-    ['the id of its shipment', '7'],
-    ['the code of its parcel', 'https://carrier.example/3S1?zip=1234AB'],
-  ])('leads to the timeline by %s', async (_what, text) => {
-    await storeOrder();
-    const answer = await (await admin()).visitor.get(
-      `/orders?${new URLSearchParams({ q: text }).toString()}`,
-    );
-    expect([answer.status, answer.headers.get('location')]).toEqual([303, path]);
-  });
 });

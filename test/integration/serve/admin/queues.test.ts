@@ -62,8 +62,3 @@ test('/queues shows the schedulers, when they fire, and what failed; it needs a 
     await pool.end();
   }
 });
-
-test('/queues of a worker that has not started shows no scheduler', async () => {
-  const { visitor } = await admin();
-  expect(await (await visitor.get('/queues')).text()).toContain('No scheduler is set yet');
-});
