@@ -165,22 +165,16 @@ test('no page turns the text of a row into markup', async () => {
   );
   const hold = { client: nasty, words: nasty, code: 'no_answer', sendWindow: 0 } as const;
   await insertHealth(database, hold);
-  await database.query(
-    `insert into sync.jobs (client, job, next_at, last_error, last_code, warnings) values ('default', 'pull-orders', now(), $1, 'undecodable', array[$1])`,
-    [nasty],
-  );
-  await database.query(
-    `insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error) values ('default', 'pull-orders', 'schedule', $1, 1, now(), 'failed', now(), $1)`,
-    [nasty],
-  );
-  await database.query(
-    `insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker) values ('default', 'orders', '1', $1, $1, '{}', $1)`,
-    [nasty],
-  );
-  await database.query(
-    `insert into sync.audit (by, action, client, detail) values ($1, $1, $1, $1)`,
-    [nasty],
-  );
+  for (const insert of [
+    `sync.jobs (client, job, next_at, last_error, last_code, warnings)
+     values ('default', 'pull-orders', now(), $1, 'undecodable', array[$1])`,
+    `sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error)
+     values ('default', 'pull-orders', 'schedule', $1, 1, now(), 'failed', now(), $1)`,
+    `sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker)
+     values ('default', 'orders', '1', $1, $1, '{}', $1)`,
+    'sync.audit (by, action, client, detail) values ($1, $1, $1, $1)',
+  ])
+    await database.query(`insert into ${insert}`, [nasty]);
   for (const path of [
     '/',
     '/outbox',
@@ -319,9 +313,14 @@ describe('the list of the outbox', () => {
     expect(await readStatus(dead)).toBe('cancelled');
     expect((await select([], { action: 'retry' })).status).toBe(400);
 
-    const many = [];
-    for (let row = 0; row < 100; row++) many.push(await insertRow('dead', `M-${row}`));
-    const whole = await select(many, { action: 'cancel', sure: 'on' });
+    await database.query(`
+      insert into fulfilment.outbox (kind, reference, status, next_attempt_at, finished_at, last_error)
+      select 'order.create', 'M-' || n, 'dead', null, now(), 'no' from generate_series(1, 100) n`);
+    const many = await database.query<{ id: number }>(
+      "select id from fulfilment.outbox where reference like 'M-%'",
+    );
+    const ids = many.map(({ id }) => id);
+    const whole = await select(ids, { action: 'cancel', sure: 'on' });
     expect(whole.headers.get('location')).toContain('said=all');
     expect(await database.count("fulfilment.outbox where status = 'cancelled'")).toBe(101);
   });
