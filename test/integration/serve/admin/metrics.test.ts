@@ -7,7 +7,7 @@ import type { Settlement } from '../../../../src/push/sql/settle-rows.ts';
 import { newTotals } from '../../../../src/schedule/run.ts';
 import { ensureJobs } from '../../../../src/schedule/sql/due-jobs.ts';
 import { registerClients } from '../../../../src/service/sql/clients.ts';
-import { useAdmin } from '../../../helpers/admin.ts';
+import { makeDaemon, useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { insertHealth } from '../../../helpers/service-health.ts';
 
@@ -116,17 +116,10 @@ describe('/metrics', () => {
 
 test('a worker whose sweeps fail is alive, but not ready', async () => {
   const failingMs = 600_000;
-  const worker = {
-    queues: new Map(),
-    startDue: () => undefined,
-    runFor: () => Promise.reject(new Error('not used')),
-    sinceLastSweepMs: () => failingMs,
-  };
   let begunMs = 3_000;
-  const { visitor } = await admin({}, undefined, {}, () => ({
-    ...worker,
-    sinceSweepBegunMs: () => begunMs,
-  }));
+  const { visitor } = await admin({}, undefined, {}, () =>
+    makeDaemon({ sinceLastSweepMs: () => failingMs, sinceSweepBegunMs: () => begunMs }),
+  );
   expect((await visitor.get('/livez')).status).toBe(200);
   expect((await visitor.get('/readyz')).status).toBe(503);
   begunMs = failingMs;
