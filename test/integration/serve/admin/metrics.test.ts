@@ -141,8 +141,8 @@ describe('/readyz', () => {
       lastSweepSecondsAgo: null,
       waitsFor: 'Postgres',
       stale: [
-        { client, job: 'pull-orders', since, lastSuccessAt: since, because: 'failing' },
         { client, job: 'pull-shipments', since, lastSuccessAt: since, because: 'paused' },
+        { client, job: 'pull-orders', since, lastSuccessAt: since, because: 'failing' },
       ],
     });
   });
