@@ -63,6 +63,18 @@ export class Visitor {
   }
 }
 
+/** Returns what pages read of a worker that has started, and has swept just now, with changes. */
+export const makeDaemon = (
+  changes: Partial<NonNullable<ReturnType<AdminDeps['daemon']>>> = {},
+): NonNullable<ReturnType<AdminDeps['daemon']>> => ({
+  queues: new Map(),
+  startDue: () => undefined,
+  runFor: () => Promise.reject(new Error('not used')),
+  sinceLastSweepMs: () => 0,
+  sinceSweepBegunMs: () => 0,
+  ...changes,
+});
+
 /**
  * Returns a function that starts an admin server in this process, by default for a worker that has
  * not started. It uses the database of the test, and is closed at the end of the test.

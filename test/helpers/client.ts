@@ -13,7 +13,7 @@ export interface Resource {
   relationships: Record<string, { data: { id: number; type: string } }>;
   included?: Resource[];
 }
-export interface Body {
+interface Body {
   data: Resource[];
   included?: Resource[];
   links: { next: { href: string } | null };

@@ -6,10 +6,10 @@
 import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
 import { afterEach } from 'vitest';
+import { silentLogger } from '../../src/core/logger.ts';
 import { connectForWriting } from '../../src/db/connect.ts';
 import { Deliverer, type Receiver } from '../../src/operate/deliveries/deliverer.ts';
 import { startEventMaker } from '../../src/operate/deliveries/event-maker.ts';
-import { createLogger } from '../../src/operate/logging/create-logger.ts';
 import { openDispatcher } from '../../src/service/transport/dispatcher.ts';
 import type { TestDatabase } from './database.ts';
 import type { useServices } from './processes/service.ts';
@@ -72,9 +72,8 @@ export function usePosting(database: TestDatabase, sandbox: SandboxControl) {
     await Promise.all(closers.splice(0).map((close) => close()));
   });
   return async (...receivers: Receiver[]) => {
-    const lines: string[] = [];
     const dispatcher = openDispatcher(makeConfig(database, sandbox), 10_000);
-    const log = createLogger('info', { write: (line) => void lines.push(line) });
+    const log = silentLogger;
     const { db, close } = connectForWriting(database.url, log, {
       name: 'deliveries',
       max: 4,
@@ -88,7 +87,6 @@ export function usePosting(database: TestDatabase, sandbox: SandboxControl) {
       await Promise.all([deliverer.close(), maker.close()]);
       await Promise.all([dispatcher.destroy(), close()]);
     });
-    return lines;
   };
 }
 
@@ -107,20 +105,4 @@ export const insertShipments = (
     select '${client}', n, 'READY_TO_PICK', now(), n, '{}', 1 from generate_series(${first}, ${last}) n;
     insert into fulfilment.changes (client, entity, id, operation)
     select '${client}', 'shipments', n, 'created' from generate_series(${first}, ${last}) n;
-    commit`);
-
-/** Enters the outcome of an order.create into the feed, as a settlement does. */
-export const insertOutcome = (
-  database: TestDatabase,
-  number: string,
-  status: 'done' | 'dead',
-  orderId = 0,
-) =>
-  database.query(`
-    begin;
-    insert into fulfilment.outbox (kind, reference, payload, status, finished_at, next_attempt_at, attempts, result, last_error)
-    values ('order.create', '${number}', '{}', '${status}', now(), null, 1,
-      ${status === 'done' ? `'{"orderId": ${orderId}}'` : 'null'}, ${status === 'done' ? 'null' : `'no'`});
-    insert into fulfilment.changes (client, entity, id, operation, changed_columns)
-    values ('default', 'outbox', (select max(id) from fulfilment.outbox), 'updated', '{status}');
     commit`);

@@ -4,7 +4,6 @@ import { postWebhook } from '../../../src/operate/deliveries/post-webhook.ts';
 import { openDispatcher } from '../../../src/service/transport/dispatcher.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import {
-  insertOutcome,
   insertShipments,
   startReceiver,
   subscribe,
@@ -67,7 +66,13 @@ test('a lock of the writer on carrier_links holds up no event', async () => {
       'begin; set local role fulfilment_writer; lock table fulfilment.carrier_links in access exclusive mode',
     );
     await insertShipments(database, 1, 1);
-    await insertOutcome(database, 'SO-2', 'dead');
+    await database.query(`
+      begin;
+      insert into fulfilment.outbox (kind, reference, status, finished_at, next_attempt_at, attempts, last_error)
+      values ('order.create', 'SO-2', 'dead', now(), null, 1, 'no');
+      insert into fulfilment.changes (client, entity, id, operation, changed_columns)
+      select 'default', 'outbox', id, 'updated', '{status}' from fulfilment.outbox;
+      commit`);
     await waitFor('both events', () => receiver.taken().length === 2);
   } finally {
     await session.end();

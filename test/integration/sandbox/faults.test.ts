@@ -1,38 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { orderBody, readOne, useClient } from '../../helpers/client.ts';
+import { useClient } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
-
-const create = (number: string) => client.ask('v3.orders.create', { body: orderBody(number) });
-const readNumbers = async () =>
-  (await client.ask('v3.orders.list')).body.data.map(
-    ({ attributes }) => attributes.externalOrderNumber,
-  );
-
-describe('lists and searches lag behind writes', () => {
-  const lag = (operation: string) => sandbox.faults({ operation, effect: { lagMs: 60_000 } });
-
-  test('a new order is not listed yet, but can be read by id', async () => {
-    const { id } = readOne(await create('A-1'));
-    await lag('v3.orders.list');
-    await lag('v2.*');
-    await lag('oldest.order.search');
-    expect(await readNumbers()).toEqual([]);
-    const query = 'filter[externalOrderNumber][in]=A-1';
-    expect((await client.ask('v3.orders.list', { query })).body.data).toEqual([]);
-    const body = { externalOrderNumber: 'A-1' };
-    expect((await client.ask('v2.order.searchByBody', { body })).body.messageCode).toBe('NOK');
-    expect(
-      (await client.ask('oldest.order.search', { body: { ExternalOrderNumber: 'A-1' } })).body
-        .messageCode,
-    ).toBe('NOK');
-    expect((await client.ask('v3.orders.get', { path: { id } })).status).toBe(200);
-    await sandbox.clearFaults();
-    expect(await readNumbers()).toEqual(['A-1']);
-  });
-});
 
 test('rows of a list can be repeated and reversed', async () => {
   await sandbox.seed(3);

@@ -120,12 +120,6 @@ describe('a lists file', () => {
   const country = { id: 1, name: 'A', code: 'A' };
   test.each([
     ['an unknown list', '{"orderKinds": []}', 'Unrecognized key: "orderKinds"'],
-    ['no order type', '{"orderTypes": []}', 'at orderTypes'],
-    [
-      'no available reason',
-      '{"returnReasons": [{"id": 1, "name": "X", "code": "X", "available": false}]}',
-      'no reason is available',
-    ],
     [
       'lists of an unknown client',
       '{"clients": {"shop-c": {}}}',

@@ -48,14 +48,6 @@ describe('the log', () => {
   });
 });
 
-test('the page shows orders first, and addresses of requests as people read them', async () => {
-  await client.ask('v3.orders.create', { body: orderBody('WEB-1') });
-  await client.fetch('GET', `/v3/orders?${encodeURIComponent('filter[reference][in]')}=PO%207`);
-  const { text } = await load();
-  expect(text).toMatch(/Orders.*WEB-1.*Requests.*Findings.*Faults/s);
-  expect(text).toContain('GET /v3/orders?filter[reference][in]=PO 7<');
-});
-
 test('the page escapes what clients send and what the address says', async () => {
   const included = [line(hostile), address('d', { city: hostile }), address('b')];
   const attributes = { reference: hostile, [hostile]: 1 };

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { operations as clientOperations } from '../../../config/operations.ts';
 import { operations } from '../../../src/sandbox/operations/all.ts';
 import { createSandbox } from '../../../src/sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../../src/sandbox/state-file.ts';
@@ -17,20 +16,6 @@ const client = useClient(sandbox);
 const text = async (path: string) => (await fetch(new URL(path, sandbox.url))).text();
 const startMs = lively.startMs();
 const described = operations.filter((operation) => operation.described);
-
-test('the sandbox and the client name the same operations', () => {
-  const served = operations.map(({ name, method, path, documented }) => [
-    name,
-    { method, path: path.replaceAll(/:(\w+)/g, '{$1}'), documented },
-  ]);
-  const used = Object.entries(clientOperations).map(([name, { method, path, documented }]) => [
-    name,
-    { method, path, documented },
-  ]);
-  expect(Object.fromEntries(served)).toMatchObject(Object.fromEntries(used));
-  const enabled = Object.entries(clientOperations).filter(([, { enabled = true }]) => enabled);
-  expect(enabled.map(([name]) => name).sort()).toEqual(described.map(({ name }) => name).sort());
-});
 
 test('paths match in any case; an unknown route is 404 and logged without an operation', async () => {
   expect((await client.fetch('GET', '/V3/SHIPMENTS')).status).toBe(200);

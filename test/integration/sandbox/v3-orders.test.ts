@@ -5,6 +5,7 @@ import {
   describeOperation,
   line,
   orderBody,
+  type Resource,
   readOne,
   titles,
   useClient,
@@ -24,71 +25,26 @@ const nested = (levels: number): object => (levels === 0 ? {} : { in: nested(lev
 describeOperation('v3.orders.create', () => {
   test('answers the complete order, as a read with every include does', async () => {
     const made = await create('A-1', {
-      attributes: {
-        reference: 'PO 7',
-        orderedOn: '2026-11-01',
-        metadata: { extra1: 'x' },
-        fulfillFrom: 'EIN',
-        preferredShippingDate: '2030-01-01',
-        allowPartialDelivery: true,
-      },
+      attributes: { reference: 'PO 7', metadata: { extra1: 'x' }, fulfillFrom: 'EIN' },
       relationships: { preferredShippingMethod: { data: { id: 12, type: 'shippingMethod' } } },
       included: [
-        line('MUG-BLUE', 2, {
-          price: 9.95,
-          vat: 0.21,
-          name: 'Mug',
-          channelIdentifier: 'C7',
-          metadata: { reference: 'L1' },
-        }),
+        line('MUG-BLUE', 2, { price: 9.95, channelIdentifier: 'C7' }),
         line('SHIPPING', 1, { price: '-4.95', vat: '0.09' }),
         address('d'),
         address('b', { lastName: 'Becker', countryCode: 'DE' }),
         { type: 'pickUpPoint', attributes: { code: 'PP-1', anything: [1] } },
       ],
     });
-    expect(made.status).toBe(200);
     const order = readOne(made);
-    expect(order.attributes).toEqual({
-      externalOrderNumber: 'A-1',
-      reference: 'PO 7',
-      orderedOn: '2026-11-01',
-      consumerReference: null,
-      promotionCode: null,
-      currency: 'EUR',
-      locale: 'nl-NL',
-      email: 'anna@example.com',
-      phoneNumber: null,
-      vatNumber: null,
-      fulfillFrom: 'EIN',
-      preferredShippingDate: '2030-01-01',
-      allowPartialDelivery: true,
-      onHold: false,
-      metadata: { extra1: 'x' },
-      channelIdentifier: null,
+    expect(order.attributes).toMatchObject({
+      ...{ externalOrderNumber: 'A-1', reference: 'PO 7', consumerReference: null },
+      ...{ currency: 'EUR', fulfillFrom: 'EIN', onHold: false, metadata: { extra1: 'x' } },
     });
-    expect(order.included?.map(({ type }) => type)).toEqual([
-      'orderItem',
-      'orderItem',
-      'address',
-      'address',
-      'pickUpPoint',
-    ]);
-    expect(order.included?.[0]?.attributes).toMatchObject({
-      sku: 'MUG-BLUE',
-      channelIdentifier: 'C7',
-    });
-    expect(order.included?.[1]?.attributes).toMatchObject({
-      sku: 'SHIPPING',
-      price: -4.95,
-      vat: '0.09',
-    });
-    expect(order.included?.[1]?.attributes.channelIdentifier).toBeNull();
-    expect(order.included?.[3]?.attributes).toMatchObject({
-      lastName: 'Becker',
-      houseNumber: '12',
-    });
-    expect(order.included?.[4]?.attributes).toEqual({ code: 'PP-1', anything: [1] });
+    const [mug, shipping, , billing, point] = order.included ?? [];
+    expect(mug?.attributes).toMatchObject({ sku: 'MUG-BLUE', channelIdentifier: 'C7' });
+    expect(shipping?.attributes).toMatchObject({ price: -4.95, vat: '0.09' });
+    expect(billing?.attributes).toMatchObject({ lastName: 'Becker', houseNumber: '12' });
+    expect(point?.attributes).toEqual({ code: 'PP-1', anything: [1] });
     expect(readOne(await get(order.id, everything))).toEqual(order);
   });
 
@@ -108,11 +64,6 @@ describeOperation('v3.orders.create', () => {
       'members nested too deep',
       { included: [{ type: 'pickUpPoint', attributes: nested(30) }, address('d'), address('b')] },
       'data.included.0.attributes',
-    ],
-    [
-      'a quantity of 0',
-      { included: [line('MUG-RED', 0), address('d'), address('b')] },
-      'data.included.0.attributes.quantity',
     ],
   ])('refuses %s', async (_, parts, words) => {
     const answer = await create('A-1', parts);
@@ -136,29 +87,18 @@ describeOperation('v3.orders.create', () => {
   test('accepts one attachment, which must be a PDF and whose content is never shown', async () => {
     const attachment = (content: string) => ({
       type: 'orderAttachment',
-      attributes: {
-        filename: 'a.pdf',
-        contentType: 'application/pdf',
-        printStrategy: 'REQUIRED',
-        content,
-      },
+      attributes: { filename: 'a.pdf', contentType: 'application/pdf', content },
     });
-    const included = (content: string) => [
-      line('MUG-RED'),
-      address('d'),
-      address('b'),
-      attachment(content),
-    ];
+    const attach = (number: string, ...contents: string[]) =>
+      create(number, {
+        included: [line('MUG-RED'), address('d'), address('b'), ...contents.map(attachment)],
+      });
     const pdf = (await writePage(['Thank you'])).toString('base64');
-    expect(JSON.stringify((await create('A-1', { included: included(pdf) })).body)).not.toContain(
-      pdf,
-    );
-    const text = await create('A-2', {
-      included: included(Buffer.from('hello').toString('base64')),
-    });
+    const made = await attach('A-1', pdf);
+    expect([made.status, JSON.stringify(made.body).includes(pdf)]).toEqual([200, false]);
+    const text = await attach('A-2', Buffer.from('hello').toString('base64'));
     expect([text.status, titles(text)]).toEqual([422, 'The content is no pdf document']);
-    const two = await create('A-2', { included: [...included(pdf), attachment(pdf)] });
-    expect(titles(two)).toContain('One orderAttachment');
+    expect(titles(await attach('A-2', pdf, pdf))).toContain('One orderAttachment');
   });
 
   test('refuses unknown products by name until they are added; then the order waits for stock', async () => {
@@ -223,26 +163,21 @@ describeOperation('v3.orders.list', () => {
     const { data } = (await client.ask('v3.orders.list')).body;
     const find = async (query: string) => (await client.ask('v3.orders.list', { query })).body.data;
     const { externalOrderNumber, orderedOn } = data[3]?.attributes ?? {};
-    expect(await find(`filter[externalOrderNumber][in]=${externalOrderNumber},none`)).toEqual([
-      data[3],
-    ]);
-    const after = data.filter(({ attributes }) => String(attributes.orderedOn) > String(orderedOn));
-    expect(await find(`filter[orderedOn][gt]=${orderedOn}`)).toEqual(after);
-    const last = String(data.at(-1)?.attributes.orderedOn);
-    expect(await find(`filter[orderedOn][gt]=${orderedOn}&filter[orderedOn][lt]=${last}`)).toEqual(
-      after.filter(({ attributes }) => String(attributes.orderedOn) < last),
-    );
-    const reference = data.find(({ attributes }) => attributes.reference !== null)?.attributes
-      .reference;
-    const same = data.filter(({ attributes }) => attributes.reference === reference);
+    const reference = data.find(({ attributes }) => attributes.reference)?.attributes.reference;
+    const number = `filter[externalOrderNumber][in]=${externalOrderNumber}`;
+    expect(await find(`${number},none`)).toEqual([data[3]]);
+    expect(await find(`${number}&filter[reference][in]=none`)).toEqual([]);
     expect(await find(`filter[reference][in]=${encodeURIComponent(String(reference))}`)).toEqual(
-      same,
+      data.filter(({ attributes }) => attributes.reference === reference),
     );
-    expect(
-      await find(
-        `filter[externalOrderNumber][in]=${externalOrderNumber}&filter[reference][in]=none`,
-      ),
-    ).toEqual([]);
+
+    const readDay = (row?: Resource) => String(row?.attributes.orderedOn);
+    const after = data.filter((row) => readDay(row) > String(orderedOn));
+    expect(await find(`filter[orderedOn][gt]=${orderedOn}`)).toEqual(after);
+    const last = readDay(data.at(-1));
+    expect(await find(`filter[orderedOn][gt]=${orderedOn}&filter[orderedOn][lt]=${last}`)).toEqual(
+      after.filter((row) => readDay(row) < last),
+    );
     const long = await client.ask('v3.orders.list', {
       query: `filter[externalOrderNumber][in]=${'x'.repeat(51)}`,
     });
@@ -261,7 +196,6 @@ describe('a missing house number', () => {
   };
 
   test.each([
-    ['Keizersgracht 12', '12', null],
     ['Keizersgracht 12 b', '12', 'b'],
     ['Plein 1940 7', '7', null],
   ])('is taken from the street %s', async (street1, houseNumber, houseNumberExtension) => {

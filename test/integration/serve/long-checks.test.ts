@@ -178,31 +178,3 @@ test('a body that takes long holds up no other token, and a lost check loses not
   const again = { kind: 'order.create', reference: 'A', payload: orderPayload('A') };
   expect((await as('erp')('/v1/outbox', again)).status).toBe(202);
 });
-
-test('checks of rows to be sent that take long hold up no look-up of their client', async () => {
-  await sandbox.faults({
-    operation: 'v3.orders.create',
-    count: 1,
-    effect: { status: 500, afterEffect: true },
-  });
-  const unknown = await outbox.insert('order.create', 'B', JSON.parse(longOrder('B')));
-  await outbox.push({ HTTP_TIMEOUT_MS: '1500' });
-  expect(await outbox.row(unknown)).toMatchObject({ status: 'unknown' });
-  await database.query("update fulfilment.outbox set next_attempt_at = now() + interval '1 hour'");
-
-  for (const reference of ['C', 'D', 'E'])
-    await outbox.insert('order_attachment.create', reference, {
-      filename: 'a',
-      content: makeBomb(),
-    });
-  const worker = await outbox.start();
-  const readSending = () => outbox.rows("kind = 'order_attachment.create' and status = 'sending'");
-  await waitFor('the checks to begin', async () => (await readSending()).length === 3);
-  await outbox.hurry();
-  worker.pusher.wake();
-
-  const isFound = async () => (await outbox.row(unknown)).status === 'done';
-  await waitFor('the order to be found', isFound);
-  expect((await readSending()).length).toBeGreaterThanOrEqual(2);
-  await endChecks([worker.stop(0)]);
-});

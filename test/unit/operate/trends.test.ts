@@ -7,7 +7,6 @@ import {
 } from '../../../src/operate/health/trends.ts';
 import type { Figure, Measure } from '../../../src/operate/sql/read-figures.ts';
 import { wantsJson } from '../../../src/serve/admin/send-page.ts';
-import { renderChartsPage } from '../../../src/serve/pages/charts.ts';
 
 const now = new Date('2026-05-04T12:10:00Z');
 const figure = (measure: Measure, part: string, time: string, value: number): Figure => ({
@@ -47,21 +46,6 @@ describe('the series of a chart', () => {
     expect(takeLast(waits, 'p50')).toEqual([expect.closeTo(0.939, 3), null, null, null]);
     expect(takeLast(waits, 'p99')?.[0]).toBeCloseTo(35.7, 0);
   });
-});
-
-test('four charts are drawn, each with its highest and latest values in words', () => {
-  const trends = build(
-    figure('pushes', 'done', '12:00', 30),
-    figure('pushes', 'dead', '12:00', 2),
-    figure('waits', '39', '12:00', 1),
-  );
-  const { text } = renderChartsPage(trends, ['shop'], 'shop');
-  expect(text.match(/<figure/g)).toHaveLength(4);
-  expect(text).toContain(
-    'Attempts of pushes in 15 minutes, by outcome, the last 24 hours. Highest: 32. done now: 30; pending now: 0; unknown now: 0; dead now: 2.',
-  );
-  expect(text).toContain('Highest: 939 ms. p50 now: 939 ms; p99 now: 939 ms.');
-  expect(text).toContain('d="M95.1 100V6.3h0.8V100z"');
 });
 
 test('a percentile is at most 9 % away from each time of its span', () => {

@@ -99,29 +99,28 @@ test('login sets a cookie that scripts cannot read, and leads back; logout ends 
     ['operator', 'viewer'],
   ] as const)
     expect((await forged(value.replace(from, to))).status).toBe(303);
-  const { fulfilment_csrf: other = '' } = Object.fromEntries([
-    ['fulfilment_csrf', visitor.cookie('fulfilment_csrf')],
-  ]);
-  expect((await forged(other)).status).toBe(303);
-  expect((await forged(`session.${Date.now() + 1e9}.abc`)).status).toBe(303);
+  for (const other of [visitor.cookie('fulfilment_csrf') ?? '', `session.${Date.now() + 1e9}.abc`])
+    expect((await forged(other)).status).toBe(303);
 
   expect((await visitor.post('/logout')).status).toBe(403);
   expect((await visitor.post('/logout', {}, '/')).headers.get('location')).toBe('/login');
   expect((await visitor.get('/')).status).toBe(303);
 });
 
-test.each([
-  '//evil.example',
-  '/\\evil.example',
-  'https://evil.example/',
-  'javascript:alert(1)',
-  '/.//evil.example',
-  '/%2e//evil.example',
-  'http://here.invalid//evil.example',
-])('a login never leads to %s', async (next) => {
+test('a login never leads to another site', async () => {
   const { visitor } = await admin({ ADMIN_TOKEN: token });
-  const answer = await visitor.post('/login', { token, next }, '/login');
-  expect(answer.headers.get('location')).toMatch(/^\/(?![/\\])|^\/$/);
+  for (const next of [
+    '//evil.example',
+    '/\\evil.example',
+    'https://evil.example/',
+    'javascript:alert(1)',
+    '/.//evil.example',
+    '/%2e//evil.example',
+    'http://here.invalid//evil.example',
+  ]) {
+    const answer = await visitor.post('/login', { token, next }, '/login');
+    expect(answer.headers.get('location'), next).toMatch(/^\/(?![/\\])|^\/$/);
+  }
 });
 
 test('after ten wrong tokens an address is refused, even with the right one; sessions continue', async () => {

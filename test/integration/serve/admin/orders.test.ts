@@ -254,18 +254,10 @@ describe('the search for an order', () => {
     };
     const { visitor, logged } = await admin(tokens);
     await visitor.post('/login', { token: tokens.ADMIN_TOKEN }, '/login');
-    for (const from of ['/', '/orders'])
-      expect(await (await visitor.get(from)).text()).toMatch(
-        /<form class="(search|filter)" method="post" action="\/orders"/,
-      );
     const several = await visitor.post('/orders', { q: 'jan@example.com' }, '/orders');
     const page = await several.text();
-    expect([several.status, page.includes('SO-1'), page.includes('SO-2')]).toEqual([
-      200,
-      true,
-      true,
-    ]);
-    expect(page).toContain('e-mail address');
+    expect(several.status).toBe(200);
+    for (const found of ['SO-1', 'SO-2', 'e-mail address']) expect(page).toContain(found);
     expect(page).not.toMatch(/jan@example\.com/i);
     const one = await visitor.post('/orders', { q: 'EVA@example.com' }, '/');
     expect([one.status, one.headers.get('location')]).toEqual([
@@ -279,21 +271,5 @@ describe('the search for an order', () => {
     };
     const asViewer = await fetch(new URL('/orders?q=jan@example.com', visitor.base), { headers });
     expect(await asViewer.json()).toEqual({ orders: [], hasMore: false });
-    const search = await fetch(new URL('/orders', visitor.base), {
-      headers: { ...headers, accept: 'text/html' },
-    });
-    expect(await search.text()).not.toMatch(/method="post" action="\/orders"/);
-  });
-
-  test.each([
-    ['its number in any case', 'sO-1'],
-    ['the id of its shipment', '7'],
-    ['the code of its parcel', 'https://carrier.example/3S1?zip=1234AB'],
-  ])('leads to the timeline by %s', async (_what, text) => {
-    await storeOrder();
-    const answer = await (await admin()).visitor.get(
-      `/orders?${new URLSearchParams({ q: text }).toString()}`,
-    );
-    expect([answer.status, answer.headers.get('location')]).toEqual([303, path]);
   });
 });

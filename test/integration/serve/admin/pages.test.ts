@@ -57,63 +57,28 @@ test('the title of every page begins with the number of problems', async () => {
 });
 
 describe('the page of an outbox row', () => {
-  test('says why the row is dead, masks its payload, and records in the audit who reveals it', async () => {
+  test('says why the row is dead, masks payload and result, and records who reveals them', async () => {
     const { visitor } = await admin();
     const id = await insertRow('dead');
     const page = await (await visitor.get(`/outbox/${id}`)).text();
     expect(page).toContain('refused: «no such sku»');
     expect(page).toContain('MUG');
     expect(page).not.toContain('jan@example.com');
-    expect(await readAudit()).toEqual([]);
-    const revealed = await visitor.post(`/outbox/${id}/reveal`, {}, `/outbox/${id}`);
-    expect(await revealed.text()).toContain('jan@example.com');
-    expect(await readAudit()).toMatchObject([
-      {
-        action: 'outbox_reveal',
-        client: 'default',
-        detail: `outbox row ${id}`,
-        by: 'page 127.0.0.1',
-      },
-    ]);
-  });
-
-  test('counts the rows behind it, and links the first of them', async () => {
-    const { visitor } = await admin();
-    const id = await insertRow('dead');
-    const readFact = async () => {
-      const page = await (await visitor.get(`/outbox/${id}`)).text();
-      return /<dt>Rows behind it<\/dt><dd>(.*?)<\/dd>/.exec(page)?.[1];
-    };
-    expect(await readFact()).toBe('none');
-
-    const behind = await database.query<{ id: number }>(
-      `insert into fulfilment.outbox (kind, reference)
-       select 'order.cancel', reference from fulfilment.outbox, generate_series(1, 6)
-       where id = $1 returning id`,
-      [id],
-    );
-    const fact = await readFact();
-    expect(fact).toMatch(/^6: .*, …$/);
-    expect(fact?.match(/href="\/outbox\/\d+"/g)).toEqual(
-      behind.slice(0, 5).map((row) => `href="/outbox/${row.id}"`),
-    );
-  });
-
-  test('masks its result until somebody reveals it', async () => {
-    const { visitor } = await admin();
-    const id = await insertRow('dead');
     await database.query(
-      `update fulfilment.outbox set status = 'done', result = '{"orderId": 5, "fileName": "CANARY.pdf"}' where id = $1`,
-      [id],
+      `update fulfilment.outbox set status = 'done', result = '{"orderId": 5, "fileName": "CANARY.pdf"}'`,
     );
     for (const accept of ['text/html', 'application/json']) {
-      const page = await (await visitor.get(`/outbox/${id}`, { accept })).text();
-      expect(page).toContain('orderId');
-      expect(page).not.toContain('CANARY');
+      const result = await (await visitor.get(`/outbox/${id}`, { accept })).text();
+      expect(result).toContain('orderId');
+      expect(result).not.toContain('CANARY');
     }
-    expect(
-      await (await visitor.post(`/outbox/${id}/reveal`, {}, `/outbox/${id}`)).text(),
-    ).toContain('CANARY.pdf');
+    expect(await readAudit()).toEqual([]);
+    const revealed = await (await visitor.post(`/outbox/${id}/reveal`, {}, `/outbox/${id}`)).text();
+    expect(revealed).toContain('jan@example.com');
+    expect(revealed).toContain('CANARY.pdf');
+    expect(await readAudit()).toMatchObject([
+      { action: 'outbox_reveal', detail: `outbox row ${id}`, by: 'page 127.0.0.1' },
+    ]);
   });
 
   test('retries, replaces, marks as done and cancels a row, each with an entry in the audit', async () => {
@@ -157,53 +122,17 @@ describe('the page of an outbox row', () => {
     expect((await readAudit()).map(({ action, detail }) => [action, detail])).toEqual(
       Object.entries(ids).map(([action, id]) => [`outbox_${action}`, `outbox row ${id}`]),
     );
-    expect(await (await visitor.get(`/outbox/${ids.cancel}`)).text()).toContain(
-      'The row is cancelled',
-    );
   });
 
-  test.each<
-    [string, 'dead' | 'unknown' | 'pending', string, Record<string, string>, number, string]
-  >([
-    [
-      'a retry of an unknown row without a confirmation',
-      'unknown',
-      'retry',
-      {},
-      400,
-      'is not ticked',
-    ],
-    [
-      'a payload for a row that may have been carried out',
-      'unknown',
-      'replace',
-      { payload: '{}' },
-      409,
-      'is unknown',
-    ],
-  ])('refuses %s', async (_what, status, action, fields, code, words) => {
+  test('retries an unknown row only with a confirmation, and never replaces its payload', async () => {
     const { visitor } = await admin();
-    const id = await insertRow(status);
-    const answer = await visitor.post(`/outbox/${id}/${action}`, fields, `/outbox/${id}`);
-    expect([answer.status, await answer.text()]).toEqual([code, expect.stringContaining(words)]);
-    expect(await readStatus(id)).toBe(status);
+    const id = await insertRow('unknown');
+    const act = async (action: string, fields = {}) =>
+      (await visitor.post(`/outbox/${id}/${action}`, fields, `/outbox/${id}`)).status;
+    expect(await act('retry')).toBe(400);
+    expect(await act('replace', { payload: '{}' })).toBe(409);
+    expect(await readStatus(id)).toBe('unknown');
     expect(await readAudit()).toEqual([]);
-  });
-
-  test('says once why a pending row waits, and does not say that nothing needs to be done', async () => {
-    const { visitor } = await admin();
-    const id = await insertRow('pending');
-    const reason = 'The service refused the user name and password';
-    await database.query(
-      `update fulfilment.outbox set last_error = $1, next_attempt_at = now() - interval '1 minute' where id = $2`,
-      [reason, id],
-    );
-    await insertHealth(database, { code: 'credentials_refused', sendWindow: 0, words: reason });
-    const page = await (await visitor.get(`/outbox/${id}`)).text();
-    expect(page.split(reason)).toHaveLength(2);
-    expect(page).toContain('If a person must act, the overview says so');
-    expect(page).toContain('as soon as the reason is gone');
-    expect(page).not.toMatch(/Nothing needs to be done|minute ago|60s ago/);
   });
 
   test('does not exist for an unknown id, or for an id that is not a number', async () => {
@@ -212,33 +141,6 @@ describe('the page of an outbox row', () => {
     expect((await visitor.get('/outbox/x')).status).toBe(400);
     expect((await visitor.post('/outbox/99/retry', {}, '/schedules')).status).toBe(404);
   });
-});
-
-test('the page follows a retried row until it settles, and says that it failed again', async () => {
-  const { visitor } = await admin();
-  const id = await insertRow('dead');
-  const read = async () => (await visitor.get(`/outbox/${id}`)).text();
-  await visitor.post(`/outbox/${id}/retry`, {}, `/outbox/${id}`);
-  expect(await read()).toContain('http-equiv="refresh" content="2"');
-  await database.query(
-    `insert into sync.outbox_attempts (outbox_id, step, by, became, error_code)
-    values ($1, 'checked', 'w', 'pending', 'credentials_refused'), ($1, 'checked', 'w', 'dead', 'payload_refused')`,
-    [id],
-  );
-  await database.query(
-    `update fulfilment.outbox set status = 'dead', next_attempt_at = null, finished_at = now(),
-    last_error = 'no such code' where id = $1`,
-    [id],
-  );
-  const page = await read();
-  expect(page).toContain('The row was made due, but it failed again. The reason is below.');
-  expect(page.match(/<div>(checked|sent)<\/div>/g)).toEqual([
-    '<div>checked</div>',
-    '<div>checked</div>',
-  ]);
-  expect(page).not.toContain('http-equiv="refresh"');
-  await database.query(`update sync.outbox_attempts set at = at - interval '1 hour'`);
-  expect(await read()).not.toContain('failed again');
 });
 
 test('a refused replacement keeps the text, names the place, and can be stored anyway', async () => {
@@ -274,22 +176,16 @@ test('no page turns the text of a row into markup', async () => {
   );
   const hold = { client: nasty, words: nasty, code: 'no_answer', sendWindow: 0 } as const;
   await insertHealth(database, hold);
-  await database.query(
-    `insert into sync.jobs (client, job, next_at, last_error, last_code, warnings) values ('default', 'pull-orders', now(), $1, 'undecodable', array[$1])`,
-    [nasty],
-  );
-  await database.query(
-    `insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error) values ('default', 'pull-orders', 'schedule', $1, 1, now(), 'failed', now(), $1)`,
-    [nasty],
-  );
-  await database.query(
-    `insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker) values ('default', 'orders', '1', $1, $1, '{}', $1)`,
-    [nasty],
-  );
-  await database.query(
-    `insert into sync.audit (by, action, client, detail) values ($1, $1, $1, $1)`,
-    [nasty],
-  );
+  for (const insert of [
+    `sync.jobs (client, job, next_at, last_error, last_code, warnings)
+     values ('default', 'pull-orders', now(), $1, 'undecodable', array[$1])`,
+    `sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error)
+     values ('default', 'pull-orders', 'schedule', $1, 1, now(), 'failed', now(), $1)`,
+    `sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker)
+     values ('default', 'orders', '1', $1, $1, '{}', $1)`,
+    'sync.audit (by, action, client, detail) values ($1, $1, $1, $1)',
+  ])
+    await database.query(`insert into ${insert}`, [nasty]);
   for (const path of [
     '/',
     '/outbox',
@@ -323,10 +219,9 @@ describe('/schedules', () => {
     const { visitor } = await admin();
     const fields = { client, job: 'pull-orders' };
     await visitor.post('/schedules/pause', fields, '/schedules');
-    const paused = await (await visitor.get(`/schedules?said=pause&at=${Date.now()}`)).text();
-    expect(paused).toContain('The job is paused');
-    expect(paused).toMatch(/paused<\/span> <small>by page 127\.0\.0\.1/);
-    expect(paused).not.toContain('Run now: pull-orders');
+    expect(await (await visitor.get('/schedules')).text()).toMatch(
+      /paused<\/span> <small>by page 127\.0\.0\.1/,
+    );
     await visitor.post('/schedules/resume', fields, '/schedules');
     expect(await jobs()).toEqual([{ due: false }]);
     await visitor.post('/schedules/run', fields, '/schedules');
@@ -338,14 +233,15 @@ describe('/schedules', () => {
     ]);
   });
 
-  test.each([
-    [400, { client: 'nobody', job: 'pull-orders' }],
-    [400, { client, job: 'pull-everything' }],
-    [404, { client, job: 'reconcile' }],
-    [409, { client, job: 'pull-stock' }],
-  ])('answers %i to a request to run %o', async (status, fields) => {
+  test('refuses to run an unknown client or job, and a job that is off', async () => {
     const { visitor } = await admin();
-    expect((await visitor.post('/schedules/run', fields, '/schedules')).status).toBe(status);
+    for (const [status, fields] of [
+      [400, { client: 'nobody', job: 'pull-orders' }],
+      [400, { client, job: 'pull-everything' }],
+      [404, { client, job: 'reconcile' }],
+      [409, { client, job: 'pull-stock' }],
+    ] as const)
+      expect((await visitor.post('/schedules/run', fields, '/schedules')).status).toBe(status);
     expect(await readAudit()).toEqual([]);
   });
 });
@@ -382,8 +278,6 @@ describe('/runs', () => {
     expect((await listRuns('client=b&status='))[0]).toBe(299);
     expect((await listRuns('client=a&job=pull-orders&status=done&before=100'))[0]).toBe(98);
     expect((await visitor.get('/runs?status=none')).status).toBe(400);
-    await database.query('update sync.runs set pages = 1, fetched = 7 where id = 300');
-    expect(await (await visitor.get('/runs')).text()).toContain('7 read in 1 page<');
   });
 });
 
@@ -430,9 +324,14 @@ describe('the list of the outbox', () => {
     expect(await readStatus(dead)).toBe('cancelled');
     expect((await select([], { action: 'retry' })).status).toBe(400);
 
-    const many = [];
-    for (let row = 0; row < 100; row++) many.push(await insertRow('dead', `M-${row}`));
-    const whole = await select(many, { action: 'cancel', sure: 'on' });
+    await database.query(`
+      insert into fulfilment.outbox (kind, reference, status, next_attempt_at, finished_at, last_error)
+      select 'order.create', 'M-' || n, 'dead', null, now(), 'no' from generate_series(1, 100) n`);
+    const many = await database.query<{ id: number }>(
+      "select id from fulfilment.outbox where reference like 'M-%'",
+    );
+    const ids = many.map(({ id }) => id);
+    const whole = await select(ids, { action: 'cancel', sure: 'on' });
     expect(whole.headers.get('location')).toContain('said=all');
     expect(await database.count("fulfilment.outbox where status = 'cancelled'")).toBe(101);
   });

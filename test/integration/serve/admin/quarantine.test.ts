@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { runWork } from '../../../../src/schedule/runs.ts';
-import type { AdminDeps } from '../../../../src/serve/admin/admin-deps.ts';
-import { useAdmin } from '../../../helpers/admin.ts';
+import { makeDaemon, useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
@@ -11,11 +10,7 @@ const sandbox = useSandbox(['default'], quiet);
 const admin = useAdmin(database);
 const pull = usePuller(database, sandbox);
 
-const worker: AdminDeps['daemon'] = () => ({
-  queues: new Map(),
-  sinceLastSweepMs: () => 0,
-  sinceSweepBegunMs: () => 0,
-  startDue: () => undefined,
+const daemon = makeDaemon({
   runFor: (_client, work) =>
     runInProcess(makeConfig(database, sandbox), database, (deps, client) =>
       runWork(deps, work, { client, trigger: 'manual' }, new AbortController().signal),
@@ -28,7 +23,7 @@ test('a resource in quarantine has a page, where it is decoded again', async () 
   const effect = { set: [{ path, value: 'three' }] };
   await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect });
   expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
-  const { visitor } = await admin({}, undefined, {}, worker);
+  const { visitor } = await admin({}, undefined, {}, () => daemon);
   const [row] = await database.query<{ id: number }>('select id from sync.quarantine');
   const page = `/quarantine/${row?.id}`;
   expect(await (await visitor.get('/quarantine')).text()).toContain(`href="${page}"`);

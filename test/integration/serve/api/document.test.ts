@@ -17,23 +17,6 @@ test('/openapi.json needs no token, is valid, and is docs/openapi.json', async (
   expect(status).toBe(200);
   const checked = await new Validator().validate(structuredClone(json));
   expect([checked.errors, checked.valid]).toEqual([undefined, true]);
-  const routes = Object.entries(json.paths).flatMap(([path, verbs]) =>
-    Object.keys(verbs as object).map((verb) => `${verb} ${path}`),
-  );
-  expect(routes).toEqual([
-    'get /v1/outbox/{id}',
-    'get /v1/changes',
-    'get /v1/orders',
-    'get /v1/{entity}/{id}',
-    'put /v1/stock_watch/{sku}',
-    'delete /v1/stock_watch/{sku}',
-    'put /v1/service_products/{sku}',
-    'delete /v1/service_products/{sku}',
-    'post /v1/outbox',
-    'post /v1/outbox/check',
-    'post /v1/outbox/{id}/replace',
-    'post /v1/outbox/{id}/cancel',
-  ]);
   const fixed = { ...json, info: { ...json.info, version: '' } };
   await expect(`${JSON.stringify(fixed, null, 2)}\n`).toMatchFileSnapshot(
     '../../../../docs/openapi.json',

@@ -68,15 +68,17 @@ const cases: readonly [string, string, number][] = [
   ['an expectation', post('expect: 200-ok\r\ncontent-length: 0'), 417],
 ];
 
-test.each(cases)('%s: a problem document', async (_what, request, status) => {
+test('what cannot be answered is refused with a problem document', async () => {
   const { server } = await api();
-  const answer = await send(server.port, request);
-  expect(answer).toEqual({
-    status,
-    type: 'application/problem+json',
-    body: expect.objectContaining({ status }),
-  });
-  expect(answer.body.detail.length).toBeGreaterThan(10);
+  for (const [what, request, status] of cases)
+    expect([what, await send(server.port, request)]).toEqual([
+      what,
+      {
+        status,
+        type: 'application/problem+json',
+        body: expect.objectContaining({ status, detail: expect.stringMatching(/.{11}/) }),
+      },
+    ]);
 });
 
 test('a table that the ERP has locked: 503 with words, soon', async () => {

@@ -1,0 +1,30 @@
+import type { JobStatus } from '../../src/operate/sql/job-status.ts';
+
+/** Returns a job of the client `default` that has never run, with changes. */
+export const makeJobStatus = (changes: Partial<JobStatus> = {}): JobStatus => ({
+  client: 'default',
+  job: 'pull-orders',
+  stream: 'orders',
+  running: false,
+  dueAt: null,
+  lastStartedAt: null,
+  lastSuccessAt: null,
+  lagSeconds: null,
+  lastFetched: 0,
+  lastChanged: 0,
+  lastOutcome: null,
+  lastError: null,
+  lastCode: null,
+  lastHttpStatus: null,
+  lastOperation: null,
+  consecutiveFailures: 0,
+  failingSince: null,
+  failedAlone: false,
+  quarantined: 0,
+  warnings: [],
+  pausedSince: null,
+  skips: 0,
+  lastSkipAt: null,
+  lastSkipReason: null,
+  ...changes,
+});
