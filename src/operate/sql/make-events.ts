@@ -46,7 +46,7 @@ export async function makeEvents(db: Database): Promise<MadeEvents> {
 }
 
 /** Continues with the newest change, and records for all receivers that they miss some. */
-export function skipToNewest(db: Database): Promise<void> {
+function skipToNewest(db: Database): Promise<void> {
   return inTransaction(db, async (trx) => {
     await startCheckpoint(trx, true);
     await sql`update sync.receivers set missed_at = now() where kind = 'event'`.execute(trx);

@@ -40,34 +40,23 @@ const otherDatabase = (change: (url: URL) => void) => {
 const setLists = (sandbox: SandboxControl, path: (string | number)[], value: unknown) =>
   sandbox.faults({ operation: 'common.settings.get', effect: { set: [{ path, value }] } });
 
-test('a correct set-up is ok in every check, as text and as JSON', async () => {
+test('a correct set-up is ok in every check; the text names what is switched', async () => {
   const sandbox = await processes.sandbox();
   const env = workerEnv(database.url, sandbox);
   expect(await doctor(env)).toEqual({ code: 0, wrong: [] });
-  const switches = {
-    'v3.orders.create': { optional: ['locale'] },
-    'v3.inbounds.list': { pageSize: true },
-    'oldest.stock.bulk': {},
-  };
-  await database.query("insert into fulfilment.stock_watch (sku) values ('A')");
-  const cli = processes.cli(['doctor'], {
+  const switches = { 'v3.orders.create': { optional: ['locale'] } };
+  const { code, output } = await runCommand(['doctor'], {
     ...env,
     WAREHOUSE_OPERATIONS_FILE: writeSwitches(switches),
-    SCHEDULE_PULL_STOCK: '1h',
   });
-  expect((await cli.ended).code).toBe(0);
-  expect(cli.output).toMatch(/^ok {4}database +Postgres \d+/m);
-  expect(cli.output).toMatch(/^ok {4}default: service lists +\d+ entries/m);
-  expect(cli.output).toMatch(/not shown in the interface description: .*oldest\.stock\.bulk/);
-  expect(cli.output).toContain(
-    '; switches: optional of v3.orders.create, pageSize of v3.inbounds.list',
-  );
+  expect(code).toBe(0);
+  expect(output).toMatch(/^ok {4}database +Postgres \d+/m);
+  expect(output).toMatch(/not shown in the interface description: .*v3\.orders\.update/);
+  expect(output).toContain('; switches: optional of v3.orders.create');
   // The database does not know of the switch before `migrate` has run with that file.
-  expect(cli.output).toMatch(
+  expect(output).toMatch(
     /^warn {2}kinds +.* differently: order\.create \(schema\), .*\n.*migrate, with/m,
   );
-  // The servers of tests do not wait for the disk, which is a warning.
-  expect(cli.output).toMatch(/^\d+ ok, (1 warning|2 warnings), 0 problems$/m);
 });
 
 test('the clock of a sandbox is ok, although it is fast; a wrong clock is found', async () => {
@@ -84,6 +73,11 @@ test('the clock of a sandbox is ok, although it is fast; a wrong clock is found'
     },
   ]);
 });
+
+const alterDatabase = (change: string) =>
+  database.query(
+    `do $$ begin execute format('alter database %I ${change}', current_database()); end $$`,
+  );
 
 interface BrokenSetup {
   readonly name: string;
@@ -116,21 +110,13 @@ const brokenSetups: readonly BrokenSetup[] = [
   },
   {
     name: 'a database that takes no writes',
-    before: () =>
-      database.query(
-        `do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`,
-      ),
+    before: () => alterDatabase('set default_transaction_read_only = on'),
     finds: ['fail', 'database', /read-only/, /primary/],
   },
   {
     name: 'a service that is not there',
     env: () => ({ WAREHOUSE_BASE_URL: 'http://127.0.0.1:9' }),
-    finds: [
-      'fail',
-      'default: service',
-      /no connection to the service/,
-      /check the base URL http:\/\/127.0.0.1:9/,
-    ],
+    finds: ['fail', 'default: service', /no connection/, /base URL http:\/\/127.0.0.1:9/],
   },
   {
     name: 'credentials that are refused',
@@ -143,12 +129,7 @@ const brokenSetups: readonly BrokenSetup[] = [
       database.query(
         `insert into sync.clients (client, identity, base_url) values ('default', 'x', 'https://former.test/')`,
       ),
-    finds: [
-      'fail',
-      'default: account',
-      /https:\/\/former.test\//,
-      /client accept-identity default/,
-    ],
+    finds: ['fail', 'default: account', /former.test/, /client accept-identity default/],
   },
   {
     name: 'a database that was restored',
@@ -156,12 +137,7 @@ const brokenSetups: readonly BrokenSetup[] = [
       database.query(
         `insert into sync.push_database (mark, accepted_as, accepted_by) values ('1/2/3/4', 'first', 'w')`,
       ),
-    finds: [
-      'fail',
-      'database_changed',
-      /no row is sent.*\(database_changed\): it is on another server/,
-      /database accept --as/,
-    ],
+    finds: ['fail', 'database_changed', /no row is sent/, /database accept --as/],
   },
   {
     name: 'settings that do not answer as documented',
@@ -175,16 +151,8 @@ const brokenSetups: readonly BrokenSetup[] = [
   },
   {
     name: 'watched articles whose stock no job reads',
-    before: () =>
-      database.query(
-        "insert into fulfilment.stock_watch (client, sku) values ('default', 'A'), ('default', 'B')",
-      ),
-    finds: [
-      'warn',
-      'stock_off',
-      /default: pull-stock is off.* 2 articles are watched/,
-      /set SCHEDULE_PULL_STOCK/,
-    ],
+    before: () => database.query("insert into fulfilment.stock_watch (sku) values ('A'), ('B')"),
+    finds: ['warn', 'stock_off', /2 articles are watched/, /set SCHEDULE_PULL_STOCK/],
   },
   {
     name: 'a Redis that is not there',
@@ -193,18 +161,16 @@ const brokenSetups: readonly BrokenSetup[] = [
   },
 ];
 
-test.each(brokenSetups)(
-  '$name is found, with what to do',
-  async ({ env, before, finds: [state, check, found, remedy] }) => {
-    const sandbox = await processes.sandbox();
-    await before?.(sandbox);
-    const { code, wrong } = await doctor({ ...workerEnv(database.url, sandbox), ...env?.() });
-    expect(wrong).toEqual([
-      { check, state, found: expect.stringMatching(found), remedy: expect.stringMatching(remedy) },
-    ]);
-    expect(code).toBe(state === 'fail' ? 1 : 0);
-  },
-);
+test.each(brokenSetups)('$name is found, with what to do', async ({ env, before, finds }) => {
+  const [state, check, found, remedy] = finds;
+  const sandbox = await processes.sandbox();
+  await before?.(sandbox);
+  const { code, wrong } = await doctor({ ...workerEnv(database.url, sandbox), ...env?.() });
+  expect(wrong).toEqual([
+    { check, state, found: expect.stringMatching(found), remedy: expect.stringMatching(remedy) },
+  ]);
+  expect(code).toBe(state === 'fail' ? 1 : 0);
+});
 
 test.skipIf(!redis.available)(
   'a Redis that may evict keys is found; one that keeps them is ok',
@@ -226,24 +192,3 @@ test.skipIf(!redis.available)(
     });
   },
 );
-
-test.skipIf(!redis.available).each([
-  [['--cluster-enabled', 'yes'], /a Redis Cluster/],
-  [['--replicaof', '127.0.0.1 9'], /a replica/],
-])('a Redis with %j is refused by doctor and by a worker', async (settings, words) => {
-  const sandbox = await processes.sandbox();
-  const server = await startRedis(settings);
-  try {
-    const env = workerEnv(database.url, sandbox, { REDIS_URL: server?.url ?? '' });
-    expect(await doctor(env)).toMatchObject({
-      code: 1,
-      wrong: [{ check: 'queue', found: expect.stringMatching(words) }],
-    });
-
-    const worker = processes.cli(['worker'], env);
-    expect((await worker.ended).code).toBe(1);
-    expect(worker.output).toMatch(words);
-  } finally {
-    await server?.stop();
-  }
-});

@@ -5,7 +5,12 @@ import { afterEach, expect, test } from 'vitest';
 import { removeQuotes } from '../../../src/core/quote.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { startSandbox, tracingOptions, useProcesses } from '../../helpers/processes/processes.ts';
+import {
+  readAdminPort,
+  startSandbox,
+  tracingOptions,
+  useProcesses,
+} from '../../helpers/processes/processes.ts';
 import { useServices } from '../../helpers/processes/service.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -17,6 +22,7 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
+const adminToken = 'kanarie-admin-token-that-is-long-enough';
 /** Matches every name, address, password and token of this test. */
 const canary = /kanarie/i;
 const address = {
@@ -118,7 +124,7 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     WAREHOUSE_USERNAME: 'kanarie-user',
     WAREHOUSE_PASSWORD: 'kanarie-user',
     ADMIN_PORT: '0',
-    ADMIN_TOKEN: 'kanarie-admin-token-that-is-long-enough',
+    ADMIN_TOKEN: adminToken,
     LOG_LEVEL: 'trace',
     HTTP_TIMEOUT_MS: '2000',
     NODE_OPTIONS: tracingOptions,
@@ -136,8 +142,8 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     SCHEDULE_RECONCILE: '3s',
     SCHEDULE_REFRESH_SETTINGS: '1s',
   });
-  const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
-  const admin = (path: string, token = 'kanarie-admin-token-that-is-long-enough') =>
+  const port = await readAdminPort(worker);
+  const admin = (path: string, token = adminToken) =>
     fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${token}` } });
 
   const insertRow = (kind: string, reference: string, payload: unknown) =>
@@ -152,17 +158,12 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
         'select reference, status from fulfilment.outbox order by id',
       )
     ).map(({ reference, status }) => `${reference} ${status}`);
-  await insertRow('order.create', 'SO-1', orderPayload('SO-1', personal));
-  await insertRow(
-    'order.create',
-    'SO-2',
-    orderPayload('SO-2', { ...personal, email: 7, items: [] }),
-  );
-  await insertRow(
-    'order.create',
-    'SO-3',
-    orderPayload('SO-3', { ...personal, nickname: 'Kanarie' }),
-  );
+  const wrongs = [{}, { email: 7, items: [] }, { nickname: 'Kanarie' }];
+  for (const [index, wrong] of wrongs.entries()) {
+    const reference = `SO-${index + 1}`;
+    const payload = orderPayload(reference, { ...personal, ...wrong });
+    await insertRow('order.create', reference, payload);
+  }
   await insertRow('kanarie.kind', 'SO-4', personal);
   await waitFor('the orders', async () => (await statuses()).every((one) => /done|dead/.test(one)));
   expect(await statuses()).toEqual(['SO-1 done', 'SO-2 dead', 'SO-3 dead', 'SO-4 dead']);
@@ -171,15 +172,8 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     insert into sync.deliveries (receiver, type, client, turn, lane, body, happened_at, next_at)
     values ('ALERT_WEBHOOK_URL', 'problem.began', '', '', 'a', '{}', now(), now())`);
   await sandbox.advance(86_400);
-  await waitFor(
-    'a day of the warehouse',
-    async () =>
-      (
-        await database.query('select 1 from fulfilment.order_addresses where last_name ~* $1', [
-          'kanarie',
-        ])
-      ).length > 0,
-  );
+  const named = `fulfilment.order_addresses where last_name ~* 'kanarie'`;
+  await waitFor('a day of the warehouse', async () => (await database.count(named)) > 0);
 
   // The service repeats personal data in each kind of answer.
   proxy.answerOnce(/GET \/v3\/orders/, json(422, { errors: title }));
@@ -214,24 +208,17 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   await sandbox.faults({ operation: 'v3.*', count: 1, effect: { expireTokens: true } });
   await waitFor('the refused credentials', () => proxy.countPrepared() === 0);
 
-  for (const path of ['/', '/outbox', '/outbox/1', '/runs', '/queues'])
-    expect((await admin(path)).status).toBe(200);
   expect((await admin('/metrics', 'kanarie-wrong-token')).status).toBe(401);
   const paths = [
-    '/',
-    '/outbox',
-    '/outbox/1',
-    '/outbox/3',
-    '/outbox/5',
-    '/runs',
-    '/schedules',
-    '/quarantine',
-    '/audit',
+    ...['/', '/outbox', '/outbox/1', '/outbox/3', '/outbox/5'],
+    ...['/runs', '/schedules', '/quarantine', '/audit', '/queues'],
   ];
   for (const path of paths) {
     // Quotations are removed from each text separately: one that was cut off must not hide the
     // texts after it.
-    const texts = (await (await admin(path)).text()).split(/<[^>]*>/).map(removeQuotes);
+    const answer = await admin(path);
+    expect(answer.status).toBe(200);
+    const texts = (await answer.text()).split(/<[^>]*>/).map(removeQuotes);
     expect([
       path,
       texts.filter((text) => canary.test(text) && !text.includes('kanarie.kind')),
@@ -280,6 +267,8 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   ).toEqual([]);
 
   // A secret is only in memory. No table holds one, neither those of the queue nor our own.
+  const ours = ['kanarie-database', adminToken, 'kanarie-wrong-token', 'kanarie-path', 'whsec_'];
+  const secrets = [...tokens, ...ours];
   const tables = await database.query<{ name: string }>(
     `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname in ('fulfilment', 'sync', 'bullmq')`,
   );
@@ -287,16 +276,7 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   for (const { name } of tables) {
     const found = await database.query(
       `select from ${name} t, unnest($1::text[]) as hidden (word) where position(hidden.word in t::text) > 0 limit 1`,
-      [
-        [
-          ...tokens,
-          'kanarie-database',
-          'kanarie-admin-token-that-is-long-enough',
-          'kanarie-wrong-token',
-          'kanarie-path',
-          'whsec_',
-        ],
-      ],
+      [secrets],
     );
     expect([name, found.length]).toEqual([name, 0]);
   }

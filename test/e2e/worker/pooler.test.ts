@@ -62,13 +62,8 @@ describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
           0,
       );
       const { output, code } = await runCommand(['doctor'], env);
-      expect(output).toMatch(
-        mode === 'session'
-          ? /DATABASE_URL leads to a pooler in session mode/
-          : /DATABASE_URL leads to a pooler in transaction mode; DATABASE_DIRECT_URL leads to Postgres itself/,
-      );
+      expect(output).toMatch(`DATABASE_URL leads to a pooler in ${mode} mode`);
       expect(code, output).toBe(0);
-      expect((await runCommand(['status'], env)).code).toBe(0);
       // No setting of ours is left in a session that pgbouncer gives to others.
       if (mode === 'session') return;
       const client = new pg.Client(pooler.url);

@@ -1,7 +1,8 @@
 import { expect, inject, test } from 'vitest';
 import { TcpProxy } from '../../../tools/chaos/proxy.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
+import { insertOrders } from '../../helpers/order-payload.ts';
+import type { CliProcess } from '../../helpers/processes/cli-process.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -9,11 +10,15 @@ import { waitFor } from '../../helpers/wait.ts';
 const database = useDatabase();
 const processes = useProcesses();
 
-const insertOrder = () =>
-  database.query(
-    `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-1', $1)`,
-    [JSON.stringify(orderPayload('SO-1'))],
-  );
+const insertOrder = () => insertOrders(database, 1, 1);
+
+/** Waits for a worker that was asked to stop: after 20 s it would have forced its end. */
+async function expectStopped(worker: CliProcess): Promise<void> {
+  expect((await worker.ended).code).toBe(0);
+  expect(worker.output).toContain('worker_stopped');
+  expect(worker.output).not.toMatch(/stop_forced|uncaught/);
+}
+
 const readStatus = async () =>
   (await database.query<{ status: string }>('select status from fulfilment.outbox'))[0]?.status;
 
@@ -56,20 +61,13 @@ test('asked to stop while no answer comes, a worker ends in time and leaves noth
   const worker = processes.cli(['worker'], workerEnv(database.url, sandbox));
   await worker.line('worker_started');
   await insertOrder();
-  await waitFor('both to hang', async () => {
-    const asked = (await sandbox.requests()).map(({ operation }) => operation);
-    return asked.includes('v3.orders.create') && asked.includes('v3.shipments.list');
-  });
+  for (const operation of ['v3.orders.create', 'v3.shipments.list'])
+    await waitFor(operation, async () => (await sandbox.count(operation)) > 0);
   worker.kill('SIGTERM');
-  expect((await worker.ended).code).toBe(0);
-  // It stopped within 20 s. After that time it would have forced its end.
-  expect(worker.output).toContain('worker_stopped');
-  expect(worker.output).not.toContain('stop_forced');
+  await expectStopped(worker);
   expect(await readStatus()).toBe('unknown');
-  expect(await database.query('select 1 from sync.leases where expires_at is not null')).toEqual(
-    [],
-  );
-  expect(await database.query(`select 1 from sync.runs where status = 'running'`)).toEqual([]);
+  expect(await database.count('sync.leases where expires_at is not null')).toBe(0);
+  expect(await database.count(`sync.runs where status = 'running'`)).toBe(0);
 });
 
 test.skipIf(!inject('redisAvailable'))(
@@ -91,10 +89,7 @@ test.skipIf(!inject('redisAvailable'))(
     }
     await worker.line('redis_connection_lost');
     worker.kill('SIGTERM');
-    expect((await worker.ended).code).toBe(0);
-    // It stopped within 20 s. After that time it would have forced its end.
-    expect(worker.output).toContain('worker_stopped');
-    expect(worker.output).not.toMatch(/stop_forced|uncaught/);
+    await expectStopped(worker);
   },
 );
 
@@ -114,9 +109,7 @@ test('asked to stop with connections that no longer answer, a worker ends in tim
     proxy.set({ kind: 'fair' });
     proxy.forgetLost();
     worker.kill('SIGTERM');
-    expect((await worker.ended).code).toBe(0);
-    expect(worker.output).toContain('worker_stopped');
-    expect(worker.output).not.toMatch(/stop_forced|uncaught/);
+    await expectStopped(worker);
   } finally {
     await proxy.close();
   }

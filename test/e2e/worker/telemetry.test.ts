@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
+import { insertOrders } from '../../helpers/order-payload.ts';
 import { tracingOptions, useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { useServices } from '../../helpers/processes/service.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -35,8 +35,7 @@ const readAttributes = (attributes: readonly KeyValue[]) =>
     attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue]),
   );
 
-/** Starts a receiver of OTLP over HTTP that keeps what it receives. */
-async function startReceiver() {
+test('deploy/otel sends spans of jobs, pushes and requests, and log lines have their ids', async () => {
   const received: ResourceSpans[] = [];
   const { url, requests } = await services.start(async (asked, reply) => {
     const body = JSON.parse(await text(asked)) as { resourceSpans: ResourceSpans[] };
@@ -45,49 +44,28 @@ async function startReceiver() {
   });
   const spans = () =>
     received.flatMap(({ scopeSpans }) => scopeSpans.flatMap((scope) => scope.spans));
-  return { url, requests, received, spans };
-}
-
-/**
- * Starts a worker, and returns a function that stops it and then reads the lines of the log with an
- * event.
- */
-async function startWorker(env: Record<string, string>) {
-  const sandbox = await processes.sandbox();
+  const find = (id: unknown) => spans().find(({ spanId }) => spanId === id);
   const worker = processes.cli(
     ['worker'],
-    workerEnv(database.url, sandbox, { SCHEDULE_PULL_SHIPMENTS: '1s', ...env }),
+    workerEnv(database.url, await processes.sandbox(), {
+      SCHEDULE_PULL_SHIPMENTS: '1s',
+      NODE_OPTIONS: tracingOptions,
+      OTEL_EXPORTER_OTLP_ENDPOINT: `${url.href}/`,
+      OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+      OTEL_BSP_SCHEDULE_DELAY: '100',
+    }),
   );
   const readEvents = (event: string) =>
     worker.lines
       .filter((line) => line.includes(`"event":"${event}"`))
       .map((line) => JSON.parse(line) as Record<string, unknown>);
-  const stop = async () => {
-    worker.kill('SIGTERM');
-    expect((await worker.ended).code).toBe(0);
-  };
-  return { worker, readEvents, stop };
-}
-
-test('deploy/otel sends spans of jobs, pushes and requests, and log lines have their ids', async () => {
-  const receiver = await startReceiver();
-  const { worker, readEvents, stop } = await startWorker({
-    NODE_OPTIONS: tracingOptions,
-    OTEL_EXPORTER_OTLP_ENDPOINT: `${receiver.url.href}/`,
-    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
-    OTEL_BSP_SCHEDULE_DELAY: '100',
-  });
-  for (const reference of ['SO-1', 'SO-2', 'SO-3'])
-    await database.query(
-      `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', $1, $2)`,
-      [reference, JSON.stringify(orderPayload(reference))],
-    );
+  await insertOrders(database, 1, 3);
   await waitFor('three orders', () => readEvents('push_done').length === 3);
   await worker.line('"event":"run_done"');
   const lines = () => [...readEvents('push_done'), ...readEvents('run_done').slice(0, 1)];
-  const find = (id: unknown) => receiver.spans().find(({ spanId }) => spanId === id);
   await waitFor('the spans of these lines', () => lines().every(({ span_id }) => find(span_id)));
-  await stop();
+  worker.kill('SIGTERM');
+  expect((await worker.ended).code).toBe(0);
 
   for (const { outbox, trace_id, span_id } of readEvents('push_done')) {
     const span = find(span_id);
@@ -99,8 +77,8 @@ test('deploy/otel sends spans of jobs, pushes and requests, and log lines have t
       'fulfilment.kind': 'order.create',
       'fulfilment.status': 'done',
     });
-    const requests = receiver.spans().filter(({ parentSpanId }) => parentSpanId === span_id);
-    expect(requests.map(({ name }) => name)).toContain('POST');
+    const children = spans().filter(({ parentSpanId }) => parentSpanId === span_id);
+    expect(children.map(({ name }) => name)).toContain('POST');
   }
   expect(new Set(readEvents('push_done').map(({ trace_id }) => trace_id)).size).toBe(3);
   const [run] = readEvents('run_done');
@@ -108,21 +86,7 @@ test('deploy/otel sends spans of jobs, pushes and requests, and log lines have t
     name: `run ${run?.job}`,
     traceId: run?.trace_id,
   });
-  expect(readEvents('worker_started')[0]).not.toHaveProperty('trace_id');
-  expect(new Set(receiver.requests.map(({ path }) => path))).toEqual(new Set(['/base/v1/traces']));
-  for (const { resource } of receiver.received)
+  expect(new Set(requests.map(({ path }) => path))).toEqual(new Set(['/base/v1/traces']));
+  for (const { resource } of received)
     expect(readAttributes(resource.attributes)['service.name']).toBe('fulfilment-sync');
-});
-
-test('a receiver of traces that never answers does not keep the worker from its work or its end', async () => {
-  const { url, requests } = await services.start(() => undefined);
-  const { worker, readEvents, stop } = await startWorker({
-    NODE_OPTIONS: tracingOptions,
-    OTEL_EXPORTER_OTLP_ENDPOINT: url.href,
-    OTEL_BSP_SCHEDULE_DELAY: '100',
-  });
-  await worker.line('"event":"run_done"');
-  await waitFor('an export', () => requests.length > 0);
-  await stop();
-  expect(readEvents('worker_stopped')).toHaveLength(1);
 });

@@ -1,4 +1,5 @@
 import { afterAll, afterEach } from 'vitest';
+import { jobNames, toScheduleVariable } from '../../../config/jobs.ts';
 import { SandboxControl } from '../sandbox-control.ts';
 import { CliProcess } from './cli-process.ts';
 
@@ -85,4 +86,14 @@ export function workerEnv(
     LOG_LEVEL: 'debug',
     ...more,
   };
+}
+
+/** Settings of a worker that runs no job by itself, unless it is set, too. */
+export const schedulesOff: Readonly<Record<string, string>> = Object.fromEntries(
+  jobNames.map((job) => [toScheduleVariable(job), 'off']),
+);
+
+/** Returns the port of the admin server of a worker. */
+export async function readAdminPort(worker: CliProcess): Promise<number> {
+  return (JSON.parse(await worker.line('admin_listening')) as { port: number }).port;
 }

@@ -2,7 +2,7 @@ import type { Report } from '../../../src/cli/commands/verify.ts';
 import type { SandboxControl } from '../sandbox-control.ts';
 import { runCommand } from './run-command.ts';
 
-/** Returns functions that run `service verify` against a sandbox. */
+/** Returns a function that runs `service verify` against a sandbox. */
 export function useVerify(sandbox: SandboxControl) {
   const verify = (words: readonly string[] = [], env: Record<string, string> = {}) =>
     runCommand(['service', 'verify', ...words], {
@@ -25,5 +25,5 @@ export function useVerify(sandbox: SandboxControl) {
       holds: ids('holds'),
     };
   };
-  return { verify, verifyAsJson };
+  return { verifyAsJson };
 }

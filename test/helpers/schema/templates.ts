@@ -20,16 +20,13 @@ export interface SqlTemplate {
   readonly place: string;
   /** The texts between the values. */
   readonly parts: readonly string[];
-  /**
-   * Kinds of each result column by name; null if the template has no type argument, because its
-   * result is not read.
-   */
-  readonly columns: ReadonlyMap<string, ReadonlySet<ColumnKind>> | null;
+  /** Kinds of each result column by name. */
+  readonly columns: ReadonlyMap<string, ReadonlySet<ColumnKind>>;
 }
 
 /**
- * Finds the SQL templates of `src/db` and of the folders `sql` that are executed, with the type of
- * their result, as TypeScript sees it.
+ * Finds the SQL templates of `src/db` and of the folders `sql` that are executed and state a type of
+ * their result, with this type as TypeScript sees it.
  */
 export function findTemplates(): SqlTemplate[] {
   const api = new API({ cwd: root });
@@ -51,13 +48,10 @@ function findTemplatesIn(project: Project, file: string): SqlTemplate[] {
   const found: SqlTemplate[] = [];
   const visit = (node: Node): void => {
     const template = isCallExpression(node) ? findExecutedTemplate(node) : null;
-    if (template !== null) {
+    const columns = template === null ? null : readColumns(project, template);
+    if (template !== null && columns !== null) {
       const line = source.text.slice(0, template.getStart(source)).split('\n').length;
-      found.push({
-        place: `${file}:${line}`,
-        parts: readParts(template),
-        columns: readColumns(project, template),
-      });
+      found.push({ place: `${file}:${line}`, parts: readParts(template), columns });
     }
     node.forEachChild(visit);
   };
@@ -79,7 +73,7 @@ function readParts({ template }: TaggedTemplateExpression): string[] {
 function readColumns(
   { checker }: Project,
   { typeArguments }: TaggedTemplateExpression,
-): SqlTemplate['columns'] {
+): SqlTemplate['columns'] | null {
   const [argument] = typeArguments ?? [];
   const type = argument === undefined ? undefined : checker.getTypeFromTypeNode(argument);
   if (type === undefined) return null;

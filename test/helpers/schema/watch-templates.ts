@@ -78,7 +78,6 @@ export function watchTemplates(templates: readonly SqlTemplate[]): WatchedTempla
 }
 
 function compareColumns({ columns }: SqlTemplate, fields: readonly pg.FieldDef[]): string[] {
-  if (columns === null) return [];
   const returned = new Map(fields.map(({ name, dataTypeID }) => [name, dataTypeID]));
   const missing = [...columns.keys()]
     .filter((name) => !returned.has(name))

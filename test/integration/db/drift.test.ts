@@ -21,7 +21,6 @@ test.each<[string, unknown]>([
     'alter table sync.runs drop constraint runs_trigger_check',
     'constraint sync.runs runs_trigger_check',
   ],
-  ['alter table sync.runs alter worker type varchar', 'column sync.runs.worker text not null'],
   ['alter table sync.runs alter worker drop not null', 'column sync.runs.worker text not null'],
   ['drop table sync.admin_secrets', 'column sync.admin_secrets.purpose text not null'],
   [

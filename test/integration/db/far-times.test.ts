@@ -15,15 +15,7 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const admin = useAdmin(database);
 
-const farTimes = [
-  '294276-12-31 23:59:59+00',
-  'infinity',
-  '-infinity',
-  '4713-01-01 BC',
-  '0044-03-15 BC',
-];
-
-test.each([...farTimes, '2300-01-01', '1800-01-01'])(
+test.each(['infinity', '-infinity', '0044-03-15 BC', '2300-01-01', '1800-01-01'])(
   'the ERP cannot set not_before to %s',
   async (time) => {
     const insert = `insert into fulfilment.outbox (kind, reference, not_before) values ('order.cancel', 'A', '${time}')`;
@@ -32,13 +24,6 @@ test.each([...farTimes, '2300-01-01', '1800-01-01'])(
     );
   },
 );
-
-test('the ERP can set not_before to a time of this century', async () => {
-  await database.query(`
-    insert into fulfilment.outbox (kind, reference, not_before)
-    values ('order.cancel', 'A', now() + interval '99 years'), ('order.cancel', 'B', now() - interval '99 years')`);
-  expect(await database.count('fulfilment.outbox')).toBe(2);
-});
 
 /** Sets every time of our tables that may hold any value, for rows that exist. */
 async function setAllTimes(time: string): Promise<void> {
@@ -86,39 +71,21 @@ test.each(['294276-12-31 23:59:59+00', 'infinity', '4713-01-01 BC'])(
     await setAllTimes(time);
 
     const { visitor } = await admin();
-    for (const path of [
-      ...[
-        '/',
-        '/metrics',
-        '/outbox',
-        '/outbox/1',
-        '/runs',
-        '/schedules',
-        '/quarantine',
-        '/audit',
-        '/charts',
-      ],
-      ...['/order?client=default&number=SO-1', '/livez', '/queues'],
-    ])
-      expect([path, (await visitor.get(path)).status < 500], path).toEqual([path, true]);
+    const pages = ['outbox', 'outbox/1', 'runs', 'schedules', 'quarantine', 'audit', 'charts'];
+    const others = ['', 'metrics', 'livez', 'queues', 'order?client=default&number=SO-1'];
+    for (const path of [...pages, ...others])
+      expect([path, (await visitor.get(`/${path}`)).status < 500]).toEqual([path, true]);
     const config = makeConfig(database, sandbox);
     expect(
       findProblems(await readCurrentState(database.db, config), config).length,
     ).toBeGreaterThan(0);
     const env = workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' });
     for (const call of [
-      ...[
-        ['outbox', 'list'],
-        ['outbox', 'show', '1'],
-        ['outbox', 'list', '--json'],
-        ['quarantine', 'show', '1'],
-      ],
-      ...[['quarantine', 'list'], ['client', 'list'], ['status'], ['status', '--json']],
+      ...['outbox list', 'outbox list --json', 'outbox show 1', 'quarantine list'],
+      ...['quarantine show 1', 'client list', 'status', 'status --json'],
     ]) {
-      const { output } = await runCommand(call, env);
-      expect(output, call.join(' ')).not.toMatch(
-        /RangeError|Invalid time|unexpected|is not a function/,
-      );
+      const { output } = await runCommand(call.split(' '), env);
+      expect(output, call).not.toMatch(/RangeError|Invalid time|unexpected|is not a function/);
     }
   },
 );

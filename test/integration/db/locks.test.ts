@@ -1,4 +1,3 @@
-import { globSync, readFileSync } from 'node:fs';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { tryRunExclusively } from '../../../src/db/transaction.ts';
@@ -91,17 +90,6 @@ test('no work of a worker waits for a lock that a role of the ERP can take', asy
   expect(await database.count(`fulfilment.outbox where status = 'done'`)).toBe(1);
 });
 
-test('no statement of a worker names a table that the ERP edits', () => {
-  const naming = globSync(['src/db/**/*.ts', 'src/*/sql/**/*.ts'])
-    .filter((file) => !file.includes('/generated/'))
-    .filter((file) => {
-      const code = readFileSync(file, 'utf8').replaceAll(/^\s*(\/?\*|\/\/).*$/gm, '');
-      return editable.some((name) => code.includes(`fulfilment.${name}`));
-    });
-  // Its function names articles for the demo.
-  expect(naming).toEqual(['src/pull/sql/stock-rows.ts']);
-});
-
 test('views and functions read copies of the tables that the ERP edits', async () => {
   const rows = await database.query<{ reads: string }>(`
     select distinct r.ev_class::regclass::text as reads
@@ -118,19 +106,15 @@ test('views and functions read copies of the tables that the ERP edits', async (
 });
 
 test('the copies follow every change of the tables that the ERP edits', async () => {
-  const both = () =>
-    database.query(`
-      (select client, shipping_method, url from fulfilment.carrier_links
-        except select client, shipping_method, url from sync.carrier_links)
-      union all
-      (select client, shipping_method, url from sync.carrier_links
-        except select client, shipping_method, url from fulfilment.carrier_links)
-      union all
-      (select client, sku, is_pattern::text from fulfilment.service_products
-        except select client, sku, is_pattern::text from sync.service_products)
-      union all
-      (select client, sku, is_pattern::text from sync.service_products
-        except select client, sku, is_pattern::text from fulfilment.service_products)`);
+  const areEqual = async (table: string) => {
+    const [left, right] = [`table fulfilment.${table}`, `table sync.${table}`].map(
+      (read) => `select to_jsonb(t) - 'created_at' as row from (${read}) t`,
+    );
+    return (
+      (await database.query(`(${left} except ${right}) union all (${right} except ${left})`))
+        .length === 0
+    );
+  };
   for (const statement of [
     `insert into fulfilment.service_products (sku, is_pattern) values ('A', false), ('B-%', true), ('C', false)`,
     `insert into fulfilment.service_products (sku) values ('A'), ('D') on conflict do nothing`,
@@ -140,17 +124,10 @@ test('the copies follow every change of the tables that the ERP edits', async ()
     `update fulfilment.carrier_links set url = 'https://z.test/' where shipping_method = 'X'`,
     `delete from fulfilment.carrier_links where shipping_method = 'Y'`,
     `delete from fulfilment.service_products where sku = 'C'`,
+    'truncate fulfilment.service_products, fulfilment.carrier_links',
   ]) {
     await database.query(statement);
-    expect(await both(), statement).toEqual([]);
+    for (const table of ['service_products', 'carrier_links'])
+      expect([statement, await areEqual(table)]).toEqual([statement, true]);
   }
-  expect([
-    await database.count('sync.service_products'),
-    await database.count('sync.carrier_links'),
-  ]).toEqual([3, 1]);
-  await database.query('truncate fulfilment.service_products, fulfilment.carrier_links');
-  expect([
-    await database.count('sync.service_products'),
-    await database.count('sync.carrier_links'),
-  ]).toEqual([0, 0]);
 });

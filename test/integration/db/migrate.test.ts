@@ -27,6 +27,13 @@ async function write(files: Readonly<Record<string, string>>): Promise<Migration
   return readMigrations(pathToFileURL(`${folder}/`));
 }
 
+/** Begins to migrate, and collects what it tells. */
+function startMigrating(files: MigrationFile[]) {
+  const lines: string[] = [];
+  const tell = (line: string) => lines.push(line);
+  return { migrated: migrate(database.open(), '1.2.3', { files, tell }), lines };
+}
+
 const first = {
   '0001_shops.sql': 'create schema shop;\ncreate table shop.shops (id int primary key);',
   '0002_stock.sql':
@@ -74,12 +81,6 @@ test('several processes migrate at once, and each migration is applied by one of
   expect(applied.flat().sort()).toEqual(['0001_shops', '0002_stock']);
   await expect(assertSchemaFits(database.db, files)).resolves.toBeUndefined();
   expect(await migrate(database.db, '1.2.3', { files })).toEqual([]);
-  expect(
-    await database.query('select name, applied_by from sync.migrations order by name'),
-  ).toEqual([
-    { name: '0001_shops', applied_by: '1.2.3' },
-    { name: '0002_stock', applied_by: '1.2.3' },
-  ]);
 });
 
 test('a second process says that it waits while the first one migrates', async () => {
@@ -87,8 +88,7 @@ test('a second process says that it waits while the first one migrates', async (
   await migrate(database.db, '1.2.3', { files: files.slice(0, 1) });
   const holder = await database.open(1).startTransaction().execute();
   await sql`lock table sync.migration_lock in exclusive mode`.execute(holder);
-  const lines: string[] = [];
-  const migrated = migrate(database.open(), '1.2.3', { files, tell: (line) => lines.push(line) });
+  const { migrated, lines } = startMigrating(files);
   await waitFor('the second process to wait', async () => lines.length > 0);
   expect(lines).toEqual(['Another process is migrating this database; waiting for it …']);
   await holder.rollback().execute();
@@ -119,7 +119,6 @@ test('code that does not know an applied migration refuses to run and to migrate
     message: expect.stringMatching(/0002_stock.*: upgrade fulfilment-sync$/),
   };
   await expect(assertSchemaFits(database.db, older)).rejects.toMatchObject(refusal);
-  await expect(readMissingMigrations(database.db, older)).rejects.toMatchObject(refusal);
   await expect(migrate(database.db, '1.2.2', { files: older })).rejects.toMatchObject(refusal);
 });
 
@@ -156,8 +155,7 @@ describe('a database in use', () => {
       `update pg_index set indisvalid = false where indexrelid = 'fulfilment.by_name'::regclass`,
     );
     const files = await write({ '0002_names.sql': online.replaceAll('shop.', 'fulfilment.') });
-    const lines: string[] = [];
-    const migrated = migrate(database.open(), '1.2.3', { files, tell: (line) => lines.push(line) });
+    const { migrated, lines } = startMigrating(files);
     await waitFor('the migration to wait for the writer', async () => {
       const [row] = await database.query(
         `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%index concurrently%by_name%'
@@ -184,8 +182,7 @@ describe('a database in use', () => {
     const files = await write({
       '0002_city.sql': 'alter table fulfilment.shops add column city text',
     });
-    const lines: string[] = [];
-    const migrated = migrate(database.open(), '1.2.3', { files, tell: (line) => lines.push(line) });
+    const { migrated, lines } = startMigrating(files);
     await waitFor('the reader to be named', async () => lines.length === 2);
     expect(lines[1]).toMatch(
       /^0002_city: a table that it changes is in use by process \d+ \(.*test further.*\); trying again$/,

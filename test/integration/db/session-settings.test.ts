@@ -88,7 +88,6 @@ test.skipIf(!hasPgbouncer)(
 
 test.each([
   ['local', 'on'],
-  ['remote_write', 'on'],
   ['remote_apply', 'remote_apply'],
 ])('commits of a database with synchronous_commit = %s are those of %s', async (set, ours) => {
   await alter(`set synchronous_commit = ${set}`);

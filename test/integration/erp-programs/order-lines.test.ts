@@ -78,14 +78,12 @@ async function readEverything(): Promise<void> {
   const views = await database.query<{ name: string }>(
     `select table_name as name from information_schema.views where table_schema = 'fulfilment' order by 1`,
   );
-  for (const { name } of views)
-    await sql`select * from ${sql.table(`fulfilment.${name}`)}`.execute(database.db);
   const recipes = readRecipes()
     .map(({ statement }) => statement.replaceAll('SO-1001', 'SO-1'))
-    .filter((statement) => !/^insert/.test(statement));
+    .filter((statement) => !/^insert|consume|start_consumer/.test(statement));
   expect(recipes.length).toBeGreaterThan(10);
-  for (const statement of recipes)
-    if (!/consume|start_consumer/.test(statement)) await sql.raw(statement).execute(database.db);
+  for (const statement of [...views.map(({ name }) => `table fulfilment.${name}`), ...recipes])
+    await sql.raw(statement).execute(database.db);
 }
 
 test('the largest quantities that the service can send break no view and no recipe', async () => {
@@ -131,10 +129,8 @@ test('the largest quantities that the service can send break no view and no reci
     insert into fulfilment.inbound_items (client, id, inbound_id, inbound_packing_slip_item_id, sku, quantity, raw)
     values ('default', 1, 1, 1, 'A', 2147483647, '{}'), ('default', 2, 1, 1, 'A', 2147483647, '{}')`);
   await readEverything();
-  expect(await readOrder(1)).toEqual({
-    state: 'partly_shipped',
+  expect(await readOrder(1)).toMatchObject({
     ordered: 5_740_763_154,
-    cancelled: 0,
     shipped: 3_593_279_507,
     to_come: 2_147_483_647,
     returned: 1_593_279_507,

@@ -16,14 +16,9 @@ const ownTimes = ['first_seen_at', 'changed_at', 'unlisted_since', 'seen_at', 'r
 /** Columns of plans: they never say that something has happened. */
 const plans = ['ordered_on', 'preferred_shipping_date', 'expected_on', 'expiration_date'];
 
-interface TimeColumn {
-  readonly name: string;
-  readonly column: string;
-}
-
 /** Lists the columns of tables or views of the schema that hold dates or times. */
 const listTimeColumns = (kind: 'r' | 'v') =>
-  database.query<TimeColumn>(
+  database.query<{ name: string; column: string }>(
     `select c.relname as name, a.attname as column
      from pg_class c
      join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -44,30 +39,20 @@ test('a date before 1970 stays in the tables, and is none in every view and hist
   for (const { name, column } of mirror)
     await database.query(`update fulfilment.${name} set ${column} = '0001-01-01'`);
 
-  const shown: string[] = [];
-  for (const { name, column } of await listTimeColumns('v')) {
-    const [row] = await database.query<{ rows: number; old: number }>(
-      `select count(*)::int as rows, count(*) filter (where ${column} < '1970-01-01')::int as old from fulfilment.${name}`,
-    );
-    if ((row?.old ?? 0) > 0) shown.push(`${name}.${column}`);
-  }
-  expect(shown).toEqual([]);
+  for (const { name, column } of await listTimeColumns('v'))
+    expect(
+      await database.count(`fulfilment.${name} where ${column} < '1970-01-01'`),
+      `${name}.${column}`,
+    ).toBe(0);
   const [history] = await database.query(
-    `select count(*)::int as events, min(h.at) >= '1970-01-01' as "isReal"
+    `select min(h.at) >= '1970-01-01' as "isReal"
      from fulfilment.orders o
      cross join lateral fulfilment.order_history(o.external_order_number) h`,
   );
-  expect(history).toEqual({ events: expect.any(Number), isReal: true });
-  const [{ shipped, dated, returned, toRestock } = {}] = await database.query(
-    `select (select count(*)::int from fulfilment.order_overview where shipped > 0) as shipped,
-       (select count(*)::int from fulfilment.order_overview where last_shipped_on is not null) as dated,
-       (select count(*)::int from fulfilment.return_items) as returned,
-       (select count(*)::int from fulfilment.returns_to_restock) as "toRestock"`,
-  );
-  expect(shipped).toBeGreaterThan(0);
-  expect(dated).toBe(0);
+  expect(history).toEqual({ isReal: true });
+  const returned = await database.count('fulfilment.return_items');
   expect(returned).toBeGreaterThan(0);
-  expect(toRestock).toBe(returned);
+  expect(await database.count('fulfilment.returns_to_restock')).toBe(returned);
 });
 
 test('a poll stores such a date as it came, moves no watermark to it, and announces no return', async () => {
