@@ -35,7 +35,7 @@ export function toIdentity({
  * default port.
  */
 function toCanonicalAddress({ protocol, hostname, port, pathname, search }: URL): string {
-  const host = hostname.replace(/\.+$/, '');
+  const host = hostname.replace(/(?<!\.)\.+$/, '');
   const name = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(host) ? 'localhost' : host;
   const path = pathname.toLowerCase().replace(/(?<!\/)\/+$/, '');
   return `${protocol}//${name}:${port}${path}${search}`;

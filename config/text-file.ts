@@ -29,7 +29,7 @@ export function readTextFile(path: string): string {
  *   than a secret, which would be refused later without a hint. Its message never holds the content
  */
 export function readSecretFile(path: string, { mayBeEmpty = false } = {}): string {
-  const secret = readTextFile(path).replace(/[\r\n]+$/, '');
+  const secret = readTextFile(path).replace(/(?<![\r\n])[\r\n]+$/, '');
   if (secret === '' && !mayBeEmpty) throw new Error('it is empty');
 
   if (/[\r\n]/.test(secret))
