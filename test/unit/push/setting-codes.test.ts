@@ -63,11 +63,15 @@ describe('an order that names what the service does not list', () => {
     expect(await check(order(changes))).toEqual([problem]);
   });
 
-  test('is taken if the lists have it when they are read again', async () => {
-    const offers = [{ methodId: 13, warehouse: 'AMS' }];
-    const newer = { ...withList('languages', 'xx-XX'), offers };
-    expect(await check(order({ ...toPallet, locale: 'xx-XX' }), lists, { newer })).toEqual([]);
-  });
+  test.each([
+    ['locale', withList('languages', 'xx-XX'), { locale: 'xx-XX' }],
+    ['warehouse', { ...lists, offers: [{ methodId: 13, warehouse: 'AMS' }] }, toPallet],
+  ])(
+    'is taken if the lists have it when they are read again: %s',
+    async (_what, newer, changes) => {
+      expect(await check(order(changes), lists, { newer })).toEqual([]);
+    },
+  );
 
   test.each([
     ['is empty', withList('languages'), { locale: 'xx-XX' }],
