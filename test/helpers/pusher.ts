@@ -9,14 +9,35 @@ import { FeedNumbering } from '../../src/push/feed-numbering.ts';
 import { toClientIdentity } from '../../src/schedule/runs.ts';
 import { openWarehouses } from '../../src/service/open-warehouses.ts';
 import { registerClients } from '../../src/service/sql/clients.ts';
-import type { TestDatabase } from './database.ts';
-import { makeConfig } from './puller.ts';
-import type { SandboxControl } from './sandbox-control.ts';
+import { type TestDatabase, useDatabase } from './database.ts';
+import { orderPayload } from './order-payload.ts';
+import { makeConfig, usePuller } from './puller.ts';
+import { quiet, useSandbox } from './sandbox.ts';
+import type { FaultRule, SandboxControl } from './sandbox-control.ts';
 
 const log = createLogger(process.env.TEST_LOG ?? 'silent');
 
 /** A short timeout, so that a request without an answer takes a test little time. */
 export const short = { HTTP_TIMEOUT_MS: '1500' };
+
+/** Returns a fault that strikes the next request of an operation. */
+export const once = (operation: string, effect: FaultRule['effect']): FaultRule => ({
+  operation,
+  count: 1,
+  effect,
+});
+
+/** Effects of faults: the request is carried out, or not, and the connection breaks. */
+export const lostAnswer = { reset: true, afterEffect: true } as const;
+export const lostRequest = { reset: true } as const;
+
+/** Gives every test of the file a database, a sandbox without orders, and pushes between them. */
+export function usePushes() {
+  const database = useDatabase();
+  const sandbox = useSandbox(['default'], quiet);
+  const outbox = usePusher(database, sandbox);
+  return { database, sandbox, outbox, pull: usePuller(database, sandbox) };
+}
 
 /** A row of the outbox, as far as tests read it. */
 export interface OutboxRow {
@@ -29,6 +50,7 @@ export interface OutboxRow {
   result: Record<string, unknown> | null;
   next_attempt_at: Date | null;
   written_at: Date | null;
+  absences: number;
 }
 
 /**
@@ -108,6 +130,32 @@ export function usePusher(
       [seconds],
     );
   };
+  /** Reads the row with this id. */
+  const readRow = async (id: number): Promise<OutboxRow> => {
+    const [row] = await rows('id = $1', [id]);
+    if (row === undefined) throw new Error(`there is no row ${id}`);
+    return row;
+  };
+  const insert = async (
+    kind: string,
+    reference: string,
+    payload: unknown = {},
+    client = 'default',
+  ): Promise<number> => {
+    const [row] = await database.query<{ id: number }>(
+      'insert into fulfilment.outbox (client, kind, reference, payload) values ($1, $2, $3, $4) returning id',
+      [client, kind, reference, typeof payload === 'string' ? payload : JSON.stringify(payload)],
+    );
+    return row?.id ?? 0;
+  };
+  /** Reads why an open row waits, as an ERP does. */
+  const readBecause = async (id: number): Promise<string | undefined> => {
+    const sql = 'select because from fulfilment.outbox_open where id = $1';
+    return (await database.query<{ because: string }>(sql, [id]))[0]?.because;
+  };
+  /** Inserts an order.create with one line, with changes of its payload. */
+  const insertOrder = (number: string, changes: Record<string, unknown> = {}) =>
+    insert('order.create', number, orderPayload(number, changes));
   return {
     push,
     ageTo,
@@ -135,26 +183,37 @@ export function usePusher(
     connect: (connections: PushConnections): void => {
       open = connections;
     },
+    /** Makes a row due to be sent again, as after two look-ups that did not find it. */
+    believeAbsent: (id: number) =>
+      database.query(
+        `update fulfilment.outbox set status = 'pending', next_attempt_at = now(), absences = 2
+         where id = $1`,
+        [id],
+      ),
     /** Closes the connections of earlier pushes. */
     close,
     rows,
-    /** Reads the row with this id. */
-    row: async (id: number): Promise<OutboxRow> => {
-      const [row] = await rows('id = $1', [id]);
-      if (row === undefined) throw new Error(`there is no row ${id}`);
-      return row;
+    row: readRow,
+    insert,
+    insertOrder,
+    /** Inserts a row, pushes, and reads the row. */
+    send: async (kind: string, reference: string, payload: unknown = {}, env = {}) => {
+      const id = await insert(kind, reference, payload);
+      await push(env);
+      return readRow(id);
     },
-    insert: async (
-      kind: string,
-      reference: string,
-      payload: unknown = {},
-      client = 'default',
-    ): Promise<number> => {
-      const [row] = await database.query<{ id: number }>(
-        'insert into fulfilment.outbox (client, kind, reference, payload) values ($1, $2, $3, $4) returning id',
-        [client, kind, reference, typeof payload === 'string' ? payload : JSON.stringify(payload)],
-      );
-      return row?.id ?? 0;
+    /** Inserts an order.create with one line, pushes, and reads the row. */
+    sendOrder: async (number: string, changes: Record<string, unknown> = {}, env = {}) => {
+      const id = await insertOrder(number, changes);
+      await push(env);
+      return readRow(id);
     },
+    /** Replaces the payload of a row, as an ERP does. */
+    replace: (id: number, payload: unknown) =>
+      database.query('select fulfilment.outbox_replace($1, $2)', [id, JSON.stringify(payload)]),
+    /** Cancels a row, as an ERP does. */
+    cancel: (id: number) => database.query('select fulfilment.outbox_cancel($1)', [id]),
+    statuses: async (): Promise<string[]> => (await rows()).map(({ status }) => status),
+    readBecause,
   };
 }

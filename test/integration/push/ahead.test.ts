@@ -1,14 +1,10 @@
 import { expect, test } from 'vitest';
-import { useDatabase } from '../../helpers/database.ts';
 import { insertOrders } from '../../helpers/order-payload.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, sandbox, outbox } = usePushes();
 const untouched = { status: 'pending', attempts: 0, written_at: null };
 
 /** Starts a worker that has claimed rows ahead: SO-17 to SO-56, of which it sends 16 slowly. */

@@ -3,13 +3,9 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { operations } from '../../../config/operations.ts';
 import { listStoredKinds } from '../../../src/push/kinds/registry.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, outbox } = usePushes();
 
 const docs = readFileSync(new URL('../../../docs/outbox.md', import.meta.url), 'utf8');
 const statements = [...docs.matchAll(/```sql\n(.*?)```/gs)].map(([, text = '']) => text);

@@ -1,15 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
-import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { done } from '../../helpers/puller.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
-const pull = usePuller(database, sandbox);
+const { database, sandbox, outbox, pull } = usePushes();
 
 test('an order is created completely, and is in the tables when the row is done', async () => {
   const page = (await writePage(['Packing slip'])).toString('base64');
@@ -40,8 +35,7 @@ test('an order is created completely, and is in the tables when the row is done'
       { filename: 'b.pdf', content: page },
     ],
   });
-  const id = await outbox.insert('order.create', 'SO-1', payload);
-  await outbox.push();
+  const { id } = await outbox.send('order.create', 'SO-1', payload);
   const row = await outbox.row(id);
   expect(row).toMatchObject({ status: 'done', attempts: 1, last_error: null });
   const [order] = await database.query('select * from fulfilment.orders');
@@ -91,17 +85,12 @@ test('update, release, item cancellation and cancellation reach the order', asyn
     { sku: 'MUG-BLUE', quantity: 2 },
     { sku: 'MUG-RED', quantity: 1 },
   ];
-  await outbox.insert(
-    'order.create',
-    'SO-1',
-    orderPayload('SO-1', {
-      onHold: true,
-      items,
-      metadata: { extra1: 'a', extra2: 'b' },
-      preferredShippingDate: '2026-05-06',
-    }),
-  );
-  await outbox.push();
+  await outbox.sendOrder('SO-1', {
+    onHold: true,
+    items,
+    metadata: { extra1: 'a', extra2: 'b' },
+    preferredShippingDate: '2026-05-06',
+  });
   await sandbox.advance(7 * 86_400);
   const change = {
     reference: 'new',
@@ -112,8 +101,7 @@ test('update, release, item cancellation and cancellation reach the order', asyn
   const release = await outbox.insert('order.release', 'SO-1');
   const again = await outbox.insert('order.release', 'SO-1');
   const item = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-RED' });
-  const cancel = await outbox.insert('order.cancel', 'SO-1');
-  await outbox.push();
+  const { id: cancel } = await outbox.send('order.cancel', 'SO-1');
   const [order] = await database.query(
     'select id, reference, phone_number, metadata, email from fulfilment.orders',
   );
@@ -150,8 +138,7 @@ test('update, release, item cancellation and cancellation reach the order', asyn
 });
 
 test('a return is announced, replaced and deleted', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
+  await outbox.sendOrder('SO-1');
   await sandbox.advance(2 * 86_400);
   await pull('pull-shipments');
   const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items');
@@ -162,11 +149,10 @@ test('a return is announced, replaced and deleted', async () => {
     items: [{ shipmentItemId, quantity: 1, reason: 'DAMAGED' }],
   };
   const create = await outbox.insert('return.create', 'RET-1', payload);
-  const label = await outbox.insert('return_label.create', 'SO-1', {
+  const { id: label } = await outbox.send('return_label.create', 'SO-1', {
     shipmentId: line?.shipment_id,
     shippingMethod: 'RETURN_PARCEL',
   });
-  await outbox.push();
   const created = await outbox.row(create);
   expect(created).toMatchObject({
     status: 'done',
@@ -176,12 +162,11 @@ test('a return is announced, replaced and deleted', async () => {
     mimeType: 'application/pdf',
     shippingMethodId: '21',
   });
-  const replace = await outbox.insert('return.replace', 'RET-1', {
+  const { id: replace } = await outbox.send('return.replace', 'RET-1', {
     ...payload,
     comments: 'all of it',
     items: [{ shipmentItemId, quantity: 2, reason: 'REGRET' }],
   });
-  await outbox.push();
   expect((await outbox.row(replace)).result?.returnMerchandiseAuthorizationId).toBe(
     created.result?.returnMerchandiseAuthorizationId,
   );
@@ -198,27 +183,21 @@ test('a return is announced, replaced and deleted', async () => {
     shipment_item_id: shipmentItemId,
     gone: false,
   });
-  const remove = await outbox.insert('return.delete', 'RET-1');
-  await outbox.push();
+  const { id: remove } = await outbox.send('return.delete', 'RET-1');
   expect((await outbox.row(remove)).result).toEqual({
     id: created.result?.returnMerchandiseAuthorizationId,
   });
   expect(await stored()).toMatchObject([{ gone: true }]);
-  const removeAgain = await outbox.insert('return.delete', 'RET-1', {
-    returnMerchandiseAuthorizationId: mirrored?.id,
-  });
-  await outbox.push();
-  expect(await outbox.row(removeAgain)).toMatchObject({ status: 'done' });
+  expect(
+    await outbox.send('return.delete', 'RET-1', {
+      returnMerchandiseAuthorizationId: mirrored?.id,
+    }),
+  ).toMatchObject({ status: 'done' });
 });
 
 test('the next poll reads what an answer does not show: a release, a return label', async () => {
-  await outbox.insert(
-    'order.create',
-    'SO-1',
-    orderPayload('SO-1', { onHold: true, orderedOn: '2026-01-01' }),
-  );
-  await outbox.insert('order.release', 'SO-1');
-  await outbox.push();
+  await outbox.insertOrder('SO-1', { onHold: true, orderedOn: '2026-01-01' });
+  await outbox.send('order.release', 'SO-1');
   const onHold = () => database.query('select on_hold from fulfilment.orders');
   expect(await onHold()).toEqual([{ on_hold: true }]);
   // The order is older than any lookback, so it is read by id.
@@ -228,8 +207,7 @@ test('the next poll reads what an answer does not show: a release, a return labe
   await sandbox.advance(2 * 86_400);
   await pull('pull-shipments');
   const [shipment] = await database.query('select id from fulfilment.shipments');
-  await outbox.insert('return_label.create', 'SO-1', { shipmentId: shipment?.id });
-  await outbox.push();
+  await outbox.send('return_label.create', 'SO-1', { shipmentId: shipment?.id });
   await pull('pull-shipments');
   expect(
     await database.query('select return_label is not null as labelled from fulfilment.shipments'),
@@ -240,16 +218,14 @@ test('the next poll reads what an answer does not show: a release, a return labe
 });
 
 test('an announced return is read again until its lines have their return items', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
+  await outbox.sendOrder('SO-1');
   await sandbox.advance(2 * 86_400);
   await pull('pull-shipments');
   const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items');
-  await outbox.insert('return.create', 'RET-1', {
+  await outbox.send('return.create', 'RET-1', {
     shipmentId: line?.shipment_id,
     items: [{ shipmentItemId: line?.id, quantity: 1, reason: 'DAMAGED' }],
   });
-  await outbox.push();
   await sandbox.advance(30 * 86_400);
   const returned = () =>
     database.query('select return_item_id from fulfilment.return_merchandise_authorization_items');
@@ -275,8 +251,7 @@ test('an inbound packing slip is announced; a product is added, then changed', a
     weight: '1.20',
     barcode: '871',
   });
-  const edit = await outbox.insert('product.save', 'VASE', { name: 'Vase, tall' });
-  await outbox.push();
+  const { id: edit } = await outbox.send('product.save', 'VASE', { name: 'Vase, tall' });
   const [stored] = await database.query(
     'select id, reference, expected_in from fulfilment.inbound_packing_slips',
   );
@@ -302,8 +277,7 @@ describe('a product that the search does not show', () => {
   };
   const save = async (product: object, sku = 'VASE') => {
     await database.query("update fulfilment.outbox set status = 'cancelled' where status = 'dead'");
-    const id = await outbox.insert('product.save', sku, product);
-    await outbox.push();
+    const { id } = await outbox.send('product.save', sku, product);
     return outbox.row(id);
   };
 

@@ -1,15 +1,10 @@
 import { expect, test } from 'vitest';
-import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, outbox } = usePushes();
 
 test('a row is not sent before its not_before, whatever wakes it, and then without delay', async () => {
-  const first = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  const first = await outbox.insertOrder('SO-1');
   const [later] = await database.query<{ id: number; next_attempt_at: Date; not_before: Date }>(
     `insert into fulfilment.outbox (kind, reference, payload, not_before)
      values ('order.update', 'SO-1', '{"reference": "later"}', now() + interval '1 hour')

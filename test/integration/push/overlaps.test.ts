@@ -5,18 +5,12 @@ import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { claimRows, claimRowsIn } from '../../../src/push/sql/claim-rows.ts';
 import { readDueWork } from '../../../src/push/sql/due-work.ts';
 import { readOutbox } from '../../../src/push/sql/read-outbox.ts';
-import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { usePuller } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { once, usePushes } from '../../helpers/pusher.ts';
 import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
-const pull = usePuller(database, sandbox);
+const { database, sandbox, outbox, pull } = usePushes();
 
 const readStoredReference = async () =>
   (await database.query('select reference from fulfilment.orders'))[0]?.reference;
@@ -24,19 +18,13 @@ const countRereads = async () => (await database.query('select id from sync.wait
 
 /** Pushes an order, so that the service and the tables have it. */
 async function createOrder(): Promise<void> {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { reference: 'old' }));
-  await outbox.push();
+  await outbox.sendOrder('SO-1', { reference: 'old' });
 }
 
 test('a new payload waits until an attempt with the former one can no longer take effect', async () => {
   await createOrder();
-  await sandbox.faults({
-    operation: 'v3.orders.update',
-    count: 1,
-    effect: { reset: true, effectAfterMs: 500 },
-  });
-  const id = await outbox.insert('order.update', 'SO-1', { reference: 'older' });
-  await outbox.push();
+  await sandbox.faults(once('v3.orders.update', { reset: true, effectAfterMs: 500 }));
+  const { id } = await outbox.send('order.update', 'SO-1', { reference: 'older' });
   await database.query('select fulfilment.outbox_replace($1, $2)', [id, '{"reference": "newer"}']);
   const place = await sandbox.lastPlace();
   await outbox.push();
@@ -66,7 +54,7 @@ describe('a poll and a push of one order at the same time', () => {
       "update sync.jobs set next_at = now() + interval '10 minutes' where job = 'pull-orders'",
     );
     await outbox.insert('order.update', 'SO-1', { reference: 'new' });
-    await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { delayMs: 1_500 } });
+    await sandbox.faults(once('v3.orders.update', { delayMs: 1_500 }));
     const pushing = outbox.push();
     await waitFor(
       'the change to be under way',
@@ -90,26 +78,21 @@ describe('a poll and a push of one order at the same time', () => {
   test('if the push writes first, an older answer of the poll does not undo it', async () => {
     await createOrder();
     await pull('pull-orders');
-    const [state] = await database.query<{ raw: unknown }>('select raw from fulfilment.orders');
-    expect(state).toBeDefined();
     // The poll draws its number, asks, and gets its answer late, with the former state of the
     // order.
-    await sandbox.faults({
-      operation: 'v3.orders.list',
-      count: 1,
-      effect: {
-        delayMs: 4_000,
+    await sandbox.faults(
+      once('v3.orders.list', {
+        delayMs: 2_000,
         set: [{ path: ['data', 0, 'attributes', 'reference'], value: 'old' }],
-      },
-    });
+      }),
+    );
     const place = await sandbox.lastPlace();
     const polling = pull('pull-orders');
     await waitFor(
       'the poll to have asked',
       async () => (await sandbox.count('v3.orders.list', place)) > 0,
     );
-    await outbox.insert('order.update', 'SO-1', { reference: 'new' });
-    await outbox.push();
+    await outbox.send('order.update', 'SO-1', { reference: 'new' });
     expect(await readStoredReference()).toBe('new');
     await polling;
     const operations = (await sandbox.requests(place)).map(({ operation }) => operation);
@@ -119,61 +102,37 @@ describe('a poll and a push of one order at the same time', () => {
   });
 });
 
-test('an inbound delivery waits for the products that it names', async () => {
-  await sandbox.faults({ operation: 'oldest.product.add', count: 1, effect: { status: 425 } });
+describe('a row that names products', () => {
   const items = [{ sku: 'NEW', quantity: 1 }];
-  const slip = await outbox.insert('inbound_packing_slip.create', 'PO-1', {
-    expectedIn: 'AMS',
-    expectedOn: '2026-05-06',
-    items,
-  });
-  const product = await outbox.insert('product.save', 'NEW', { name: 'New' });
-  await outbox.push();
-  expect(await outbox.row(product)).toMatchObject({ status: 'pending', attempts: 1 });
-  expect(await outbox.row(slip)).toMatchObject({ status: 'pending', attempts: 0 });
 
-  await database.query('update fulfilment.outbox set next_attempt_at = now() where id = $1', [
-    product,
-  ]);
-  await outbox.push();
-  expect(await outbox.row(slip)).toMatchObject({ status: 'done' });
-});
-
-describe('an order', () => {
-  test('waits for the products that it names, and is sent as soon as they are done', async () => {
-    await sandbox.faults({ operation: 'oldest.product.add', count: 1, effect: { status: 425 } });
-    const order = await outbox.insert(
-      'order.create',
-      'SO-1',
-      orderPayload('SO-1', { items: [{ sku: 'NEW', quantity: 1 }] }),
-    );
-    const product = await outbox.insert('product.save', 'NEW', { name: 'New' });
-    await outbox.push();
+  test.each([
+    ['order.create', orderPayload('SO-1', { items })],
+    ['inbound_packing_slip.create', { expectedIn: 'AMS', expectedOn: '2026-05-06', items }],
+  ])('waits for them, and is sent as soon as they are done: %s', async (kind, payload) => {
+    await sandbox.faults(once('oldest.product.add', { status: 425 }));
+    const id = await outbox.insert(kind, 'SO-1', payload);
+    const { id: product } = await outbox.send('product.save', 'NEW', { name: 'New' });
     expect(await outbox.row(product)).toMatchObject({ status: 'pending', attempts: 1 });
-    expect(await outbox.row(order)).toMatchObject({ status: 'pending', attempts: 0 });
+    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
     const open = await database.query(
       'select waits_for, because from fulfilment.outbox_open where id = $1',
-      [order],
+      [id],
     );
     expect(open).toEqual([
       {
         waits_for: product,
-        because: expect.stringMatching(
-          `^row ${product} \\(product.save of NEW\\) comes first and is pending`,
+        because: expect.stringContaining(
+          `row ${product} (product.save of NEW) comes first and is pending`,
         ),
       },
     ]);
-    expect(await readOutbox(database.db, product)).toMatchObject({ rowsBehind: [order] });
+    expect(await readOutbox(database.db, product)).toMatchObject({ rowsBehind: [id] });
     await database.query('update fulfilment.outbox set next_attempt_at = now() where id = $1', [
       product,
     ]);
     await outbox.push();
-    expect(await outbox.row(order)).toMatchObject({ status: 'done' });
-    const calls = (await sandbox.requests()).map(({ operation }) => operation);
-    expect(calls.indexOf('v3.orders.create')).toBeGreaterThan(
-      calls.lastIndexOf('oldest.product.add'),
-    );
-    expect(await database.query('select * from sync.outbox_waits')).toEqual([]);
+    expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+    expect(await database.count('sync.outbox_waits')).toBe(0);
   });
 
   test('does not wait for a product row that is dead or cancelled', async () => {
@@ -181,14 +140,8 @@ describe('an order', () => {
     const cancelled = await outbox.insert('product.save', 'SOCKS-M', { name: 'Socks' });
     const ids = [];
     for (const sku of ['MUG-RED', 'SOCKS-M'])
-      ids.push(
-        await outbox.insert(
-          'order.create',
-          sku,
-          orderPayload(sku, { items: [{ sku, quantity: 1 }] }),
-        ),
-      );
-    await database.query('select fulfilment.outbox_cancel($1)', [cancelled]);
+      ids.push(await outbox.insertOrder(sku, { items: [{ sku, quantity: 1 }] }));
+    await outbox.cancel(cancelled);
     await outbox.push();
     expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
     await outbox.push();
@@ -197,8 +150,7 @@ describe('an order', () => {
 });
 
 test('the commit of a cancellation wakes a row that was inserted behind it before', async () => {
-  const dead = await outbox.insert('order.update', 'SO-1', { nonsense: 1 });
-  await outbox.push();
+  const { id: dead } = await outbox.send('order.update', 'SO-1', { nonsense: 1 });
   expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
   const listener = new pg.Client(database.url);
   await listener.connect();
@@ -208,7 +160,7 @@ test('the commit of a cancellation wakes a row that was inserted behind it befor
   let behind = 0;
   await database.db.transaction().execute(async (erp) => {
     await sql`select fulfilment.outbox_cancel(${dead})`.execute(erp);
-    behind = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    behind = await outbox.insertOrder('SO-1');
     await waitFor('the row to be postponed', async () => {
       await sql`select 1`.execute(erp);
       const [row] = await database.query<{ postponed: boolean }>(
@@ -240,7 +192,7 @@ const claim = async (maxRows: number) => claimRows(database.db, await makeClaimO
 
 test('a claim and a look find nothing once the database was migrated beyond their code', async () => {
   await outbox.push();
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.insertOrder('SO-1');
   const look = async () => {
     const account = { client: 'default', identity: await readIdentity() };
     const names = outboxKinds.map(({ name }) => name);
@@ -264,7 +216,7 @@ test('a claim reads no row of a kind that is held, no matter how many there are'
   await insertHealth(database, {
     ...{ scope: 'order.release', code: 'wrong_path', untilInMs: 900_000 },
   });
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.insertOrder('SO-1');
   await database.query('vacuum analyze fulfilment.outbox');
   const options = await makeClaimOptions(8);
   const read = await database.db.transaction().execute(async (trx) => {

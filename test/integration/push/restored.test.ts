@@ -1,18 +1,12 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { acceptDatabase, type OperatorAnswer } from '../../../src/push/sql/accept-database.ts';
 import { readPushDatabase } from '../../../src/push/sql/push-database.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { done } from '../../helpers/puller.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
-const pull = usePuller(database, sandbox);
+const { database, sandbox, outbox, pull } = usePushes();
 
 const accept = (as: OperatorAnswer) => acceptDatabase(database.db, as, 'operator');
 const slip = {
@@ -48,7 +42,7 @@ async function insertRows(): Promise<void> {
   const [line] = await database.query<{ shipment_id: number; id: number }>(
     "select shipment_id, id from fulfilment.shipment_items where sku <> '' order by id limit 1",
   );
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.insertOrder('SO-1');
   await outbox.insert('return.create', 'RET-1', {
     shipmentId: line?.shipment_id,
     items: [{ shipmentItemId: line?.id, quantity: 1, reason: 'DAMAGED' }],
@@ -81,8 +75,7 @@ describe('a database that was restored from a backup', () => {
 
   test('sends nothing until an operator says what it is; pulls continue', async () => {
     const place = await sandbox.lastPlace();
-    await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
-    await outbox.push();
+    await outbox.sendOrder('SO-2');
     expect((await sandbox.requests(place)).filter(({ method }) => method !== 'GET')).toEqual([]);
     expect(await readPushDatabase(database.db)).toMatchObject({
       change: 'database',
@@ -98,7 +91,7 @@ describe('a database that was restored from a backup', () => {
 
   test('restored: rows of the backup are looked up or left to the operator, later rows are sent', async () => {
     await outbox.push();
-    const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    const id = await outbox.insertOrder('SO-2');
     await insertHealth(database, { code: 'no_answer', sendWindow: 0 });
     expect(await accept('restored')).toEqual({ lookedUp: 2, toDecide: 1 });
     expect(await database.count('sync.service_health')).toBe(0);
@@ -117,8 +110,7 @@ describe('a database that was restored from a backup', () => {
   });
 
   test('restored: a row that the service does not know is sent after two look-ups', async () => {
-    await outbox.insert('order.create', 'SO-3', orderPayload('SO-3'));
-    await outbox.push();
+    await outbox.sendOrder('SO-3');
     await accept('restored');
     for (let round = 0; round < 4; round++) {
       await outbox.push();
@@ -133,11 +125,8 @@ describe('a database that was restored from a backup', () => {
   test('copy: nothing is ever sent from it', async () => {
     await outbox.push();
     await accept('copy');
-    await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
-    await outbox.push();
-    expect(new Set((await outbox.rows()).map(({ status }) => status))).toEqual(
-      new Set(['pending']),
-    );
+    await outbox.sendOrder('SO-2');
+    expect(new Set(await outbox.statuses())).toEqual(new Set(['pending']));
     expect(await countAtService()).toEqual(countsAfterOneSend());
     expect(await readPushDatabase(database.db)).toMatchObject({
       change: 'none',
@@ -147,7 +136,7 @@ describe('a database that was restored from a backup', () => {
 });
 
 test('moved: rows are sent as before', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.insertOrder('SO-1');
   await database.backUp();
   await database.restore();
   await outbox.push();
@@ -198,13 +187,12 @@ test('restored: a dead row of the backup says that it may have been sent', async
 test('a restored database without outbox rows sends without being accepted', async () => {
   await database.backUp();
   await database.restore();
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
+  await outbox.sendOrder('SO-1');
   expect(await readStatuses()).toEqual(['order.create done']);
 });
 
 test('track-trace is not requested within an hour after the restore', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.insertOrder('SO-1');
   await database.query(`
     insert into sync.turns (name, scope, client, next_at, taken_at) values ('track-trace', 'x', 'default', now(), now())`);
   await database.backUp();
@@ -217,7 +205,7 @@ test('track-trace is not requested within an hour after the restore', async () =
 });
 
 test('a worker that misses what it has sent does not let the new primary be accepted', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.insertOrder('SO-1');
   const worker = await outbox.start();
   try {
     await waitFor(

@@ -3,16 +3,11 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Listener } from '../../../src/db/listener.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import { takeOverClaims } from '../../../src/push/sql/lost-rows.ts';
-import { useDatabase } from '../../helpers/database.ts';
 import { numberFeed } from '../../helpers/feed.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { once, usePushes } from '../../helpers/pusher.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, sandbox, outbox } = usePushes();
 
 /**
  * What a session heard on `fulfilment_outbox_settled`. The first text is empty: the listener is
@@ -64,17 +59,11 @@ const lost = {
 
 describe('an entry of the feed and a notification', () => {
   test('are written when a push settles a row, and not while it is pending or being sent', async () => {
-    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status: 500 } });
-    const unknown = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await sandbox.faults(once('v3.orders.create', { status: 500 }));
+    const unknown = await outbox.insertOrder('SO-1');
     await outbox.push({ HTTP_TIMEOUT_MS: '300' });
-    const done = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
-    await outbox.push();
-    const dead = await outbox.insert(
-      'order.create',
-      'SO "3"',
-      orderPayload('SO "3"', { locale: undefined }),
-    );
-    await outbox.push();
+    const { id: done } = await outbox.sendOrder('SO-2');
+    const { id: dead } = await outbox.sendOrder('SO "3"', { locale: undefined });
     expect(await readEntries()).toEqual([unknown, done, dead].map(entryOf));
     expect(
       await database.query(

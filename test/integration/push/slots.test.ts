@@ -1,13 +1,9 @@
 import { expect, test } from 'vitest';
-import { useDatabase } from '../../helpers/database.ts';
 import { insertOrders } from '../../helpers/order-payload.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, sandbox, outbox } = usePushes();
 const countPosts = () => sandbox.count('v3.orders.create');
 
 /** Has each settlement fail, and be tried again, until `allow` is called. */

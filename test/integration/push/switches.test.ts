@@ -2,14 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { withSwitches, writeSwitches } from '../../helpers/config/operations-file.ts';
-import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, outbox } = usePushes();
 
 const push = (switches: Parameters<typeof writeSwitches>[0]) =>
   outbox.push({ WAREHOUSE_OPERATIONS_FILE: writeSwitches(switches), HTTP_TIMEOUT_MS: '300' });
@@ -26,12 +22,12 @@ describe('members that WAREHOUSE_OPERATIONS_FILE makes optional', () => {
       status: 'done',
       result: { orderId: expect.any(Number) },
     });
-    const other = await outbox.insert('order.create', 'SO-2', {
-      ...payload,
-      externalOrderNumber: 'SO-2',
-    });
-    await outbox.push();
-    expect(await outbox.row(other)).toMatchObject({
+    expect(
+      await outbox.send('order.create', 'SO-2', {
+        ...payload,
+        externalOrderNumber: 'SO-2',
+      }),
+    ).toMatchObject({
       status: 'dead',
       last_error:
         'the payload cannot be sent: locale: is missing; deliveryAddress.lastName: is missing',
@@ -62,11 +58,11 @@ describe('members that WAREHOUSE_OPERATIONS_FILE makes optional', () => {
 });
 
 test('the attributes that cancel an order item are those of the switch', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.insertOrder('SO-1');
   const refused = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
   await push({ 'v3.orderItems.cancel': { attributes: { cancelled: true } } });
   expect(await outbox.row(refused)).toMatchObject({ status: 'dead' });
-  await database.query('select fulfilment.outbox_cancel($1)', [refused]);
+  await outbox.cancel(refused);
   const taken = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
   await push({ 'v3.orderItems.cancel': { attributes: { quantity: 0, cancelled: true } } });
   expect(await outbox.row(taken)).toMatchObject({

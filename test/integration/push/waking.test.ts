@@ -5,16 +5,12 @@ import { silentLogger } from '../../../src/core/logger.ts';
 import { openListener } from '../../../src/db/connect.ts';
 import { awakeMs } from '../../../src/push/pusher.ts';
 import { lastLookMs, sayAwake } from '../../../src/push/sql/due-work.ts';
-import { useDatabase } from '../../helpers/database.ts';
 import { insertOrders, orderPayload } from '../../helpers/order-payload.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, outbox } = usePushes();
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(() => Promise.all(closers.splice(0).map((close) => close())));
 
@@ -193,7 +189,7 @@ describe('a worker', () => {
       // This notifies the worker, which looks at once. It must have slept again before the insert.
       await sayAwake(database.db, ['default'], 4_000);
       await waitFor('the worker to have looked', async () => (await readAwake()) < 2_500);
-      const inserted = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+      const inserted = await outbox.insertOrder('SO-2');
       if ((await readAwake()) > 0) return inserted;
 
       await database.query('delete from fulfilment.outbox where id = $1', [inserted]);

@@ -3,6 +3,7 @@ import { operations } from '../../../config/operations.ts';
 import { findPayloadProblems } from '../../../src/push/check-payload.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { anyCode } from '../../../src/push/setting-codes.ts';
+import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 
 /** Checks a payload as `outbox check` does without the lists of a client. */
@@ -29,6 +30,8 @@ const label = (changes: Record<string, unknown>) => ({
   shippingMethod: 'A',
   ...changes,
 });
+
+const base64 = (text: string) => Buffer.from(text).toString('base64');
 
 const unknownMember = 'is not a known member and must be removed';
 const readOnly = 'is read-only at the service and cannot be sent';
@@ -111,10 +114,33 @@ describe('the check of a payload', () => {
       { shippingMethodId: 3 },
       [expect.stringContaining('"shippingMethod" to "takes" of v3.orders.update') as string],
     ],
+    [
+      'order.update',
+      { items: [] },
+      [
+        'items: cannot be changed by an update; order_item.cancel cancels a line, and order.replace changes lines and keeps the number',
+      ],
+    ],
+    [
+      'order.create',
+      order({ attachments: [{ filename: 'a.pdf', content: base64('hello') }] }),
+      ['attachments[0].content: is not a pdf document'],
+    ],
+    [
+      'order.create',
+      order({ attachments: [{ filename: 'a.pdf', content: base64('%PDF-1.7 hello') }] }),
+      ['attachments[0].content: is a pdf document that cannot be read'],
+    ],
     ['return_label.create', label({ paperless: 1 }), ['paperless: must be a boolean']],
   ])('names the problems of %s %j', async (kind, payload, problems) => {
     expect(await check(kind, payload)).toEqual(problems);
   });
+});
+
+test("base64 with line breaks, as Postgres' encode() makes it, is accepted", async () => {
+  const page = (await writePage(['A page'])).toString('base64');
+  const content = page.replaceAll(/.{76}/g, '$&\n');
+  expect(await check('order_attachment.create', { filename: 'a.pdf', content })).toEqual([]);
 });
 
 describe('a hostile payload is refused in few words:', () => {

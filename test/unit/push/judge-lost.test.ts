@@ -7,17 +7,42 @@ const judge = (lost: Partial<LostClaim>, rule: UnknownRule = 'resend', random = 
 
 const fiveTimes = expect.stringMatching(/^its worker was lost 5 times in a row/);
 
-test.each<UnknownRule>(['resend', 'look up', 'ask operator'])(
-  'a row that was not sent is sent again at once, and keeps its error (%s)',
-  (rule) => {
-    expect(judge({ isSent: false }, rule)).toEqual({
-      became: 'pending',
-      delayMs: 0,
-      error: 'before',
-      refusal: null,
-    });
-  },
-);
+const sentAgain = { became: 'pending', delayMs: 0, refusal: null };
+const lookedUp = {
+  ...{ became: 'unknown', delayMs: 0, refusal: null },
+  error: 'its worker was lost while sending; being looked up',
+};
+const leftToPerson = {
+  ...{ became: 'unknown', delayMs: null, refusal: null },
+  error: expect.stringMatching(/^its worker was lost while sending\. It may have been carried out/),
+};
+const dead = { became: 'dead', delayMs: null, error: fiveTimes, refusal: null };
+
+test.each<[string, UnknownRule, Partial<LostClaim>, object]>([
+  ['unsent', 'resend', { isSent: false }, { ...sentAgain, error: 'before' }],
+  ['unsent', 'look up', { isSent: false }, { ...sentAgain, error: 'before' }],
+  ['unsent', 'ask operator', { isSent: false }, { ...sentAgain, error: 'before' }],
+  ['unsent, lost often', 'resend', { isSent: false, losses: 3 }, { became: 'pending' }],
+  ['unsent, lost too often', 'resend', { isSent: false, losses: 4 }, dead],
+  ['unsent, lost too often', 'look up', { isSent: false, losses: 4 }, dead],
+  ['unsent, lost too often', 'ask operator', { isSent: false, losses: 4 }, dead],
+  [
+    'perhaps sent',
+    'resend',
+    {},
+    { ...sentAgain, error: 'its worker was lost while sending; sent again' },
+  ],
+  ['perhaps sent, lost often', 'resend', { losses: 3 }, { became: 'pending' }],
+  ['perhaps sent, lost too often', 'resend', { losses: 4 }, dead],
+  ['perhaps sent', 'look up', {}, lookedUp],
+  ['perhaps sent, lost often', 'look up', { losses: 3 }, lookedUp],
+  // It is dead unless the look-up finds that it was carried out.
+  ['perhaps sent, lost too often', 'look up', { losses: 4 }, { ...lookedUp, refusal: fiveTimes }],
+  ['perhaps sent', 'ask operator', {}, leftToPerson],
+  ['perhaps sent, lost too often', 'ask operator', { losses: 4 }, leftToPerson],
+])('a row that was %s, of a kind with the rule "%s"', (_state, rule, lost, expected) => {
+  expect(judge(lost, rule)).toMatchObject(expected);
+});
 
 test('a row that was not sent waits longer after each lost worker', () => {
   const delays = [0, 1, 2, 3].map(
@@ -25,63 +50,4 @@ test('a row that was not sent waits longer after each lost worker', () => {
   );
   expect(delays).toEqual([0, 10_000, 20_000, 30_000]);
   expect(judge({ isSent: false, losses: 2 }, 'resend', 0.25).delayMs).toBe(5_000);
-});
-
-test('a row that may have been sent is sent again if its kind allows that', () => {
-  expect(judge({})).toEqual({
-    became: 'pending',
-    delayMs: 0,
-    error: 'its worker was lost while sending; sent again',
-    refusal: null,
-  });
-});
-
-test('a row that may have been sent is looked up if its kind can be', () => {
-  expect(judge({}, 'look up')).toEqual({
-    became: 'unknown',
-    delayMs: 0,
-    error: 'its worker was lost while sending; being looked up',
-    refusal: null,
-  });
-});
-
-test('a row that may have been sent waits for a person if nothing else can decide', () => {
-  const verdict = {
-    became: 'unknown',
-    delayMs: null,
-    error: expect.stringMatching(
-      /^its worker was lost while sending\. It may have been carried out/,
-    ),
-    refusal: null,
-  };
-  expect(judge({}, 'ask operator')).toEqual(verdict);
-  expect(judge({ losses: 4 }, 'ask operator')).toEqual(verdict);
-});
-
-test.each([
-  ['was not sent', false],
-  ['is sent again', true],
-])('a row that %s is dead after five lost workers, not before', (_which, isSent) => {
-  expect(judge({ isSent, losses: 3 }).became).toBe('pending');
-  expect(judge({ isSent, losses: 4 })).toEqual({
-    became: 'dead',
-    delayMs: null,
-    error: fiveTimes,
-    refusal: null,
-  });
-});
-
-test('a row that is looked up is dead after five lost workers unless it was carried out', () => {
-  expect(judge({ losses: 3 }, 'look up').refusal).toBeNull();
-  expect(judge({ losses: 4 }, 'look up')).toEqual({
-    became: 'unknown',
-    delayMs: 0,
-    error: 'its worker was lost while sending; being looked up',
-    refusal: fiveTimes,
-  });
-});
-
-test('a row that was not sent is dead after five lost workers, whatever its kind', () => {
-  expect(judge({ isSent: false, losses: 4 }, 'look up').became).toBe('dead');
-  expect(judge({ isSent: false, losses: 4 }, 'ask operator').became).toBe('dead');
 });

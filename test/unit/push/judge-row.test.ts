@@ -38,61 +38,55 @@ const judge = (row: Partial<DueRow>, lingers = true) =>
 const until = (untilMs: number, waitsFor: number | null = null) => ({ untilMs, waitsFor });
 
 describe('a due row', () => {
-  test('is sent now if nothing else comes first', () => {
-    expect(judge({})).toBeNull();
-  });
+  const replaced = { writtenAtMs: nowMs - 10_000, replacedAtMs: nowMs - 1 };
 
-  test('waits until its not_before, and no longer', () => {
-    expect(judge({ notBeforeMs: nowMs + 1 })).toEqual(until(nowMs + 1));
-    expect(judge({ notBeforeMs: nowMs })).toBeNull();
-  });
-
-  test('waits ten minutes for its lane, unless a settlement releases it', () => {
-    expect(judge({ isBlocked: true })).toEqual(until(nowMs + 10 * minute));
-  });
-
-  test('waits for its not_before also while its lane is blocked', () => {
-    const row = { notBeforeMs: nowMs + 60 * minute };
-    expect(judge({ ...row, isBlocked: true })).toEqual(until(nowMs + 60 * minute));
-  });
-
-  test('waits 20 seconds for a row of another kind, and names it', () => {
-    expect(judge({ waitsFor: 7 })).toEqual(until(nowMs + 20_000, 7));
-  });
-
-  test('waits two minutes if it has waited for a row of another kind before', () => {
-    expect(judge({ waitsFor: 7, hasWaited: true })).toEqual(until(nowMs + 2 * minute, 7));
-  });
-
-  test('that has waited before is sent once the other row is done', () => {
-    expect(judge({ hasWaited: true })).toBeNull();
-  });
-
-  test('waits for its lane before it waits for a row of another kind', () => {
-    expect(judge({ isBlocked: true, waitsFor: 7 })).toEqual(until(nowMs + 10 * minute));
-  });
-
-  test('with a new payload waits until an attempt with the former one has lost its effect', () => {
-    const row = { writtenAtMs: nowMs - 10_000, replacedAtMs: nowMs - 1 };
-    expect(judge(row)).toEqual(until(nowMs + 50_000));
+  test.each<[string, Partial<DueRow>]>([
+    ['nothing else comes first', {}],
+    ['its not_before has come', { notBeforeMs: nowMs }],
+    ['the row of another kind that it waited for is done', { hasWaited: true }],
+    ['its payload was not replaced since its last attempt', { writtenAtMs: nowMs - 10_000 }],
+    [
+      'its payload was replaced before its last attempt',
+      { writtenAtMs: nowMs - 10_000, replacedAtMs: nowMs - 20_000 },
+    ],
+    ['its new payload is the first that is sent', { replacedAtMs: nowMs - 1 }],
+    ['an earlier attempt in its lane has lost its effect', { lingeringSinceMs: nowMs - lingerMs }],
+  ])('is sent now if %s', (_why, row) => {
+    expect(judge(row)).toBeNull();
   });
 
   test('with a new payload is sent now if its kind does not linger', () => {
-    expect(judge({ writtenAtMs: nowMs - 10_000, replacedAtMs: nowMs - 1 }, false)).toBeNull();
+    expect(judge(replaced, false)).toBeNull();
   });
 
-  test('is sent again at once if its payload is the one of its last attempt', () => {
-    expect(judge({ writtenAtMs: nowMs - 10_000 })).toBeNull();
-    expect(judge({ writtenAtMs: nowMs - 10_000, replacedAtMs: nowMs - 20_000 })).toBeNull();
-  });
-
-  test('with a new payload that was never sent is sent now', () => {
-    expect(judge({ replacedAtMs: nowMs - 1 })).toBeNull();
-  });
-
-  test('waits until an attempt of an earlier row that lingers has lost its effect', () => {
-    expect(judge({ lingeringSinceMs: nowMs - 59_999 }, false)).toEqual(until(nowMs + 1));
-    expect(judge({ lingeringSinceMs: nowMs - lingerMs })).toBeNull();
+  const inAnHour = nowMs + 60 * minute;
+  test.each<[string, Partial<DueRow>, ReturnType<typeof until>]>([
+    ['until its not_before', { notBeforeMs: nowMs + 1 }, until(nowMs + 1)],
+    ['ten minutes for its lane', { isBlocked: true }, until(nowMs + 10 * minute)],
+    [
+      'until its not_before although its lane is blocked',
+      { notBeforeMs: inAnHour, isBlocked: true },
+      until(inAnHour),
+    ],
+    ['20 seconds for a row of another kind', { waitsFor: 7 }, until(nowMs + 20_000, 7)],
+    ['two minutes the next time', { waitsFor: 7, hasWaited: true }, until(nowMs + 2 * minute, 7)],
+    [
+      'for its lane before it waits for a row of another kind',
+      { isBlocked: true, waitsFor: 7 },
+      until(nowMs + 10 * minute),
+    ],
+    [
+      'until an attempt with the former payload has lost its effect',
+      replaced,
+      until(nowMs + 50_000),
+    ],
+    [
+      'until an attempt of an earlier row has lost its effect',
+      { lingeringSinceMs: nowMs - 59_999 },
+      until(nowMs + 1),
+    ],
+  ])('waits %s', (_how, row, expected) => {
+    expect(judge(row)).toEqual(expected);
   });
 });
 

@@ -63,108 +63,97 @@ describe('the outcome of a failed attempt', () => {
     expect(judge(error, { doubtsRefusal: false }).status).toBe(status);
   });
 
-  test('a refusal makes a row dead at once, unless the refusal is in doubt', () => {
-    expect(judge(answer(422), { doubtsRefusal: false, rule: 'resend' })).toMatchObject({
-      status: 'dead',
-    });
-    expect(judge(answer(422))).toMatchObject({
-      status: 'unknown',
-      delayMs: 0,
-      refusal: expect.any(String),
-      refusedAs: 'perhaps taken',
-    });
-    expect(judge(answer(409))).toMatchObject({ status: 'unknown', refusedAs: 'taken' });
-  });
+  const ofMany = { attempts: 99, ageMs: 9e9 };
+  const free = { status: 'pending', countsAsAttempt: false };
+  const counted = { status: 'pending', countsAsAttempt: true };
+  const stopped = new WarehouseError('stopped', 'asked to stop', { outcome: 'unknown' });
+  const explained = { body: '{"errors": [{"title": "Not yours"}]}' };
+  const assumed = { documented: false };
 
-  test('nothing that was not sent can have been carried out', () => {
-    for (const error of [failTransport('ECONNRESET'), answer(500), answer(408)])
-      expect(judge(error, { sent: false })).toMatchObject({
-        status: 'pending',
-        countsAsAttempt: true,
-      });
+  test.each<[string, WarehouseError, Partial<FailedAttempt>, object]>([
+    [
+      'a refusal that may say that the order is taken is looked up',
+      answer(422),
+      {},
+      { status: 'unknown', delayMs: 0, refusal: expect.any(String), refusedAs: 'perhaps taken' },
+    ],
+    ['a conflict is looked up', answer(409), {}, { status: 'unknown', refusedAs: 'taken' }],
+    ['unsent: a reset', failTransport('ECONNRESET'), { sent: false }, counted],
+    ['unsent: 500', answer(500), { sent: false }, counted],
     // A refusal of the read before the change does not refuse the change.
-    expect(judge(answer(422), { sent: false })).toMatchObject({ status: 'pending' });
-    expect(judge(answer(403), { sent: false, documented: false })).toMatchObject({
-      status: 'pending',
-      countsAsAttempt: true,
-    });
-  });
-
-  test('a stop before the send is no attempt; a stop after it leaves the outcome unknown', () => {
-    const stopped = new WarehouseError('stopped', 'asked to stop', { outcome: 'unknown' });
-    expect(judge(stopped, { sent: false, attempts: 25 })).toMatchObject({
-      status: 'pending',
-      countsAsAttempt: false,
-      delayMs: 0,
-    });
-    expect(judge(stopped)).toMatchObject({ status: 'unknown', written: true });
-  });
-
-  test('a row that may have been carried out follows the rule of its kind', () => {
-    expect(judge(answer(500), { rule: 'resend' })).toMatchObject({
-      status: 'pending',
-      written: true,
-    });
-    expect(judge(answer(425), { rule: 'resend' })).toMatchObject({
-      status: 'pending',
-      written: false,
-    });
-    expect(judge(answer(500), { rule: 'ask operator' })).toMatchObject({
-      status: 'unknown',
-      delayMs: null,
-      written: true,
-    });
-    expect(judge(answer(500))).toMatchObject({ status: 'unknown', delayMs: 1_000, written: true });
-    // This holds for any number of attempts: giving up would not make the outcome known.
-    expect(judge(answer(500), { attempts: 99, ageMs: 9e9 })).toMatchObject({ status: 'unknown' });
-  });
-
-  test('a row is given up after its maximum number of attempts, or its maximum age', () => {
-    expect(judge(answer(425), { attempts: 25 })).toMatchObject({
-      status: 'dead',
-      error: expect.stringContaining('given up after 25 attempts'),
-    });
+    ['unsent: 422', answer(422), { sent: false }, { status: 'pending' }],
+    ['unsent: 403 of an assumed path', answer(403), { ...assumed, sent: false }, counted],
+    ['unsent: a stop', stopped, { sent: false, attempts: 25 }, { ...free, delayMs: 0 }],
+    ['a stop after the send', stopped, {}, { status: 'unknown', written: true }],
+    [
+      'may be carried out: sent again if that is harmless',
+      answer(500),
+      { rule: 'resend' },
+      { status: 'pending', written: true },
+    ],
+    [
+      'cannot be carried out',
+      answer(425),
+      { rule: 'resend' },
+      { status: 'pending', written: false },
+    ],
+    [
+      'may be carried out: left to a person',
+      answer(500),
+      { rule: 'ask operator' },
+      { status: 'unknown', delayMs: null, written: true },
+    ],
+    [
+      'may be carried out: looked up',
+      answer(500),
+      {},
+      { status: 'unknown', delayMs: 1_000, written: true },
+    ],
+    // Giving up would not make the outcome known.
+    ['may be carried out, after many attempts', answer(500), ofMany, { status: 'unknown' }],
+    [
+      'too many attempts',
+      answer(425),
+      { attempts: 25 },
+      { status: 'dead', error: expect.stringContaining('given up after 25 attempts') },
+    ],
     // The first attempt never ends a row for its age.
-    expect(judge(answer(425), { ageMs: policy.maxAgeMs })).toMatchObject({ status: 'pending' });
-    expect(judge(answer(425), { ageMs: policy.maxAgeMs, attempts: 2 })).toMatchObject({
-      status: 'dead',
-      error: expect.stringContaining('after 72 hours'),
-    });
+    ['a first attempt', answer(425), { ageMs: policy.maxAgeMs }, { status: 'pending' }],
+    [
+      'too old',
+      answer(425),
+      { ageMs: policy.maxAgeMs, attempts: 2 },
+      { status: 'dead', error: expect.stringContaining('after 72 hours') },
+    ],
+    ['an assumed path that is refused', answer(404), assumed, free],
+    ['an assumed method that is refused', answer(405), assumed, free],
+    [
+      'an explained answer to an assumed path',
+      answer(403, explained),
+      { ...assumed, doubtsRefusal: false },
+      { status: 'dead' },
+    ],
+    [
+      'a 404 that means no route',
+      answer(404),
+      { ...assumed, notFoundMeansRoute: false, doubtsRefusal: false },
+      { status: 'dead' },
+    ],
+  ])('%s', (_name, error, changes, expected) => {
+    expect(judge(error, changes)).toMatchObject(expected);
   });
 
-  test('refused credentials, a limit or a wrong path cost no attempt, but a longer wait each time', () => {
+  test('refused credentials and limits cost no attempt, but a longer wait each time', () => {
     const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
     for (const error of [refused, answer(401), answer(429), answer(429, { retryAfter: '1' })])
-      for (const attempts of [1, 25])
-        expect(judge(error, { sent: false, attempts })).toMatchObject({
-          status: 'pending',
-          countsAsAttempt: false,
-          isRefusedForOthers: true,
-        });
-    for (const status of [403, 404, 405])
-      expect(judge(answer(status), { documented: false })).toMatchObject({
-        status: 'pending',
-        countsAsAttempt: false,
+      expect(judge(error, { sent: false, attempts: 25 })).toMatchObject({
+        ...free,
+        isRefusedForOthers: true,
       });
     const delayAfter = (refusedForOthers: number, status: number) =>
       (judge(answer(status), { refusedForOthers }) as { delayMs: number }).delayMs;
     expect([0, 3, 7].map((times) => delayAfter(times, 429))).toEqual([500, 500, 8_000]);
     expect([0, 4].map((times) => delayAfter(times, 401))).toEqual([500, 8_000]);
-  });
-
-  test('an explained answer to an assumed operation is a refusal, whatever its status', () => {
-    const explained = { body: '{"errors": [{"title": "Not yours"}]}' };
-    for (const status of [403, 404, 405])
-      expect(
-        judge(answer(status, explained), { documented: false, doubtsRefusal: false }),
-      ).toMatchObject({
-        status: 'dead',
-      });
-    expect(
-      judge(answer(404), { documented: false, notFoundMeansRoute: false, doubtsRefusal: false }),
-    ).toMatchObject({
-      status: 'dead',
-    });
   });
 });
 
@@ -264,149 +253,87 @@ describe('an absence', () => {
     timeoutMs = 30_000,
   ) => judgeAbsence({ ...row, ...changes }, { seen, why: 'why' }, timeoutMs, policy);
 
-  test('counts only if the last attempt was long enough ago', () => {
-    expect(judgeRow({ sinceWrittenMs: 59_999 })).toMatchObject({
-      status: 'unknown',
-      counts: false,
-      delayMs: 1,
-    });
-    expect(judgeRow({ sinceWrittenMs: 10_000, lookups: 0 })).toMatchObject({
-      counts: false,
-      delayMs: 2_000,
-    });
-    expect(judgeRow({ sinceWrittenMs: 60_000 })).toMatchObject({
-      status: 'unknown',
-      counts: true,
-      delayMs: 30_000,
-    });
-    expect(judgeRow({ sinceWrittenMs: 60_000 }, 'read')).toMatchObject({ counts: true });
-    expect(judgeRow({ sinceWrittenMs: 119_999 }, 'newer list', 60_000)).toMatchObject({
-      counts: false,
-    });
-  });
+  const once = { absences: 1, sinceAbsentMs: 30_000 };
+  const waits = { status: 'unknown', counts: false };
+  const undecided = { status: 'unknown', delayMs: null };
 
-  test('in a list that may be older than the attempt counts after five minutes', () => {
-    expect(judgeRow({ sinceWrittenMs: 299_999 }, 'list')).toMatchObject({
-      counts: false,
-      delayMs: 1,
-    });
-    expect(judgeRow({ sinceWrittenMs: 300_000 }, 'list')).toMatchObject({
-      status: 'unknown',
-      counts: true,
-    });
-    // The list may show at any moment that it is new enough.
-    expect(judgeRow({ sinceWrittenMs: 100_000, lookups: 30 }, 'list')).toMatchObject({
-      delayMs: 30_000,
-    });
-    const once = { absences: 1, sinceAbsentMs: 30_000 };
-    expect(judgeRow({ ...once, sinceWrittenMs: 299_000 }, 'list')).toMatchObject({
-      status: 'unknown',
-    });
-    expect(judgeRow({ ...once, sinceWrittenMs: 300_000 }, 'list')).toMatchObject({
-      status: 'pending',
-    });
-    expect(judgeRow({ ...once, sinceWrittenMs: 300_000 }, 'list', 200_000)).toMatchObject({
-      status: 'unknown',
-    });
-  });
+  test.each<[number, number, AbsenceBasis, number, object]>([
+    [59_999, 3, 'newer list', 30_000, { ...waits, delayMs: 1 }],
+    [10_000, 0, 'newer list', 30_000, { ...waits, delayMs: 2_000 }],
+    [60_000, 3, 'newer list', 30_000, { status: 'unknown', counts: true, delayMs: 30_000 }],
+    [60_000, 3, 'read', 30_000, { counts: true }],
+    [119_999, 3, 'newer list', 60_000, waits],
+    // A list that may be older than the attempt counts after five minutes. It may show at any
+    // moment that it is new enough.
+    [299_999, 3, 'list', 30_000, { ...waits, delayMs: 1 }],
+    [300_000, 3, 'list', 30_000, { status: 'unknown', counts: true }],
+    [100_000, 30, 'list', 30_000, { delayMs: 30_000 }],
+  ])(
+    '%i ms after the last attempt, look-up %i, in a %s, time limit %i ms: %j',
+    (sinceWrittenMs, lookups, seen, timeoutMs, expected) => {
+      expect(judgeRow({ sinceWrittenMs, lookups }, seen, timeoutMs)).toMatchObject(expected);
+    },
+  );
 
   test('is believed the second time, 30 seconds later', () => {
-    expect(judgeRow({ absences: 1, sinceAbsentMs: 29_000 })).toMatchObject({
-      status: 'unknown',
-      counts: false,
+    expect(judgeRow({ ...once, sinceAbsentMs: 29_000 })).toMatchObject({
+      ...waits,
       delayMs: 1_000,
     });
-    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000 })).toMatchObject({
-      status: 'pending',
-      counts: true,
-    });
-    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, refusal: 'no' })).toMatchObject({
-      status: 'dead',
-      error: 'no',
-    });
-    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 25 })).toMatchObject({
-      status: 'dead',
-    });
+    expect(judgeRow(once)).toMatchObject({ status: 'pending', counts: true });
+    expect(judgeRow({ ...once, refusal: 'no' })).toMatchObject({ status: 'dead', error: 'no' });
+    expect(judgeRow({ ...once, attempts: 25 })).toMatchObject({ status: 'dead' });
+    expect(judgeRow({ ...once, sinceWrittenMs: 299_000 }, 'list').status).toBe('unknown');
+    expect(judgeRow({ ...once, sinceWrittenMs: 300_000 }, 'list').status).toBe('pending');
+    expect(judgeRow({ ...once, sinceWrittenMs: 300_000 }, 'list', 200_000).status).toBe('unknown');
   });
 
   test('never makes a row dead that was refused as taken after an attempt that may have been carried out', () => {
     const taken = {
-      refusal: 'it exists',
-      refusedAs: 'taken' as const,
-      sinceWrittenMs: 9_000_000,
-      absences: 9,
-      lookups: 40,
+      ...{ refusal: 'it exists', refusedAs: 'taken' as const, sinceWrittenMs: 9_000_000 },
+      ...{ absences: 9, lookups: 40, sinceAbsentMs: 90_000 },
     };
     for (const seen of ['list', 'newer list'] as const) {
-      expect(judgeRow({ ...taken, sinceAbsentMs: 90_000 }, seen)).toMatchObject({
-        status: 'unknown',
-        counts: false,
+      expect(judgeRow(taken, seen)).toMatchObject({
+        ...waits,
         delayMs: 900_000,
         refusal: 'it exists',
       });
-      expect(
-        judgeRow({ ...taken, sinceAbsentMs: 90_000, ageMs: policy.maxAgeMs }, seen),
-      ).toMatchObject({
-        status: 'unknown',
-        delayMs: null,
-      });
+      expect(judgeRow({ ...taken, ageMs: policy.maxAgeMs }, seen)).toMatchObject(undecided);
     }
     // The resource itself shows that the attempt was not carried out.
-    expect(judgeRow({ ...taken, sinceAbsentMs: 90_000 }, 'read')).toMatchObject({ status: 'dead' });
+    expect(judgeRow(taken, 'read')).toMatchObject({ status: 'dead' });
   });
 
   test('makes a row dead that was refused for a reason that nobody knows only in a list that is newer', () => {
     const refused = {
-      refusal: 'no',
-      refusedAs: 'perhaps taken' as const,
-      sinceWrittenMs: 9_000_000,
-      lookups: 40,
+      ...{ refusal: 'no', refusedAs: 'perhaps taken' as const },
+      ...{ sinceWrittenMs: 9_000_000, lookups: 40 },
     };
     const twice = { ...refused, absences: 1, sinceAbsentMs: 90_000 };
-    expect(judgeRow(twice, 'list')).toMatchObject({
-      status: 'unknown',
-      delayMs: 900_000,
-      refusal: 'no',
-    });
-    expect(judgeRow({ ...twice, ageMs: policy.maxAgeMs }, 'list')).toMatchObject({
-      status: 'unknown',
-      delayMs: null,
-    });
+    expect(judgeRow(twice, 'list')).toMatchObject({ status: 'unknown', delayMs: 900_000 });
+    expect(judgeRow({ ...twice, ageMs: policy.maxAgeMs }, 'list')).toMatchObject(undecided);
     expect(judgeRow(refused)).toMatchObject({ status: 'unknown', counts: true, delayMs: 30_000 });
     expect(judgeRow(twice)).toMatchObject({ status: 'dead', error: 'no' });
   });
 
   test('makes a refused row dead if no attempt can have been carried out', () => {
     const refused = { sinceWrittenMs: null, refusal: 'no' };
-    expect(judgeRow(refused)).toMatchObject({ status: 'dead', error: 'no' });
+    const dead = { status: 'dead', error: 'no' };
+    expect(judgeRow(refused)).toMatchObject(dead);
     for (const refusedAs of ['taken', 'perhaps taken'] as const)
-      expect(judgeRow({ ...refused, refusedAs }, 'list')).toMatchObject({
-        status: 'dead',
-        error: 'no',
-      });
-    expect(judgeRow(refused, 'no answer')).toMatchObject({ status: 'unknown', refusal: 'no' });
-    expect(judgeRow({ ...refused, ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject({
-      status: 'dead',
-      error: 'no',
-    });
+      expect(judgeRow({ ...refused, refusedAs }, 'list')).toMatchObject(dead);
+    expect(judgeRow(refused, 'no answer').status).toBe('unknown');
+    expect(judgeRow({ ...refused, ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject(dead);
   });
 
   test('says nothing if the look-up fails; in the end a person decides', () => {
-    expect(judgeRow({ ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject({
-      status: 'unknown',
-      delayMs: null,
-    });
-    expect(
-      judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 99, whenAbsent: 'ask operator' }),
-    ).toMatchObject({
-      status: 'unknown',
-      delayMs: null,
-    });
-    expect(
-      judgeRow({ absences: 1, sinceAbsentMs: 90_000, lookups: 30 }, 'no answer'),
-    ).toMatchObject({
-      status: 'unknown',
-      counts: false,
+    expect(judgeRow({ ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject(undecided);
+    expect(judgeRow({ ...once, attempts: 99, whenAbsent: 'ask operator' })).toMatchObject(
+      undecided,
+    );
+    expect(judgeRow({ ...once, lookups: 30 }, 'no answer')).toMatchObject({
+      ...waits,
       delayMs: 900_000,
     });
   });

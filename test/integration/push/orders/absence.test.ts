@@ -1,21 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { orderBody, useClient } from '../../../helpers/client.ts';
-import { useDatabase } from '../../../helpers/database.ts';
-import { orderPayload } from '../../../helpers/order-payload.ts';
-import { usePuller } from '../../../helpers/puller.ts';
-import { short, usePusher } from '../../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
+import { lostAnswer, lostRequest, once, short, usePushes } from '../../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
-const pull = usePuller(database, sandbox);
+const { database, sandbox, outbox } = usePushes();
 const client = useClient(sandbox);
-const lostAnswer = {
-  operation: 'v3.orders.create',
-  count: 1,
-  effect: { noAnswer: true, afterEffect: true },
-} as const;
+const loseAnswer = () => sandbox.faults(once('v3.orders.create', lostAnswer));
+const loseRequest = () => sandbox.faults(once('v3.orders.create', lostRequest));
 /** A service whose filter finds no number with a comma, and which takes a number twice. */
 const careless = { decodesBeforeSplit: true, repeatedNumbers: true };
 
@@ -24,38 +14,17 @@ const countPosts = () => sandbox.count('v3.orders.create');
 describe('an order that the filter of the service cannot find', () => {
   test('is found in the list of its days, and not sent again', async () => {
     await sandbox.switches(careless);
-    await sandbox.faults(lostAnswer);
-    const id = await outbox.insert('order.create', 'A,1', orderPayload('A,1'));
+    await loseAnswer();
+    const id = await outbox.insertOrder('A,1');
     await outbox.pushRounds(5);
-    expect(await outbox.row(id)).toMatchObject({
-      status: 'done',
-      attempts: 1,
-      result: { orderId: expect.any(Number) },
-    });
-    expect(await countPosts()).toBe(1);
-    expect(await sandbox.orderNumbers()).toEqual(['A,1']);
-  });
-
-  test('is found at the first look-up if the tables have it', async () => {
-    await sandbox.switches(careless);
-    await sandbox.faults(lostAnswer);
-    const id = await outbox.insert('order.create', 'A,1', orderPayload('A,1'));
-    await outbox.push(short);
-    await pull('pull-orders');
-    await database.query('update fulfilment.outbox set next_attempt_at = now()');
-    await outbox.push(short);
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
     expect(await sandbox.orderNumbers()).toEqual(['A,1']);
   });
 
   test('is found in the list of the day that its row names', async () => {
     await sandbox.switches(careless);
-    await sandbox.faults(lostAnswer);
-    const id = await outbox.insert(
-      'order.create',
-      'A,1',
-      orderPayload('A,1', { orderedOn: '2020-02-29' }),
-    );
+    await loseAnswer();
+    const id = await outbox.insertOrder('A,1', { orderedOn: '2020-02-29' });
     await outbox.pushRounds(5);
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
     expect(await sandbox.orderNumbers()).toEqual(['A,1']);
@@ -63,13 +32,10 @@ describe('an order that the filter of the service cannot find', () => {
 
   test('is found after the service refuses the next attempt because the number is taken', async () => {
     await sandbox.switches({ decodesBeforeSplit: true });
-    await sandbox.faults(lostAnswer);
-    const id = await outbox.insert('order.create', 'A,1', orderPayload('A,1'));
-    await outbox.push(short);
+    await loseAnswer();
+    const { id } = await outbox.sendOrder('A,1', {}, short);
     // Simulates two absences that were believed.
-    await database.query(
-      "update fulfilment.outbox set status = 'pending', next_attempt_at = now(), absences = 2",
-    );
+    await outbox.believeAbsent(id);
     await outbox.push(short);
     expect(await countPosts()).toBe(2);
     await outbox.pushRounds(5);
@@ -80,17 +46,12 @@ describe('an order that the filter of the service cannot find', () => {
   test('is dead if another program made it otherwise, and done if it made the same', async () => {
     await sandbox.switches({ decodesBeforeSplit: true });
     const rows = [];
-    for (const number of ['A,1', 'A,2'])
-      rows.push(await outbox.insert('order.create', number, orderPayload(number)));
+    for (const number of ['A,1', 'A,2']) rows.push(await outbox.insertOrder(number));
     await outbox.push(short);
     await database.query('truncate fulfilment.orders cascade');
     await database.query("update fulfilment.outbox set status = 'cancelled', result = null");
-    const same = await outbox.insert('order.create', 'A,1', orderPayload('A,1'));
-    const other = await outbox.insert(
-      'order.create',
-      'A,2',
-      orderPayload('A,2', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }),
-    );
+    const same = await outbox.insertOrder('A,1');
+    const other = await outbox.insertOrder('A,2', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] });
     await outbox.pushRounds(2);
     expect(await outbox.row(same)).toMatchObject({ status: 'done' });
     expect(await outbox.row(other)).toMatchObject({
@@ -107,9 +68,8 @@ describe('a number that the service may have stored in another form', () => {
     ['Cafe\u0301', 'CAF\u00c9'],
   ])('%j is not sent again while the list of its days shows %j', async (asked, stored) => {
     await sandbox.switches(careless);
-    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { noAnswer: true } });
-    const id = await outbox.insert('order.create', asked, orderPayload(asked));
-    await outbox.push(short);
+    await loseRequest();
+    const { id } = await outbox.sendOrder(asked, {}, short);
     await client.ask('v3.orders.create', { body: orderBody(stored) });
     await outbox.hurry();
     await outbox.pushRounds(5);
@@ -126,8 +86,8 @@ describe('a number that the service may have stored in another form', () => {
 describe('an order that was not carried out', () => {
   test('is sent again once neither its number nor the list of its days shows it', async () => {
     await sandbox.switches(careless);
-    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { noAnswer: true } });
-    const id = await outbox.insert('order.create', 'A,1', orderPayload('A,1'));
+    await loseRequest();
+    const id = await outbox.insertOrder('A,1');
     await outbox.pushRounds(2);
     expect(await outbox.row(id)).toMatchObject({ status: 'unknown', attempts: 1 });
     await outbox.pushRounds(2);
@@ -137,11 +97,13 @@ describe('an order that was not carried out', () => {
   });
 
   test('waits with a reason while the list of its days cannot be read', async () => {
-    await sandbox.faults(
-      { operation: 'v3.orders.create', count: 1, effect: { noAnswer: true } },
-      { operation: 'v3.orders.list', after: 2, count: 9, effect: { status: 404 } },
-    );
-    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await sandbox.faults(once('v3.orders.create', lostRequest), {
+      operation: 'v3.orders.list',
+      after: 2,
+      count: 9,
+      effect: { status: 404 },
+    });
+    const id = await outbox.insertOrder('SO-1');
     await outbox.pushRounds(2);
     // The third look-up finds nothing by the number, and cannot read the list.
     await sandbox.clearFaults();
@@ -166,10 +128,9 @@ describe('an order that was not carried out', () => {
   });
 
   test('is not believed absent by a list of days that lacks an order of the tables', async () => {
-    await outbox.insert('order.create', 'SO-0', orderPayload('SO-0'));
-    await outbox.push(short);
-    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { noAnswer: true } });
-    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await outbox.sendOrder('SO-0', {}, short);
+    await loseRequest();
+    const id = await outbox.insertOrder('SO-1');
     await outbox.pushRounds(2);
     await sandbox.faults({
       operation: 'v3.orders.list',
@@ -185,14 +146,9 @@ describe('an order that was not carried out', () => {
 });
 
 test('an order that existed before the row is its result if the lines agree, with a note on what was not compared', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push(short);
+  await outbox.sendOrder('SO-1', {}, short);
   const [{ result } = { result: null }] = await outbox.rows();
-  const id = await outbox.insert(
-    'order.create',
-    'SO-1',
-    orderPayload('SO-1', { reference: 'other' }),
-  );
+  const id = await outbox.insertOrder('SO-1', { reference: 'other' });
   await outbox.pushRounds(2);
   expect(await outbox.row(id)).toMatchObject({
     status: 'done',
@@ -204,14 +160,13 @@ test('an order that existed before the row is its result if the lines agree, wit
 });
 
 test('an order that our tables had before the first send is compared with the row', async () => {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push(short);
+  await outbox.sendOrder('SO-1', {}, short);
   await database.query("update fulfilment.outbox set status = 'cancelled', result = null");
   await database.query("update fulfilment.orders set first_seen_at = now() - interval '1 day'");
   await sandbox.switches({ repeatedNumbers: true });
-  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { noAnswer: true } });
+  await loseRequest();
   const items = [{ sku: 'MUG-BLUE', quantity: 5 }];
-  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { items }));
+  const id = await outbox.insertOrder('SO-1', { items });
   await outbox.pushRounds(2);
   expect(await outbox.row(id)).toMatchObject({
     status: 'dead',

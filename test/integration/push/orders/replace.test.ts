@@ -1,13 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { useDatabase } from '../../../helpers/database.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
-import { short, usePusher } from '../../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
-import type { FaultRule } from '../../../helpers/sandbox-control.ts';
+import { once, short, usePushes } from '../../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { sandbox, outbox } = usePushes();
 const wanted = orderPayload('SO-1', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] });
 
 interface SandboxOrder {
@@ -29,29 +24,32 @@ async function readOrders(): Promise<[string, number][]> {
   ]);
 }
 
+/** Inserts the replacement, and pushes some rounds. */
+const sendReplacement = async (rounds: number) => {
+  const id = await outbox.insert('order.replace', 'SO-1', wanted);
+  await outbox.pushRounds(rounds);
+  return outbox.row(id);
+};
+const expectReplaced = async (id: number) =>
+  expect(await readOrders()).toEqual([
+    [`SO-1-R${id}`, 0],
+    ['SO-1', 5],
+  ]);
+
 async function createOrder(): Promise<number> {
-  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push(short);
+  const { id } = await outbox.sendOrder('SO-1', {}, short);
   return Number((await outbox.row(id)).result?.orderId);
 }
 
 test('order.replace keeps the number and leaves nothing of the former order to ship', async () => {
   const former = await createOrder();
-  const id = await outbox.insert('order.replace', 'SO-1', wanted);
-  await outbox.push(short);
-  expect(await outbox.row(id)).toMatchObject({
+  const { id, ...row } = await outbox.send('order.replace', 'SO-1', wanted, short);
+  expect(row).toMatchObject({
     status: 'done',
     attempts: 1,
-    result: {
-      orderId: expect.any(Number),
-      orderItems: [{ sku: 'MUG-BLUE' }],
-      replacedOrderId: former,
-    },
+    result: { orderItems: [{ sku: 'MUG-BLUE' }], replacedOrderId: former },
   });
-  expect(await readOrders()).toEqual([
-    [`SO-1-R${id}`, 0],
-    ['SO-1', 5],
-  ]);
+  await expectReplaced(id);
 });
 
 describe.each(['v3.orders.update', 'v3.orders.cancel', 'v3.orders.create'] as const)(
@@ -62,15 +60,11 @@ describe.each(['v3.orders.update', 'v3.orders.cancel', 'v3.orders.create'] as co
       async (afterEffect) => {
         const former = await createOrder();
         await sandbox.switches({ repeatedNumbers: true });
-        await sandbox.faults({ operation, count: 1, effect: { noAnswer: true, afterEffect } });
-        const id = await outbox.insert('order.replace', 'SO-1', wanted);
-        await outbox.pushRounds(1);
-        expect(await outbox.row(id)).toMatchObject({ status: 'unknown' });
+        await sandbox.faults({ operation, count: 1, effect: { reset: true, afterEffect } });
+        const { id, status } = await sendReplacement(1);
+        expect(status).toBe('unknown');
         await outbox.pushRounds(4);
-        expect(await readOrders()).toEqual([
-          [`SO-1-R${id}`, 0],
-          ['SO-1', 5],
-        ]);
+        await expectReplaced(id);
         expect(await outbox.row(id)).toMatchObject({
           status: 'done',
           result: { replacedOrderId: former },
@@ -82,11 +76,8 @@ describe.each(['v3.orders.update', 'v3.orders.cancel', 'v3.orders.create'] as co
 
 test('a refused rename is dead, and nothing was changed', async () => {
   await createOrder();
-  const refusal: FaultRule['effect'] = { status: 422 };
-  await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: refusal });
-  const id = await outbox.insert('order.replace', 'SO-1', wanted);
-  await outbox.pushRounds(2);
-  expect(await outbox.row(id)).toMatchObject({
+  await sandbox.faults(once('v3.orders.update', { status: 422 }));
+  expect(await sendReplacement(2)).toMatchObject({
     status: 'dead',
     last_error: expect.stringContaining('422'),
   });
@@ -96,9 +87,7 @@ test('a refused rename is dead, and nothing was changed', async () => {
 test('an order whose items are shipped is not touched', async () => {
   await createOrder();
   await sandbox.advance(2 * 86_400);
-  const id = await outbox.insert('order.replace', 'SO-1', wanted);
-  await outbox.pushRounds(2);
-  expect(await outbox.row(id)).toMatchObject({
+  expect(await sendReplacement(2)).toMatchObject({
     status: 'dead',
     last_error: expect.stringMatching(/cannot be replaced, because shipment \d+ has items of it/),
   });
@@ -117,22 +106,11 @@ test('an order that could only be cancelled in part is not created again, and th
     { sku: 'MUG-BLUE', quantity: 2 },
     { sku: 'TEA-500', quantity: 3 },
   ];
-  await outbox.insert(
-    'order.create',
-    'SO-1',
-    orderPayload('SO-1', { items, allowPartialDelivery: true }),
-  );
-  await outbox.push(short);
+  await outbox.sendOrder('SO-1', { items, allowPartialDelivery: true }, short);
   await sandbox.advance(2 * 86_400);
   // The list of shipments does not show the shipment yet.
-  await sandbox.faults({
-    operation: 'v3.shipments.list',
-    count: 1,
-    effect: { set: [{ path: ['data'], value: [] }] },
-  });
-  const id = await outbox.insert('order.replace', 'SO-1', wanted);
-  await outbox.pushRounds(2);
-  expect(await outbox.row(id)).toMatchObject({
+  await sandbox.faults(once('v3.shipments.list', { set: [{ path: ['data'], value: [] }] }));
+  expect(await sendReplacement(2)).toMatchObject({
     status: 'dead',
     last_error: expect.stringMatching(
       /no new one was created: 2 x MUG-BLUE \(item \d+\) had been shipped already\. It keeps the number SO-1-R2/,
@@ -143,22 +121,19 @@ test('an order that could only be cancelled in part is not created again, and th
 
 test('a new order that is refused can be corrected: the row then creates it', async () => {
   const former = await createOrder();
-  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status: 422 } });
-  const id = await outbox.insert('order.replace', 'SO-1', wanted);
-  await outbox.pushRounds(3);
-  const row = await outbox.row(id);
-  expect(row).toMatchObject({ status: 'dead' });
-  expect(row.last_error).toContain(
-    `The replaced order ${former} is cancelled and has the number SO-1-R${id}`,
-  );
-  await database.query('select fulfilment.outbox_replace($1, $2)', [id, JSON.stringify(wanted)]);
+  await sandbox.faults(once('v3.orders.create', { status: 422 }));
+  const { id, ...row } = await sendReplacement(3);
+  expect(row).toMatchObject({
+    status: 'dead',
+    last_error: expect.stringContaining(
+      `The replaced order ${former} is cancelled and has the number SO-1-R${id}`,
+    ),
+  });
+  await outbox.replace(id, wanted);
   await outbox.pushRounds(3);
   expect(await outbox.row(id)).toMatchObject({
     status: 'done',
     result: { replacedOrderId: former },
   });
-  expect(await readOrders()).toEqual([
-    [`SO-1-R${id}`, 0],
-    ['SO-1', 5],
-  ]);
+  await expectReplaced(id);
 });
