@@ -1,15 +1,9 @@
 import { expect, test } from 'vitest';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
-import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { usePuller } from '../../helpers/puller.ts';
-import { short, usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
-const pull = usePuller(database, sandbox);
+const { database, sandbox, outbox, pull } = usePushes();
 
 const items = [
   { sku: 'MUG-BLUE', quantity: 2 },
@@ -19,8 +13,7 @@ const items = [
 const answerEmpty = (...operations: string[]) =>
   sandbox.faults(...operations.map((operation) => ({ operation, effect: { empty: true } })));
 const push = async (kind: string, reference: string, payload: unknown = {}) => {
-  const id = await outbox.insert(kind, reference, payload);
-  await outbox.push();
+  const { id } = await outbox.send(kind, reference, payload);
   return outbox.row(id);
 };
 const createOrder = (number: string, more: object = {}) =>
@@ -73,19 +66,6 @@ test('a change of an order that is answered without a body is settled by reading
   expect(await database.query('select reference, on_hold from fulfilment.orders')).toEqual([
     { reference: 'new', on_hold: false },
   ]);
-});
-
-test('an order is replaced although no step is answered with a body', async () => {
-  const { result } = await createOrder('SO-1');
-  await answerEmpty('v3.orders.update', 'v3.orders.cancel', 'v3.orders.create');
-  const id = await outbox.insert('order.replace', 'SO-1', orderPayload('SO-1'));
-  await outbox.push(short);
-  await outbox.pushRounds(2);
-  expect(await outbox.row(id)).toMatchObject({
-    status: 'done',
-    result: { replacedOrderId: result?.orderId },
-  });
-  expect(await sandbox.count('v3.orders.create')).toBe(2);
 });
 
 test('an order that the service no longer has after an empty answer to its cancellation is gone', async () => {

@@ -1,14 +1,10 @@
 import { createServer, request as forward } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { short, usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { once, short, usePushes } from '../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, sandbox, outbox } = usePushes();
 
 const readHoldCodes = async () =>
   (
@@ -49,8 +45,7 @@ async function startLimiter(limit: number) {
 
 test('a limit without Retry-After slows the rows down: few are refused, and no attempt is used', async () => {
   const limiter = await startLimiter(20);
-  for (let index = 0; index < 100; index++)
-    await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
+  for (let index = 0; index < 100; index++) await outbox.insertOrder(`SO-${index}`);
   const open = () =>
     database.query("select from fulfilment.outbox where status in ('pending', 'sending') limit 1");
   while ((await open()).length > 0)
@@ -69,8 +64,7 @@ describe('a look-up', () => {
       operation: 'v3.orders.create',
       effect: { status: 500, afterEffect: true },
     });
-    for (let index = 0; index < count; index++)
-      await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
+    for (let index = 0; index < count; index++) await outbox.insertOrder(`SO-${index}`);
     await outbox.push(short);
   };
 
@@ -83,19 +77,14 @@ describe('a look-up', () => {
     await outbox.hurry();
     await outbox.push(short);
     expect(await readHoldCodes()).toEqual(['asked_to_wait']);
-    const [row] = await database.query(
-      "select next_attempt_at > now() + interval '9 minutes' as waits from fulfilment.outbox",
-    );
-    expect(row).toEqual({ waits: true });
     const place = await sandbox.lastPlace();
     await outbox.hurry();
-    await outbox.insert('order.create', 'SO-9', orderPayload('SO-9'));
-    await outbox.push(short);
+    await outbox.sendOrder('SO-9', {}, short);
     expect(await sandbox.requests(place)).toEqual([]);
     await sandbox.clearFaults();
     await database.query('update sync.service_health set next_at = now()');
     await outbox.push(short);
-    expect((await outbox.rows()).map(({ status }) => status)).toEqual(['done', 'done']);
+    expect(await outbox.statuses()).toEqual(['done', 'done']);
   });
 
   /** Inserts unknown orders, enough for two look-up requests. */
@@ -110,7 +99,7 @@ describe('a look-up', () => {
 
   test('whose answer cannot be read does not prevent the look-up of other numbers', async () => {
     await insertTwoBatches();
-    await sandbox.faults({ operation: 'v3.orders.list', count: 1, effect: { invalidJson: true } });
+    await sandbox.faults(once('v3.orders.list', { invalidJson: true }));
     await outbox.push(short);
     expect(await countListRequests()).toBe(2);
     const errors = await database.query(
@@ -140,7 +129,7 @@ describe('a look-up', () => {
     await outbox.hurry();
     await outbox.push(short);
     await outbox.push(short);
-    expect((await outbox.rows()).map(({ status }) => status)).toEqual(['done']);
+    expect(await outbox.statuses()).toEqual(['done']);
   });
 
   test('that finds the sent orders ends the hold of their kind', async () => {
@@ -152,21 +141,18 @@ describe('a look-up', () => {
     await outbox.hurry();
     await outbox.push(short);
     expect(await readHoldCodes()).toEqual([]);
-    expect((await outbox.rows()).map(({ status }) => status)).toEqual(Array(20).fill('done'));
+    expect(await outbox.statuses()).toEqual(Array(20).fill('done'));
     expect(await countPosts()).toBe(20);
   });
 });
 
 describe('an operation that is refused', () => {
   test('with 401 uses no attempt and few tokens if the service accepts other operations', async () => {
-    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
-    await outbox.push();
+    await outbox.sendOrder('SO-1', { onHold: true });
     await sandbox.faults({ operation: 'v2.order.release', effect: { status: 401 } });
     const place = await sandbox.lastPlace();
     const release = await outbox.insert('order.release', 'SO-1');
-    const others = [2, 3, 4].map((index) =>
-      outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`)),
-    );
+    const others = [2, 3, 4].map((index) => outbox.insertOrder(`SO-${index}`));
     for (let round = 0; round < 3; round++) {
       await outbox.push();
       await outbox.hurry();
@@ -180,20 +166,14 @@ describe('an operation that is refused', () => {
   });
 
   test('with 404 does not hold its kind if any worker has carried it out before', async () => {
-    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
-    await outbox.insert('order.release', 'SO-1');
-    await outbox.push();
+    await outbox.insertOrder('SO-1', { onHold: true });
+    await outbox.send('order.release', 'SO-1');
     expect(await database.query('select kind, method, path from sync.proven_kinds')).toEqual([
       { kind: 'order.release', method: 'POST', path: '/v2/order/release' },
     ]);
-    await sandbox.faults({
-      operation: 'v2.order.release',
-      count: 1,
-      effect: { status: 404, html: true },
-    });
-    await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { onHold: true }));
-    const id = await outbox.insert('order.release', 'SO-2');
-    await outbox.push();
+    await sandbox.faults(once('v2.order.release', { status: 404, html: true }));
+    await outbox.insertOrder('SO-2', { onHold: true });
+    const { id } = await outbox.send('order.release', 'SO-2');
     expect((await outbox.row(id)).last_error).toBe('v2.order.release: answered 404');
     expect(await readHoldCodes()).not.toContain('wrong_path');
   });

@@ -9,18 +9,13 @@ import { makePoolConfig, openDatabase } from '../../../src/db/pool.ts';
 import { ServerPool } from '../../../src/db/server-client.ts';
 import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
 import { readPushDatabase } from '../../../src/push/sql/push-database.ts';
-import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { memoryFolder } from '../../helpers/processes/memory-folder.ts';
-import { hasPgbouncer, startPgbouncer } from '../../helpers/processes/pgbouncer.ts';
 import { postgresBin, postgresImage, postgresUrl } from '../../helpers/processes/test-servers.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePusher, usePushes } from '../../helpers/pusher.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, sandbox, outbox } = usePushes();
 
 /** The same database at another address. */
 let otherUrl = '';
@@ -45,8 +40,7 @@ const readStatus = async (id: number) => (await outbox.row(id)).status;
 
 /** Sends a first order, so that the place of the database is known. */
 async function sendFirst(): Promise<void> {
-  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
+  const { id } = await outbox.sendOrder('SO-1');
   expect(await readStatus(id)).toBe('done');
 }
 
@@ -55,7 +49,7 @@ test('a worker at another address of the server sends once a worker at a known o
   useLocalhost();
   const worker = await outbox.start();
   try {
-    const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    const id = await outbox.insertOrder('SO-2');
     await elsewhere.push();
     await waitFor('the row', async () => (await readStatus(id)) === 'done');
     expect(await database.count('sync.push_places where accepted_at is not null')).toBe(2);
@@ -63,7 +57,7 @@ test('a worker at another address of the server sends once a worker at a known o
     await worker.stop(0);
   }
 
-  const later = await outbox.insert('order.create', 'SO-3', orderPayload('SO-3'));
+  const later = await outbox.insertOrder('SO-3');
   await elsewhere.push();
   expect(await readStatus(later)).toBe('done');
 });
@@ -71,7 +65,7 @@ test('a worker at another address of the server sends once a worker at a known o
 test('a new host name is held if no worker at a known address lives, until it is accepted', async () => {
   await sendFirst();
   useLocalhost();
-  const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+  const id = await outbox.insertOrder('SO-2');
   await elsewhere.push();
   expect(await readStatus(id)).toBe('pending');
 
@@ -123,7 +117,7 @@ describe('a fenced failover', () => {
     const worker = await outbox.start(fenced);
     try {
       await passTime();
-      const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+      const id = await outbox.insertOrder('SO-2');
       await waitFor('the failover to be accepted', () =>
         database.count("sync.push_database where accepted_as = 'restored'"),
       );
@@ -154,21 +148,6 @@ describe('a fenced failover', () => {
       await worker.stop(0);
     }
   });
-});
-
-test.skipIf(!hasPgbouncer)('a second worker through pgbouncer needs nobody', async () => {
-  await sendFirst();
-  const bouncer = await startPgbouncer(database.url, 'session');
-  otherUrl = bouncer.url;
-  const worker = await outbox.start();
-  try {
-    await elsewhere.push();
-    expect(await database.count('sync.push_places where accepted_at is not null')).toBe(2);
-  } finally {
-    await worker.stop(0);
-    await elsewhere.close();
-    await bouncer.stop();
-  }
 });
 
 describe.skipIf(postgresUrl !== null || postgresImage !== null)('a copied data folder', () => {

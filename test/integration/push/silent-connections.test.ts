@@ -3,15 +3,10 @@ import { afterEach, expect, test } from 'vitest';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { connectDatabase, openListener } from '../../../src/db/connect.ts';
 import { TcpProxy } from '../../../tools/chaos/proxy.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePusher, usePushes } from '../../helpers/pusher.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, sandbox, outbox } = usePushes();
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -65,7 +60,7 @@ test('pushes go on soon after all connections went silent', async () => {
   closers.unshift(() => listener.close());
 
   const send = async (reference: string) => {
-    const id = await outbox.insert('order.create', reference, orderPayload(reference));
+    const id = await outbox.insertOrder(reference);
     await waitFor('the row', async () => (await outbox.row(id)).status === 'done');
   };
   const countConnections = () =>
@@ -79,17 +74,6 @@ test('pushes go on soon after all connections went silent', async () => {
   await send('SO-LATER');
   // 11 s on an idle machine. Without the search for silence it takes a minute.
   expect(performance.now() - startedMs).toBeLessThan(30_000);
-});
-
-test('a silent connection fails its statement, and no other old one is used after it', async () => {
-  const proxy = await startProxy();
-  const db = connect();
-  await Promise.all([1, 2, 3].map(() => sql`select pg_sleep(0.2)`.execute(db)));
-  cutSilently(proxy);
-
-  await expect(sql`select 1 as one`.execute(db)).rejects.toMatchObject({ code: 'database_lost' });
-  expect((await sql`select 2 as two`.execute(db)).rows).toEqual([{ two: 2 }]);
-  expect((await sql`select 3 as three`.execute(db)).rows).toEqual([{ three: 3 }]);
 });
 
 test('a statement on which the server works is not ended, however long it takes', async () => {
