@@ -81,7 +81,7 @@ async function findExpected(): Promise<StoredParcel[]> {
     .sort((a, b) => a.id - b.id || (a.number < b.number ? -1 : 1));
 }
 
-test('after 40 days with outages and a late start, every package has its last status', async () => {
+test('after weeks with outages and a late start, every package has its last status', async () => {
   let passedSeconds = 0;
   const pass = async (seconds: number) => {
     await sandbox.advance(seconds);
@@ -94,7 +94,7 @@ test('after 40 days with outages and a late start, every package has its last st
     await pullParcels();
   };
   await pass(10 * daySeconds);
-  for (const outageDays of [1, 5, 3, 0.5]) {
+  for (const outageDays of [5, 0.5]) {
     for (let days = 0; days < 5; days++) {
       await pass(daySeconds);
       await pullAll();

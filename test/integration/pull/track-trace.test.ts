@@ -140,7 +140,6 @@ const many = (from: number, to: number) =>
 const goneIds = async () => (await traces()).filter(({ gone }) => gone).map(({ id }) => id);
 
 test.each([
-  ['is empty', [], 1],
   ['is null', null, 1],
   ['lacks more than half', many(1, 4), 5],
 ])('a list that %s marks nothing until the next one lacks the same', async (_name, cut, from) => {
