@@ -13,7 +13,6 @@ import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { encodeQuery } from '../../../src/service/transport/query.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { numberFeed } from '../../helpers/feed.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
 import { findTexts, type PlacedOrder, placeOrder } from '../../helpers/privacy/placed-order.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { dailyJobs, done, usePuller, useWork } from '../../helpers/puller.ts';
@@ -267,18 +266,6 @@ test('an order with open rows, an unknown order and an ambiguous number are refu
     code: 0,
     output: expect.stringContaining('Nothing is left'),
   });
-});
-
-test('an order that never reached the service is erased from the outbox', async () => {
-  await outbox.insert('order.create', 'SO-DEAD', { ...orderPayload('SO-DEAD'), wrong: 'qz-wrong' });
-  await outbox.push();
-  expect(await erase('SO-DEAD')).toMatchObject({
-    code: 0,
-    output: expect.stringContaining('Dead outbox rows cancelled: 1'),
-  });
-  expect(await findTexts(database, ['qz-wrong', 'anna@example.com', 'Keizersgracht'])).toEqual([]);
-  const [row] = await outbox.rows();
-  expect(row).toMatchObject({ status: 'cancelled', last_error: 'erased' });
 });
 
 test('a reading that began before the erasure cannot bring anything back', async () => {

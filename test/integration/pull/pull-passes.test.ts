@@ -137,12 +137,6 @@ test.each([
   expect(await readWaits()).toEqual([{ tries: 0, isDue: true }]);
 });
 
-test('a resource that is asked for while a read does not find it is read again', async () => {
-  await request(700_000, 'older_reading');
-  await readDuring(700_000, () => request(700_000, 'pushed'));
-  expect(await readWaits()).toEqual([{ tries: 0, isDue: true }]);
-});
-
 test('a read whose answer differs from a newer row is made again', async () => {
   await sandbox.seed(1);
   done(await pull('pull-shipments'));
