@@ -69,11 +69,17 @@ test('toStatusError quotes the title of an error and nothing else of the body', 
 
 test.each([
   ['ECONNREFUSED', 'connect_failed', 'not_executed'],
-  ['CERT_HAS_EXPIRED', 'connect_failed', 'not_executed'],
   ['UND_ERR_HEADERS_TIMEOUT', 'timeout', 'unknown'],
   ['ECONNRESET', 'connection_lost', 'unknown'],
   ['UND_ERR_RES_EXCEEDED_MAX_SIZE', 'body_too_large', 'unknown'],
 ])('%s is %s, %s', (systemCode, code, outcome) => {
   const cause = Object.assign(new Error('x'), { code: systemCode });
   expect(toTransportError('v3.orders.list', cause)).toMatchObject({ code, outcome, cause });
+});
+
+test('a certificate that has expired is connect_failed, not_executed', () => {
+  const cause = Object.assign(new Error('x'), { code: 'CERT_HAS_EXPIRED' });
+  expect(toTransportError('v3.orders.list', cause)).toMatchObject({
+    ...{ code: 'connect_failed', outcome: 'not_executed' },
+  });
 });
