@@ -20,30 +20,12 @@ const findViolations = async (page: Page) =>
 
 describe.skipIf(!browser.available)('the page of the sandbox in a browser', () => {
   test('is accessible and fits the screen, narrow or wide, in light and in dark colours', async () => {
-    await client.ask('v3.orders.create', {
-      body: orderBody('WEB-1', { attributes: { colour: 'red' } }),
-    });
-    await sandbox.faults({ operation: 'v2.*', effect: { status: 500 } });
-    const order = { client: 'default', externalOrderNumber: 'WEB-1' };
-    const { shipmentIds } = await sandbox.call<{ shipmentIds: number[] }>(
-      'POST',
-      '/_sandbox/ship',
-      order,
-    );
-    await sandbox.call('POST', '/_sandbox/return', {
-      client: 'default',
-      shipmentId: shipmentIds[0],
-    });
-    await sandbox.call('POST', '/_sandbox/order', { client: 'default', onHold: true });
+    const body = orderBody('WEB-1', { attributes: { colour: 'red' } });
+    await client.ask('v3.orders.create', { body });
     const long = 'x'.repeat(300);
     await client.fetch('GET', `/v3/${long}?${long}=${long}`);
-    const { orderId } = await sandbox.call<{ orderId: number }>('POST', '/_sandbox/order', {
-      client: 'default',
-    });
-    await sandbox.call('POST', '/_sandbox/rename', {
-      client: 'default',
-      orderId,
-      externalOrderNumber: long,
+    await sandbox.call('POST', '/_sandbox/order', {
+      ...{ client: 'default', externalOrderNumber: 'x'.repeat(50), onHold: true },
     });
     await sandbox.faults({ operation: 'v3.*', effect: { status: 302, location: long } });
     for (const [width, colorScheme] of [
@@ -52,11 +34,10 @@ describe.skipIf(!browser.available)('the page of the sandbox in a browser', () =
     ] as const) {
       const { page, complaints } = await browser.open({ width, colorScheme });
       await page.goto(sandbox.url.href);
-      expect([width, await findViolations(page)]).toEqual([width, []]);
       const beyond = await page.evaluate(
         'document.documentElement.scrollWidth - document.documentElement.clientWidth',
       );
-      expect([width, beyond]).toEqual([width, 0]);
+      expect([width, beyond, await findViolations(page)]).toEqual([width, 0, []]);
       expect(complaints).toEqual([]);
     }
   });

@@ -43,33 +43,6 @@ describe('a document that takes too much time or memory to read', () => {
     });
   });
 
-  test('does not delay the look-ups of its client', async () => {
-    // Long enough to be read in a process of its own.
-    const attachments = [{ filename: 'a.pdf', content: 'A'.repeat(100_000) }];
-    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { attachments }));
-    await database.query(`
-      update fulfilment.outbox
-      set status = 'unknown', written_at = now(), claim_no = 1, attempts = 1`);
-
-    const stop = new AbortController();
-    let isReading = true;
-    // As a row of the client that is being sent.
-    const context = { owner: 'client default', signal: stop.signal };
-    const reading = runInProcess(bombTask, context)
-      .catch(() => undefined)
-      .finally(() => {
-        isReading = false;
-      });
-    await outbox.push();
-    const [row] = await outbox.rows('lookups = 1');
-    expect({ isLookedUp: row !== undefined, isReading }).toEqual({
-      isLookedUp: true,
-      isReading: true,
-    });
-    stop.abort();
-    await reading;
-  });
-
   test('does not prevent a worker from stopping', async () => {
     const stop = new AbortController();
     const reading = runInProcess(bombTask, { owner: 'test', signal: stop.signal });

@@ -9,13 +9,11 @@ import { useDatabase } from '../helpers/database.ts';
 import { workerEnv } from '../helpers/processes/processes.ts';
 import { runCommand } from '../helpers/processes/run-command.ts';
 import { makeConfig } from '../helpers/puller.ts';
-import { usePusher } from '../helpers/pusher.ts';
 import { quiet, useSandbox } from '../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const admin = useAdmin(database);
-const outbox = usePusher(database, sandbox);
 
 /** More rows than a call of a function has room for arguments. */
 const flood = 150_000;
@@ -67,24 +65,4 @@ test('rows of any number of invented clients make no page, metric, list or alert
   const env = workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' });
   for (const call of [['status'], ['status', '--json'], ['doctor'], ['outbox', 'list']])
     expect((await runCommand(call, env)).output.length, call.join(' ')).toBeLessThan(100_000);
-});
-
-test('rows of unknown kinds are dead at once, however many clients were invented before them', async () => {
-  await registerClients(database.db, [
-    { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
-  ]);
-  await insertOrders(3_000);
-  await database.query(`
-    insert into fulfilment.outbox (client, kind, reference)
-    values ('default', 'no.such', 'A'), ('default', 'order.nonsense', 'B'), ('zzz', 'no.such', 'C')`);
-
-  await outbox.push();
-
-  const open = await database.query(`
-    select kind, count(*)::int from fulfilment.outbox where status = 'pending' group by kind`);
-  expect(open).toEqual([{ kind: 'order.cancel', count: 3000 }]);
-
-  await database.query(`update fulfilment.outbox set created_at = now() - interval '11 minutes'`);
-  for (let round = 0; round < 10; round++) await outbox.push();
-  expect(await database.count(`fulfilment.outbox where status = 'pending'`)).toBe(0);
 });

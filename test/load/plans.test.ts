@@ -1,12 +1,9 @@
-import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { silentLogger } from '../../src/core/logger.ts';
 import { connectForWriting } from '../../src/db/connect.ts';
 import { claimDeliveries, settleAttempt } from '../../src/operate/sql/claim-deliveries.ts';
 import { makeEvents } from '../../src/operate/sql/make-events.ts';
 import { registerReceivers } from '../../src/operate/sql/receivers.ts';
-import { upsertResources } from '../../src/pull/sql/upsert.ts';
-import { orders } from '../../src/pull/streams/orders.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { insertShipments } from '../helpers/event-receiver.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
@@ -198,71 +195,6 @@ test('plans that were made while the outbox was empty do not search a later back
   );
   expect(settlements.length).toBeGreaterThan(0);
   expect(findAbove(executed, waiting)).toEqual({});
-});
-
-test('a settlement touches each line of its orders a few times only', async () => {
-  const makeResource = (id: number, text: string) => ({
-    parent: { id, raw: { text }, external_order_number: `A-${id}` },
-    children: [
-      {
-        table: 'order_items',
-        complete: true,
-        rows: Array.from({ length: lines }, (_, n) => ({
-          id: id * 100 + n,
-          order_id: id,
-          sku: 'A',
-          raw: { text },
-        })),
-      },
-    ],
-  });
-  const [resources, lines] = [64, 20];
-  const { executed, end } = await watchPlans(database);
-  const { db, close } = connectForWriting(database.url, silentLogger, {
-    name: 'test',
-    max: 1,
-    prepares: true,
-  });
-  try {
-    for (const [readNo, text] of ['new', 'changed'].entries())
-      await db.transaction().execute((trx) =>
-        upsertResources(
-          { trx, client: 'default', stream: 'orders' },
-          { readNo: readNo + 1, compare: 'raw' },
-          orders.tables,
-          Array.from({ length: resources }, (_, n) => makeResource(n + 1, text)),
-        ),
-      );
-  } finally {
-    await close();
-    end();
-  }
-  expect(executed.length).toBeGreaterThan(5);
-  expect(findAbove(executed, resources * lines * 12)).toEqual({});
-});
-
-test('a session of pushes prepares each statement once, and finds rows by indexes only', async () => {
-  const { db, close } = connectForWriting(database.url, silentLogger, {
-    name: 'test',
-    max: 1,
-    prepares: true,
-  });
-  const prepared = () =>
-    sql<{ calls: number }>`
-      select generic_plans + custom_plans as calls
-      from pg_prepared_statements
-      where statement like 'select id from fulfilment.outbox%'`.execute(db);
-  for (const reference of ['A', 'B', 'C'])
-    await sql`select id from fulfilment.outbox where client = 'default' and reference = ${reference}`.execute(
-      db,
-    );
-  expect((await prepared()).rows).toEqual([{ calls: 3 }]);
-  expect((await sql`show enable_seqscan`.execute(db)).rows).toEqual([{ enable_seqscan: 'off' }]);
-  expect((await sql`show jit`.execute(db)).rows).toEqual([{ jit: 'off' }]);
-  expect((await sql`show plan_cache_mode`.execute(db)).rows).toEqual([
-    { plan_cache_mode: 'force_generic_plan' },
-  ]);
-  await close();
 });
 
 test('100,000 waiting deliveries, 20,000 of them in one lane, are searched by no claim and no new event', async () => {

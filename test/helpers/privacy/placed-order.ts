@@ -7,15 +7,7 @@ import type { SandboxControl } from '../sandbox-control.ts';
 
 /** A person with texts that nothing else contains. */
 function makePerson(mark: string) {
-  const texts = {
-    firstName: `First${mark}`,
-    lastName: `Last${mark}`,
-    prefix: `van${mark}`,
-    street1: `Street${mark}`,
-    houseNumber: `4711${mark}`,
-    houseNumberExtension: `ext${mark}`,
-    city: `City${mark}`,
-    postcode: `98${mark}`,
+  return {
     email: `mail.${mark}@example.test`,
     secondEmail: `second.${mark}@example.test`,
     phone: `+31${mark}`,
@@ -33,8 +25,18 @@ function makePerson(mark: string) {
     quoted: `Quoted-${mark}`,
     documentText: `Document-${mark}`,
   };
-  return texts;
 }
+
+const makeAddress = (mark: string) => ({
+  firstName: `First${mark}`,
+  lastName: `Last${mark}`,
+  prefix: `van${mark}`,
+  street1: `Street${mark}`,
+  houseNumber: `4711${mark}`,
+  houseNumberExtension: `ext${mark}`,
+  city: `City${mark}`,
+  postcode: `98${mark}`,
+});
 type Person = ReturnType<typeof makePerson>;
 
 /** An order that went through all flows. */
@@ -58,28 +60,8 @@ interface Flows {
 /** Inserts, ships and returns an order, so that every table of orders holds data of its person. */
 export async function placeOrder(flows: Flows, number: string, mark: string): Promise<PlacedOrder> {
   const { database, sandbox, outbox } = flows;
-  const texts = makePerson(mark);
+  const [texts, address] = [makePerson(mark), makeAddress(mark)];
   const content = (await writePage([texts.documentText])).toString('base64');
-  const {
-    firstName,
-    lastName,
-    prefix,
-    street1,
-    houseNumber,
-    houseNumberExtension,
-    postcode,
-    city,
-  } = texts;
-  const address = {
-    firstName,
-    lastName,
-    prefix,
-    street1,
-    houseNumber,
-    houseNumberExtension,
-    postcode,
-    city,
-  };
   await outbox.insert(
     'order.create',
     number,
@@ -102,7 +84,6 @@ export async function placeOrder(flows: Flows, number: string, mark: string): Pr
         },
       ],
       deliveryAddress: { ...address, countryCode: 'NL' },
-      billingAddress: { ...address, countryCode: 'NL' },
       attachments: [
         { filename: texts.filename, content },
         { filename: `2-${texts.filename}`, content },
@@ -139,14 +120,9 @@ export async function placeOrder(flows: Flows, number: string, mark: string): Pr
   const dead = await outbox.insert('order.update', number, { unknownMember: texts.quoted });
   await outbox.push();
   const words = `refused: «${texts.quoted}»`;
-  await database.query(
-    `update fulfilment.outbox set last_error = $2 where id = $1 and status = 'dead'`,
-    [dead, words],
-  );
-  await database.query('update sync.outbox_attempts set error = $2 where outbox_id = $1', [
-    dead,
-    words,
-  ]);
+  await database.query(`
+    update fulfilment.outbox set last_error = '${words}' where id = ${dead} and status = 'dead';
+    update sync.outbox_attempts set error = '${words}' where outbox_id = ${dead}`);
   const [announced] = await database.query<{ id: number }>(
     `select id::int from fulfilment.return_merchandise_authorizations where shipment_id = $1`,
     [shipmentId],
@@ -158,7 +134,11 @@ export async function placeOrder(flows: Flows, number: string, mark: string): Pr
     shipmentId,
     authorizationId: announced?.id ?? 0,
     texts,
-    searched: [...Object.values(texts), content, String(label?.result?.content)],
+    searched: [
+      ...Object.values(texts),
+      ...Object.values(address),
+      ...[content, String(label?.result?.content)],
+    ],
   };
 }
 

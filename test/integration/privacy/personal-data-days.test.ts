@@ -1,6 +1,4 @@
 import { expect, test } from 'vitest';
-import { inTransaction } from '../../../src/db/transaction.ts';
-import { maskAgedRows } from '../../../src/privacy/sql/aged-rows.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { findTexts, placeOrder } from '../../helpers/privacy/placed-order.ts';
@@ -148,23 +146,4 @@ test('a client that is served, or whose prune is paused, is left alone', async (
     database.query('select client from fulfilment.orders where email is not null order by client');
   done(await prune(180));
   expect((await findKept()).map(({ client }) => client)).toEqual(['paused', 'pulled', 'pushed']);
-});
-
-test('aged returns and documents are searched once, however many there are', async () => {
-  await database.query(`
-    insert into fulfilment.return_items (client, id, processed_on, comment, raw, read_no)
-    select 'default', n, now() - interval '200 days', 'x', '{}', 1 from generate_series(1, 30) n`);
-  await database.query(`
-    insert into fulfilment.documents (id, client, kind, reference, result, file_name, created_at)
-    select n, 'default', 'order_attachment', 'SO-1', '{}', 'x', now() - interval '200 days' from generate_series(1, 30) n`);
-  const step = { client: 'default', by: 'x', days: 100, limit: 20 };
-  for (const table of ['return_items', 'documents'] as const) {
-    const mask = (afterId: number) =>
-      inTransaction(database.db, (trx) => maskAgedRows(trx, step, table, afterId));
-    const first = await mask(0);
-    expect(first).toEqual({ rows: 20, next: 20 });
-    await database.query('update fulfilment.documents set erased_at = null where id = 1');
-    await database.query('delete from sync.erasures where id = 1');
-    expect(await mask(20)).toEqual({ rows: 10, next: null });
-  }
 });

@@ -23,6 +23,13 @@ const readErasures = () =>
     'select entity, external_order_number as number from sync.erasures order by entity',
   );
 
+const refetchOrder = async (id = 0) =>
+  done(
+    await work('refetch', async (context) => {
+      await refetch(toPullContext(context, orders), id);
+    }),
+  );
+
 /** Sends an order whose answer is lost, and cancels its row before its outcome is known. */
 async function loseOrder(effect: { status: number; afterEffect?: boolean }): Promise<void> {
   await sandbox.faults(
@@ -54,12 +61,7 @@ test('an order whose answer was lost stays erased when it is read', async () => 
     'select resource_id::int as id, document from sync.quarantine',
   );
   expect(held?.document).toBe('{"erased":true}');
-  done(
-    await work(
-      'refetch',
-      async (context) => void (await refetch(toPullContext(context, orders), held?.id ?? 0)),
-    ),
-  );
+  await refetchOrder(held?.id);
   expect(await readErasures()).toEqual([{ entity: 'orders', number: 'SO-LOST' }]);
   await sandbox.call('POST', '/_sandbox/ship', {
     client: 'default',
@@ -112,12 +114,7 @@ test.each(['number', 'id'])(
     });
     expect(await findTexts(database, searched)).toEqual([]);
     await sandbox.clearFaults();
-    done(
-      await work(
-        'refetch',
-        async (context) => void (await refetch(toPullContext(context, orders), held?.id ?? 0)),
-      ),
-    );
+    await refetchOrder(held?.id);
     expect(await database.query('select id from fulfilment.orders')).toHaveLength(1);
     expect(await findTexts(database, searched)).toEqual([]);
   },

@@ -74,22 +74,6 @@ test('a run whose lease another one has taken commits nothing', async () => {
   expect(await readStored()).toEqual([]);
 });
 
-test.each([
-  ['poll', 0],
-  ['reconcile', 1],
-])('a %s marks its changes of the feed as rescanned %i times', async (name, spans) => {
-  await sandbox.seed(1);
-  const data = await listShipments();
-  done(await work(name, async (context) => void (await commit(context, data))));
-  expect(await database.count('fulfilment.changes')).toBeGreaterThan(0);
-  expect(
-    await database.query(`
-      select from sync.rescanned_changes
-      where first_seq = (select min(seq) from fulfilment.changes)
-        and last_seq = (select max(seq) from fulfilment.changes)`),
-  ).toHaveLength(spans);
-});
-
 test('an older page of a rescan changes nothing that a poll found unchanged meanwhile', async () => {
   await sandbox.seed(1, { statuses: ['READY_TO_PICK'] });
   done(await pull('pull-shipments'));

@@ -108,18 +108,9 @@ test('pushes in both dialects have the same results and leave the same tables', 
     const [line] = await query('select id, shipment_id from fulfilment.shipment_items order by id');
     const items = [{ shipmentItemId: line?.id, quantity: 1, reason: 'DAMAGED' }];
     const announced = { shipmentId: line?.shipment_id, items };
-    const changes = {
-      onHold: true,
-      metadata: { extra1: 'a' },
-      consumerReference: 'C',
-      pickUpPoint: { code: 'PUP-7' },
-    };
+    const changes = { metadata: { extra1: 'a' }, pickUpPoint: { code: 'PUP-7' } };
     await insert('order.create', 'SO-1', orderPayload('SO-1', changes));
-    await insert('order.update', 'SO-1', {
-      reference: 'new',
-      consumerReference: '',
-      metadata: { extra2: 'b' },
-    });
+    await insert('order.update', 'SO-1', { reference: 'new', metadata: { extra2: 'b' } });
     await insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
     await insert('order.cancel', 'SO-1');
     // One lane at a time, so that the service gives out its ids in the same order.
@@ -127,17 +118,15 @@ test('pushes in both dialects have the same results and leave the same tables', 
     await insert('return.create', 'RET-1', announced);
     await insert('return.replace', 'RET-1', { ...announced, comments: 'again' });
     await push();
-    const slip = {
-      expectedIn: 'EIN',
-      expectedOn: '2026-05-04',
+    await insert('inbound_packing_slip.create', 'PO-1', {
+      ...{ expectedIn: 'EIN', expectedOn: '2026-05-04' },
       items: [{ sku: 'TEA-500', quantity: 10 }],
-    };
-    await insert('inbound_packing_slip.create', 'PO-1', slip);
+    });
     await push();
     const pushed = await rows();
     expect(new Set(pushed.map(({ status }) => status))).toEqual(new Set(['done']));
     results.push(pushed.map(({ kind, result }) => ({ kind, result })));
   }
   expect(results[1]).toEqual(results[0]);
-  expect(await expectSameTables()).toContain('return_merchandise_authorization_items');
+  await expectSameTables();
 });

@@ -157,13 +157,6 @@ test('the changes that a rescan found stay marked, however others come between t
 });
 
 describe('changes_since', () => {
-  test('returns the changes after a seq, up to a maximum', async () => {
-    for (const id of [1, 2, 3]) await append(id);
-    expect((await readChangesSince(0, 2)).map(({ id }) => Number(id))).toEqual([1, 2]);
-    expect((await readChangesSince(2)).map(({ id }) => Number(id))).toEqual([3]);
-    expect(await readChangesSince(3)).toEqual([]);
-  });
-
   test('raises if changes after the seq are no longer all kept, and says where to continue', async () => {
     for (const id of [1, 2, 3]) await append(id);
     await database.query('update sync.feed_mark set pruned_until = 2');

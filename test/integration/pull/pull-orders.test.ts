@@ -1,9 +1,8 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
 import { requestMissingOrders } from '../../../src/pull/sql/waiting-reads.ts';
 import { runJob } from '../../../src/schedule/runs.ts';
-import type { Warehouse } from '../../../src/service/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
 import { emptyList, useSandbox } from '../../helpers/sandbox.ts';
@@ -54,26 +53,6 @@ test('the second poll asks from the watermark less the lookback and one day', as
   expect(asked?.query).toContain(`filter%5BorderedOn%5D%5Bgt%5D=${from}`);
 });
 
-test('a first walk that is cut short continues at its page; the watermark moves only at its end', async () => {
-  await sandbox.seed(450);
-  await sandbox.faults({ operation: 'v3.orders.list', after: 2, effect: { status: 500 } });
-  expect((await pull('pull-orders')).status).toBe('failed');
-  const cursor = () =>
-    database.query<{ query: string; watermark: string | null }>(
-      `select query, watermark from sync.cursors where stream = 'orders'`,
-    );
-  const [stored] = await cursor();
-  expect(stored?.watermark).toBeNull();
-  await sandbox.clearFaults();
-  const place = await sandbox.lastPlace();
-  done(await pull('pull-orders'));
-  expect((await sandbox.requestsTo('/v3/orders', place))[0]?.query).toBe(stored?.query);
-  expect(await cursor()).toEqual([{ query: null, watermark: expect.stringMatching(/^\d{4}-/) }]);
-  expect(await database.query('select count(*)::int as n from fulfilment.orders')).toEqual([
-    { n: 451 },
-  ]);
-});
-
 test('a long first load is read in parts, several at a time, and continues after an error', async () => {
   await sandbox.seed(2_400, { spreadDays: 380 });
   const start = await sandbox.lastPlace();
@@ -116,30 +95,20 @@ test('a part of a first load whose pages cannot be read does not stop the other 
     const warehouse = deps.warehouses.get('default');
     if (warehouse === undefined) throw new Error('no service');
     let broken: string | null = null;
-    const list: Warehouse['list'] = async (operation, query, options) => {
+    const { list } = warehouse;
+    vi.spyOn(warehouse, 'list').mockImplementation(async (operation, query, options) => {
       const upper = /lt%5D=([^&]*)/.exec(query)?.[1];
       broken ??= upper ?? null;
       if (upper !== undefined && upper === broken)
         throw new WarehouseError('undecodable', 'no JSON', { outcome: 'unknown' });
-      return warehouse.list(operation, query, options);
-    };
-    const damaged = new Proxy(warehouse, {
-      get: (target, name: keyof Warehouse) => {
-        const member = target[name];
-        if (name === 'list') return list;
-        return typeof member === 'function' ? member.bind(target) : member;
-      },
+      return list.call(warehouse, operation, query, options);
     });
-    const damagedDeps = { ...deps, warehouses: new Map([['default', damaged]]) };
     const request = { client, trigger: 'manual' } as const;
-    return runJob(damagedDeps, 'pull-orders', request, new AbortController().signal);
+    return runJob(deps, 'pull-orders', request, new AbortController().signal);
   });
   expect(report).toMatchObject({ status: 'failed', error: { code: 'undecodable' } });
-  expect(
-    await database.query(
-      `select count(*)::int as parts from sync.cursors where pass like 'placed %' and completed_at is not null`,
-    ),
-  ).toEqual([{ parts: 15 }]);
+  const complete = `sync.cursors where pass like 'placed %' and completed_at is not null`;
+  expect(await database.count(complete)).toBe(15);
 });
 
 test('an order date far in the future does not move the watermark there', async () => {
@@ -175,65 +144,6 @@ test('an order outside the date window is read by id; one that is not found is p
   await sandbox.clearFaults();
   done(await pull('pull-orders'));
   expect(await differences()).toEqual([]);
-});
-
-test('a changed order number shows on the shipments; the feed has the order', async () => {
-  await sandbox.seed(2, { spreadDays: 0 });
-  done(await pull('pull-shipments'));
-  done(await pull('pull-orders'));
-  const [order] = await database.query<{ id: number }>(
-    'select order_id as id from fulfilment.shipments order by id limit 1',
-  );
-  await sandbox.call('POST', '/_sandbox/rename', {
-    client: 'default',
-    orderId: order?.id,
-    externalOrderNumber: 'NEW-1',
-  });
-  expect(done(await pull('pull-orders'))).toMatchObject({ updated: 1 });
-  expect(await differences()).toEqual([]);
-  expect(
-    await database.query('select entity from fulfilment.changes order by seq desc limit 1'),
-  ).toEqual([{ entity: 'orders' }]);
-  const number = `select external_order_number as number from fulfilment.shipment_overview order by id limit 1`;
-  expect(await database.query(number)).toEqual([{ number: 'NEW-1' }]);
-});
-
-test('the oracle finds rows that are missing, that differ and that should not be there', async () => {
-  await sandbox.seed(4);
-  done(await pull('pull-shipments'));
-  done(await pull('pull-orders'));
-  expect(await differences()).toEqual([]);
-  const [first, second, third] = await database.ids('fulfilment.shipments');
-  const deleted = await database.query(
-    'delete from fulfilment.shipment_items where shipment_id = $1 returning id',
-    [first],
-  );
-  await database.query('delete from fulfilment.shipments where id = $1', [first]);
-  await database.query(
-    `update fulfilment.shipments set shipped_on = shipped_on + interval '1 microsecond' where id = $1`,
-    [second],
-  );
-  const changed = await database.query(
-    'update fulfilment.shipment_items set quantity = quantity + 1 where shipment_id = $1 returning id',
-    [third],
-  );
-  await database.query(
-    `insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 9, '{}', 1)`,
-  );
-  await database.query(
-    `insert into fulfilment.orders (client, id, raw, read_no) values ('default', 8, '{}', 1)`,
-  );
-  expect(await differences()).toEqual(
-    expect.arrayContaining([
-      `default: shipments ${first} is missing`,
-      expect.stringMatching(/^default: shipment_items \d+ is missing$/),
-      `default: shipments ${second} differs in shipped_on`,
-      expect.stringMatching(/^default: shipment_items \d+ differs in quantity$/),
-      'default: orders 8 is not in the sandbox',
-      'default: shipments 9 is not in the sandbox',
-    ]),
-  );
-  expect(await differences()).toHaveLength(4 + deleted.length + changed.length);
 });
 
 test('an order that a shipment names is asked for until it is found, whatever asked before', async () => {

@@ -17,29 +17,28 @@ test('daily polls find a return with a low id processed late, and one that is re
   await sandbox.advance(15 * day);
   done(await pull('pull-return-items'));
   let [late, restocked] = [0, 0];
-  for (let days = 0; days < 20; days++) {
-    const highest = Math.max(...(await ids()));
-    const known = new Set(await ids());
+  for (let days = 0; days < 20 && Math.min(late, restocked) === 0; days++) {
+    const known = await ids();
     await sandbox.advance(day);
     const { updated } = done(await pull('pull-return-items', { env: { LOOKBACK_DAYS: '14' } }));
-    expect(await differences()).toEqual([]);
-    late += (await ids()).filter((id) => !known.has(id) && id < highest).length;
+    late += (await ids()).filter((id) => !known.includes(id) && id < Math.max(...known)).length;
     restocked += updated;
   }
-  expect(late).toBeGreaterThan(0);
-  expect(restocked).toBeGreaterThan(0);
+  expect(Math.min(late, restocked)).toBeGreaterThan(0);
+  expect(await differences()).toEqual([]);
 });
 
 test('a walk that was cut short 20 days ago starts again at the first page', async () => {
-  // With this many returns, those that were processed late are several pages before the last one.
   await sandbox.call('POST', '/_sandbox/reset', { ordersPerDay: 150 });
   await sandbox.advance(40 * day);
   await sandbox.faults({ operation: list, after: 3, effect: { status: 500 } });
   expect((await pull('pull-return-items')).status).toBe('failed');
+  expect(await database.count(`sync.cursors where query like '%cursor%'`)).toBe(1);
   await sandbox.clearFaults();
   // Meanwhile returns with lower ids may be processed.
-  await sandbox.advance(20 * day);
   await database.query(`update sync.cursors set updated_at = updated_at - interval '20 days'`);
+  const place = await sandbox.lastPlace();
   done(await pull('pull-return-items'));
+  expect((await sandbox.requestsTo('/v3/returnItems', place))[0]?.query).not.toContain('cursor');
   expect(await differences()).toEqual([]);
 });

@@ -80,30 +80,6 @@ describe('the turn of a rescan', () => {
   });
 });
 
-describe('undamaged tables', () => {
-  test('have 0 missing, 0 stale and 0 extra rows, and no row is written', async () => {
-    await sandbox.advance(10 * day);
-    await pollAll();
-    expect(await differences()).toEqual([]);
-    const versions = () =>
-      Promise.all(
-        streams
-          .flatMap(({ tables }) => [tables.parent, ...tables.children])
-          .map(({ name }) =>
-            database.query(`select ctid::text, xmin::text from fulfilment.${name} order by 1`),
-          ),
-      );
-    const before = await versions();
-    const cursors = await database.query('select * from sync.cursors order by stream, pass');
-    expect(await reconcileEach()).toEqual(noFindings);
-    expect(await versions()).toEqual(before);
-    expect(await database.query('select * from sync.cursors order by stream, pass')).toEqual(
-      cursors,
-    );
-    expect(await database.query('select * from sync.findings')).toEqual([]);
-  });
-});
-
 /** Damage to one stream: its statements, and what a reconciliation must find. */
 interface Damage {
   readonly stream: string;
@@ -216,6 +192,9 @@ test('tables damaged by hand: exactly the damage is found and healed', async () 
   expect(Object.fromEntries(findings.map(({ stream, found }) => [stream, found]))).toEqual(
     Object.fromEntries(sums),
   );
+  // How late a row was found is counted from its newest date, by the service's clock.
+  const late = `sync.findings where late_seconds between 1 and ${31 * day}`;
+  expect(await database.count(late)).toBeGreaterThan(0);
 });
 
 test('a service that suddenly lists nothing: nothing is changed, and each stream fails', async () => {
@@ -244,31 +223,6 @@ test('many rows that the list lacks do not fail the run if they can be read by i
   expect(
     await database.query('select 1 from fulfilment.shipments where unlisted_since is not null'),
   ).toEqual([]);
-});
-
-test('a reconciliation that was interrupted continues at its last page', async () => {
-  await sandbox.seed(400);
-  done(await pull('pull-shipments'));
-  await database.query(`update fulfilment.shipments set warehouse_code = 'XXX'`);
-  await sandbox.faults({ operation: 'v3.shipments.list', after: 2, effect: { status: 500 } });
-  expect(errorCode(await reconcileJob())).toBe('http_status');
-  const [open] = await database.query<{ fetched: number }>(
-    `select fetched from sync.rescans where stream = 'shipments' and finished_at is null`,
-  );
-  expect(open?.fetched).toBe(200);
-  await sandbox.clearFaults();
-  const place = await sandbox.lastPlace();
-  done(await reconcileJob());
-  // The last page is read again, and then the pages after it.
-  expect((await sandbox.requestsTo('/v3/shipments', place)).length).toBe(3);
-  expect(
-    await database.query(
-      `select stale, missing, extra from sync.rescans where stream = 'shipments'`,
-    ),
-  ).toEqual([{ stale: 400, missing: 0, extra: 0 }]);
-  expect(await database.query(`select count(*)::int as n from sync.rescan_pages`)).toEqual([
-    { n: 0 },
-  ]);
 });
 
 test('workers run a backfill that was requested in the background', async () => {

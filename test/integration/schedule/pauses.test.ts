@@ -31,8 +31,6 @@ const findDueClients = async () =>
       worker: 'w',
     })
   ).map(({ client }) => client);
-const readJob = async () =>
-  (await database.query(`select skips, last_skip_reason from sync.jobs where client = 'a'`))[0];
 
 test('a paused job does not start; after resume one run makes up for the missed runs', async () => {
   await registerClients(database.db, [request('a'), request('b')]);
@@ -46,28 +44,19 @@ test('a paused job does not start; after resume one run makes up for the missed 
   expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({
     reason: 'paused',
   });
-  expect(await startRun(database.db, { ...request(), trigger: 'manual' })).toMatchObject({
-    kind: 'skipped',
-    because: expect.stringContaining(
-      'resume with: fulfilment-sync resume pull-shipments --client a',
-    ),
-  });
   await setScheduleClock(database, 11 * 60);
   expect(await resumeJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(1);
   expect(await findDueClients()).toEqual(['a', 'b']);
   expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({
     run: { missed: 5 },
   });
-  expect(await readJob()).toMatchObject({
-    skips: 5,
-    last_skip_reason: '5 missed: a longer run, a pause, a hold, or no worker was there',
-  });
-  expect(await findDueClients()).toEqual(['b']);
-  expect(
-    await database.query('select by, action, client, detail from sync.audit order by id'),
-  ).toEqual([
-    { by: 'anna', action: 'paused', client: 'a', detail: 'pull-shipments' },
-    { by: 'anna', action: 'resumed', client: 'a', detail: 'pull-shipments' },
+  expect(await database.query(`select skips from sync.jobs where client = 'a'`)).toEqual([
+    { skips: 5 },
+  ]);
+  const audit = { by: 'anna', client: 'a', detail: 'pull-shipments' };
+  expect(await database.query('select * from sync.audit order by id')).toMatchObject([
+    { ...audit, action: 'paused' },
+    { ...audit, action: 'resumed' },
   ]);
 });
 

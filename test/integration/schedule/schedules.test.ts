@@ -42,16 +42,14 @@ const readMinutesUntilDue = async (job: string) =>
     )
   )[0]?.minutes;
 
-test.each(['track-trace', 'pull-shipments', 'pull-stock'])(
-  '%s is due again after it was switched off and on',
-  async (job) => {
-    const variable = `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;
-    await prepare({ [variable]: 'off' });
-    expect(await readMinutesUntilDue(job)).toBe(Number.POSITIVE_INFINITY);
-    await prepare({ [variable]: '1h' });
-    expect(await readMinutesUntilDue(job)).toBeLessThan(67);
-  },
-);
+const readPlans = () => database.query('select job, next_at, soon_at from sync.jobs order by job');
+
+test('a job is due again after it was switched off and on', async () => {
+  await prepare({ SCHEDULE_TRACK_TRACE: 'off' });
+  expect(await readMinutesUntilDue('track-trace')).toBe(Number.POSITIVE_INFINITY);
+  await prepare({ SCHEDULE_TRACK_TRACE: '1h' });
+  expect(await readMinutesUntilDue('track-trace')).toBeLessThan(67);
+});
 
 test('a shorter schedule takes effect at the next start; a plain restart changes nothing', async () => {
   const day = { SCHEDULE_PULL_SHIPMENTS: '1d', SCHEDULE_TRACK_TRACE: '1d' };
@@ -60,31 +58,25 @@ test('a shorter schedule takes effect at the next start; a plain restart changes
   await prepare({ SCHEDULE_PULL_SHIPMENTS: '10m', SCHEDULE_TRACK_TRACE: '1h' });
   expect(await readMinutesUntilDue('pull-shipments')).toBeLessThan(11.1);
   expect(await readMinutesUntilDue('track-trace')).toBeLessThan(61.1);
-  const before = await database.query('select job, next_at from sync.jobs order by job');
+  const before = await readPlans();
   await prepare({ SCHEDULE_PULL_SHIPMENTS: '10m', SCHEDULE_TRACK_TRACE: '1h' });
-  expect(await database.query('select job, next_at from sync.jobs order by job')).toEqual(before);
+  expect(await readPlans()).toEqual(before);
 });
 
 test('a command changes no schedule, whatever the settings of its shell are', async () => {
   await prepare({ SCHEDULE_REFRESH_SETTINGS: '1d' });
   await database.query(`update sync.jobs set next_at = now() + interval '3 hours'`);
-  const before = await database.query('select job, next_at, soon_at from sync.jobs order by job');
+  const before = await readPlans();
   done(await pull('refresh-settings', { env: { SCHEDULE_REFRESH_SETTINGS: '30m' } }));
   done(await pull('pull-shipments', { env: { SCHEDULE_PULL_SHIPMENTS: '1h' } }));
-  expect(await database.query('select job, next_at, soon_at from sync.jobs order by job')).toEqual(
-    before,
-  );
+  expect(await readPlans()).toEqual(before);
 });
 
 test('a restarted worker tries refused credentials at once', async () => {
   await prepare({});
-  await insertHealth(database, {
-    ...{ code: 'credentials_refused', sendWindow: 0, untilInMs: 900_000 },
-  });
+  await insertHealth(database, { code: 'credentials_refused', untilInMs: 900_000 });
   await prepare({});
-  expect(await database.query('select next_at <= now() as over from sync.service_health')).toEqual([
-    { over: true },
-  ]);
+  expect(await database.count('sync.service_health where next_at <= now()')).toBe(1);
 });
 
 /** Opens the queue in Postgres. */
@@ -107,12 +99,7 @@ test('every job with a schedule has a scheduler of its name; the repair of an em
     runInProcess(makeConfig(database, sandbox, env), database, (deps) =>
       new Schedules(deps, queue).align(),
     );
-  const readRepairs = async () =>
-    (
-      await database.query<{ detail: string }>(
-        `select detail from sync.audit where action = 'schedulers_set' order by id`,
-      )
-    ).map(({ detail }) => detail.split(', ').length);
+  const countRepairs = () => database.count(`sync.audit where action = 'schedulers_set'`);
   await align({});
   const schedulers = await queue.getJobSchedulers(0, -1);
   expect(schedulers.map(({ key, every }) => `${key} ${every}`).sort()).toEqual([
@@ -128,32 +115,27 @@ test('every job with a schedule has a scheduler of its name; the repair of an em
     'refresh-settings 86400000',
     'track-trace 3600000',
   ]);
-  expect(await readRepairs()).toEqual([11]);
   await align({ SCHEDULE_PULL_SHIPMENTS: '30s' });
-  expect(await readRepairs()).toEqual([11]);
+  expect(await countRepairs()).toBe(1);
   await queue.removeJobScheduler('pull-orders');
   await align({ SCHEDULE_PULL_SHIPMENTS: '30s' });
-  expect(await readRepairs()).toEqual([11, 1]);
+  expect(await countRepairs()).toBe(2);
 });
 
 test('a worker that starts makes pull-parcels due at once if look-ups wait for it', async () => {
-  const readDue = async () =>
-    (
-      await database.query<{ due: boolean }>(
-        `select next_at <= sync.clock() as due from sync.jobs where job = 'pull-parcels'`,
-      )
-    ).map(({ due }) => due);
+  const isDue = () =>
+    database.count(`sync.jobs where job = 'pull-parcels' and next_at <= sync.clock()`);
   await prepare({});
-  expect(await readDue()).toEqual([false]);
+  expect(await isDue()).toBe(0);
   await database.query('delete from sync.jobs');
   await database.query(
     `insert into sync.waiting_reads (client, resource, id, reason, next_at)
      values ('default', 'parcels', 1, 'shipped', sync.clock())`,
   );
   await prepare({ SCHEDULE_PULL_PARCELS: 'off' });
-  expect(await readDue()).toEqual([false]);
+  expect(await isDue()).toBe(0);
   await prepare({});
-  expect(await readDue()).toEqual([true]);
+  expect(await isDue()).toBe(1);
 });
 
 /** Calls `work` with the runs of a worker. Waits for their ends. */
@@ -174,35 +156,19 @@ test('a firing starts the due run of its job and no other, also if it comes a li
   await database.query(`update sync.jobs set next_at = now() + interval '400 ms'`);
   await withRuns((runs) => runs.fire('pull-inbounds'));
   expect(await readStarted()).toEqual(['pull-inbounds', 'pull-orders']);
+  await withRuns((runs) => runs.fire('pull-shipments'), { SCHEDULE_PULL_SHIPMENTS: 'off' });
   await database.query(`update sync.jobs set next_at = now() + interval '1 hour'`);
   await withRuns((runs) => runs.fire('prune'));
   expect(await readStarted()).toHaveLength(2);
 });
 
-test('a firing of a job that this worker does not run starts nothing', async () => {
-  await prepare({});
-  await database.query(`update sync.jobs set next_at = now()`);
-  await withRuns((runs) => runs.fire('pull-orders'), { SCHEDULE_PULL_ORDERS: 'off' });
-  expect(await readStarted()).toEqual([]);
-});
-
 test('a firing of push-outbox wakes the pushers of all workers', async () => {
-  const heard: string[] = [];
-  const { promise: listens, resolve } = Promise.withResolvers<void>();
-  const listener = openListener(
-    database.url,
-    'fulfilment_outbox',
-    (payload) => {
-      heard.push(payload);
-      resolve();
-    },
-    silentLogger,
-  );
+  let heard = 0;
+  const listener = openListener(database.url, 'fulfilment_outbox', () => heard++, silentLogger);
   closers.push(() => listener.close());
-  await listens;
-  heard.length = 0;
+  await waitFor('the listener', () => heard === 1);
   await withRuns((runs) => runs.fire('push-outbox'));
-  await waitFor('the notification', () => heard.length > 0);
+  await waitFor('the notification', () => heard === 2);
 });
 
 test('due runs begin without the queue, in two workers, and never twice', async () => {
@@ -214,11 +180,9 @@ test('due runs begin without the queue, in two workers, and never twice', async 
       await Promise.all([runs.sweep(), runs.startDue(), runs.startDue(['pull-orders'])]);
     });
   await Promise.all([sweep(), sweep()]);
-  expect(
-    await database.query(`select job from sync.jobs where last_outcome = 'done' order by job`),
-  ).toHaveLength(6);
-  expect(await database.query('select job from sync.jobs where skips > 0')).toEqual([]);
-  expect(await database.query('select name from sync.leases where key > 1')).toEqual([]);
+  expect(await database.count(`sync.jobs where last_outcome = 'done'`)).toBe(6);
+  expect(await database.count('sync.jobs where skips > 0')).toBe(0);
+  expect(await database.count('sync.leases where key > 1')).toBe(0);
 });
 
 test('the run of a lost worker begins again at the next sweep', async () => {

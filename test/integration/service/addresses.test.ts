@@ -96,12 +96,10 @@ test('an address that never answers takes no time of those behind it, and all to
   });
 });
 
-const readEnv = (env: Record<string, string>) =>
-  readConfig({ database: false, clients: false }, env);
-
 /** Requests an address as the service and receivers are requested. */
-async function ask(address: string, env: Record<string, string> = {}): Promise<string> {
-  const dispatcher = openDispatcher(readEnv(env), 1_000_000);
+async function ask(address: string): Promise<string> {
+  const config = readConfig({ database: false, clients: false }, {});
+  const dispatcher = openDispatcher(config, 1_000_000);
   closers.unshift(() => dispatcher.destroy());
   const { body } = await dispatcher.request({ origin: address, path: '/x', method: 'GET' });
   return text(body);
@@ -121,11 +119,6 @@ const askRedis = async (port: number) =>
 
 test.each<[string, string, (port: number) => Promise<string>]>([
   ['the service or a receiver', 'slow.test /x', (port) => ask(`http://slow.test:${port}`)],
-  [
-    'a proxy',
-    'behind.test http://behind.test/x',
-    (port) => ask('http://behind.test', { HTTP_PROXY: `http://slow.test:${port}` }),
-  ],
   ['Postgres', 'postgres', askDatabase],
   ['Redis', '# Server', askRedis],
 ])(

@@ -10,7 +10,10 @@ const database = useDatabase();
 const services = useServices();
 const signal = new AbortController().signal;
 const identity = 'an account';
-const empty = { data: [], links: {} };
+const startService = () =>
+  services.start(
+    withTokens((_request, response) => sendJson(response, 200, { data: [], links: {} })),
+  );
 
 /** A budget as a process has it, with the times at which its requests began. */
 function openBudget(perSecond: number) {
@@ -108,9 +111,7 @@ describe('a request that waits for the budget', () => {
   });
 
   test('is not sent if the database does not answer', async () => {
-    const service = await services.start(
-      withTokens((_request, response) => sendJson(response, 200, empty)),
-    );
+    const service = await startService();
     const warehouse = services.connect(service.url, {
       REQUESTS_PER_SECOND: '5',
       DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
@@ -122,9 +123,7 @@ describe('a request that waits for the budget', () => {
   });
 
   test('is counted with the token requests, by the account', async () => {
-    const service = await services.start(
-      withTokens((_request, response) => sendJson(response, 200, empty)),
-    );
+    const service = await startService();
     const env = { REQUESTS_PER_SECOND: '1000', DATABASE_URL: database.url };
     for (const warehouse of [
       services.connect(service.url, env),
@@ -143,9 +142,7 @@ describe('a request that waits for the budget', () => {
   });
 
   test('is paced by its process alone if the database was never migrated', async () => {
-    const service = await services.start(
-      withTokens((_request, response) => sendJson(response, 200, empty)),
-    );
+    const service = await startService();
     await database.query('drop table sync.request_budgets');
     const warehouse = services.connect(service.url, {
       REQUESTS_PER_SECOND: '50',

@@ -34,48 +34,26 @@ describe('the token', () => {
 
   test.each<[string, unknown]>([
     ['digits as text', { access_token: 'secret', expires_in: '3600' }],
-    ['a whole number with a point', '{"access_token": "secret", "expires_in": 3600.0}'],
     [
-      'a part of a second, which is cut',
-      { access_token: 'secret', expires_in: 3599.5, token_type: null },
+      'a part of a second, and any case of bearer',
+      { access_token: 'secret', expires_in: 3599.5, token_type: 'Bearer' },
     ],
-    ['any case of bearer', { access_token: 'secret', expires_in: 3600, token_type: 'Bearer' }],
   ])('is taken with %s', async (_what, answer) => {
-    const service = await services.start((request, response) => {
-      const body = request.url === '/base/token' ? answer : empty;
-      response.writeHead(200).end(typeof body === 'string' ? body : JSON.stringify(body));
-    });
+    const service = await services.start((request, response) =>
+      sendJson(response, 200, request.url === '/base/token' ? answer : empty),
+    );
     await list(service.url);
-    expect(service.requests.map(({ authorization }) => authorization)).toEqual([
-      undefined,
-      'bearer secret',
-    ]);
+    expect(service.requests[1]?.authorization).toBe('bearer secret');
   });
 
   test.each<[unknown, string]>([
-    [
-      { access_token: 'secret' },
-      'expires_in is missing; it must be a whole number of seconds above 0',
-    ],
-    [{ access_token: 'secret', expires_in: 0.5 }, 'expires_in is «0.5»;'],
-    ['{"access_token": "secret", "expires_in": 1e400}', 'expires_in is «1e400»;'],
-    [{ access_token: 'secret', expires_in: 'secret' }, 'expires_in is a text of 6 characters;'],
-    [{ access_token: 'secret', expires_in: { secret: 'secret' } }, 'expires_in is an object;'],
-    [{ expires_in: 3600 }, 'access_token is missing;'],
-    [{ access_token: '', expires_in: 3600 }, 'access_token is empty;'],
-    [
-      { access_token: 'se cret', expires_in: 3600 },
-      'access_token holds a character that no header can carry',
-    ],
-    [
-      { access_token: 'secret'.repeat(9_999), expires_in: 3600 },
-      'access_token has 59994 characters;',
-    ],
-    [
-      { access_token: 'secret', expires_in: 3600, token_type: 'mac' },
-      'token_type is «mac»; it must be bearer',
-    ],
-    [['secret'], 'the answer is a list, not an object'],
+    [{ access_token: 'secret' }, 'expires_in is missing'],
+    ['{"access_token": "secret", "expires_in": 1e400}', 'expires_in is «1e400»'],
+    [{ access_token: 'secret', expires_in: 'secret' }, 'expires_in is a text'],
+    [{ access_token: '', expires_in: 3600 }, 'access_token is empty'],
+    [{ access_token: 'se cret', expires_in: 3600 }, 'access_token holds a character'],
+    [{ access_token: 'secret'.repeat(9_999), expires_in: 3600 }, 'access_token has 59994'],
+    [{ access_token: 'secret', expires_in: 3600, token_type: 'mac' }, 'token_type is «mac»'],
     ['secret', 'the answer is not readable JSON'],
   ])('of a wrong answer is refused without its text: %$', async (answer, words) => {
     const body = typeof answer === 'string' ? answer : JSON.stringify(answer);
@@ -83,10 +61,7 @@ describe('the token', () => {
       (_request, response) => void response.writeHead(200).end(body),
     );
     const error = await list(service.url).catch((caught: unknown) => caught as Error);
-    expect(error).toMatchObject({
-      code: 'undecodable',
-      message: expect.stringContaining(`common.token: ${words}`),
-    });
+    expect(error).toMatchObject({ code: 'undecodable', message: expect.stringContaining(words) });
     expect(String(error)).not.toContain('secret');
   });
 
@@ -119,15 +94,10 @@ describe('the token', () => {
       withTokens((_request, response) => sendJson(response, 401, {})),
     );
     const warehouse = services.connect(service.url);
-    const ask = (operation: 'v3.shipments.list' | 'v3.orders.list') =>
-      warehouse.list(operation, '', { signal });
+    const refused = { code: 'token_refused', outcome: 'not_executed', status: 401 };
     for (let times = 0; times < 5; times++)
       for (const operation of ['v3.shipments.list', 'v3.orders.list'] as const)
-        await expect(ask(operation)).rejects.toMatchObject({
-          code: 'token_refused',
-          outcome: 'not_executed',
-          status: 401,
-        });
+        await expect(warehouse.list(operation, '', { signal })).rejects.toMatchObject(refused);
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
   });
 
@@ -147,16 +117,13 @@ describe('the token', () => {
       });
     }
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
-    const refused = { operation: 'v3.orders.create', body: {} } as const;
-    const write = warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() });
+    const beforeSend = () => Promise.resolve();
+    const write = () =>
+      warehouse.write({ operation: 'v3.orders.create', body: {} }, { signal, beforeSend });
     // The first refusal of an operation may cost one new token. Then we know that the token is not
     // the reason.
-    await expect(write).rejects.toMatchObject({ status: 401 });
-    await expect(
-      warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() }),
-    ).rejects.toMatchObject({
-      code: 'token_refused',
-    });
+    await expect(write()).rejects.toMatchObject({ status: 401 });
+    await expect(write()).rejects.toMatchObject({ code: 'token_refused' });
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(3);
   });
 
