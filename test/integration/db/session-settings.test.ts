@@ -1,7 +1,11 @@
 import { sql } from 'kysely';
 import { afterEach, describe, expect, test } from 'vitest';
 import { silentLogger } from '../../../src/core/logger.ts';
-import { connectDatabase, type DatabaseAddress, type OpenDatabase } from '../../../src/db/connect.ts';
+import {
+  connectDatabase,
+  type DatabaseAddress,
+  type OpenDatabase,
+} from '../../../src/db/connect.ts';
 import { Listener } from '../../../src/db/listener.ts';
 import { checkDatabase } from '../../../src/operate/doctor/checks.ts';
 import { openQueuePool } from '../../../src/schedule/open-queue.ts';

@@ -67,7 +67,7 @@ const others: [string, string, unknown, number, string][] = [
     'the service has no order with the number SO-404; once it has, retry this row',
   ],
   ['order.cancel', 'SO-404', {}, 0, 'the service has no order with the number SO-404'],
-  ['order.release', 'x'.repeat(51), {}, 0, 'reference: must have 1 to 50 characters'],
+  ['order.release', 'x'.repeat(51), {}, 1, 'reference: must have 1 to 50 characters'],
   [
     'order.create',
     'SO-1',
