@@ -73,7 +73,8 @@ function renderMain(world: World, wanted: string): Html {
 <h1>Sandbox of the warehouse fulfilment service</h1>
 <p class="why" role="alert" hidden></p>
 <div id="live"><p id="clock">Virtual time ${time} UTC, ${world.options.speed} times as
-fast as real time. ${renderButton('advance', { seconds: 3_600 }, 'Advance an hour')}
+fast as real time.</p>
+<p>${renderButton('advance', { seconds: 3_600 }, 'Advance an hour')}
 ${renderButton('advance', { seconds: 86_400 }, 'Advance a day')}</p>
 ${renderOrders(world.requireClient(shown))}${renderReports(world)}
 </div>

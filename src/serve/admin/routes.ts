@@ -315,11 +315,12 @@ export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void 
   });
 }
 
-/** Puts the number of problems before a title, so that the tab of every page shows it. */
+/** Puts the number of problems, without notes, before a title: the tab of every page shows it. */
 async function countProblems(title: string, { readers }: PageDeps): Promise<string> {
   try {
     const { problems } = await withReadTimeout(readers.readOverview());
-    return problems.length === 0 ? title : `(${problems.length}) ${title}`;
+    const count = problems.filter(({ severity }) => severity !== 'note').length;
+    return count === 0 ? title : `(${count}) ${title}`;
   } catch {
     // The overview shows why they cannot be read. Other pages may need other tables.
     return title;
