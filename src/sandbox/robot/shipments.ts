@@ -1,6 +1,6 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import { isFulfilled } from '../rules/orders.ts';
+import { isFulfilled, toRobotPrefix } from '../rules/orders.ts';
 import { addStock } from '../rules/products.ts';
 import type { Client, Performers, TaskOf } from '../store/client.ts';
 import type { Order, OrderItem, Product, Shipment, ShipmentItem, Track } from '../store/model.ts';
@@ -97,8 +97,10 @@ function shipGoods(
   atMs: number,
 ): void {
   const { random } = client;
-  // Some shipments become visible late, when newer ones have been.
-  const lateMs = random.chance(0.03) ? random.between(2, 30) * hourMs : 0;
+  // Some shipments become visible late, when newer ones have been: those of the robot's own orders,
+  // because somebody waits for the others.
+  const drawnMs = random.chance(0.03) ? random.between(2, 30) * hourMs : 0;
+  const lateMs = order.externalOrderNumber.startsWith(toRobotPrefix(client)) ? drawnMs : 0;
   const visibleFromMs = atMs + lateMs;
   const warehouseCode = picks[0]?.warehouse ?? '';
   const shipment = addShipment(client, order, picks, { warehouseCode, atMs, visibleFromMs });

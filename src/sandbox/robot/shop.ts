@@ -2,7 +2,13 @@ import { z } from 'zod';
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { defaultOrdersPerDay } from '../options.ts';
 import { announceGoods } from '../rules/announcements.ts';
-import { addOrder, emptyDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
+import {
+  addOrder,
+  emptyDraft,
+  type OrderDraft,
+  placeOrder,
+  toRobotPrefix,
+} from '../rules/orders.ts';
 import { soldSkus } from '../rules/products.ts';
 import type { Client, Performers } from '../store/client.ts';
 import { type AddressLines, type Order, type Product, shipmentStatuses } from '../store/model.ts';
@@ -180,10 +186,10 @@ function drawAddress({ random }: Client, customer: Customer): AddressLines {
 }
 
 /** Returns the next order number of the shop. Skips numbers that pushed orders already have. */
-function findFreeNumber({ name, orders, orderByNumber }: Client): string {
-  for (let count = orders.size + 1; ; count++) {
-    const number = `SO-${name}-${String(count).padStart(6, '0')}`;
-    if (!orderByNumber.has(number)) return number;
+function findFreeNumber(client: Client): string {
+  for (let count = client.orders.size + 1; ; count++) {
+    const number = `${toRobotPrefix(client)}${String(count).padStart(6, '0')}`;
+    if (!client.orderByNumber.has(number)) return number;
   }
 }
 

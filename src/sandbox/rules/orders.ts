@@ -53,6 +53,9 @@ export const emptyDraft = {
   attachment: null,
 } as const satisfies Partial<OrderDraft>;
 
+/** Returns how the numbers of the orders begin that the robot places for a client. */
+export const toRobotPrefix = ({ name }: Client) => `SO-${name}-`;
+
 /** Adds an order and plans its fulfilment. */
 export function placeOrder(client: Client, draft: OrderDraft, atMs: number): Order {
   const order = addOrder(client, draft);

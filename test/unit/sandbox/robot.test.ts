@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { simulateUntil } from '../../../src/sandbox/robot/robot.ts';
+import { placeRequestedOrder } from '../../../src/sandbox/robot/shop.ts';
 import type { Client } from '../../../src/sandbox/store/client.ts';
 import { createServiceLists } from '../../../src/sandbox/store/service-lists.ts';
 import { World } from '../../../src/sandbox/world.ts';
@@ -7,8 +8,8 @@ import { World } from '../../../src/sandbox/world.ts';
 const startMs = Date.parse('2026-10-20T06:00:00Z');
 const hourMs = 3_600_000;
 
-function simulate(seed: number, spansHours: readonly number[], watch?: (client: Client) => void) {
-  const world = new World({
+const openClient = (seed: number) =>
+  new World({
     clients: ['default'],
     seed,
     speed: 0,
@@ -16,8 +17,10 @@ function simulate(seed: number, spansHours: readonly number[], watch?: (client: 
     zone: 'Europe/Amsterdam',
     ordersPerDay: 68,
     lateChanges: true,
-  });
-  const client = world.requireClient('default');
+  }).requireClient('default');
+
+function simulate(seed: number, spansHours: readonly number[], watch?: (client: Client) => void) {
+  const client = openClient(seed);
   let nowMs = startMs;
   for (const hours of spansHours) {
     nowMs += hours * hourMs;
@@ -74,5 +77,18 @@ describe('the robot', () => {
     expect(items.some(({ serialNumbers, quantity }) => serialNumbers.length === quantity)).toBe(
       true,
     );
+  });
+
+  test('shows the shipments of orders that somebody else placed at once', () => {
+    const client = openClient(3);
+    const ids = Array.from({ length: 200 }, (_, index) => {
+      const externalOrderNumber = `WEB-${index}`;
+      return placeRequestedOrder(client, { externalOrderNumber, onHold: false }, startMs).id;
+    });
+    simulateUntil(client, startMs + 2 * hourMs);
+    const shipments = [...client.shipments].filter(({ orderId }) => ids.includes(orderId));
+    expect(shipments.length).toBeGreaterThan(150);
+    const late = shipments.filter((one) => one.visibleFromMs > one.readyToPickOnMs);
+    expect(late).toEqual([]);
   });
 });
