@@ -8,8 +8,8 @@ import { version } from '../core/version.ts';
 import { printError, UsageError } from './command-line.ts';
 
 /**
- * The commands in the order of the help, each with what loads the file that has their options, their
- * help and their code.
+ * The commands in the order of the help. A function loads the file that has the options, the help
+ * and the code of a command, or of several, whose names have a space between them.
  */
 const commandFiles: Readonly<Record<string, () => Promise<(cli: Command) => void>>> = {
   worker: async () => (await import('./commands/worker.ts')).addWorkerCommand,

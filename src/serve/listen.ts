@@ -1,4 +1,4 @@
-/** What the admin server and the API share: how they listen, and how long they wait for requests. */
+/** How the admin server and the API listen, and how long they wait for requests. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { CodedError } from '../core/errors.ts';

@@ -294,10 +294,12 @@ async function makeOrderPage(
 
 /** Registers the pages. */
 export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void {
-  const send = async (request: FastifyRequest, reply: FastifyReply, page: Page | string) =>
-    typeof page === 'string'
-      ? reply.redirect(page, 303)
-      : sendPage(request, reply, { ...page, title: await countProblems(page.title, deps) });
+  const send = async (request: FastifyRequest, reply: FastifyReply, page: Page | string) => {
+    if (typeof page === 'string') return reply.redirect(page, 303);
+    // JSON has no title.
+    if (wantsJson(request.headers.accept)) return sendPage(request, reply, page);
+    return sendPage(request, reply, { ...page, title: await countProblems(page.title, deps) });
+  };
 
   for (const { path, parameters, make } of pages)
     app.get(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, reply) => {

@@ -132,7 +132,7 @@ test('the problems of a payload are stored in at most 4 KB', async () => {
   expect(Buffer.byteLength(last_error ?? '')).toBeLessThan(4_097);
 });
 
-test('a row is given up after PUSH_MAX_ATTEMPTS tries to read its order, none of them an attempt', async () => {
+test('a row whose order cannot be read PUSH_MAX_ATTEMPTS times is dead, without an attempt', async () => {
   await sandbox.faults({ operation: 'v3.orders.list', effect: { status: 404 } });
   const id = await outbox.insert('order.update', 'SO-9', { reference: 'new' });
   for (const status of ['pending', 'dead']) {

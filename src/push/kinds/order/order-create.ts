@@ -179,7 +179,7 @@ export const orderReplace = (operations: Operations) =>
       do: 'look up',
       lookUp: {
         stream: orders,
-        find: (rows, context) => lookUpEach(rows, (row) => findReplacement(row, context)),
+        find: findReplacements,
         conclude: (found, payload, isOthers) => {
           const conclusion = concludeOrder(found, payload, isOthers, operations);
           if ('error' in conclusion) return conclusion;
@@ -325,31 +325,48 @@ interface Replacement extends FoundResource {
 }
 
 /**
- * Looks up a row by reading the order that it replaces. Until that order is renamed and cancelled,
- * nothing was created. After that, the new order is looked up by its number.
+ * Looks up rows by reading the order that each replaces. Until that order is renamed and cancelled,
+ * nothing was created. After that, the new orders of all rows are looked up together by their
+ * numbers: a search may have to read the list of all days since the first send.
  */
-async function findReplacement(
+async function findReplacements(
+  rows: readonly RowToLookUp[],
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult<Replacement>>> {
+  /** Rows whose former order is renamed and cancelled, with its id. */
+  const replaced = new Map<RowToLookUp, number>();
+  const results = new Map(await lookUpEach(rows, (row) => readFormer(row, context, replaced)));
+
+  const found = await findOrders([...replaced.keys()], context);
+  for (const [{ id }, replacedOrderId] of replaced) {
+    const result = found.get(id);
+    if (result === undefined) continue;
+    if (result.seen !== 'there') results.set(id, result);
+    else if (readId(result.resource) !== replacedOrderId)
+      results.set(id, { ...result, replacedOrderId });
+  }
+  return results;
+}
+
+/** Reads the order that a row replaces. Adds the row to `replaced` if that order is gone. */
+async function readFormer(
   row: RowToLookUp,
   context: LookUpContext,
+  replaced: Map<RowToLookUp, number>,
 ): Promise<LookUpResult<Replacement>> {
-  const replacedOrderId = (await readSentTarget(context.db, row.id))?.id;
-  if (replacedOrderId === undefined)
-    return { seen: 'absent', basis: 'read', why: 'nothing was sent yet' };
+  const id = (await readSentTarget(context.db, row.id))?.id;
+  if (id === undefined) return { seen: 'absent', basis: 'read', why: 'nothing was sent yet' };
 
-  const former = await readOrderById(context, replacedOrderId);
-  if (former === null) {
-    const why = `the service does not have the order ${replacedOrderId} any more`;
-    return { seen: 'several', why };
-  }
+  const former = await readOrderById(context, id);
+  if (former === null)
+    return { seen: 'several', why: `the service does not have the order ${id} any more` };
   if (!isCancelledAway(former, row)) {
-    const why = `the order ${replacedOrderId} is not replaced yet; looked up again`;
+    const why = `the order ${id} is not replaced yet; looked up again`;
     return { seen: 'absent', basis: 'read', why };
   }
 
-  const found = (await findOrders([row], context)).get(row.id);
-  if (found === undefined || (found.seen === 'there' && readId(found.resource) === replacedOrderId))
-    return { seen: 'unclear', why: 'the list still has the replaced order; looked up again' };
-  return found.seen === 'there' ? { ...found, replacedOrderId } : found;
+  replaced.set(row, id);
+  return { seen: 'unclear', why: 'the list still has the replaced order; looked up again' };
 }
 
 const isCancelledAway = (found: FoundOrder, { id, reference }: RowToLookUp) =>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { orderPayload } from '../../../helpers/order-payload.ts';
-import { once, short, usePushes } from '../../../helpers/pusher.ts';
+import { lostRequest, once, short, usePushes } from '../../../helpers/pusher.ts';
 
 const { sandbox, outbox } = usePushes();
 const wanted = orderPayload('SO-1', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] });
@@ -136,4 +136,22 @@ test('a new order that is refused can be corrected: the row then creates it', as
     result: { replacedOrderId: former },
   });
   await expectReplaced(id);
+});
+
+test('the new orders of several rows are looked up by one search', async () => {
+  const numbers = ['SO-1', 'SO-2'];
+  for (const number of numbers) await outbox.sendOrder(number, {}, short);
+  await sandbox.faults({ operation: 'v3.orders.create', count: 2, effect: lostRequest });
+  for (const number of numbers)
+    await outbox.insert('order.replace', number, orderPayload(number, { items: wanted.items }));
+  await outbox.push(short);
+  const unknown = await outbox.rows(`status = 'unknown'`);
+  expect(unknown.map(({ reference }) => reference)).toEqual(numbers);
+
+  await outbox.hurry();
+  const place = await sandbox.lastPlace();
+  await outbox.push(short);
+  const requests = await sandbox.requests(place);
+  const searches = requests.filter(({ operation }) => operation === 'v3.orders.list');
+  expect(searches).toHaveLength(1);
 });
