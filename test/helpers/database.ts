@@ -259,7 +259,8 @@ const blockedSql =
   "select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database() limit 1";
 
 const ownTables = `select c.oid::regclass::text as name from pg_class c
-  where relkind in ('r', 'p') and relnamespace::regnamespace::text in ('fulfilment', 'sync')`;
+  where relkind in ('r', 'p')
+    and relnamespace::regnamespace::text in ('fulfilment', 'sync', 'bullmq')`;
 
 async function readSeeds(pool: pg.Pool): Promise<Record<string, unknown>> {
   const seeds: Record<string, unknown> = {};
@@ -289,7 +290,7 @@ async function emptyTables({ pool, seeds }: OpenDatabase): Promise<void> {
       end loop;
       if filled <> '{}' then execute 'truncate ' || array_to_string(filled, ', ') || ' cascade'; end if;
       for item in select format('%I.%I', schemaname, sequencename) as name, start_value from pg_sequences
-          where schemaname in ('fulfilment', 'sync') and last_value is not null loop
+          where schemaname in ('fulfilment', 'sync', 'bullmq') and last_value is not null loop
         perform setval(item.name, item.start_value, false);
       end loop;
       for item in select key as name, value as rows from json_each(seeds) loop
