@@ -36,7 +36,7 @@ const renewMs = 500;
 /** Notifications between two looks from which a pusher looks by itself. */
 const crowd = 3;
 /** Maximum number of looks for each one that found work. A pusher that looks more falls asleep. */
-const maxLooksPerFind = 4;
+const maxLooksPerFind = 2;
 
 /** What a pusher works with. The clients share `sent`. */
 export interface PusherOptions

@@ -26,11 +26,11 @@ describe('a pusher', () => {
     expect(look(new Waking(), 10, [], 0)).toEqual([]);
   });
 
-  test('renews its promise while a quarter of its looks finds due rows', () => {
+  test('renews its promise while half of its looks find due rows', () => {
     const waking = new Waking();
     look(waking, 3, ['a'], 0);
     for (let nowMs = 5; nowMs < 500; nowMs += 5) {
-      const due = nowMs % 20 === 0 ? ['a'] : [];
+      const due = nowMs % 10 === 0 ? ['a'] : [];
       expect(look(waking, 0, due, nowMs)).toEqual([]);
     }
     expect(look(waking, 0, ['a'], 500)).toEqual(['a']);
@@ -41,7 +41,7 @@ describe('a pusher', () => {
     const waking = new Waking();
     look(waking, 3, ['a'], 0);
     for (let nowMs = 5; nowMs < awakeMs; nowMs += 5) {
-      const due = nowMs % 25 === 0 ? ['a'] : [];
+      const due = nowMs % 15 === 0 ? ['a'] : [];
       expect(look(waking, 0, due, nowMs)).toEqual([]);
     }
     expect(waking.isAwake(awakeMs)).toBe(false);
