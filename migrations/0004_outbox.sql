@@ -999,7 +999,7 @@ left join lateral (
     select 4, 'on_hold', 'it is on hold' where t.is_late and o.on_hold
     union all
     select 5, 'check_address', 'its address has no house number that the service could find'
-    where t.is_late and t.state = 'check_address'
+    where t.state = 'check_address'
     union all
     select 6, 'not_due', 'it is not to be shipped before ' || o.preferred_shipping_date
     where t.is_late and o.preferred_shipping_date > current_date

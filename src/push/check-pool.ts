@@ -53,7 +53,8 @@ type TaskContext = Pick<CheckContext, 'owner' | 'signal'>;
 
 const owners = new Set<string>();
 const waiting: { readonly owner: string; readonly start: () => void }[] = [];
-const idle = new Set<ChildProcess>();
+/** Idle processes, with the timer that ends each. */
+const idle = new Map<ChildProcess, NodeJS.Timeout>();
 
 /**
  * Has a task done in a separate process with bounded memory and time, because a hostile document of
@@ -68,7 +69,7 @@ export async function runInProcess<T extends object>(
 ): Promise<T | FoundProblems> {
   await waitForTurn(context);
   try {
-    const [kept] = idle;
+    const [kept] = idle.keys();
     let end = await converse(kept ?? startProcess(), task, context);
     // Earlier tasks may have filled the memory of a kept process, and somebody may have ended it.
     // Only a new one proves that this task is too much.
@@ -136,6 +137,7 @@ async function converse(
   task: CheckTask,
   context: TaskContext,
 ): Promise<TaskEnd> {
+  clearTimeout(idle.get(checker));
   idle.delete(checker);
   checker.ref();
   checker.channel?.ref();
@@ -208,11 +210,11 @@ function keepProcess(checker: ChildProcess): void {
   // The process has ended since.
   if (!checker.connected) return;
 
-  idle.add(checker);
   // It must not keep this process alive.
   checker.unref();
   checker.channel?.unref();
-  setTimeout(() => {
+  const timer = setTimeout(() => {
     if (idle.delete(checker)) checker.kill('SIGKILL');
-  }, idleMs).unref();
+  }, idleMs);
+  idle.set(checker, timer.unref());
 }

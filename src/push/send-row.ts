@@ -151,8 +151,7 @@ function createContext(
   const beforeSend = async (target: PushTarget | undefined) => {
     // A worker that was suspended must not send a row that others have taken over. For kinds that
     // can be looked up, the claim itself recorded the send.
-    const isFresh =
-      row.stamped && !progress.sent && performance.now() - row.claimedAtMs < claimMs / 3;
+    const isFresh = row.stamped && !progress.sent && isRecent(row);
     if (!isFresh) {
       const stampedAtMs = performance.now();
       const isHeld = await stampSent(db, row, target);
@@ -171,6 +170,15 @@ function createContext(
 
   return { row, owner, zone, db, warehouse, codes, signal, operations, send };
 }
+
+/**
+ * Returns true if a row was claimed less than a third of its claim ago. By two clocks: one stands
+ * still while a machine is suspended, and the other may be set.
+ */
+const isRecent = ({ claimedAtMs, claimedAt }: ClaimedRow): boolean => {
+  const maxMs = claimMs / 3;
+  return performance.now() - claimedAtMs < maxMs && Math.abs(Date.now() - claimedAt) < maxMs;
+};
 
 /** What a row shows that the service has carried out. */
 export const evidenceOfSuccess: readonly ScopedEvidence[] = [

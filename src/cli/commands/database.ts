@@ -12,6 +12,7 @@ import {
 import { readPushDatabase } from '../../push/sql/push-database.ts';
 import {
   addCommand,
+  confirm,
   exitWith,
   print,
   readOperatorName,
@@ -19,15 +20,24 @@ import {
   withDatabase,
 } from '../command-line.ts';
 
+interface AcceptOptions {
+  readonly as: OperatorAnswer;
+  readonly yes?: boolean;
+}
+
 /**
  * Accepts the database at the address that pushes use, so that its rows are sent again, or never
  * (`copy`).
  */
-function acceptDatabaseCommand({ as }: { readonly as: OperatorAnswer }): Promise<number> {
+function acceptDatabaseCommand({ as, yes = false }: AcceptOptions): Promise<number> {
   return withDatabase(
     'database',
     async (db) => {
       const former = await readPushDatabase(db);
+      if (former?.acceptedAs === 'copy' && former.change === 'none') {
+        if (as !== 'copy') await confirmNoCopy(yes);
+        return await acceptAs(db, as);
+      }
       if (as === 'moved' && former !== null && !former.isAsked && describeHold(former) === null) {
         print('Rows are sent from this database already; nothing was changed.');
         return 0;
@@ -39,8 +49,7 @@ function acceptDatabaseCommand({ as }: { readonly as: OperatorAnswer }): Promise
         );
       if (former?.change === 'none' && as === 'restored')
         print('Its identity has not changed, so every open row is treated as a row of the backup.');
-      await acceptAs(db, as);
-      return 0;
+      return await acceptAs(db, as);
     },
     toDirectUrl,
   );
@@ -61,15 +70,26 @@ function expectFailoverCommand({ for: spanMs }: { readonly for: number }): Promi
   });
 }
 
-async function acceptAs(db: Database, as: OperatorAnswer): Promise<void> {
+/** @throws UsageError unless the operator is sure that a database is no copy */
+async function confirmNoCopy(isSure: boolean): Promise<void> {
+  const warning =
+    'This database was accepted as a copy. If the database that it was copied from is in use, ' +
+    'orders are sent twice.';
+  if (isSure) return;
+
+  if (!process.stdin.isTTY) throw new UsageError(`${warning} If it is not, add --yes`);
+  await confirm(warning, 'Nothing was changed');
+}
+
+async function acceptAs(db: Database, as: OperatorAnswer): Promise<number> {
   const rows = await acceptDatabase(db, as, readOperatorName());
 
   if (as === 'copy') {
     print('Accepted as a copy: nothing is sent from it. Pulls continue.');
-    return;
+    return 0;
   }
   print(`Accepted as ${as}: rows are sent again.`);
-  if (as === 'moved') return;
+  if (as === 'moved') return 0;
 
   print(
     `${formatCount(rows.lookedUp, 'row')} of the backup: ` +
@@ -80,6 +100,7 @@ async function acceptAs(db: Database, as: OperatorAnswer): Promise<void> {
       `${formatCount(rows.toDecide, 'row')} of the backup: ` +
         'you must decide, see: fulfilment-sync outbox list --status unknown',
     );
+  return 0;
 }
 
 /** Adds `database accept`. */
@@ -105,6 +126,7 @@ export function addDatabaseCommands(cli: Command): void {
       .join('\n'),
   })
     .addOption(answer)
+    .option('--yes', 'do not ask whether a database that was accepted as a copy is none')
     .action(exitWith(acceptDatabaseCommand));
 
   const span = new Option('--for <span>', 'how long, such as 1h')

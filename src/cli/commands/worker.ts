@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
@@ -10,6 +11,7 @@ import { errorFields, type Logger } from '../../core/logger.ts';
 import { version } from '../../core/version.ts';
 import { connectDatabase, connectForWriting, toAddress } from '../../db/connect.ts';
 import { isUnreachable } from '../../db/is-unreachable.ts';
+import { assertSchemaFits } from '../../db/schema-fit.ts';
 import { openStateReaders } from '../../operate/health/overview.ts';
 import { openLogger } from '../../operate/logging/create-logger.ts';
 import { Metrics } from '../../operate/metrics/metrics.ts';
@@ -63,7 +65,11 @@ async function workerCommand(envFile: string | undefined): Promise<number> {
     while (true) {
       const restart = new AbortController();
       const former = config;
-      const reread = () => inPresentEnvironment(() => readNextConfig(former));
+      const reread = async () => {
+        const found = inPresentEnvironment(() => readNextConfig(former));
+        await assertUsable(former, found, log);
+        return found;
+      };
       const next = findNextConfig(nextHangUp, reread, log).then((found) => {
         if (!stop.aborted) log.info({ event: 'worker_restarting', cause: 'SIGHUP' });
         restart.abort();
@@ -109,18 +115,54 @@ function readNextConfig(former: Config): Config {
 }
 
 /**
+ * Asserts that what differs in the next configuration can be used, while the present worker still
+ * runs: its database, and its ports.
+ * @throws ConfigError if it cannot
+ */
+async function assertUsable(former: Config, next: Config, log: Logger): Promise<void> {
+  const problems: string[] = [];
+  const checkPart = async (name: string, check: () => Promise<unknown>) => {
+    await check().catch((error: unknown) => problems.push(`${name}: ${describeError(error)}`));
+  };
+
+  for (const name of ['DATABASE_URL', 'DATABASE_DIRECT_URL'] as const) {
+    const url = next[name];
+    if (url === undefined || url === former[name]) continue;
+
+    const { db, close } = connectDatabase(url, log, { name: 'check', max: 1 });
+    await checkPart(name, () => assertSchemaFits(db)).finally(close);
+  }
+
+  for (const of of ['ADMIN', 'API'] as const) {
+    const [port, host] = [next[`${of}_PORT`], next[`${of}_HOST`]];
+    if (port === undefined || port === former[`${of}_PORT`]) continue;
+    await checkPart(`${of}_PORT`, () => assertFree(port, host));
+  }
+
+  if (problems.length > 0) throw new ConfigError(problems);
+}
+
+/** @throws Error if a port is in use */
+async function assertFree(port: number, host: string): Promise<void> {
+  const server = createServer();
+  server.listen(port, host);
+  await once(server, 'listening');
+  server.close();
+}
+
+/**
  * Waits for a SIGHUP after which the configuration is right, and returns it. Logs what is wrong in
  * others.
  */
 async function findNextConfig(
   nextHangUp: () => Promise<void>,
-  read: () => Config,
+  read: () => Promise<Config>,
   log: Logger,
 ): Promise<Config> {
   while (true) {
     await nextHangUp();
     try {
-      return read();
+      return await read();
     } catch (error) {
       const problems = error instanceof ConfigError ? error.problems : [describeError(error)];
       log.error({ event: 'config_refused', cause: 'SIGHUP', problems });

@@ -44,8 +44,8 @@ interface AlerterOptions {
 /**
  * Finds problems that begin and end. Several workers share the checks by Postgres: each problem is
  * posted once when it begins, when it becomes worse, and when it ends; the deliverer posts it.
- * While the database is away, nothing is posted but what this worker finds by itself: such problems
- * and their posts are kept in its memory.
+ * While the disk of the database is full, nothing is posted but what this worker finds by itself:
+ * such problems and their posts are kept in its memory.
  */
 export class Alerter {
   readonly #options: AlerterOptions;
@@ -111,7 +111,7 @@ export class Alerter {
   }
 
   /**
-   * Posts the problems that this worker finds by itself. A post that the receiver does not take is
+   * Posts the problems that this worker finds by itself. While the receiver is away, posts are
    * tried again.
    */
   async #postOwn(): Promise<void> {
@@ -129,10 +129,10 @@ export class Alerter {
     for (const { alertId, body } of this.#ownPosts) {
       const id = `alert_${alertId}_${body.type}`;
       const answer = await postWebhook(webhook, id, JSON.stringify(body), this.#stopping.signal);
-      if (answer.kind !== 'taken') {
+      if (answer.kind !== 'taken')
         this.#warn({ event: 'alert_not_delivered', code: answer.code, error: answer.error });
-        return;
-      }
+      // One that the receiver refuses is not tried again: later ones would wait for it.
+      if (answer.kind === 'away') return;
       this.#ownPosts = this.#ownPosts.slice(1);
     }
   }

@@ -12,8 +12,8 @@ import {
 } from '../../core/delivery.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { dayMs, minuteMs } from '../../core/time.ts';
+import { isUnreachable } from '../../db/is-unreachable.ts';
 import type { Database } from '../../db/pool.ts';
-import { isCancelled, isDataRefused } from '../../db/transaction.ts';
 import {
   type ClaimedDelivery,
   claimDeliveries,
@@ -189,8 +189,7 @@ export class Deliverer {
   }
 
   /**
-   * Posts a delivery. Returns null if there is nothing to post, or if the row of its event cannot
-   * be read now.
+   * Posts a delivery. Returns null if there is nothing to post, or if the database is away.
    */
   async #post(
     receiver: Receiver,
@@ -205,8 +204,7 @@ export class Deliverer {
     } catch (error) {
       const { code, error: words } = errorFields(error);
       // A row that cannot be read holds only its own lane.
-      if (isDataRefused(error) || isCancelled(error))
-        return { kind: 'refused', code, error: words };
+      if (!isUnreachable(error)) return { kind: 'refused', code, error: words };
       this.#warn({ event: 'deliveries_failed', task: name, code, error: words });
     }
 

@@ -658,6 +658,8 @@ export function checkProblems(problems: readonly Problem[]): CheckResult[] {
 export const checkPlace = (db: Database): Promise<CheckResult[]> =>
   runCheck('address', 'run: fulfilment-sync migrate', async () => {
     const database = await readPushDatabase(db);
+    if (database?.acceptedAs === 'copy')
+      return ok('address', 'nothing is sent: this database was accepted as a copy');
     if (database === null || database.change !== 'none' || database.isPlaceAccepted)
       return ok('address', 'rows may be sent from the database at this address');
 

@@ -119,7 +119,9 @@ function toClientState(
   const waitingRows =
     rows === undefined ? 0 : rows.pending + rows.sending + rows.unknown - rows.toDecide;
   // A hold that is over slows nothing down if no row waits.
-  const ours = holds.filter((hold) => isOurs(hold) && (isHeld(hold) || waitingRows > 0));
+  const ours = holds.filter(
+    (hold) => isOurs(hold) && !isOfEndedWorker(hold) && (isHeld(hold) || waitingRows > 0),
+  );
   const polls = jobs.filter((job) => isOurs(job) && job.stream !== null);
   const answeredAtMs = polls.reduce(
     (last, { lastSuccessAt }) => Math.max(last, lastSuccessAt?.getTime() ?? 0),
@@ -134,6 +136,13 @@ function toClientState(
     parts: ours.filter(({ scope }) => scope !== clientScope),
   };
 }
+
+/**
+ * Returns true if a hold concerns one worker that has ended: a worker that runs asks the service
+ * within a few seconds after its hold is over.
+ */
+const isOfEndedWorker = ({ worker, untilInMs }: StoredHealth): boolean =>
+  worker !== everyWorker && untilInMs < -limits.unaskedMs;
 
 /** Finds the causes of one client. What one of them explains is no sign of a later one. */
 function findClientCauses(state: ClientState): Cause[] {

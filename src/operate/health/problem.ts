@@ -143,6 +143,8 @@ export const limits = {
   patienceMs: 30 * minuteMs,
   /** Time without a worker after which a client with something to do is a problem. */
   unservedMs: minuteMs,
+  /** Time after the end of a hold of one worker within which that worker asks the service again. */
+  unaskedMs: 15_000,
   /** Largest difference to the clock of the database. Smaller ones only show in the log. */
   clockSkewMs: minuteMs,
   /** Time after which a stream without a whole poll, or a paused job, is a problem. */

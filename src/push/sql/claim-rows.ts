@@ -67,8 +67,9 @@ export interface ClaimedRow {
   readonly dueAt: string;
   /** Claim number, drawn before any request. Settlements and readings are recognised by it. */
   readonly claimNo: number;
-  /** When the claim was requested, by performance.now(). */
+  /** When the claim was requested, by performance.now() and by Date.now(). */
   readonly claimedAtMs: number;
+  readonly claimedAt: number;
   /** True if the claim itself recorded that the request may be written. */
   readonly stamped: boolean;
   /** True if the service may have carried out an earlier attempt. */
@@ -149,7 +150,7 @@ export async function claimRowsIn(
   trx: Transaction<DB>,
   options: ClaimOptions,
 ): Promise<ClaimResult> {
-  const claimedAtMs = performance.now();
+  const [claimedAtMs, claimedAt] = [performance.now(), Date.now()];
   const gate = await readGate(trx, options);
   if (gate === null) return noRows;
 
@@ -171,7 +172,7 @@ export async function claimRowsIn(
   if (chosen.length > 0) await markSending(trx, chosen, options);
   const marked = chosen.length > 0 ? await readMarked(trx, chosen) : [];
   return {
-    rows: marked.map((row) => ({ ...row, claimedAtMs })),
+    rows: marked.map((row) => ({ ...row, claimedAtMs, claimedAt })),
     postponed: waiting.length,
     more: waiting.length > 0 || ready.length > marked.length || found >= searched,
   };

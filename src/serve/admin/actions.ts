@@ -277,7 +277,8 @@ function registerDatabaseRoute(
     const { db, close } = connectDatabase(toDirectUrl(config), log, { name: 'accept', max: 1 });
     try {
       const found = await readPushDatabase(db);
-      if (found === null || !isChangeFound(found))
+      const isCopy = found?.acceptedAs === 'copy' && found.change === 'none';
+      if (found === null || isCopy || !isChangeFound(found))
         throw new AdminError(409, 'No change is found: there is nothing to accept');
       await acceptDatabase(db, as, nameSender(request));
     } finally {

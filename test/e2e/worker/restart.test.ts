@@ -92,19 +92,21 @@ test('SIGHUP takes over a password, a client and lines of --env-file, and logs t
   await stop(worker);
 });
 
-test('a wrong configuration is named and changes nothing; one that cannot start ends the process', async () => {
+test('a configuration that is wrong, or cannot be used, is named and changes nothing', async () => {
   const [sandbox, folder] = [await startTwoClients(), makeFolder()];
   await sandbox.seed(2, { client: 'north' });
   folder.clients(sandbox.url, 'north');
-  folder.env({ ADMIN_PORT: '0', SCHEDULE_PULL_SHIPMENTS: '1s' });
+  const present = { DATABASE_URL: database.url, ADMIN_PORT: '0', SCHEDULE_PULL_SHIPMENTS: '1s' };
+  folder.env(present);
   await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { delayMs: 3_000 } });
-  const worker = startWorker(folder);
+  const files = ['worker', '--env-file', folder.file('worker.env')];
+  const worker = processes.cli(files, { WAREHOUSE_CLIENTS_FILE: folder.file('clients.json') });
   await waitFor('a run under way', async () => (await sandbox.count('v3.shipments.list')) > 0);
   folder.replace(
     'clients.json',
     `[{"key": "north", "baseUrl": "ftp://x", "username": "u", "password": "s3cret"}]`,
   );
-  folder.env({ ADMIN_PORT: '0', SCHEDULE_PULL_SHIPMENTS: 'sometimes' });
+  folder.env({ ...present, SCHEDULE_PULL_SHIPMENTS: 'sometimes' });
   worker.kill('SIGHUP');
   expect((await waitForEvent(worker, 'config_refused')).problems).toEqual([
     expect.stringMatching(/^SCHEDULE_PULL_SHIPMENTS: is not a schedule/),
@@ -116,11 +118,16 @@ test('a wrong configuration is named and changes nothing; one that cannot start 
   expect(worker.output).not.toMatch(/s3cret|run_stopped|worker_restarting/);
 
   folder.clients(sandbox.url, 'north');
-  folder.env({ ADMIN_PORT: sandbox.url.port });
+  const elsewhere = Object.assign(new URL(database.url), { pathname: '/not_there' });
+  folder.env({ ...present, DATABASE_URL: elsewhere.href, ADMIN_PORT: sandbox.url.port });
   worker.kill('SIGHUP');
-  expect(await worker.ended).toEqual({ code: 1, signal: null });
-  expect(worker.output).toContain(`ADMIN_PORT ${sandbox.url.port} is in use`);
-  expect(eventsOf(worker, 'worker_stopped')).toHaveLength(1);
+  expect((await waitForEvent(worker, 'config_refused', 2)).problems).toEqual([
+    expect.stringMatching(/^DATABASE_URL: .*"not_there" does not exist/),
+    expect.stringMatching(/^ADMIN_PORT: .*EADDRINUSE/),
+  ]);
+  await sandbox.seed(1, { client: 'north' });
+  await waitFor('the worker still runs', async () => (await countShipments('north')) === 4);
+  await stop(worker);
 });
 
 test('rows and runs under way at a SIGHUP are neither lost nor doubled; further signals make one restart', async () => {

@@ -235,3 +235,14 @@ test('a worker whose runs cannot be recorded because the disk is full says so, u
   await database.query('drop trigger fill on sync.jobs');
   await waitFor('its end', async () => !(await readCodes()).includes('database_full'));
 });
+
+test('a post of a worker that the receiver refuses holds no later one', async () => {
+  const receiver = await startReceiver(() => 400);
+  await startAlerter(receiver.url);
+  const isPosted = (type: string) => () =>
+    receiver.attempts.some(({ body }) => body.type === type && body.data.code === 'database_full');
+  diskFullSince = new Date();
+  await waitFor('its begin', isPosted('problem.began'));
+  diskFullSince = null;
+  await waitFor('its end', isPosted('problem.ended'));
+});

@@ -198,3 +198,16 @@ test('events that were given up are a problem, and are listed and retried', asyn
   expect((await runCommand(['events', 'retry'], env)).output).toContain('1 event is due now.');
   expect(await database.count("sync.deliveries where status = 'waiting'")).toBe(1);
 });
+
+test('an event whose row cannot be read is tried again with pauses', async () => {
+  const receiver = await startReceiver(services);
+  await register();
+  await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await push();
+  await takeAll();
+  await database.query('alter table fulfilment.orders rename to orders_away');
+  await startPosting(subscribe(receiver.url));
+  const tried = `select from sync.deliveries where type = 'order.accepted' and tries > 1`;
+  await waitFor('two tries', async () => (await database.query(tried)).length === 1);
+  await database.query('alter table fulfilment.orders_away rename to orders');
+});

@@ -193,6 +193,16 @@ const cases: readonly Case[] = [
     ],
   ],
   [
+    'one worker that has ended without reaching the service',
+    [
+      {
+        jobs: [makeJob('pull-shipments', { lastSuccessAt: ago(1) })],
+        holds: [makeHold({ worker: 'host:7:x', untilInMs: -20_000 })],
+      },
+    ],
+    [],
+  ],
+  [
     'one worker that does not reach the service, without any poll',
     [
       {
