@@ -25,11 +25,12 @@ const changeableRows = (filter: OutboxFilter, action: OutboxAction) =>
 
 /** Returns why a row must not be cancelled, and what to do instead; null: it may be. */
 export async function findCancelProblem(db: Kysely<DB>, id: number): Promise<string | null> {
-  const { rows } = await sql<{ problem: string | null }>`
-    select sync.find_cancel_problem(o) as problem
-    from fulfilment.outbox o
-    where o.id = ${id}`.execute(db);
-  return rows[0]?.problem ?? null;
+  const found = await db
+    .selectFrom('fulfilment.outbox as o')
+    .select(sql<string | null>`sync.find_cancel_problem(o)`.as('problem'))
+    .where('o.id', '=', id)
+    .executeTakeFirst();
+  return found?.problem ?? null;
 }
 
 /** Counts the rows that an action would change. */
