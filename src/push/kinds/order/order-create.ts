@@ -397,15 +397,17 @@ async function giveNumberBack(
     if (error instanceof LostMembersError) {
       const { loss, reading } = error;
       await closeTarget(db, row);
-      const words = `${begin} ${hasAgain}, but the service ${loss}: restore that, and cancel this row`;
-      return new LostMembersError(words, loss, reading);
+      const restore = `but the service ${loss}: restore that, and cancel this row`;
+      return new LostMembersError(`${begin} ${hasAgain}, ${restore}`, loss, reading);
     }
     if (!(error instanceof WarehouseError) || error.outcome !== 'refused')
       return addWords(`${begin} Order ${id} may have the number ${formerNumber}. ${continues}`)(
         error,
       );
 
-    const keeps = `${begin} It keeps the number ${formerNumber}, because the service does not change it back (${error.message})`;
+    const keeps =
+      `${begin} It keeps the number ${formerNumber}, because the service does not change it back ` +
+      `(${error.message})`;
     // Items that are not shown may still be shipped.
     if (describeOpenItems(found) === '') return new NotFoundError(`${keeps}. ${continues}`);
     await closeTarget(db, row);
