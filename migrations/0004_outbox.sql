@@ -315,7 +315,8 @@ comment on column sync.outbox_attempts.operation is
 create table sync.outbox_targets (
   outbox_id bigint primary key references fulfilment.outbox (id) on delete cascade,
   target_id bigint not null,
-  present text[] not null default '{}'
+  present text[] not null default '{}',
+  is_open boolean not null default true
 );
 create index outbox_targets_by_order on sync.outbox_targets (target_id);
 comment on table sync.outbox_targets is
@@ -324,6 +325,22 @@ comment on table sync.outbox_targets is
 comment on column sync.outbox_targets.present is
   'Names of the members that the order had before the first request; no values';
 comment on column sync.outbox_targets.target_id is 'Id of the order at the service';
+comment on column sync.outbox_targets.is_open is
+  'False if the order is certainly as the row found it, or if the row has nothing left to do with '
+  'it: then an order.replace row may be cancelled';
+
+-- A replacement that was left between its steps has an order under another number. If the row was
+-- cancelled, nobody would know of that order, and an order that is made anew would be a second one.
+create function sync.find_cancel_problem(asked fulfilment.outbox) returns text
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select format('order %s may be renamed (its number then ends with -R%s) or cancelled already. '
+    'Retry this row, or replace its payload, and it continues; or change that order at the '
+    'service, and mark this row as done', t.target_id, asked.id)
+  from sync.outbox_targets t
+  where asked.kind = 'order.replace' and t.outbox_id = asked.id and t.is_open
+$$;
+comment on function sync.find_cancel_problem is
+  'Returns why a row must not be cancelled, and what to do instead; null: it may be';
 
 -- What the kinds need, for functions, triggers and claims. `migrate` writes it from src/push/kinds.
 create table sync.outbox_kinds (
@@ -677,7 +694,16 @@ create function fulfilment.outbox_cancel(id bigint) returns fulfilment.outbox
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   changed fulfilment.outbox;
+  problem text;
 begin
+  -- Locked before the check, so that no worker begins to send it meanwhile.
+  perform from fulfilment.outbox o where o.id = outbox_cancel.id for update;
+  select sync.find_cancel_problem(o) into problem
+  from fulfilment.outbox o
+  where o.id = outbox_cancel.id and o.status in ('pending', 'dead');
+  if problem is not null then
+    raise exception 'outbox row % cannot be cancelled: %', id, problem using errcode = '22023';
+  end if;
   update fulfilment.outbox o set status = 'cancelled', next_attempt_at = null,
     finished_at = clock_timestamp(), refusal = null
   where o.id = outbox_cancel.id and o.status in ('pending', 'dead') returning * into changed;

@@ -686,6 +686,7 @@ create table sync.outbox_targets (
   outbox_id bigint not null,
   target_id bigint not null, -- Id of the order at the service
   present text[] not null default '{}'::text[], -- Names of the members that the order had before the first request; no values
+  is_open boolean not null default true, -- False if the order is certainly as the row found it, or if the row has nothing left to do with it: then an order.replace row may be cancelled
 ); -- Orders that order.update, order.rename and order.replace rows were sent for, stored before the request
 create table sync.outbox_waits (
   outbox_id bigint not null, -- The row that waits
@@ -2227,7 +2228,16 @@ CREATE OR REPLACE FUNCTION fulfilment.outbox_cancel(id bigint)
 AS $function$
 declare
   changed fulfilment.outbox;
+  problem text;
 begin
+  -- Locked before the check, so that no worker begins to send it meanwhile.
+  perform from fulfilment.outbox o where o.id = outbox_cancel.id for update;
+  select sync.find_cancel_problem(o) into problem
+  from fulfilment.outbox o
+  where o.id = outbox_cancel.id and o.status in ('pending', 'dead');
+  if problem is not null then
+    raise exception 'outbox row % cannot be cancelled: %', id, problem using errcode = '22023';
+  end if;
   update fulfilment.outbox o set status = 'cancelled', next_attempt_at = null,
     finished_at = clock_timestamp(), refusal = null
   where o.id = outbox_cancel.id and o.status in ('pending', 'dead') returning * into changed;
@@ -2444,6 +2454,19 @@ begin
   end if;
   return null;
 end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.find_cancel_problem(asked fulfilment.outbox)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select format('order %s may be renamed (its number then ends with -R%s) or cancelled already. '
+    'Retry this row, or replace its payload, and it continues; or change that order at the '
+    'service, and mark this row as done', t.target_id, asked.id)
+  from sync.outbox_targets t
+  where asked.kind = 'order.replace' and t.outbox_id = asked.id and t.is_open
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.format_time(at timestamp with time zone)

@@ -69,16 +69,17 @@ export class WarehouseError extends CodedError {
 export const makeUndecodableError = (message: string, operation?: string): WarehouseError =>
   new WarehouseError('undecodable', message, { outcome: 'unknown', operation });
 
-/** Makes the error of a refusal in other words. */
-export function rewordRefusal(refusal: WarehouseError, message: string): WarehouseError {
-  const { code, outcome, status, operation, jsonBody, explained } = refusal;
+/** Makes the same error in other words. */
+export function rewordError(error: WarehouseError, message: string): WarehouseError {
+  const { code, outcome, status, operation, retryAfterMs, jsonBody, explained } = error;
   return new WarehouseError(code, message, {
     outcome,
     status,
     operation,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
     jsonBody,
     explained,
-    cause: refusal,
+    cause: error,
   });
 }
 

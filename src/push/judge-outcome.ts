@@ -416,9 +416,12 @@ export const leaveToOperator = (why: string): AbsenceVerdict => ({
 
 /** Number of lost workers after which a row becomes dead: its payload may have crashed them. */
 const maxLosses = 5;
-const givenUpError =
+/** Returns the words of a row that is given up. */
+const describeGivenUp = ({ cancelProblem }: Pick<LostClaim, 'cancelProblem'>) =>
   `its worker was lost ${maxLosses} times in a row, perhaps because of this payload. ` +
-  'Look into the logs of the workers, then replace the payload or cancel the row';
+  (cancelProblem === null
+    ? 'Look into the logs of the workers, then replace the payload or cancel the row'
+    : `Look into the logs of the workers. The row cannot be cancelled: ${cancelProblem}`);
 
 /** A claim whose worker does not renew it any more. */
 export interface LostClaim {
@@ -427,6 +430,8 @@ export interface LostClaim {
   /** Number of workers that were lost before, since the last attempt that ended. */
   readonly losses: number;
   readonly lastError: string | null;
+  /** Why the row must not be cancelled, and what to do instead; null: it may be. */
+  readonly cancelProblem: string | null;
 }
 
 /** What a row becomes whose worker was lost. */
@@ -447,11 +452,12 @@ export interface LostVerdict {
  * @param random a number in [0, 1), for the jitter
  */
 export function judgeLost(
-  { isSent, losses, lastError }: LostClaim,
+  { isSent, losses, lastError, cancelProblem }: LostClaim,
   rule: UnknownRule,
   random: number,
 ): LostVerdict {
   const isLast = losses >= maxLosses - 1;
+  const givenUpError = describeGivenUp({ cancelProblem });
   const lost = 'its worker was lost while sending';
 
   if (isSent && rule === 'ask operator')

@@ -117,11 +117,14 @@ export class PostponedError extends CodedError {
  * dead.
  */
 export class LostMembersError extends CodedError {
+  /** What was lost, in words. */
+  readonly loss: string;
   /** The order as it is now. */
   readonly reading: PushedReading;
 
-  constructor(message: string, reading: PushedReading) {
+  constructor(message: string, loss: string, reading: PushedReading) {
     super('members_lost', message);
+    this.loss = loss;
     this.reading = reading;
   }
 }
@@ -184,7 +187,14 @@ export interface PayloadDocument extends Pick<PayloadProblem, 'path'> {
 export interface PushContext extends CheckContext {
   readonly row: Pick<
     ClaimedRow,
-    'id' | 'client' | 'kind' | 'reference' | 'knownId' | 'knownCount' | 'maybeCarriedOut'
+    | 'id'
+    | 'client'
+    | 'kind'
+    | 'reference'
+    | 'claimNo'
+    | 'knownId'
+    | 'knownCount'
+    | 'maybeCarriedOut'
   >;
   /** IANA time zone of the client's times without a zone. */
   readonly zone: string;
@@ -515,6 +525,10 @@ function sumLines(lines: readonly Line[], open: ReadonlySet<string>): string {
     .map(([sku, sum]) => (open.has(sku) ? `any x ${sku}` : `${sum} x ${sku}`))
     .join(', ');
 }
+
+/** The note of a row that found cancelled what an earlier attempt of it may have cancelled. */
+export const cancelledEarlier =
+  'an earlier attempt of this row, whose answer was lost, may have cancelled what has quantity 0';
 
 /** The products of the items of a payload must exist first (docs/interface.md, 16.3 Rules). */
 export const productsOfItems: Prerequisite = {

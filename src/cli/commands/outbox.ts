@@ -12,6 +12,7 @@ import {
   actOnOutbox,
   allowedFrom,
   countOutbox,
+  findCancelProblem,
   type OutboxAction,
   replaceOutbox,
   revealOutbox,
@@ -174,6 +175,10 @@ async function outboxActCommand(
     else print(`${formatCount(done.length, 'row')} ${doneWords[action]}`);
 
     if (left.length === 0) return 0;
+    for (const id of action === 'cancel' ? left : []) {
+      const problem = await findCancelProblem(db, id);
+      if (problem !== null) printError(`Row ${id} must not be cancelled: ${problem}`);
+    }
     const allowed = allowedFrom[action].join(' or ');
     printError(
       `Nothing was done for ${left.join(', ')}: there is no such row, ` +

@@ -3044,6 +3044,10 @@ export interface SyncOutboxKinds {
 }
 
 export interface SyncOutboxTargets {
+  /**
+   * False if the order is certainly as the row found it, or if the row has nothing left to do with it: then an order.replace row may be cancelled
+   */
+  is_open: Generated<boolean>;
   outbox_id: number;
   /**
    * Names of the members that the order had before the first request; no values

@@ -515,7 +515,7 @@ export async function stampSent(
       select id, ${target?.id ?? null}::bigint, ${[...(target?.present ?? [])]}::text[]
       from stamped
       where ${target !== undefined}
-      on conflict (outbox_id) do update set target_id = excluded.target_id,
+      on conflict (outbox_id) do update set target_id = excluded.target_id, is_open = true,
         present = case when t.target_id = excluded.target_id
           and cardinality(t.present) > 0 then t.present
                        else excluded.present end

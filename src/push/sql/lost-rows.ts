@@ -51,7 +51,7 @@ interface LostRow extends LostClaim, HeldClaim {
 async function lockLostRows(trx: Transaction<DB>, kinds: readonly string[]): Promise<LostRow[]> {
   const { rows } = await sql<LostRow>`
     select o.id, o.client, o.kind, o.claim_no as "claimNo", o.last_error as "lastError",
-      o.sent_at is not null as "isSent", (
+      o.sent_at is not null as "isSent", sync.find_cancel_problem(o) as "cancelProblem", (
         -- Look-ups between the losses do not count as an outcome: they show nothing about the
         -- payload.
         select count(*)::int

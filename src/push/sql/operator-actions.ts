@@ -20,7 +20,18 @@ export const allowedFrom = {
 export type OutboxAction = keyof typeof allowedFrom;
 
 const changeableRows = (filter: OutboxFilter, action: OutboxAction) =>
-  sql<boolean>`${toCondition(filter)} and o.status = any(${allowedFrom[action]}::text[])`;
+  sql<boolean>`${toCondition(filter)} and o.status = any(${allowedFrom[action]}::text[])
+    and (${action !== 'cancel'} or sync.find_cancel_problem(o) is null)`;
+
+/** Returns why a row must not be cancelled, and what to do instead; null: it may be. */
+export async function findCancelProblem(db: Kysely<DB>, id: number): Promise<string | null> {
+  const found = await db
+    .selectFrom('fulfilment.outbox as o')
+    .select(sql<string | null>`sync.find_cancel_problem(o)`.as('problem'))
+    .where('o.id', '=', id)
+    .executeTakeFirst();
+  return found?.problem ?? null;
+}
 
 /** Counts the rows that an action would change. */
 export async function countOutbox(
@@ -64,18 +75,19 @@ export async function actOnOutbox(
   const step = { retry: 'retried', done: 'marked done', cancel: 'cancelled' } as const;
 
   return inTransaction(db, async (trx) => {
+    const chosen = await sql<{ id: number }>`
+      select o.id
+      from fulfilment.outbox o
+      where ${changeableRows(filter, action)}
+      order by o.id
+      for update`.execute(trx);
+    // Judged again under the locks: a worker may have sent a row while its lock was awaited.
+    const locked = { ids: chosen.rows.map(({ id }) => id) };
     const { rows } = await sql<{ id: number; client: string }>`
-      with chosen as materialized (
-        select o.id
-        from fulfilment.outbox o
-        where ${changeableRows(filter, action)}
-        order by o.id
-        for update
-      ), changed as (
+      with changed as (
         update fulfilment.outbox o
         set ${changes[action]}
-        from chosen
-        where o.id = chosen.id
+        where ${changeableRows(locked, action)}
         returning o.id, o.client, o.status
       ), noted as (
         insert into sync.outbox_attempts (outbox_id, step, by, became)

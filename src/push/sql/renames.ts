@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyId } from '../../db/values.ts';
+import type { ClaimedRow } from './claim-rows.ts';
 import { unfinishedStatuses } from './lanes.ts';
 
 /** A row that another row waits for, or that prevents it. */
@@ -33,6 +34,26 @@ export async function readSentTarget(db: Kysely<DB>, rowId: number): Promise<Sen
     .where('outbox_id', '=', rowId)
     .executeTakeFirst();
   return found ?? null;
+}
+
+/**
+ * Records that the order of a row is certainly as the row found it, or that the row has nothing
+ * left to do with it. The next send of the row opens it again.
+ */
+export async function closeTarget(
+  db: Kysely<DB>,
+  { id, claimNo }: Pick<ClaimedRow, 'id' | 'claimNo'>,
+): Promise<void> {
+  await db
+    .updateTable('sync.outbox_targets as t')
+    .from('fulfilment.outbox as o')
+    .set({ is_open: false })
+    .whereRef('o.id', '=', 't.outbox_id')
+    .where('o.id', '=', id)
+    // A worker that was taken for lost must not close what another one has begun since.
+    .where('o.claim_no', '=', claimNo)
+    .where('o.status', '=', 'sending')
+    .execute();
 }
 
 /**

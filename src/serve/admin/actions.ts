@@ -25,6 +25,7 @@ import { acceptDatabase } from '../../push/sql/accept-database.ts';
 import {
   actOnOutbox,
   allowedFrom,
+  findCancelProblem,
   type OutboxAction,
   replaceOutbox,
   revealOutbox,
@@ -183,6 +184,9 @@ export async function changeRow(
   const checked = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
   const changedRows = await actOnOutbox(db, action, checked, { by, result });
   if (changedRows.length > 0) return;
+
+  const problem = action === 'cancel' ? await findCancelProblem(db, id) : null;
+  if (problem !== null) throw new AdminError(409, `Row ${id} cannot be cancelled: ${problem}`);
 
   const allowed: readonly string[] = allowedFrom[action];
   if (allowed.includes(row.status))

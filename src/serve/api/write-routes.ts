@@ -11,7 +11,7 @@ import type { CodeLists, PayloadProblem } from '../../push/kind.ts';
 import { maxPayloadValues } from '../../push/payload.ts';
 import { readStoredCodes } from '../../push/setting-codes.ts';
 import { insertRows, type RequestKey, readStoredRequest } from '../../push/sql/insert-rows.ts';
-import { actOnOutbox, replaceOutbox } from '../../push/sql/operator-actions.ts';
+import { actOnOutbox, findCancelProblem, replaceOutbox } from '../../push/sql/operator-actions.ts';
 import { type OutboxDetail, readOutbox } from '../../push/sql/read-outbox.ts';
 import { type ApiDeps, ApiError, noSuchRow, refuseForNow, toCaller } from './api-deps.ts';
 import type { Budget } from './budget.ts';
@@ -129,9 +129,15 @@ function addChanges(addWrite: AddWrite, { db }: ApiDeps, budget: Budget, check: 
       const by = nameCaller(request);
       const changed = await actOnOutbox(db, 'cancel', { ids: [id] }, { by });
 
-      if (changed.length === 0)
-        throw new ApiError(409, `Row ${id} is ${status}: only pending and dead rows are cancelled`);
-      return { id };
+      if (changed.length > 0) return { id };
+
+      const problem = await findCancelProblem(db, id);
+      throw new ApiError(
+        409,
+        problem === null
+          ? `Row ${id} is ${status}: only pending and dead rows are cancelled`
+          : `Row ${id} cannot be cancelled: ${problem}`,
+      );
     }),
   );
 }

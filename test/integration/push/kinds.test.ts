@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done } from '../../helpers/puller.ts';
-import { usePushes } from '../../helpers/pusher.ts';
+import { lostAnswer, once, usePushes } from '../../helpers/pusher.ts';
 
 const { database, sandbox, outbox, pull } = usePushes();
 
@@ -193,6 +193,52 @@ test('a return is announced, replaced and deleted', async () => {
       returnMerchandiseAuthorizationId: mirrored?.id,
     }),
   ).toMatchObject({ status: 'done' });
+});
+
+test('return.delete is dead if the service still has the return that it does not find', async () => {
+  await outbox.sendOrder('SO-1');
+  await sandbox.advance(2 * 86_400);
+  await pull('pull-shipments');
+  const [item] = await database.query('select shipment_id, id from fulfilment.shipment_items');
+  await outbox.send('return.create', 'RET-1', {
+    shipmentId: item?.shipment_id,
+    items: [{ shipmentItemId: item?.id, quantity: 1, reason: 'DAMAGED' }],
+  });
+  await sandbox.faults(once('v3.returnMerchandiseAuthorizations.delete', { status: 404 }));
+
+  expect(await outbox.send('return.delete', 'RET-1')).toMatchObject({
+    status: 'dead',
+    last_error: expect.stringContaining('the service still has the announced return'),
+  });
+  const listed =
+    'select id from fulfilment.return_merchandise_authorizations where unlisted_since is null';
+  expect(await database.query(listed)).toHaveLength(1);
+});
+
+test('order.cancel reads the order again if the answer does not show all of its items', async () => {
+  await outbox.sendOrder('SO-1');
+  await sandbox.advance(2 * 86_400);
+  await sandbox.faults(
+    once('v3.orders.cancel', { set: [{ path: ['data', 'included'], value: [] }] }),
+  );
+  expect((await outbox.send('order.cancel', 'SO-1')).result).toMatchObject({
+    modified: false,
+    items: [{ sku: 'MUG-BLUE', quantity: 2 }],
+  });
+});
+
+test.each([
+  ['order.cancel', {}, 'v3.orders.cancel'],
+  ['order_item.cancel', { sku: 'MUG-BLUE' }, 'v3.orderItems.cancel'],
+])('%s whose answer was lost says that it cancelled', async (kind, payload, operation) => {
+  await outbox.sendOrder('SO-1');
+  await sandbox.faults(once(operation, lostAnswer));
+  const id = await outbox.insert(kind, 'SO-1', payload);
+  await outbox.pushRounds(3);
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'done',
+    result: { modified: true, note: expect.stringContaining('whose answer was lost') },
+  });
 });
 
 test('the next poll reads what an answer does not show: a release, a return label', async () => {

@@ -3,7 +3,11 @@ import { judgeLost, type LostClaim, type UnknownRule } from '../../../src/push/j
 
 /** Judges a row whose worker was lost after the request may have been written, by default. */
 const judge = (lost: Partial<LostClaim>, rule: UnknownRule = 'resend', random = 0.5) =>
-  judgeLost({ isSent: true, losses: 0, lastError: 'before', ...lost }, rule, random);
+  judgeLost(
+    { isSent: true, losses: 0, lastError: 'before', cancelProblem: null, ...lost },
+    rule,
+    random,
+  );
 
 const fiveTimes = expect.stringMatching(/^its worker was lost 5 times in a row/);
 
@@ -42,6 +46,11 @@ test.each<[string, UnknownRule, Partial<LostClaim>, object]>([
   ['perhaps sent, lost too often', 'ask operator', { losses: 4 }, leftToPerson],
 ])('a row that was %s, of a kind with the rule "%s"', (_state, rule, lost, expected) => {
   expect(judge(lost, rule)).toMatchObject(expected);
+});
+
+test('a row that must not be cancelled is given up with the reason', () => {
+  const { refusal } = judge({ losses: 4, cancelProblem: 'order 7 may be renamed' }, 'look up');
+  expect(refusal).toMatch(/^its worker was lost 5 times .* cannot be cancelled: order 7 may be/);
 });
 
 test('a row that was not sent waits longer after each lost worker', () => {

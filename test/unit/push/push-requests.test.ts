@@ -7,7 +7,11 @@ import {
   buildOrderDocument,
   type OrderPayload,
 } from '../../../src/push/kinds/order/order-payload.ts';
-import { buildWantedState } from '../../../src/push/kinds/order/order-state.ts';
+import {
+  buildWantedState,
+  findLoss,
+  listMembers,
+} from '../../../src/push/kinds/order/order-state.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import type { WriteRequest } from '../../../src/service/client.ts';
 import { decodeRow } from '../../../src/service/decoding/fields.ts';
@@ -26,6 +30,16 @@ async function order(text: string): Promise<OrderPayload> {
 }
 const requiredMembers = `"externalOrderNumber": "SO-1", "orderTypeId": 31, "locale": "nl-NL",
   "deliveryAddress": {"lastName": "X", "street1": "Y 1", "countryCode": "FR"}`;
+
+test('a text that loses its leading zero is changed, and a decimal in another form is not', () => {
+  const read = (phoneNumber: string | number, price: string | number) =>
+    listMembers({
+      attributes: { phoneNumber },
+      included: [{ id: 7, type: 'orderItem', attributes: { price } }],
+    });
+  const { changed } = findLoss(read('01067', '9.50'), read(1067, 9.5), []);
+  expect(changed).toEqual(['phoneNumber']);
+});
 
 describe('the body of POST /v3/orders', () => {
   test('keeps every digit of prices and of members that are passed through', async () => {

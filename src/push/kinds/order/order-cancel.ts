@@ -1,14 +1,15 @@
 import { orders } from '../../../pull/streams/orders.ts';
-import { defineKind, isEmpty, type PushContext, type PushResult } from '../../kind.ts';
-import { noMembers } from '../../payload.ts';
 import {
-  findOrder,
-  orderInclude,
-  readAnsweredOrder,
-  readLines,
-  readMeta,
-  readOrderById,
-} from './find-order.ts';
+  cancelledEarlier,
+  defineKind,
+  isEmpty,
+  type JsonObject,
+  type PushContext,
+  type PushResult,
+} from '../../kind.ts';
+import { noMembers } from '../../payload.ts';
+import { findOrder, orderInclude, readLines, readMeta } from './find-order.ts';
+import { readCancelledOrder, showsAllItems } from './order-state.ts';
 
 const operation = 'v3.orders.cancel';
 
@@ -23,24 +24,45 @@ export const orderCancel = defineKind<Record<string, never>>({
 });
 
 async function cancelOrder(_payload: unknown, context: PushContext): Promise<PushResult> {
-  const { order, resource: before } = await findOrder(context);
-  const { id: orderId } = order;
+  const found = await findOrder(context);
+  const { id: orderId } = found.order;
   const request = { operation, path: { id: orderId }, query: orderInclude } as const;
   const answer = await context.send(request);
-  const isAnswered = !isEmpty(answer);
 
   // If the service does not have the order any more, everything of it is cancelled.
-  const remaining = isAnswered
-    ? readAnsweredOrder(operation, answer.body, orderId)
-    : await readOrderById(context, orderId);
+  const remaining = await readCancelledOrder(context, answer, found);
   const items = remaining === null ? [] : readLines(remaining.resource);
-  const { modified, modifiedItems: modifiedItemIds } = isAnswered
-    ? readMeta(operation, answer.body)
-    : findModified(readLines(before), items);
+  const answered = isEmpty(answer)
+    ? findModified(readLines(found.resource), items)
+    : readMeta(operation, answer.body);
+  const isShown = remaining === null || showsAllItems(remaining, found.resource);
 
-  const result = { orderId, modified, modifiedItemIds, items };
+  const result = {
+    orderId,
+    ...describeModified(answered, items, context.row.maybeCarriedOut),
+    items,
+    ...(!isShown && { note: 'the service does not show all items of the order: items lacks some' }),
+  };
   if (remaining === null) return { result, gone: { stream: orders, id: orderId } };
   return { result, reading: { stream: orders, ...remaining } };
+}
+
+/**
+ * Returns what the row modified. If an earlier attempt may have been carried out, it may have
+ * cancelled what this one found cancelled. If nothing is left to ship, the row says that it did.
+ */
+function describeModified(
+  { modified, modifiedItems }: ReturnType<typeof readMeta>,
+  items: ReturnType<typeof readLines>,
+  maybeCarriedOut: boolean,
+): JsonObject {
+  const cancelled = items.filter(({ quantity }) => quantity === 0);
+  if (modified || !maybeCarriedOut || cancelled.length === 0)
+    return { modified, modifiedItemIds: modifiedItems };
+
+  return cancelled.length === items.length
+    ? { modified: true, modifiedItemIds: items.map(({ id }) => id), note: cancelledEarlier }
+    : { modified, modifiedItemIds: modifiedItems, note: cancelledEarlier };
 }
 
 /** Finds what a cancellation modified that was answered without a body. */

@@ -1,7 +1,7 @@
 /** The kinds that create an order: order.create and order.replace. */
 
 import type { Operations } from '../../../../config/operations.ts';
-import { rewordRefusal, WarehouseError } from '../../../core/errors.ts';
+import { makeUndecodableError, rewordError, WarehouseError } from '../../../core/errors.ts';
 import { order, orders } from '../../../pull/streams/orders.ts';
 import {
   decodeDocument,
@@ -19,6 +19,7 @@ import {
   type JsonObject,
   type LookUpContext,
   type LookUpResult,
+  LostMembersError,
   lookUpEach,
   NotFoundError,
   type PushContext,
@@ -29,12 +30,12 @@ import {
 import { pickGiven } from '../../payload.ts';
 import { findNamedId } from '../../setting-codes.ts';
 import type { PushTarget } from '../../sql/claim-rows.ts';
-import { readSentTarget } from '../../sql/renames.ts';
+import { closeTarget, readSentTarget } from '../../sql/renames.ts';
 import {
+  type AnsweredOrder,
   type FoundOrder,
   findOrder,
   orderInclude,
-  readChangedOrder,
   readLines,
   readOrderById,
 } from './find-order.ts';
@@ -49,7 +50,7 @@ import {
   type OrderPayload,
   orderTypeMember,
 } from './order-payload.ts';
-import { changeNumber } from './order-state.ts';
+import { changeNumber, readCancelledOrder, showsAllItems } from './order-state.ts';
 
 /**
  * Creates an order with all that belongs to it (docs/interface.md, 7.6 Create). Its number is
@@ -61,7 +62,8 @@ export const orderCreate = (operations: Operations) =>
     name: 'order.create',
     schema: makeOrderPayload(operations),
     operation: 'v3.orders.create',
-    push: sendOrder,
+    push: async (payload, context) =>
+      sendOrder(payload, context, await findNamedIds(payload, context)),
     unknown: {
       do: 'look up',
       lookUp: {
@@ -88,17 +90,22 @@ const creationRules = {
   waitsFor: productsOfItems,
 } as const;
 
+/**
+ * Returns the ids of the order type and the shipping method that a payload names.
+ * @throws PayloadError if one of them is not known
+ */
+const findNamedIds = async (payload: OrderPayload, context: PushContext) => ({
+  orderTypeId: await findNamedId(payload, orderTypeMember, context),
+  shippingMethodId: await findNamedId(payload, methodMember, context),
+});
+
 /** Sends a new order. */
 async function sendOrder(
   payload: OrderPayload,
   context: PushContext,
+  ids: Awaited<ReturnType<typeof findNamedIds>>,
   target?: PushTarget,
 ): Promise<PushResult> {
-  const ids = {
-    orderTypeId: await findNamedId(payload, orderTypeMember, context),
-    shippingMethodId: await findNamedId(payload, methodMember, context),
-  };
-
   const { 'v3.orders.create': options, 'v3.orderAttachments.create': attaching } =
     context.operations;
   const contentMember = pickGiven({ contentMember: attaching.contentMember });
@@ -204,54 +211,99 @@ function makeFormerNumber(number: string, rowId: number): string {
   return `${[...number].slice(0, 50 - suffix.length).join('')}${suffix}`;
 }
 
-const describeOpenItems = ({ resource }: Pick<FoundOrder, 'resource'>) =>
+const describeOpenItems = ({ resource }: Pick<AnsweredOrder, 'resource'>) =>
   readLines(resource)
     .filter(({ quantity }) => quantity !== 0)
     .map(({ id, sku, quantity }) => `${quantity ?? 'an unknown number'} x ${sku} (item ${id})`)
     .join(', ');
 
+/**
+ * Describes what is left of an order that was cancelled; null if every item is shown with the
+ * quantity 0.
+ * @param before the order before it was cancelled; null if it is not known
+ */
+function describeRest(order: AnsweredOrder, before: AnsweredOrder | null): string | null {
+  const open = describeOpenItems(order);
+  if (open !== '') return `${open} had been shipped already`;
+  const isShown = showsAllItems(order, before?.resource ?? null);
+  return isShown ? null : 'the service does not show all of its items';
+}
+
 async function replaceOrder(payload: OrderPayload, context: PushContext): Promise<PushResult> {
-  const { row, db } = context;
-  const number = row.reference;
-  const formerNumber = makeFormerNumber(number, row.id);
-  const targetId = (await readSentTarget(db, row.id))?.id ?? null;
-  const known =
-    targetId === null ? await findOrder(context) : await readOrderById(context, targetId);
-  if (known === null)
-    throw new NotFoundError(`the service does not have the order ${targetId} any more`);
+  const { row } = context;
+  const formerNumber = makeFormerNumber(row.reference, row.id);
+  const known = await findPresent(context, formerNumber);
+  const { id, external_order_number: number } = known.order;
+  // Before anything is changed: without them, the new order cannot be sent.
+  const ids = await findNamedIds(payload, context);
 
-  const { id } = known.order;
-  let present: Omit<FoundOrder, 'today'> = known;
-  if (known.order.external_order_number === number) {
+  let present: AnsweredOrder = known;
+  if (number === row.reference) {
     await assertNotShipped(known, context);
-    present = await changeNumber(context, known, formerNumber);
-  } else if (known.order.external_order_number !== formerNumber)
+    present = await renamePresent(context, known, formerNumber);
+  } else if (number !== formerNumber)
     throw new NotFoundError(
-      `order ${id} has the number ${known.order.external_order_number}, ` +
-        `neither ${number} nor ${formerNumber}`,
+      `order ${id} has the number ${number}, neither ${row.reference} nor ${formerNumber}`,
     );
-  if (describeOpenItems(present) !== '') {
-    const request = { operation: 'v3.orders.cancel', path: { id }, query: orderInclude } as const;
-    const answer = await context.send(request, { id });
-    present = await readChangedOrder('v3.orders.cancel', answer, id, context);
-  }
 
-  const left =
-    readLines(present.resource).length === 0
-      ? 'items that the answer does not show'
-      : describeOpenItems(present);
-  if (left !== '')
-    throw await giveNumberBack(context, { ...known, ...present }, left, formerNumber);
+  present = await cancelPresent(context, present, known).catch(
+    addWords(`Order ${id} has the number ${formerNumber} now. ${continues}`),
+  );
+  const rest = describeRest(present, known);
+  if (rest !== null) throw await giveNumberBack(context, { ...known, ...present }, rest);
+
+  const { result, ...pushed } = await sendOrder(payload, context, ids, { id }).catch(
+    async (error: unknown) => {
+      // Nothing of the former order is left to ship, and the new one was not created.
+      if (isNotExecuted(error)) await closeTarget(context.db, row);
+      return addWords(
+        `The replaced order ${id} is cancelled and has the number ${formerNumber}; retry this ` +
+          'row, or correct its payload, and it creates the new order',
+      )(error);
+    },
+  );
 
   return {
-    ...(await createNew(payload, context, id, formerNumber)),
+    ...pushed,
+    result: { ...result, replacedOrderId: id },
     reread: { stream: orders, id },
   };
 }
 
+/** The advice for a row that was left between its steps. */
+const continues = 'Retry this row, or replace its payload by the same one, and it continues';
+
+/** Returns a function that throws an error of the service with words added, and others as is. */
+const addWords =
+  (words: string) =>
+  (error: unknown): never => {
+    if (!(error instanceof WarehouseError)) throw error;
+    throw rewordError(error, `${error.message}. ${words}`);
+  };
+
+/** Returns true if the service certainly did not carry out the request that failed. */
+const isNotExecuted = (error: unknown): error is WarehouseError =>
+  error instanceof WarehouseError && error.outcome !== 'unknown';
+
 /**
- * @throws NotFoundError if a shipment of the order exists: its items cannot be cancelled. Nothing
- * was changed.
+ * Finds the order to replace: the one that the row was sent for, else by its number.
+ * @throws NotFoundError if the service does not have it
+ */
+async function findPresent(context: PushContext, formerNumber: string): Promise<FoundOrder> {
+  const target = await readSentTarget(context.db, context.row.id);
+  if (target === null) return findOrder(context);
+
+  const { id } = target;
+  const found = await readOrderById(context, id).catch(
+    addWords(`Order ${id} may have the number ${formerNumber}. ${continues}`),
+  );
+  if (found !== null) return found;
+  throw new NotFoundError(`the service does not have the order ${id} any more`);
+}
+
+/**
+ * @throws NotFoundError if a shipment of the order exists: its items cannot be cancelled. The order
+ * has its number.
  */
 async function assertNotShipped(
   { order: { id } }: FoundOrder,
@@ -261,8 +313,9 @@ async function assertNotShipped(
   const { data } = await context.warehouse.list('v3.shipments.list', query, {
     signal: context.signal,
   });
-
   if (data.length === 0) return;
+
+  await closeTarget(context.db, context.row);
   throw new NotFoundError(
     `order ${context.row.reference} cannot be replaced, ` +
       `because shipment ${readId(data[0] ?? null)} has items of it. Nothing was changed: ` +
@@ -271,50 +324,95 @@ async function assertNotShipped(
 }
 
 /**
+ * Renames the order to replace.
+ * @throws LostMembersError if it lost something
+ */
+async function renamePresent(
+  context: PushContext,
+  known: FoundOrder,
+  formerNumber: string,
+): Promise<AnsweredOrder> {
+  try {
+    return await changeNumber(context, known, formerNumber);
+  } catch (error) {
+    if (error instanceof LostMembersError) {
+      const { loss, reading } = error;
+      const words =
+        `the service renamed order ${known.order.id} to ${formerNumber}, but ${loss}, which the ` +
+        `row does not name. The new order does not need it. ${continues}`;
+      throw new LostMembersError(words, loss, reading);
+    }
+
+    // A reading may have failed after the rename. An earlier attempt may still rename the order.
+    const isRename = isNotExecuted(error) && error.operation === 'v3.orders.update';
+    if (isRename && !context.row.maybeCarriedOut) await closeTarget(context.db, context.row);
+    throw error;
+  }
+}
+
+/**
+ * Cancels what is left of an order. Returns the order as it is then.
+ * @param before the order before any change
+ * @throws WarehouseError `undecodable` if the service does not have it any more
+ */
+async function cancelPresent(
+  context: PushContext,
+  present: AnsweredOrder,
+  before: AnsweredOrder,
+): Promise<AnsweredOrder> {
+  if (describeRest(present, before) === null) return present;
+
+  const { id } = before.order;
+  const request = { operation: 'v3.orders.cancel', path: { id }, query: orderInclude } as const;
+  const answer = await context.send(request, { id });
+  const cancelled = await readCancelledOrder(context, answer, before);
+  if (cancelled !== null) return cancelled;
+  throw makeUndecodableError(
+    `${request.operation}: the service does not have order ${id} any more`,
+  );
+}
+
+/**
  * Gives an order its number back that could not be cancelled whole. The service may refuse that,
  * because an order that is completely fulfilled cannot be changed.
+ * @param rest what is left of it, in words
  * @returns the error of the row, which says what is left
  * @throws WarehouseError if it is not known whether the order has its number again
  */
 async function giveNumberBack(
   context: PushContext,
   found: FoundOrder,
-  left: string,
-  formerNumber: string,
-): Promise<NotFoundError> {
-  const number = context.row.reference;
-  const begin =
-    'the order could not be cancelled whole, so no new one was created: ' +
-    `${left} had been shipped already.`;
+  rest: string,
+): Promise<NotFoundError | LostMembersError> {
+  const { db, row } = context;
+  const { id, external_order_number: formerNumber } = found.order;
+  const begin = `the order could not be cancelled whole, so no new one was created: ${rest}.`;
+  const hasAgain = `It has its number ${row.reference} again`;
 
   try {
-    await changeNumber(context, found, number);
-    return new NotFoundError(`${begin} It has its number ${number} again; cancel this row`);
+    await changeNumber(context, found, row.reference);
+    await closeTarget(db, row);
+    return new NotFoundError(`${begin} ${hasAgain}; cancel this row`);
   } catch (error) {
-    if (!(error instanceof WarehouseError) || error.outcome !== 'refused') throw error;
+    if (error instanceof LostMembersError) {
+      const { loss, reading } = error;
+      await closeTarget(db, row);
+      const restore = `but the service ${loss}: restore that, and cancel this row`;
+      return new LostMembersError(`${begin} ${hasAgain}, ${restore}`, loss, reading);
+    }
+    if (!(error instanceof WarehouseError) || error.outcome !== 'refused')
+      return addWords(`${begin} Order ${id} may have the number ${formerNumber}. ${continues}`)(
+        error,
+      );
+
+    const keeps =
+      `${begin} It keeps the number ${formerNumber}, because the service does not change it back ` +
+      `(${error.message})`;
+    // Items that are not shown may still be shipped.
+    if (describeOpenItems(found) === '') return new NotFoundError(`${keeps}. ${continues}`);
+    await closeTarget(db, row);
     return new NotFoundError(
-      `${begin} It keeps the number ${formerNumber}, because the service does not change it ` +
-        `back (${error.message}); cancel this row, and create an order for the remaining articles`,
-    );
-  }
-}
-
-async function createNew(
-  payload: OrderPayload,
-  context: PushContext,
-  id: number,
-  formerNumber: string,
-): Promise<PushResult> {
-  try {
-    const { result, ...pushed } = await sendOrder(payload, context, { id });
-    return { ...pushed, result: { ...result, replacedOrderId: id } };
-  } catch (error) {
-    if (!(error instanceof WarehouseError) || error.outcome !== 'refused') throw error;
-    throw rewordRefusal(
-      error,
-      `${error.message}. ` +
-        `The replaced order ${id} is cancelled and has the number ${formerNumber}; ` +
-        'correct the payload of this row, and it creates the new order',
+      `${keeps}; cancel this row, and create an order for the remaining articles`,
     );
   }
 }
@@ -361,7 +459,8 @@ async function readFormer(
   if (former === null)
     return { seen: 'several', why: `the service does not have the order ${id} any more` };
   if (!isCancelledAway(former, row)) {
-    const why = `the order ${id} is not replaced yet; looked up again`;
+    const number = former.order.external_order_number;
+    const why = `the order ${id} has the number ${number} and is not replaced yet; looked up again`;
     return { seen: 'absent', basis: 'read', why };
   }
 
@@ -371,4 +470,4 @@ async function readFormer(
 
 const isCancelledAway = (found: FoundOrder, { id, reference }: RowToLookUp) =>
   found.order.external_order_number === makeFormerNumber(reference, id) &&
-  describeOpenItems(found) === '';
+  describeRest(found, null) === null;

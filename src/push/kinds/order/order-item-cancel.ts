@@ -5,8 +5,10 @@ import { orderItem, orders } from '../../../pull/streams/orders.ts';
 import { decodeRow } from '../../../service/decoding/fields.ts';
 import { decodeDocument, type Resource, readId } from '../../../service/decoding/jsonapi.ts';
 import {
+  cancelledEarlier,
   defineKind,
   isEmpty,
+  type JsonObject,
   NotFoundError,
   type PushContext,
   type PushResult,
@@ -65,8 +67,9 @@ async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<
   if ('problem' in read || read.row.id !== id)
     throw makeUndecodableError('v3.orderItems.cancel: the answer describes another item');
   const { modified } = readMeta('v3.orderItems.cancel', answer.body);
+  const { quantity } = read.row;
   return {
-    result: { orderItemId: id, modified, quantity: read.row.quantity },
+    result: { orderItemId: id, ...describeModified(modified, quantity, context), quantity },
     reading: {
       stream: orders,
       resource: replaceItem(resource, id, item),
@@ -95,9 +98,26 @@ async function readCancelledItem(
 
   const modified = findLine(before)?.quantity !== line.quantity;
   return {
-    result: { orderItemId: id, modified, quantity: line.quantity },
+    result: {
+      orderItemId: id,
+      ...describeModified(modified, line.quantity, context),
+      quantity: line.quantity,
+    },
     reading: { stream: orders, ...changed },
   };
+}
+
+/**
+ * Returns what the row modified. If an earlier attempt may have been carried out, it may have
+ * cancelled the item that this one found cancelled.
+ */
+function describeModified(
+  modified: boolean,
+  quantity: number | null,
+  { row }: PushContext,
+): JsonObject {
+  const mayBeEarlier = !modified && row.maybeCarriedOut && quantity === 0;
+  return mayBeEarlier ? { modified: true, note: cancelledEarlier } : { modified };
 }
 
 /**

@@ -9,15 +9,24 @@ import {
   orders,
 } from '../../../pull/streams/orders.ts';
 import { toColumn } from '../../../service/decoding/fields.ts';
-import { type Resource, readId } from '../../../service/decoding/jsonapi.ts';
-import { LostMembersError, PayloadError, type PushContext, problemAt } from '../../kind.ts';
+import { findChildren, type Resource, readId } from '../../../service/decoding/jsonapi.ts';
+import type { HttpAnswer } from '../../../service/transport/http.ts';
+import {
+  isEmpty,
+  LostMembersError,
+  PayloadError,
+  type PushContext,
+  problemAt,
+} from '../../kind.ts';
 import { makeBody } from '../../payload.ts';
 import { readSentTarget } from '../../sql/renames.ts';
 import {
   type AnsweredOrder,
   type FoundOrder,
   orderInclude,
+  readAnsweredOrder,
   readChangedOrder,
+  readLines,
   readOrderById,
 } from './find-order.ts';
 
@@ -179,6 +188,42 @@ export async function sendUpdate(
 }
 
 /**
+ * Returns true if an order shows every item with its quantity: those that it names, and those that
+ * it had before. An answer may leave items out, and an item may be unreadable.
+ * @param before the order before the change; null if it is not known
+ */
+export function showsAllItems(
+  { order, resource }: Pick<AnsweredOrder, 'order' | 'resource'>,
+  before: Resource | null,
+): boolean {
+  const lines = readLines(resource).filter(({ quantity }) => quantity !== null);
+  const shown = new Set(lines.map(({ id }) => id));
+  const included = findChildren(resource, orderItem.type, null, new Map()).resources;
+  const formerIds = before === null ? [] : readLines(before).map(({ id }) => id);
+
+  return (
+    shown.size > 0 &&
+    included.length === lines.length &&
+    [...(order.order_items_ids ?? []), ...formerIds].every((id) => shown.has(id))
+  );
+}
+
+/**
+ * Returns an order after a cancellation. Reads it by its id if the answer does not show all of its
+ * items. Returns null if the service does not have it any more.
+ */
+export async function readCancelledOrder(
+  context: PushContext,
+  answer: HttpAnswer,
+  before: AnsweredOrder,
+): Promise<AnsweredOrder | null> {
+  const { id } = before.order;
+  const answered = isEmpty(answer) ? null : readAnsweredOrder('v3.orders.cancel', answer.body, id);
+  if (answered !== null && showsAllItems(answered, before.resource)) return answered;
+  return readOrderById(context, id);
+}
+
+/**
  * Attributes of an order and of its parts. Others, such as a time of change, may differ after an
  * update.
  */
@@ -233,12 +278,13 @@ export function listMembers(order: Resource): ReadonlyMap<string, string> {
 }
 
 /**
- * Returns a value as text; null if it is empty. A decimal is the same as a number and as a text.
+ * Returns a value as text; null if it is empty. A decimal is the same as a number and as a text. A
+ * text with a leading zero is no decimal: without it, a postcode or a telephone number is another.
  */
 function toText(value: Json | undefined): string | null {
   if (value === undefined || value === null || value === '') return null;
   const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return /^-?\d{1,15}(\.\d+)?$/.test(text) && String(Number(text)).length < 17
+  return /^-?(0|[1-9]\d{0,14})(\.\d+)?$/.test(text) && String(Number(text)).length < 17
     ? String(Number(text))
     : text;
 }
@@ -305,7 +351,7 @@ async function assertKept(
   const read = again ?? answered;
   const loss = await findLosses(context, before, read, named);
   if (loss === null) return;
-  throw new LostMembersError(describeLostMembers(loss), { stream: orders, ...read });
+  throw new LostMembersError(describeLostMembers(loss), loss, { stream: orders, ...read });
 }
 
 /** Returns the error of a row whose update lost something. */

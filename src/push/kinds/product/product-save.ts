@@ -5,7 +5,7 @@
 
 import { z } from 'zod';
 import type { Operations } from '../../../../config/operations.ts';
-import { hasCode, rewordRefusal, WarehouseError } from '../../../core/errors.ts';
+import { hasCode, rewordError, WarehouseError } from '../../../core/errors.ts';
 import { isObject } from '../../../core/json.ts';
 import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
 import { mayBeWrongPath } from '../../../service/health/evidence.ts';
@@ -77,7 +77,7 @@ async function changeInstead(
     return await sendProduct('oldest.product.edit', product, context);
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    throw rewordRefusal(error, `${added.message}; and as a change: ${error.message}`);
+    throw rewordError(error, `${added.message}; and as a change: ${error.message}`);
   }
 }
 

@@ -321,11 +321,13 @@ function findAnnouncedId(named: number | null | undefined, { row }: PushContext)
 }
 
 const deletion = 'v3.returnMerchandiseAuthorizations.delete';
+const reading = 'v3.returnMerchandiseAuthorizations.get';
 const deletionSchema = z.strictObject({ returnMerchandiseAuthorizationId: idNumber.nullish() });
 
 /**
- * Removes an announced return with its items (docs/interface.md, 11.4 Operations). If the service
- * does not have it, but our tables do or an earlier attempt may have removed it, the row is done.
+ * Removes an announced return with its items (docs/interface.md, 11.4 Operations). If a read by id
+ * shows that the service does not have it, but our tables do or an earlier attempt may have removed
+ * it, the row is done.
  */
 export const returnDelete = defineKind<z.infer<typeof deletionSchema>>({
   name: 'return.delete',
@@ -341,7 +343,14 @@ export const returnDelete = defineKind<z.infer<typeof deletionSchema>>({
       if (saysNothing(answer) || readRemovedId(answer.body) === id) return removed;
     } catch (error) {
       if (!(error instanceof WarehouseError && error.status === 404 && error.jsonBody)) throw error;
-      const { row, db } = context;
+      const { row, db, warehouse, signal } = context;
+      // The path is assumed, so a 404 may also mean that the service does not have it.
+      if (await warehouse.hasResource(reading, id, { signal }))
+        throw new NotFoundError(
+          `the service still has the announced return ${id}, but answers 404 to its removal: ` +
+            `nothing was removed. Check the path of ${deletion} (docs/assumptions.md), then retry ` +
+            'this row, or have the return removed there and mark this row as done',
+        );
       if (row.maybeCarriedOut || (await hasAuthorization(db, row.client, id))) return removed;
       throw new NotFoundError(
         `the service has no announced return ${id}, and our tables have none either; check the id`,

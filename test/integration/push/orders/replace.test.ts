@@ -1,8 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import { takeOverClaims } from '../../../../src/push/sql/lost-rows.ts';
+import { actOnOutbox, findCancelProblem } from '../../../../src/push/sql/operator-actions.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
 import { lostRequest, once, short, usePushes } from '../../../helpers/pusher.ts';
+import { expireHolds } from '../../../helpers/service-health.ts';
 
-const { sandbox, outbox } = usePushes();
+const { sandbox, outbox, database } = usePushes();
 const wanted = orderPayload('SO-1', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] });
 
 interface SandboxOrder {
@@ -94,7 +97,8 @@ test('an order whose items are shipped is not touched', async () => {
   expect(await readOrders()).toEqual([['SO-1', 2]]);
 });
 
-test('an order that could only be cancelled in part is not created again, and the row says what is left', async () => {
+/** Creates an order of which MUG-BLUE is shipped, while the list of shipments does not show it. */
+async function createPartlyShipped(): Promise<void> {
   for (const warehouse of ['AMS', 'EIN'])
     await sandbox.call('POST', '/_sandbox/stock', {
       client: 'default',
@@ -110,13 +114,114 @@ test('an order that could only be cancelled in part is not created again, and th
   await sandbox.advance(2 * 86_400);
   // The list of shipments does not show the shipment yet.
   await sandbox.faults(once('v3.shipments.list', { set: [{ path: ['data'], value: [] }] }));
-  expect(await sendReplacement(2)).toMatchObject({
+}
+
+test('an order that could only be cancelled in part is not created again, and the row says what is left', async () => {
+  await createPartlyShipped();
+  const { id, ...row } = await sendReplacement(2);
+  expect(row).toMatchObject({
     status: 'dead',
     last_error: expect.stringMatching(
       /no new one was created: 2 x MUG-BLUE \(item \d+\) had been shipped already\. It keeps the number SO-1-R2/,
     ),
   });
   expect(await readOrders()).toEqual([['SO-1-R2', 2]]);
+  await outbox.cancel(id);
+});
+
+test.each([
+  ['leaves out', { id: 99_999, type: 'other', attributes: {} }],
+  ['shows unreadably', { id: 99_999, type: 'orderItem', attributes: { quantity: 'two' } }],
+])(
+  'no new order is created for shipped items that the answer to the cancel %s',
+  async (_how, value) => {
+    await createPartlyShipped();
+    await sandbox.faults(
+      once('v3.orders.cancel', { set: [{ path: ['data', 'included', 0], value }] }),
+    );
+    expect(await sendReplacement(2)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringContaining('2 x MUG-BLUE'),
+    });
+    expect(await readOrders()).toEqual([['SO-1-R2', 2]]);
+  },
+);
+
+test.each([
+  [422, 'dead'],
+  [429, 'pending'],
+])(
+  'a replacement whose cancel gets %i says so, is not cancelled, and continues',
+  async (status, became) => {
+    const former = await createOrder();
+    await sandbox.faults(once('v3.orders.cancel', { status }));
+    const { id, ...row } = await sendReplacement(1);
+    await outbox.push(short);
+    expect(await outbox.row(id)).toMatchObject({
+      status: became,
+      last_error: expect.stringContaining(`Order ${former} has the number SO-1-R${id} now`),
+    });
+    expect(row.attempts).toBe(status === 429 ? 0 : 1);
+
+    await expect(outbox.cancel(id)).rejects.toThrow(
+      `outbox row ${id} cannot be cancelled: order ${former} may be renamed`,
+    );
+    expect(await actOnOutbox(database.db, 'cancel', { ids: [id] }, { by: 'test' })).toEqual([]);
+
+    await outbox.replace(id, wanted);
+    await expireHolds(database);
+    await outbox.pushRounds(3);
+    await expectReplaced(id);
+  },
+);
+
+test.each([422, 429])('a replacement whose rename gets %i can be cancelled', async (status) => {
+  await createOrder();
+  await sandbox.faults(once('v3.orders.update', { status }));
+  const { id } = await sendReplacement(1);
+  await outbox.push(short);
+  expect(await findCancelProblem(database.db, id)).toBeNull();
+  await outbox.cancel(id);
+  expect(await readOrders()).toEqual([['SO-1', 2]]);
+});
+
+test('a replacement that lost a member of the former order continues when it is retried', async () => {
+  const { id: created } = await outbox.sendOrder('SO-1', { pickUpPoint: { code: 'P' } }, short);
+  expect((await outbox.row(created)).status).toBe('done');
+  await sandbox.switches({ omittedRelationships: 'erase' });
+  const { id, ...row } = await sendReplacement(2);
+  expect(row).toMatchObject({
+    status: 'dead',
+    last_error: expect.stringContaining('Retry this row, or replace its payload by the same one'),
+  });
+
+  await actOnOutbox(database.db, 'retry', { ids: [id] }, { by: 'test' });
+  await outbox.pushRounds(4);
+  await expectReplaced(id);
+});
+
+test('a replacement that lost five workers says where its order may be', async () => {
+  const former = await createOrder();
+  await sandbox.faults(once('v3.orders.cancel', { status: 429 }));
+  const { id } = await sendReplacement(1);
+  await database.query(
+    `insert into sync.outbox_attempts (outbox_id, step, by, became)
+     select $1, 'taken over', 'lost', 'pending' from generate_series(1, 4)`,
+    [id],
+  );
+  await database.query(
+    `update fulfilment.outbox set status = 'sending', claim_no = 1, next_attempt_at = null,
+       attempts = 1, lease_until = now() - interval '1 minute'
+     where id = $1`,
+    [id],
+  );
+  await takeOverClaims(database.db, 'test', { 'order.replace': 'look up' });
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'dead',
+    last_error: expect.stringMatching(
+      new RegExp(`lost 5 times .* order ${former} may be renamed .* ends with -R${id}`),
+    ),
+  });
 });
 
 test('a new order that is refused can be corrected: the row then creates it', async () => {
