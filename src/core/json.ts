@@ -159,18 +159,22 @@ export function isObject(value: unknown): value is { [member: string]: Json } {
 }
 
 /**
- * Writes a value as JSON text that Postgres can store. In strings, it replaces NUL by the symbol
- * U+2400, and half of a surrogate pair by U+FFFD.
+ * Writes a value as JSON text that Postgres can store. In strings and names of members, it replaces
+ * NUL by the symbol U+2400, and half of a surrogate pair by U+FFFD.
  */
 export function toStorableJson(value: unknown): string {
   // A replacer makes this several times slower. Only a text with one of these characters needs it.
   const text = JSON.stringify(value);
   if (text === undefined || findUnstorableReason(text) === null) return text;
 
-  return JSON.stringify(value, (_name, member: unknown) =>
-    typeof member === 'string' ? member.replaceAll('\0', '\u2400').toWellFormed() : member,
-  );
+  return JSON.stringify(value, (_name, member: unknown) => {
+    if (typeof member === 'string') return toStorable(member);
+    if (!isObject(member)) return member;
+    return Object.fromEntries(Object.entries(member).map(([name, one]) => [toStorable(name), one]));
+  });
 }
+
+const toStorable = (words: string) => words.replaceAll('\0', '\u2400').toWellFormed();
 
 /**
  * Returns the reason why Postgres cannot store this JSON text as jsonb, or null if it can. Postgres

@@ -28,9 +28,13 @@ export async function readListsNow(
   });
 }
 
+/** Maximum number of unreadable entries that a run names. */
+const maxWarnings = 20;
+
 /**
  * Runs the job refresh-settings: reads and stores the service lists under the run's lease, with
- * counts. If a list is absent or suddenly empty, keeps the stored entries and warns.
+ * counts. If a list is absent or suddenly empty, or has an entry that cannot be read, keeps the
+ * stored entries and warns.
  */
 export async function refreshSettings(context: RunContext): Promise<void> {
   const lists = await fetchServiceLists(context.warehouse, context.signal);
@@ -44,6 +48,8 @@ export async function refreshSettings(context: RunContext): Promise<void> {
 
   if (keptLists.length > 0)
     warn(context, `the service lists lack ${keptLists.join(', ')}; the stored entries are kept`);
+  for (const { problem } of lists.unreadable.slice(0, maxWarnings))
+    warn(context, `an entry cannot be read, so its list keeps its stored entries: ${problem}`);
 }
 
 async function fetchServiceLists(warehouse: Warehouse, signal: AbortSignal): Promise<DecodedLists> {

@@ -297,10 +297,7 @@ async function walkWindows(
   for (const window of (progress.rescan.windows ?? []).slice(progress.rescan.step)) {
     const parameters = filter === null ? {} : toDateFilter(filter, window);
 
-    // Between pages, lines are checked by id.
-    const oneByOne = stream.checkLines !== undefined;
-    const list = { parameters, start: progress.rescan, oneByOne };
-    await walkList(context, list, async (walked) => {
+    await walkList(context, { parameters, start: progress.rescan }, async (walked) => {
       const { query, step } = progress.rescan;
       await healPage(context, walked, isWanted);
 

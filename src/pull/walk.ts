@@ -356,20 +356,15 @@ interface ListWalk {
   readonly start: WalkStart;
   /** True if the list is in ascending order of id; default: what its stream says. */
   readonly sorted?: boolean;
-  /**
-   * True if no page is read ahead, because `write` sends requests, too. They would wait for the
-   * memory that such pages take (answer-budget.ts), and the pages for the end of `write`.
-   */
-  readonly oneByOne?: boolean;
 }
 
 /**
  * Walks a stream's list, and hands each page to `write` until it returns `stop`. Reads pages ahead
- * of it, if it may.
+ * of it.
  */
 export function walkList(
   context: StreamContext,
-  { parameters, start, sorted = context.stream.rescan.sorted, oneByOne = false }: ListWalk,
+  { parameters, start, sorted = context.stream.rescan.sorted }: ListWalk,
   write: (walked: WalkedPage<StreamPage>) => Promise<unknown>,
 ): Promise<void> {
   const firstQuery = toListQuery(context, parameters);
@@ -379,7 +374,7 @@ export function walkList(
     return walk({ firstQuery, start, fetch, signal, pageSize, sorted });
   };
 
-  return walkAhead(begin, write, oneByOne ? 0 : maxPagesAhead);
+  return walkAhead(begin, write);
 }
 
 /**
@@ -436,15 +431,13 @@ type PageGroup = readonly [Walked, ...Walked[]];
  * slower, several pages are written in one transaction. Releases each page after it was written.
  * @param begin begins the walk; the signal ends it
  * @param write ends the walk early if it returns `stop`
- * @param pagesAhead maximum number of pages that are read before `write` has ended
  * @throws the error of the walk, after all earlier pages were written; or the error of `write`
  */
 export async function walkAhead(
   begin: (signal: AbortSignal) => AsyncGenerator<Walked, void, void>,
   write: (walked: Walked) => Promise<unknown>,
-  pagesAhead = maxPagesAhead,
 ): Promise<void> {
-  await using pages = new Prefetch(begin, pagesAhead);
+  await using pages = new Prefetch(begin);
 
   // A function of its own: this one would keep a page in memory while it waits for the next.
   const writeNext = async () => {
@@ -460,12 +453,11 @@ export async function walkAhead(
 }
 
 /**
- * Fetches the pages of a walk while earlier ones are written: up to a number, but none ahead of a
- * large page. Disposal ends the walk, waits for its open request, and releases every page.
+ * Fetches the pages of a walk while earlier ones are written: up to `maxPagesAhead`, but none ahead
+ * of a large page. Disposal ends the walk, waits for its open request, and releases every page.
  */
 class Prefetch implements AsyncDisposable {
   readonly #walk: AsyncGenerator<Walked, void, void>;
-  readonly #pagesAhead: number;
   readonly #abandoned = new AbortController();
   readonly #arrived: Walked[] = [];
   /** The group that is being written. */
@@ -475,11 +467,7 @@ class Prefetch implements AsyncDisposable {
   /** How the walk ended; null before. */
   #end: { readonly error?: unknown } | null = null;
 
-  constructor(
-    begin: (signal: AbortSignal) => AsyncGenerator<Walked, void, void>,
-    pagesAhead: number,
-  ) {
-    this.#pagesAhead = pagesAhead;
+  constructor(begin: (signal: AbortSignal) => AsyncGenerator<Walked, void, void>) {
     this.#walk = begin(this.#abandoned.signal);
     this.#fetch();
   }
@@ -540,10 +528,9 @@ class Prefetch implements AsyncDisposable {
   }
 
   #hasRoom(): boolean {
-    const isIdle = this.#arrived.length + this.#taken.length === 0;
     return (
       !this.#abandoned.signal.aborted &&
-      (isIdle || this.#arrived.length < this.#pagesAhead) &&
+      this.#arrived.length < maxPagesAhead &&
       this.#arrived.every(isSmall) &&
       this.#taken.every(isSmall)
     );

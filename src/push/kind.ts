@@ -21,6 +21,7 @@ import {
   indexIncluded,
   type Resource,
 } from '../service/decoding/jsonapi.ts';
+import { concernsWholeClient } from '../service/health/evidence.ts';
 import type { HttpAnswer } from '../service/transport/http.ts';
 import type { AbsenceBasis } from './judge-outcome.ts';
 import type { ClaimedRow, PushTarget } from './sql/claim-rows.ts';
@@ -269,8 +270,8 @@ export function toNoAnswer(error: unknown): Extract<LookUpResult, { readonly see
 }
 
 /**
- * Looks up rows one after the other. If the service does not answer, the others are not looked up
- * now. An unreadable answer concerns its row.
+ * Looks up rows one after the other. If the service does not answer at all, refuses the credentials
+ * or asks to wait, the others are not looked up now. Any other failure concerns its row.
  */
 export async function lookUpEach<Row extends Pick<UnknownRow, 'id'>, Found extends FoundResource>(
   rows: readonly Row[],
@@ -283,10 +284,14 @@ export async function lookUpEach<Row extends Pick<UnknownRow, 'id'>, Found exten
     const result = failed ?? (await lookUp(row).catch(toNoAnswer));
     results.set(row.id, result);
     const cause = result.seen === 'no answer' ? result.cause : undefined;
-    if (cause !== undefined && cause.code !== 'undecodable') failed = result;
+    if (cause !== undefined && concernsAllRows(cause)) failed = result;
   }
   return results;
 }
+
+/** Returns true if a failure says that requests of other rows would fail, too. */
+export const concernsAllRows = (error: WarehouseError) =>
+  concernsWholeClient(error) || error.status === 401 || error.status === 429;
 
 /** The context of a look-up. */
 export interface LookUpContext

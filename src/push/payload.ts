@@ -101,7 +101,9 @@ export const quantity = z
   .int('must be a whole number')
   .min(1, 'must be at least 1')
   .max(1_000_000, 'must be at most 1000000');
-export const day = z.iso.date('must be a date in the form YYYY-MM-DD');
+export const day = z.iso
+  .date('must be a date in the form YYYY-MM-DD')
+  .refine((text) => text >= '1900', 'must not be before the year 1900');
 const noDecimal = 'must be a number or a decimal text such as "9.95"';
 /** A number, or its digits as a text so that no digit is lost. */
 export const decimal = z.union(

@@ -1,4 +1,5 @@
 import { pauses } from '../core/backoff.ts';
+import { WarehouseError } from '../core/errors.ts';
 import { quote } from '../core/quote.ts';
 import type { Database } from '../db/pool.ts';
 import { readListsNow } from '../pull/refresh-settings.ts';
@@ -14,6 +15,7 @@ import type { ClientAccount } from '../service/sql/clients.ts';
 import {
   type CheckContext,
   type CodeLists,
+  concernsAllRows,
   type JsonObject,
   type KnownCodes,
   PayloadError,
@@ -49,9 +51,9 @@ export class SettingCodes implements CodeLists {
 
   /**
    * Reads the settings, unless that was done recently. Concurrent callers wait for the same read.
-   * @throws WarehouseError if the settings could not be read
-   * @throws PostponedError if they cannot be read now: reading them failed recently, or another
-   *   worker reads them
+   * @throws WarehouseError if the service does not answer, refuses the credentials, or asks to wait
+   * @throws PostponedError if they cannot be read now: reading them fails or has failed recently, or
+   *   another worker reads them
    */
   async refresh(signal: AbortSignal): Promise<ServiceLists> {
     this.#refreshing ??= this.#readAgain(signal).finally(() => {
@@ -65,16 +67,23 @@ export class SettingCodes implements CodeLists {
   async #readAgain(signal: AbortSignal): Promise<void> {
     const turn = await takeListsTurn(this.#db, this.#account.client, pauses.serviceLists.firstMs);
     if (turn === 'recent') return;
-    if (turn === 'later')
-      throw new PostponedError(
-        'settings_unread',
-        'the code could not be checked, because the settings could not be read; ' +
-          'they will be read again soon',
-        pauses.serviceLists.firstMs,
-      );
-    await readListsNow(this.#db, this.#account, this.#warehouse, signal);
+    if (turn === 'later') throw makeSettingsUnread('the settings could not be read');
+    try {
+      await readListsNow(this.#db, this.#account, this.#warehouse, signal);
+    } catch (error) {
+      // What concerns all requests holds the client. Any other failure does not lie in the row.
+      if (!(error instanceof WarehouseError) || concernsAllRows(error)) throw error;
+      throw makeSettingsUnread(error.message);
+    }
   }
 }
+
+const makeSettingsUnread = (reason: string) =>
+  new PostponedError(
+    'settings_unread',
+    `the code could not be checked, because ${reason}; the settings will be read again soon`,
+    pauses.serviceLists.firstMs,
+  );
 
 /**
  * Two members of a payload that name an entry of a list of the settings: by its code, or by its id.

@@ -211,14 +211,14 @@ function withoutReading(outcome: PushOutcome, error: unknown): PushOutcome {
 
 /**
  * Leaves out content that Postgres refused: first what the mirror would get, then the texts and the
- * result.
+ * result, which then says so.
  * @throws the error itself if nothing is left to leave out
  */
 function withoutContent(outcome: PushOutcome, error: unknown): PushOutcome {
   if (outcome.pushed !== null) return { ...outcome, pushed: null };
   const { settlement } = outcome;
   const { result = null } = settlement;
-  if (settlement.error === unstorable || (settlement.error === null && isEmpty(result)))
+  if (settlement.error === unstorable || (settlement.error === null && !hasContent(result)))
     throw error;
 
   const texts = settlement.error === null ? {} : { error: unstorable };
@@ -230,15 +230,15 @@ function withoutContent(outcome: PushOutcome, error: unknown): PushOutcome {
       ...settlement,
       ...texts,
       ...refusal,
-      ...(result !== null && { result: {} }),
+      ...(result !== null && { result: { note: unstorable } }),
       followUps: [],
     },
   };
 }
 
 const unstorable = 'the answer of the service cannot be stored in Postgres';
-const isEmpty = (result: Json | null) =>
-  result === null || (isObject(result) && Object.keys(result).length === 0);
+const hasContent = (result: Json | null) =>
+  isObject(result) && Object.keys(result).length > 0 && result.note !== unstorable;
 
 async function settleAll(
   trx: DatabaseTransaction,

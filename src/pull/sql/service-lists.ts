@@ -55,12 +55,13 @@ const mayBecomeEmpty = ['paymentMethods'];
 
 /**
  * Stores all service lists. Writes the entries that differ and marks missing entries as removed. If
- * a list is absent or suddenly empty, its stored entries are kept.
+ * a list is absent or suddenly empty, or has an entry that cannot be read, its stored entries are
+ * kept.
  */
 export async function storeServiceLists(
   trx: Transaction<DB>,
   client: string,
-  { options, warehouses, absentLists }: DecodedLists,
+  { options, warehouses, absentLists, unreadable }: DecodedLists,
 ): Promise<StoredListsResult> {
   await lockName(trx, `settings ${client}`);
 
@@ -81,17 +82,20 @@ export async function storeServiceLists(
   const byKey = new Map(options.map((option) => [`${option.list} ${option.id}`, option]));
 
   const scope = { trx, client };
-  const isSent = sql`t.list <> all(${keptLists}::text[])`;
+  const keptWhole = [...keptLists, ...unreadable.map(({ list }) => list)];
+  const isJudged = sql`t.list <> all(${keptWhole}::text[])`;
   const changes = [
     await writeRows(scope, settingOptions, [...byKey.values()]),
-    await markRemoved(scope, settingOptions, options, isSent),
+    await markRemoved(scope, settingOptions, options, isJudged),
   ];
   if (!keptLists.includes('mainShippingMethods')) {
     const rows = warehouses.map(({ mainShippingMethodId, shippingMethodId, warehouse }) => ({
       ...{ main_shipping_method_id: mainShippingMethodId, warehouse },
       shipping_method_id: shippingMethodId,
     }));
-    changes.push(await writeOffers(trx, client, rows), await markRemoved(scope, offers, rows));
+    changes.push(await writeOffers(trx, client, rows));
+    if (!keptWhole.includes('mainShippingMethods'))
+      changes.push(await markRemoved(scope, offers, rows));
   }
   await recordTurnDone(trx, toListsTurn(client), listsPauseMs);
 

@@ -1,3 +1,6 @@
+import { describeError } from '../../core/errors.ts';
+import { workOnHalves } from '../../core/work-on-halves.ts';
+import { warn } from '../../schedule/run.ts';
 import {
   count,
   date,
@@ -15,6 +18,7 @@ import type { StreamTransaction } from '../sql/stream-transaction.ts';
 import { findStillOpen, type OpenKind, type OpenRow } from '../sql/unlisted.ts';
 import { postponeReads, requestMissingOrders, requestParcelReads } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream, type StreamContext } from '../stream.ts';
+import { isErrorOfOnePass } from '../walk.ts';
 
 /** Shipments that may still change (docs/interface.md, 10.3 States). */
 const open: OpenKind = {
@@ -25,6 +29,10 @@ const open: OpenKind = {
 };
 const maxOrderIds = 100;
 const maxOrderIdCharacters = 4_000;
+/** Number of failed readings by orders after which a poll tries no others. */
+const maxFailedReads = 20;
+/** A list with more shipments for each order on average is not filtered. */
+const maxShipmentsPerOrder = 20;
 
 /** Items of a shipment (docs/interface.md, 10.2 Shipment items). */
 export const shipmentItem = defineFields('shipmentItem', {
@@ -92,11 +100,9 @@ export const shipments = declareStream<Stream>({
     if (listed === null) return;
 
     const isFirstLoad = added?.isFirstLoad ?? false;
-    await pass(async () => {
-      const unlisted = await readByOrders(context, listed.ids);
-      const rows = { kind: open, listed: listed.ids, unlisted };
-      await readWaiting(context, { isFirstLoad, open: rows });
-    });
+    const unlisted = (await pass(() => readByOrders(context, listed.ids))) ?? [];
+    const rows = { kind: open, listed: listed.ids, unlisted };
+    await pass(() => readWaiting(context, { isFirstLoad, open: rows }));
   },
 });
 
@@ -125,13 +131,15 @@ async function readByOrders(
   const { db, client, stream } = context;
   const unlisted = await findUnlistedOpen(context, open, listed);
 
-  const found = new Set<number>();
-  let firstReadNo = Number.POSITIVE_INFINITY;
-  for (const orderIds of batchOrderIds(unlisted.filter(({ isUnlisted }) => !isUnlisted))) {
-    const { ids, readNo } = await readWhole(context, null, { 'filter[orderId][in]': orderIds });
-    for (const id of ids) found.add(id);
-    firstReadNo = Math.min(firstReadNo, readNo);
-  }
+  const reading: OrderReading = {
+    found: new Set(),
+    firstReadNo: Number.POSITIVE_INFINITY,
+    failures: 0,
+    isFiltered: true,
+  };
+  for (const orderIds of batchOrderIds(unlisted.filter(({ isUnlisted }) => !isUnlisted)))
+    await readOrders(context, orderIds, reading);
+  const { found, firstReadNo } = reading;
 
   const ids = unlisted.map(({ id }) => id);
   const read = ids.filter((id) => found.has(id));
@@ -143,6 +151,48 @@ async function readByOrders(
     });
 
   return ids.filter((id) => !found.has(id));
+}
+
+/** The result of a reading of shipments by their orders. */
+interface OrderReading {
+  readonly found: Set<number>;
+  firstReadNo: number;
+  failures: number;
+  /** False if an answer had far more shipments than its orders can have. */
+  isFiltered: boolean;
+}
+
+/**
+ * Reads the shipments of some orders. If that fails, reads those of the two halves separately, to
+ * find the order that causes it. What is not found is read by id, so it gives up early.
+ */
+async function readOrders(
+  context: StreamContext,
+  orderIds: readonly number[],
+  reading: OrderReading,
+): Promise<void> {
+  if (reading.failures >= maxFailedReads || !reading.isFiltered) return;
+
+  try {
+    const filter = { 'filter[orderId][in]': orderIds };
+    const { ids, readNo } = await readWhole(context, null, filter);
+    for (const id of ids) reading.found.add(id);
+    reading.firstReadNo = Math.min(reading.firstReadNo, readNo);
+    reading.isFiltered = ids.size <= orderIds.length * maxShipmentsPerOrder;
+    if (!reading.isFiltered)
+      warn(context, 'the list of shipments by order has others; the service may ignore its filter');
+  } catch (error) {
+    if (!isErrorOfOnePass(error)) throw error;
+    reading.failures++;
+    if (orderIds.length > 1)
+      await workOnHalves(orderIds, (half) => readOrders(context, half, reading));
+    else
+      warn(
+        context,
+        `the shipments of order ${orderIds[0]} cannot be listed, so they are read by id: ` +
+          describeError(error),
+      );
+  }
 }
 
 /** Divides the order ids of the rows into batches that fit into a URL. */

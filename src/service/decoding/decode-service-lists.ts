@@ -1,5 +1,5 @@
 import { makeUndecodableError, type WarehouseError } from '../../core/errors.ts';
-import { isObject, type Json } from '../../core/json.ts';
+import { isObject, type Json, parseExact, toStorableJson } from '../../core/json.ts';
 import { decodeMembers, type Fields, ownId, text, type ValueOf } from './fields.ts';
 
 /** Lists of settings/get (docs/interface.md, 6.2 Settings). */
@@ -15,7 +15,12 @@ const settingLists = [
 ] as const;
 export type SettingList = (typeof settingLists)[number];
 
-const optionFields = { id: ownId, name: text, code: text };
+/** A name is only shown: an entry with another value is used without it. */
+const name: typeof text = {
+  ...text,
+  read: (value) => (typeof value === 'string' ? value : null),
+};
+const optionFields = { id: ownId, name, code: text };
 const methodFields = { id: ownId, warehouse: text };
 
 /** One entry of a list of settings. */
@@ -42,65 +47,105 @@ export interface DecodedLists {
    * Lists that the answer does not have, not even empty ones. Nothing is known about their entries.
    */
   readonly absentLists: readonly SettingList[];
+  /** What cannot be read. The stored entries of its list stay, because it may be one of them. */
+  readonly unreadable: readonly UnreadableEntry[];
+}
+
+/** An entry that cannot be read, or a list that is none. */
+interface UnreadableEntry {
+  readonly list: SettingList;
+  /** Names the member at fault. */
+  readonly problem: string;
 }
 
 /**
- * Decodes the result of settings/get (docs/interface.md, 6.2 Settings).
- * @throws WarehouseError `undecodable` that names the member at fault, or if the answer has none of
- *   the lists; then nothing of the answer is used
+ * Decodes the result of settings/get (docs/interface.md, 6.2 Settings), without what Postgres
+ * cannot store. Skips entries that cannot be read.
+ * @throws WarehouseError `undecodable` if the answer has none of the lists, or nothing in them can
+ *   be read; then nothing of the answer is used
  */
-export function decodeServiceLists(result: Json): DecodedLists {
-  if (!isObject(result)) throw makeListsError('result', 'is not an object');
+export function decodeServiceLists(answered: Json): DecodedLists {
+  const result = parseExact(toStorableJson(answered));
+  if (!isObject(result)) throw makeSettingsError('result: is not an object');
+  const unreadable: UnreadableEntry[] = [];
 
   // Any list may be absent, because a client may have no use for it. Then its stored entries stay.
   const absentLists = settingLists.filter((list) => (result[list] ?? null) === null);
   const options = settingLists.flatMap((list) =>
-    readEntries(list, result[list], optionFields).map(({ value, raw }) => ({
-      list,
-      ...value,
-      raw,
-    })),
+    readEntries({ list, path: list, entries: result[list], unreadable }, optionFields).map(
+      ({ value, raw }) => ({ list, ...value, raw }),
+    ),
   );
-  const warehouses = readMethodWarehouses(result.mainShippingMethods);
+  const warehouses = readMethodWarehouses(result.mainShippingMethods, unreadable);
 
   if (absentLists.length === settingLists.length)
     throw makeSettingsError('the answer has none of the lists');
+  if (options.length === 0 && unreadable[0] !== undefined)
+    throw makeSettingsError(unreadable[0].problem);
 
-  return { options, warehouses, absentLists };
+  return { options, warehouses, absentLists, unreadable };
 }
 
 /** Reads the methods inside the main shipping methods. Leaves out those without a warehouse. */
-function readMethodWarehouses(list: Json | undefined): MethodWarehouse[] {
-  const mainMethods = readEntries('mainShippingMethods', list, optionFields);
+function readMethodWarehouses(
+  mainMethods: Json | undefined,
+  unreadable: UnreadableEntry[],
+): MethodWarehouse[] {
+  const list = 'mainShippingMethods';
+  // Main methods that cannot be read were noted before.
+  const main = readEntries(
+    { list, path: list, entries: mainMethods, unreadable: [] },
+    optionFields,
+  );
 
-  return mainMethods.flatMap(({ value: { id: mainShippingMethodId }, raw }, index) => {
-    const path = `mainShippingMethods.${index}.shippingMethods`;
-    const methods = readEntries(path, isObject(raw) ? raw.shippingMethods : null, methodFields);
+  return main.flatMap(({ value: { id: mainShippingMethodId }, raw, index }) => {
+    const path = `${list}.${index}.shippingMethods`;
+    const entries = isObject(raw) ? raw.shippingMethods : null;
 
-    return methods.flatMap(({ value: { id: shippingMethodId, warehouse } }) =>
-      warehouse === null ? [] : [{ mainShippingMethodId, shippingMethodId, warehouse }],
+    return readEntries({ list, path, entries, unreadable }, methodFields).flatMap(
+      ({ value: { id: shippingMethodId, warehouse } }) =>
+        warehouse === null ? [] : [{ mainShippingMethodId, shippingMethodId, warehouse }],
     );
   });
 }
 
-/** Decodes the entries of a list, each with what was received. */
-function readEntries<Of extends Fields>(path: string, list: Json | undefined, fields: Of) {
-  if (list === null || list === undefined) return [];
-  if (!Array.isArray(list)) throw makeListsError(path, 'is not a list');
-
-  return list.map(
-    (raw, index): { value: { readonly [Member in keyof Of]: ValueOf<Of[Member]> }; raw: Json } => {
-      const decoded = decodeMembers(fields, raw);
-      if ('value' in decoded) return { value: decoded.value, raw };
-
-      const { path: inner, reason } = decoded.problem;
-      const place = [path, index, inner].filter((part) => part !== '').join('.');
-      throw makeListsError(place, reason);
-    },
-  );
+/** A list as received, and where what cannot be read is noted. */
+interface ReceivedList {
+  readonly list: SettingList;
+  readonly path: string;
+  readonly entries: Json | undefined;
+  readonly unreadable: UnreadableEntry[];
 }
 
-const makeListsError = (path: string, reason: string) => makeSettingsError(`${path}: ${reason}`);
+/** Decodes the entries of a list, each with what was received. Notes and skips unreadable ones. */
+function readEntries<Of extends Fields>(
+  { list, path, entries, unreadable }: ReceivedList,
+  fields: Of,
+) {
+  const read: {
+    value: { readonly [Member in keyof Of]: ValueOf<Of[Member]> };
+    raw: Json;
+    index: number;
+  }[] = [];
+  if (entries === null || entries === undefined) return read;
+  if (!Array.isArray(entries)) {
+    unreadable.push({ list, problem: `${path}: is not a list` });
+    return read;
+  }
+
+  for (const [index, raw] of entries.entries()) {
+    const decoded = decodeMembers(fields, raw);
+    if ('value' in decoded) {
+      read.push({ value: decoded.value, raw, index });
+      continue;
+    }
+
+    const { path: inner, reason } = decoded.problem;
+    const place = [path, index, inner].filter((part) => part !== '').join('.');
+    unreadable.push({ list, problem: `${place}: ${reason}` });
+  }
+  return read;
+}
 
 function makeSettingsError(problem: string): WarehouseError {
   const operation = 'common.settings.get';

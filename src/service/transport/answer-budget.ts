@@ -34,8 +34,8 @@ interface Waiter {
 /**
  * Bounds the memory of a process that holds answers: those that are being read, and pages of lists
  * until they are committed. An answer waits for its part before it is read, in the order of the
- * requests. One that is larger than the budget waits until it is alone. What
- * gives a part back must not wait for another one.
+ * requests. One that is larger than the budget waits until it is alone. Who holds a part must not
+ * ask for another one before it gives the first back.
  */
 export class AnswerBudget {
   readonly maxBytes: number;

@@ -51,8 +51,8 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
   /**
    * Takes over the memory of the answer (answer-budget.ts): the caller calls `release` when it no
-   * longer needs the answer, and does nothing before that waits for the memory of another answer.
-   * Without this function the memory counts only while the answer is read.
+   * longer needs the answer, and sends no other request before. Without this function the memory
+   * counts only while the answer is read.
    */
   readonly keep?: (release: () => void) => void;
 }
@@ -123,8 +123,8 @@ export class WarehouseHttp {
   }
 
   /**
-   * Sends a request once. The exchange ends after twice the timeout, even if bytes still arrive. This
-   * time begins anew after each wait for memory.
+   * Sends a request once. The whole exchange ends after twice the timeout, even if bytes still
+   * arrive.
    * @param beforeSend runs directly before the request is sent; if it throws, the request is not
    *   sent
    */
@@ -212,10 +212,7 @@ const isNotUtf8 = (error: unknown) =>
   'code' in error &&
   error.code === 'ERR_ENCODING_INVALID_ENCODED_DATA';
 
-/**
- * The longest time of an exchange. It does not pass while the exchange waits for memory, and begins
- * anew after that.
- */
+/** The longest time of an exchange. It does not pass while the exchange waits for memory. */
 class Deadline {
   readonly #abort = new AbortController();
   readonly #ms: number;

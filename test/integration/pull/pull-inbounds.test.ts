@@ -2,13 +2,12 @@ import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller, useReconcile } from '../../helpers/puller.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
 import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);
 const pull = usePuller(database, sandbox);
-const reconcile = useReconcile(database, sandbox);
 
 const day = 86_400;
 const differences = () => compareWithSandbox(database.db, sandbox.url, ['inbounds']);
@@ -77,17 +76,4 @@ test('if items come at the top of the list, without a link, each inbound is read
   }
   expect(reads).toBeGreaterThan(0);
   expect(await differences()).toEqual([]);
-});
-
-test('a reconciliation reads no page ahead of its reads by id, which may need the memory', async () => {
-  await sandbox.advance(150 * day);
-  await sandbox.switches({ included: 'top' });
-  done(await pull('pull-inbounds'));
-  const place = await sandbox.lastPlace();
-  done((await reconcile('inbounds')).report);
-  const asked = (await sandbox.requests(place)).map(({ operation }) => operation);
-  const list = 'v3.inbounds.list';
-  const pages = asked.flatMap((operation, index) => (operation === list ? [index] : []));
-  expect(pages.length).toBeGreaterThan(1);
-  for (const index of pages) expect(asked[index + 1]).toBe('v3.inbounds.get');
 });

@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { findUnstorableReason, parseExact, ShapeError } from '../../../src/core/json.ts';
+import {
+  findUnstorableReason,
+  parseExact,
+  ShapeError,
+  toStorableJson,
+} from '../../../src/core/json.ts';
 
 describe('parseExact', () => {
   test.each([
@@ -80,4 +85,10 @@ describe('findUnstorableReason', () => {
     expect(findReason([`${backslashes} \u0001`])).toBeNull();
     expect(findReason([`${backslashes} \0`])).toContain('NUL');
   });
+});
+
+test('text for Postgres has no NUL and no half of a surrogate pair, not even in names', () => {
+  const value = parseExact('{"a\\u0000": {"\\ud800": "\\u0000"}, "digits": 1.10}');
+
+  expect(toStorableJson(value)).toBe('{"a\u2400":{"\ufffd":"\u2400"},"digits":1.10}');
 });

@@ -5,6 +5,7 @@
 
 import { z } from 'zod';
 import type { Operations } from '../../../../config/operations.ts';
+import { isObject, type Json } from '../../../core/json.ts';
 import {
   inboundPackingSlips,
   openStatuses,
@@ -124,6 +125,18 @@ const readSlips = (document: Document) =>
   readResources(document, slip, 'a slip in the answer cannot be read');
 type FoundSlip = ReturnType<typeof readSlips>[number];
 
+/** An open slip of the service that cannot be read. */
+interface UnreadableSlip {
+  readonly id: number | null;
+  readonly attributes: { readonly [member: string]: Json };
+  readonly error: unknown;
+}
+
+interface OpenSlips {
+  readonly slips: readonly FoundSlip[];
+  readonly unreadable: readonly UnreadableSlip[];
+}
+
 /** What a slip is recognised by, besides its reference. */
 interface WantedSlip {
   readonly expectedIn?: string | null | undefined;
@@ -140,20 +153,28 @@ async function findSlips(
   rows: readonly SlipRow[],
   context: LookUpContext,
 ): Promise<ReadonlyMap<number, LookUpResult>> {
-  const slips = await listOpenSlips(context);
+  const open = await listOpenSlips(context);
 
-  return lookUpEach(rows, (row) => findSlip(row, slips, context));
+  return lookUpEach(rows, (row) => findSlip(row, open, context));
 }
 
-/** Returns the result for a row, of which one of these slips may be. */
+/**
+ * Returns the result for a row, of which one of these slips may be.
+ * @throws the error of a slip that cannot be read and may be the one of this row
+ */
 async function findSlip(
   row: SlipRow,
-  slips: readonly FoundSlip[],
+  { slips, unreadable }: OpenSlips,
   { db }: LookUpContext,
 ): Promise<LookUpResult> {
   const fitting = slips.filter((one) => isWanted(row, one));
-  const ids = fitting.map((one) => one.row.id);
+  const doubtful = unreadable.filter((one) => mayBeWanted(row, one));
+  const ids = [...fitting.map((one) => one.row.id), ...doubtful.flatMap(({ id }) => id ?? [])];
   const unclaimedIds = await findUnclaimedSlips(db, row, ids);
+
+  const doubt = doubtful.find(({ id }) => id === null || unclaimedIds.includes(id));
+  if (doubt !== undefined) throw doubt.error;
+
   const [only, ...others] = fitting.filter((one) => unclaimedIds.includes(one.row.id));
 
   if (only === undefined) return { seen: 'absent', basis: 'list' };
@@ -174,13 +195,27 @@ function isWanted({ reference, payloadRead }: SlipRow, { row, resource }: FoundS
 }
 
 /**
+ * Returns true unless a slip that cannot be read has another reference or warehouse than a row asks
+ * for.
+ */
+function mayBeWanted({ reference, payloadRead }: SlipRow, { attributes }: UnreadableSlip): boolean {
+  const mayBe = (found: Json | undefined, wanted: string) =>
+    (found !== null && typeof found !== 'string') || found === wanted;
+
+  return (
+    mayBe(attributes.reference, reference) &&
+    mayBe(attributes.expectedIn, payloadRead.expectedIn ?? String(attributes.expectedIn))
+  );
+}
+
+/**
  * A row may leave out a member that a switch made optional. The service may have chosen any value
  * for it.
  */
 const isEqualOrLeftOut = (found: string | null, wanted: string | null | undefined) =>
   wanted === undefined || wanted === null || found === wanted;
 
-async function listOpenSlips({ warehouse, signal }: LookUpContext): Promise<readonly FoundSlip[]> {
+async function listOpenSlips({ warehouse, signal }: LookUpContext): Promise<OpenSlips> {
   const filter = {
     include: inboundPackingSlips.include,
     'page[size]': 100,
@@ -194,6 +229,15 @@ async function listOpenSlips({ warehouse, signal }: LookUpContext): Promise<read
   });
 
   const slips: FoundSlip[] = [];
-  for await (const page of list) for (const one of readSlips(page)) slips.push(one);
-  return slips;
+  const unreadable: UnreadableSlip[] = [];
+  for await (const page of list)
+    for (const resource of page.data)
+      try {
+        for (const one of readSlips({ ...page, data: [resource] })) slips.push(one);
+      } catch (error) {
+        const { attributes } = isObject(resource) ? resource : {};
+        const members = isObject(attributes) ? attributes : {};
+        unreadable.push({ id: readId(resource), attributes: members, error });
+      }
+  return { slips, unreadable };
 }

@@ -4,6 +4,7 @@ import { quote } from '../../../core/quote.ts';
 import { addDays, minuteMs, toUtcDay } from '../../../core/time.ts';
 import { workOnHalves } from '../../../core/work-on-halves.ts';
 import { listPages } from '../../../pull/walk.ts';
+import { toDigits } from '../../../service/decoding/fields.ts';
 import { readId } from '../../../service/decoding/jsonapi.ts';
 import { encodeValue } from '../../../service/transport/query.ts';
 import { longestListLagMs } from '../../judge-outcome.ts';
@@ -196,6 +197,8 @@ async function readCandidates(
 interface DayRange {
   readonly after: string;
   readonly before?: string;
+  /** The rows that are absent only if this range lacks them. */
+  readonly rows: readonly SearchedRow[];
 }
 
 /**
@@ -212,7 +215,7 @@ const describeOtherForm = (orderId: number, number: string) =>
  * Walks the list of all orders of the days on which these rows may have been carried out. An order
  * that is found is read by its id. A row that is not found is absent: a list of days finds orders
  * whatever their numbers are. If the list has the number in another form, the service may have
- * stored it so, and a person decides.
+ * stored it so, and a person decides. A range that cannot be read concerns only its rows.
  */
 async function searchDays(
   rows: readonly SearchedRow[],
@@ -220,58 +223,94 @@ async function searchDays(
   context: LookUpContext,
 ): Promise<void> {
   if (rows.length === 0) return;
+  const { orders, failures } = await listDays(rows, context);
   const wanted = new Map(rows.map((row) => [row.reference, row]));
   const byForm = Map.groupBy(rows, ({ reference }) => toComparedForm(reference));
   const similar = new Map<number, string>();
   const candidates: Candidate[] = [];
-  const listed = new Set<number>();
+
+  for (const [orderId, number] of orders) {
+    if (number === null) continue;
+    const row = wanted.get(number);
+    if (row !== undefined) candidates.push({ row, orderId });
+    const others = row === undefined ? byForm.get(toComparedForm(number)) : undefined;
+    for (const other of others ?? []) similar.set(other.id, describeOtherForm(orderId, number));
+  }
+
+  for (const { id, later } of rows) {
+    const basis = later !== undefined && orders.has(later.orderId) ? 'newer list' : 'list';
+    const why = similar.get(id);
+    const result: LookUpResult =
+      why === undefined ? { seen: 'absent', basis } : { seen: 'several', why };
+    results.set(id, failures.get(id) ?? result);
+  }
+  await readCandidates(candidates, results, context);
+}
+
+/**
+ * Lists the orders of the days on which these rows may have been carried out: their numbers by id.
+ * `failures` has the rows with a range that cannot be read.
+ */
+async function listDays(
+  rows: readonly SearchedRow[],
+  context: LookUpContext,
+): Promise<{ orders: Map<number, string | null>; failures: Results }> {
+  const orders = new Map<number, string | null>();
+  const failures: Results = new Map();
+  const fail = (failed: readonly SearchedRow[], error: unknown) => {
+    const { why, ...result } = toNoAnswer(error);
+    const words = `not found by its number, which proves nothing yet; ${why}`;
+    for (const { id } of failed) failures.set(id, { ...result, why: words });
+    return result.cause !== undefined && concernsAllNumbers(result.cause);
+  };
 
   try {
     const nowMs = (await context.warehouse.readClock(context.signal)) ?? Date.now();
     for (const range of listRanges(rows, nowMs)) {
       const ids = new Set<number>();
-      for await (const { id, number } of walkRange(range, context)) {
-        ids.add(id);
-        listed.add(id);
-        const row = wanted.get(number);
-        if (row !== undefined) candidates.push({ row, orderId: id });
-        const others = row === undefined ? byForm.get(toComparedForm(number)) : undefined;
-        for (const other of others ?? []) similar.set(other.id, describeOtherForm(id, number));
+      try {
+        for await (const { id, number } of walkRange(range, context)) {
+          ids.add(id);
+          orders.set(id, number);
+        }
+        await assertWhole(range, ids, context);
+      } catch (error) {
+        if (fail(range.rows, error)) throw error;
       }
-      await assertWhole(range, ids, context);
     }
   } catch (error) {
-    const failed = toNoAnswer(error);
-    const why = `not found by its number, which proves nothing yet; ${failed.why}`;
-    for (const { id } of rows) results.set(id, { ...failed, why });
-    return;
+    fail(rows, error);
   }
-
-  for (const { id, later } of rows) {
-    const basis = later !== undefined && listed.has(later.orderId) ? 'newer list' : 'list';
-    const why = similar.get(id);
-    results.set(id, why === undefined ? { seen: 'absent', basis } : { seen: 'several', why });
-  }
-  await readCandidates(candidates, results, context);
+  return { orders, failures };
 }
 
 /**
  * Returns the days since the first send, and those of the rows' `orderedOn`.
  * @param nowMs the service's clock
  */
-function listRanges(rows: readonly RowToLookUp[], nowMs: number): DayRange[] {
+function listRanges(rows: readonly SearchedRow[], nowMs: number): DayRange[] {
   const firstSentMs =
     nowMs - rows.reduce((longest, { sinceFirstSentMs }) => Math.max(longest, sinceFirstSentMs), 0);
   // One day more, because the day of the service may be another.
   const after = addDays(toUtcDay(firstSentMs), -2);
-  const ordered = rows
-    .flatMap(({ payloadRead: { orderedOn } }) => orderedOn ?? [])
-    .filter((day) => day <= after);
+  const byDay = Map.groupBy(rows, ({ payloadRead: { orderedOn } }) => orderedOn ?? '');
+  const ordered = [...byDay].filter(([day]) => day !== '' && day <= after);
 
   return [
-    { after },
-    ...[...new Set(ordered)].map((day) => ({ after: addDays(day, -1), before: addDays(day, 1) })),
+    { after, rows },
+    ...ordered.map(([day, ofDay]) => ({
+      after: addDays(day, -1),
+      before: addDays(day, 1),
+      rows: ofDay,
+    })),
   ];
+}
+
+/** An order in the list of its days. */
+interface ListedOrder {
+  readonly id: number;
+  /** Null: it has no number, so no row asked for it. */
+  readonly number: string | null;
 }
 
 /**
@@ -281,7 +320,7 @@ function listRanges(rows: readonly RowToLookUp[], nowMs: number): DayRange[] {
 async function* walkRange(
   { after, before }: DayRange,
   { warehouse, signal }: LookUpContext,
-): AsyncGenerator<{ readonly id: number; readonly number: string }, void, void> {
+): AsyncGenerator<ListedOrder, void, void> {
   const filter = {
     'page[size]': 100,
     'filter[orderedOn][gt]': after,
@@ -300,8 +339,8 @@ async function* walkRange(
       const id = readId(resource);
       const attributes =
         isObject(resource) && isObject(resource.attributes) ? resource.attributes : {};
-      const { externalOrderNumber: number } = attributes;
-      if (id === null || typeof number !== 'string')
+      const number = toDigits(attributes.externalOrderNumber ?? null);
+      if (id === null || (number !== null && typeof number !== 'string'))
         throw makeUndecodableError('an order in the list of its days has no readable number');
       yield { id, number };
     }
@@ -374,8 +413,8 @@ const listAskedNumbers = ({
 }) => (later === undefined ? [reference] : [reference, later.number]);
 
 /**
- * Looks up one batch. If the answer has a number that was not asked for, it proves nothing: then
- * looks up the two halves separately, to find the row that causes it.
+ * Looks up one batch. If the answer has a number that was not asked for, or an order that cannot be
+ * read, it proves nothing: then looks up the two halves separately, to find the row that causes it.
  */
 async function lookUpBatch(rows: readonly SearchedRow[], context: LookUpContext): Promise<Results> {
   const asked = new Set(rows.flatMap(listAskedNumbers));
@@ -385,6 +424,12 @@ async function lookUpBatch(rows: readonly SearchedRow[], context: LookUpContext)
     orders = pages.flatMap(readOrders);
   } catch (error) {
     const failed = toNoAnswer(error);
+    if (failed.cause?.code !== 'undecodable') return new Map(rows.map(({ id }) => [id, failed]));
+    if (rows.length > 1) return lookUpHalves(rows, context);
+
+    // It may be the later order that cannot be read.
+    const [row] = rows;
+    if (row?.later !== undefined) return lookUpBatch([{ ...row, later: undefined }], context);
     return new Map(rows.map(({ id }) => [id, failed]));
   }
 
@@ -394,6 +439,13 @@ async function lookUpBatch(rows: readonly SearchedRow[], context: LookUpContext)
 
   const why = 'the answer to the look-up has another order number; the look-up is tried again';
   if (rows.length === 1) return new Map(rows.map(({ id }) => [id, { seen: 'unclear', why }]));
+  return lookUpHalves(rows, context);
+}
+
+async function lookUpHalves(
+  rows: readonly SearchedRow[],
+  context: LookUpContext,
+): Promise<Results> {
   const halves = await workOnHalves(rows, (half) => lookUpBatch(half, context));
   return new Map(halves.flatMap((half) => [...half]));
 }
