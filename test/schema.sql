@@ -686,7 +686,7 @@ create table sync.outbox_targets (
   outbox_id bigint not null,
   target_id bigint not null, -- Id of the order at the service
   present text[] not null default '{}'::text[], -- Names of the members that the order had before the first request; no values
-); -- Orders that order.update, order.rename and order.replace rows were sent for, stored before the request
+); -- Orders that order.update, order.rename and order.replace rows were sent for, stored before the request, and orders that follow-up rows belong to
 create table sync.outbox_waits (
   outbox_id bigint not null, -- The row that waits
   waits_for bigint not null, -- The row that comes first
