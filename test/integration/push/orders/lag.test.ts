@@ -252,7 +252,7 @@ describe('other kinds while the lists lag', () => {
 
 describe('changes of an order that the tables lack while the list is behind', () => {
   /** Makes an order that the tables lack. */
-  const makeUnstoredOrder = async () => {
+  const makeUnknownOrder = async () => {
     const { result } = await outbox.sendOrder('SO-1', { phoneNumber: '222' }, short);
     for (const table of ['order_line_events', 'order_items', 'order_addresses', 'orders'])
       await database.query(`delete from fulfilment.${table}`);
@@ -263,7 +263,7 @@ describe('changes of an order that the tables lack while the list is behind', ()
     sandbox.faults({ operation: 'v3.orders.list', effect: { set: [{ path, value }] } });
 
   test('an order.update keeps the members as they are now', async () => {
-    await makeUnstoredOrder();
+    await makeUnknownOrder();
     await showFormer(['data', 0, 'attributes', 'phoneNumber'], '111');
     const row = await outbox.send('order.update', 'SO-1', { reference: 'new' }, short);
     expect(row).toMatchObject({ status: 'done' });
@@ -272,7 +272,7 @@ describe('changes of an order that the tables lack while the list is behind', ()
   });
 
   test('an order.cancel waits if the listed order has another number now', async () => {
-    const orderId = await makeUnstoredOrder();
+    const orderId = await makeUnknownOrder();
     const attributes = { externalOrderNumber: 'SO-1' };
     await showFormer(['data'], [{ id: orderId, type: 'order', attributes }]);
     await sandbox.call('POST', '/_sandbox/rename', {
