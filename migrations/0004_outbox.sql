@@ -321,7 +321,7 @@ create table sync.outbox_targets (
 create index outbox_targets_by_order on sync.outbox_targets (target_id);
 comment on table sync.outbox_targets is
   'Orders that order.update, order.rename and order.replace rows were sent for, '
-  'stored before the request';
+  'stored before the request, and orders that follow-up rows belong to';
 comment on column sync.outbox_targets.present is
   'Names of the members that the order had before the first request; no values';
 comment on column sync.outbox_targets.target_id is 'Id of the order at the service';

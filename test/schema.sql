@@ -687,7 +687,7 @@ create table sync.outbox_targets (
   target_id bigint not null, -- Id of the order at the service
   present text[] not null default '{}'::text[], -- Names of the members that the order had before the first request; no values
   is_open boolean not null default true, -- False if the order is certainly as the row found it, or if the row has nothing left to do with it: then an order.replace row may be cancelled
-); -- Orders that order.update, order.rename and order.replace rows were sent for, stored before the request
+); -- Orders that order.update, order.rename and order.replace rows were sent for, stored before the request, and orders that follow-up rows belong to
 create table sync.outbox_waits (
   outbox_id bigint not null, -- The row that waits
   waits_for bigint not null, -- The row that comes first
@@ -1469,7 +1469,7 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
                  SELECT 5,
                     'check_address'::text,
                     'its address has no house number that the service could find'::text
-                  WHERE (t.is_late AND (t.state = 'check_address'::text))
+                  WHERE (t.state = 'check_address'::text)
                 UNION ALL
                  SELECT 6,
                     'not_due'::text,

@@ -41,7 +41,9 @@ export async function findErasableOrders(
           or (q.resource_id is not null and q.external_order_number = ${number}))
         and not exists (select from stored s where s.client = q.client and s.id = q.resource_id)
     ), pushed as materialized (
-      select r.client, r.id as row_id, r.kind, r.status, coalesce(t.target_id, case
+      -- A follow-up may come behind rows of another order that got the number.
+      select r.client, case when r.kind = 'order_attachment.create' and t.outbox_id is not null
+          then 0 else r.id end as row_id, r.kind, r.status, coalesce(t.target_id, case
         when r.result ->> 'orderId' ~ '^[0-9]{1,18}$' then (r.result ->> 'orderId')::bigint end)
           as id,
         coalesce(${number}, case when r.kind = 'order.rename' and r.status = 'done'

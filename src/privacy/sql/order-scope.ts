@@ -203,7 +203,9 @@ async function readNumbers(
         from fulfilment.outbox o
         left join sync.outbox_targets t on t.outbox_id = o.id
         where o.client = ${anyClient(client)} and o.reference = n.number and o.family = 'order'
-          and ${namedId} = coalesce(n.id::text, ${namedId})) a on true
+          and ${namedId} = coalesce(n.id::text, ${namedId})
+          -- A follow-up may come behind rows of another order that got the number.
+          and (o.kind <> 'order_attachment.create' or t.outbox_id is null)) a on true
     )
     select p.id, p.number, p.is_present as "isPresent", ${findAfter(client)} as after,
       ${findBefore(client)} as before

@@ -114,14 +114,14 @@ const followedKinds = new Map(
 async function insertDeclaredFollowUps(trx: Transaction<DB>, ids: readonly number[]) {
   const rows = await trx
     .selectFrom('fulfilment.outbox')
-    .select(['id', 'client', 'kind', 'reference'])
+    .select(['id', 'kind'])
     .where('id', '=', anyId(ids))
     .where('kind', '=', anyText([...followedKinds.keys()]))
     .orderBy('id')
     .execute();
 
   // Read one payload at a time: each may have 16 MB.
-  for (const { id, client, kind, reference } of rows) {
+  for (const { id, kind } of rows) {
     const { text } = await trx
       .selectFrom('fulfilment.outbox')
       .select(sql<string>`payload::text`.as('text'))
@@ -131,7 +131,7 @@ async function insertDeclaredFollowUps(trx: Transaction<DB>, ids: readonly numbe
     const followUps = payload === null ? [] : (followedKinds.get(kind)?.(payload) ?? []);
     await insertFollowUps(
       trx,
-      followUps.map((next) => ({ client, reference, ...next })),
+      followUps.map((next) => ({ ...next, follows: id })),
     );
   }
 }

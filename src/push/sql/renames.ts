@@ -26,7 +26,10 @@ export interface SentTarget {
   readonly present: readonly string[];
 }
 
-/** Returns the order that a row was sent for; null if nothing was sent. */
+/**
+ * Returns the order that a row was sent for, or the one that a follow-up belongs to; null if none
+ * is stored.
+ */
 export async function readSentTarget(db: Kysely<DB>, rowId: number): Promise<SentTarget | null> {
   const found = await db
     .selectFrom('sync.outbox_targets')
@@ -155,7 +158,7 @@ export async function findRenameTo(
 
 /**
  * Returns the number that the last `order.rename` of this row's lane gave the order; null if there
- * is none.
+ * is none, or if a later row made another order with the number of the lane.
  */
 export async function findNewNumber(
   db: Kysely<DB>,
@@ -166,7 +169,7 @@ export async function findNewNumber(
     .select(sql<string | null>`o.result ->> 'externalOrderNumber'`.as('number'))
     .where('o.client', '=', client)
     .where('o.reference', '=', reference)
-    .where('o.kind', '=', 'order.rename')
+    .where('o.kind', 'in', ['order.rename', 'order.create', 'order.replace'])
     .where('o.status', '=', 'done')
     .where('o.id', '<', id)
     .orderBy('o.id', 'desc')

@@ -107,15 +107,9 @@ export async function settleRows(
   const statuses = new Map(settled.map(({ id, status }) => [id, status]));
   await noteAttempts(trx, worker, free, { present, settled: statuses });
 
-  const done = new Map(
-    settled.filter(({ status }) => status === 'done').map((row) => [row.id, row]),
-  );
-  const followUps = settlements.flatMap(({ id, followUps = [] }) => {
-    const row = done.get(id);
-    return row === undefined
-      ? []
-      : followUps.map((next) => ({ ...next, client: row.client, reference: row.reference }));
-  });
+  const followUps = settlements
+    .filter(({ id }) => statuses.get(id) === 'done')
+    .flatMap(({ id, followUps = [] }) => followUps.map((next) => ({ ...next, follows: id })));
   await insertFollowUps(trx, followUps);
 
   const { due, released } = await releaseLanes(
@@ -259,25 +253,45 @@ async function noteAttempts(
 }
 
 /** A follow-up row, in the lane of the row that it follows. */
-export interface FollowUpRow {
-  readonly client: string;
+interface FollowUpRow {
+  /** Id of the row that it follows. */
+  readonly follows: number;
   readonly kind: string;
-  readonly reference: string;
   readonly payload: Json;
 }
 
-/** Inserts follow-up rows in the given order. */
+/**
+ * Inserts follow-up rows in the given order. They come behind rows of the lane that wait already,
+ * so that the number may mean another order when they are sent. The order of the row that they
+ * follow is therefore stored as their target, if the result of that row names it.
+ */
 export async function insertFollowUps(
   trx: Transaction<DB>,
   rows: readonly FollowUpRow[],
 ): Promise<void> {
   if (rows.length === 0) return;
   await sql`
-    insert into fulfilment.outbox (client, kind, reference, payload)
-    select r.client, r.kind, r.reference, coalesce(r.payload, 'null')
-    from json_to_recordset(${toStorableJson(rows)}::json)
-      as r (client text, kind text, reference text,
-      payload jsonb)`.execute(trx);
+    with given as materialized (
+      select nextval('fulfilment.outbox_id_seq') as id, r.*
+      from (
+        select *
+        from rows from (json_to_recordset(${toStorableJson(rows)}::json)
+          as (follows bigint, kind text, payload jsonb)) with ordinality
+          as r (follows, kind, payload, place)
+        order by place
+      ) r
+    ), added as (
+      insert into fulfilment.outbox (id, client, kind, reference, payload)
+      overriding system value
+      select g.id, o.client, g.kind, o.reference, coalesce(g.payload, 'null')
+      from given g
+      join fulfilment.outbox o on o.id = g.follows
+    )
+    insert into sync.outbox_targets (outbox_id, target_id)
+    select g.id, sync.read_document_id(o.result -> 'orderId')
+    from given g
+    join fulfilment.outbox o on o.id = g.follows
+    where sync.read_document_id(o.result -> 'orderId') is not null`.execute(trx);
 }
 
 /**

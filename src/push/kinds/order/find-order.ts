@@ -54,6 +54,7 @@ export interface FoundOrder extends AnsweredOrder {
  * searches the list by the number.
  * @throws NotFoundError if the service has no such order
  * @throws PostponedError if an `order.rename` that is still open gives an order this number
+ * @throws WarehouseError `undecodable` if the list is behind
  */
 export async function findOrder(context: PushContext): Promise<FoundOrder> {
   const { reference, knownId } = context.row;
@@ -77,34 +78,45 @@ export async function readOrderById(
 }
 
 /**
- * Searches the list of orders for the number of a row.
+ * Searches the list of orders for the number of a row. The list may be behind: it may show a former
+ * number, or a former state. What it shows is therefore read by id.
  * @throws NotFoundError if the service has no such order
  * @throws PostponedError if an `order.rename` that is still open gives an order this number
+ * @throws WarehouseError `undecodable` if the list shows only an order that has another number now
  */
 export async function searchOrder(context: PushContext): Promise<FoundOrder> {
-  const { db, row, warehouse, signal, zone } = context;
+  const { db, row, warehouse, signal } = context;
   const number = row.reference;
   assertSearchable(number);
   const pages = await listByNumbers(warehouse, [number], signal);
   const listed = pages
     .flatMap(readOrders)
-    .find(({ order }) => order.external_order_number === number);
-  const newNumber = await findNewNumber(db, row);
-  // A list that is behind may still show the former number of an order that was renamed.
-  const current =
-    listed && newNumber !== null ? await readOrderById(context, listed.order.id) : undefined;
-  if (current?.order.external_order_number === number) return current;
-  if (listed !== undefined && newNumber === null)
-    return { ...listed, today: toServiceDay(pages.at(-1)?.dateMs ?? null, zone) };
+    .filter(({ order }) => order.external_order_number === number);
+  for (const { order } of listed) {
+    const current = await readOrderById(context, order.id);
+    if (current?.order.external_order_number === number) return current;
+  }
 
   const rename = await findRenameTo(db, row, row.kind);
   if (rename !== null) throw makeRenameAwaited(rename, `gives the order the number ${number}`);
+
+  const newNumber = await findNewNumber(db, row);
+  if (newNumber !== null)
+    throw new NotFoundError(
+      `the order ${number} was renamed to ${newNumber}; ` +
+        `cancel this row and insert it with the reference ${newNumber}`,
+    );
+
+  // Another order may have the number now, which the list does not show yet.
+  if (listed.length > 0)
+    throw makeUndecodableError(
+      `the list of orders is behind: it shows order ${listed[0]?.order.id} as ${number}, ` +
+        'which has another number now, or is gone; nothing was changed',
+      'v3.orders.list',
+    );
   throw new NotFoundError(
-    newNumber === null
-      ? `the service has no order with the number ${number}; ` +
-          'once it has, retry this row, or replace its payload by the same one'
-      : `the order ${number} was renamed to ${newNumber}; ` +
-          `cancel this row and insert it with the reference ${newNumber}`,
+    `the service has no order with the number ${number}; ` +
+      'once it has, retry this row, or replace its payload by the same one',
   );
 }
 

@@ -1,8 +1,9 @@
 import type { Operations } from '../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../core/errors.ts';
 import { decodeDocument, readId } from '../../../service/decoding/jsonapi.ts';
-import { defineKind, type PushContext, type PushResult } from '../../kind.ts';
-import { findOrder } from './find-order.ts';
+import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../kind.ts';
+import { readSentTarget } from '../../sql/renames.ts';
+import { type FoundOrder, findOrder, readOrderById } from './find-order.ts';
 import { makeAttachment, type OrderAttachment, toAttachmentAttributes } from './order-payload.ts';
 
 const operation = 'v3.orderAttachments.create';
@@ -36,14 +37,14 @@ async function createAttachment(
   payload: OrderAttachment,
   context: PushContext,
 ): Promise<PushResult> {
-  const { order } = await findOrder(context);
+  const { order } = await findAttachedOrder(context);
   const answer = await context.send({
     operation,
     body: {
       data: {
         type: 'orderAttachment',
         attributes: toAttachmentAttributes(
-          context.row.reference,
+          order.external_order_number ?? context.row.reference,
           payload,
           context.operations[operation],
         ),
@@ -56,4 +57,21 @@ async function createAttachment(
   if (id === null) throw makeUndecodableError(`${operation}: the answer has no id`);
 
   return { result: { orderAttachmentId: id, orderId: order.id } };
+}
+
+/**
+ * Finds the order of a row. A follow-up belongs to the order that the row before it made, whatever
+ * the number of that order is now: another order may have the number by now.
+ * @throws NotFoundError if the service does not have the order
+ */
+async function findAttachedOrder(context: PushContext): Promise<FoundOrder> {
+  const target = await readSentTarget(context.db, context.row.id);
+  if (target === null) return findOrder(context);
+
+  const found = await readOrderById(context, target.id);
+  if (found !== null) return found;
+  throw new NotFoundError(
+    `the service does not have the order ${target.id} any more, to which this document belongs; ` +
+      'cancel this row',
+  );
 }

@@ -128,6 +128,14 @@ const othersNote =
   'the order existed before this row: only articles and quantities were compared, not addresses' +
   ' and the rest';
 
+const documentsNotSent: FoundConclusion = {
+  status: 'dead',
+  error:
+    'the service already has this order, which no attempt of this row created: its articles and ' +
+    'quantities agree, but the attachments of this row were not sent. Cancel this row. If the order ' +
+    'still lacks a document when its lane is done, insert an order_attachment.create row for it',
+};
+
 /** Decides what becomes of a row whose order a look-up found. */
 function concludeOrder(
   { resource }: FoundResource,
@@ -137,6 +145,7 @@ function concludeOrder(
 ): FoundConclusion {
   const difference = isOthers ? describeLineDifference(payload.items, readLines(resource)) : null;
   if (difference !== null) return concludeOthersVersion(difference);
+  if (isOthers && payload.attachments?.length) return documentsNotSent;
 
   const result = toCreateResult(resource, payload, operations);
   return { result: { ...result, ...(isOthers && { note: othersNote }) } };

@@ -249,3 +249,42 @@ describe('other kinds while the lists lag', () => {
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
   });
 });
+
+describe('changes of an order that the tables lack while the list is behind', () => {
+  /** Makes an order that the tables lack. */
+  const makeUnknownOrder = async () => {
+    const { result } = await outbox.sendOrder('SO-1', { phoneNumber: '222' }, short);
+    for (const table of ['order_line_events', 'order_items', 'order_addresses', 'orders'])
+      await database.query(`delete from fulfilment.${table}`);
+    return result?.orderId;
+  };
+  /** Lets the list show another value than the service has. */
+  const showFormer = (path: (string | number)[], value: unknown) =>
+    sandbox.faults({ operation: 'v3.orders.list', effect: { set: [{ path, value }] } });
+
+  test('an order.update keeps the members as they are now', async () => {
+    await makeUnknownOrder();
+    await showFormer(['data', 0, 'attributes', 'phoneNumber'], '111');
+    const row = await outbox.send('order.update', 'SO-1', { reference: 'new' }, short);
+    expect(row).toMatchObject({ status: 'done' });
+    const orders = await database.query('select phone_number, reference from fulfilment.orders');
+    expect(orders).toEqual([{ phone_number: '222', reference: 'new' }]);
+  });
+
+  test('an order.cancel waits if the listed order has another number now', async () => {
+    const orderId = await makeUnknownOrder();
+    const attributes = { externalOrderNumber: 'SO-1' };
+    await showFormer(['data'], [{ id: orderId, type: 'order', attributes }]);
+    await sandbox.call('POST', '/_sandbox/rename', {
+      client: 'default',
+      orderId,
+      externalOrderNumber: 'SO-1-OLD',
+    });
+    const row = await outbox.send('order.cancel', 'SO-1', {}, short);
+    expect(row).toMatchObject({
+      status: 'pending',
+      last_error: expect.stringContaining('the list of orders is behind'),
+    });
+    expect(await sandbox.count('v3.orders.cancel')).toBe(0);
+  });
+});
