@@ -122,6 +122,8 @@ export interface StoredOrder {
   readonly orderId: number;
   /** True if it was stored before the row was first sent, so that the row did not create it. */
   readonly isOlder: boolean;
+  /** Another row of the outbox that created it, with another payload; null: there is none. */
+  readonly otherRow: number | null;
   /** Time since it was stored. */
   readonly storedAgoMs: number;
 }
@@ -132,7 +134,15 @@ export async function findStoredOrders(
   rowIds: readonly number[],
 ): Promise<StoredOrder[]> {
   const { rows } = await sql<StoredOrder>`
-    select o.id as "rowId", s.id as "orderId", s.first_seen_at < ${firstSentAt} as "isOlder",
+    select o.id as "rowId", s.id as "orderId", s.first_seen_at < ${firstSentAt} as "isOlder", (
+        select b.id
+        from fulfilment.outbox b
+        where b.client = o.client and b.family = o.family and b.reference = o.reference
+          and b.id <> o.id and b.status = 'done' and b.erased_at is null
+          and b.result ->> 'orderId' = s.id::text
+          and b.payload - 'attachments' <> o.payload - 'attachments'
+          and b.kind in ('order.create', 'order.replace')
+        limit 1) as "otherRow",
       extract(epoch from statement_timestamp() - s.first_seen_at)::float8 * 1000 as "storedAgoMs"
     from fulfilment.outbox o
     join fulfilment.orders s

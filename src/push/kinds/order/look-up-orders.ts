@@ -87,10 +87,10 @@ export async function findOrders(
     context,
   );
 
-  for (const { rowId, orderId, isOlder } of stored) {
+  for (const { rowId, orderId, isOlder, otherRow } of stored) {
     const result = results.get(rowId);
     if (isOlder && result?.seen === 'there' && readId(result.resource) === orderId)
-      results.set(rowId, { ...result, isOlder });
+      results.set(rowId, { ...result, isOlder, otherRow });
   }
 
   return results;

@@ -136,15 +136,26 @@ const documentsNotSent: FoundConclusion = {
     'still lacks a document when its lane is done, insert an order_attachment.create row for it',
 };
 
+/** Concludes a row whose number another row has used for an order that differs. */
+const concludeOtherRow = (row: number): FoundConclusion => ({
+  status: 'dead',
+  error:
+    `outbox row ${row} made the order with this number, from another payload, and this one was ` +
+    'not sent. If it is another order, cancel this row, and send it with a number of its own. To ' +
+    'change the order, cancel this row, and use order.update or order.replace. If they mean the ' +
+    'same, mark this row as done',
+});
+
 /** Decides what becomes of a row whose order a look-up found. */
 function concludeOrder(
-  { resource }: FoundResource,
+  { resource, otherRow = null }: FoundResource,
   payload: OrderPayload,
   isOthers: boolean,
   operations: Operations,
 ): FoundConclusion {
   const difference = isOthers ? describeLineDifference(payload.items, readLines(resource)) : null;
   if (difference !== null) return concludeOthersVersion(difference);
+  if (isOthers && otherRow !== null) return concludeOtherRow(otherRow);
   if (isOthers && payload.attachments?.length) return documentsNotSent;
 
   const result = toCreateResult(resource, payload, operations);

@@ -6,6 +6,7 @@ import { short, usePushes } from '../../../helpers/pusher.ts';
 const { sandbox, outbox, database } = usePushes();
 
 const content = (await writePage(['Invoice'])).toString('base64');
+const address = orderPayload('').deliveryAddress;
 const attachments = ['first.pdf', 'second.pdf'].map((filename) => ({ filename, content }));
 
 interface SandboxOrder {
@@ -74,4 +75,15 @@ test('a row that is inserted twice attaches its documents once', async () => {
   await outbox.cancel(second);
   await outbox.pushRounds(1);
   expect(await readDocuments()).toEqual({ 'SO-1': ['first.pdf', 'second.pdf'] });
+});
+
+test('an order with the number of another order of the outbox is dead, unless it is the same', async () => {
+  for (const more of [{}, {}, { deliveryAddress: { ...address, lastName: 'Jansen' } }])
+    await outbox.insertOrder('SO-1', more);
+  await outbox.pushRounds(3);
+  expect(await outbox.statuses()).toEqual(['done', 'done', 'dead']);
+  const [, , other] = await outbox.rows();
+  expect(other?.last_error).toMatch(
+    /^outbox row \d+ made the order with this number, from another/,
+  );
 });
