@@ -59,6 +59,19 @@ export function loadEnvFile(file: string): void {
   for (const [name, value] of Object.entries(readEnvFile(file))) process.env[name] ??= value;
 }
 
+/** Variables that Node, Postgres, OpenTelemetry and the system read. */
+const othersVariable = /^(NODE_|OTEL_|PG[A-Z]+$|LC_|(TZ|LANG|PATH|HOME|TMPDIR|HOSTNAME)$)/;
+
+/**
+ * Returns the names in the file of `--env-file` that nobody reads: probably they are misspelt.
+ * @param file undefined if there is no file
+ * @throws ConfigError if it cannot be read
+ */
+export const findUnreadNames = (file: string | undefined): string[] =>
+  Object.keys(file === undefined ? {} : readEnvFile(file)).filter(
+    (name) => !isKnownVariable(name) && !othersVariable.test(name),
+  );
+
 /**
  * Prepares to read the environment again after its file has changed. Node itself adds the file of
  * `--env-file` before any of our code runs, so a variable that has the value of the file counts as

@@ -74,7 +74,7 @@ for (;;) {
   } catch (error) {
     // A mistake, not a lost connection: a lost place in the feed, a missing right, a wrong password.
     if (/^(22|28|42)/.test(error.code)) throw error;
-    process.stderr.write(`${error.message}; connecting again\n`);
+    process.stderr.write(`DATABASE_URL: ${error.message}; connecting again\n`);
     db.end().catch(() => undefined);
     await wait(1_000);
   }

@@ -60,7 +60,7 @@ async function doctorCommand(
       ...ofDatabase,
       ...queue,
       ...clients,
-      ...checkConfiguration(config),
+      ...checkConfiguration(config, envFile),
       ...checkFiles(envFile),
     ];
 

@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
 import { type Config, findDroppedSecrets, readConfig } from '../../../config/env.ts';
-import { rememberEnvironment } from '../../../config/env-file.ts';
+import { findUnreadNames, rememberEnvironment } from '../../../config/env-file.ts';
 import { pauses } from '../../core/backoff.ts';
 import { describeError } from '../../core/errors.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
@@ -52,6 +52,8 @@ async function workerCommand(envFile: string | undefined): Promise<number> {
   const inPresentEnvironment = rememberEnvironment(envFile);
   let config = readConfig(needs);
   let log = await openLogger(config);
+  const unread = findUnreadNames(envFile);
+  if (unread.length > 0) log.warn({ event: 'variables_unread', problems: unread });
   exitOnUncaughtError(() => log);
 
   const stop = createStopSignal((cause) => log.info({ event: 'worker_stopping', cause }));

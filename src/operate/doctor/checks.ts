@@ -8,6 +8,7 @@ import {
   findSetVariables,
   isKnownVariable,
 } from '../../../config/env.ts';
+import { findUnreadNames } from '../../../config/env-file.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import type { OperationName, Operations } from '../../../config/operations.ts';
 import { findProxy } from '../../../config/proxy.ts';
@@ -261,17 +262,18 @@ function checkServiceLists(
  * Checks for misspelt variables, operations that docs/interface.md does not show, clear text, and
  * alerts.
  */
-export const checkConfiguration = (config: Config): CheckResult[] => [
-  ...checkVariables(),
+export const checkConfiguration = (config: Config, envFile: string | undefined): CheckResult[] => [
+  ...checkVariables(envFile),
   checkOperations(config),
   ...checkTransport(config),
   ...checkAlerts(config),
   ...checkEvents(config),
 ];
 
-function checkVariables(): CheckResult[] {
+function checkVariables(envFile: string | undefined): CheckResult[] {
   const set = findSetVariables();
-  const unknown = set.filter((name) => !isKnownVariable(name));
+  const unread = [...findUnreadNames(envFile), ...set.filter((name) => !isKnownVariable(name))];
+  const unknown = [...new Set(unread)];
   if (unknown.length === 0) return [ok('configuration', `${set.length} variables are set`)];
   return unknown.map((name) =>
     warn('configuration', `there is no variable ${name}`, 'check its spelling in .env.example'),

@@ -32,7 +32,7 @@ const listTitles: Readonly<Record<OrderList, string>> = {
 const listMeanings: Readonly<Record<OrderList, string>> = {
   newest: 'Orders that were ordered last',
   late: 'Orders that are not shipped whole two days after they were ordered',
-  trouble: 'Orders that the warehouse, the carrier or the outbox could not handle',
+  trouble: 'Orders at the service that the warehouse, the carrier or a later row could not handle',
   'back order': 'Late orders with pieces that are on no shipment',
 };
 
