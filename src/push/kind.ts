@@ -243,7 +243,7 @@ export interface FoundResource {
   readonly escaped: boolean;
   /** True if our tables had it before the row was first sent, so that the row did not create it. */
   readonly isOlder?: boolean;
-  /** Another row of the outbox that created it, with another payload. Null or absent: none. */
+  /** Another row of the outbox that created it, with another address. Null or absent: none. */
   readonly otherRow?: number | null;
   /**
    * How long ago a list first showed it, as far as is known. Absent if another way than a list

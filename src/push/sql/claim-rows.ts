@@ -420,7 +420,9 @@ async function markSending(
     where o.id = i.id`.execute(trx);
 }
 
-type MarkedRow = Omit<ClaimedRow, 'claimedAtMs' | 'dueAt'> & { readonly isBlocked: boolean };
+type MarkedRow = Omit<ClaimedRow, 'claimedAtMs' | 'claimedAt' | 'dueAt'> & {
+  readonly isBlocked: boolean;
+};
 
 /**
  * Reads what is sent of the rows that were marked.

@@ -122,7 +122,7 @@ export interface StoredOrder {
   readonly orderId: number;
   /** True if it was stored before the row was first sent, so that the row did not create it. */
   readonly isOlder: boolean;
-  /** Another row of the outbox that created it, with another payload; null: there is none. */
+  /** Another row of the outbox that created it, with another address; null: there is none. */
   readonly otherRow: number | null;
   /** Time since it was stored. */
   readonly storedAgoMs: number;
@@ -140,7 +140,7 @@ export async function findStoredOrders(
         where b.client = o.client and b.family = o.family and b.reference = o.reference
           and b.id <> o.id and b.status = 'done' and b.erased_at is null
           and b.result ->> 'orderId' = s.id::text
-          and b.payload - 'attachments' <> o.payload - 'attachments'
+          and b.payload -> 'deliveryAddress' <> o.payload -> 'deliveryAddress'
           and b.kind in ('order.create', 'order.replace')
         limit 1) as "otherRow",
       extract(epoch from statement_timestamp() - s.first_seen_at)::float8 * 1000 as "storedAgoMs"

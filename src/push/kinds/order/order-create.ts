@@ -140,8 +140,8 @@ const documentsNotSent: FoundConclusion = {
 const concludeOtherRow = (row: number): FoundConclusion => ({
   status: 'dead',
   error:
-    `outbox row ${row} made the order with this number, from another payload, and this one was ` +
-    'not sent. If it is another order, cancel this row, and send it with a number of its own. To ' +
+    `outbox row ${row} made the order with this number, to another address, and this row was not ` +
+    'sent. If it is another order, cancel this row, and send it with a number of its own. To ' +
     'change the order, cancel this row, and use order.update or order.replace. If they mean the ' +
     'same, mark this row as done',
 });
