@@ -135,10 +135,10 @@ async function assertUsable(former: Config, next: Config, log: Logger): Promise<
     await checkPart(name, () => assertSchemaFits(db)).finally(close);
   }
 
-  for (const of of ['ADMIN', 'API'] as const) {
-    const [port, host] = [next[`${of}_PORT`], next[`${of}_HOST`]];
-    if (port === undefined || port === former[`${of}_PORT`]) continue;
-    await checkPart(`${of}_PORT`, () => assertFree(port, host));
+  for (const server of ['ADMIN', 'API'] as const) {
+    const [port, host] = [next[`${server}_PORT`], next[`${server}_HOST`]];
+    if (port === undefined || port === former[`${server}_PORT`]) continue;
+    await checkPart(`${server}_PORT`, () => assertFree(port, host));
   }
 
   if (problems.length > 0) throw new ConfigError(problems);
