@@ -450,8 +450,8 @@ test('names in the file of --env-file that nobody reads are found', () => {
   const file = join(folder, 'worker.env');
   writeFileSync(
     file,
-    'LOKBACK_DAYS=9\nLOOKBACK_DAYS=8\nSCHEDULE_PRUNE=1d\nNODE_OPTIONS=\nTZ=UTC\n',
+    'LOOKBACK_DAY=9\nLOOKBACK_DAYS=8\nSCHEDULE_PRUNE=1d\nNODE_OPTIONS=\nTZ=UTC\n',
   );
-  expect(findUnreadNames(file)).toEqual(['LOKBACK_DAYS']);
+  expect(findUnreadNames(file)).toEqual(['LOOKBACK_DAY']);
   expect(findUnreadNames(undefined)).toEqual([]);
 });
