@@ -177,6 +177,27 @@ export const findUnlistedOpen = (
     ...{ age: context.stream.rescan, listed, serviceNow: serviceNow(context) },
   });
 
+/**
+ * Postpones the next question for rows that the list of open rows lacks, but that another list shows
+ * still open, for example with an undocumented status. Otherwise every poll would ask for them.
+ * @param readNo number of the reading of the other list
+ */
+export async function postponeListed(
+  context: StreamContext,
+  kind: OpenKind,
+  ids: readonly number[],
+  readNo: number,
+): Promise<void> {
+  const { db, client, stream } = context;
+  const stillOpen = await findStillOpen(db, client, kind, ids);
+  if (stillOpen.length === 0) return;
+
+  await commitRun(context, stream.name, async (transaction) => {
+    await postponeReads(transaction, stillOpen, 'listed_still_open', readNo);
+    return noCounts;
+  });
+}
+
 /** What `readWaiting` reads. */
 interface WaitingOptions {
   /** True: reads everything that is due; else a part, so that a poll is cheap. */
