@@ -3,6 +3,7 @@
  * `readOpen`, `readWindow`, `readWaiting` and `readByIds`.
  */
 
+import type { OperationName } from '../../config/operations.ts';
 import { StoppedError, WarehouseError } from '../core/errors.ts';
 import { isObject, type Json } from '../core/json.ts';
 import { limitConcurrency } from '../core/limit-concurrency.ts';
@@ -674,10 +675,11 @@ async function readBatch(context: PullContext, ids: readonly number[]): Promise<
       });
       context.health.noteAnswer();
       if (document === null) {
-        batch.unlisted.push(id);
+        await noteAbsence(context, stream.get, id, batch);
         continue;
       }
 
+      await context.health.proveOperation(stream.get);
       batch.found.push(id);
       for (const resource of document.data)
         batch.data.push(moveIncludedInside(resource, document.included));
@@ -698,6 +700,30 @@ async function readBatch(context: PullContext, ids: readonly number[]): Promise<
     }
   }
   return batch;
+}
+
+/**
+ * Notes a 404. It says that the service does not have the resource, unless the path of the operation
+ * is assumed and has found nothing so far: then the service may not have the path.
+ */
+async function noteAbsence(
+  context: PullContext,
+  operation: OperationName,
+  id: number,
+  batch: FetchedBatch,
+): Promise<void> {
+  if (await context.health.isProven(operation)) {
+    batch.unlisted.push(id);
+    return;
+  }
+
+  batch.failed.push(id);
+  warn(
+    context,
+    `${operation}: answered 404, and has found nothing so far. Its path is assumed ` +
+      '(docs/assumptions.md), so nothing is marked as unlisted. Set the right path in ' +
+      'WAREHOUSE_OPERATIONS_FILE, or confirm the assumed one there with "documented": true',
+  );
 }
 
 /**
