@@ -177,6 +177,8 @@ export async function storeListedParcels(
   if (listed.length === 0) return [];
 
   const columns = ['shipment_id', 'package_number', ...Object.keys(stateColumns), 'raw'];
+  // The list may not know the status yet.
+  const hasStatus = sql`excluded.current_track_trace_status is not null`;
 
   const { rows: written } = await sql<WrittenRow>`
     insert into fulfilment.parcels as t (client, read_no, ${columnRefs(columns)})
@@ -192,15 +194,16 @@ export async function storeListedParcels(
         and p.unlisted_since is null)
     order by i.shipment_id, i.package_number
     on conflict (client, shipment_id, package_number) do update set
-      current_track_trace_status = excluded.current_track_trace_status,
-      current_track_trace_exception_level = excluded.current_track_trace_exception_level,
+      current_track_trace_status = case when ${hasStatus} then excluded.current_track_trace_status
+        else t.current_track_trace_status end,
+      current_track_trace_exception_level = case
+        when ${hasStatus} then excluded.current_track_trace_exception_level
+        else t.current_track_trace_exception_level end,
       raw = case when t.read_at is null then excluded.raw else t.raw end,
       read_no = excluded.read_no, unlisted_since = null, changed_at = now()
-      where t.read_no <= excluded.read_no and excluded.current_track_trace_status is not null
-        and (t.unlisted_since is not null
-          or t.current_track_trace_status is distinct from excluded.current_track_trace_status
-          or t.current_track_trace_exception_level is distinct
-            from excluded.current_track_trace_exception_level)
+      where t.read_no <= excluded.read_no and (t.unlisted_since is not null or ${hasStatus}
+        and (t.current_track_trace_status, t.current_track_trace_exception_level) is distinct from
+          (excluded.current_track_trace_status, excluded.current_track_trace_exception_level))
     returning ${returnedNames(packages)}`.execute(trx);
   return written.map((row) => toChange('parcels', row));
 }

@@ -322,6 +322,22 @@ test('a look-up that was asked before a newer list keeps the status of the list'
   ]);
 });
 
+test('a package that comes back on the list is listed again, also while its status is null', async () => {
+  const [id = 0] = await storeShipped(1);
+  await answerWith([item(id), item(id, { packageNumber: '3S2' })]);
+  await pullParcels();
+  await database.query("update sync.waiting_reads set next_at = '-infinity'");
+  await answerWith([item(id)]);
+  await pullParcels();
+  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '50' }]);
+
+  await list({ shipmentId: id, packageNumber: '3S2', currentTrackTraceStatus: null });
+  expect(await readParcels()).toEqual([
+    { id, number: '3S1', status: '50' },
+    { id, number: '3S2', status: '50' },
+  ]);
+});
+
 test('a look-up that is asked for while one is made is made again', async () => {
   const [id = 0] = await storeShipped(1);
   const readNo = await drawReadNo(database.db);
