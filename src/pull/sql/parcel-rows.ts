@@ -458,19 +458,27 @@ export interface TrackTraceResult {
  */
 const toleratedMissing = 5;
 
+/** Packages that a list may have, because entries of it could not be decoded. */
+export interface PresentPackages {
+  /** Shipments of which it may have any package. */
+  readonly shipmentIds: readonly number[];
+  /** Numbers of which it may have the package of any shipment. */
+  readonly numbers: readonly string[];
+}
+
 /**
  * Stores the complete list of packages on their way. Writes the packages that differ, and an event
  * for each one whose state changed. Marks packages that are no longer listed as unlisted; the job
  * pull-parcels reads their last state. If the list may be cut, because it lacks many packages,
  * marks only those that the list before lacked, too.
- * @param present ids of further shipments whose list entries could not be decoded; null if some of
- *   these ids are unknown. Then no package is marked.
+ * @param present further packages whose entries could not be decoded; null if they may be any
+ *   package. Then none is marked.
  */
 export async function storeTrackTraces(
   trx: Transaction<DB>,
   client: string,
   read: readonly PackageRow[],
-  present: readonly number[] | null,
+  present: PresentPackages | null,
 ): Promise<TrackTraceResult> {
   const rows = await maskErased(trx, client, 'track_traces', read);
   const listedBefore = await countListed(trx, client);
@@ -508,17 +516,18 @@ async function findUnknownShipments(
 }
 
 /**
- * Marks packages as unlisted that are neither in the list nor of a shipment in `present`. If the
+ * Marks packages as unlisted that are neither in the list nor in `present`. If the
  * list may be cut, marks those that the list before lacked, too, and notes the others.
  */
 async function markUnlistedPackages(
   trx: Transaction<DB>,
   client: string,
   rows: readonly PackageRow[],
-  { present, listedBefore }: { present: readonly number[]; listedBefore: number },
+  { present, listedBefore }: { present: PresentPackages; listedBefore: number },
 ): Promise<{ readonly shipmentId: number; readonly key: string }[]> {
   const missing = await noteMissing(trx, client, rows, present);
-  const isEmpty = rows.length === 0 && present.length === 0;
+  const { shipmentIds, numbers } = present;
+  const isEmpty = rows.length + shipmentIds.length + numbers.length === 0;
   const isDoubted = isEmpty || missing > Math.max(toleratedMissing, listedBefore / 2);
 
   const { rows: marked } = await sql<{ shipmentId: number; key: string }>`
@@ -537,9 +546,10 @@ async function noteMissing(
   trx: Transaction<DB>,
   client: string,
   rows: readonly PackageRow[],
-  present: readonly number[],
+  { shipmentIds, numbers }: PresentPackages,
 ): Promise<number> {
-  const isMissing = sql<boolean>`(t.shipment_id <> all(${present}::bigint[]) and not exists (
+  const isMissing = sql<boolean>`(t.shipment_id <> all(${shipmentIds}::bigint[])
+    and t.package_number <> all(${numbers}::text[]) and not exists (
       select from ${rowSet(packageKey, rows)}
       where i.shipment_id = t.shipment_id and i.package_number = t.package_number))`;
 
