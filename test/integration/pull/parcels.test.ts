@@ -283,6 +283,13 @@ test('what cannot be decoded or stored is quarantined, and released by the next 
   expect(await database.query('select from sync.quarantine')).toEqual([]);
 });
 
+test('an undecodable package of another shipment does not spoil the answer', async () => {
+  const [id = 0] = await storeShipped(1);
+  await answerWith([item(id), item(id + 1, { shippingDate: 'yesterday' })]);
+  expect(await pullParcels()).toMatchObject({ created: 1, quarantined: 0, warnings: [] });
+  expect(await readPlans()).toEqual([{ id, days: 1, problem: null }]);
+});
+
 test('an outage during the look-ups keeps what was read; the newest shipments come first', async () => {
   const ids = await storeShipped(6);
   await sandbox.faults({ operation, after: 2, effect: { status: 500 } });
