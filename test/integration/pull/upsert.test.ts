@@ -124,6 +124,16 @@ describe('upsertResources', () => {
     ]);
   });
 
+  test('an older reading of another parent does not take a line away', async () => {
+    await upsert(1, shipment(2, 'A'));
+    await upsert(5, shipment(1, 'A', [[11, 1]]));
+    expect(await upsert(3, shipment(2, 'B', [[11, 1]]))).toMatchObject({ changed: [2] });
+    const parents = () => database.query('select shipment_id::int from fulfilment.shipment_items');
+    expect(await parents()).toEqual([{ shipment_id: 1 }]);
+    await upsert(6, shipment(2, 'B', [[11, 1]]));
+    expect(await parents()).toEqual([{ shipment_id: 2 }]);
+  });
+
   test('an older reading changes nothing, of parent or children', async () => {
     await upsert(5, shipment(1, 'NEW', [[11, 5]]));
     const lines: [number, number][] = [
