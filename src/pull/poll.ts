@@ -4,13 +4,14 @@
  */
 
 import type { OperationName } from '../../config/operations.ts';
-import { StoppedError, WarehouseError } from '../core/errors.ts';
+import { makeUndecodableError, StoppedError, WarehouseError } from '../core/errors.ts';
 import { isObject, type Json } from '../core/json.ts';
 import { limitConcurrency } from '../core/limit-concurrency.ts';
 import { addDays, dayMs, isRealDay, toUtcDay } from '../core/time.ts';
 import { type RunContext, readStored, serviceNow, throwFirst, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass, DatePass } from '../schedule/sql/ledger.ts';
 import { toColumn } from '../service/decoding/fields.ts';
+import { readId } from '../service/decoding/jsonapi.ts';
 import { encodeQuery, type QueryParameters } from '../service/transport/query.ts';
 import {
   type CommittedPage,
@@ -678,6 +679,10 @@ async function readBatch(context: PullContext, ids: readonly number[]): Promise<
         await noteAbsence(context, stream.get, id, batch);
         continue;
       }
+
+      const answeredId = readId(document.data[0] ?? null);
+      if (answeredId !== null && answeredId !== id)
+        throw makeUndecodableError(`${stream.get}: the answer is about another id`, stream.get);
 
       await context.health.proveOperation(stream.get);
       batch.found.push(id);

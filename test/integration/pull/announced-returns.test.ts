@@ -74,3 +74,24 @@ test('a 404 marks no announced return before the assumed path has found one', as
   expect(done(await pull('reconcile')).warnings).toEqual([]);
   expect(await readMarked()).toHaveLength(1);
 });
+
+test('an answer about another id is not stored, and its read is made again', async () => {
+  const id = await announceReturn();
+  await sandbox.call('POST', '/_sandbox/return/process', {
+    client: 'default',
+    authorizationId: id,
+  });
+  service.edit((request, answer) => {
+    if (!request.startsWith('GET /v3/returnMerchandiseAuthorizations/')) return;
+    const document = JSON.parse(answer.body);
+    document.data.id = id + 1;
+    answer.body = JSON.stringify(document);
+  });
+
+  expect(done(await pull('pull-return-items')).warnings?.join()).toContain('about another id');
+  const rows = 'fulfilment.return_merchandise_authorizations';
+  expect(await database.ids(rows)).toEqual([id]);
+  expect(
+    await database.query(`select id, reason from sync.waiting_reads where resource <> 'parcels'`),
+  ).toEqual([{ id, reason: 'read_failed' }]);
+});
