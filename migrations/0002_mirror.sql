@@ -281,6 +281,9 @@ create table fulfilment.return_items (
   primary key (client, id)
 ) with (fillfactor = 90);
 create index return_items_by_order on fulfilment.return_items (client, order_id);
+-- Of return items that name their line, but not their order.
+create index return_items_by_line on fulfilment.return_items (order_item_id, client)
+  where order_id is null and order_item_id is not null;
 create index return_items_by_day on fulfilment.return_items (client, processed_on)
   where processed_on is not null;
 create index return_items_to_restock on fulfilment.return_items (client, processed_on)
@@ -1250,6 +1253,11 @@ cross join lateral (
     select r.order_item_id, r.sku, null, null, 0, r.quantity
     from fulfilment.return_items r
     where r.client = o.client and r.order_id = o.id and r.unlisted_since is null
+    union all
+    select r.order_item_id, r.sku, null, null, 0, r.quantity
+    from lines l
+    join fulfilment.return_items r on r.client = o.client and r.order_item_id = l.id
+      and r.order_id is null and r.unlisted_since is null
   ), pieces as (
     select l.id as line,
       case when l.id is null then coalesce(m.sku, (
@@ -1428,8 +1436,9 @@ comment on column fulfilment.received_goods.slip_received is
   'Pieces of them that were received so far, by all inbounds';
 
 create view fulfilment.return_overview as
-select r.client, r.id as return_item_id, r.external_order_number, r.order_id, r.order_item_id,
-  a.external_reference, r.sku, r.quantity, g.lot_number, g.expiration_date, g.serial_numbers,
+select r.client, r.id as return_item_id,
+  coalesce(r.external_order_number, o.external_order_number) as external_order_number,
+  coalesce(r.order_id, i.order_id) as order_id, r.order_item_id, a.external_reference, r.sku, r.quantity, g.lot_number, g.expiration_date, g.serial_numbers,
   r.condition, coalesce(t.code, l.reason_code) as return_reason,
   t.name as return_reason_name, sync.real_day(r.processed_on) as processed_on, r.processed_in,
   sync.real_time(r.restock_on) as restock_on, r.restock_in, r.redeliver, r.comment,

@@ -461,8 +461,8 @@ create table sync.proven_kinds (
   primary key (client, kind, method, path)
 );
 comment on table sync.proven_kinds is
-  'Kinds and jobs that the service has carried out before, with method and path. '
-  'A 403 of such a kind or job does not mean a wrong path';
+  'Kinds and jobs that the service has carried out before, and operations that found a resource, '
+  'with method and path. A 403 or 404 of such a one does not mean a wrong path';
 
 create table sync.push_database (
   only_row boolean primary key default true check (only_row),

@@ -704,7 +704,7 @@ create table sync.proven_kinds (
   method text not null,
   path text not null,
   proven_at timestamp with time zone not null default clock_timestamp(),
-); -- Kinds and jobs that the service has carried out before, with method and path. A 403 of such a kind or job does not mean a wrong path
+); -- Kinds and jobs that the service has carried out before, and operations that found a resource, with method and path. A 403 or 404 of such a one does not mean a wrong path
 create table sync.push_database (
   only_row boolean not null default true,
   mark text not null, -- Identity of the database (sync.database_mark) that pushes are sent from
@@ -1080,6 +1080,7 @@ CREATE INDEX quarantine_by_time ON sync.quarantine USING btree (last_seen_at);
 CREATE INDEX rescans_by_end ON sync.rescans USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind, id DESC);
 CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on) WHERE (processed_on IS NOT NULL);
+CREATE INDEX return_items_by_line ON fulfilment.return_items USING btree (order_item_id, client) WHERE ((order_id IS NULL) AND (order_item_id IS NOT NULL));
 CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
 CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (sync.real_time(restock_on) IS NULL);
 CREATE INDEX return_merchandise_authorization_items_by_parent ON fulfilment.return_merchandise_authorization_items USING btree (client, return_merchandise_authorization_id);
@@ -1229,6 +1230,15 @@ create view fulfilment.order_lines as -- Lines of orders, with the pieces that w
                     r.quantity
                    FROM fulfilment.return_items r
                   WHERE ((r.client = o.client) AND (r.order_id = o.id) AND (r.unlisted_since IS NULL))
+                UNION ALL
+                 SELECT r.order_item_id,
+                    r.sku,
+                    NULL::boolean,
+                    NULL::timestamp with time zone,
+                    0,
+                    r.quantity
+                   FROM (lines l_2
+                     JOIN fulfilment.return_items r ON (((r.client = o.client) AND (r.order_item_id = l_2.id) AND (r.order_id IS NULL) AND (r.unlisted_since IS NULL))))
                 ), pieces AS (
                  SELECT l_2.id AS line,
                         CASE
@@ -1662,8 +1672,8 @@ create view fulfilment.received_goods as -- Lines of inbounds with their lots, a
 create view fulfilment.return_overview as -- Returned lines that a warehouse has processed, with reason, price of the order line, and lot and serial numbers that were shipped
  SELECT r.client,
     r.id AS return_item_id,
-    r.external_order_number,
-    r.order_id,
+    COALESCE(r.external_order_number, o.external_order_number) AS external_order_number,
+    COALESCE(r.order_id, i.order_id) AS order_id,
     r.order_item_id,
     a.external_reference,
     r.sku,

@@ -4,6 +4,7 @@ import { dayMs, hourMs } from '../core/time.ts';
 import { pause, type RunContext, serviceNow, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { decodeParcels, type ParcelList } from '../service/decoding/decode-parcels.ts';
+import { readId } from '../service/decoding/jsonapi.ts';
 import { commitRun, commitStorable } from './commit.ts';
 import { makeQuarantineEntry } from './decode.ts';
 import {
@@ -44,9 +45,10 @@ interface AnsweredRead extends ParcelAnswer {
 /** Divides an answer into packages of the shipment and entries for the quarantine. */
 function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
   const byNumber = new Map<string, PackageRow>();
-  const entries = list.undecodable.map(({ raw, ...problem }) =>
-    makeQuarantineEntry(read.id, raw, problem),
-  );
+  // An item of another shipment says nothing about this one, as for those that can be decoded.
+  const entries = list.undecodable
+    .filter(({ raw }) => (readId(raw) ?? read.id) === read.id)
+    .map(({ raw, ...problem }) => makeQuarantineEntry(read.id, raw, problem));
   for (const parcel of list.parcels.filter(({ id }) => id === read.id)) {
     const { packageNumber, colloNr: colloNumber } = parcel;
     byNumber.set(packageNumber, toPackageRow({ ...parcel, shipmentId: read.id, colloNumber }));
@@ -55,7 +57,9 @@ function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
   if (byNumber.size > 1) byNumber.delete('');
 
   const lacking =
-    list.parcels.length === 0 ? 'it names no package' : 'it names only other shipments';
+    list.parcels.length + list.undecodable.length === 0
+      ? 'it names no package'
+      : 'it names only other shipments';
   const problem = entries[0]?.reason ?? (byNumber.size > 0 ? null : lacking);
   const answer = { ...toUnanswered(read, problem), parcels: [...byNumber.values()], entries };
   return problem !== null

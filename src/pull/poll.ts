@@ -3,13 +3,15 @@
  * `readOpen`, `readWindow`, `readWaiting` and `readByIds`.
  */
 
-import { StoppedError, WarehouseError } from '../core/errors.ts';
+import type { OperationName } from '../../config/operations.ts';
+import { makeUndecodableError, StoppedError, WarehouseError } from '../core/errors.ts';
 import { isObject, type Json } from '../core/json.ts';
 import { limitConcurrency } from '../core/limit-concurrency.ts';
 import { addDays, dayMs, isRealDay, toUtcDay } from '../core/time.ts';
 import { type RunContext, readStored, serviceNow, throwFirst, warn } from '../schedule/run.ts';
 import type { Cursor, CursorPass, DatePass } from '../schedule/sql/ledger.ts';
 import { toColumn } from '../service/decoding/fields.ts';
+import { readId } from '../service/decoding/jsonapi.ts';
 import { encodeQuery, type QueryParameters } from '../service/transport/query.ts';
 import {
   type CommittedPage,
@@ -176,6 +178,27 @@ export const findUnlistedOpen = (
   findUnlistedOpenRows(context.db, context.client, kind, {
     ...{ age: context.stream.rescan, listed, serviceNow: serviceNow(context) },
   });
+
+/**
+ * Postpones the next question for rows that the list of open rows lacks, but that another list shows
+ * still open, for example with an undocumented status. Otherwise every poll would ask for them.
+ * @param readNo number of the reading of the other list
+ */
+export async function postponeListed(
+  context: StreamContext,
+  kind: OpenKind,
+  ids: readonly number[],
+  readNo: number,
+): Promise<void> {
+  const { db, client, stream } = context;
+  const stillOpen = await findStillOpen(db, client, kind, ids);
+  if (stillOpen.length === 0) return;
+
+  await commitRun(context, stream.name, async (transaction) => {
+    await postponeReads(transaction, stillOpen, 'listed_still_open', readNo);
+    return noCounts;
+  });
+}
 
 /** What `readWaiting` reads. */
 interface WaitingOptions {
@@ -653,10 +676,15 @@ async function readBatch(context: PullContext, ids: readonly number[]): Promise<
       });
       context.health.noteAnswer();
       if (document === null) {
-        batch.unlisted.push(id);
+        await noteAbsence(context, stream.get, id, batch);
         continue;
       }
 
+      const answeredId = readId(document.data[0] ?? null);
+      if (answeredId !== null && answeredId !== id)
+        throw makeUndecodableError(`${stream.get}: the answer is about another id`, stream.get);
+
+      await context.health.proveOperation(stream.get);
       batch.found.push(id);
       for (const resource of document.data)
         batch.data.push(moveIncludedInside(resource, document.included));
@@ -677,6 +705,30 @@ async function readBatch(context: PullContext, ids: readonly number[]): Promise<
     }
   }
   return batch;
+}
+
+/**
+ * Notes a 404. It says that the service does not have the resource, unless the path of the operation
+ * is assumed and has found nothing so far: then the service may not have the path.
+ */
+async function noteAbsence(
+  context: PullContext,
+  operation: OperationName,
+  id: number,
+  batch: FetchedBatch,
+): Promise<void> {
+  if (await context.health.isProven(operation)) {
+    batch.unlisted.push(id);
+    return;
+  }
+
+  batch.failed.push(id);
+  warn(
+    context,
+    `${operation}: answered 404, and has found nothing so far. Its path is assumed ` +
+      '(docs/assumptions.md), so nothing is marked as unlisted. Set the right path in ' +
+      'WAREHOUSE_OPERATIONS_FILE, or confirm the assumed one there with "documented": true',
+  );
 }
 
 /**

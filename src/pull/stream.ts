@@ -139,7 +139,8 @@ function makeTables({ table: name, fields, kept, children }: ResourceDeclaration
     columns: toTypes({ id: 'bigint' }, fields, column === null ? {} : { [column]: 'jsonb' }),
     telling: ['raw'],
     since: 'unlisted_since',
-    ...(column !== null && { kept: { column, id: `${column}_id` } }),
+    ...(column !== null &&
+      kept !== undefined && { kept: { column, id: `${column}_id`, relationship: kept } }),
   };
 
   // Several roles share a table.

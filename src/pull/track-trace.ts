@@ -14,6 +14,7 @@ import type { ClientAccount } from '../service/sql/clients.ts';
 import { commitRun, commitStorable, countChanges } from './commit.ts';
 import { checkQuarantineShare, makeQuarantineEntry } from './decode.ts';
 import {
+  type PresentPackages,
   postponeListedParcelReads,
   storeListedParcels,
   storeTrackTraces,
@@ -142,7 +143,7 @@ interface TrackTraceReading {
   readonly refused: readonly RefusedItem[];
 }
 
-/** An item that could not be decoded or stored, with the id of its shipment if it could be read. */
+/** An item that could not be decoded or stored, with what names its package, if it can be read. */
 type RefusedItem = TrackTraceList['undecodable'][number];
 
 /** Stores a list. Quarantines the items that the database refuses. */
@@ -191,13 +192,12 @@ async function commitList(
   const { client } = context;
   const entries = refused.map(({ raw, ...problem }) => makeQuarantineEntry(null, raw, problem));
   checkQuarantineShare(entries.length, fetched, entries[0]);
-  const present = refused.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
+  const present = findPresent(refused);
   const packages = rows.map(toPackageRow);
 
   const committed = await commitRun(context, name, async (transaction) => {
     const { trx } = transaction;
-    const areAllKnown = present.length === refused.length;
-    const stored = await storeTrackTraces(trx, client, packages, areAllKnown ? present : null);
+    const stored = await storeTrackTraces(trx, client, packages, present);
     transaction.addChanges(stored.changes);
     transaction.addChanges(await storeListedParcels(trx, client, packages, readNo));
 
@@ -221,6 +221,19 @@ async function commitList(
   const { nextAt, stored } = committed;
   if (nextAt !== null) context.state.end.dueAt = context.dueNotBefore(nextAt, trackTraceGapMs);
   return stored;
+}
+
+/**
+ * Finds the packages that the refused items may be: all of a shipment, or else all with a number;
+ * null if an item may be any package.
+ */
+function findPresent(refused: readonly RefusedItem[]): PresentPackages | null {
+  const unnamed = refused.filter(({ shipmentId }) => shipmentId === null);
+  const numbers = unnamed.map(({ packageNumber }) => packageNumber).filter((no) => no !== null);
+  if (numbers.length < unnamed.length) return null;
+
+  const shipmentIds = refused.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
+  return { shipmentIds, numbers };
 }
 
 /**

@@ -50,6 +50,17 @@ export function listOrderTables(client: string, orderIds: readonly number[]): re
     join fulfilment.shipments s on s.client = a.client and s.id = a.shipment_id
     where a.client = ${anyClient(client)} and s.order_id = any(${orderIds}::bigint[]))`;
 
+  const ofLine = sql`t.order_id is null and (
+    t.order_item_id in (
+      select i.id
+      from fulfilment.order_items i
+      where i.client = ${anyClient(client)} and i.order_id = any(${orderIds}::bigint[]))
+    or t.shipment_item_id in (
+      select i.id
+      from fulfilment.shipments s
+      join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
+      where s.client = ${anyClient(client)} and s.order_id = any(${orderIds}::bigint[])))`;
+
   return [
     ['orders', isAny('id', orderIds)],
     ['order_addresses', ofOrder],
@@ -59,6 +70,7 @@ export function listOrderTables(client: string, orderIds: readonly number[]): re
     ['track_traces', ofShipment],
     ['parcels', ofShipment],
     ['return_items', ofOrder],
+    ['return_items', ofLine],
     ['return_merchandise_authorizations', ofShipment],
     ['return_merchandise_authorization_items', ofReturn],
   ];

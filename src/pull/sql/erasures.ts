@@ -53,7 +53,7 @@ const findErasure = (client: string, entity: string, id: RawBuilder<unknown>) =>
 const orderLinks: Readonly<Record<string, readonly string[]>> = {
   orders: [],
   shipments: ['order_id'],
-  return_items: ['order_id', 'external_order_number'],
+  return_items: ['order_id', 'external_order_number', 'order_item_id', 'shipment_item_id'],
   return_merchandise_authorizations: ['shipment_id'],
   parcels: ['shipment_id'],
 };
@@ -151,11 +151,22 @@ async function findErasedParents(
           select s.order_id
           from fulfilment.shipments s
           where s.client = ${anyClient(client)} and s.id = i.shipment_id)`;
+  const orderOfLine = sql`(
+          select l.order_id
+          from fulfilment.order_items l
+          where l.client = ${anyClient(client)} and l.id = i.order_item_id)`;
+  const orderOfShipmentLine = sql`(
+          select s.order_id
+          from fulfilment.shipment_items l
+          join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
+          where l.client = ${anyClient(client)} and l.id = i.shipment_item_id)`;
+  const orderId = sql`coalesce(i.order_id, ${orderOfShipment}, ${orderOfLine},
+          ${orderOfShipmentLine})`;
 
   const { rows } = await sql<{ id: number }>`
     with found as materialized (
       select i.id, ${findErasure(client, table, sql`i.id`)} as own,
-        ${findErasure(client, 'orders', sql`coalesce(i.order_id, ${orderOfShipment})`)} as of_order,
+        ${findErasure(client, 'orders', orderId)} as of_order,
         (select e.id
           from sync.erasures e
           where i.order_id is null and e.client = ${anyClient(client)}
@@ -163,8 +174,9 @@ async function findErasedParents(
             and e.entity in ('orders', 'outbox')
           limit 1) as by_number
       from unnest(${parents.map(({ id }) => id)}::bigint[], ${listLinks('order_id')}::bigint[],
-        ${listLinks('shipment_id')}::bigint[], ${listLinks('external_order_number')}::text[])
-        as i (id, order_id, shipment_id, number)
+        ${listLinks('shipment_id')}::bigint[], ${listLinks('external_order_number')}::text[],
+        ${listLinks('order_item_id')}::bigint[], ${listLinks('shipment_item_id')}::bigint[])
+        as i (id, order_id, shipment_id, number, order_item_id, shipment_item_id)
       where ${anyErasure(client)}
     )
     select id

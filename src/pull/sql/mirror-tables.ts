@@ -39,10 +39,10 @@ export interface MirrorTable {
    */
   readonly since: 'unlisted_since' | 'removed_at' | null;
   /**
-   * Column that keeps an included resource, and the column with its id. If a reading brings no
-   * value, the stored value stays while the id stays.
+   * Column that keeps an included resource, the column with its id, and the relationship to it. If a
+   * reading links to it without its value, the stored value stays while the id stays.
    */
-  readonly kept?: { readonly column: string; readonly id: string };
+  readonly kept?: { readonly column: string; readonly id: string; readonly relationship: string };
 }
 
 /** A table of child rows. `parentColumn` holds the id of the parent. */
@@ -148,7 +148,9 @@ export function overwriteColumns(table: MirrorTable) {
     const [target, read] = [sql.ref(column), sql.ref(`excluded.${column}`)];
     if (column !== kept?.column) return sql`${target} = ${read}`;
 
-    const same = sql`t.${sql.ref(kept.id)} is not distinct from excluded.${sql.ref(kept.id)}`;
+    const link = sql`excluded.raw #> ${['relationships', kept.relationship, 'data']}::text[]`;
+    const same = sql`t.${sql.ref(kept.id)} is not distinct from excluded.${sql.ref(kept.id)}
+      and jsonb_typeof(${link}) = 'object'`;
     return sql`${target} = coalesce(${read}, case when ${same} then t.${target} end)`;
   });
   if (since !== null) assignments.push(sql`${sql.ref(since)} = null`);

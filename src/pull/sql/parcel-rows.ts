@@ -177,6 +177,8 @@ export async function storeListedParcels(
   if (listed.length === 0) return [];
 
   const columns = ['shipment_id', 'package_number', ...Object.keys(stateColumns), 'raw'];
+  // The list may not know the status yet.
+  const hasStatus = sql`excluded.current_track_trace_status is not null`;
 
   const { rows: written } = await sql<WrittenRow>`
     insert into fulfilment.parcels as t (client, read_no, ${columnRefs(columns)})
@@ -192,15 +194,16 @@ export async function storeListedParcels(
         and p.unlisted_since is null)
     order by i.shipment_id, i.package_number
     on conflict (client, shipment_id, package_number) do update set
-      current_track_trace_status = excluded.current_track_trace_status,
-      current_track_trace_exception_level = excluded.current_track_trace_exception_level,
+      current_track_trace_status = case when ${hasStatus} then excluded.current_track_trace_status
+        else t.current_track_trace_status end,
+      current_track_trace_exception_level = case
+        when ${hasStatus} then excluded.current_track_trace_exception_level
+        else t.current_track_trace_exception_level end,
       raw = case when t.read_at is null then excluded.raw else t.raw end,
       read_no = excluded.read_no, unlisted_since = null, changed_at = now()
-      where t.read_no <= excluded.read_no and excluded.current_track_trace_status is not null
-        and (t.unlisted_since is not null
-          or t.current_track_trace_status is distinct from excluded.current_track_trace_status
-          or t.current_track_trace_exception_level is distinct
-            from excluded.current_track_trace_exception_level)
+      where t.read_no <= excluded.read_no and (t.unlisted_since is not null or ${hasStatus}
+        and (t.current_track_trace_status, t.current_track_trace_exception_level) is distinct from
+          (excluded.current_track_trace_status, excluded.current_track_trace_exception_level))
     returning ${returnedNames(packages)}`.execute(trx);
   return written.map((row) => toChange('parcels', row));
 }
@@ -455,19 +458,27 @@ export interface TrackTraceResult {
  */
 const toleratedMissing = 5;
 
+/** Packages that a list may have, because entries of it could not be decoded. */
+export interface PresentPackages {
+  /** Shipments of which it may have any package. */
+  readonly shipmentIds: readonly number[];
+  /** Numbers of which it may have the package of any shipment. */
+  readonly numbers: readonly string[];
+}
+
 /**
  * Stores the complete list of packages on their way. Writes the packages that differ, and an event
  * for each one whose state changed. Marks packages that are no longer listed as unlisted; the job
  * pull-parcels reads their last state. If the list may be cut, because it lacks many packages,
  * marks only those that the list before lacked, too.
- * @param present ids of further shipments whose list entries could not be decoded; null if some of
- *   these ids are unknown. Then no package is marked.
+ * @param present further packages whose entries could not be decoded; null if they may be any
+ *   package. Then none is marked.
  */
 export async function storeTrackTraces(
   trx: Transaction<DB>,
   client: string,
   read: readonly PackageRow[],
-  present: readonly number[] | null,
+  present: PresentPackages | null,
 ): Promise<TrackTraceResult> {
   const rows = await maskErased(trx, client, 'track_traces', read);
   const listedBefore = await countListed(trx, client);
@@ -505,17 +516,18 @@ async function findUnknownShipments(
 }
 
 /**
- * Marks packages as unlisted that are neither in the list nor of a shipment in `present`. If the
+ * Marks packages as unlisted that are neither in the list nor in `present`. If the
  * list may be cut, marks those that the list before lacked, too, and notes the others.
  */
 async function markUnlistedPackages(
   trx: Transaction<DB>,
   client: string,
   rows: readonly PackageRow[],
-  { present, listedBefore }: { present: readonly number[]; listedBefore: number },
+  { present, listedBefore }: { present: PresentPackages; listedBefore: number },
 ): Promise<{ readonly shipmentId: number; readonly key: string }[]> {
   const missing = await noteMissing(trx, client, rows, present);
-  const isEmpty = rows.length === 0 && present.length === 0;
+  const { shipmentIds, numbers } = present;
+  const isEmpty = rows.length + shipmentIds.length + numbers.length === 0;
   const isDoubted = isEmpty || missing > Math.max(toleratedMissing, listedBefore / 2);
 
   const { rows: marked } = await sql<{ shipmentId: number; key: string }>`
@@ -534,9 +546,10 @@ async function noteMissing(
   trx: Transaction<DB>,
   client: string,
   rows: readonly PackageRow[],
-  present: readonly number[],
+  { shipmentIds, numbers }: PresentPackages,
 ): Promise<number> {
-  const isMissing = sql<boolean>`(t.shipment_id <> all(${present}::bigint[]) and not exists (
+  const isMissing = sql<boolean>`(t.shipment_id <> all(${shipmentIds}::bigint[])
+    and t.package_number <> all(${numbers}::text[]) and not exists (
       select from ${rowSet(packageKey, rows)}
       where i.shipment_id = t.shipment_id and i.package_number = t.package_number))`;
 

@@ -56,12 +56,12 @@ const mayBecomeEmpty = ['paymentMethods'];
 /**
  * Stores all service lists. Writes the entries that differ and marks missing entries as removed. If
  * a list is absent or suddenly empty, or has an entry that cannot be read, its stored entries are
- * kept.
+ * kept. So are the warehouses of a main shipping method that came without its list.
  */
 export async function storeServiceLists(
   trx: Transaction<DB>,
   client: string,
-  { options, warehouses, absentLists, unreadable }: DecodedLists,
+  { options, warehouses, absentLists, withoutWarehouses, unreadable }: DecodedLists,
 ): Promise<StoredListsResult> {
   await lockName(trx, `settings ${client}`);
 
@@ -94,8 +94,9 @@ export async function storeServiceLists(
       shipping_method_id: shippingMethodId,
     }));
     changes.push(await writeOffers(trx, client, rows));
+    const isTold = sql`t.main_shipping_method_id <> all(${withoutWarehouses}::bigint[])`;
     if (!keptWhole.includes('mainShippingMethods'))
-      changes.push(await markRemoved(scope, offers, rows));
+      changes.push(await markRemoved(scope, offers, rows, isTold));
   }
   await recordTurnDone(trx, toListsTurn(client), listsPauseMs);
 

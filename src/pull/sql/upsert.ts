@@ -3,7 +3,7 @@
  * reading never overwrites a newer one.
  */
 
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId } from '../../db/values.ts';
 import type { Lease } from '../../schedule/sql/leases.ts';
@@ -156,10 +156,11 @@ async function writeChildren(
 ): Promise<Change[]> {
   const { parentColumn } = child;
   const before = selectBefore(tableRef(child.name), child.key, sql.ref(`f.${parentColumn}`));
-  const parents = sql`, ${sql.ref(`t.${parentColumn}`)} as parent,
+  const returned = sql`, ${sql.ref(`t.${parentColumn}`)} as parent,
       case when xmax <> 0 then ${before} end as "formerParent"`;
+  const mayWrite = isNewerThanFormerParent(parent, child);
   const rows = collectRows(child, resources);
-  const written = await insertRows(transaction, child, rows, parents);
+  const written = await insertRows(transaction, child, rows, { returned, mayWrite });
 
   const readNos = new Map(resources.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
   const former = written.flatMap(({ parent: to, formerParent: id }) =>
@@ -173,6 +174,19 @@ async function writeChildren(
   return [...written.map((row) => toChange(child.name, row)), ...removed];
 }
 
+/**
+ * SQL: false if the row t belongs to another parent by a later reading than that of the parent that
+ * was just written.
+ */
+function isNewerThanFormerParent(parent: MirrorTable, { parentColumn }: ChildTable) {
+  const readNo = (row: 't' | 'excluded') => sql`coalesce((
+        select p.read_no
+        from ${tableRef(parent.name)} p
+        where p.client = t.client and p.id = ${sql.ref(`${row}.${parentColumn}`)}), 0)`;
+  return sql`(${sql.ref(`t.${parentColumn}`)} = ${sql.ref(`excluded.${parentColumn}`)}
+        or ${readNo('t')} <= ${readNo('excluded')})`;
+}
+
 /** Writes rows that are new or differ, whatever their age. Returns the changes for the feed. */
 export async function writeRows(
   scope: Pick<StreamTransaction, 'trx' | 'client'>,
@@ -183,15 +197,26 @@ export async function writeRows(
   return written.map((row) => toChange(table.name, row));
 }
 
-/** SQL for RETURNING of a table whose rows belong to no other. */
-const noParents = sql`, null::bigint as parent, null::bigint as "formerParent"`;
+/** How rows that belong to parents are written, as SQL. */
+interface ParentRules {
+  /** For RETURNING: the parents of a row. */
+  readonly returned: RawBuilder<unknown>;
+  /** Whether the stored row t may be overwritten. */
+  readonly mayWrite: RawBuilder<unknown>;
+}
 
-/** Writes rows that are new or differ. `parents`: SQL for RETURNING, the parents of a row. */
+/** The rules of a table whose rows belong to no other. */
+const noParents: ParentRules = {
+  returned: sql`, null::bigint as parent, null::bigint as "formerParent"`,
+  mayWrite: sql`true`,
+};
+
+/** Writes rows that are new or differ. */
 async function insertRows(
   { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
   table: MirrorTable,
   rows: readonly object[],
-  parents = noParents,
+  { returned, mayWrite } = noParents,
 ): Promise<WrittenChild[]> {
   if (rows.length === 0) return [];
   const columns = Object.keys(table.columns);
@@ -203,8 +228,8 @@ async function insertRows(
     order by ${columnRefs(table.key, 'i')}
     on conflict (client, ${columnRefs(table.key)}) do update
     set ${overwriteColumns(table)}, changed_at = now()
-      where ${differs(table, 'columns', 'excluded')}
-    returning ${returnedNames(table)}${parents}`.execute(trx);
+      where ${differs(table, 'columns', 'excluded')} and ${mayWrite}
+    returning ${returnedNames(table)}${returned}`.execute(trx);
   return written.rows;
 }
 

@@ -13,7 +13,9 @@ import { commitReading, makeEmptyReading, unlist } from '../commit.ts';
 import {
   type DateWindow,
   findUnlistedOpen,
+  postponeListed,
   readOpen,
+  readWhole,
   readWindow,
   type WholeWalk,
 } from '../poll.ts';
@@ -110,7 +112,7 @@ export const inboundPackingSlips = declareStream<Stream>({
 });
 
 /**
- * Marks slips that are stored as open, but that two polls found in neither list. Names them in a
+ * Marks slips that are stored as open, but that two polls found in no list. Names them in a
  * warning.
  * @param isWhole false if the lists may lack slips: then none is marked
  */
@@ -141,12 +143,29 @@ async function checkUnlisted(
     return;
   }
 
+  const missing = unlisted.length === 0 ? [] : await findMissing(context, unlisted);
+
   // Marking a slip as unlisted must not undo a reading made during this poll.
   const added = await commitReading(context, makeEmptyReading(readNo), async (transaction) => {
-    const ids = await recordUnlistedReads(transaction, { pass: 'poll' }, unlisted);
+    const ids = await recordUnlistedReads(transaction, { pass: 'poll' }, missing);
     return unlist(transaction, context.stream, ids, readNo);
   });
   if (added !== null && added.length > 0) warn(context, `${nameSome(added)} ${noLongerListed}`);
+}
+
+/**
+ * Reads the list without a filter, and returns the slips that it lacks, too. A slip that was
+ * completed days ago, or has an undocumented status, is only there.
+ */
+async function findMissing(
+  context: StreamContext,
+  unlisted: readonly number[],
+): Promise<readonly number[]> {
+  const { ids, whole, readNo } = await readWhole(context, 'all', {});
+  const listed = unlisted.filter((id) => ids.has(id));
+  await postponeListed(context, openSlips, listed, readNo);
+
+  return whole ? unlisted.filter((id) => !ids.has(id)) : [];
 }
 
 function nameSome(ids: readonly number[]): string {

@@ -1,3 +1,4 @@
+import { WarehouseError } from '../../core/errors.ts';
 import { warn } from '../../schedule/run.ts';
 import { count, date, defineFields, one, text, time } from '../../service/decoding/fields.ts';
 import type { IncludedIndex } from '../../service/decoding/jsonapi.ts';
@@ -115,7 +116,7 @@ async function checkLines(
   resources: readonly ResourceRows[],
   pages: number,
 ): Promise<void> {
-  const { client, db, warehouse, signal, run, stream, progress } = context;
+  const { client, db, run, stream, progress } = context;
   const [table] = stream.tables.children;
   if (table === undefined || progress.rescan.kind !== 'reconcile') return;
 
@@ -138,8 +139,7 @@ async function checkLines(
 
   const readNo = await drawReadNo(db);
   const unknown: number[] = [];
-  for (const id of unlisted.slice(0, maxAsked))
-    if (!(await warehouse.hasResource('v3.inboundItems.get', id, { signal }))) unknown.push(id);
+  for (const id of unlisted.slice(0, maxAsked)) if (!(await hasLine(context, id))) unknown.push(id);
   if (unknown.length === 0) return;
 
   await commitProgress(context, makeEmptyReading(readNo), async (transaction) => {
@@ -148,4 +148,25 @@ async function checkLines(
     transaction.addChanges(marked);
     return { extra: marked.length };
   });
+}
+
+/**
+ * Returns true if the service has a line. If it refuses to say so, the line stays, with a warning:
+ * the other lines are checked.
+ * @throws WarehouseError if the run must end
+ */
+async function hasLine(context: RescanContext, id: number): Promise<boolean> {
+  const { health, signal, stream, warehouse } = context;
+  try {
+    const found = await warehouse.hasResource('v3.inboundItems.get', id, { signal });
+    health.noteAnswer();
+    return found;
+  } catch (error) {
+    if (!(error instanceof WarehouseError) || (await health.endsRun(error))) throw error;
+    warn(
+      context,
+      `${stream.name}: ${error.message}; the next reconciliation checks its line again`,
+    );
+    return true;
+  }
 }

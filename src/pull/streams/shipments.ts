@@ -12,11 +12,17 @@ import {
   texts,
   time,
 } from '../../service/decoding/fields.ts';
-import { commitRun, noCounts } from '../commit.ts';
-import { findUnlistedOpen, readNew, readOpen, readWaiting, readWhole } from '../poll.ts';
+import {
+  findUnlistedOpen,
+  postponeListed,
+  readNew,
+  readOpen,
+  readWaiting,
+  readWhole,
+} from '../poll.ts';
 import type { StreamTransaction } from '../sql/stream-transaction.ts';
-import { findStillOpen, type OpenKind, type OpenRow } from '../sql/unlisted.ts';
-import { postponeReads, requestMissingOrders, requestParcelReads } from '../sql/waiting-reads.ts';
+import type { OpenKind, OpenRow } from '../sql/unlisted.ts';
+import { requestMissingOrders, requestParcelReads } from '../sql/waiting-reads.ts';
 import { declareStream, type Stream, type StreamContext } from '../stream.ts';
 import { isErrorOfOnePass } from '../walk.ts';
 
@@ -128,7 +134,6 @@ async function readByOrders(
   context: StreamContext,
   listed: ReadonlySet<number>,
 ): Promise<readonly number[]> {
-  const { db, client, stream } = context;
   const unlisted = await findUnlistedOpen(context, open, listed);
 
   const reading: OrderReading = {
@@ -143,12 +148,7 @@ async function readByOrders(
 
   const ids = unlisted.map(({ id }) => id);
   const read = ids.filter((id) => found.has(id));
-  const stillOpen = await findStillOpen(db, client, open, read);
-  if (stillOpen.length > 0)
-    await commitRun(context, stream.name, async (transaction) => {
-      await postponeReads(transaction, stillOpen, 'listed_still_open', firstReadNo);
-      return noCounts;
-    });
+  await postponeListed(context, open, read, firstReadNo);
 
   return ids.filter((id) => !found.has(id));
 }

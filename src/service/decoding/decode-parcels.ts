@@ -67,7 +67,10 @@ export interface TrackTraceList {
   readonly items: readonly TrackTrace[];
   readonly undecodable: readonly (DecodingProblem & {
     readonly raw: Json;
+    /** Null if it cannot be read. */
     readonly shipmentId: number | null;
+    /** Null if it cannot be read, or if there is none. */
+    readonly packageNumber: string | null;
   })[];
 }
 
@@ -80,13 +83,16 @@ export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
   const operation = 'v2.shipment.trackTrace';
   const { items, undecodable } = decodeItems(operation, result, trackTraceFields, zone);
 
-  const readShipmentId = (raw: Json) => (isObject(raw) ? toId(raw.shipmentId) : null);
   return {
     items,
-    undecodable: undecodable.map((problem) => ({
-      ...problem,
-      shipmentId: readShipmentId(problem.raw),
-    })),
+    undecodable: undecodable.map((problem) => {
+      const members = isObject(problem.raw) ? problem.raw : {};
+      const number = toDigits(members.packageNumber);
+      // Postgres stores no NUL and no lone surrogate.
+      const isNumber = typeof number === 'string' && /^[^\0]+$/.test(number);
+      const packageNumber = isNumber && number.isWellFormed() ? number : null;
+      return { ...problem, shipmentId: toId(members.shipmentId), packageNumber };
+    }),
   };
 }
 

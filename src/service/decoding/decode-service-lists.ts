@@ -47,6 +47,11 @@ export interface DecodedLists {
    * Lists that the answer does not have, not even empty ones. Nothing is known about their entries.
    */
   readonly absentLists: readonly SettingList[];
+  /**
+   * Ids of main shipping methods that came without their list of methods. Nothing is known about
+   * their warehouses.
+   */
+  readonly withoutWarehouses: readonly number[];
   /** What cannot be read. The stored entries of its list stay, because it may be one of them. */
   readonly unreadable: readonly UnreadableEntry[];
 }
@@ -83,7 +88,13 @@ export function decodeServiceLists(answered: Json): DecodedLists {
   if (options.length === 0 && unreadable[0] !== undefined)
     throw makeSettingsError(unreadable[0].problem);
 
-  return { options, warehouses, absentLists, unreadable };
+  const withoutWarehouses = options.flatMap(({ list, id, raw }) =>
+    list === 'mainShippingMethods' && isObject(raw) && (raw.shippingMethods ?? null) === null
+      ? [id]
+      : [],
+  );
+
+  return { options, warehouses, absentLists, withoutWarehouses, unreadable };
 }
 
 /** Reads the methods inside the main shipping methods. Leaves out those without a warehouse. */

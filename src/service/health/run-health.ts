@@ -85,6 +85,16 @@ export class RunHealth {
     if (operation !== undefined) await this.#proven.add(job, warehouse.findRoute(operation.name));
   }
 
+  /** Notes for all later runs that an operation found a resource: its path is right. */
+  async proveOperation(name: OperationName): Promise<void> {
+    await this.#proven.add(name, this.#options.warehouse.findRoute(name));
+  }
+
+  /** Returns true if a 404 of an operation is about the resource, because its path is right. */
+  async isProven(name: OperationName): Promise<boolean> {
+    return this.#proven.has(name, this.#options.warehouse.findRoute(name));
+  }
+
   /**
    * Judges a request that failed in a run that could do without it.
    * @param isExpected true if the service may not know the resource yet

@@ -5,13 +5,13 @@ import type { Database } from '../../db/pool.ts';
 type Route = Pick<Operation, 'method' | 'path' | 'documented'>;
 
 /**
- * The kinds and jobs of one client that its service has carried out. The assumed route of their
- * operation is right, so a later refusal has another cause.
+ * The kinds and jobs of one client that its service has carried out, and the operations that found
+ * a resource. Their assumed route is right, so a later refusal has another cause.
  */
 export class ProvenRoutes {
   readonly #db: Database;
   readonly #client: string;
-  /** Kinds and jobs whose proof this process has seen. */
+  /** Names whose proof this process has seen. */
   readonly #known = new Set<string>();
 
   constructor(db: Database, client: string) {
@@ -19,7 +19,7 @@ export class ProvenRoutes {
     this.#client = client;
   }
 
-  /** Returns true if the route of a kind or job is right. Reads the database only in doubt. */
+  /** Returns true if the route of a kind, job or operation is right. Reads the database only in doubt. */
   async has(kind: string, { documented, method, path }: Route): Promise<boolean> {
     if (documented || this.#known.has(kind)) return true;
 
@@ -35,7 +35,7 @@ export class ProvenRoutes {
     return proof !== undefined;
   }
 
-  /** Records for all workers that the route of a kind or job is right. Writes once. */
+  /** Records for all workers that the route of a kind, job or operation is right. Writes once. */
   async add(kind: string, { documented, method, path }: Route): Promise<void> {
     if (documented || this.#known.has(kind)) return;
 

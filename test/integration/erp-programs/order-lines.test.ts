@@ -205,6 +205,24 @@ test('pieces without a line fill the lines of their article, the oldest line fir
   });
 });
 
+test('pieces that came back with their line, but without their order, count', async () => {
+  await storeOrder(1, { 11: ['A', 2] });
+  await storeOrder(2, { 21: ['A', 2] });
+  await ship(1, [[11, 'A', 2]]);
+  await takeBack(1, [[11, 'A', 1]]);
+  await database.query(
+    'update fulfilment.return_items set order_id = null, external_order_number = null',
+  );
+
+  expect(await readOrder(1)).toMatchObject({ returned: 1 });
+  expect(await readOrder(2)).toMatchObject({ returned: 0 });
+  expect(
+    await database.query(
+      'select order_id, external_order_number as number, amount from fulfilment.return_overview',
+    ),
+  ).toEqual([{ order_id: 1, number: 'SO-1', amount: '2' }]);
+});
+
 test('a line of less than nothing takes nothing from the sums of its order', async () => {
   await storeOrder(1, { 11: ['A', 2], 12: ['DISCOUNT', -1] });
   await ship(1, [[11, 'A', 2]]);

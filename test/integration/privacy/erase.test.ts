@@ -284,6 +284,38 @@ test('a reading that began before the erasure cannot bring anything back', async
   expect(await findTexts(database, order.searched)).toEqual([]);
 });
 
+test.each(['orderItem', 'shipmentItem'])(
+  'a return item that names only its %s is erased with the order, and stays so',
+  async (link) => {
+    const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
+    done(await pull('pull-orders'));
+    const { authorizationId } = order;
+    await sandbox.call('POST', '/_sandbox/return/process', { client: 'default', authorizationId });
+    const others = ['order', 'orderItem', 'shipmentItem'].filter((name) => name !== link);
+    const show = (comment: string) =>
+      sandbox.faults({
+        operation: 'v3.returnItems.list',
+        effect: {
+          set: [
+            ...others.map((name) => ({ path: ['data', 0, 'relationships', name], value: null })),
+            { path: ['data', 0, 'attributes', 'externalOrderNumber'], value: null },
+            { path: ['data', 0, 'attributes', 'comment'], value: comment },
+          ],
+        },
+      });
+    await show(order.texts.unknown);
+    done(await pull('pull-return-items'));
+    expect(await findTexts(database, [order.texts.unknown])).toHaveLength(1);
+
+    expect((await erase('SO-ERASED')).code).toBe(0);
+    expect(await findTexts(database, order.searched)).toEqual([]);
+
+    await show(order.texts.quoted);
+    done(await pull('pull-return-items'));
+    expect(await findTexts(database, order.searched)).toEqual([]);
+  },
+);
+
 /** Returns resources that cannot be decoded, each with another form of the link to the order. */
 function makeUndecodable({
   id,

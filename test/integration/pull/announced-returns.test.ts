@@ -4,11 +4,14 @@ import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { useEditedService } from '../../helpers/services/edited-service.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
+const service = useEditedService(sandbox);
 const outbox = usePusher(database, sandbox);
-const pull = usePuller(database, sandbox);
+const pullDirectly = usePuller(database, sandbox);
+const pull: typeof pullDirectly = (job) => pullDirectly(job, { env: service.env() });
 
 const get = 'v3.returnMerchandiseAuthorizations.get';
 const readLinks = () =>
@@ -20,7 +23,7 @@ const readLinks = () =>
 /** Announces a return of a shipped order, and returns the id of the announcement. */
 async function announceReturn(): Promise<number> {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push();
+  await outbox.push(service.env());
   await sandbox.advance(2 * 86_400);
   done(await pull('pull-shipments'));
   const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items');
@@ -29,7 +32,7 @@ async function announceReturn(): Promise<number> {
     shipmentId: line?.shipment_id,
     items,
   });
-  await outbox.push();
+  await outbox.push(service.env());
   return (await outbox.row(id)).result?.returnMerchandiseAuthorizationId as number;
 }
 
@@ -49,4 +52,46 @@ test('the poll that brings a return also reads its announcement again, until tha
   expect((await sandbox.requests(place)).filter(({ operation }) => operation === get)).toHaveLength(
     2,
   );
+});
+
+test('a 404 marks no announced return before the assumed path has found one', async () => {
+  await announceReturn();
+  const readMarked = () =>
+    database.ids('fulfilment.return_merchandise_authorizations where unlisted_since is not null');
+  const hideReturns = () =>
+    service.edit((request, answer) => {
+      if (!request.startsWith('GET /v3/returnMerchandiseAuthorizations/')) return;
+      Object.assign(answer, { status: 404, body: '{"message":"no such route"}' });
+    });
+
+  hideReturns();
+  expect(done(await pull('reconcile')).warnings?.join()).toContain('Its path is assumed');
+  expect(await readMarked()).toEqual([]);
+
+  service.edit(() => undefined);
+  done(await pull('reconcile'));
+  hideReturns();
+  expect(done(await pull('reconcile')).warnings).toEqual([]);
+  expect(await readMarked()).toHaveLength(1);
+});
+
+test('an answer about another id is not stored, and its read is made again', async () => {
+  const id = await announceReturn();
+  await sandbox.call('POST', '/_sandbox/return/process', {
+    client: 'default',
+    authorizationId: id,
+  });
+  service.edit((request, answer) => {
+    if (!request.startsWith('GET /v3/returnMerchandiseAuthorizations/')) return;
+    const document = JSON.parse(answer.body);
+    document.data.id = id + 1;
+    answer.body = JSON.stringify(document);
+  });
+
+  expect(done(await pull('pull-return-items')).warnings?.join()).toContain('about another id');
+  const rows = 'fulfilment.return_merchandise_authorizations';
+  expect(await database.ids(rows)).toEqual([id]);
+  expect(
+    await database.query(`select id, reason from sync.waiting_reads where resource <> 'parcels'`),
+  ).toEqual([{ id, reason: 'read_failed' }]);
 });

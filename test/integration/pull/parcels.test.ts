@@ -283,6 +283,13 @@ test('what cannot be decoded or stored is quarantined, and released by the next 
   expect(await database.query('select from sync.quarantine')).toEqual([]);
 });
 
+test('an undecodable package of another shipment does not spoil the answer', async () => {
+  const [id = 0] = await storeShipped(1);
+  await answerWith([item(id), item(id + 1, { shippingDate: 'yesterday' })]);
+  expect(await pullParcels()).toMatchObject({ created: 1, quarantined: 0, warnings: [] });
+  expect(await readPlans()).toEqual([{ id, days: 1, problem: null }]);
+});
+
 test('an outage during the look-ups keeps what was read; the newest shipments come first', async () => {
   const ids = await storeShipped(6);
   await sandbox.faults({ operation, after: 2, effect: { status: 500 } });
@@ -319,6 +326,22 @@ test('a look-up that was asked before a newer list keeps the status of the list'
   expect(await pullParcels()).toMatchObject({ updated: 1 });
   expect(await database.query('select * from fulfilment.parcels')).toMatchObject([
     { current_track_trace_status: '30', track_and_trace_code: 'A1' },
+  ]);
+});
+
+test('a package that comes back on the list is listed again, also while its status is null', async () => {
+  const [id = 0] = await storeShipped(1);
+  await answerWith([item(id), item(id, { packageNumber: '3S2' })]);
+  await pullParcels();
+  await database.query("update sync.waiting_reads set next_at = '-infinity'");
+  await answerWith([item(id)]);
+  await pullParcels();
+  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '50' }]);
+
+  await list({ shipmentId: id, packageNumber: '3S2', currentTrackTraceStatus: null });
+  expect(await readParcels()).toEqual([
+    { id, number: '3S1', status: '50' },
+    { id, number: '3S2', status: '50' },
   ]);
 });
 

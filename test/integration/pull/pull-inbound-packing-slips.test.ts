@@ -3,10 +3,12 @@ import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
+import { useEditedService } from '../../helpers/services/edited-service.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);
 const pull = usePuller(database, sandbox);
+const service = useEditedService(sandbox);
 
 const day = 86_400;
 const job = 'pull-inbound-packing-slips';
@@ -55,4 +57,33 @@ test('if both lists are empty, no slip is marked, and the poll warns', async () 
   for (let polls = 0; polls < 3; polls++)
     expect(done(await pull(job)).warnings?.join()).toContain('so none was marked');
   expect(await readMarked()).toEqual([]);
+});
+
+test.each([
+  ['COMPLETED', '2026-04-01T10:00:00Z'],
+  ['CANCELLED', null],
+])('a slip that only the list without a filter shows, as %s, is not marked', async (status, at) => {
+  await sandbox.advance(15 * day);
+  const env = service.env();
+  done(await pull(job, { env }));
+  const [id] = await readOpen();
+  const asked: string[] = [];
+  service.edit((request, answer) => {
+    if (!request.startsWith('GET /v3/inboundPackingSlips')) return;
+    asked.push(request);
+    const document = JSON.parse(answer.body);
+    const isFiltered = request.includes('filter[');
+    document.data = document.data.filter((slip: { id: number }) => slip.id !== id || !isFiltered);
+    for (const slip of document.data)
+      if (slip.id === id) Object.assign(slip.attributes, { status, completedOn: at });
+    answer.body = JSON.stringify(document);
+  });
+
+  for (let polls = 0; polls < 3; polls++)
+    expect(done(await pull(job, { env })).warnings).toEqual([]);
+  expect(await readMarked()).toEqual([]);
+  expect(await database.query(`select status from ${slips} where id = $1`, [id])).toEqual([
+    { status },
+  ]);
+  expect(asked.filter((request) => !request.includes('filter['))).toHaveLength(1);
 });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
+import { done, usePuller, useReconcile } from '../../helpers/puller.ts';
 import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
@@ -76,4 +76,26 @@ test('if items come at the top of the list, without a link, each inbound is read
   }
   expect(reads).toBeGreaterThan(0);
   expect(await differences()).toEqual([]);
+});
+
+test('a line whose read is refused does not keep others from being marked as unlisted', async () => {
+  await sandbox.advance(30 * day);
+  await sandbox.faults({
+    operation: 'v3.inboundItems.get',
+    count: 1,
+    effect: { status: 422 },
+  });
+  done(await pull('pull-inbounds'));
+  // Lines that the service does not have: copies of the first one under other ids.
+  await database.query(`
+    insert into fulfilment.inbound_items (client, id, inbound_id, raw, first_seen_at)
+    select client, 900000 + n, inbound_id, raw, now() - interval '1 day'
+    from (select * from fulfilment.inbound_items order by id limit 1) i, generate_series(1, 2) n`);
+
+  const { report, rescan } = await useReconcile(database, sandbox)('inbounds');
+  expect(done(report).warnings?.join()).toContain('checks its line again');
+  expect(rescan).toMatchObject({ extra: 1 });
+  expect(await database.ids('fulfilment.inbound_items where unlisted_since is not null')).toEqual([
+    900_002,
+  ]);
 });

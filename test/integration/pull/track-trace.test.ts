@@ -215,6 +215,23 @@ test('an undecodable package is quarantined, and no package that it may be is ma
   ]);
 });
 
+test('a package without a shipment keeps only packages with its number from being marked', async () => {
+  const numbered = (shipmentId: number | null, packageNumber: string | null) =>
+    item(shipmentId, { packageNumber });
+  await answerWith([numbered(1, 'A'), numbered(2, 'B')]);
+  done(await pull('track-trace'));
+
+  await passAnHour();
+  await answerWith([numbered(null, null), numbered(null, 'a\u0000b')]);
+  done(await pull('track-trace'));
+  expect(await goneIds()).toEqual([]);
+
+  await passAnHour();
+  await answerWith([numbered(null, 'A')]);
+  expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 1 });
+  expect(await goneIds()).toEqual([2]);
+});
+
 test('a shipment that the tables do not have is read by id only once, also if it is not found', async () => {
   for (const list of [[item(999_999)], [item(999_999), item(1)], [item(999_999)]]) {
     await answerWith(list);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { parseExact } from '../../../src/core/json.ts';
+import { type Json, parseExact } from '../../../src/core/json.ts';
 import { countChanges } from '../../../src/pull/commit.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import type { ResourceRows } from '../../../src/pull/sql/mirror-tables.ts';
@@ -124,6 +124,16 @@ describe('upsertResources', () => {
     ]);
   });
 
+  test('an older reading of another parent does not take a line away', async () => {
+    await upsert(1, shipment(2, 'A'));
+    await upsert(5, shipment(1, 'A', [[11, 1]]));
+    expect(await upsert(3, shipment(2, 'B', [[11, 1]]))).toMatchObject({ changed: [2] });
+    const parents = () => database.query('select shipment_id::int from fulfilment.shipment_items');
+    expect(await parents()).toEqual([{ shipment_id: 1 }]);
+    await upsert(6, shipment(2, 'B', [[11, 1]]));
+    expect(await parents()).toEqual([{ shipment_id: 2 }]);
+  });
+
   test('an older reading changes nothing, of parent or children', async () => {
     await upsert(5, shipment(1, 'NEW', [[11, 5]]));
     const lines: [number, number][] = [
@@ -183,18 +193,27 @@ describe('upsertResources', () => {
 });
 
 test('an order keeps its pick-up point while an answer names it without its data', async () => {
-  const read = (readNo: number, id: number | null, point: object | null) =>
+  const read = (readNo: number, link: object | null, point: object | null) =>
     database.db.transaction().execute((trx) => {
+      const { id = null } = (link ?? {}) as { id?: number };
       const columns = { pick_up_point_id: id, pick_up_point: point };
-      const parent = { id: 1, raw: { readNo }, ...columns };
+      const raw = { readNo, relationships: { pickUpPoint: { data: link } } } as Json;
+      const parent = { id: 1, raw, ...columns };
       const scope = { trx, client: 'default', stream: 'orders' };
       return upsertResources(scope, age(readNo), orders.tables, [{ parent, children: [] }]);
     });
   const stored = () => database.query('select pick_up_point as point from fulfilment.orders');
 
-  await read(1, 7, { id: 7 });
-  await read(2, 7, null);
+  await read(1, { id: 7 }, { id: 7 });
+  await read(2, { id: 7 }, null);
   expect(await stored()).toEqual([{ point: { id: 7 } }]);
-  await read(3, 8, null);
+  await read(3, { id: 8 }, null);
+  expect(await stored()).toEqual([{ point: null }]);
+
+  // One without an id, and none.
+  await read(4, { type: 'pickUpPoint' }, { name: 'A' });
+  await read(5, { type: 'pickUpPoint' }, null);
+  expect(await stored()).toEqual([{ point: { name: 'A' } }]);
+  await read(6, null, null);
   expect(await stored()).toEqual([{ point: null }]);
 });

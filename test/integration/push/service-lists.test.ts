@@ -37,6 +37,27 @@ test('the service lists are read once for many rows, and stored with the methods
   expect(counts).toEqual({ lists: 8, options: 21, warehouses: 4, changes: 21 });
 });
 
+test('a main shipping method that comes without its methods keeps its warehouses', async () => {
+  done(await pull('refresh-settings'));
+  const readOffers = () =>
+    database.count('fulfilment.main_shipping_method_warehouses where removed_at is null');
+  const before = await readOffers();
+  const set = (value: unknown) =>
+    sandbox.faults({
+      operation: 'common.settings.get',
+      effect: { set: [{ path: ['result', 'mainShippingMethods', 0, 'shippingMethods'], value }] },
+    });
+
+  await set(null);
+  expect(done(await pull('refresh-settings'))).toMatchObject({ removed: 0 });
+  expect(await readOffers()).toBe(before);
+
+  await sandbox.clearFaults();
+  await set([]);
+  done(await pull('refresh-settings'));
+  expect(await readOffers()).toBeLessThan(before);
+});
+
 test('the daily job writes changes, marks removed entries, and keeps a list that came empty', async () => {
   expect(done(await pull('refresh-settings'))).toMatchObject({
     fetched: 21,
