@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { hasEventReceivers } from '../../operate/sql/receivers.ts';
 import {
   listUndelivered,
   retryDeliveries,
@@ -35,10 +36,19 @@ const eventColumns: Columns<Undelivered> = {
   error: ({ lastError }) => lastError,
 };
 
+const eventsAreOff =
+  'Events are off: no worker has a receiver for them; ' +
+  'set EVENT_WEBHOOK_URL or EVENT_SUBSCRIBERS_FILE (docs/events.md)';
+
 /** Prints the events that are not delivered, those that were given up first. */
 async function eventsListCommand(options: CommonOptions): Promise<number> {
-  const events = await withDatabase('events', (db) => listUndelivered(db, maxListed));
-  printRows(events, eventColumns, 'Every event is delivered.', options);
+  const { events, hasReceivers } = await withDatabase('events', async (db) => ({
+    events: await listUndelivered(db, maxListed),
+    hasReceivers: await hasEventReceivers(db),
+  }));
+
+  const none = hasReceivers ? 'Every event is delivered.' : eventsAreOff;
+  printRows(events, eventColumns, none, options);
   return 0;
 }
 
