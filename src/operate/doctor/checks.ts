@@ -14,7 +14,7 @@ import type { OperationName, Operations } from '../../../config/operations.ts';
 import { findProxy } from '../../../config/proxy.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
-import { describeChoice, placeInWords } from '../../core/database-mark.ts';
+import { describeChoice, describeExpected, placeInWords } from '../../core/database-mark.ts';
 import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import { TlsError } from '../../core/tls-error.ts';
@@ -662,8 +662,11 @@ export const checkPlace = (db: Database): Promise<CheckResult[]> =>
     const database = await readPushDatabase(db);
     if (database?.acceptedAs === 'copy')
       return ok('address', 'nothing is sent: this database was accepted as a copy');
-    if (database === null || database.change !== 'none' || database.isPlaceAccepted)
-      return ok('address', 'rows may be sent from the database at this address');
+    if (database === null || database.change !== 'none' || database.isPlaceAccepted) {
+      const until = database?.failoverUntil ?? null;
+      const expected = until === null ? '' : `; ${describeExpected(until)}`;
+      return ok('address', `rows may be sent from the database at this address${expected}`);
+    }
 
     const found = `workers with this URL send nothing yet: ${placeInWords}`;
     const remedy =

@@ -63,6 +63,8 @@ describe('with a database', () => {
     [['status'], 1, /^default: 4 rows are dead and block their lanes.*\n\nclient +job +state/s],
     [['database', 'accept', '--as', 'moved'], 0, /nothing was changed/],
     [['database', 'expect-failover', '--for', '1h'], 0, /accepted as restored, after 30 s/],
+    [['doctor'], 0, /^ok +address +.*; a failover until 20\S+ is accepted as restored/m],
+    [['database', 'expect-failover', '--for', '0s'], 0, /^No failover is expected any more\.$/],
     [['database', 'expect-failover', '--for', 'soon'], 2, /must be a span/],
     [['outbox', 'list'], 0, /order\.create +SO-1 +dead/],
     [['outbox', 'check', 'order.cancel', '/dev/null'], 1, /^payload: is not JSON that can be read/],
