@@ -12,6 +12,7 @@ import {
   exitWith,
   parseId,
   print,
+  printError,
   printJson,
   printRows,
   withDatabase,
@@ -64,9 +65,17 @@ async function eventsRetryCommand(
     retryDeliveries(db, ids.length === 0 ? null : ids),
   );
 
-  if (json) printJson({ retried });
-  else print(`${retried === 1 ? '1 event is' : `${retried} events are`} due now.`);
-  return 0;
+  const count = retried.length;
+  const left = ids.filter((id) => !retried.includes(id));
+  if (json) printJson({ retried: count, left });
+  else print(`${count === 1 ? '1 event is' : `${count} events are`} due now.`);
+  if (left.length === 0) return 0;
+
+  printError(
+    `Nothing was done for ${left.join(', ')}: it is delivered, or there is no such event; ` +
+      'see: fulfilment-sync events list',
+  );
+  return 1;
 }
 
 /** Adds the commands `events …`. */

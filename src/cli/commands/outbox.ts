@@ -34,7 +34,7 @@ import {
   exitWith,
   forClient,
   parseId,
-  parseWholeNumber,
+  parseNumberWithin,
   print,
   printError,
   printFacts,
@@ -350,7 +350,7 @@ function addReadingCommands(outbox: Command): void {
     examples: `${program} list --status dead`,
   });
   withOutboxFilter(list)
-    .option('--limit <number>', 'maximum number of rows (100)', parseWholeNumber)
+    .option('--limit <number>', 'maximum number of rows (100)', parseNumberWithin(1, 100_000))
     .action(exitWith(outboxListCommand));
 
   addCommand(outbox, {
