@@ -429,12 +429,20 @@ function checkAlerts({
 }
 
 /** Checks where business events are posted to. Shows only origins, because paths may be secret. */
-const checkEvents = ({ subscribers }: Config): CheckResult[] =>
-  subscribers.map(({ name, url, secret }) => {
+const checkEvents = ({ subscribers, clients: served }: Config): CheckResult[] =>
+  subscribers.flatMap(({ name, url, secret, clients }) => {
     const found = `events of ${name} are posted to ${new URL(url).origin}`;
-    if (secret !== undefined) return ok('events', `${found}, signed`);
     const remedy = 'set EVENT_WEBHOOK_SECRET, or secret in EVENT_SUBSCRIBERS_FILE';
-    return warn('events', `${found}, but not signed`, remedy);
+    const signed =
+      secret === undefined
+        ? warn('events', `${found}, but not signed`, remedy)
+        : ok('events', `${found}, signed`);
+
+    const unknown = (clients ?? []).filter((client) => !served.some(({ key }) => key === client));
+    if (unknown.length === 0) return [signed];
+    const words = `${name} wants events of ${unknown.join(', ')}, which this worker does not serve`;
+    const check = 'check the spelling in EVENT_SUBSCRIBERS_FILE, unless another worker serves it';
+    return [signed, warn('events', words, check)];
   });
 
 /**

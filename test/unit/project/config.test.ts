@@ -147,6 +147,17 @@ describe('readConfig', () => {
     process.env = former;
   });
 
+  test('refuses variables of one receiver of events beside a file of several', () => {
+    const path = file('subscribers.json', '[{"name": "shop", "url": "https://shop.example/"}]');
+    const secret = `whsec_${'A'.repeat(32)}`;
+    const both = { EVENT_SUBSCRIBERS_FILE: path, EVENT_WEBHOOK_SECRET: secret };
+    expect(readProblems({ ...base, ...both, EVENT_PERSONAL_DATA: 'true' })).toEqual([
+      expect.stringMatching(
+        /^EVENT_SUBSCRIBERS_FILE: .* EVENT_WEBHOOK_SECRET, EVENT_PERSONAL_DATA;/,
+      ),
+    ]);
+  });
+
   test('names each secret that was set before and is not any more', () => {
     const secrets = { ADMIN_TOKEN: 'x'.repeat(40), REDIS_URL: 'redis://localhost' };
     const subscriber = { name: 'shop', url: 'https://shop.example/' };
