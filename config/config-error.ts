@@ -1,3 +1,5 @@
+import type { z } from 'zod';
+
 /**
  * The error of an invalid or incomplete configuration. `problems` has one line per problem. The
  * process exits with 2.
@@ -18,4 +20,44 @@ export class ConfigError extends Error {
 export function describeFileError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return 'code' in error ? String(error.code) : error.message;
+}
+
+/** Says in plain words what is wrong with a value, where its schema has no words of its own. */
+export function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined
+        ? 'is required'
+        : `must be ${typeWords[issue.expected] ?? issue.expected}`;
+    case 'invalid_value':
+      return `must be ${issue.values
+        .map(String)
+        .join(', ')
+        .replace(/, (?=[^,]*$)/, ' or ')}`;
+    case 'unrecognized_keys':
+      return `has members that are not known: ${issue.keys.join(', ')}`;
+    case 'too_small':
+      return describeBound(issue.origin, 'at least', issue.minimum);
+    case 'too_big':
+      return describeBound(issue.origin, 'at most', issue.maximum);
+    default:
+      return undefined;
+  }
+}
+
+/** What a value must be, by the name of its type. */
+const typeWords: Readonly<Record<string, string>> = {
+  string: 'a text',
+  boolean: 'true or false',
+  int: 'a whole number',
+  number: 'a number',
+  array: 'a list',
+  object: 'a JSON object',
+  record: 'a JSON object',
+};
+
+function describeBound(origin: string, bound: string, count: number | bigint): string {
+  if (origin === 'string' && count === 1) return 'must not be empty';
+  if (origin === 'string') return `must have ${bound} ${count} characters`;
+  return origin === 'array' ? `must name ${bound} ${count}` : `must be ${bound} ${count}`;
 }

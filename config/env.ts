@@ -7,7 +7,7 @@ import {
   publicUrlSchema,
   trustedProxiesSchema,
 } from './admin.ts';
-import { ConfigError, describeFileError } from './config-error.ts';
+import { ConfigError, describeFileError, describeIssue } from './config-error.ts';
 import { type EventSubscriber, readSubscribers } from './events.ts';
 import {
   type ApiToken,
@@ -149,7 +149,7 @@ export interface ConfigNeeds {
 export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = process.env): Config {
   const problems: string[] = [];
   const env = readSecretFiles(removeEmpty(source), problems);
-  const result = variables.safeParse(env);
+  const result = variables.safeParse(env, { error: describeIssue });
   for (const { path, message } of result.error?.issues ?? [])
     problems.push(`${path.join('.')}: ${message}`);
 
@@ -158,7 +158,9 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   const file = env.WAREHOUSE_OPERATIONS_FILE;
   const merged = file === undefined ? operations : readOperationsFile(file, problems);
   const clients = readClients(env, result.data, needs.clients, problems);
-  const subscribers = readSubscribers(result.data ?? {}, problems);
+  // Where a variable is wrong, the file is still checked, so that all problems are named at once.
+  const { EVENT_SUBSCRIBERS_FILE } = env;
+  const subscribers = readSubscribers(result.data ?? { EVENT_SUBSCRIBERS_FILE }, problems);
 
   if (needs.database && env.DATABASE_URL === undefined)
     problems.push(

@@ -73,8 +73,17 @@ export function readSubscribers(
   } = given;
 
   if (file !== undefined) {
-    if (url !== undefined)
-      problems.push('EVENT_SUBSCRIBERS_FILE: is set together with EVENT_WEBHOOK_URL; keep one');
+    // Without this, posts would be unsigned, or lack data, although a variable says otherwise.
+    const others = Object.entries({
+      EVENT_WEBHOOK_URL: url,
+      EVENT_WEBHOOK_SECRET: secret,
+      EVENT_PERSONAL_DATA: given.EVENT_PERSONAL_DATA,
+    }).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+    if (others.length > 0)
+      problems.push(
+        `EVENT_SUBSCRIBERS_FILE: is set together with ${others.join(', ')}; ` +
+          'name url, secret and personalData of each subscriber in the file',
+      );
     return readSubscribersFile(file, problems);
   }
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { describeFileError } from './config-error.ts';
+import { describeFileError, describeIssue } from './config-error.ts';
 import { type Operation, type OperationName, type Operations, operations } from './operations.ts';
 import { entrySchema, findSwitchProblems } from './switches.ts';
 import { readSecretFile, readTextFile } from './text-file.ts';
@@ -239,10 +239,10 @@ export function parseJsonFile<T>(
     return undefined;
   }
 
-  const result = schema.safeParse(parsed);
+  const result = schema.safeParse(parsed, { error: describeIssue });
   if (result.success) return result.data;
 
   for (const issue of result.error.issues)
-    problems.push(`${variable}: ${issue.path.join('.')}: ${issue.message}`);
+    problems.push([variable, issue.path.join('.'), issue.message].filter(Boolean).join(': '));
   return undefined;
 }

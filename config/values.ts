@@ -2,12 +2,14 @@ import { z } from 'zod';
 import { parseSpanMs } from './schedules.ts';
 
 /** A whole number in a range. */
-export const wholeNumber = (min: number, max: number) =>
-  z
+export function wholeNumber(min: number, max: number) {
+  const words = `must be a whole number from ${min} to ${max}`;
+  return z
     .string()
-    .regex(/^\d{1,10}$/, 'must be a whole number')
+    .regex(/^\d{1,10}$/, words)
     .transform(Number)
-    .pipe(z.number().min(min).max(max));
+    .pipe(z.number().min(min, words).max(max, words));
+}
 
 /** A span of time, in milliseconds. */
 export const span = z.string().transform((text, context) => {

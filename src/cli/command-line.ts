@@ -77,6 +77,18 @@ export function parseWholeNumber(text: string): number {
   return Number(text);
 }
 
+/**
+ * Reads the value of an option as a whole number within limits.
+ * @throws InvalidArgumentError if it is not
+ */
+export const parseNumberWithin =
+  (min: number, max: number) =>
+  (text: string): number => {
+    const number = parseWholeNumber(text);
+    if (number >= min && number <= max) return number;
+    throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`);
+  };
+
 /** The options that many commands have. */
 export interface CommonOptions {
   readonly client?: string;

@@ -87,3 +87,7 @@ export function describeHold({
 export const placeInWords =
   'host, port or name of the database in its URL are new, and no worker at a known address ' +
   'is there: it may be a copy';
+
+/** Says that a failover is planned (`database expect-failover`). */
+export const describeExpected = (until: Date): string =>
+  `a failover until ${until.toISOString()} is accepted as restored, without a person`;

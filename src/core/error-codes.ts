@@ -63,6 +63,7 @@ export type ErrorCode =
   | 'queue_schema_missing'
   | 'queue_schema_too_new'
   | 'redis_evicts'
+  | 'redis_login_refused'
   | 'redis_role'
   | 'redis_too_old'
   | 'redis_unreachable'

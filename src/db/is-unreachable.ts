@@ -40,7 +40,11 @@ export function isUnreachable(error: unknown, hasRedis = false): boolean {
 
 /** Returns true if the database cannot be used now, or did not answer in time. */
 export const isDatabaseAway = (error: unknown): boolean =>
-  isAway(error) || hasCode(error, 'not_in_time');
+  isAway(error) || isLoginRefused(error) || hasCode(error, 'not_in_time');
+
+/** Returns true if Postgres refuses the password or the user, or has no such database. */
+export const isLoginRefused = (error: unknown): boolean =>
+  ['28P01', '28000', '3D000'].includes(readSqlState(error));
 
 const isAway = (error: unknown): boolean =>
   awayCodes.some((code) => code.test(readSqlState(error)));

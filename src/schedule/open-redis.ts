@@ -128,7 +128,7 @@ function watchRedis(redis: Redis, url: string, report: (error: Error) => void) {
   });
   redis.on('error', (error: Error) => {
     // The TLS settings of a connection that was once ready do fit.
-    last = hasBeenReady ? error : explainRedisError(error, url);
+    last = explainRefusedLogin(error) ?? (hasBeenReady ? error : explainRedisError(error, url));
     report(last);
   });
 
@@ -147,6 +147,19 @@ function watchRedis(redis: Redis, url: string, report: (error: Error) => void) {
     }
   };
 }
+
+/** First words of replies with which Redis refuses a login. */
+const refusedLogin = /^(NOAUTH|WRONGPASS|NOPERM|ERR invalid password)\b/;
+
+/** Returns the error of a refused login with what to do; null for any other error. */
+const explainRefusedLogin = ({ name, message }: Error): CodedError | null =>
+  name === 'ReplyError' && refusedLogin.test(message)
+    ? new CodedError(
+        'redis_login_refused',
+        'Redis refuses the login; correct the password in REDIS_URL ' +
+          '(redis://:password@host:6379, or redis://user:password@host:6379)',
+      )
+    : null;
 
 /**
  * Returns the error of a first connection with what to do about TLS. If one side speaks TLS and the

@@ -59,9 +59,13 @@ function acceptDatabaseCommand({ as, yes = false }: AcceptOptions): Promise<numb
 function expectFailoverCommand({ for: spanMs }: { readonly for: number }): Promise<number> {
   return withDatabase('database', async (db) => {
     const until = await expectFailover(db, spanMs, readOperatorName());
-    if (until === null)
+    if (until === false)
       throw new UsageError('No worker has run with this database yet; nothing is expected of it');
 
+    if (until === null) {
+      print('No failover is expected any more.');
+      return 0;
+    }
     print(
       `A failover until ${until.toISOString()} is accepted as restored, after 30 s. ` +
         'The former primary must have ended before.',
@@ -129,7 +133,7 @@ export function addDatabaseCommands(cli: Command): void {
     .option('--yes', 'do not ask whether a database that was accepted as a copy is none')
     .action(exitWith(acceptDatabaseCommand));
 
-  const span = new Option('--for <span>', 'how long, such as 1h')
+  const span = new Option('--for <span>', 'how long, such as 1h; 0s: it is not expected any more')
     .argParser(parseSpan)
     .makeOptionMandatory();
   addCommand(database, {
@@ -145,7 +149,7 @@ export function addDatabaseCommands(cli: Command): void {
 }
 
 function parseSpan(text: string): number {
-  const ms = parseSpanMs(text);
+  const ms = text === '0s' ? 0 : parseSpanMs(text);
   if (ms === null) throw new InvalidArgumentError('It must be a span such as 30s, 2m, 6h or 3d.');
   return ms;
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { hasEventReceivers } from '../../operate/sql/receivers.ts';
 import {
   listUndelivered,
   retryDeliveries,
@@ -11,6 +12,7 @@ import {
   exitWith,
   parseId,
   print,
+  printError,
   printJson,
   printRows,
   withDatabase,
@@ -35,10 +37,19 @@ const eventColumns: Columns<Undelivered> = {
   error: ({ lastError }) => lastError,
 };
 
+const eventsAreOff =
+  'Events are off: no worker has a receiver for them; ' +
+  'set EVENT_WEBHOOK_URL or EVENT_SUBSCRIBERS_FILE (docs/events.md)';
+
 /** Prints the events that are not delivered, those that were given up first. */
 async function eventsListCommand(options: CommonOptions): Promise<number> {
-  const events = await withDatabase('events', (db) => listUndelivered(db, maxListed));
-  printRows(events, eventColumns, 'Every event is delivered.', options);
+  const { events, hasReceivers } = await withDatabase('events', async (db) => ({
+    events: await listUndelivered(db, maxListed),
+    hasReceivers: await hasEventReceivers(db),
+  }));
+
+  const none = hasReceivers ? 'Every event is delivered.' : eventsAreOff;
+  printRows(events, eventColumns, none, options);
   return 0;
 }
 
@@ -54,9 +65,17 @@ async function eventsRetryCommand(
     retryDeliveries(db, ids.length === 0 ? null : ids),
   );
 
-  if (json) printJson({ retried });
-  else print(`${retried === 1 ? '1 event is' : `${retried} events are`} due now.`);
-  return 0;
+  const count = retried.length;
+  const left = ids.filter((id) => !retried.includes(id));
+  if (json) printJson({ retried: count, left });
+  else print(`${count === 1 ? '1 event is' : `${count} events are`} due now.`);
+  if (left.length === 0) return 0;
+
+  printError(
+    `Nothing was done for ${left.join(', ')}: it is delivered, or there is no such event; ` +
+      'see: fulfilment-sync events list',
+  );
+  return 1;
 }
 
 /** Adds the commands `events …`. */

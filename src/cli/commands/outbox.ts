@@ -1,6 +1,8 @@
 import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
+import { describeHold } from '../../core/database-mark.ts';
 import { type Json, parseObject } from '../../core/json.ts';
+import type { Database } from '../../db/pool.ts';
 import { readSqlState } from '../../db/transaction.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { findPayloadProblems } from '../../push/check-payload.ts';
@@ -17,6 +19,7 @@ import {
   replaceOutbox,
   revealOutbox,
 } from '../../push/sql/operator-actions.ts';
+import { readPushDatabase } from '../../push/sql/push-database.ts';
 import {
   listOutbox,
   type OutboxDetail,
@@ -31,7 +34,7 @@ import {
   exitWith,
   forClient,
   parseId,
-  parseWholeNumber,
+  parseNumberWithin,
   print,
   printError,
   printFacts,
@@ -127,7 +130,8 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
   }
 
   const { history, payload, result, ...about } = shown;
-  printFacts(about);
+  const rowsBehind = about.rowsBehind.map((behind) => `row ${behind}`).join(', ') || 'none';
+  printFacts({ ...about, rowsBehind });
 
   const [resultNote, payloadNote] = reveal
     ? ['', '']
@@ -171,8 +175,10 @@ async function outboxActCommand(
     const by = `${readOperatorName()} (outbox ${action})`;
     const done = await actOnOutbox(db, action, filter, { by, result });
     const left = (filter.ids ?? []).filter((id) => !done.includes(id));
+    const hold = action === 'retry' ? await readHold(db) : null;
+    const words = hold === null ? doneWords[action] : `pending again, but not sent: ${hold}`;
     if (options.json) printJson({ done, left });
-    else print(`${formatCount(done.length, 'row')} ${doneWords[action]}`);
+    else print(`${formatCount(done.length, 'row')} ${words}`);
 
     if (left.length === 0) return 0;
     for (const id of action === 'cancel' ? left : []) {
@@ -186,6 +192,15 @@ async function outboxActCommand(
     );
     return 1;
   });
+}
+
+/**
+ * Returns why no worker sends rows from this database; null if they do. The address of this session
+ * does not matter: workers have their own.
+ */
+async function readHold(db: Database): Promise<string | null> {
+  const database = await readPushDatabase(db);
+  return database === null ? null : describeHold({ ...database, isPlaceAccepted: true });
 }
 
 async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
@@ -335,7 +350,7 @@ function addReadingCommands(outbox: Command): void {
     examples: `${program} list --status dead`,
   });
   withOutboxFilter(list)
-    .option('--limit <number>', 'maximum number of rows (100)', parseWholeNumber)
+    .option('--limit <number>', 'maximum number of rows (100)', parseNumberWithin(1, 100_000))
     .action(exitWith(outboxListCommand));
 
   addCommand(outbox, {

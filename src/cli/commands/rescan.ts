@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { readDate } from '../../core/time.ts';
 import { formatCount } from '../../operate/health/problem.ts';
+import { isStored } from '../../operate/sql/stored-rows.ts';
 import { replayParcels } from '../../pull/parcels.ts';
 import {
   backfillStream,
@@ -131,8 +132,8 @@ async function backfillCommand(name: string, options: RescanOptions): Promise<nu
 function parseDay(option: string, text: string | undefined): string | null {
   try {
     return text === undefined ? null : readDate(text);
-  } catch (cause) {
-    throw new UsageError(`${option} ${cause instanceof Error ? cause.message : 'is not a date'}`);
+  } catch {
+    throw new UsageError(`${option} ${text} is not a date in the form YYYY-MM-DD`);
   }
 }
 
@@ -220,7 +221,13 @@ async function refetchCommand(name: string, text: string, options: RescanOptions
   const id = parseId(text, 'an id; ids are whole numbers above 0');
 
   const work = { name: 'refetch', schedule: { kind: 'on-request' } } as const;
-  const run = (context: RunContext) => refetch(toRescanContext(context, stream), id);
+  const run = async (context: RunContext) => {
+    const found = await refetch(toRescanContext(context, stream), id);
+    if (found !== 'unlisted') return found;
+
+    const { db, client } = context;
+    return (await isStored(db, stream.tables.parent.name, client, id)) ? found : 'unknown';
+  };
   return runForClients(options, work, run, (_, report, found) => {
     if (found !== null)
       return {
@@ -239,11 +246,12 @@ async function refetchCommand(name: string, text: string, options: RescanOptions
   });
 }
 
-const refetchWords: Readonly<Record<RefetchResult, string>> = {
+const refetchWords: Readonly<Record<RefetchResult | 'unknown', string>> = {
   missing: 'was missing in the tables; stored now',
   stale: 'differed in the tables; healed now',
   unchanged: 'is the same in the tables and at the service',
-  unlisted: 'is not known to the service; marked as unlisted if it was stored',
+  unlisted: 'is not known to the service; its stored row is marked as unlisted',
+  unknown: 'is not known to the service, and is not stored',
 };
 
 /**

@@ -7,7 +7,6 @@ import type { Command } from 'commander';
 import { jobNames, pushJob, runnableNames } from '../../../config/jobs.ts';
 import { describeHold } from '../../core/database-mark.ts';
 import { toDirectUrl } from '../../db/connect.ts';
-import type { Database } from '../../db/pool.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
 import type { RunReport } from '../../schedule/run.ts';
@@ -73,7 +72,10 @@ async function pushOnce(options: CommonOptions): Promise<number> {
   return withForeground(options.client, async ({ deps, direct, clients, stop }) => {
     await registerClients(deps.db, clients.map(toClientIdentity));
     const counts = await drainOutbox({ deps, direct, clients, stop });
-    const heldBecause = await explainHold(direct);
+    const database = await readPushDatabase(direct);
+    const heldBecause = database === null ? null : describeHold(database);
+    // A copy needs no person: somebody has said that nothing is ever sent from it.
+    const isCopy = database?.acceptedAs === 'copy' && database.change === 'none';
 
     const ended: EndedJob[] = [];
     let isAnyParked = false;
@@ -93,7 +95,8 @@ async function pushOnce(options: CommonOptions): Promise<number> {
     printEnded(ended, options);
 
     const isAnyDead = [...counts.values()].some((statuses) => statuses.has('dead'));
-    return stop.aborted || isAnyParked || heldBecause !== null || isAnyDead ? 1 : 0;
+    const isHeld = heldBecause !== null && !isCopy;
+    return stop.aborted || isAnyParked || isHeld || isAnyDead ? 1 : 0;
   });
 }
 
@@ -128,12 +131,6 @@ async function drainOutbox({
 
 const describeCounts = (counts: StatusCounts) =>
   [...counts].map(([status, count]) => `${status} ${count}`).join(', ');
-
-/** Returns why nothing is sent from this database; null if rows are sent. */
-async function explainHold(db: Database): Promise<string | null> {
-  const database = await readPushDatabase(db);
-  return database === null ? null : describeHold(database);
-}
 
 function describeReport(report: RunReport): string {
   const end = describeEnd(report);

@@ -20,6 +20,7 @@ import {
   addCommand,
   createStopSignal,
   exitWith,
+  parseNumberWithin,
   parseWholeNumber,
   print,
   printError,
@@ -229,7 +230,7 @@ export function addSandboxCommand(cli: Command): void {
       'address to listen on; everybody who can reach it can control the sandbox',
       '127.0.0.1',
     )
-    .option('--port <number>', 'port; 0 takes any free one', parseWholeNumber, 8090)
+    .option('--port <number>', 'port; 0 takes any free one', parseNumberWithin(0, 65_535), 8090)
     .option(
       '--seed <number>',
       'seed of the random events in the robot warehouse (1)',

@@ -141,9 +141,10 @@ const jobColumns: Columns<JobStatus> = {
   quarantined: ({ quarantined }) => quarantined,
 };
 
-function describeJobState({ running, pausedSince, lastOutcome }: JobStatus): string {
+function describeJobState({ running, pausedSince, lastOutcome, dueAt }: JobStatus): string {
   if (running) return 'running';
-  return pausedSince === null ? (lastOutcome ?? 'waiting') : 'paused';
+  if (pausedSince !== null) return 'paused';
+  return lastOutcome ?? (dueAt === null ? 'not scheduled' : 'waiting');
 }
 
 function makeStreamColumns(now: Date, lookbackDays: number): Columns<StreamStatus> {

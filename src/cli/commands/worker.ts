@@ -6,7 +6,7 @@ import { ConfigError } from '../../../config/config-error.ts';
 import { type Config, findDroppedSecrets, readConfig } from '../../../config/env.ts';
 import { findUnreadNames, rememberEnvironment } from '../../../config/env-file.ts';
 import { pauses } from '../../core/backoff.ts';
-import { describeError } from '../../core/errors.ts';
+import { describeError, hasCode, isUncoded } from '../../core/errors.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
 import { version } from '../../core/version.ts';
 import { connectDatabase, connectForWriting, toAddress } from '../../db/connect.ts';
@@ -87,6 +87,10 @@ async function workerCommand(envFile: string | undefined): Promise<number> {
       config = found;
       log = await openLogger(config);
     }
+  } catch (error) {
+    // The message on standard error is for people; programs read the log.
+    log.fatal({ event: 'worker_failed', ...errorFields(error) });
+    throw error;
   } finally {
     // Half-open connections would keep the process alive although its work is done.
     setTimeout(() => process.exit(), lingerMs).unref();
@@ -283,12 +287,29 @@ async function startWhenReachable(
     } catch (error) {
       if (!isUnreachable(error, config.REDIS_URL !== undefined)) throw error;
 
-      log.warn({ event: 'boot_waits', retryMs: pauses.start.firstMs, ...errorFields(error) });
+      const fields = errorFields(error);
+      const words = `${nameServer(error, config)}${fields.error}`;
+      log.warn({ event: 'boot_waits', retryMs: pauses.start.firstMs, ...fields, error: words });
       // An abort ends the wait; the loop then ends.
       await wait(pauses.start.firstMs, undefined, { signal: stop }).catch(() => undefined);
     }
   }
   return null;
+}
+
+/**
+ * Returns the server that an error at the start is about, with the variable that leads to it. The
+ * words of an error without a code name it already.
+ */
+function nameServer(error: unknown, { DATABASE_DIRECT_URL }: Config): string {
+  if (isUncoded(error)) return '';
+
+  const name = error instanceof Error ? error.name : '';
+  if (hasCode(error, 'redis_unreachable') || /^(ReplyError|ConnectionClosedError)$/.test(name))
+    return 'Redis (REDIS_URL): ';
+  return DATABASE_DIRECT_URL === undefined
+    ? 'Postgres (DATABASE_URL): '
+    : 'Postgres (DATABASE_URL or DATABASE_DIRECT_URL): ';
 }
 
 /**

@@ -59,7 +59,9 @@ export function decideAlerts(
     // What cannot be posted now stays as it was, so that a later check posts it.
     const beganAt = type === 'problem.began' && canPost ? now : stored.beganAt;
     const severity = type === 'problem.worsened' && !canPost ? stored.severity : alert.severity;
-    const next = { ...stored, ...alert, severity, beganAt, missingSince: null };
+    // Words that were posted stay, so that the end has the words of the beginning.
+    const { text, remedy } = stored.beganAt === null || (type !== null && canPost) ? alert : stored;
+    const next = { ...stored, ...alert, severity, text, remedy, beganAt, missingSince: null };
     kept.push(next);
     if (type !== null && canPost)
       posts.push({ alertId: next.id, body: toPostBody(type, next, { now, link }) });

@@ -84,7 +84,7 @@ const isWanted = ({ type, client }: EventFact, { types, clients }: EventReceiver
   (types === null || types.includes(type)) && (clients === null || clients.includes(client));
 
 /** Events that one source has at most once. */
-const onceOnly: ReadonlySet<EventType> = new Set(['return.processed']);
+const onceOnly: ReadonlySet<EventType> = new Set(['order.accepted', 'return.processed']);
 
 /**
  * Returns true if the receiver gets the event besides those that it has. A change of tracking is

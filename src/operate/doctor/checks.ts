@@ -14,7 +14,7 @@ import type { OperationName, Operations } from '../../../config/operations.ts';
 import { findProxy } from '../../../config/proxy.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
-import { describeChoice, placeInWords } from '../../core/database-mark.ts';
+import { describeChoice, describeExpected, placeInWords } from '../../core/database-mark.ts';
 import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import { TlsError } from '../../core/tls-error.ts';
@@ -429,12 +429,20 @@ function checkAlerts({
 }
 
 /** Checks where business events are posted to. Shows only origins, because paths may be secret. */
-const checkEvents = ({ subscribers }: Config): CheckResult[] =>
-  subscribers.map(({ name, url, secret }) => {
+const checkEvents = ({ subscribers, clients: served }: Config): CheckResult[] =>
+  subscribers.flatMap(({ name, url, secret, clients }) => {
     const found = `events of ${name} are posted to ${new URL(url).origin}`;
-    if (secret !== undefined) return ok('events', `${found}, signed`);
     const remedy = 'set EVENT_WEBHOOK_SECRET, or secret in EVENT_SUBSCRIBERS_FILE';
-    return warn('events', `${found}, but not signed`, remedy);
+    const signed =
+      secret === undefined
+        ? warn('events', `${found}, but not signed`, remedy)
+        : ok('events', `${found}, signed`);
+
+    const unknown = (clients ?? []).filter((client) => !served.some(({ key }) => key === client));
+    if (unknown.length === 0) return [signed];
+    const words = `${name} wants events of ${unknown.join(', ')}, which this worker does not serve`;
+    const check = 'check the spelling in EVENT_SUBSCRIBERS_FILE, unless another worker serves it';
+    return [signed, warn('events', words, check)];
   });
 
 /**
@@ -662,8 +670,11 @@ export const checkPlace = (db: Database): Promise<CheckResult[]> =>
     const database = await readPushDatabase(db);
     if (database?.acceptedAs === 'copy')
       return ok('address', 'nothing is sent: this database was accepted as a copy');
-    if (database === null || database.change !== 'none' || database.isPlaceAccepted)
-      return ok('address', 'rows may be sent from the database at this address');
+    if (database === null || database.change !== 'none' || database.isPlaceAccepted) {
+      const until = database?.failoverUntil ?? null;
+      const expected = until === null ? '' : `; ${describeExpected(until)}`;
+      return ok('address', `rows may be sent from the database at this address${expected}`);
+    }
 
     const found = `workers with this URL send nothing yet: ${placeInWords}`;
     const remedy =

@@ -123,7 +123,10 @@ const shipmentIdOf = sql`case when b.entity in ('parcels', 'track_traces')
         then split_part(b.key, ':', 1)::bigint end`;
 const packageOf = sql`substr(b.key, position(':' in b.key) + 1)`;
 
-/** SQL: the order of a change `b` that the service took, or whose row was given up. */
+/**
+ * SQL: the order of a change `b` that the service took, or whose row was given up. A change that
+ * finished nothing, such as an unknown outcome, is none, although the row may be finished since.
+ */
 const findOrderFact = sql`
       select case o.status when 'done' then 'order.accepted' else 'order.rejected' end as type,
         o.id as source_id, null as source_key, o.reference as number,
@@ -133,7 +136,7 @@ const findOrderFact = sql`
         true as has_parcels
       from fulfilment.outbox o
       where b.entity = 'outbox' and o.id = b.id and o.kind in ('order.create', 'order.replace')
-        and o.status in ('done', 'dead')`;
+        and o.status in ('done', 'dead') and 'finished_at' = any(b.changed_columns)`;
 
 /**
  * SQL: the states of a shipment. Each one that was seen has a row of its own, also if the next one
@@ -332,6 +335,7 @@ async function findStored(
         ${ofSources.map(({ type }) => type)}::text[])
         as s (client, id, of_type)
       join (values ('return.processed', 'return.processed'),
+        ('order.accepted', 'order.accepted'),
         ('shipment.tracking_changed', 'shipment.tracking_changed'),
         ('shipment.tracking_changed', 'shipment.shipped')) as t (of_type, type)
         on t.of_type = s.of_type

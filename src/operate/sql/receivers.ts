@@ -58,6 +58,15 @@ export function registerReceivers(
   });
 }
 
+/** Returns true if a worker has had a receiver of events within the last 7 days. */
+export async function hasEventReceivers(db: Kysely<DB>): Promise<boolean> {
+  const { rows } = await sql`
+    select from sync.receivers
+    where kind = 'event'
+    limit 1`.execute(db);
+  return rows.length > 0;
+}
+
 /** Deletes the waiting events that their receivers no longer want. */
 async function dropUnwanted(trx: Transaction<DB>, names: readonly string[]): Promise<void> {
   const { rows } = await sql<{ receiver: string; lane: string }>`

@@ -29,6 +29,19 @@ export async function readTable(db: Database, client: string, table: string): Pr
   return rows;
 }
 
+/** Returns true if a row of a client has this id, whether the service still lists it or not. */
+export async function isStored(
+  db: Database,
+  table: string,
+  client: string,
+  id: number,
+): Promise<boolean> {
+  const { rows } = await sql`
+    select from ${sql.table(`fulfilment.${table}`)}
+    where client = ${client} and id = ${id}`.execute(db);
+  return rows.length > 0;
+}
+
 /** Counts the rows of these tables, of the feed and of the quarantine. */
 export async function countRows(
   db: Database,

@@ -47,15 +47,15 @@ export async function listUndelivered(db: Kysely<DB>, maxRows: number): Promise<
  * Makes undelivered deliveries due at once: these ones, or all that were given up. Those of one
  * lane still wait for each other.
  * @param ids null: all that were given up
- * @returns their number
+ * @returns their ids
  */
-export function retryDeliveries(db: Database, ids: readonly number[] | null): Promise<number> {
+export function retryDeliveries(db: Database, ids: readonly number[] | null): Promise<number[]> {
   return inTransaction(db, async (trx) => {
     const receivers = await trx.selectFrom('sync.receivers').select('name').execute();
     const names = receivers.map(({ name }) => name);
     await lockReceivers(trx, names);
 
-    const { rows } = await sql<DeliveryLane>`
+    const { rows } = await sql<DeliveryLane & { id: number }>`
       update sync.deliveries
       set status = 'waiting', finished_at = null, not_before = null,
         tries = case status when 'dead' then 0 else tries end,
@@ -63,10 +63,10 @@ export function retryDeliveries(db: Database, ids: readonly number[] | null): Pr
       where status <> 'delivered'
         and case when ${ids}::bigint[] is null then status = 'dead'
           else id = any(${ids}::bigint[]) end
-      returning receiver, lane`.execute(trx);
+      returning id::int8 as id, receiver, lane`.execute(trx);
 
     await promoteHeads(trx, rows);
-    return rows.length;
+    return rows.map(({ id }) => id);
   });
 }
 

@@ -78,25 +78,26 @@ export function acceptFencedFailover(
 }
 
 /**
- * Records that a failover is planned.
- * @returns until when it is expected; null if no worker has run yet
+ * Records that a failover is planned, or that none is any more.
+ * @param spanMs 0: none is, also if a change was found already
+ * @returns false if no worker has run yet; else until when it is expected, or null
  */
 export async function expectFailover(
   db: Database,
   spanMs: number,
   by: string,
-): Promise<Date | null> {
+): Promise<Date | null | false> {
+  const until = sql<Date>`now() + make_interval(secs => ${spanMs / 1_000})`;
+
   return inTransaction(db, async (trx) => {
     const row = await trx
       .updateTable('sync.push_database')
-      .set({
-        failover_expected_until: sql<Date>`now() + make_interval(secs => ${spanMs / 1_000})`,
-      })
+      .set({ failover_expected_until: spanMs === 0 ? null : until })
       .returning('failover_expected_until as until')
       .executeTakeFirst();
-    if (row === undefined || row.until === null) return null;
+    if (row === undefined) return false;
 
-    const detail = `until ${row.until.toISOString()}`;
+    const detail = row.until === null ? 'no longer' : `until ${row.until.toISOString()}`;
     await recordAudit(trx, { by, action: 'failover_expected', client: null, detail });
     return row.until;
   });

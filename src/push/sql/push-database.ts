@@ -27,6 +27,8 @@ export interface PushDatabase {
   readonly isAsked: boolean;
   /** Since when they have asked in vain; null if none has for more than a few seconds. */
   readonly askedSince: Date | null;
+  /** Until when a failover is planned, and accepted as `restored`; null if none is. */
+  readonly failoverUntil: Date | null;
 }
 
 /** A row that this process has sent, with the values that its claim wrote. */
@@ -77,6 +79,9 @@ const selectStored = (db: Kysely<DB>) =>
         select min(p.asked_since)
         from sync.push_places p
         where ${asksNow} and p.asked_since < now() - ${answerSpan})`.as('askedSince'),
+    sql<Date | null>`case when failover_expected_until > now() then failover_expected_until end`.as(
+      'failoverUntil',
+    ),
   ]);
 
 const toPushDatabase = ({ mark, found, ...row }: StoredRow): PushDatabase => ({

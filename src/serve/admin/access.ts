@@ -15,6 +15,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { z } from 'zod';
 import { isLoopback } from '../../../config/admin.ts';
+import { describeIssue } from '../../../config/config-error.ts';
 import type { Config } from '../../../config/env.ts';
 import { html } from '../../core/html.ts';
 import { errorFields } from '../../core/logger.ts';
@@ -337,12 +338,14 @@ function registerLoginRoutes(
   const open = { config: { open: true }, bodyLimit: maxLoginBytes };
 
   app.get('/login', open, async (request, reply) => {
-    const { next } = loginSchema.pick({ next: true }).parse(request.query);
+    const { next } = loginSchema
+      .pick({ next: true })
+      .parse(request.query, { error: describeIssue });
     return sendLoginPage(request, reply, next, null);
   });
 
   app.post('/login', open, async (request, reply) => {
-    const { token, next } = loginSchema.parse(request.body);
+    const { token, next } = loginSchema.parse(request.body, { error: describeIssue });
     const role = await checkToken(failures, deps, token, request);
     if (typeof role !== 'string') {
       if (role.retryAfterS !== undefined) reply.header('retry-after', String(role.retryAfterS));

@@ -5,6 +5,7 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { describeIssue } from '../../../config/config-error.ts';
 import { pushJob, runnableNames } from '../../../config/jobs.ts';
 import { isAutomatic } from '../../../config/schedules.ts';
 import { type Json, parseObject } from '../../core/json.ts';
@@ -71,7 +72,7 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
   for (const action of ['retry', 'done', 'cancel'] as const)
     app.post(`/outbox/:id/${action}`, async (request, reply) => {
       const { id } = idSchema.parse(request.params);
-      const form = actionForm.parse(request.body ?? {});
+      const form = readForm(actionForm, request.body ?? {});
       const result = parseObject(form.result);
       if (result === null) throw new AdminError(400, 'The result must be a JSON object');
 
@@ -83,7 +84,7 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
 
   app.post('/outbox/:id/replace', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
     const { id } = idSchema.parse(request.params);
-    const { payload, sure } = payloadForm.parse(request.body);
+    const { payload, sure } = readForm(payloadForm, request.body);
     const refusal = await findRefusal(deps, id, payload, sure !== undefined);
     if (refusal !== null) {
       reply.code(400);
@@ -97,7 +98,7 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
 
   app.post('/outbox/:id/check', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
     const { id } = idSchema.parse(request.params);
-    const { payload } = payloadForm.parse(request.body);
+    const { payload } = readForm(payloadForm, request.body);
     const refusal = await findRefusal(deps, id, payload, false);
     const row = refusal?.row ?? (await readOutbox(db, id));
     if (row === null) throw noSuchRow(id);
@@ -109,7 +110,7 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
   });
 
   app.post('/outbox/selected', async (request, reply) => {
-    const { ids, action, sure } = selectionForm.parse(request.body);
+    const { ids, action, sure } = readForm(selectionForm, request.body);
     const refused = [];
     for (const id of ids)
       try {
@@ -132,6 +133,10 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
     return sendPage(request, reply, makeRowPage(row, true));
   });
 }
+
+/** Reads a form. What is wrong with it is said in plain words. */
+const readForm = <T>(form: z.ZodType<T>, body: unknown): T =>
+  form.parse(body, { error: describeIssue });
 
 const noSuchRow = (id: number) => new AdminError(404, `There is no row ${id} in the outbox`);
 
@@ -277,7 +282,7 @@ function registerDatabaseRoute(
   { config, log, nameSender, logAction }: ActionDeps,
 ): void {
   app.post('/database/accept', async (request, reply) => {
-    const { as } = acceptForm.parse(request.body);
+    const { as } = readForm(acceptForm, request.body);
     const { db, close } = connectDatabase(toDirectUrl(config), log, { name: 'accept', max: 1 });
     try {
       const found = await readPushDatabase(db);
@@ -319,14 +324,14 @@ function registerScheduleRoutes(
   const changes = { pause: [pauseJob, 'paused'], resume: [resumeJob, 'resumed'] } as const;
   for (const [name, [change, action]] of Object.entries(changes))
     app.post(`/schedules/${name}`, async (request, reply) => {
-      const { client, job } = jobForm.parse(request.body);
+      const { client, job } = readForm(jobForm, request.body);
       await change(db, job, client || null, nameSender(request));
       logJobAction(request, action, job, client);
       return reply.redirect(sayOnce('/schedules', name), 303);
     });
 
   app.post('/schedules/run', async (request, reply) => {
-    const { client, job } = jobForm.parse(request.body);
+    const { client, job } = readForm(jobForm, request.body);
     if (job === pushJob.name || !isAutomatic(config.schedules[job])) {
       const command = `fulfilment-sync run ${job} --client ${client}`;
       throw new AdminError(409, `${job} has no schedule at this worker; run it with: ${command}`);

@@ -5,6 +5,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { describeIssue } from '../../../config/config-error.ts';
 import { auditActions } from '../../db/audit.ts';
 import type { Database } from '../../db/pool.ts';
 import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
@@ -303,16 +304,14 @@ export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void 
 
   for (const { path, parameters, make } of pages)
     app.get(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, reply) => {
-      const values = parameters.parse({
-        ...(request.query as object),
-        ...(request.params as object),
-      });
+      const given = { ...(request.query as object), ...(request.params as object) };
+      const values = parameters.parse(given, { error: describeIssue });
       return send(request, reply, await make(values as never, deps, request));
     });
 
   // The search of an operator, whose text may be an e-mail address: it must not be in a URL.
   app.post('/orders', async (request, reply) => {
-    const search = orderSearch.parse(request.body ?? {});
+    const search = orderSearch.parse(request.body ?? {}, { error: describeIssue });
     return send(request, reply, await makeOrdersPage(search, deps, request));
   });
 }

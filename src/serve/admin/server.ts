@@ -14,7 +14,7 @@ import { html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
 import { minuteMs } from '../../core/time.ts';
-import { isDatabaseAway } from '../../db/is-unreachable.ts';
+import { isDatabaseAway, isLoginRefused } from '../../db/is-unreachable.ts';
 import { isDiskFull, isLockTimeout } from '../../db/transaction.ts';
 import { withReadTimeout } from '../../operate/health/overview.ts';
 import type { LateJob } from '../../operate/health/state.ts';
@@ -250,6 +250,8 @@ function describeDatabaseTrouble(error: unknown): string | null {
     return 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues';
   if (isLockTimeout(error))
     return 'Another session has locked a table that the page reads. Reload the page later';
+  if (isLoginRefused(error))
+    return 'Postgres refuses the login of the worker. Correct DATABASE_URL, then restart the worker';
   return isDatabaseAway(error)
     ? 'The database cannot be reached; the worker continues when it is back. Reload it later'
     : null;

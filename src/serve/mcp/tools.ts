@@ -5,6 +5,7 @@
 
 import { type CallToolResult, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
+import { describeIssue } from '../../../config/config-error.ts';
 import { runnableNames } from '../../../config/jobs.ts';
 import { describeError } from '../../core/errors.ts';
 import { removeQuotes } from '../../core/quote.ts';
@@ -121,7 +122,8 @@ function addReadTool(
   server.registerTool(name, config, (given: object) =>
     answerWith(async () => {
       const headers = { accept: 'application/json' };
-      const found = await make(parameters.parse(given) as never, deps, { headers, role: 'viewer' });
+      const values = parameters.parse(given, { error: describeIssue });
+      const found = await make(values as never, deps, { headers, role: 'viewer' });
       const data = typeof found === 'string' ? {} : (found.data as Record<string, unknown>);
       if (members === undefined) return toAssistantJson(data);
       return toAssistantJson(Object.fromEntries(members.map((member) => [member, data[member]])));

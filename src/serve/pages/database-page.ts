@@ -1,6 +1,11 @@
 /** The page `/database`: it asks what a database is that rows were not sent from before. */
 
-import { acceptanceInWords, changeInWords, placeInWords } from '../../core/database-mark.ts';
+import {
+  acceptanceInWords,
+  changeInWords,
+  describeExpected,
+  placeInWords,
+} from '../../core/database-mark.ts';
 import { type Html, html } from '../../core/html.ts';
 import { isChangeFound, type PushDatabase } from '../../push/sql/push-database.ts';
 import { renderConfirmation, renderCsrfField } from './view.ts';
@@ -18,9 +23,15 @@ const names = ['moved', 'restored', 'copy'] as const;
  * @param csrf the token of the forms; null for a viewer, who gets none
  */
 export function renderDatabasePage(database: PushDatabase | null, csrf: string | null): Html {
+  const until = database?.failoverUntil ?? null;
+  const expected =
+    until !== null &&
+    html`<p>Planned: ${describeExpected(until)}. To end that:
+<code>fulfilment-sync database expect-failover --for 0s</code></p>`;
   if (database === null || !isChangeFound(database))
     return html`<h1>Database</h1>
-<p>No change is found: there is nothing to accept.</p>`;
+<p>No change is found: there is nothing to accept.</p>
+${expected}`;
 
   const { change } = database;
   const reason = change === 'none' ? placeInWords : changeInWords[change];
@@ -31,6 +42,7 @@ ${csrf !== null && renderForm(as, button, csrf)}</div>`;
   });
   return html`<h1>What is this database?</h1>
 <p class="why"><b>No row is sent:</b> ${reason}.</p>
+${expected}
 <p>Pulls continue. The answer holds for all workers, and is written to the audit.</p>
 <div class="actions">${forms}</div>`;
 }

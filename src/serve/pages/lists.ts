@@ -320,10 +320,11 @@ function renderDueTime(dueAt: Date | null, now: Date): Child {
 type ShownJob = ShownSchedules['jobs'][number];
 
 /** Renders how the last run of a job ended, or that one is under way. */
-function renderJobState({ running, lastOutcome, consecutiveFailures }: ShownJob): Html {
+function renderJobState({ running, lastOutcome, consecutiveFailures, dueAt }: ShownJob): Html {
   if (running) return badge('note', 'running');
   if (consecutiveFailures > 0) return badge('bad', `failed ${formatTimes(consecutiveFailures)}`);
-  return lastOutcome === null ? badge('note', 'waiting') : badge('good', lastOutcome);
+  if (lastOutcome !== null) return badge('good', lastOutcome);
+  return badge('note', dueAt === null ? 'not scheduled' : 'waiting');
 }
 
 /** Renders the pause of a job; null if it is not paused. */

@@ -75,3 +75,18 @@ test('a command changes many rows at once, but only those that were asked for', 
   );
   expect(history?.by).toMatch(/ \(outbox retry\)$/);
 });
+
+test('on a copy, commands say that nothing is sent, and that is no failure', async () => {
+  const id = await outbox.insert('order.create', 'SO-1', {});
+  await outbox.push();
+  await command('database', 'accept', '--as', 'copy');
+
+  expect(await command('outbox', 'retry', `${id}`)).toEqual({
+    code: 0,
+    output: '1 row pending again, but not sent: this database is a copy: nothing is sent from it',
+  });
+  expect(await command('run', 'push-outbox')).toEqual({
+    code: 0,
+    output: 'default push-outbox: skipped (this database is a copy: nothing is sent from it)',
+  });
+});

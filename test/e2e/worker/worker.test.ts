@@ -36,6 +36,8 @@ describe.each(['postgres', 'redis'] as const)('a worker whose %s is not there ye
         workerEnv(databaseUrl, sandbox, { ...often, ...settings }),
       );
       await worker.line('boot_waits');
+      const server = kind === 'postgres' ? 'Postgres (DATABASE_URL): ' : 'Redis (REDIS_URL): ';
+      expect(worker.output).toContain(`"error":"${server}`);
       const adminPort = await readAdminPort(worker);
       // The health check of the image asks this.
       const ready = await fetch(`http://127.0.0.1:${adminPort}/readyz`);
@@ -63,6 +65,21 @@ describe.each(['postgres', 'redis'] as const)('a worker whose %s is not there ye
     },
   );
 });
+
+test.skipIf(!redis.available)(
+  'a worker whose password Redis refuses ends, and says why',
+  async () => {
+    const sandbox = await processes.sandbox();
+    const url = Object.assign(new URL(redis.url), { username: 'nobody', password: 'wrong-secret' });
+    const settings = { ...schedulesOff, REDIS_URL: url.href };
+    const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, settings));
+
+    expect((await worker.ended).code).toBe(1);
+    expect(worker.output).toMatch(/"event":"worker_failed","code":"redis_login_refused"/);
+    expect(worker.output).toMatch(/^Redis refuses the login; correct the password in REDIS_URL/m);
+    expect(worker.output).not.toMatch(/wrong-secret|"stack"/);
+  },
+);
 
 test('a worker stops by itself, also without runs, once a migration is beyond its code', async () => {
   const sandbox = await processes.sandbox();

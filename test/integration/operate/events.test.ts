@@ -145,15 +145,33 @@ test('a failing event holds those of its order and no others, and keeps its id',
   await startPosting(subscribe(receiver.url));
   for (const number of ['SO-1', 'SO-2']) await insert('order.create', number, orderPayload(number));
   await push();
-  // A second outcome of the same order.
+  // Another row of the same order.
   await database.query(`
+    with other as (
+      insert into fulfilment.outbox (kind, reference, payload, status, result, next_attempt_at, finished_at)
+      select kind, reference, payload, status, result, null, now() from fulfilment.outbox where reference = 'SO-1'
+      returning id
+    )
     insert into fulfilment.changes (client, entity, id, operation, changed_columns)
-    select 'default', 'outbox', id, 'updated', '{status}' from fulfilment.outbox where reference = 'SO-1'`);
+    select 'default', 'outbox', id, 'updated', '{status,finished_at}' from other`);
   await waitFor('all events', () => receiver.taken().length === 3);
   const ofFirst = receiver.attempts.filter(({ event }) => event.data.number === 'SO-1');
   expect(ofFirst.map(({ status }) => status)).toEqual([500, 500, 500, 204, 204]);
   expect(new Set(ofFirst.slice(0, 4).map(({ id }) => id)).size).toBe(1);
   expect(new Set(ofFirst.map(({ id }) => id)).size).toBe(2);
+});
+
+test('an order whose outcome was unknown for a moment is one event', async () => {
+  await register();
+  const items = [{ sku: 'NOT-KNOWN', quantity: 1 }];
+  await insert('order.create', 'SO-1', orderPayload('SO-1', { items }));
+  await push();
+  expect(await database.query('select became from sync.outbox_attempts order by id')).toEqual([
+    { became: 'unknown' },
+    { became: 'dead' },
+  ]);
+
+  expect(await takeAll()).toEqual([{ type: 'order.rejected' }]);
 });
 
 test('a first load makes no events, however many runs it takes', async () => {

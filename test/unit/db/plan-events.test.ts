@@ -116,19 +116,16 @@ describe('events', () => {
     expect(plan([makeFact()])[0]?.delayMs).toBe(0);
   });
 
-  test('a return is processed once', () => {
-    const fact = makeFact({ type: 'return.processed' });
-    const stored = {
-      receiver: 'all',
-      client: 'shop',
-      sourceId: 1,
-      type: 'return.processed',
-      tried: true,
-      untried: false,
-    };
-    expect(plan([fact, fact])).toHaveLength(1);
-    expect(plan([fact], undefined, [stored])).toEqual([]);
-  });
+  test.each(['return.processed', 'order.accepted'] as const)(
+    '%s is made once for a source',
+    (type) => {
+      const fact = makeFact({ type });
+      const ofSource = { receiver: 'all', client: 'shop', sourceId: 1 };
+      const stored = { ...ofSource, type, tried: true, untried: false };
+      expect(plan([fact, fact])).toHaveLength(1);
+      expect(plan([fact], undefined, [stored])).toEqual([]);
+    },
+  );
 
   test('a change of tracking is told after shipment.shipped was posted, once until it is posted', () => {
     const fact = makeFact({ type: 'shipment.tracking_changed' });

@@ -48,7 +48,16 @@ describe('a problem', () => {
     ]);
     const later = check(dead('400 rows are dead'), second.kept, 60);
     expect(later.posts).toEqual([]);
-    expect(later.kept).toMatchObject([{ id: first.kept[0]?.id, text: '400 rows are dead' }]);
+    expect(later.kept).toMatchObject([{ id: first.kept[0]?.id }]);
+  });
+
+  test('ends with the words that were posted last, also if its text has changed since', () => {
+    const began = check(dead('3 rows are dead'), check(dead('1 row is dead'), [], 0).kept, 30);
+    const later = check(dead('400 rows are dead'), began.kept, 60);
+    const gone = check([], check([], later.kept, 70).kept, 100);
+    expect(gone.posts).toMatchObject([
+      { body: { type: 'problem.ended', data: { text: '3 rows are dead', remedy: 'retry' } } },
+    ]);
   });
 
   test('is posted again when a warning becomes one that needs a person', () => {

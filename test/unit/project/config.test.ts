@@ -73,6 +73,32 @@ describe('readConfig', () => {
     for (const name of [...Object.keys(wrong), ...missing]) expect(problems).toContain(name);
   });
 
+  test('says which values are allowed', () => {
+    const tokens = file('tokens', JSON.stringify([{ name: 'a', rights: ['all'], extra: 1 }]));
+    const clients = file('clients', '{}');
+    const wrong = {
+      ADMIN_PORT: '65536',
+      LOG_LEVEL: 'loud',
+      DATABASE_FAILOVER: 'yes',
+      EVENT_PERSONAL_DATA: 'maybe',
+      API_TOKENS_FILE: tokens,
+      EVENT_SUBSCRIBERS_FILE: clients,
+    };
+    const problems = readProblems({ ...base, ...wrong });
+
+    expect(problems).toEqual([
+      'DATABASE_FAILOVER: must be ask or fenced',
+      'ADMIN_PORT: must be a whole number from 0 to 65535',
+      'EVENT_PERSONAL_DATA: must be 0, 1, true or false',
+      'LOG_LEVEL: must be trace, debug, info, warn, error, fatal or silent',
+      'EVENT_SUBSCRIBERS_FILE: must be a list',
+      'API_TOKENS_FILE: 0.sha256: is required',
+      'API_TOKENS_FILE: 0.client: is required',
+      'API_TOKENS_FILE: 0.rights.0: must be read or write',
+      'API_TOKENS_FILE: 0: has members that are not known: extra',
+    ]);
+  });
+
   test('reads a secret from its variable or its file, but not from both', () => {
     const { WAREHOUSE_PASSWORD: _, ...rest } = base;
     const inFile = (content: string | Buffer) => {
@@ -119,6 +145,17 @@ describe('readConfig', () => {
     process.env = { ...former };
     expect(read(() => process.env.FULFILMENT_MARKED)).toBe('1');
     process.env = former;
+  });
+
+  test('refuses variables of one receiver of events beside a file of several', () => {
+    const path = file('subscribers.json', '[{"name": "shop", "url": "https://shop.example/"}]');
+    const secret = `whsec_${'A'.repeat(32)}`;
+    const both = { EVENT_SUBSCRIBERS_FILE: path, EVENT_WEBHOOK_SECRET: secret };
+    expect(readProblems({ ...base, ...both, EVENT_PERSONAL_DATA: 'true' })).toEqual([
+      expect.stringMatching(
+        /^EVENT_SUBSCRIBERS_FILE: .* EVENT_WEBHOOK_SECRET, EVENT_PERSONAL_DATA;/,
+      ),
+    ]);
   });
 
   test('names each secret that was set before and is not any more', () => {

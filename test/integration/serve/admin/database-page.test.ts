@@ -16,6 +16,7 @@ test('a changed database is accepted on its page, once, by a person who ticked t
 
   const page = await read();
   expect(page).toContain('it is on another server');
+  expect(page).not.toContain('Planned');
   for (const as of ['moved', 'restored', 'copy']) expect(page).toContain(`value="${as}"`);
   expect((await accept({ as: 'copy' })).status).toBe(400);
   expect((await accept({ as: 'copy', sure: 'on' })).status).toBe(303);
@@ -29,4 +30,15 @@ test('a changed database is accepted on its page, once, by a person who ticked t
   ]);
   const again = await visitor.post('/database/accept', { as: 'moved', sure: 'on' }, '/orders');
   expect(again.status).toBe(409);
+});
+
+test('the page names a planned failover, and the command that ends it', async () => {
+  const { visitor } = await admin();
+  await database.query(`
+    insert into sync.push_database (mark, accepted_as, accepted_by, failover_expected_until)
+    values (sync.database_mark(), 'first', 'w', '2999-01-01')`);
+
+  const page = await (await visitor.get('/database')).text();
+  expect(page).toContain('a failover until 2999-01-01T00:00:00.000Z is accepted as restored');
+  expect(page).toContain('database expect-failover --for 0s');
 });

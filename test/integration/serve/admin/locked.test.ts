@@ -1,5 +1,7 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
+import { silentLogger } from '../../../../src/core/logger.ts';
+import { connectDatabase } from '../../../../src/db/connect.ts';
 import { useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 
@@ -19,4 +21,17 @@ test('a page that reads a table which another session has locked says so', async
         { error: expect.stringContaining('has locked a table') },
       ]);
     });
+});
+
+test('a page whose login Postgres refuses names the setting', async () => {
+  const url = Object.assign(new URL(database.url), { username: 'nobody_here' }).href;
+  const { db, close } = connectDatabase(url, silentLogger, { name: 'admin', max: 1 });
+  const { visitor } = await start({}, db);
+
+  const answer = await visitor.get('/outbox/1', { accept: 'application/json' });
+  expect([answer.status, await answer.json()]).toEqual([
+    503,
+    { error: expect.stringMatching(/^Postgres refuses the login .*DATABASE_URL/) },
+  ]);
+  await close();
 });
