@@ -1436,10 +1436,8 @@ comment on column fulfilment.received_goods.slip_received is
   'Pieces of them that were received so far, by all inbounds';
 
 create view fulfilment.return_overview as
-select r.client, r.id as return_item_id,
-  coalesce(r.external_order_number, o.external_order_number) as external_order_number,
-  coalesce(r.order_id, i.order_id) as order_id, r.order_item_id, a.external_reference, r.sku,
-  r.quantity, g.lot_number, g.expiration_date, g.serial_numbers,
+select r.client, r.id as return_item_id, r.external_order_number, r.order_id, r.order_item_id,
+  a.external_reference, r.sku, r.quantity, g.lot_number, g.expiration_date, g.serial_numbers,
   r.condition, coalesce(t.code, l.reason_code) as return_reason,
   t.name as return_reason_name, sync.real_day(r.processed_on) as processed_on, r.processed_in,
   sync.real_time(r.restock_on) as restock_on, r.restock_in, r.redeliver, r.comment,

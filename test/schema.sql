@@ -1672,8 +1672,8 @@ create view fulfilment.received_goods as -- Lines of inbounds with their lots, a
 create view fulfilment.return_overview as -- Returned lines that a warehouse has processed, with reason, price of the order line, and lot and serial numbers that were shipped
  SELECT r.client,
     r.id AS return_item_id,
-    COALESCE(r.external_order_number, o.external_order_number) AS external_order_number,
-    COALESCE(r.order_id, i.order_id) AS order_id,
+    r.external_order_number,
+    r.order_id,
     r.order_item_id,
     a.external_reference,
     r.sku,

@@ -71,7 +71,7 @@ test('a lock of the writer on carrier_links holds up no event', async () => {
       insert into fulfilment.outbox (kind, reference, status, finished_at, next_attempt_at, attempts, last_error)
       values ('order.create', 'SO-2', 'dead', now(), null, 1, 'no');
       insert into fulfilment.changes (client, entity, id, operation, changed_columns)
-      select 'default', 'outbox', id, 'updated', '{status}' from fulfilment.outbox;
+      select 'default', 'outbox', id, 'updated', '{status,finished_at}' from fulfilment.outbox;
       commit`);
     await waitFor('both events', () => receiver.taken().length === 2);
   } finally {
