@@ -172,13 +172,16 @@ function createContext(
 }
 
 /**
- * Returns true if a row was claimed less than a third of its claim ago. By two clocks: one stands
- * still while a machine is suspended, and the other may be set.
+ * Returns true if a row was claimed so recently that its claim certainly lasts. Both clocks must say
+ * so: one stands still while the machine is suspended, and a person may set the other.
  */
-const isRecent = ({ claimedAtMs, claimedAt }: ClaimedRow): boolean => {
+export function isRecent({
+  claimedAtMs,
+  claimedWallMs,
+}: Pick<ClaimedRow, 'claimedAtMs' | 'claimedWallMs'>): boolean {
   const maxMs = claimMs / 3;
-  return performance.now() - claimedAtMs < maxMs && Math.abs(Date.now() - claimedAt) < maxMs;
-};
+  return performance.now() - claimedAtMs < maxMs && Math.abs(Date.now() - claimedWallMs) < maxMs;
+}
 
 /** What a row shows that the service has carried out. */
 export const evidenceOfSuccess: readonly ScopedEvidence[] = [

@@ -139,11 +139,12 @@ async function assertUsable(former: Config, next: Config, log: Logger): Promise<
     await checkPart(name, () => assertSchemaFits(db)).finally(close);
   }
 
-  for (const server of ['ADMIN', 'API'] as const) {
-    const [port, host] = [next[`${server}_PORT`], next[`${server}_HOST`]];
-    if (port === undefined || port === former[`${server}_PORT`]) continue;
-    await checkPart(`${server}_PORT`, () => assertFree(port, host));
-  }
+  // Port 0 takes any free one.
+  const isNewApi = next.apiTokens !== null && former.apiTokens === null;
+  if (next.ADMIN_PORT !== former.ADMIN_PORT)
+    await checkPart('ADMIN_PORT', () => assertFree(next.ADMIN_PORT, next.ADMIN_HOST));
+  if (next.apiTokens !== null && (isNewApi || next.API_PORT !== former.API_PORT))
+    await checkPart('API_PORT', () => assertFree(next.API_PORT, next.API_HOST));
 
   if (problems.length > 0) throw new ConfigError(problems);
 }

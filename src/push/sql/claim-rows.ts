@@ -67,9 +67,10 @@ export interface ClaimedRow {
   readonly dueAt: string;
   /** Claim number, drawn before any request. Settlements and readings are recognised by it. */
   readonly claimNo: number;
-  /** When the claim was requested, by performance.now() and by Date.now(). */
+  /** When the claim was requested, by performance.now(). */
   readonly claimedAtMs: number;
-  readonly claimedAt: number;
+  /** The same by Date.now(). */
+  readonly claimedWallMs: number;
   /** True if the claim itself recorded that the request may be written. */
   readonly stamped: boolean;
   /** True if the service may have carried out an earlier attempt. */
@@ -150,7 +151,7 @@ export async function claimRowsIn(
   trx: Transaction<DB>,
   options: ClaimOptions,
 ): Promise<ClaimResult> {
-  const [claimedAtMs, claimedAt] = [performance.now(), Date.now()];
+  const [claimedAtMs, claimedWallMs] = [performance.now(), Date.now()];
   const gate = await readGate(trx, options);
   if (gate === null) return noRows;
 
@@ -172,7 +173,7 @@ export async function claimRowsIn(
   if (chosen.length > 0) await markSending(trx, chosen, options);
   const marked = chosen.length > 0 ? await readMarked(trx, chosen) : [];
   return {
-    rows: marked.map((row) => ({ ...row, claimedAtMs, claimedAt })),
+    rows: marked.map((row) => ({ ...row, claimedAtMs, claimedWallMs })),
     postponed: waiting.length,
     more: waiting.length > 0 || ready.length > marked.length || found >= searched,
   };
@@ -420,7 +421,7 @@ async function markSending(
     where o.id = i.id`.execute(trx);
 }
 
-type MarkedRow = Omit<ClaimedRow, 'claimedAtMs' | 'claimedAt' | 'dueAt'> & {
+type MarkedRow = Omit<ClaimedRow, 'claimedAtMs' | 'claimedWallMs' | 'dueAt'> & {
   readonly isBlocked: boolean;
 };
 

@@ -156,7 +156,7 @@ test('an entry of the settings that cannot be read is named, and its list loses 
   ).toEqual([]);
 });
 
-test('settings that cannot be read postpone a row, and take none of its attempts', async () => {
+test('a row waits for settings that cannot be read, and no attempt of it counts', async () => {
   service.edit((request, answer) => {
     if (request.startsWith('GET /settings/get')) answer.body = '{"messageCode":"OK","result":7}';
   });

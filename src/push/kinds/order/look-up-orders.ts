@@ -247,6 +247,9 @@ async function searchDays(
   await readCandidates(candidates, results, context);
 }
 
+/** Maximum characters of a number that is kept. No row asks for a longer one. */
+const maxNumberLength = 1_000;
+
 /**
  * Lists the orders of the days on which these rows may have been carried out: their numbers by id.
  * `failures` has the rows with a range that cannot be read.
@@ -271,7 +274,7 @@ async function listDays(
       try {
         for await (const { id, number } of walkRange(range, context)) {
           ids.add(id);
-          orders.set(id, number);
+          orders.set(id, (number?.length ?? 0) > maxNumberLength ? null : number);
         }
         await assertWhole(range, ids, context);
       } catch (error) {
