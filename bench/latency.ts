@@ -1,7 +1,7 @@
 /**
  * Measures the time from the insert of an outbox row until the service receives its POST, at 1, 50
- * and 500 rows per second, with the queue in Postgres and in Redis: `npm run --silent bench:latency
- * -- [SECONDS]`.
+ * and 500 rows per second, with the queue in Postgres and in Redis, and with commits that take 2 ms
+ * more, as with a synchronous standby in another zone: `npm run --silent bench:latency -- [SECONDS]`.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
@@ -55,8 +55,12 @@ async function measureLatencies(
   };
 }
 
-async function measure(queue: string, more: Record<string, string>): Promise<object[]> {
-  const stand = await openStand();
+async function measure(
+  lane: string,
+  settings: Readonly<Record<string, string>>,
+  more: Readonly<Record<string, string>> = {},
+): Promise<object[]> {
+  const stand = await openStand(undefined, undefined, settings);
   const client = new pg.Client(stand.url);
   const found: object[] = [];
   try {
@@ -67,7 +71,7 @@ async function measure(queue: string, more: Record<string, string>): Promise<obj
       const { times, achieved } = await measureLatencies(stand, client, rate);
       const at = (share: number) => Math.round(quantile(times, share));
       const figures = {
-        queue,
+        lane,
         rate,
         achieved: round(achieved),
         rows: times.length,
@@ -88,8 +92,12 @@ async function measure(queue: string, more: Record<string, string>): Promise<obj
 }
 
 const redis = await startRedis(['--maxmemory-policy', 'noeviction']);
-const inPostgres = await measure('Postgres', {});
+const inPostgres = await measure('queue in Postgres', {});
+const slowCommits = await measure('commits of 2 ms', {
+  commit_delay: '2000',
+  commit_siblings: '0',
+});
 if (redis === null) printLine('No redis-server on the PATH: the queue in Redis is not measured.');
-const inRedis = redis === null ? [] : await measure('Redis', { REDIS_URL: redis.url });
+const inRedis = redis === null ? [] : await measure('queue in Redis', {}, { REDIS_URL: redis.url });
 await redis?.stop();
-saveResults('latency', { seconds, found: [...inPostgres, ...inRedis] });
+saveResults('latency', { seconds, found: [...inPostgres, ...slowCommits, ...inRedis] });

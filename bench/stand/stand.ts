@@ -65,10 +65,12 @@ export interface Stand {
  * Starts a Postgres and a sandbox, and migrates the database.
  * @param checkout folder of the measured program; the sandbox and the Postgres are always those of
  *   this checkout
+ * @param more settings of Postgres besides the usual ones
  */
 export async function openStand(
   clients: readonly string[] = ['default'],
   checkout = thisCheckout,
+  more: Readonly<Record<string, string>> = {},
 ): Promise<Stand> {
   const entry = toEntryPath(checkout);
   const children: ChildProcess[] = [];
@@ -86,7 +88,7 @@ export async function openStand(
     children.push(child);
     return child;
   };
-  const postgres = await startEmbeddedPostgres(postgresSettings);
+  const postgres = await startEmbeddedPostgres({ ...postgresSettings, ...more });
   await collectOutput(start([entry, 'migrate'], { DATABASE_URL: postgres.url }), 'migrate');
   const pool = new pg.Pool({ connectionString: postgres.url, application_name: 'bench', max: 4 });
   await pool.query('create extension pg_stat_statements');

@@ -33,8 +33,14 @@ const fullLookMs = 20;
 export const awakeMs = 1_500;
 /** The promise is renewed after this time, while rows keep coming. */
 const renewMs = 500;
-/** Notifications between two looks from which a pusher looks by itself. */
+/** A pusher looks by itself once this many notifications came within these milliseconds. */
 const crowd = 3;
+const crowdMs = 10;
+/**
+ * Milliseconds until the look after a notification that named a client. Its due rows are claimed
+ * without it; the look finds when its other rows are due.
+ */
+const afterClaimMs = 200;
 /** Maximum number of looks for each one that found work. A pusher that looks more falls asleep. */
 const maxLooksPerFind = 2;
 
@@ -161,11 +167,15 @@ export class Pusher {
 
   /**
    * Wakes the pusher because of a notification of the channel `fulfilment_outbox`. Any role that
-   * may connect can send one, so it decides nothing.
+   * may connect can send one, so it decides nothing: a claim finds out what may be sent.
+   * @param client the client of a row that was inserted, or empty
    */
-  onNotification(): void {
-    this.#waking.notify();
-    this.wake();
+  onNotification(client: string): void {
+    const isCrowded = this.#waking.notify(performance.now());
+    const pusher = this.#pushers.get(client);
+    pusher?.claimDue();
+
+    this.#lookWithin(pusher === undefined || isCrowded ? 0 : afterClaimMs);
   }
 
   /** Looks at all clients, and has them begin what can begin. */
@@ -206,9 +216,12 @@ export class Pusher {
     const due = works.flatMap(({ client, pendingInMs }) => (pendingInMs === 0 ? [client] : []));
     const full = due.filter((client) => this.#pushers.get(client)?.isFull);
     // Due rows that nobody can claim, such as those of a held client, are no reason to look soon.
-    const worked = works.filter(({ client }) => this.#pushers.get(client)?.readHasWorked());
+    const worked = [...this.#pushers]
+      .filter(([, pusher]) => pusher.readHasWorked())
+      .map(([client]) => client);
 
-    const promised = this.#waking.look(due, full.length + worked.length > 0, nowMs);
+    const busy = [...new Set([...due, ...worked])];
+    const promised = this.#waking.look(busy, full.length + worked.length > 0, nowMs);
     if (promised.length > 0) await sayAwake(this.#options.db, promised, awakeMs);
     if (!this.#waking.isAwake(nowMs)) return;
 
@@ -270,8 +283,10 @@ export class Pusher {
  * to do need them.
  */
 export class Waking {
-  /** Notifications since the last look. */
-  #notified = 0;
+  /** When the last notifications came, at most `crowd`. */
+  #notifiedAtMs: readonly number[] = [];
+  /** True if notifications came close together since the last look. */
+  #isCrowded = false;
   /** Looks since the last promise, and those at which there was work. */
   #looks = 0;
   #finds = 0;
@@ -279,9 +294,13 @@ export class Waking {
   /** When each client was last promised to. */
   readonly #promisedAtMs = new Map<string, number>();
 
-  /** Counts a notification. */
-  notify(): void {
-    this.#notified++;
+  /** Notes a notification. Returns true if it is one of several that came close together. */
+  notify(nowMs: number): boolean {
+    this.#notifiedAtMs = [...this.#notifiedAtMs, nowMs].slice(-crowd);
+    const [firstMs = nowMs] = this.#notifiedAtMs;
+
+    if (this.#notifiedAtMs.length === crowd && nowMs - firstMs < crowdMs) this.#isCrowded = true;
+    return this.#isCrowded;
   }
 
   /** Returns true if the pusher has to look by itself. */
@@ -291,13 +310,13 @@ export class Waking {
 
   /**
    * Notes a look.
-   * @param due the clients that have due rows and are not held
+   * @param busy the clients that have due rows, or that rows were claimed of since the last look
    * @param isWorking true if rows were claimed since the last look, or due rows wait for room
    * @returns the clients to which it must be said now that the pusher is awake for `awakeMs`
    */
-  look(due: readonly string[], isWorking: boolean, nowMs: number): readonly string[] {
-    const isCrowded = this.#notified >= crowd;
-    this.#notified = 0;
+  look(busy: readonly string[], isWorking: boolean, nowMs: number): readonly string[] {
+    const isCrowded = this.#isCrowded;
+    this.#isCrowded = false;
     this.#looks++;
     if (isWorking) this.#finds++;
 
@@ -306,7 +325,7 @@ export class Waking {
 
     const isOver = (client: string) =>
       nowMs - (this.#promisedAtMs.get(client) ?? Number.NEGATIVE_INFINITY) >= renewMs;
-    const promised = due.filter(isOver);
+    const promised = busy.filter(isOver);
     if (promised.length === 0) return [];
 
     for (const client of promised) this.#promisedAtMs.set(client, nowMs);

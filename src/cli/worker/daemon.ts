@@ -469,7 +469,7 @@ function startPushing(
   const listener = openListener(
     databaseUrl,
     'fulfilment_outbox',
-    () => pusher.onNotification(),
+    (client) => pusher.onNotification(client),
     deps.log,
   );
   pusher.start();

@@ -155,7 +155,7 @@ test('the commit of a cancellation wakes a row that was inserted behind it befor
   const listener = new pg.Client(database.url);
   await listener.connect();
   const { pusher, stop } = await outbox.start();
-  listener.on('notification', () => void pusher.onNotification());
+  listener.on('notification', ({ payload = '' }) => void pusher.onNotification(payload));
   await listener.query('listen fulfilment_outbox');
   let behind = 0;
   await database.db.transaction().execute(async (erp) => {

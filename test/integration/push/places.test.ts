@@ -121,7 +121,7 @@ describe('a fenced failover', () => {
       await waitFor('the failover to be accepted', () =>
         database.count("sync.push_database where accepted_as = 'restored'"),
       );
-      worker.pusher.onNotification();
+      worker.pusher.onNotification('');
       await waitFor('the row', async () => (await readStatus(id)) === 'done');
     } finally {
       await worker.stop(0);

@@ -55,7 +55,7 @@ test('pushes go on soon after all connections went silent', async () => {
   const proxy = await startProxy();
   const { pusher, stop } = await behindProxy.start();
   closers.unshift(() => stop(0));
-  const onNotification = () => pusher.onNotification();
+  const onNotification = (client: string) => pusher.onNotification(client);
   const listener = openListener(proxyUrl, 'fulfilment_outbox', onNotification, silentLogger);
   closers.unshift(() => listener.close());
 

@@ -15,26 +15,26 @@ const closers: (() => Promise<unknown>)[] = [];
 afterEach(() => Promise.all(closers.splice(0).map((close) => close())));
 
 /** Listens as a worker does, and returns the notifications that come. */
-async function listen(): Promise<{ readonly count: () => Promise<number> }> {
+async function listen() {
   const client = new pg.Client(database.url);
   await client.connect();
   closers.push(() => client.end());
-  let count = 0;
+  const named: string[] = [];
   let marks = 0;
-  client.on('notification', ({ channel }) => {
+  client.on('notification', ({ channel, payload = '' }) => {
     if (channel === 'mark') marks++;
-    else count++;
+    else named.push(payload);
   });
   await client.query('listen fulfilment_outbox; listen mark');
 
-  const readCount = async () => {
+  const readNamed = async () => {
     const before = marks;
     // Notifications come in the order of their commits.
     await database.query("select pg_notify('mark', '')");
     await waitFor('the mark', () => marks > before);
-    return count;
+    return named;
   };
-  return { count: readCount };
+  return { named: readNamed, count: async () => (await readNamed()).length };
 }
 
 const insertRow = (client = 'default') => outbox.insert('order.cancel', 'SO-1', {}, client);
@@ -55,7 +55,7 @@ describe('an insert', () => {
     await insertRow();
     expect(await heard.count()).toBe(1);
     await insertRow('other');
-    expect(await heard.count()).toBe(2);
+    expect(await heard.named()).toEqual(['default', 'other']);
 
     await setAwake('-1 millisecond');
     await insertRow();
@@ -93,7 +93,7 @@ async function startWorker() {
   const listener = openListener(
     database.url,
     'fulfilment_outbox',
-    () => worker.pusher.onNotification(),
+    (client) => worker.pusher.onNotification(client),
     silentLogger,
   );
   const stop = async () => {
@@ -114,8 +114,8 @@ const readAwake = async () => {
 };
 
 /** Notifies a worker of more inserts than it looks. */
-const crowd = (pusher: { readonly onNotification: () => void }) => {
-  for (let count = 0; count < 10; count++) pusher.onNotification();
+const crowd = (pusher: { readonly onNotification: (client: string) => void }) => {
+  for (let count = 0; count < 10; count++) pusher.onNotification('');
 };
 
 describe('a worker', () => {
@@ -178,6 +178,28 @@ describe('a worker', () => {
       );
     });
     await waitFor('the late row', async () => (await countDone()) === inserted + 1, 10_000);
+  });
+
+  test('sends a row at its time that was inserted beside one that is due', async () => {
+    await startWorker();
+    // It looks again a second after a look that found a row.
+    await insertOrders(database, 1, 1);
+    await waitFor('the first row', async () => (await countDone()) === 1);
+    await waitFor('the looks for it to be over', async () => {
+      const looks = await database.count(`pg_stat_activity
+        where datname = current_database() and query like '%soon as materialized%'
+          and pid <> pg_backend_pid() and state_change > now() - interval '2 seconds'`);
+      return looks === 0;
+    });
+
+    await database.query(
+      `insert into fulfilment.outbox (kind, reference, payload, not_before)
+       select 'order.create', v.reference, v.payload, v.not_before
+       from (values ('NOW', $1::jsonb, null), ('LATER', $2::jsonb, now() + interval '2 seconds'))
+         as v (reference, payload, not_before)`,
+      [JSON.stringify(orderPayload('NOW')), JSON.stringify(orderPayload('LATER'))],
+    );
+    await waitFor('both rows', async () => (await countDone()) === 3, 30_000);
   });
 
   test('finds a row that nobody was notified of, because the worker that was awake is lost', async () => {

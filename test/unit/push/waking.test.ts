@@ -2,24 +2,27 @@ import { describe, expect, test } from 'vitest';
 import { awakeMs, Waking } from '../../../src/push/pusher.ts';
 
 /** Notifies this often, and looks. */
-function look(waking: Waking, notifications: number, due: readonly string[], nowMs: number) {
-  for (let count = 0; count < notifications; count++) waking.notify();
-  return waking.look(due, due.length > 0, nowMs);
+function look(waking: Waking, notifications: number, busy: readonly string[], nowMs: number) {
+  for (let count = 0; count < notifications; count++) waking.notify(nowMs);
+  return waking.look(busy, busy.length > 0, nowMs);
 }
 
 describe('a pusher', () => {
-  test('leaves it to notifications while they come slower than it looks', () => {
+  test('leaves it to notifications while they do not come close together', () => {
     const waking = new Waking();
-    for (let nowMs = 0; nowMs < 1_000; nowMs += 10)
-      expect(look(waking, 2, ['a'], nowMs)).toEqual([]);
+    for (let nowMs = 0; nowMs < 1_000; nowMs += 5) expect(waking.notify(nowMs)).toBe(false);
+    expect(waking.look(['a'], true, 1_000)).toEqual([]);
     expect(waking.isAwake(1_000)).toBe(false);
   });
 
-  test('is awake once they come faster, for the clients with due rows', () => {
+  test('is awake once they do, for the clients with due rows', () => {
     const waking = new Waking();
-    expect(look(waking, 3, ['a', 'b'], 0)).toEqual(['a', 'b']);
-    expect(waking.isAwake(awakeMs - 1)).toBe(true);
-    expect(waking.isAwake(awakeMs)).toBe(false);
+    waking.notify(0);
+    waking.notify(4);
+    expect(waking.notify(9)).toBe(true);
+    expect(waking.look(['a', 'b'], true, 10)).toEqual(['a', 'b']);
+    expect(waking.isAwake(10 + awakeMs - 1)).toBe(true);
+    expect(waking.isAwake(10 + awakeMs)).toBe(false);
   });
 
   test('does not wake for rows that others have taken', () => {
