@@ -40,7 +40,8 @@ export interface MirrorTable {
   readonly since: 'unlisted_since' | 'removed_at' | null;
   /**
    * Column that keeps an included resource, the column with its id, and the relationship to it. If a
-   * reading links to it without its value, the stored value stays while the id stays.
+   * reading links to it without its value, the stored value stays while the id stays. It also stays
+   * if the reading lacks the relationship.
    */
   readonly kept?: { readonly column: string; readonly id: string; readonly relationship: string };
 }
@@ -151,7 +152,8 @@ export function overwriteColumns(table: MirrorTable) {
     const link = sql`excluded.raw #> ${['relationships', kept.relationship, 'data']}::text[]`;
     const same = sql`t.${sql.ref(kept.id)} is not distinct from excluded.${sql.ref(kept.id)}
       and jsonb_typeof(${link}) = 'object'`;
-    return sql`${target} = coalesce(${read}, case when ${same} then t.${target} end)`;
+    return sql`${target} = coalesce(${read},
+      case when ${link} is null or ${same} then t.${target} end)`;
   });
   if (since !== null) assignments.push(sql`${sql.ref(since)} = null`);
 
