@@ -416,6 +416,8 @@ function readOrderLinks(whole: Json): OrderLinks {
   return {
     orderId: find((resource) => readLink(resource, 'order')),
     shipmentId: find((resource) => readLink(resource, 'shipment')),
+    orderItemId: find((resource) => readLink(resource, 'orderItem')),
+    shipmentItemId: find((resource) => readLink(resource, 'shipmentItem')),
     number: find(({ attributes, externalOrderNumber }) => {
       const number = isObject(attributes) ? attributes.externalOrderNumber : externalOrderNumber;
       return typeof number === 'string' && number !== '' ? number : null;
@@ -427,7 +429,7 @@ function readOrderLinks(whole: Json): OrderLinks {
  * Reads the id of a relationship to one resource, or of a member such as `orderId`; null if there
  * is none.
  */
-function readLink(resource: Resource, name: 'order' | 'shipment'): number | null {
+function readLink(resource: Resource, name: string): number | null {
   const data = readLinkData(resource, name) ?? null;
   return readId(Array.isArray(data) ? (data[0] ?? null) : data) ?? toId(resource[`${name}Id`]);
 }

@@ -133,6 +133,26 @@ export async function maskErasedResources<Of extends ResourceRows>(
   );
 }
 
+/** SQL: what leads to the order of a row: the ids of its shipment, its line, its shipment line. */
+interface LinkIds {
+  readonly shipmentId: RawBuilder<unknown>;
+  readonly orderItemId: RawBuilder<unknown>;
+  readonly shipmentItemId: RawBuilder<unknown>;
+}
+
+/** SQL: the id of the order to which these links lead; null if it is not known. */
+export const findLinkedOrder = (client: string, ids: LinkIds) => sql`coalesce((
+    select s.order_id
+    from fulfilment.shipments s
+    where s.client = ${anyClient(client)} and s.id = ${ids.shipmentId}), (
+    select l.order_id
+    from fulfilment.order_items l
+    where l.client = ${anyClient(client)} and l.id = ${ids.orderItemId}), (
+    select s.order_id
+    from fulfilment.shipment_items l
+    join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
+    where l.client = ${anyClient(client)} and l.id = ${ids.shipmentItemId}))`;
+
 /**
  * Finds the rows whose order was erased. Each erasure is looked up by its key. As joins, they would
  * read all erasures while statistics do not know them.
@@ -147,21 +167,11 @@ async function findErasedParents(
     const isLink = orderLinks[table]?.includes(column);
     return parents.map((row) => (isLink ? (row[column] ?? null) : null));
   };
-  const orderOfShipment = sql`(
-          select s.order_id
-          from fulfilment.shipments s
-          where s.client = ${anyClient(client)} and s.id = i.shipment_id)`;
-  const orderOfLine = sql`(
-          select l.order_id
-          from fulfilment.order_items l
-          where l.client = ${anyClient(client)} and l.id = i.order_item_id)`;
-  const orderOfShipmentLine = sql`(
-          select s.order_id
-          from fulfilment.shipment_items l
-          join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
-          where l.client = ${anyClient(client)} and l.id = i.shipment_item_id)`;
-  const orderId = sql`coalesce(i.order_id, ${orderOfShipment}, ${orderOfLine},
-          ${orderOfShipmentLine})`;
+  const linked = findLinkedOrder(client, {
+    ...{ shipmentId: sql`i.shipment_id`, orderItemId: sql`i.order_item_id` },
+    shipmentItemId: sql`i.shipment_item_id`,
+  });
+  const orderId = sql`coalesce(i.order_id, ${linked})`;
 
   const { rows } = await sql<{ id: number }>`
     with found as materialized (
