@@ -15,12 +15,10 @@ import { columnRefs, type MirrorTable, returnedNames, rowSet } from './mirror-ta
 import type { NumberedReading } from './stream-transaction.ts';
 import { writeRows } from './upsert.ts';
 import {
-  findDueReads,
   type ParcelReadReason,
   parcels,
   removeReads,
   requestParcelReads,
-  type WaitingRead,
 } from './waiting-reads.ts';
 
 /** A package of a shipment, by column. A shipment has each number at most once. */
@@ -314,7 +312,12 @@ export async function postponeListedParcelReads(
 const listedSeconds = pauses.listedParcelRead.firstMs / 1_000;
 
 /** A shipment whose packages are due to be looked up. */
-export interface DueParcelRead extends WaitingRead {
+export interface DueParcelRead {
+  readonly id: number;
+  /** Number of look-ups so far that did not help. */
+  readonly tries: number;
+  /** Time for which it has waited, in milliseconds. */
+  readonly waitedMs: number;
   /** When it was shipped; null if that is not known. */
   readonly shippedOn: Date | null;
 }
@@ -325,16 +328,18 @@ export async function findDueParcelReads(
   client: string,
   limit: number,
 ): Promise<DueParcelRead[]> {
-  const due = await findDueReads(db, client, parcels, { limit, order: 'newest' });
-  if (due.length === 0) return [];
-
-  const { rows } = await sql<{ id: number; shippedOn: Date | null }>`
-    select s.id, sync.real_time(s.shipped_on) as "shippedOn"
-    from fulfilment.shipments s
-    where s.client = ${anyClient(client)} and s.id = ${anyId(due.map(({ id }) => id))}`.execute(db);
-  const shippedOn = new Map(rows.map((row) => [row.id, row.shippedOn]));
-
-  return due.map((read) => ({ ...read, shippedOn: shippedOn.get(read.id) ?? null }));
+  const { rows } = await sql<DueParcelRead>`
+    select w.id, w.tries,
+      extract(epoch from sync.clock() - w.since)::float8 * 1000 as "waitedMs", (
+      select sync.real_time(s.shipped_on)
+      from fulfilment.shipments s
+      where s.client = ${anyClient(client)} and s.id = w.id) as "shippedOn"
+    from sync.waiting_reads w
+    where w.client = ${anyClient(client)} and w.resource = ${parcels}
+      and w.next_at <= sync.clock()
+    order by w.id desc
+    limit ${limit}`.execute(db);
+  return rows;
 }
 
 /** What follows from the answer to a look-up. */
