@@ -70,7 +70,6 @@ const packages: MirrorTable = {
   name: 'parcels',
   key: Object.keys(packageKey),
   columns: { ...packageKey, ...ownColumns, ...stateColumns },
-  telling: ['raw'],
   since: 'unlisted_since',
 };
 
@@ -437,7 +436,6 @@ const trackTraces: MirrorTable = {
     current_track_trace_exception_level: 'integer',
     raw: 'jsonb',
   },
-  telling: ['raw'],
   since: 'unlisted_since',
 };
 
@@ -490,16 +488,15 @@ export async function storeTrackTraces(
 
   const written = await writeRows({ trx, client }, trackTraces, rows);
 
-  const marked =
+  const { marked, doubted } =
     present === null
-      ? []
+      ? { marked: [], doubted: 0 }
       : await markUnlistedPackages(trx, client, rows, { present, listedBefore });
   const unlisted = marked.map(
     ({ key }): Change => ({ entity: 'track_traces', id: null, key, operation: 'unlisted' }),
   );
   return {
-    listedBefore,
-    doubted: present === null ? 0 : await countListed(trx, client, true),
+    ...{ listedBefore, doubted },
     unlistedShipments: [...new Set(marked.map(({ shipmentId }) => shipmentId))],
     unknownShipments: await findUnknownShipments(trx, client, rows),
     changes: [...written, ...unlisted],
@@ -520,22 +517,29 @@ async function findUnknownShipments(
   return rows.map(({ id }) => id);
 }
 
+/** A package that was marked as unlisted. */
+interface MarkedPackage {
+  readonly shipmentId: number;
+  readonly key: string;
+}
+
 /**
  * Marks packages as unlisted that are neither in the list nor in `present`. If the
  * list may be cut, marks those that the list before lacked, too, and notes the others.
+ * @returns the marked packages, and the number of those that were only noted
  */
 async function markUnlistedPackages(
   trx: Transaction<DB>,
   client: string,
   rows: readonly PackageRow[],
   { present, listedBefore }: { present: PresentPackages; listedBefore: number },
-): Promise<{ readonly shipmentId: number; readonly key: string }[]> {
+): Promise<{ readonly marked: readonly MarkedPackage[]; readonly doubted: number }> {
   const missing = await noteMissing(trx, client, rows, present);
   const { shipmentIds, numbers } = present;
   const isEmpty = rows.length + shipmentIds.length + numbers.length === 0;
   const isDoubted = isEmpty || missing > Math.max(toleratedMissing, listedBefore / 2);
 
-  const { rows: marked } = await sql<{ shipmentId: number; key: string }>`
+  const { rows: marked } = await sql<MarkedPackage>`
     update fulfilment.track_traces t
     set unlisted_since = t.missing_since, missing_since = null
     where t.client = ${anyClient(client)} and t.unlisted_since is null
@@ -543,7 +547,7 @@ async function markUnlistedPackages(
       and (t.missing_since < now() or not ${isDoubted}::boolean)
     returning t.shipment_id as "shipmentId",
       t.shipment_id || ':' || t.package_number as key`.execute(trx);
-  return marked;
+  return { marked, doubted: missing - marked.length };
 }
 
 /** Notes since when the list lacks packages. Returns their number. */
