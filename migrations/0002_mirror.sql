@@ -643,7 +643,7 @@ create table fulfilment.order_line_events (
   unlisted_since timestamptz,
   seen_at timestamptz not null default now()
 );
-create index order_line_events_by_line on fulfilment.order_line_events (client, order_item_id, id);
+create index order_line_events_by_order on fulfilment.order_line_events (client, order_id, id);
 create index order_line_events_by_time on fulfilment.order_line_events (seen_at);
 comment on table fulfilment.order_line_events is
   'Each line of an order as it was first read, and a row for each change of article or quantity, '
@@ -870,6 +870,22 @@ begin
   end loop;
 end
 $$;
+
+-- A line that its order no longer lists is deleted.
+create function sync.record_dropped_lines() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into fulfilment.order_line_events (client, order_item_id, order_id, sku, quantity,
+    unlisted_since)
+  select d.client, d.id, d.order_id, d.sku, d.quantity, now()
+  from dropped d
+  order by d.id;
+  return null;
+end
+$$;
+create trigger order_items_dropped after delete on fulfilment.order_items
+  referencing old table as dropped for each statement
+  execute function sync.record_dropped_lines();
 
 -- Workers and views read what the ERP edits from private copies. A role that may delete from a
 -- table may also lock it, and such a lock would stop every statement that reads the table. Triggers

@@ -69,6 +69,8 @@ create table sync.quarantine (
   resource_id bigint,
   order_id bigint,
   shipment_id bigint,
+  order_item_id bigint,
+  shipment_item_id bigint,
   external_order_number text,
   member_path text not null,
   reason text not null,

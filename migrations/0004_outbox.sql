@@ -1257,22 +1257,17 @@ returns table (
     join fulfilment.orders r on r.client = (select order_history.client) and r.id = n.id
     cross join sync.list_stored_times(r.first_seen_at, r.changed_at, r.unlisted_since) t
     union all
-    select e.seen_at, null, false, 'line', i.id,
+    select e.seen_at, null, false, 'line', e.order_item_id,
       case when e.unlisted_since is null then 'quantity' else 'unlisted' end,
       e.quantity::text, e.sku, null
     from named n
-    cross join lateral (
-      select *
-      from fulfilment.order_items i
-      where i.client = (select order_history.client) and i.order_id = n.id
-      order by i.id
-      limit 1000) i
+    join fulfilment.orders r on r.client = (select order_history.client) and r.id = n.id
     cross join lateral (
       select *
       from fulfilment.order_line_events e
-      where e.client = i.client and e.order_item_id = i.id and e.seen_at <> i.first_seen_at
+      where e.client = r.client and e.order_id = r.id and e.seen_at <> r.first_seen_at
       order by e.id desc
-      limit 30) e
+      limit 1000) e
     union all
     select t.at, null, false, 'shipment', s.id, t.what, null, null, null
     from sent s

@@ -737,6 +737,8 @@ create table sync.quarantine (
   resource_id bigint,
   order_id bigint,
   shipment_id bigint,
+  order_item_id bigint,
+  shipment_item_id bigint,
   external_order_number text,
   member_path text not null,
   reason text not null,
@@ -1053,7 +1055,7 @@ CREATE INDEX inbound_packing_slips_open ON fulfilment.inbound_packing_slips USIN
 CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (inbound_packing_slip_id, client) WHERE (inbound_packing_slip_id IS NOT NULL);
 CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX order_items_by_order ON fulfilment.order_items USING btree (client, order_id);
-CREATE INDEX order_line_events_by_line ON fulfilment.order_line_events USING btree (client, order_item_id, id);
+CREATE INDEX order_line_events_by_order ON fulfilment.order_line_events USING btree (client, order_id, id);
 CREATE INDEX order_line_events_by_time ON fulfilment.order_line_events USING btree (seen_at);
 CREATE INDEX orders_by_day ON fulfilment.orders USING btree (client, ordered_on) WHERE (ordered_on IS NOT NULL);
 CREATE INDEX orders_by_email ON fulfilment.orders USING btree (lower(email)) WHERE (email IS NOT NULL);
@@ -2094,22 +2096,17 @@ AS $function$
     join fulfilment.orders r on r.client = (select order_history.client) and r.id = n.id
     cross join sync.list_stored_times(r.first_seen_at, r.changed_at, r.unlisted_since) t
     union all
-    select e.seen_at, null, false, 'line', i.id,
+    select e.seen_at, null, false, 'line', e.order_item_id,
       case when e.unlisted_since is null then 'quantity' else 'unlisted' end,
       e.quantity::text, e.sku, null
     from named n
-    cross join lateral (
-      select *
-      from fulfilment.order_items i
-      where i.client = (select order_history.client) and i.order_id = n.id
-      order by i.id
-      limit 1000) i
+    join fulfilment.orders r on r.client = (select order_history.client) and r.id = n.id
     cross join lateral (
       select *
       from fulfilment.order_line_events e
-      where e.client = i.client and e.order_item_id = i.id and e.seen_at <> i.first_seen_at
+      where e.client = r.client and e.order_id = r.id and e.seen_at <> r.first_seen_at
       order by e.id desc
-      limit 30) e
+      limit 1000) e
     union all
     select t.at, null, false, 'shipment', s.id, t.what, null, null, null
     from sent s
@@ -2729,6 +2726,21 @@ AS $function$
   where j.client = l.client and j.job = l.job;
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.record_dropped_lines()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  insert into fulfilment.order_line_events (client, order_item_id, order_id, sku, quantity,
+    unlisted_since)
+  select d.client, d.id, d.order_id, d.sku, d.quantity, now()
+  from dropped d
+  order by d.id;
+  return null;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.record_events()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2876,6 +2888,7 @@ CREATE TRIGGER inbounds_first AFTER INSERT ON fulfilment.inbounds REFERENCING NE
           when ''CHECKING'' then n.checking_on
           when ''COMPLETED'' then n.completed_on end)');
 CREATE TRIGGER order_items_changed AFTER UPDATE ON fulfilment.order_items REFERENCING OLD TABLE AS former NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
+CREATE TRIGGER order_items_dropped AFTER DELETE ON fulfilment.order_items REFERENCING OLD TABLE AS dropped FOR EACH STATEMENT EXECUTE FUNCTION sync.record_dropped_lines();
 CREATE TRIGGER order_items_first AFTER INSERT ON fulfilment.order_items REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION sync.record_events('order_line_events', 'id', 'order_item_id', 'sku, quantity, unlisted_since', 'order_id', 'n.order_id');
 CREATE TRIGGER order_items_ordered BEFORE INSERT OR UPDATE OF quantity ON fulfilment.order_items FOR EACH ROW EXECUTE FUNCTION sync.keep_ordered_quantity();
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload, not_before ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();

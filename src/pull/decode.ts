@@ -154,7 +154,7 @@ export interface ChildDeclaration {
   readonly listedIn: string | null;
   /**
    * Role in which the parent links to one resource, which may have several roles. The key is then
-   * the parent with the role, and an answer without the resource proves nothing.
+   * the parent with the role.
    */
   readonly role?: string;
 }
@@ -211,7 +211,8 @@ export function makeDecoder({
       if ('problem' in decoded) return decoded;
 
       isComplete &&= found.complete;
-      const complete = found.complete && child.role === undefined;
+      const isNamed = readLinkData(resource, child.listedIn) !== undefined;
+      const complete = found.complete && isNamed;
       children.push({ table: child.table, rows: decoded.rows, complete });
     }
 
@@ -277,12 +278,22 @@ function findKept(
   resource: Resource,
   onTop: IncludedIndex,
 ): Json | undefined {
-  const link = isObject(resource.relationships) ? resource.relationships[relationship] : null;
-  const data = isObject(link) ? link.data : null;
-  if (data === null || data === undefined) return null;
+  const data = readLinkData(resource, relationship) ?? null;
+  if (data === null) return null;
 
   const id = readId(data);
   return findChildren(resource, relationship, id === null ? null : [id], onTop).resources[0];
+}
+
+/**
+ * Returns the `data` of a relationship: null if the resource says that it links to none; undefined
+ * if the answer lacks it, which proves nothing.
+ */
+function readLinkData(resource: Resource, relationship: string | null): Json | undefined {
+  const { relationships } = resource;
+  const link =
+    isObject(relationships) && relationship !== null ? relationships[relationship] : undefined;
+  return isObject(link) ? link.data : undefined;
 }
 
 /** Returns a resource without its `included`, whose resources are stored as rows. */
@@ -405,6 +416,8 @@ function readOrderLinks(whole: Json): OrderLinks {
   return {
     orderId: find((resource) => readLink(resource, 'order')),
     shipmentId: find((resource) => readLink(resource, 'shipment')),
+    orderItemId: find((resource) => readLink(resource, 'orderItem')),
+    shipmentItemId: find((resource) => readLink(resource, 'shipmentItem')),
     number: find(({ attributes, externalOrderNumber }) => {
       const number = isObject(attributes) ? attributes.externalOrderNumber : externalOrderNumber;
       return typeof number === 'string' && number !== '' ? number : null;
@@ -416,12 +429,9 @@ function readOrderLinks(whole: Json): OrderLinks {
  * Reads the id of a relationship to one resource, or of a member such as `orderId`; null if there
  * is none.
  */
-function readLink(resource: Resource, name: 'order' | 'shipment'): number | null {
-  const link = isObject(resource.relationships) ? (resource.relationships[name] ?? null) : null;
-  const data = isObject(link) ? link.data : null;
-  return (
-    readId(Array.isArray(data) ? (data[0] ?? null) : (data ?? null)) ?? toId(resource[`${name}Id`])
-  );
+function readLink(resource: Resource, name: string): number | null {
+  const data = readLinkData(resource, name) ?? null;
+  return readId(Array.isArray(data) ? (data[0] ?? null) : data) ?? toId(resource[`${name}Id`]);
 }
 
 /** Moves resources that the database refused, each for its reason, to the quarantine. */

@@ -224,13 +224,9 @@ export async function readWaiting(
   const { client, db, stream } = context;
   const limit = isFirstLoad ? null : readsPerPoll;
   const due = context.state.mayHaveDueReads
-    ? await findDueReads(db, client, stream.name, { limit })
+    ? await findDueReads(db, client, stream.name, limit)
     : [];
-  const ids = interleave(
-    due.map(({ id }) => id),
-    open?.unlisted ?? [],
-  );
-
+  const ids = interleave(due, open?.unlisted ?? []);
   if (ids.length === 0) return;
 
   const chosen = limit === null ? ids : ids.slice(0, limit);

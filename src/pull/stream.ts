@@ -137,7 +137,6 @@ function makeTables({ table: name, fields, kept, children }: ResourceDeclaration
     name,
     key: ['id'],
     columns: toTypes({ id: 'bigint' }, fields, column === null ? {} : { [column]: 'jsonb' }),
-    telling: ['raw'],
     since: 'unlisted_since',
     ...(column !== null &&
       kept !== undefined && { kept: { column, id: `${column}_id`, relationship: kept } }),
@@ -150,15 +149,14 @@ function makeTables({ table: name, fields, kept, children }: ResourceDeclaration
 
 function makeChildTable({ table: name, fields, parentColumn, role }: ChildDeclaration): ChildTable {
   const ids = { id: 'bigint', [parentColumn]: 'bigint' };
-  const telling = [parentColumn, 'raw'];
 
   return role === undefined
     ? {
-        ...{ name, parentColumn, telling, columns: toTypes(ids, fields) },
+        ...{ name, parentColumn, columns: toTypes(ids, fields) },
         ...{ key: ['id'], since: 'unlisted_since' },
       }
     : {
-        ...{ name, parentColumn, telling, columns: toTypes({ ...ids, role: 'text' }, fields) },
+        ...{ name, parentColumn, columns: toTypes({ ...ids, role: 'text' }, fields) },
         ...{ key: [parentColumn, 'role'], since: null },
       };
 }

@@ -78,10 +78,10 @@ export interface WalkOptions<P extends WalkablePage> {
 /** Maximum number of pages, with 100 rows each. No expected list is longer. */
 const defaultMaxPages = 200_000;
 /**
- * Number of empty pages in a row after which a list ends, although each has a next link. A service
- * that filters after it has divided the list into pages has empty pages between others.
+ * Maximum number of empty pages in a row. A service that filters after it has divided the list into
+ * pages has empty pages between others, so an empty page with a link is no end.
  */
-const maxEmptyPages = 3;
+const maxEmptyPages = 100;
 const firstStepBackRows = 200;
 const maxStepsBack = 100;
 
@@ -99,7 +99,6 @@ export async function* walk<P extends WalkablePage>(
   const { firstQuery, start, signal, pageSize, maxPages = defaultMaxPages } = options;
   const guard = new ProgressGuard(maxPages);
   let { meaning } = start;
-  let emptyPages = 0;
 
   const fetch = async (query: string) => {
     if (signal.aborted) throw toStopError(signal);
@@ -118,11 +117,11 @@ export async function* walk<P extends WalkablePage>(
     const lastId = readIds(page.data).at(-1) ?? null;
     const rows = page.data.length;
 
-    emptyPages = rows === 0 ? emptyPages + 1 : 0;
-    const next = rows > 0 || mayPass(query, page.next, emptyPages) ? page.next : null;
+    const next = rows === 0 && leadsBack(query, page.next) ? null : page.next;
     if (typeof next === 'string' && rows > 0)
       meaning = learnMeaning(meaning, { query, rows, lastId }, next);
-    const problem = next instanceof WarehouseError ? next : guard.check(query, next, steppedBack);
+    const problem =
+      next instanceof WarehouseError ? next : guard.check(query, next, { rows, steppedBack });
 
     // A service that gave a link before, in this list or an earlier walk of it, gives one to the
     // last page, too.
@@ -141,14 +140,11 @@ export async function* walk<P extends WalkablePage>(
   while (step !== null) step = yield* handOver(await fetchNext(step, options, fetch));
 }
 
-/**
- * Returns true if the list may have rows behind an empty page: the link of the page leads further.
- * @param emptyPages number of empty pages in a row, with this one
- */
-function mayPass(query: string, next: WalkablePage['next'], emptyPages: number): boolean {
-  if (typeof next !== 'string' || emptyPages >= maxEmptyPages) return false;
+/** Returns true if the link of an empty page leads to itself or to an earlier page: it is the last. */
+function leadsBack(query: string, next: WalkablePage['next']): boolean {
+  if (typeof next !== 'string') return false;
   const [cursor, nextCursor] = [readPageCursor(query), readPageCursor(next)];
-  return cursor === null || nextCursor === null ? next !== query : nextCursor > cursor;
+  return cursor === null || nextCursor === null ? next === query : nextCursor <= cursor;
 }
 
 /** The current page of a walk, and the query that fetched it. */
@@ -181,12 +177,15 @@ async function fetchNext<P extends WalkablePage>(
   return resumeWalk(setPageCursor(query, cursor - 1), next, options, fetch);
 }
 
-/** Guards a walk against endless lists: repeated links, too many pages and too many steps back. */
+/**
+ * Guards a walk against endless lists: repeated links, too many pages, empty pages and steps back.
+ */
 class ProgressGuard {
   readonly #maxPages: number;
   /** Hashes of the queries that were followed. A query may have thousands of characters. */
   #followed = new Set<string>();
   #pages = 0;
+  #emptyPages = 0;
   #stepsBack = 0;
 
   constructor(maxPages: number) {
@@ -197,8 +196,13 @@ class ProgressGuard {
    * Returns the error if `next` must not be followed from the page of `query`; null if it may be
    * followed.
    */
-  check(query: string, next: string | null, steppedBack: boolean): WarehouseError | null {
+  check(
+    query: string,
+    next: string | null,
+    { rows, steppedBack }: { readonly rows: number; readonly steppedBack: boolean },
+  ): WarehouseError | null {
     this.#pages++;
+    this.#emptyPages = rows === 0 ? this.#emptyPages + 1 : 0;
     // After a step back, the walk meets the same pages again.
     if (steppedBack) this.#followed = new Set();
     if (steppedBack) this.#stepsBack++;
@@ -210,6 +214,11 @@ class ProgressGuard {
       return refuse('link_repeats', 'The list leads back to a page that was read already');
     if (this.#pages >= this.#maxPages)
       return refuse('too_many_pages', `The list did not end after ${this.#maxPages} pages`);
+    if (this.#emptyPages >= maxEmptyPages)
+      return refuse(
+        'too_many_pages',
+        `The list has ${maxEmptyPages} empty pages in a row, and the last one links to another`,
+      );
     if (this.#stepsBack > maxStepsBack)
       return refuse(
         'list_unstable',

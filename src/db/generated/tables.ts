@@ -3166,6 +3166,7 @@ export interface SyncQuarantine {
   last_seen_at: Generated<Timestamp>;
   member_path: string;
   order_id: number | null;
+  order_item_id: number | null;
   /**
    * Number of its reading, so that a replay cannot undo a newer reading
    */
@@ -3180,6 +3181,7 @@ export interface SyncQuarantine {
   run_lease_key: number | null;
   run_worker: string;
   shipment_id: number | null;
+  shipment_item_id: number | null;
   stream: string;
   times: Generated<number>;
 }

@@ -40,6 +40,7 @@ const problemCodes = {
   reconcile_found: ['warn', 'configured'],
   schema_drift: ['bad', 'everybody'],
   service_away: ['warn', 'configured'],
+  settings_unread: ['warn', 'everybody'],
   slots_taken: ['bad', 'configured'],
   stock_off: ['warn', 'configured'],
   stream_first_load: ['note', 'configured'],

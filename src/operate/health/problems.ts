@@ -56,6 +56,7 @@ export function findProblems(state: CurrentState, config: ProblemConfig): Proble
     ...findDatabaseProblems(snapshot.database, now),
     ...snapshot.outbox.flatMap(findStuckRowProblems),
     ...findSlowRowProblems(snapshot),
+    ...snapshot.outbox.flatMap(findUnreadSettings),
     ...findListLagProblems(snapshot.listLags, now),
     ...findStockProblems(watchedArticles, config.schedules['pull-stock']),
     ...findParcelProblems(parcelBacklog, config),
@@ -450,6 +451,20 @@ function findSlowRowProblems({ outbox, pauses, database, now }: CurrentState['sn
     const more = { remedy, page, since: new Date(now.getTime() - oldestMs) };
     return [createProblem('outbox_slow', { client, part: 'outbox' }, text, more)];
   });
+}
+
+/** Finds rows that wait until the settings of the service can be read: their codes are unknown. */
+function findUnreadSettings({ client, settingsUnread }: OutboxStatus): Problem[] {
+  if (client === null || settingsUnread === 0) return [];
+
+  const wait = settingsUnread === 1 ? 'waits' : 'wait';
+  const text =
+    `${formatCount(settingsUnread, 'row')} ${wait} because the settings of the service ` +
+    'could not be read, so that codes could not be checked';
+  const remedy = `see why: fulfilment-sync run refresh-settings --client ${client}`;
+  const page = `/outbox?client=${encodeURIComponent(client)}`;
+  const place = { client, part: 'outbox' };
+  return [createProblem('settings_unread', place, text, { remedy, page })];
 }
 
 /** Finds the rows that wait for a person. */

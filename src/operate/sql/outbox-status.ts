@@ -16,6 +16,8 @@ export interface OutboxStatus {
   readonly unknown: number;
   /** Number of unknown rows that only a person can decide. */
   readonly toDecide: number;
+  /** Number of pending rows whose codes could not be checked: the settings cannot be read. */
+  readonly settingsUnread: number;
   readonly dead: number;
   /** Number of clients whose rows are dead or undecided. */
   readonly stuckClients: number;
@@ -39,9 +41,16 @@ export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
       select o.client, o.status, count(*)::int as count, min(o.waits_from) as oldest,
         min(o.waits_from) filter (where o.status <> 'dead'
           and (o.status <> 'unknown' or o.next_attempt_at is not null)) as moving,
-        count(*) filter (where o.next_attempt_at is null)::int as undated
+        count(*) filter (where o.next_attempt_at is null)::int as undated,
+        count(*) filter (where o.last_code = 'settings_unread')::int as unread
       from (
         select client, next_attempt_at,
+          case when status = 'pending' and last_error is not null then (
+            select a.error_code
+            from sync.outbox_attempts a
+            where a.outbox_id = outbox.id
+            order by a.id desc
+            limit 1) end as last_code,
           case when status = 'pending' and not_before > now() then 'planned' else status end
             as status,
           -- A planned row waits from its day on.
@@ -52,7 +61,7 @@ export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
       ) o
       group by o.client, o.status
       union all
-      select client, 'done', count(*)::int, null, null, 0
+      select client, 'done', count(*)::int, null, null, 0, 0
       from fulfilment.outbox
       where finished_at > now() - interval '1 day' and status = 'done'
       group by client
@@ -63,6 +72,7 @@ export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
       coalesce(sum(count) filter (where status = 'sending'), 0)::int as sending,
       coalesce(sum(count) filter (where status = 'unknown'), 0)::int as unknown,
       coalesce(sum(undated) filter (where status = 'unknown'), 0)::int as "toDecide",
+      coalesce(sum(unread), 0)::int as "settingsUnread",
       coalesce(sum(count) filter (where status = 'dead'), 0)::int as dead,
       count(distinct c.client) filter (
         where status = 'dead' or status = 'unknown' and undated > 0)::int as "stuckClients",

@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
-import { anyClient } from '../../db/values.ts';
+import { anyClient, anyId } from '../../db/values.ts';
 import { listOrderTables, selectFeedName } from '../../privacy/sql/mask-rows.ts';
 import type { Change } from '../../pull/sql/feed.ts';
 import { tableRef } from '../../pull/sql/mirror-tables.ts';
@@ -20,5 +20,12 @@ export async function deleteOrders(
       returning ${selectFeedName(table)}`.execute(trx);
     for (const row of rows) changes.push({ entity: table, ...row, operation: 'removed' });
   }
+
+  // Also the events of the lines that were just deleted: the service has not dropped these lines.
+  await trx
+    .deleteFrom('fulfilment.order_line_events')
+    .where('client', '=', anyClient(client))
+    .where('order_id', '=', anyId(orders))
+    .execute();
   return changes;
 }

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { shipmentId } from '../../pull/sql/quarantine.ts';
+import { findQuarantinedOrder } from '../../pull/sql/quarantine.ts';
 import type { OrderToErase } from './order-scope.ts';
 
 /** One step through aged data: at most `limit` rows that are older than `days`. */
@@ -218,10 +218,6 @@ const isToBeRead = (client: string, stream: string, id: RawBuilder<unknown>) => 
  * can be stored.
  */
 const selectQuarantined = (client: string, cutoff: RawBuilder<unknown>) => sql`
-  select q.external_order_number as number, coalesce(q.order_id,
-    case when q.stream = 'orders' then q.resource_id end, (
-    select s.order_id
-    from fulfilment.shipments s
-    where s.client = ${anyClient(client)} and s.id = ${shipmentId})) as order_id
+  select q.external_order_number as number, ${findQuarantinedOrder(client)} as order_id
   from sync.quarantine q
   where q.client = ${anyClient(client)} and q.last_seen_at >= ${cutoff}`;

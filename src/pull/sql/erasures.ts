@@ -4,7 +4,7 @@ import { maskJson, toPostcodeArea } from '../../core/personal-data.ts';
 import { streamColumns } from '../../db/generated/stream-columns.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import type { MirrorRow, MirrorTables, ResourceRows } from './mirror-tables.ts';
+import { type MirrorRow, type MirrorTables, type ResourceRows, rowSet } from './mirror-tables.ts';
 
 /**
  * A resource that an erasure names: an order, a return that belongs to no stored order, or an
@@ -49,13 +49,10 @@ const findErasure = (client: string, entity: string, id: RawBuilder<unknown>) =>
   from sync.erasures e
   where e.client = ${anyClient(client)} and e.entity = ${entity} and e.id = ${id})`;
 
-/** The columns of a row that lead to its order. */
-const orderLinks: Readonly<Record<string, readonly string[]>> = {
-  orders: [],
-  shipments: ['order_id'],
-  return_items: ['order_id', 'external_order_number', 'order_item_id', 'shipment_item_id'],
-  return_merchandise_authorizations: ['shipment_id'],
-  parcels: ['shipment_id'],
+/** The columns of rows that lead to their orders. A table has some of them. */
+const linkColumns = {
+  ...{ id: 'bigint', order_id: 'bigint', shipment_id: 'bigint' },
+  ...{ order_item_id: 'bigint', shipment_item_id: 'bigint', external_order_number: 'text' },
 };
 
 /**
@@ -117,7 +114,7 @@ export async function maskErasedResources<Of extends ResourceRows>(
   resources: readonly Of[],
 ): Promise<readonly Of[]> {
   const table = tables.parent.name;
-  if (orderLinks[table] === undefined || resources.length === 0) return resources;
+  if (!(table in personalColumns) || resources.length === 0) return resources;
 
   const parents = resources.map(({ parent }) => parent);
   const idColumn = table === 'orders' ? 'id' : 'order_id';
@@ -127,11 +124,33 @@ export async function maskErasedResources<Of extends ResourceRows>(
   }));
   await identifyOrders(trx, client, read);
 
-  const erased = await findErasedParents(trx, client, table, parents);
+  // Another order may have had the number of an order.
+  const links = table === 'orders' ? parents.map(({ id }) => ({ id })) : parents;
+  const erased = await findErasedParents(trx, client, table, links);
   return resources.map((resource) =>
     erased.has(resource.parent.id) ? maskResource(table, resource) : resource,
   );
 }
+
+/** SQL: what leads to the order of a row: the ids of its shipment, its line, its shipment line. */
+interface LinkIds {
+  readonly shipmentId: RawBuilder<unknown>;
+  readonly orderItemId: RawBuilder<unknown>;
+  readonly shipmentItemId: RawBuilder<unknown>;
+}
+
+/** SQL: the id of the order to which these links lead; null if it is not known. */
+export const findLinkedOrder = (client: string, ids: LinkIds) => sql`coalesce((
+    select s.order_id
+    from fulfilment.shipments s
+    where s.client = ${anyClient(client)} and s.id = ${ids.shipmentId}), (
+    select l.order_id
+    from fulfilment.order_items l
+    where l.client = ${anyClient(client)} and l.id = ${ids.orderItemId}), (
+    select s.order_id
+    from fulfilment.shipment_items l
+    join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
+    where l.client = ${anyClient(client)} and l.id = ${ids.shipmentItemId}))`;
 
 /**
  * Finds the rows whose order was erased. Each erasure is looked up by its key. As joins, they would
@@ -141,27 +160,13 @@ async function findErasedParents(
   trx: Transaction<DB>,
   client: string,
   table: string,
-  parents: readonly { readonly id: number; readonly [column: string]: unknown }[],
+  parents: readonly { readonly id: number }[],
 ): Promise<ReadonlySet<number>> {
-  const listLinks = (column: string) => {
-    const isLink = orderLinks[table]?.includes(column);
-    return parents.map((row) => (isLink ? (row[column] ?? null) : null));
-  };
-  const orderOfShipment = sql`(
-          select s.order_id
-          from fulfilment.shipments s
-          where s.client = ${anyClient(client)} and s.id = i.shipment_id)`;
-  const orderOfLine = sql`(
-          select l.order_id
-          from fulfilment.order_items l
-          where l.client = ${anyClient(client)} and l.id = i.order_item_id)`;
-  const orderOfShipmentLine = sql`(
-          select s.order_id
-          from fulfilment.shipment_items l
-          join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
-          where l.client = ${anyClient(client)} and l.id = i.shipment_item_id)`;
-  const orderId = sql`coalesce(i.order_id, ${orderOfShipment}, ${orderOfLine},
-          ${orderOfShipmentLine})`;
+  const linked = findLinkedOrder(client, {
+    ...{ shipmentId: sql`i.shipment_id`, orderItemId: sql`i.order_item_id` },
+    shipmentItemId: sql`i.shipment_item_id`,
+  });
+  const orderId = sql`coalesce(i.order_id, ${linked})`;
 
   const { rows } = await sql<{ id: number }>`
     with found as materialized (
@@ -170,13 +175,10 @@ async function findErasedParents(
         (select e.id
           from sync.erasures e
           where i.order_id is null and e.client = ${anyClient(client)}
-            and e.external_order_number = i.number
+            and e.external_order_number = i.external_order_number
             and e.entity in ('orders', 'outbox')
           limit 1) as by_number
-      from unnest(${parents.map(({ id }) => id)}::bigint[], ${listLinks('order_id')}::bigint[],
-        ${listLinks('shipment_id')}::bigint[], ${listLinks('external_order_number')}::text[],
-        ${listLinks('order_item_id')}::bigint[], ${listLinks('shipment_item_id')}::bigint[])
-        as i (id, order_id, shipment_id, number, order_item_id, shipment_item_id)
+      from ${rowSet(linkColumns, parents)}
       where ${anyErasure(client)}
     )
     select id

@@ -31,8 +31,6 @@ export interface MirrorTable {
   readonly key: readonly string[];
   /** Every column that a reading fills, `raw` and the key included. */
   readonly columns: ColumnTypes;
-  /** Columns that differ after any change at the service. */
-  readonly telling: readonly string[];
   /**
    * Column with the time since which the service no longer has the row; null if there is none. A
    * row that is read again clears it.
@@ -40,7 +38,8 @@ export interface MirrorTable {
   readonly since: 'unlisted_since' | 'removed_at' | null;
   /**
    * Column that keeps an included resource, the column with its id, and the relationship to it. If a
-   * reading links to it without its value, the stored value stays while the id stays.
+   * reading links to it without its value, the stored value stays while the id stays. It also stays
+   * if the reading lacks the relationship.
    */
   readonly kept?: { readonly column: string; readonly id: string; readonly relationship: string };
 }
@@ -89,11 +88,15 @@ const listOthers = ({ columns, key }: MirrorTable) =>
 export const pickTypes = ({ columns }: MirrorTable, names: readonly string[]): ColumnTypes =>
   Object.fromEntries(Object.entries(columns).filter(([column]) => names.includes(column)));
 
+/** Columns that differ after any change at the service. */
+const listTelling = (table: MirrorTable | ChildTable) =>
+  'parentColumn' in table ? [table.parentColumn, 'raw'] : ['raw'];
+
 /** Returns the columns that a comparison needs, with their types: few, if `raw` tells all. */
 export const comparedTypes = (table: MirrorTable, compare: Comparison): ColumnTypes =>
   compare === 'columns'
     ? table.columns
-    : pickTypes(table, [...table.key, ...table.telling, table.kept?.column ?? 'id']);
+    : pickTypes(table, [...table.key, ...listTelling(table), table.kept?.column ?? 'id']);
 
 /**
  * Returns SQL: the stored rows whose `column` has one of these values, named t, to be joined with a
@@ -124,8 +127,8 @@ export const hasSameKey = ({ key }: Pick<MirrorTable, 'key'>, other = 'i') =>
  * unlisted differs, so that it is listed again.
  */
 export function differs(table: MirrorTable, compare: Comparison, from: 'i' | 'excluded') {
-  const { since, kept, telling } = table;
-  const compared = (compare === 'columns' ? listOthers(table) : telling).filter(
+  const { since, kept } = table;
+  const compared = (compare === 'columns' ? listOthers(table) : listTelling(table)).filter(
     (column) => column !== kept?.column,
   );
   const reasons = [
@@ -151,7 +154,8 @@ export function overwriteColumns(table: MirrorTable) {
     const link = sql`excluded.raw #> ${['relationships', kept.relationship, 'data']}::text[]`;
     const same = sql`t.${sql.ref(kept.id)} is not distinct from excluded.${sql.ref(kept.id)}
       and jsonb_typeof(${link}) = 'object'`;
-    return sql`${target} = coalesce(${read}, case when ${same} then t.${target} end)`;
+    return sql`${target} = coalesce(${read},
+      case when ${link} is null or ${same} then t.${target} end)`;
   });
   if (since !== null) assignments.push(sql`${sql.ref(since)} = null`);
 

@@ -15,12 +15,10 @@ import { columnRefs, type MirrorTable, returnedNames, rowSet } from './mirror-ta
 import type { NumberedReading } from './stream-transaction.ts';
 import { writeRows } from './upsert.ts';
 import {
-  findDueReads,
   type ParcelReadReason,
   parcels,
   removeReads,
   requestParcelReads,
-  type WaitingRead,
 } from './waiting-reads.ts';
 
 /** A package of a shipment, by column. A shipment has each number at most once. */
@@ -72,7 +70,6 @@ const packages: MirrorTable = {
   name: 'parcels',
   key: Object.keys(packageKey),
   columns: { ...packageKey, ...ownColumns, ...stateColumns },
-  telling: ['raw'],
   since: 'unlisted_since',
 };
 
@@ -314,7 +311,12 @@ export async function postponeListedParcelReads(
 const listedSeconds = pauses.listedParcelRead.firstMs / 1_000;
 
 /** A shipment whose packages are due to be looked up. */
-export interface DueParcelRead extends WaitingRead {
+export interface DueParcelRead {
+  readonly id: number;
+  /** Number of look-ups so far that did not help. */
+  readonly tries: number;
+  /** Time for which it has waited, in milliseconds. */
+  readonly waitedMs: number;
   /** When it was shipped; null if that is not known. */
   readonly shippedOn: Date | null;
 }
@@ -325,16 +327,18 @@ export async function findDueParcelReads(
   client: string,
   limit: number,
 ): Promise<DueParcelRead[]> {
-  const due = await findDueReads(db, client, parcels, { limit, order: 'newest' });
-  if (due.length === 0) return [];
-
-  const { rows } = await sql<{ id: number; shippedOn: Date | null }>`
-    select s.id, sync.real_time(s.shipped_on) as "shippedOn"
-    from fulfilment.shipments s
-    where s.client = ${anyClient(client)} and s.id = ${anyId(due.map(({ id }) => id))}`.execute(db);
-  const shippedOn = new Map(rows.map((row) => [row.id, row.shippedOn]));
-
-  return due.map((read) => ({ ...read, shippedOn: shippedOn.get(read.id) ?? null }));
+  const { rows } = await sql<DueParcelRead>`
+    select w.id, w.tries,
+      extract(epoch from sync.clock() - w.since)::float8 * 1000 as "waitedMs", (
+      select sync.real_time(s.shipped_on)
+      from fulfilment.shipments s
+      where s.client = ${anyClient(client)} and s.id = w.id) as "shippedOn"
+    from sync.waiting_reads w
+    where w.client = ${anyClient(client)} and w.resource = ${parcels}
+      and w.next_at <= sync.clock()
+    order by w.id desc
+    limit ${limit}`.execute(db);
+  return rows;
 }
 
 /** What follows from the answer to a look-up. */
@@ -432,7 +436,6 @@ const trackTraces: MirrorTable = {
     current_track_trace_exception_level: 'integer',
     raw: 'jsonb',
   },
-  telling: ['raw'],
   since: 'unlisted_since',
 };
 
@@ -485,16 +488,15 @@ export async function storeTrackTraces(
 
   const written = await writeRows({ trx, client }, trackTraces, rows);
 
-  const marked =
+  const { marked, doubted } =
     present === null
-      ? []
+      ? { marked: [], doubted: 0 }
       : await markUnlistedPackages(trx, client, rows, { present, listedBefore });
   const unlisted = marked.map(
     ({ key }): Change => ({ entity: 'track_traces', id: null, key, operation: 'unlisted' }),
   );
   return {
-    listedBefore,
-    doubted: present === null ? 0 : await countListed(trx, client, true),
+    ...{ listedBefore, doubted },
     unlistedShipments: [...new Set(marked.map(({ shipmentId }) => shipmentId))],
     unknownShipments: await findUnknownShipments(trx, client, rows),
     changes: [...written, ...unlisted],
@@ -515,22 +517,29 @@ async function findUnknownShipments(
   return rows.map(({ id }) => id);
 }
 
+/** A package that was marked as unlisted. */
+interface MarkedPackage {
+  readonly shipmentId: number;
+  readonly key: string;
+}
+
 /**
  * Marks packages as unlisted that are neither in the list nor in `present`. If the
  * list may be cut, marks those that the list before lacked, too, and notes the others.
+ * @returns the marked packages, and the number of those that were only noted
  */
 async function markUnlistedPackages(
   trx: Transaction<DB>,
   client: string,
   rows: readonly PackageRow[],
   { present, listedBefore }: { present: PresentPackages; listedBefore: number },
-): Promise<{ readonly shipmentId: number; readonly key: string }[]> {
+): Promise<{ readonly marked: readonly MarkedPackage[]; readonly doubted: number }> {
   const missing = await noteMissing(trx, client, rows, present);
   const { shipmentIds, numbers } = present;
   const isEmpty = rows.length + shipmentIds.length + numbers.length === 0;
   const isDoubted = isEmpty || missing > Math.max(toleratedMissing, listedBefore / 2);
 
-  const { rows: marked } = await sql<{ shipmentId: number; key: string }>`
+  const { rows: marked } = await sql<MarkedPackage>`
     update fulfilment.track_traces t
     set unlisted_since = t.missing_since, missing_since = null
     where t.client = ${anyClient(client)} and t.unlisted_since is null
@@ -538,7 +547,7 @@ async function markUnlistedPackages(
       and (t.missing_since < now() or not ${isDoubted}::boolean)
     returning t.shipment_id as "shipmentId",
       t.shipment_id || ':' || t.package_number as key`.execute(trx);
-  return marked;
+  return { marked, doubted: missing - marked.length };
 }
 
 /** Notes since when the list lacks packages. Returns their number. */

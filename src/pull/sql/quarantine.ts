@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { isSentAgain } from './erasures.ts';
+import { findLinkedOrder, isSentAgain } from './erasures.ts';
 import {
   type NumberedReading,
   type RunTransaction,
@@ -17,6 +17,8 @@ import {
 export interface OrderLinks {
   readonly orderId: number | null;
   readonly shipmentId: number | null;
+  readonly orderItemId: number | null;
+  readonly shipmentItemId: number | null;
   readonly number: string | null;
 }
 
@@ -49,6 +51,7 @@ export async function quarantineResources(
   const rows = [...byKey].map(([resourceKey, entry]) => ({
     ...{ client, stream, resource_key: resourceKey, resource_id: entry.resourceId },
     ...{ order_id: entry.links.orderId, shipment_id: entry.links.shipmentId },
+    ...{ order_item_id: entry.links.orderItemId, shipment_item_id: entry.links.shipmentItemId },
     external_order_number: entry.links.number === null ? null : toStorableText(entry.links.number),
     member_path: toStorableText(entry.memberPath),
     reason: toStorableText(entry.reason),
@@ -206,11 +209,19 @@ function toStorableText(text: string): string {
 const erasedDocument = '{"erased":true}';
 const erasedReason = 'personal data was erased';
 
-/**
- * SQL: the id of the shipment that a quarantined resource is, or links to; null if there is none.
- */
-export const shipmentId = sql`coalesce(q.shipment_id, case
-  when q.stream in ('shipments', 'pull-parcels', 'track-trace') then q.resource_id end)`;
+/** SQL: the id of the order of a resource q in quarantine, by any of its links. */
+export function findQuarantinedOrder(client: string) {
+  const shipmentId = sql`coalesce(q.shipment_id, case
+    when q.stream in ('shipments', 'pull-parcels', 'track-trace') then q.resource_id end)`;
+  const links = { orderItemId: sql`q.order_item_id`, shipmentItemId: sql`q.shipment_item_id` };
+
+  return sql`coalesce(case when q.stream = 'orders' then q.resource_id end, q.order_id,
+    ${findLinkedOrder(client, { shipmentId, ...links })}, (
+    select s.order_id
+    from sync.quarantine s
+    where s.client = ${anyClient(client)} and s.stream = 'shipments'
+      and s.resource_key = (${shipmentId})::text))`;
+}
 
 /**
  * Masks resources in quarantine whose order was erased. The reading itself stays: the resource is
@@ -225,15 +236,7 @@ export async function maskErasedQuarantine(
   const { numAffectedRows } = await sql`
     with met as materialized (
       select q.id, q.stream, q.resource_id, q.external_order_number as number,
-        case when q.stream = 'orders' then q.resource_id else coalesce(
-          q.order_id, (
-          select s.order_id
-          from fulfilment.shipments s
-          where s.client = ${anyClient(client)} and s.id = ${shipmentId}), (
-          select s.order_id
-          from sync.quarantine s
-          where s.client = ${anyClient(client)} and s.stream = 'shipments'
-            and s.resource_key = (${shipmentId})::text)) end as order_id
+        ${findQuarantinedOrder(client)} as order_id
       from sync.quarantine q
       where q.client = ${anyClient(client)} and q.document <> ${erasedDocument}
         and (${ids === null} or q.id = any(${ids ?? []}::bigint[]))

@@ -1,4 +1,4 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import { minuteMs } from '../../core/time.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { lockName } from '../../db/transaction.ts';
@@ -31,7 +31,6 @@ const settingOptions: MirrorTable = {
   name: 'setting_options',
   key: ['list', 'id'],
   columns: { list: 'text', id: 'bigint', code: 'text', name: 'text', raw: 'jsonb' },
-  telling: ['raw'],
   since: 'removed_at',
 };
 
@@ -44,7 +43,6 @@ const offers: MirrorTable = {
   name: 'main_shipping_method_warehouses',
   key: Object.keys(offerKey),
   columns: offerKey,
-  telling: [],
   since: 'removed_at',
 };
 
@@ -130,7 +128,7 @@ async function markRemoved(
   scope: { readonly trx: Transaction<DB>; readonly client: string },
   table: MirrorTable,
   rows: readonly object[],
-  isJudged = sql`true`,
+  isJudged: RawBuilder<unknown>,
 ): Promise<Change[]> {
   const { name, key } = table;
 

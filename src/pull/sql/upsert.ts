@@ -414,12 +414,13 @@ function collectRows(table: ChildTable, resources: readonly ResourceRows[]): Mir
   return [...new Map(rows.map((row) => [toFeedKey(table, row), row])).values()];
 }
 
-/** Lists the ids of the parents whose child rows in this table are complete. */
-const listCompleteParents = (table: ChildTable, resources: readonly ResourceRows[]) =>
+/** Lists the ids of the parents whose child rows in this table are complete, in every role. */
+const listCompleteParents = ({ name }: ChildTable, resources: readonly ResourceRows[]) =>
   listIds(
-    resources.filter(({ children }) =>
-      children.some((set) => set.table === table.name && set.complete),
-    ),
+    resources.filter(({ children }) => {
+      const sets = children.filter(({ table }) => table === name);
+      return sets.length > 0 && sets.every(({ complete }) => complete);
+    }),
   );
 
 /**

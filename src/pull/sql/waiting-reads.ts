@@ -57,45 +57,26 @@ const changeReasons: readonly WaitingReason[] = ['pushed', 'returned'];
  */
 const settledReasons: readonly WaitingReason[] = ['not_found', 'still_open', 'listed_still_open'];
 
-/** A read that is due. */
-export interface WaitingRead {
-  readonly id: number;
-  /** Number of reads so far that did not help. */
-  readonly tries: number;
-  /** Time for which it has waited, in milliseconds. */
-  readonly waitedMs: number;
-}
-
-interface DueReadsOptions {
-  /** Maximum number of reads; null: all. */
-  readonly limit: number | null;
-  /**
-   * `fair`: each reason in turn, of each the longest waiting first; `newest`: the largest ids
-   * first. Default: `fair`.
-   */
-  readonly order?: 'fair' | 'newest';
-}
-
-/** Finds the reads that are due. */
+/**
+ * Finds the ids whose reads are due: each reason in turn, of each the longest waiting first.
+ * @param limit maximum number of reads; null: all
+ */
 export async function findDueReads(
   db: Kysely<DB>,
   client: string,
   resource: string,
-  { limit, order = 'fair' }: DueReadsOptions,
-): Promise<WaitingRead[]> {
-  const turn = sql`row_number() over (partition by w.reason order by w.next_at, w.id), w.next_at`;
-
-  const { rows } = await sql<WaitingRead>`
-    select w.id, w.tries,
-      extract(epoch from sync.clock() - w.since)::float8 * 1000 as "waitedMs"
+  limit: number | null,
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select w.id
     from sync.waiting_reads w
     where w.client = ${anyClient(client)} and w.resource = ${resource}
       and w.next_at <= sync.clock()
       and (w.tries = 0 or not w.reason = any(${settledReasons}::text[]))
-    order by ${order === 'newest' ? sql`w.id desc` : turn}
+    order by row_number() over (partition by w.reason order by w.next_at, w.id), w.next_at
     limit ${limit}`.execute(db);
 
-  return rows;
+  return rows.map(({ id }) => id);
 }
 
 /** Finds the ids among these that wait for a read, due or not. */

@@ -75,10 +75,10 @@ export const authorizations = declareStream<MirroredResource>({
  */
 export async function rereadAuthorizations(context: RunContext): Promise<void> {
   const { client, db } = context;
-  const requested = await findDueReads(db, client, authorizations.name, { limit: null });
+  const requested = await findDueReads(db, client, authorizations.name, null);
   const open = await findOpenAuthorizations(db, client);
   const rescan = toRescanContext(context, authorizations);
-  await readAuthorizations(rescan, [...new Set([...requested.map(({ id }) => id), ...open])]);
+  await readAuthorizations(rescan, [...new Set([...requested, ...open])]);
 }
 
 /**
@@ -87,13 +87,8 @@ export async function rereadAuthorizations(context: RunContext): Promise<void> {
 export async function rereadArrivedAuthorizations(context: StreamContext): Promise<void> {
   if (!context.state.mayHaveDueReads) return;
   const { db, client } = context;
-  const due = await findDueReads(db, client, authorizations.name, {
-    limit: readsPerPoll,
-  });
-  await readAuthorizations(
-    { ...context, stream: authorizations },
-    due.map(({ id }) => id),
-  );
+  const due = await findDueReads(db, client, authorizations.name, readsPerPoll);
+  await readAuthorizations({ ...context, stream: authorizations }, due);
 }
 
 async function readAuthorizations(context: PullContext, ids: readonly number[]): Promise<void> {

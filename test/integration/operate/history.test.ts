@@ -1,4 +1,7 @@
 import { expect, test } from 'vitest';
+import { deleteOrders } from '../../../src/operate/sql/prune-mirror.ts';
+import { upsertResources } from '../../../src/pull/sql/upsert.ts';
+import { orders } from '../../../src/pull/streams/orders.ts';
 import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();
@@ -40,9 +43,10 @@ test('an article has an event for its first stock and for each change', async ()
 
 test('a line of an order, an inbound and a slip have an event for their first state and for each change that is seen', async () => {
   await database.query(`
-    insert into fulfilment.orders (client, id, external_order_number, raw, read_no) values ('default', 1, 'SO-1', '{}', 1);
-    insert into fulfilment.order_items (client, id, order_id, sku, quantity, first_seen_at, raw)
-    values ('default', 11, 1, 'MUG', 3, now() - interval '1 day', '{}');
+    insert into fulfilment.orders (client, id, external_order_number, first_seen_at, raw, read_no)
+    values ('default', 1, 'SO-1', now() - interval '1 day', '{}', 1);
+    insert into fulfilment.order_items (client, id, order_id, sku, quantity, raw)
+    values ('default', 11, 1, 'MUG', 3, '{}');
     update fulfilment.order_line_events set seen_at = now() - interval '1 day';
     insert into fulfilment.inbounds (client, id, status, received_in, created_on, raw, read_no)
     values ('default', 2, 'PROCESSING', 'AMS', '2026-05-04 08:00+00', '{}', 1);
@@ -94,4 +98,34 @@ test('a line of an order, an inbound and a slip have an event for their first st
     { source: 'line', id: 11, what: 'quantity', detail: '1', name: 'MUG' },
     { source: 'line', id: 11, what: 'unlisted', detail: '1', name: 'MUG' },
   ]);
+});
+
+test('a line that the service drops has an event, which the history of its order shows; a pruned one has none', async () => {
+  await database.query(`
+    insert into fulfilment.orders (client, id, external_order_number, raw, read_no)
+    values ('default', 1, 'SO-1', '{}', 1), ('default', 2, 'SO-2', '{}', 1);
+    insert into fulfilment.order_items (client, id, order_id, sku, quantity, raw)
+    values ('default', 11, 1, 'MUG', 3, '{}'), ('default', 12, 1, 'CUP', 1, '{}'),
+      ('default', 21, 2, 'MUG', 2, '{}')`);
+  const read = (readNo: number, itemIds: readonly number[]) =>
+    database.db.transaction().execute(async (trx) => {
+      const rows = itemIds.map((id) => ({ id, order_id: 1, sku: 'MUG', quantity: 3, raw: {} }));
+      const children = [{ table: 'order_items', rows, complete: true }];
+      const parent = { id: 1, external_order_number: 'SO-1', raw: { readNo } };
+      const scope = { trx, client: 'default', stream: 'orders' };
+      const age = { readNo, compare: 'raw' } as const;
+      return upsertResources(scope, age, orders.tables, [{ parent, children }]);
+    });
+  await read(2, [11]);
+  await database.db.transaction().execute((trx) => deleteOrders(trx, 'default', [2]));
+
+  const dropped = await database.query(`
+    select order_id, order_item_id, sku, quantity from fulfilment.order_line_events
+    where unlisted_since is not null`);
+  expect(dropped).toEqual([{ order_id: 1, order_item_id: 12, sku: 'CUP', quantity: 1 }]);
+  expect(
+    await database.query(
+      `select id, what, detail, name from fulfilment.order_history('SO-1') where source = 'line'`,
+    ),
+  ).toEqual([{ id: 12, what: 'unlisted', detail: '1', name: 'CUP' }]);
 });

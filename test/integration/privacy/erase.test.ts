@@ -317,10 +317,16 @@ test.each(['orderItem', 'shipmentItem'])(
 );
 
 /** Returns resources that cannot be decoded, each with another form of the link to the order. */
-function makeUndecodable({
+async function makeUndecodable({
   id,
   texts,
-}: PlacedOrder): readonly (readonly [MirroredResource, Json])[] {
+}: PlacedOrder): Promise<readonly (readonly [MirroredResource, Json])[]> {
+  const [line = {}] = await database.query<Record<string, number>>(`
+    select l.order_item_id::int as "orderItem", l.id::int as "shipmentItem"
+    from fulfilment.shipment_items l
+    join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
+    where s.order_id = ${id}`);
+  const byLine = (type: string) => ({ [type]: { data: { type, id: line[type] ?? null } } });
   const order = { data: { type: 'orders', id: String(id) } };
   const links = { self: { href: '/a', meta: { title: 'x' } }, related: '/b' };
   const make = (
@@ -347,12 +353,15 @@ function makeUndecodable({
       ),
     ],
     [returnItems, make(905, { order: [] }, { ...wrong, externalOrderNumber: 'SO-ERASED' })],
+    [returnItems, make(906, byLine('orderItem'), wrong)],
+    [returnItems, make(907, byLine('shipmentItem'), wrong)],
   ];
 }
 
 test('erase finds a resource in quarantine by whatever form its link to the order has', async () => {
   const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
-  for (const [stream, data] of makeUndecodable(order))
+  done(await pull('pull-orders'));
+  for (const [stream, data] of await makeUndecodable(order))
     await work('refetch', async (context) => {
       const decoded = await decodePage(
         { data: [data], included: [], escaped: false, size: 2_000_000 },
@@ -375,8 +384,8 @@ test('erase finds a resource in quarantine by whatever form its link to the orde
     },
   });
   done(await pull('track-trace'));
-  expect(await database.count('sync.quarantine')).toBe(6);
+  expect(await database.count('sync.quarantine')).toBe(8);
   const erased = await erase('SO-ERASED', '--json');
-  expect(JSON.parse(erased.output)).toMatchObject({ tables: { 'sync.quarantine': 6 } });
+  expect(JSON.parse(erased.output)).toMatchObject({ tables: { 'sync.quarantine': 8 } });
   expect(await findTexts(database, order.searched)).toEqual([]);
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Json, parseExact } from '../../../src/core/json.ts';
 import { countChanges } from '../../../src/pull/commit.ts';
+import { decodePage } from '../../../src/pull/decode.ts';
 import { appendChanges } from '../../../src/pull/sql/feed.ts';
 import type { ResourceRows } from '../../../src/pull/sql/mirror-tables.ts';
 import { upsertResources } from '../../../src/pull/sql/upsert.ts';
@@ -190,6 +191,37 @@ describe('upsertResources', () => {
     expect(await items()).toEqual([{ id: 11, quantity: 2 }]);
     expect(await upsert(2, shipment(1, 'C'))).toMatchObject({ stale: [1] });
   });
+});
+
+/** Stores an order as an answer with these relationships shows it. */
+async function readOrder(readNo: number, relationships: Json, included: Json[] = []) {
+  const order = { id: 1, type: 'order', attributes: {}, relationships, included };
+  const page = { data: [order], included: [], escaped: false };
+  const { resources } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
+  const scope = { client: 'default', stream: 'orders' };
+  await database.db
+    .transaction()
+    .execute((trx) => upsertResources({ trx, ...scope }, age(readNo), orders.tables, resources));
+}
+
+test('an order loses an address or pick-up point that its answer has as null, not one that it lacks', async () => {
+  const address = (id: number) => ({ id, type: 'address', attributes: {} });
+  const point = { id: 3, type: 'pickUpPoint', attributes: { name: 'A' } };
+  const link = ({ id, type }: { id: number; type: string }) => ({ data: { id, type } });
+  const delivery = { deliveryAddress: link(address(1)) };
+  const whole = { ...delivery, billingAddress: link(address(2)), pickUpPoint: link(point) };
+  const none = { data: null };
+  const stored = () =>
+    database.query(`
+      select array(select role from fulfilment.order_addresses order by role) as roles,
+        pick_up_point #>> '{attributes,name}' as point
+      from fulfilment.orders`);
+
+  await readOrder(1, whole, [address(1), address(2), point]);
+  await readOrder(2, delivery, [address(1)]);
+  expect(await stored()).toEqual([{ roles: ['billing', 'delivery'], point: 'A' }]);
+  await readOrder(3, { ...delivery, billingAddress: none, pickUpPoint: none }, [address(1)]);
+  expect(await stored()).toEqual([{ roles: ['delivery'], point: null }]);
 });
 
 test('an order keeps its pick-up point while an answer names it without its data', async () => {

@@ -111,6 +111,24 @@ describe('a look-up', () => {
     ]);
   });
 
+  test('finds the one order of many whose answer cannot be read', async () => {
+    await insertTwoBatches();
+    await sandbox.faults({ operation: 'v3.orders.list', count: 8, effect: { invalidJson: true } });
+    await outbox.push(short);
+    const failed = `fulfilment.outbox where last_error not like 'not found at the service yet%'`;
+    expect(await database.count(failed)).toBe(1);
+  });
+
+  test('is not made for each number while no answer can be read', async () => {
+    await insertTwoBatches();
+    await sandbox.faults({ operation: 'v3.orders.list', effect: { invalidJson: true } });
+    await outbox.push(short);
+    expect(await countListRequests()).toBeLessThan(30);
+    expect(await database.count(`fulfilment.outbox where last_error like '%not valid JSON%'`)).toBe(
+      150,
+    );
+  });
+
   test('whose credentials are refused holds the client, so that they are tried only once', async () => {
     await pushUnknownOrders();
     await database.query('delete from sync.service_health');

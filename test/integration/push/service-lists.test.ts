@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { readOutboxStatus } from '../../../src/operate/sql/outbox-status.ts';
 import { done } from '../../helpers/puller.ts';
 import { once, usePushes } from '../../helpers/pusher.ts';
 
@@ -180,6 +181,8 @@ test('settings that cannot be read make no row dead and change no stored entry',
     status: 'pending',
     last_error: expect.stringContaining('common.settings.get: NOK: «Settings are ok.»'),
   });
+  const settingsUnread = async () => (await readOutboxStatus(database.db))[0]?.settingsUnread;
+  expect(await settingsUnread()).toBe(1);
   // They are not read again at once, even if the row is due.
   await database.query('update fulfilment.outbox set next_attempt_at = now()');
   await outbox.push();
@@ -191,6 +194,7 @@ test('settings that cannot be read make no row dead and change no stored entry',
   await outbox.hurry();
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  expect(await settingsUnread()).toBe(0);
 
   const before = await readAll();
   await answerWith({ mainShippingMethods: [{ id: 'x' }] });

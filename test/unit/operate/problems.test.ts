@@ -67,6 +67,7 @@ const rows: OutboxStatus = {
     sending: 0,
     unknown: 0,
     toDecide: 0,
+    settingsUnread: 0,
     dead: 0,
     stuckClients: 0,
     doneLastDay: 0,
@@ -420,6 +421,14 @@ const cases: readonly Case[] = [
     'a slow row behind a dead one',
     [{ outbox: [{ ...slow, dead: 1 }] }],
     [['outbox_dead', 'bad', 0]],
+  ],
+  [
+    'rows whose codes cannot be checked, beside a dead one',
+    [{ outbox: [{ ...slow, dead: 1, settingsUnread: 2 }] }],
+    [
+      ['outbox_dead', 'bad', 0],
+      ['settings_unread', 'warn', 0, /^shop outbox: 2 rows wait because .* could not be read/],
+    ],
   ],
   [
     'a slow row while the service is away',

@@ -58,7 +58,8 @@ test('a slow consumer gets the pages that arrived meanwhile as one, up to the ma
 
 test('a page with an undecodable resource is handed over alone, in its place', async () => {
   const entry = { resourceId: 4, memberPath: '', reason: '', document: '' };
-  const links = { orderId: null, shipmentId: null, number: null };
+  const lines = { orderItemId: null, shipmentItemId: null };
+  const links = { orderId: null, shipmentId: null, ...lines, number: null };
   const bad = { resources: [], quarantined: [{ ...entry, links }] };
   const fetch = async (query: string) => {
     const page = await list(12)(query);

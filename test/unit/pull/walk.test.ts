@@ -123,10 +123,8 @@ describe.each(meanings)('a list whose cursor is %s', (meaning) => {
   });
 });
 
-test.each([
-  ['between others', [[11, 12], [], [], [13]], [11, 12, 13], 4],
-  ['at the end, each with a link', [[11], [], [], [], [12]], [11], 4],
-])('empty pages %s', async (_where, pages, expected, requests) => {
+test('empty pages between others are read', async () => {
+  const pages = [[11, 12], [], [], [], [], [13]];
   const queries: string[] = [];
   const fetch = async (query: string) => {
     queries.push(query);
@@ -136,8 +134,25 @@ test.each([
       place + 1 < pages.length ? `page[cursor]=${place + 1}` : null,
     );
   };
-  expect((await walkAll({ queries, fetch })).seen).toEqual(expected);
-  expect(queries).toHaveLength(requests);
+  expect((await walkAll({ queries, fetch })).seen).toEqual([11, 12, 13]);
+  expect(queries).toHaveLength(6);
+});
+
+test('a list that only has empty pages from somewhere on is not taken for a whole one', async () => {
+  const queries: string[] = [];
+  const fetch = async (query: string) => {
+    queries.push(query);
+    const place = readPageCursor(query) ?? 0;
+    return makePage(place === 0 ? [11] : [], `page[cursor]=${place + 1}`);
+  };
+  await expect(walkAll({ queries, fetch })).rejects.toMatchObject({ code: 'too_many_pages' });
+  expect(queries).toHaveLength(101);
+});
+
+test('a link that cannot be followed ends no list, also on an empty page', async () => {
+  const elsewhere = new WarehouseError('link_elsewhere', 'elsewhere', { outcome: 'refused' });
+  const fetch = async () => makePage([], elsewhere);
+  await expect(walkAll({ queries: [], fetch })).rejects.toBe(elsewhere);
 });
 
 test('an empty page that links to itself, or to an earlier page, is the end', async () => {

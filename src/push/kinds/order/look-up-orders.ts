@@ -27,6 +27,12 @@ const maxUrlBytes = 6_000;
 /** Number of these bytes that the other parts of the query take. */
 const otherQueryBytes = 400;
 
+/**
+ * Number of unusable answers in a row after which no batch is divided any more. One unusable order
+ * is found with ten at most; after more, the cause is the service, not an order.
+ */
+const maxUnusableInRow = 20;
+
 /** A list of the days in question with more pages than this counts as unreadable. */
 const maxWalkPages = 1_000;
 /** Number of look-ups with an unclear answer after which the days in question are walked. */
@@ -121,10 +127,11 @@ async function searchNumbers(
   context: LookUpContext,
 ): Promise<Results> {
   const results: Results = new Map();
+  const search: NumberSearch = { context, unusableInRow: 0 };
   let failed: LookUpResult | undefined;
   for (const batch of batchRows(rows)) {
     // If the service refuses the credentials or asks to wait, the other batches are not sent.
-    const found = failed === undefined ? await lookUpBatch(batch, context) : null;
+    const found = failed === undefined ? await lookUpBatch(batch, search) : null;
     for (const { id } of batch) {
       const result = found === null ? failed : found.get(id);
       if (result !== undefined) results.set(id, result);
@@ -415,41 +422,55 @@ const listAskedNumbers = ({
   later?: { number: string } | undefined;
 }) => (later === undefined ? [reference] : [reference, later.number]);
 
+/** A search of many numbers. */
+interface NumberSearch {
+  readonly context: LookUpContext;
+  /** Number of answers since the last usable one. */
+  unusableInRow: number;
+}
+
 /**
  * Looks up one batch. If the answer has a number that was not asked for, or an order that cannot be
  * read, it proves nothing: then looks up the two halves separately, to find the row that causes it.
  */
-async function lookUpBatch(rows: readonly SearchedRow[], context: LookUpContext): Promise<Results> {
+async function lookUpBatch(rows: readonly SearchedRow[], search: NumberSearch): Promise<Results> {
+  const { context } = search;
   const asked = new Set(rows.flatMap(listAskedNumbers));
+  const giveAll = (result: LookUpResult): Results => new Map(rows.map(({ id }) => [id, result]));
   let orders: AnsweredOrder[];
   try {
     const pages = await listByNumbers(context.warehouse, [...asked], context.signal);
     orders = pages.flatMap(readOrders);
   } catch (error) {
     const failed = toNoAnswer(error);
-    if (failed.cause?.code !== 'undecodable') return new Map(rows.map(({ id }) => [id, failed]));
-    if (rows.length > 1) return lookUpHalves(rows, context);
+    if (failed.cause?.code !== 'undecodable') return giveAll(failed);
+    if (mayDivide(rows, search)) return lookUpHalves(rows, search);
 
     // It may be the later order that cannot be read.
-    const [row] = rows;
-    if (row?.later !== undefined) return lookUpBatch([{ ...row, later: undefined }], context);
-    return new Map(rows.map(({ id }) => [id, failed]));
+    const [row, ...others] = rows;
+    if (others.length > 0 || row?.later === undefined) return giveAll(failed);
+    return lookUpBatch([{ ...row, later: undefined }], search);
   }
 
   const numbers = orders.map(({ order }) => order.external_order_number);
-  if (numbers.every((number) => number !== null && asked.has(number)))
+  if (numbers.every((number) => number !== null && asked.has(number))) {
+    search.unusableInRow = 0;
     return toResults(rows, orders, context, 0);
+  }
 
+  if (mayDivide(rows, search)) return lookUpHalves(rows, search);
   const why = 'the answer to the look-up has another order number; the look-up is tried again';
-  if (rows.length === 1) return new Map(rows.map(({ id }) => [id, { seen: 'unclear', why }]));
-  return lookUpHalves(rows, context);
+  return giveAll({ seen: 'unclear', why });
 }
 
-async function lookUpHalves(
-  rows: readonly SearchedRow[],
-  context: LookUpContext,
-): Promise<Results> {
-  const halves = await workOnHalves(rows, (half) => lookUpBatch(half, context));
+/** Counts an unusable answer. Returns whether the halves of its batch are worth looking up. */
+function mayDivide({ length }: readonly SearchedRow[], search: NumberSearch): boolean {
+  search.unusableInRow++;
+  return length > 1 && search.unusableInRow < maxUnusableInRow;
+}
+
+async function lookUpHalves(rows: readonly SearchedRow[], search: NumberSearch): Promise<Results> {
+  const halves = await workOnHalves(rows, (half) => lookUpBatch(half, search));
   return new Map(halves.flatMap((half) => [...half]));
 }
 
