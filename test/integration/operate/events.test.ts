@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import asyncApi from '../../../docs/events.asyncapi.json' with { type: 'json' };
+import { claimDeliveries } from '../../../src/operate/sql/claim-deliveries.ts';
 import { makeEvents } from '../../../src/operate/sql/make-events.ts';
 import { registerReceivers } from '../../../src/operate/sql/receivers.ts';
+import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startReceiver, subscribe, usePosting } from '../../helpers/event-receiver.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -196,6 +198,33 @@ test('an order that is refused waits for the earlier events of its number', asyn
     { type: 'order.accepted', lane: 'default order 7', waits: false },
     { type: 'order.rejected', lane: 'default order 7', waits: true },
   ]);
+});
+
+test('a database that may be a copy posts no events until it is accepted', async () => {
+  await register();
+  await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await push();
+  await takeAll();
+  const claim = async () => {
+    const claimed = await claimDeliveries(database.db, {
+      receiver: 'default',
+      underWay: 0,
+      lastTurn: '',
+      leaseMs: 0,
+    });
+    return claimed.map(({ type }) => type);
+  };
+  expect(await claim()).toEqual(['order.accepted']);
+
+  await database.query("update sync.push_places set place = 'elsewhere/erp'");
+  expect(await claim()).toEqual([]);
+  await acceptDatabase(database.db, 'moved', 'test');
+  expect(await claim()).toEqual(['order.accepted']);
+
+  await database.query("update sync.push_database set mark = '1/2/3/4'");
+  expect(await claim()).toEqual([]);
+  await acceptDatabase(database.db, 'copy', 'test');
+  expect(await claim()).toEqual(['order.accepted']);
 });
 
 test('a first load makes no events, however many runs it takes', async () => {
