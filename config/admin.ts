@@ -4,7 +4,11 @@ import { z } from 'zod';
 /** A token of the admin server. */
 export const adminTokenSchema = z
   .string()
-  .min(32, 'must have at least 32 characters; make one with: openssl rand -base64 32');
+  .min(32, 'must have at least 32 characters; make one with: openssl rand -base64 32')
+  .refine(
+    (token) => token.trim() === '' || token.trim() === token,
+    'must not begin or end with a blank: a header loses it',
+  );
 
 /**
  * The path that a reverse proxy puts before every path of the admin server, such as `/name/name`. A

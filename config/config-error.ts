@@ -16,10 +16,20 @@ export class ConfigError extends Error {
   }
 }
 
-/** Describes why a file could not be read, in one word or a few. */
+/** Why a file cannot be read, by the code of the system. */
+const fileErrors: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  ENOTDIR: 'a part of its path is not a folder',
+  EISDIR: 'it is a folder',
+  EACCES: 'this user may not read it',
+};
+
+/** Describes why a file could not be read, in a few words. */
 export function describeFileError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  return 'code' in error ? String(error.code) : error.message;
+  if (!('code' in error)) return error.message;
+  const code = String(error.code);
+  return fileErrors[code] ?? code;
 }
 
 /** Says in plain words what is wrong with a value, where its schema has no words of its own. */

@@ -149,6 +149,10 @@ export interface ConfigNeeds {
 export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = process.env): Config {
   const problems: string[] = [];
   const env = readSecretFiles(removeEmpty(source), problems);
+  for (const name of variableNames)
+    if (env[name]?.trim() === '')
+      problems.push(`${name}: holds blanks only; give it a value, or leave it empty`);
+
   const result = variables.safeParse(env, { error: describeIssue });
   for (const { path, message } of result.error?.issues ?? [])
     problems.push(`${path.join('.')}: ${message}`);

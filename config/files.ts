@@ -72,13 +72,15 @@ export const timeZoneSchema = z.string().refine(
   { message: 'is not a time zone; use an IANA name such as Europe/Amsterdam' },
 );
 
+const notBlank = z.string().refine((text) => text.trim() !== '', 'must not be blank');
+
 const clientFileSchema = z
   .array(
     z.strictObject({
       key: z.string().regex(/^[a-z][a-z0-9_-]{0,31}$/, 'must match [a-z][a-z0-9_-]{0,31}'),
       baseUrl: baseUrlSchema,
-      username: z.string().min(1),
-      password: z.string().min(1).optional(),
+      username: notBlank,
+      password: notBlank.optional(),
       passwordFile: z.string().min(1).optional(),
       timeZone: timeZoneSchema.default(defaultTimeZone),
     }),

@@ -69,6 +69,8 @@ create index deliveries_new on sync.deliveries (receiver, turn, next_at, id)
 create index deliveries_again on sync.deliveries (receiver, turn, next_at, id)
   where next_at is not null and tries > 0;
 create index deliveries_by_lane on sync.deliveries (receiver, lane, id) where status = 'waiting';
+create index deliveries_by_number on sync.deliveries (receiver, client, number, id)
+  where status = 'waiting' and number is not null;
 create index deliveries_by_source on sync.deliveries (client, type, source_id);
 create index deliveries_dead on sync.deliveries (receiver, id) where status = 'dead';
 create index deliveries_finished on sync.deliveries (finished_at) where finished_at is not null;

@@ -1037,6 +1037,7 @@ CREATE INDEX api_keys_by_time ON sync.api_keys USING btree (created_at);
 CREATE INDEX audit_by_time ON sync.audit USING btree (at);
 CREATE INDEX deliveries_again ON sync.deliveries USING btree (receiver, turn, next_at, id) WHERE ((next_at IS NOT NULL) AND (tries > 0));
 CREATE INDEX deliveries_by_lane ON sync.deliveries USING btree (receiver, lane, id) WHERE (status = 'waiting'::text);
+CREATE INDEX deliveries_by_number ON sync.deliveries USING btree (receiver, client, number, id) WHERE ((status = 'waiting'::text) AND (number IS NOT NULL));
 CREATE INDEX deliveries_by_source ON sync.deliveries USING btree (client, type, source_id);
 CREATE INDEX deliveries_dead ON sync.deliveries USING btree (receiver, id) WHERE (status = 'dead'::text);
 CREATE INDEX deliveries_finished ON sync.deliveries USING btree (finished_at) WHERE (finished_at IS NOT NULL);

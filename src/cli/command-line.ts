@@ -7,10 +7,11 @@ import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { createInterface } from 'node:readline/promises';
 import { type Command, InvalidArgumentError } from 'commander';
+import { describeFileError } from '../../config/config-error.ts';
 import { type Config, readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
 import { polledStreams } from '../../config/jobs.ts';
-import { CodedError, describeError } from '../core/errors.ts';
+import { CodedError } from '../core/errors.ts';
 import { silentLogger } from '../core/logger.ts';
 import { escapeHidden, toVisible } from '../core/quote.ts';
 import { connectDatabase, type DatabaseAddress, toAddress } from '../db/connect.ts';
@@ -20,6 +21,7 @@ import { isDiskFull } from '../db/transaction.ts';
 import type { MirroredResource, Stream } from '../pull/stream.ts';
 import { streams } from '../pull/streams/all-streams.ts';
 import { authorizations } from '../pull/streams/authorizations.ts';
+import { readClients } from '../service/sql/clients.ts';
 import { type Columns, formatTable } from './table.ts';
 
 /** An error in the words or options of a command. The process exits with 2. */
@@ -114,7 +116,7 @@ export function readInput(file: string): string {
     return readFileSync(file === '-' ? 0 : file, 'utf8');
   } catch (cause) {
     const name = file === '-' ? 'Standard input' : file;
-    throw new UsageError(`${name} cannot be read: ${describeError(cause)}`);
+    throw new UsageError(`${name} cannot be read: ${describeFileError(cause)}`);
   }
 }
 
@@ -131,6 +133,23 @@ export function selectClients(
 
   throw new UsageError(
     `There is no client ${only ?? ''}; known are ${clients.map(({ key }) => key).join(', ')}`,
+  );
+}
+
+/**
+ * Checks the client of an option, where a command would otherwise find nothing.
+ * @throws UsageError with the known clients, if neither the configuration nor a worker has had it
+ */
+export async function assertClientKnown(db: Database, client: string | undefined): Promise<void> {
+  if (client === undefined) return;
+
+  const configured = readConfig({ database: true, clients: false }).clients;
+  const stored = await readClients(db);
+  const known = new Set([...configured.map(({ key }) => key), ...stored.map((one) => one.client)]);
+  if (known.has(client)) return;
+
+  throw new UsageError(
+    `There is no client ${client}; known are ${[...known].sort().join(', ') || 'none'}`,
   );
 }
 

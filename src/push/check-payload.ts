@@ -27,7 +27,7 @@ import {
   problemAt,
 } from './kind.ts';
 import { nameKinds } from './kinds/registry.ts';
-import { documentContent, maxPayloadValues, readRefusals } from './payload.ts';
+import { documentContent, maxPayloadValues, noOuterBlank, readRefusals } from './payload.ts';
 
 /**
  * Maximum number of characters of what is checked in this process: the longest check takes some
@@ -175,7 +175,7 @@ async function readHere(
     const checked = readMembers(kind, value);
     return 'problems' in checked ? { problems: checked.problems } : checked;
   }
-  return checkValue(kind, value, reference ?? guessReference(value), tools);
+  return checkValue(kind, value, reference, tools);
 }
 
 /** Names the line and column of an error, unless its message has them. */
@@ -219,11 +219,21 @@ function guessReference(payload: Json): string {
   return typeof number === 'string' && number.trim() !== '' ? number : 'any';
 }
 
+/**
+ * Returns the problem of a reference; null if there is none. A blank at its end would make another
+ * lane, but perhaps not another order: the service may store the number without it.
+ */
+function findReferenceProblem(reference: string | undefined): PayloadProblem | null {
+  if (reference === undefined || reference === reference.trim()) return null;
+  const words = reference.trim() === '' ? 'must not be empty' : noOuterBlank;
+  return { path: [], text: `reference: ${words}` };
+}
+
 /** Checks a parsed payload in this process, and reads it. Of many problems, the first are named. */
 async function checkValue(
   kind: AnyKind,
   given: Json,
-  reference: string,
+  reference: string | undefined,
   tools: CheckTools,
 ): Promise<CheckedPayload> {
   const unstorable = findUnstorable(JSON.stringify(given));
@@ -232,10 +242,12 @@ async function checkValue(
   const checked = readMembers(kind, given);
   const found = 'problems' in checked ? [...checked.problems] : [];
 
-  if (reference.trim() === '') found.push({ path: [], text: 'reference: must not be empty' });
+  const unnamed = findReferenceProblem(reference);
+  if (unnamed !== null) found.push(unnamed);
   const value = 'value' in checked ? checked.value : null;
   if (isObject(value)) {
-    for (const problem of kind.check?.(value, reference, tools) ?? []) found.push(problem);
+    const name = reference ?? guessReference(value);
+    for (const problem of kind.check?.(value, name, tools) ?? []) found.push(problem);
     const documents = kind.documents?.(value) ?? [];
     for (const problem of await findDocumentProblems(documents, tools)) found.push(problem);
   }

@@ -22,6 +22,7 @@ import {
   type Resource,
 } from '../service/decoding/jsonapi.ts';
 import { concernsWholeClient } from '../service/health/evidence.ts';
+import type { ProvenRoutes } from '../service/sql/proven-routes.ts';
 import type { HttpAnswer } from '../service/transport/http.ts';
 import type { AbsenceBasis } from './judge-outcome.ts';
 import type { ClaimedRow, PushTarget } from './sql/claim-rows.ts';
@@ -201,6 +202,8 @@ export interface PushContext extends CheckContext {
   readonly zone: string;
   readonly db: Database;
   readonly warehouse: Warehouse;
+  /** Kinds and operations whose path is right, because the service has carried them out before. */
+  readonly proven: Pick<ProvenRoutes, 'has'>;
   /**
    * Sends the request that asks for the change. The attempt is recorded before the request is sent,
    * together with the target of a kind that is looked up by it, or that must not erase anything of

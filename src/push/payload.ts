@@ -95,6 +95,7 @@ export const requireUnless =
   (path, schema) =>
     optional.includes(path) ? schema.nullish() : schema;
 
+export const noOuterBlank = 'must not begin or end with a blank';
 export const requiredText = z.string().min(1, 'must not be empty');
 export const idNumber = z.int('must be a whole number').min(1, 'must be at least 1');
 export const quantity = z

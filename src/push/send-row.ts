@@ -143,7 +143,7 @@ async function mustBeLookedUp(
  * @param progress tells the caller whether the request may have been written
  */
 function createContext(
-  { client, zone, db, warehouse, codes, operations, sent }: PushDeps,
+  { client, zone, db, warehouse, codes, operations, proven, sent }: PushDeps,
   row: ClaimedRow,
   signal: AbortSignal,
   progress: { sent: boolean },
@@ -168,7 +168,7 @@ function createContext(
 
   const owner = `client ${client}`;
 
-  return { row, owner, zone, db, warehouse, codes, signal, operations, send };
+  return { row, owner, zone, db, warehouse, codes, signal, operations, proven, send };
 }
 
 /**

@@ -6,6 +6,7 @@ import { type ErasableOrder, findErasableOrders } from '../../privacy/sql/find-o
 import {
   addCommand,
   asJson,
+  assertClientKnown,
   type CommonOptions,
   confirm,
   exitWith,
@@ -34,6 +35,7 @@ async function eraseCommand(name: string, options: EraseOptions): Promise<number
     const found = await findErasableOrders(db, options.client ?? null, wanted);
     const [order, ...others] = found;
     if (order === undefined) {
+      await assertClientKnown(db, options.client);
       printError(
         `No order ${name} is stored, and no row of the outbox names it; nothing was erased. ` +
           'If the service has it, read it first: fulfilment-sync refetch orders <id>',

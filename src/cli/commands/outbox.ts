@@ -30,6 +30,7 @@ import {
 import {
   addCommand,
   asJson,
+  assertClientKnown,
   type CommonOptions,
   exitWith,
   forClient,
@@ -93,7 +94,11 @@ async function outboxListCommand(options: OutboxOptions): Promise<number> {
   const filter = toFilter([], options);
   const limit = options.limit ?? defaultLimit;
   const shown = Object.keys(filter).length === 0 ? { open: true } : filter;
-  const rows = await withDatabase('outbox', (db) => listOutbox(db, shown, limit));
+  const rows = await withDatabase('outbox', async (db) => {
+    const found = await listOutbox(db, shown, limit);
+    if (found.length === 0) await assertClientKnown(db, options.client);
+    return found;
+  });
 
   const none =
     'open' in shown ? 'The outbox has no unfinished rows.' : 'No row of the outbox matches.';
@@ -164,13 +169,13 @@ async function outboxActCommand(
 
   const result = parseJsonObject(options.result ?? '{}', 'result');
   return withDatabase('outbox', async (db) => {
-    if (ids.length === 0 && !options.yes) {
-      const count = await countOutbox(db, filter, action);
+    const count = await countOutbox(db, filter, action);
+    if (count === 0) await assertClientKnown(db, options.client);
+    if (ids.length === 0 && !options.yes)
       throw new UsageError(
         `This would ${action} ${formatCount(count, `${filter.status} row`)}; ` +
           'add --yes to do it (outbox list shows them)',
       );
-    }
 
     const by = `${readOperatorName()} (outbox ${action})`;
     const done = await actOnOutbox(db, action, filter, { by, result });
@@ -267,7 +272,11 @@ async function openCodes(
 ): Promise<{ codes: CodeLists; unchecked: string | null }> {
   if (client === undefined) return { codes: anyCode, unchecked: 'name the client with --client' };
   if (!hasDatabase) return { codes: anyCode, unchecked: 'DATABASE_URL is not set' };
-  return withDatabase('outbox', (db) => readStoredCodes(db, client));
+  return withDatabase('outbox', async (db) => {
+    const stored = await readStoredCodes(db, client);
+    if (stored.unchecked !== null) await assertClientKnown(db, client);
+    return stored;
+  });
 }
 
 function parseJsonObject(text: string, name: string): Json {

@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
-import { readConfig } from '../../../config/env.ts';
 import { runnableNames } from '../../../config/jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../schedule/sql/pauses.ts';
 import {
   addCommand,
+  assertClientKnown,
   type CommonOptions,
   exitWith,
   forClient,
@@ -18,8 +18,9 @@ import {
  * finishes.
  */
 async function pauseCommand(job: string, { client }: CommonOptions): Promise<number> {
-  assertKnown(job, client);
+  assertJobKnown(job);
   return withDatabase('pause', async (db) => {
+    await assertClientKnown(db, client);
     const isNew = await pauseJob(db, job, client ?? null, readOperatorName());
     const words = isNew ? 'paused; a run under way finishes' : 'was paused already';
 
@@ -31,8 +32,9 @@ async function pauseCommand(job: string, { client }: CommonOptions): Promise<num
 
 /** Resumes a job. Returns 1 if the job stays paused, because it is paused for every client. */
 async function resumeCommand(job: string, { client }: CommonOptions): Promise<number> {
-  assertKnown(job, client);
+  assertJobKnown(job);
   return withDatabase('resume', async (db) => {
+    await assertClientKnown(db, client);
     const lifted = await resumeJob(db, job, client ?? null, readOperatorName());
 
     const pauses = await readPauses(db);
@@ -49,14 +51,10 @@ async function resumeCommand(job: string, { client }: CommonOptions): Promise<nu
   });
 }
 
-/** @throws UsageError with the known names, if the job or the client is not known */
-function assertKnown(job: string, client: string | undefined): void {
+/** @throws UsageError with the known names, if the job is not known */
+function assertJobKnown(job: string): void {
   if (!(runnableNames as string[]).includes(job))
     throw new UsageError(`There is no job ${job}; known are ${runnableNames.join(', ')}`);
-
-  const clients = readConfig({ database: true, clients: false }).clients.map(({ key }) => key);
-  if (client !== undefined && clients.length > 0 && !clients.includes(client))
-    throw new UsageError(`There is no client ${client}; known are ${clients.join(', ')}`);
 }
 
 const formatClientOption = (client: string | undefined) =>

@@ -3,6 +3,7 @@ import { listQuarantined, type QuarantineRow, readQuarantined } from '../../pull
 import {
   addCommand,
   asJson,
+  assertClientKnown,
   type CommonOptions,
   exitWith,
   findStream,
@@ -41,9 +42,11 @@ const rowColumns: Columns<QuarantineRow> = {
 async function quarantineListCommand(options: QuarantineOptions): Promise<number> {
   const { client, stream } = options;
   if (stream !== undefined) findStream(stream);
-  const rows = await withDatabase('quarantine', (db) =>
-    listQuarantined(db, { client: client ?? null, stream: stream ?? null }),
-  );
+  const rows = await withDatabase('quarantine', async (db) => {
+    const found = await listQuarantined(db, { client: client ?? null, stream: stream ?? null });
+    if (found.length === 0) await assertClientKnown(db, client);
+    return found;
+  });
 
   if (printRows(rows, rowColumns, 'Nothing is in quarantine.', options))
     print(

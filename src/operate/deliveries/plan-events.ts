@@ -52,6 +52,14 @@ export interface StoredDelivery {
   readonly untried: boolean;
 }
 
+/** The lane in which the newest delivery about an order number waits. */
+export interface NumberLane {
+  readonly receiver: string;
+  readonly client: string;
+  readonly number: string;
+  readonly lane: string;
+}
+
 /** Time that shipment.shipped waits for the packages of its shipment. */
 export const parcelWaitMs = 2 * minuteMs;
 /** What a reconciliation, backfill, refetch or replay finds is old if it happened longer ago. */
@@ -103,43 +111,45 @@ function isNews(
   return getsShipped ? stored('shipment.shipped')?.tried === true : fact.hasParcels;
 }
 
-/** Returns the lane of an order that is known by its number only. */
-export const toNumberLane = (client: string, number: string) => `${client} number ${number}`;
+/** Events whose number is not that of an order. */
+const otherNumbers: ReadonlySet<EventType> = new Set(['inbound.completed', 'stock.changed']);
+
+/** Returns the number of the order of a fact; null if it is of none, or its number is not known. */
+export const toOrderNumber = ({ type, number }: Pick<EventFact, 'type' | 'number'>) =>
+  otherNumbers.has(type) ? null : number;
 
 /**
- * Returns the lane of a fact: that of its order. An order is known by its number only until it is
- * stored, so the lane of the number is used until nothing waits there.
+ * Returns the lane of a fact: that of its order, which is known by its number only until it is
+ * stored.
  */
-function toLane(
-  { client, orderId, number, source }: EventFact,
-  isWaiting: (lane: string) => boolean,
-): string {
-  if (orderId === null && source !== '') return `${client} ${source}`;
-
-  const byNumber = number === null ? null : toNumberLane(client, number);
-
-  if (byNumber !== null && (orderId === null || isWaiting(byNumber))) return byNumber;
-  return `${client} order ${orderId}`;
+function toLane({ client, orderId, number, source }: EventFact): string {
+  if (orderId !== null) return `${client} order ${orderId}`;
+  return source === '' ? `${client} number ${number}` : `${client} ${source}`;
 }
 
-const toKey = (receiver: string, client: string, type: string, sourceId: number | null) =>
-  JSON.stringify([receiver, client, type, sourceId]);
+const toKey = (receiver: string, client: string, ...parts: readonly (string | number | null)[]) =>
+  JSON.stringify([receiver, client, ...parts]);
 
-/**
- * Plans the deliveries of facts, in the order of the feed.
- * @param isWaiting tells whether a delivery waits in a lane
- */
+/** What the receivers have already. */
+interface ReceivedEvents {
+  readonly stored: readonly StoredDelivery[];
+  readonly lanes: readonly NumberLane[];
+}
+
+/** Plans the deliveries of facts, in the order of the feed. */
 export function planEvents(
   facts: readonly EventFact[],
   receivers: readonly EventReceiver[],
-  stored: readonly StoredDelivery[],
-  isWaiting: (receiver: string, lane: string) => boolean,
+  { stored, lanes }: ReceivedEvents,
 ): NewDelivery[] {
   const known = new Map(
     stored.map((one) => [toKey(one.receiver, one.client, one.type, one.sourceId), one]),
   );
+  // Events of one number stay in one lane while any of them waits, whichever order has the number.
+  const numberLanes = new Map(
+    lanes.map(({ receiver, client, number, lane }) => [toKey(receiver, client, number), lane]),
+  );
   const planned: NewDelivery[] = [];
-  const begunLanes = new Set<string>();
 
   for (const fact of facts)
     for (const receiver of receivers.filter((one) => !one.isGone && isWanted(fact, one))) {
@@ -148,13 +158,13 @@ export function planEvents(
       const findStored = (of: EventType) => known.get(toKey(name, client, of, sourceId));
       if (isOldFact(fact, receiver.startedAt) || !isNews(fact, receiver, findStored)) continue;
 
-      const isLaneWaiting = (lane: string) =>
-        begunLanes.has(JSON.stringify([name, lane])) || isWaiting(name, lane);
-      const lane = toLane(fact, isLaneWaiting);
+      const number = toOrderNumber(fact);
+      const waiting = number === null ? undefined : numberLanes.get(toKey(name, client, number));
+      const lane = waiting ?? toLane(fact);
       planned.push(toDelivery(fact, name, lane));
 
       // Later facts see this delivery as one that waits.
-      begunLanes.add(JSON.stringify([name, lane]));
+      if (number !== null) numberLanes.set(toKey(name, client, number), lane);
       if (sourceId !== null) {
         const tried = findStored(type)?.tried ?? false;
         const added = { receiver: name, client, type, sourceId, tried, untried: true };

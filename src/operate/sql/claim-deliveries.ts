@@ -11,6 +11,7 @@ import {
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
+import { mayBeCopy } from '../../push/sql/push-database.ts';
 import { promoteHeads } from './delivery-lanes.ts';
 
 /** A delivery that this worker posts now. */
@@ -43,7 +44,8 @@ export interface DeliveryClaim {
 
 /**
  * Claims deliveries that are due and first in their lanes, as many as the receiver has places. Of a
- * receiver that is away, one at a time tries whether it is back.
+ * receiver that is away, one at a time tries whether it is back. A database that may be a copy posts
+ * no events, because the one in use does; its alerts say that it waits to be accepted.
  */
 export async function claimDeliveries(
   db: Kysely<DB>,
@@ -71,7 +73,7 @@ async function readState(
     select away_since is not null as "isAway", failures, places,
       coalesce(next_at <= clock_timestamp(), true) as "isDue"
     from sync.receivers
-    where name = ${receiver}`.execute(db);
+    where name = ${receiver} and (kind = 'alert' or not ${mayBeCopy})`.execute(db);
   return rows[0] ?? null;
 }
 

@@ -7,11 +7,12 @@ import { inTransaction, readSqlState } from '../../db/transaction.ts';
 import {
   type EventFact,
   type EventReceiver,
+  type NumberLane,
   parcelWaitMs,
   planEvents,
   rescanHorizonMs,
   type StoredDelivery,
-  toNumberLane,
+  toOrderNumber,
 } from '../deliveries/plan-events.ts';
 import { findWaitingLanes, insertDeliveries } from './delivery-lanes.ts';
 import { lockReceivers, startCheckpoint } from './receivers.ts';
@@ -288,16 +289,8 @@ async function addEvents(
   await releaseShipped(trx, span);
 
   const stored = await findStored(trx, facts);
-  const numbers = facts.flatMap(({ client, number }) =>
-    number === null ? [] : [toNumberLane(client, number)],
-  );
-  const numberLanes = names.flatMap((receiver) =>
-    [...new Set(numbers)].map((lane) => ({ receiver, lane })),
-  );
-  const isNumberWaiting = await findWaitingLanes(trx, numberLanes);
-  const planned = planEvents(facts, receivers, stored, (receiver, lane) =>
-    isNumberWaiting({ receiver, lane }),
-  );
+  const lanes = await findNumberLanes(trx, names, facts);
+  const planned = planEvents(facts, receivers, { stored, lanes });
 
   await insertDeliveries(trx, planned, await findWaitingLanes(trx, planned));
 
@@ -343,5 +336,32 @@ async function findStored(
     join sync.deliveries d on d.client = s.client and d.type = s.type and d.source_id = s.id
     group by d.receiver, d.client, d.type, d.source_id`.execute(trx);
 
+  return rows;
+}
+
+/** Finds the lanes in which deliveries about the orders of facts wait, by their numbers. */
+async function findNumberLanes(
+  trx: Transaction<DB>,
+  receivers: readonly string[],
+  facts: readonly EventFact[],
+): Promise<NumberLane[]> {
+  const numbered = facts.filter((fact) => toOrderNumber(fact) !== null);
+
+  const { rows } = await sql<NumberLane>`
+    select r.receiver, n.client, n.number, d.lane
+    from unnest(${receivers}::text[]) as r (receiver)
+    cross join (
+      select distinct client, number
+      from unnest(${numbered.map(({ client }) => client)}::text[],
+        ${numbered.map(({ number }) => number)}::text[]) as f (client, number)
+    ) n
+    cross join lateral (
+      select w.lane
+      from sync.deliveries w
+      where w.receiver = r.receiver and w.client = n.client and w.number = n.number
+        and w.status = 'waiting' and w.type not in ('inbound.completed', 'stock.changed')
+      order by w.receiver, w.client, w.number, w.id desc
+      limit 1
+    ) d`.execute(trx);
   return rows;
 }

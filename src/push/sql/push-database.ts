@@ -57,6 +57,19 @@ export const presentMark = sql<string>`sync.database_mark()`;
 /** SQL: the place at which this session reached the database. */
 export const ownPlace = sql<string>`current_setting(${sql.lit(placeSetting)}, true)`;
 
+/**
+ * SQL: true if this database may be a copy of the one in use, because nobody has accepted it, or
+ * the place at which this session reached it.
+ */
+export const mayBeCopy = sql<boolean>`exists (
+  select from sync.push_database d
+  where d.mark <> ${presentMark}
+    or d.accepted_as <> 'copy'
+      and exists (select from sync.push_places o where o.accepted_at is not null)
+      and not exists (
+        select from sync.push_places p
+        where p.place = ${ownPlace} and p.accepted_at is not null))`;
+
 /** SQL: true if workers at place `p` ask. Each of them does so every 3 s. */
 export const asksNow = sql<boolean>`
   (p.accepted_at is null and p.asked_at > clock_timestamp() - interval '30 seconds')`;

@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import asyncApi from '../../../docs/events.asyncapi.json' with { type: 'json' };
+import { claimDeliveries } from '../../../src/operate/sql/claim-deliveries.ts';
 import { makeEvents } from '../../../src/operate/sql/make-events.ts';
 import { registerReceivers } from '../../../src/operate/sql/receivers.ts';
+import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startReceiver, subscribe, usePosting } from '../../helpers/event-receiver.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -172,6 +174,57 @@ test('an order whose outcome was unknown for a moment is one event', async () =>
   ]);
 
   expect(await takeAll()).toEqual([{ type: 'order.rejected' }]);
+});
+
+test('an order that is refused waits for the earlier events of its number', async () => {
+  await register();
+  for (const status of ['done', 'dead'] as const) {
+    await database.query(`
+      with row as (
+        insert into fulfilment.outbox
+          (kind, reference, payload, status, result, last_error, next_attempt_at, finished_at)
+        select 'order.create', 'SO-1', '{}', '${status}',
+          case '${status}' when 'done' then '{"orderId": 7}'::jsonb end,
+          case '${status}' when 'dead' then 'refused' end, null, now()
+        returning id
+      )
+      insert into fulfilment.changes (client, entity, id, operation, changed_columns)
+      select 'default', 'outbox', id, 'updated', '{status,finished_at}' from row`);
+    await takeAll();
+  }
+
+  const made = 'select type, lane, next_at is null as waits from sync.deliveries order by id';
+  expect(await database.query(made)).toEqual([
+    { type: 'order.accepted', lane: 'default order 7', waits: false },
+    { type: 'order.rejected', lane: 'default order 7', waits: true },
+  ]);
+});
+
+test('a database that may be a copy posts no events until it is accepted', async () => {
+  await register();
+  await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await push();
+  await takeAll();
+  const claim = async () => {
+    const claimed = await claimDeliveries(database.db, {
+      receiver: 'default',
+      underWay: 0,
+      lastTurn: '',
+      leaseMs: 0,
+    });
+    return claimed.map(({ type }) => type);
+  };
+  expect(await claim()).toEqual(['order.accepted']);
+
+  await database.query("update sync.push_places set place = 'elsewhere/erp'");
+  expect(await claim()).toEqual([]);
+  await acceptDatabase(database.db, 'moved', 'test');
+  expect(await claim()).toEqual(['order.accepted']);
+
+  await database.query("update sync.push_database set mark = '1/2/3/4'");
+  expect(await claim()).toEqual([]);
+  await acceptDatabase(database.db, 'copy', 'test');
+  expect(await claim()).toEqual(['order.accepted']);
 });
 
 test('a first load makes no events, however many runs it takes', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done } from '../../helpers/puller.ts';
@@ -213,6 +214,40 @@ test('return.delete is dead if the service still has the return that it does not
   const listed =
     'select id from fulfilment.return_merchandise_authorizations where unlisted_since is null';
   expect(await database.query(listed)).toHaveLength(1);
+});
+
+test('return.delete trusts no 404 of paths that were never right', async () => {
+  await outbox.sendOrder('SO-1');
+  await sandbox.advance(2 * 86_400);
+  await pull('pull-shipments');
+  const [item] = await database.query('select shipment_id, id from fulfilment.shipment_items');
+  await outbox.send('return.create', 'RET-1', {
+    shipmentId: item?.shipment_id,
+    items: [{ shipmentItemId: item?.id, quantity: 1, reason: 'DAMAGED' }],
+  });
+  for (const operation of ['delete', 'get'] as const)
+    await sandbox.faults({
+      operation: `v3.returnMerchandiseAuthorizations.${operation}`,
+      effect: { status: 404 },
+    });
+
+  const row = await outbox.send('return.delete', 'RET-1');
+  expect(row).toMatchObject({
+    status: 'dead',
+    last_error: expect.stringContaining('paths are assumed and were never right so far'),
+  });
+  const listed =
+    'select id from fulfilment.return_merchandise_authorizations where unlisted_since is null';
+  expect(await database.query(listed)).toHaveLength(1);
+
+  await database.query(`
+    insert into sync.proven_kinds (client, kind, method, path)
+    values ('default', 'v3.returnMerchandiseAuthorizations.get', 'GET',
+      '/v3/returnMerchandiseAuthorizations/{id}')`);
+  await actOnOutbox(database.db, 'retry', { ids: [row.id] }, { by: 'test' });
+  await outbox.push();
+  expect(await outbox.row(row.id)).toMatchObject({ status: 'done' });
+  expect(await database.query(listed)).toEqual([]);
 });
 
 test('order.cancel reads the order again if the answer does not show all of its items', async () => {

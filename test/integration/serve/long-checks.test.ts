@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { operations } from '../../../config/operations.ts';
 import { performCheck } from '../../../src/push/check-payload.ts';
 import { type CheckTask, runInProcess } from '../../../src/push/check-pool.ts';
@@ -155,6 +155,31 @@ test('an owner with many tasks leaves turns to the others', async () => {
     problems: [{ text: expect.stringContaining('pdf') }],
   });
   await endChecks(hostile);
+});
+
+test('a process that is used again is not ended by the time of its former use', async () => {
+  await waitFor('no processes', () => {
+    for (const id of listCheckers()) process.kill(id, 'SIGKILL');
+    return listCheckers().length === 0;
+  });
+  const { signal } = new AbortController();
+  const check = () => runInProcess(readDocument('AAAA'), { owner: 'a', signal });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  try {
+    await check();
+    const kept = listCheckers();
+    expect(kept).toHaveLength(1);
+    for (let use = 0; use < 3; use++) {
+      vi.advanceTimersByTime(20_000);
+      await check();
+      expect(listCheckers()).toEqual(kept);
+    }
+
+    vi.advanceTimersByTime(30_000);
+  } finally {
+    vi.useRealTimers();
+  }
+  await waitFor('the idle process to end', () => listCheckers().length === 0);
 });
 
 test('a body that takes long holds up no other token, and a lost check loses nothing', async () => {

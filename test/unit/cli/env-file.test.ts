@@ -20,7 +20,7 @@ test('--env-file gives the variables that the environment does not set', async (
 test('an --env-file that cannot be read is named, and nothing is done', async () => {
   const { code, output } = await runCommand(['doctor', '--env-file', join(folder, 'missing.env')]);
   expect(code).toBe(2);
-  expect(output).toContain(`--env-file: ${join(folder, 'missing.env')} cannot be read: ENOENT`);
+  expect(output).toContain(`--env-file: ${join(folder, 'missing.env')} cannot be read: there is no such file`);
 });
 
 test.each([
@@ -65,7 +65,7 @@ test('a changed --env-file replaces its former lines, and not the variables of t
     expect([TEST_OWN, TEST_CHANGED, TEST_GONE, TEST_NEW]).toEqual(['own', '2', undefined, '1']);
     rmSync(changing);
     expect(() => inPresentEnvironment(() => null)).toThrow(
-      `--env-file: ${changing} cannot be read: ENOENT`,
+      `--env-file: ${changing} cannot be read: there is no such file`,
     );
     expect(process.env.TEST_CHANGED).toBe('2');
   } finally {

@@ -38,8 +38,14 @@ const plan = (
   facts: readonly EventFact[],
   receivers = [makeReceiver()],
   stored: readonly StoredDelivery[] = [],
-  waiting: readonly string[] = [],
-) => planEvents(facts, receivers, stored, (_, lane) => waiting.includes(lane));
+  lanes: Readonly<Record<string, string>> = {},
+) =>
+  planEvents(facts, receivers, {
+    stored,
+    lanes: Object.entries(lanes).map(([number, lane]) => {
+      return { receiver: 'all', client: 'shop', number, lane };
+    }),
+  });
 
 describe('a fact is old', () => {
   const began = daysAgo(100);
@@ -101,8 +107,19 @@ describe('events', () => {
     expect(plan([accepted, makeFact({ number: null })]).map(({ lane }) => lane)).toEqual(
       Array(2).fill('shop order 7'),
     );
-    expect(plan([makeFact()], undefined, [], ['shop number SO-1'])[0]?.lane).toBe(
-      'shop number SO-1',
+  });
+
+  test('of one number keep their order, whichever order has it', () => {
+    const accepted = makeFact({ type: 'order.accepted' });
+    const rejected = makeFact({ type: 'order.rejected', orderId: null, sourceId: 2 });
+    const replaced = makeFact({ type: 'order.accepted', orderId: 8, sourceId: 3 });
+    const other = makeFact({ number: 'SO-2', orderId: 8 });
+    expect(plan([accepted, rejected, replaced, other]).map(({ lane }) => lane)).toEqual([
+      ...Array<string>(3).fill('shop order 7'),
+      'shop order 8',
+    ]);
+    expect(plan([makeFact()], undefined, [], { 'SO-1': 'shop order 6' })[0]?.lane).toBe(
+      'shop order 6',
     );
   });
 

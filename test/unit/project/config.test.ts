@@ -113,7 +113,7 @@ describe('readConfig', () => {
     expect(readProblems({ ...inFile('x'), WAREHOUSE_PASSWORD: 'x' })).toEqual([
       expect.stringContaining('WAREHOUSE_PASSWORD_FILE'),
     ]);
-    expect(readProblems(none).join()).toContain('ENOENT');
+    expect(readProblems(none).join()).toContain('cannot be read: there is no such file');
     // An empty file of docker-compose.yml means that nothing is posted.
     const config = readConfig(needs, { ...base, ALERT_WEBHOOK_URL_FILE: file('no-url', '') });
     expect(config.ALERT_WEBHOOK_URL).toBeUndefined();
@@ -299,6 +299,11 @@ describe('WAREHOUSE_CLIENTS_FILE', () => {
     expect(readProblems({ ...base, ...one }).join()).toContain('keep one form');
     const zoned = { DATABASE_URL, ...one, WAREHOUSE_TIME_ZONE: 'UTC' };
     expect(readProblems(zoned).join()).toContain('WAREHOUSE_TIME_ZONE; keep one form');
+    const blank = file('blank.json', JSON.stringify([{ ...client, username: '', password: ' ' }]));
+    expect(readProblems({ DATABASE_URL, WAREHOUSE_CLIENTS_FILE: blank })).toEqual([
+      'WAREHOUSE_CLIENTS_FILE: 0.username: must not be blank',
+      'WAREHOUSE_CLIENTS_FILE: 0.password: must not be blank',
+    ]);
     const broken = file('broken.json', '[{"password": "hunter2"');
     const problems = readProblems({ DATABASE_URL, WAREHOUSE_CLIENTS_FILE: broken }).join();
     expect(problems).toContain('not valid JSON');
@@ -397,6 +402,10 @@ const refused: readonly (readonly [env: Record<string, string>, words: RegExp])[
   [{ PUSH_MAX_AGE: '999999999d' }, /^PUSH_MAX_AGE: .*3650d/],
   [{ ADMIN_VIEWER_TOKEN: token }, /^ADMIN_VIEWER_TOKEN: requires/],
   [{ ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: token }, /^ADMIN_VIEWER_TOKEN: must differ/],
+  [{ ADMIN_TOKEN: ' '.repeat(40) }, /^ADMIN_TOKEN: holds blanks only/],
+  [{ ADMIN_TOKEN: `${'x'.repeat(40)} ` }, /^ADMIN_TOKEN: must not begin or end with a blank/],
+  [{ WAREHOUSE_PASSWORD: ' \t' }, /^WAREHOUSE_PASSWORD: holds blanks only/],
+  [{ WAREHOUSE_USERNAME: '\u00a0' }, /^WAREHOUSE_USERNAME: holds blanks only/],
   [{ ADMIN_USER_HEADER: 'X-User' }, /^ADMIN_USER_HEADER: requires/],
   [{ ADMIN_TRUSTED_PROXIES: '127.0.0.1' }, /^ADMIN_TRUSTED_PROXIES: requires ADMIN_TOKEN/],
   [{ ADMIN_BASE_PATH: 'sync' }, /^ADMIN_BASE_PATH: must be/],
@@ -405,12 +414,12 @@ const refused: readonly (readonly [env: Record<string, string>, words: RegExp])[
   [{ ALERT_WEBHOOK_URL: 'https://user:s3cret@hooks.example/' }, /must not hold a user name/],
   [{ ALERT_WEBHOOK_SECRET: 's3cret' }, /must be whsec_/],
   [{ ALERT_WEBHOOK_SECRET: `whsec_${'A'.repeat(20)}` }, /must be whsec_/],
-  [{ NODE_EXTRA_CA_CERTS: '/none.pem' }, /^NODE_EXTRA_CA_CERTS: TLS: .*ENOENT/],
+  [{ NODE_EXTRA_CA_CERTS: '/none.pem' }, /^NODE_EXTRA_CA_CERTS: TLS: .*no such file/],
   [{ NODE_EXTRA_CA_CERTS: key }, /^NODE_EXTRA_CA_CERTS: TLS: .*PEM/],
   ...(
     [
       ['sslmode=verify', /sslmode=verify .*verify-full/],
-      ['sslrootcert=/none.pem', /sslrootcert=.*ENOENT/],
+      ['sslrootcert=/none.pem', /sslrootcert=.*no such file/],
       ['sslrootcert=system', /leave sslrootcert out/],
       [`sslrootcert=${key}`, /do not fit/],
       [`sslcert=${cert}`, /sslcert and sslkey belong together/],

@@ -7,7 +7,11 @@ import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 
 /** Checks a payload as `outbox check` does without the lists of a client. */
-async function check(name: string, payload: unknown): Promise<readonly string[]> {
+async function check(
+  name: string,
+  payload: unknown,
+  reference?: string,
+): Promise<readonly string[]> {
   const kind = outboxKinds.find((known) => known.name === name);
   if (kind === undefined) throw new Error(`no kind ${name}`);
 
@@ -18,7 +22,7 @@ async function check(name: string, payload: unknown): Promise<readonly string[]>
     owner: 'a test',
     signal: new AbortController().signal,
   };
-  const problems = await findPayloadProblems(kind, { payload: text }, context);
+  const problems = await findPayloadProblems(kind, { payload: text, reference }, context);
   return problems.map((problem) => problem.text);
 }
 
@@ -135,6 +139,22 @@ describe('the check of a payload', () => {
   ])('names the problems of %s %j', async (kind, payload, problems) => {
     expect(await check(kind, payload)).toEqual(problems);
   });
+});
+
+test('a number that begins or ends with a blank is refused: the service may store another', async () => {
+  const words = 'must not begin or end with a blank';
+  const blank = orderPayload('SO-1 ', {});
+  expect(await check('order.create', blank)).toEqual([`externalOrderNumber: ${words}`]);
+  expect(await check('order.create', blank, 'SO-1 ')).toEqual([
+    `externalOrderNumber: ${words}`,
+    `reference: ${words}`,
+  ]);
+  expect(await check('order.rename', { externalOrderNumber: '\u00a0SO-2' }, 'SO-1')).toEqual([
+    `externalOrderNumber: ${words}`,
+  ]);
+  expect(await check('order.cancel', {}, '\tSO-1')).toEqual([`reference: ${words}`]);
+  expect(await check('order.cancel', {}, ' ')).toEqual(['reference: must not be empty']);
+  expect(await check('order.cancel', {}, 'SO 1')).toEqual([]);
 });
 
 test("base64 with line breaks, as Postgres' encode() makes it, is accepted", async () => {

@@ -19,6 +19,7 @@ import {
   documentContent,
   idNumber,
   makeBody,
+  noOuterBlank,
   optionalText,
   personal,
   personalText,
@@ -71,7 +72,8 @@ export const allowPartialDelivery = z
 export const orderNumber = z
   .string()
   .min(1, 'must have 1 to 50 characters')
-  .max(50, 'must have 1 to 50 characters');
+  .max(50, 'must have 1 to 50 characters')
+  .refine((number) => number.trim() === number, noOuterBlank);
 export const orderMetadata = textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5');
 
 /** Returns how the members of a new order, and of its parts, are required. */

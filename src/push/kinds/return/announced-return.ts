@@ -327,7 +327,7 @@ const deletionSchema = z.strictObject({ returnMerchandiseAuthorizationId: idNumb
 /**
  * Removes an announced return with its items (docs/interface.md, 11.4 Operations). If a read by id
  * shows that the service does not have it, but our tables do or an earlier attempt may have removed
- * it, the row is done.
+ * it, the row is done. Both paths are assumed: until one of them is proven, a 404 of both shows nothing.
  */
 export const returnDelete = defineKind<z.infer<typeof deletionSchema>>({
   name: 'return.delete',
@@ -343,14 +343,23 @@ export const returnDelete = defineKind<z.infer<typeof deletionSchema>>({
       if (saysNothing(answer) || readRemovedId(answer.body) === id) return removed;
     } catch (error) {
       if (!(error instanceof WarehouseError && error.status === 404 && error.jsonBody)) throw error;
-      const { row, db, warehouse, signal } = context;
-      // The path is assumed, so a 404 may also mean that the service does not have it.
+      const { row, db, warehouse, operations, proven, signal } = context;
       if (await warehouse.hasResource(reading, id, { signal }))
         throw new NotFoundError(
           `the service still has the announced return ${id}, but answers 404 to its removal: ` +
             `nothing was removed. Check the path of ${deletion} (docs/assumptions.md), then retry ` +
             'this row, or have the return removed there and mark this row as done',
         );
+      const isProven =
+        (await proven.has(reading, operations[reading])) ||
+        (await proven.has(row.kind, operations[deletion]));
+      if (!isProven)
+        throw new NotFoundError(
+          `the service answers 404 to the removal and to a reading of the return ${id}, but their ` +
+            `paths are assumed and were never right so far. Check those of ${deletion} and ` +
+            `${reading} (docs/assumptions.md), then retry this row, or mark it as done`,
+        );
+
       if (row.maybeCarriedOut || (await hasAuthorization(db, row.client, id))) return removed;
       throw new NotFoundError(
         `the service has no announced return ${id}, and our tables have none either; check the id`,
