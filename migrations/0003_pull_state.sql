@@ -232,8 +232,8 @@ create table sync.turns (
 comment on table sync.turns is
   'What one worker at a time does for all of them, and not again before a given time';
 comment on column sync.turns.name is
-  'track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, '
-  'or figures';
+  'track-trace (the call for its list), service-lists (reading them for an unknown code) or '
+  'alerts';
 comment on column sync.turns.scope is
   'Client key; for track-trace the fingerprint of base URL and user name, '
   'so that two clients of one account share a turn; empty: all';

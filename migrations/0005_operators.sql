@@ -1,4 +1,4 @@
--- What operators see and do: audit, alerts, figures, erasures and the admin pages.
+-- What operators see and do: audit, alerts, erasures and the admin pages.
 
 create table sync.audit (
   id bigint generated always as identity primary key,
@@ -47,41 +47,6 @@ comment on column sync.alerts.began_at is
   'When the post of its beginning was queued; null: it has not lasted long enough';
 comment on column sync.alerts.missing_since is
   'First check that no longer found the problem; null: the last check found it';
-
--- A worker makes the figures each minute from other tables. Pushes and polls do not write here.
-create table sync.figures (
-  client text not null,
-  at timestamptz not null,
-  measure text not null,
-  part text not null default '',
-  value double precision not null,
-  primary key (client, at, measure, part)
-) with (fillfactor = 70);
-create index figures_by_time on sync.figures (at);
-comment on table sync.figures is
-  'Figures for the charts of the pages, of spans of 5 minutes, kept for two days';
-comment on column sync.figures.client is 'Client key; empty: all clients together';
-comment on column sync.figures.at is 'Beginning of the span';
-comment on column sync.figures.measure is
-  'rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, '
-  'by time since their insert) or oldest_pending (seconds, the largest seen)';
-comment on column sync.figures.part is
-  'rows: stream; pushes: outcome; waits: '
-  'n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty';
-comment on column sync.figures.value is 'A number of rows or attempts, or seconds';
-
-create table sync.figure_marks (
-  at timestamptz primary key,
-  attempt_id bigint not null
-);
-insert into sync.figure_marks (at, attempt_id) values (date_bin('5 minutes', now(), 'epoch'), 0);
-comment on table sync.figure_marks is
-  'Times up to which figures are made. The last mark is the end of the last roll-up';
-comment on column sync.figure_marks.at is
-  'Time of a roll-up. What was committed three minutes before it is in sync.figures';
-comment on column sync.figure_marks.attempt_id is
-  'Attempts of transactions that began at this time or later have larger ids in '
-  'sync.outbox_attempts';
 
 -- Orders and other resources whose personal data was erased. Each later reading of them is masked
 -- before it is written. An erased order.create may have reached the service. Its order has no id

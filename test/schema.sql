@@ -556,17 +556,6 @@ create table sync.feed_mark (
   numbered pg_snapshot, -- What was committed then is in the feed; renewed once a second
   numbered_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
 ) with (fillfactor=50); -- Parts of the feed that are not there
-create table sync.figure_marks (
-  at timestamp with time zone not null, -- Time of a roll-up. What was committed three minutes before it is in sync.figures
-  attempt_id bigint not null, -- Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts
-); -- Times up to which figures are made. The last mark is the end of the last roll-up
-create table sync.figures (
-  client text not null, -- Client key; empty: all clients together
-  at timestamp with time zone not null, -- Beginning of the span
-  measure text not null, -- rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert) or oldest_pending (seconds, the largest seen)
-  part text not null default ''::text, -- rows: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
-  value double precision not null, -- A number of rows or attempts, or seconds
-) with (fillfactor=70); -- Figures for the charts of the pages, of spans of 5 minutes, kept for two days
 create table sync.findings (
   client text not null,
   stream text not null,
@@ -852,7 +841,7 @@ create table sync.service_products (
   is_pattern boolean not null,
 ); -- Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it
 create table sync.turns (
-  name text not null, -- track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, or figures
+  name text not null, -- track-trace (the call for its list), service-lists (reading them for an unknown code) or alerts
   scope text not null, -- Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn; empty: all
   client text not null, -- Client that last took the turn
   next_at timestamp with time zone not null, -- When the next turn may be taken, by sync.clock()
@@ -969,8 +958,6 @@ alter table sync.event_checkpoint add constraint event_checkpoint_only_row_check
 alter table sync.event_checkpoint add constraint event_checkpoint_pkey PRIMARY KEY (only_row);
 alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
 alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);
-alter table sync.figure_marks add constraint figure_marks_pkey PRIMARY KEY (at);
-alter table sync.figures add constraint figures_pkey PRIMARY KEY (client, at, measure, part);
 alter table sync.findings add constraint findings_finding_check CHECK ((finding = ANY (ARRAY['missing'::text, 'stale'::text, 'extra'::text])));
 alter table sync.findings add constraint findings_pkey PRIMARY KEY (client, stream, found_at, no);
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
@@ -1041,7 +1028,6 @@ CREATE INDEX deliveries_finished ON sync.deliveries USING btree (finished_at) WH
 CREATE INDEX deliveries_new ON sync.deliveries USING btree (receiver, turn, next_at, id) WHERE ((next_at IS NOT NULL) AND (tries = 0));
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);
 CREATE INDEX erasures_by_number ON sync.erasures USING btree (client, external_order_number);
-CREATE INDEX figures_by_time ON sync.figures USING btree (at);
 CREATE INDEX inbound_events_by_inbound ON fulfilment.inbound_events USING btree (client, inbound_id, id);
 CREATE INDEX inbound_events_by_time ON fulfilment.inbound_events USING btree (seen_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);

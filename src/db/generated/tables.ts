@@ -2777,40 +2777,6 @@ export interface SyncFeedMark {
   unused_until: Generated<number>;
 }
 
-export interface SyncFigureMarks {
-  /**
-   * Time of a roll-up. What was committed three minutes before it is in sync.figures
-   */
-  at: Timestamp;
-  /**
-   * Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts
-   */
-  attempt_id: number;
-}
-
-export interface SyncFigures {
-  /**
-   * Beginning of the span
-   */
-  at: Timestamp;
-  /**
-   * Client key; empty: all clients together
-   */
-  client: string;
-  /**
-   * rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert) or oldest_pending (seconds, the largest seen)
-   */
-  measure: string;
-  /**
-   * rows: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
-   */
-  part: Generated<string>;
-  /**
-   * A number of rows or attempts, or seconds
-   */
-  value: number;
-}
-
 export interface SyncFindings {
   client: string;
   finding: string;
@@ -3437,7 +3403,7 @@ export interface SyncTurns {
    */
   finished_at: Timestamp | null;
   /**
-   * track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, or figures
+   * track-trace (the call for its list), service-lists (reading them for an unknown code) or alerts
    */
   name: string;
   /**
@@ -3555,8 +3521,6 @@ export interface DB {
   "sync.erasures": SyncErasures;
   "sync.event_checkpoint": SyncEventCheckpoint;
   "sync.feed_mark": SyncFeedMark;
-  "sync.figure_marks": SyncFigureMarks;
-  "sync.figures": SyncFigures;
   "sync.findings": SyncFindings;
   "sync.freshness": SyncFreshness;
   "sync.gaps": SyncGaps;

@@ -10,12 +10,12 @@ import { auditActions } from '../../db/audit.ts';
 import type { Database } from '../../db/pool.ts';
 import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
 import { readSnapshot } from '../../operate/health/state.ts';
-import { readTrends } from '../../operate/health/trends.ts';
 import { readOrderDetails } from '../../operate/sql/order-details.ts';
 import { listOrders, maxSearchedOrders, orderLists } from '../../operate/sql/order-list.ts';
 import { searchOrders } from '../../operate/sql/order-search.ts';
 import { readOrderTimeline } from '../../operate/sql/order-timeline.ts';
 import { readAudit } from '../../operate/sql/read-audit.ts';
+import { readTrends } from '../../operate/sql/read-trends.ts';
 import { listRuns, type RunFilter } from '../../operate/sql/run-list.ts';
 import { listQuarantined, readQuarantined } from '../../pull/sql/quarantine.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
@@ -129,7 +129,7 @@ export const pages: readonly PageRoute[] = [
     };
   }),
   definePage('/charts', z.object({ client }), async ({ client }, deps) => {
-    const trends = await readTrends(deps.db, client ?? '');
+    const trends = await readTrends(deps.db, client ?? '', new Date());
     const body = renderChartsPage(trends, listClients(deps), client);
     return { title: 'Charts', body, data: trends };
   }),
