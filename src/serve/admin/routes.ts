@@ -328,21 +328,7 @@ async function countProblems(title: string, { readers }: PageDeps): Promise<stri
   }
 }
 
-function toOverviewJson({ snapshot, problems, stale, recent }: Overview) {
+function toOverviewJson({ snapshot, problems, stale }: Overview) {
   const { now, streams, outbox, gates } = snapshot;
-  const rowsByStream = new Map(
-    recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]),
-  );
-
-  return {
-    now,
-    problems,
-    lateJobs: stale,
-    streams: streams.map((row) => ({
-      ...row,
-      recentRows: rowsByStream.get(`${row.client}/${row.stream}`) ?? [],
-    })),
-    outbox,
-    gates,
-  };
+  return { now, problems, lateJobs: stale, streams, outbox, gates };
 }

@@ -21,7 +21,7 @@ import * as programReads from '../../../src/operate/sql/program-reads.ts';
 import { deleteOrders } from '../../../src/operate/sql/prune-mirror.ts';
 import { readTrends } from '../../../src/operate/sql/read-trends.ts';
 import * as receivers from '../../../src/operate/sql/receivers.ts';
-import { listRuns, readRecentRuns } from '../../../src/operate/sql/run-list.ts';
+import { listRuns } from '../../../src/operate/sql/run-list.ts';
 import { countRows, isStored, readTable } from '../../../src/operate/sql/stored-rows.ts';
 import { readStreamStatus } from '../../../src/operate/sql/stream-status.ts';
 import * as undelivered from '../../../src/operate/sql/undelivered.ts';
@@ -120,7 +120,6 @@ async function callRun(db: Database): Promise<void> {
 async function readReports(db: Database): Promise<void> {
   await readStreamStatus(db);
   await readOutboxStatus(db);
-  await readRecentRuns(db, 5);
   await listRuns(db, { client }, 5);
   await readTable(db, client, 'shipments');
   await countRows(db, ['shipments']);
