@@ -38,7 +38,7 @@ import type { Warehouse } from '../../service/client.ts';
 import { decodeServiceLists } from '../../service/decoding/decode-service-lists.ts';
 import { openWarehouses } from '../../service/open-warehouses.ts';
 import type { KnownClient } from '../../service/sql/clients.ts';
-import type { Problem, ProblemCode } from '../health/problem.ts';
+import { listSome, type Problem, type ProblemCode } from '../health/problem.ts';
 import {
   readMissingGrants,
   readMissingRoles,
@@ -454,7 +454,6 @@ const maxDatabaseSkewMs = 5_000;
  * Number of connections that one worker opens at most with default settings (docs/operations.md).
  */
 const workerConnections = 16;
-const maxNamed = 3;
 
 const diskRemedy = 'free space on the disk of Postgres, or enlarge it';
 const connectionRemedy =
@@ -568,13 +567,6 @@ async function checkSchema(db: Database): Promise<CheckResult> {
   return ok('schema', `matches version ${version}`);
 }
 
-/** Lists the first parts, and counts the others. */
-function listSome(parts: readonly string[], separator: string): string {
-  const named = parts.slice(0, maxNamed);
-  if (parts.length > maxNamed) named.push(`and ${parts.length - maxNamed} more`);
-  return named.join(separator);
-}
-
 async function checkGrants(db: Database): Promise<CheckResult[]> {
   const missing = await readMissingGrants(db);
   const roles = await readMissingRoles(db);
@@ -586,7 +578,7 @@ async function checkGrants(db: Database): Promise<CheckResult[]> {
   return [
     missing.length === 0
       ? ok('grants', 'this role has all rights that workers need')
-      : fail('grants', `this role lacks ${listSome(missing, ', ')}`, grantAll),
+      : fail('grants', `this role lacks ${listSome(missing)}`, grantAll),
     roles.length === 0
       ? ok('roles', 'fulfilment_reader and fulfilment_writer exist for the ERP')
       : warn('roles', `${roles.join(' and ')}: missing, or without grants`, createRoles),
@@ -696,7 +688,7 @@ export const checkSequences = (db: Database): Promise<CheckResult[]> =>
     const behind = await findSequencesBehind(db);
     if (behind.length === 0) return ok('sequences', 'no number is given out twice');
 
-    const found = `behind the tables, as after a logical replication: ${listSome(behind, ', ')}`;
+    const found = `behind the tables, as after a logical replication: ${listSome(behind)}`;
     const remedy =
       'stop the writers, then say what this database is: fulfilment-sync database accept; ' +
       'it raises every sequence';
