@@ -11,7 +11,6 @@ import {
 import { findUnreadNames } from '../../../config/env-file.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import type { OperationName, Operations } from '../../../config/operations.ts';
-import { findProxy } from '../../../config/proxy.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
 import { describeChoice, describeExpected, placeInWords } from '../../core/database-mark.ts';
@@ -391,25 +390,14 @@ function listUnencrypted(config: Config, databases: readonly NamedDatabase[]): s
   ];
 }
 
-/**
- * Names the way of each outgoing request, if there is a proxy. Shows only hosts: proxies may have
- * passwords.
- */
-function checkProxies(config: Config): CheckResult[] {
-  if (config.HTTP_PROXY === undefined && config.HTTPS_PROXY === undefined) return [];
-
-  const describeRoute = (target: string, url: URL) => {
-    const proxy = findProxy(config, url);
-    return `${target} ${proxy === null ? 'direct' : `by ${proxy}`}`;
-  };
-  const routes = [
-    ...config.clients.map(({ key, baseUrl }) => describeRoute(`the service of ${key}`, baseUrl)),
-    ...config.subscribers.map(({ name, url }) => describeRoute(`events of ${name}`, new URL(url))),
-  ];
-  if (config.ALERT_WEBHOOK_URL !== undefined)
-    routes.push(describeRoute('alerts', new URL(config.ALERT_WEBHOOK_URL)));
-
-  return [ok('proxy', `requests go to ${routes.join(', to ')}`)];
+/** Names the proxies of outgoing requests, without their passwords. */
+function checkProxies({ HTTP_PROXY, HTTPS_PROXY, NO_PROXY }: Config): CheckResult[] {
+  const proxies = Object.entries({ HTTP_PROXY, HTTPS_PROXY }).flatMap(([name, url]) =>
+    url === undefined ? [] : [`${parseUrl(url)?.host} (${name})`],
+  );
+  if (proxies.length === 0) return [];
+  const direct = NO_PROXY === undefined ? '' : `, but for NO_PROXY: ${NO_PROXY}`;
+  return [ok('proxy', `requests go by ${proxies.join(' and ')}${direct}`)];
 }
 
 /** Returns true for a socket, and for an address that only this machine can reach. */
