@@ -132,7 +132,8 @@ export async function checkClients(
   config: Config,
   known: readonly KnownClient[],
 ): Promise<CheckResult[]> {
-  const { warehouses, close } = openWarehouses(config);
+  // The database may not be migrated yet.
+  const { warehouses, close } = openWarehouses({ ...config, DATABASE_URL: undefined });
   // The operator is waiting for the result, so nothing is retried.
   const signal = AbortSignal.timeout(maxWaitMs);
 
