@@ -36,24 +36,23 @@ export const headerNameSchema = z
 /** Returns true if an address is that of a trusted proxy. */
 export type TrustedProxies = (address: string | undefined) => boolean;
 
+const addressOrNetwork = z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()]);
+
 /** Addresses and networks, separated by commas: `127.0.0.1, 10.0.0.0/8, ::1`. */
 export const trustedProxiesSchema = z.string().transform((text, context): TrustedProxies => {
   const list = new BlockList();
 
   for (const entry of text.split(',').map((part) => part.trim())) {
-    const [address = '', prefix, more] = entry.split('/');
-    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
-
-    const length = readPrefixLength(prefix, family === 'ipv6' ? 128 : 32);
-
-    if (isIP(address) === 0 || more !== undefined || length === null) {
+    if (!addressOrNetwork.safeParse(entry).success) {
       context.addIssue(
         `${entry || 'an empty entry'} is not an address or a network such as 10.0.0.0/8`,
       );
       return z.NEVER;
     }
 
-    list.addSubnet(address, length, family);
+    const [address = '', prefix] = entry.split('/');
+    const isIpv6 = isIP(address) === 6;
+    list.addSubnet(address, Number(prefix ?? (isIpv6 ? 128 : 32)), isIpv6 ? 'ipv6' : 'ipv4');
   }
 
   // A server that listens on IPv6 writes IPv4 addresses with this prefix.
@@ -62,17 +61,6 @@ export const trustedProxiesSchema = z.string().transform((text, context): Truste
     return isIP(plain) !== 0 && list.check(plain, isIP(plain) === 6 ? 'ipv6' : 'ipv4');
   };
 });
-
-/**
- * Reads the length of a network's prefix; without one it is the longest, which means one address.
- * Returns null if it is not a number, or too large.
- */
-function readPrefixLength(prefix: string | undefined, longest: number): number | null {
-  if (prefix === undefined) return longest;
-
-  const isLength = /^\d{1,3}$/.test(prefix) && Number(prefix) <= longest;
-  return isLength ? Number(prefix) : null;
-}
 
 /** Returns the problems of the variables of the admin server together. */
 export function findAdminProblems(env: Readonly<Record<string, string | undefined>>): string[] {

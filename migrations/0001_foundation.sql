@@ -4,12 +4,11 @@ create schema fulfilment;
 comment on schema fulfilment is
   'What the ERP reads: the resources of the warehouse service, and a feed of their changes';
 comment on schema sync is 'State of fulfilment-sync itself; not for the ERP';
-comment on table sync.migrations is
-  'Migrations that were applied. Code refuses to work with a migration that it does not know';
-comment on column sync.migrations.applied_by is 'Version that applied it';
-comment on table sync.schema_parts is
-  'Columns, constraints, indexes, functions and triggers that migrations made. '
-  'Doctor compares them';
+-- sync.migrations: Migrations that were applied. Code refuses to work with a migration that it does
+--   not know
+--   applied_by: Version that applied it
+-- sync.schema_parts: Columns, constraints, indexes, functions and triggers that migrations made.
+--   Doctor compares them
 
 -- Roles of the ERP. If the migrating role may not create them, an administrator creates them before
 -- the migration.
@@ -37,8 +36,7 @@ $$;
 -- The clock of schedules and gates. Leases use the clock of the server.
 create function sync.clock() returns timestamptz
   language sql stable as 'select statement_timestamp()';
-comment on function sync.clock is
-  'Returns the time of schedules and gates: the clock of the database';
+-- sync.clock: Returns the time of schedules and gates: the clock of the database
 
 -- A program of the ERP calls functions and reads views in a session whose settings nobody here
 -- knows. So what it calls sets its search_path, or is bound when it is created (`begin atomic`);
@@ -47,21 +45,18 @@ create function sync.format_time(at timestamptz) returns text language sql stabl
   select case when isfinite(at) then to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
     else at::text end;
 end;
-comment on function sync.format_time is
-  'Returns a time in UTC as ISO 8601, to seconds, whatever the session has set';
+-- sync.format_time: Returns a time in UTC as ISO 8601, to seconds, whatever the session has set
 
 create sequence sync.read_no;
-comment on sequence sync.read_no is
-  'A number is drawn before each request is sent. Of two readings of a row, '
-  'the one with the larger number wins';
+-- sync.read_no: A number is drawn before each request is sent. Of two readings of a row, the one
+--   with the larger number wins
 
 -- Transactions of workers lock rows and tables that no other role may lock. Any role that may
 -- connect could take an advisory lock, and keep it.
 create table sync.locks (
   name text primary key
 );
-comment on table sync.locks is
-  'Names that transactions of the workers lock, so that they run one after the other';
+-- sync.locks: Names that transactions of the workers lock, so that they run one after the other
 
 -- The feed. Only sync.number_changes writes it. It holds a lock until its commit, and draws seq
 -- after the lock. So seq grows in the order of commits: a reader that remembers its last seq misses
@@ -109,10 +104,8 @@ create table sync.new_changes (
   is_rescan boolean not null default false,
   primary key (xid, place)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-comment on table sync.new_changes is
-  'Changes that are not in the feed yet. A worker numbers them within a second';
-comment on column sync.new_changes.is_rescan is
-  'A reconciliation, backfill, refetch or replay found it';
+-- sync.new_changes: Changes that are not in the feed yet. A worker numbers them within a second
+--   is_rescan: A reconciliation, backfill, refetch or replay found it
 
 insert into sync.locks values ('feed');
 
@@ -121,9 +114,8 @@ create table sync.installation (
   id uuid not null default gen_random_uuid()
 );
 insert into sync.installation default values;
-comment on table sync.installation is
-  'Name of this installation for what it shares with others, such as one Redis';
-comment on column sync.installation.id is 'Random, and kept by a restore';
+-- sync.installation: Name of this installation for what it shares with others, such as one Redis
+--   id: Random, and kept by a restore
 
 create table sync.feed_mark (
   only_row boolean primary key default true check (only_row),
@@ -134,14 +126,12 @@ create table sync.feed_mark (
   numbered_at timestamptz not null default '-infinity'
 ) with (fillfactor = 50);
 insert into sync.feed_mark default values;
-comment on table sync.feed_mark is 'Parts of the feed that are not there';
-comment on column sync.feed_mark.pruned_until is 'Changes up to this seq are no longer kept';
-comment on column sync.feed_mark.unused_from is
-  'Larger values of seq, up to unused_until, were left out when a database was accepted: '
-  'a reader that has them has read another database';
-comment on column sync.feed_mark.unused_until is 'Last value of seq that was left out';
-comment on column sync.feed_mark.numbered is
-  'What was committed then is in the feed; renewed once a second';
+-- sync.feed_mark: Parts of the feed that are not there
+--   pruned_until: Changes up to this seq are no longer kept
+--   unused_from: Larger values of seq, up to unused_until, were left out when a database was
+--     accepted: a reader that has them has read another database
+--   unused_until: Last value of seq that was left out
+--   numbered: What was committed then is in the feed; renewed once a second
 
 -- One call is one transaction of the server, so a worker that is stopped does not keep the lock.
 -- Only transactions that were open at the snapshot of the mark, or began later, are searched: while
@@ -203,9 +193,9 @@ begin
   perform pg_notify('fulfilment_changes', '') where pg_notification_queue_usage() < 0.5;
 end
 $$;
-comment on function sync.number_changes is
-  'Moves at most max of the oldest changes to the feed. Returns their number, null if another '
-  'transaction moves some, and the outbox rows among them. whole: searches without the mark';
+-- sync.number_changes: Moves at most max of the oldest changes to the feed. Returns their number,
+--   null if another transaction moves some, and the outbox rows among them. whole: searches without
+--   the mark
 revoke execute on function sync.number_changes from public;
 
 -- Has the rights of its owner, so that readers of the feed need no rights in schema sync.
@@ -376,16 +366,12 @@ create table sync.clients (
   check ((offered_identity is null) = (offered_at is null)
     and (offered_identity is null) = (offered_base_url is null))
 ) with (fillfactor = 50);
-comment on table sync.clients is 'The account that each client''s rows come from';
-comment on column sync.clients.identity is
-  'Fingerprint of the accepted base URL and user name; '
-  'a worker with another account reads and pushes nothing';
-comment on column sync.clients.served_at is
-  'When a worker that pushes for the client was last seen, to half a minute';
-comment on column sync.clients.offered_identity is
-  'Fingerprint of another account that a worker or command was set up with';
-comment on column sync.clients.queue_away_since is
-  'Since when the queue has not answered the worker that looks after it';
+-- sync.clients: The account that each client's rows come from
+--   identity: Fingerprint of the accepted base URL and user name; a worker with another account
+--     reads and pushes nothing
+--   served_at: When a worker that pushes for the client was last seen, to half a minute
+--   offered_identity: Fingerprint of another account that a worker or command was set up with
+--   queue_away_since: Since when the queue has not answered the worker that looks after it
 
 create table sync.pauses (
   client text not null default '',
@@ -394,9 +380,9 @@ create table sync.pauses (
   by text not null,
   primary key (client, job)
 );
-comment on table sync.pauses is 'Jobs that an operator has paused';
-comment on column sync.pauses.client is 'Client key; empty: every client';
-comment on column sync.pauses.job is 'Job name, or push-outbox';
+-- sync.pauses: Jobs that an operator has paused
+--   client: Client key; empty: every client
+--   job: Job name, or push-outbox
 
 create table sync.leases (
   client text not null,
@@ -408,10 +394,10 @@ create table sync.leases (
   primary key (client, name),
   check ((holder is null) = (expires_at is null))
 ) with (fillfactor = 50);
-comment on table sync.leases is
-  'The worker that may write for a client and job. A writer with an older key is rejected';
-comment on column sync.leases.key is 'Grows with every acquisition';
-comment on column sync.leases.holder is 'Worker that holds the lease; null if it was released';
+-- sync.leases: The worker that may write for a client and job. A writer with an older key is
+--   rejected
+--   key: Grows with every acquisition
+--   holder: Worker that holds the lease; null if it was released
 
 create table sync.jobs (
   client text not null,
@@ -443,29 +429,22 @@ create table sync.jobs (
   primary key (client, job),
   check ((last_error is null) = (last_code is null))
 ) with (fillfactor = 50);
-comment on table sync.jobs is
-  'One row per client and job: when it is due, and how its last run ended';
-comment on column sync.jobs.stream is 'Stream that the job polls; null for jobs that poll none';
-comment on column sync.jobs.next_at is 'When the next run is due, by sync.clock()';
-comment on column sync.jobs.soon_at is
-  'When the next run is due if something moves before; null if the schedule does not adapt';
-comment on column sync.jobs.last_change_at is 'When a run last wrote a row';
-comment on column sync.jobs.last_outcome is
-  'done, failed, stopped or abandoned; null before the first run ends';
-comment on column sync.jobs.last_error is 'Error of the last run; null after a success';
-comment on column sync.jobs.last_operation is
-  'Operation that failed; null if the error concerns no single one';
-comment on column sync.jobs.failing_since is
-  'End of the first of these failed runs; null after a success';
-comment on column sync.jobs.failed_alone is
-  'True if the job failed again after a poll of another stream was done: '
-  'the service answers, but not this job';
-comment on column sync.jobs.uneventful_runs is
-  'Runs that wrote nothing and so have no row in sync.runs';
-comment on column sync.jobs.skips is
-  'Runs that were skipped, or missed because no worker could start them in time';
-comment on column sync.jobs.last_push_at is
-  'When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts';
+-- sync.jobs: One row per client and job: when it is due, and how its last run ended
+--   stream: Stream that the job polls; null for jobs that poll none
+--   next_at: When the next run is due, by sync.clock()
+--   soon_at: When the next run is due if something moves before; null if the schedule does not
+--     adapt
+--   last_change_at: When a run last wrote a row
+--   last_outcome: done, failed, stopped or abandoned; null before the first run ends
+--   last_error: Error of the last run; null after a success
+--   last_operation: Operation that failed; null if the error concerns no single one
+--   failing_since: End of the first of these failed runs; null after a success
+--   failed_alone: True if the job failed again after a poll of another stream was done: the service
+--     answers, but not this job
+--   uneventful_runs: Runs that wrote nothing and so have no row in sync.runs
+--   skips: Runs that were skipped, or missed because no worker could start them in time
+--   last_push_at: When a row of the outbox was last done, within a minute. Only kept for a schedule
+--     that adapts
 
 create table sync.runs (
   id bigint generated always as identity primary key,
@@ -498,12 +477,8 @@ create index runs_by_job on sync.runs (client, job, id desc);
 create index runs_running on sync.runs (client, job) where status = 'running';
 create index runs_by_end on sync.runs (finished_at) where finished_at is not null;
 create index runs_troubled on sync.runs (id) where status in ('failed', 'abandoned', 'stopped');
-comment on table sync.runs is
-  'Runs that wrote something or failed. Other runs are only counted in sync.jobs';
-comment on column sync.runs.status is
-  'running, done, failed, stopped (asked to), abandoned (its worker was lost)';
-comment on column sync.runs.fetched is 'Resources read, without their items';
-comment on column sync.runs.stale is
-  'Readings that were not applied because a newer one was stored';
-comment on column sync.runs.operation is
-  'Operation that failed; null if the failure concerns no single one';
+-- sync.runs: Runs that wrote something or failed. Other runs are only counted in sync.jobs
+--   status: running, done, failed, stopped (asked to), abandoned (its worker was lost)
+--   fetched: Resources read, without their items
+--   stale: Readings that were not applied because a newer one was stored
+--   operation: Operation that failed; null if the failure concerns no single one

@@ -916,8 +916,8 @@ create table sync.watched_articles (
   sku text not null,
   primary key (client, sku)
 );
-comment on table sync.watched_articles is
-  'Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it';
+-- sync.watched_articles: Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP
+--   cannot lock it
 create trigger stock_watch_added after insert on fulfilment.stock_watch
   referencing new table as added for each statement
   execute function sync.copy_edited('watched_articles', 'sku');
@@ -963,8 +963,8 @@ create table sync.service_products (
   is_pattern boolean not null,
   primary key (client, sku)
 );
-comment on table sync.service_products is
-  'Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it';
+-- sync.service_products: Copy of fulfilment.service_products, kept by triggers; the roles of the
+--   ERP cannot lock it
 create trigger service_products_added after insert on fulfilment.service_products
   referencing new table as added for each statement
   execute function sync.copy_edited('service_products', 'sku', 'is_pattern');
@@ -1011,8 +1011,8 @@ create table sync.carrier_links (
   url text not null,
   primary key (client, shipping_method)
 );
-comment on table sync.carrier_links is
-  'Copy of fulfilment.carrier_links, kept by triggers; the roles of the ERP cannot lock it';
+-- sync.carrier_links: Copy of fulfilment.carrier_links, kept by triggers; the roles of the ERP
+--   cannot lock it
 create trigger carrier_links_added after insert on fulfilment.carrier_links
   referencing new table as added for each statement
   execute function sync.copy_edited('carrier_links', 'shipping_method', 'url');
@@ -1053,7 +1053,7 @@ left join lateral (
   order by t.package_number desc
   limit 1
 ) t on true;
-comment on view sync.tracked_parcels is 'Packages, with whether the track-trace list has them';
+-- Packages, with whether the track-trace list has them.
 
 -- A shipment may name a main or a nested shipping method (docs/assumptions.md): the main one is
 -- taken if both have the id.

@@ -14,17 +14,13 @@ create table sync.cursors (
   updated_at timestamptz not null default now(),
   primary key (client, stream, pass)
 ) with (fillfactor = 50);
-comment on table sync.cursors is
-  'Place of each walk over a list; written together with the rows of its page';
-comment on column sync.cursors.query is
-  'Query of the last page that held rows; the next walk begins with it';
-comment on column sync.cursors.meaning is
-  'What page[cursor] was seen to contain: id, offset, opaque, or unknown';
-comment on column sync.cursors.last_id is 'Id of the last row of that page';
-comment on column sync.cursors.largest_seen is 'Largest date seen in a walk that is under way';
-comment on column sync.cursors.watermark is 'Largest date seen in a completed walk';
-comment on column sync.cursors.completed_at is
-  'When the walk first reached its end; null while the first load is under way';
+-- sync.cursors: Place of each walk over a list; written together with the rows of its page
+--   query: Query of the last page that held rows; the next walk begins with it
+--   meaning: What page[cursor] was seen to contain: id, offset, opaque, or unknown
+--   last_id: Id of the last row of that page
+--   largest_seen: Largest date seen in a walk that is under way
+--   watermark: Largest date seen in a completed walk
+--   completed_at: When the walk first reached its end; null while the first load is under way
 
 -- Everything that waits to be read again, whatever the reason. What was read, or is shown by a
 -- list, leaves the table.
@@ -42,24 +38,18 @@ create table sync.waiting_reads (
 ) with (fillfactor = 70);
 create index waiting_reads_due on sync.waiting_reads (client, resource, next_at);
 create index waiting_reads_by_since on sync.waiting_reads (since);
-comment on table sync.waiting_reads is
-  'Resources that wait to be read again, each with its reason and the time of the next read';
-comment on column sync.waiting_reads.resource is
-  'What is read: resources of a stream by id (its name), the packages of shipments (parcels), '
-  'or rows that the next list of a stream must show (poll of …, reconcile of …)';
-comment on column sync.waiting_reads.id is 'Id of the resource; for packages, that of the shipment';
-comment on column sync.waiting_reads.words is
-  'What the last read met; null if nothing is to be said';
-comment on column sync.waiting_reads.next_at is
-  'Time of the next read, by sync.clock(); '
-  'infinity if no read is planned until something asks for it';
-comment on column sync.waiting_reads.tries is
-  'Number of reads in a row that did not help; of lists in a row that lacked the row';
-comment on column sync.waiting_reads.asked_no is
-  'Number of the last request, of sync.read_no; 0 if nothing asked. '
-  'A reading with a smaller number does not answer it';
-comment on column sync.waiting_reads.since is
-  'When it began to wait; for packages, when they were last asked for';
+-- sync.waiting_reads: Resources that wait to be read again, each with its reason and the time of
+--   the next read
+--   resource: What is read: resources of a stream by id (its name), the packages of shipments
+--     (parcels), or rows that the next list of a stream must show (poll of …, reconcile of …)
+--   id: Id of the resource; for packages, that of the shipment
+--   words: What the last read met; null if nothing is to be said
+--   next_at: Time of the next read, by sync.clock(); infinity if no read is planned until something
+--     asks for it
+--   tries: Number of reads in a row that did not help; of lists in a row that lacked the row
+--   asked_no: Number of the last request, of sync.read_no; 0 if nothing asked. A reading with a
+--     smaller number does not answer it
+--   since: When it began to wait; for packages, when they were last asked for
 
 create table sync.quarantine (
   id bigint generated always as identity primary key,
@@ -85,15 +75,12 @@ create table sync.quarantine (
   unique (client, stream, resource_key)
 );
 create index quarantine_by_time on sync.quarantine (last_seen_at);
-comment on table sync.quarantine is
-  'Resources that could not be decoded or stored, kept whole until a version of them can be stored';
-comment on column sync.quarantine.resource_key is
-  'The id if it can be read, else a hash of the document';
-comment on column sync.quarantine.document is
-  'The resource as received, with its included resources, '
-  'as JSON text (jsonb refuses some valid JSON)';
-comment on column sync.quarantine.read_no is
-  'Number of its reading, so that a replay cannot undo a newer reading';
+-- sync.quarantine: Resources that could not be decoded or stored, kept whole until a version of
+--   them can be stored
+--   resource_key: The id if it can be read, else a hash of the document
+--   document: The resource as received, with its included resources, as JSON text (jsonb refuses
+--     some valid JSON)
+--   read_no: Number of its reading, so that a replay cannot undo a newer reading
 
 create table sync.confirmations (
   client text not null,
@@ -103,10 +90,9 @@ create table sync.confirmations (
   ids bigint[] not null,
   primary key (client, stream, read_no, no)
 );
-comment on table sync.confirmations is
-  'Rows that a reading found unchanged while another reader of the stream was active; '
-  'an older reading must not undo them';
-comment on column sync.confirmations.no is 'Makes the key unique: replicas find rows by it';
+-- sync.confirmations: Rows that a reading found unchanged while another reader of the stream was
+--   active; an older reading must not undo them
+--   no: Makes the key unique: replicas find rows by it
 
 create table sync.freshness (
   client text not null,
@@ -117,14 +103,11 @@ create table sync.freshness (
   loaded_at timestamptz not null default now(),
   primary key (client, stream)
 ) with (fillfactor = 50);
-comment on table sync.freshness is 'How complete each stream is';
-comment on column sync.freshness.complete_at is
-  'When the last poll that read everything began, by the service''s clock';
-comment on column sync.freshness.newest_source_at is 'Newest date or time on any resource received';
-comment on column sync.freshness.usual_fetched is
-  'Resources that a poll usually reads (moving average)';
-comment on column sync.freshness.loaded_at is
-  'When the first load was done; what it read makes no business events';
+-- sync.freshness: How complete each stream is
+--   complete_at: When the last poll that read everything began, by the service's clock
+--   newest_source_at: Newest date or time on any resource received
+--   usual_fetched: Resources that a poll usually reads (moving average)
+--   loaded_at: When the first load was done; what it read makes no business events
 
 create table sync.gaps (
   client text not null,
@@ -134,10 +117,9 @@ create table sync.gaps (
   noticed_at timestamptz not null default now(),
   primary key (client, stream, from_at)
 );
-comment on table sync.gaps is 'Spans that the service no longer lists and that no poll had read';
-comment on column sync.gaps.from_at is
-  'End of the last complete poll before the span, by the service''s clock';
-comment on column sync.gaps.to_at is 'End of the span: later changes were still listed';
+-- sync.gaps: Spans that the service no longer lists and that no poll had read
+--   from_at: End of the last complete poll before the span, by the service's clock
+--   to_at: End of the span: later changes were still listed
 
 -- Reconcile, backfill and refetch.
 create table sync.rescans (
@@ -175,25 +157,20 @@ create unique index rescans_open
   where finished_at is null;
 create index rescans_by_stream on sync.rescans (client, stream, kind, id desc);
 create index rescans_by_end on sync.rescans (finished_at) where finished_at is not null;
-comment on table sync.rescans is
-  'Reconciliations and backfills. One that was interrupted continues from its last committed page';
-comment on column sync.rescans.kind is
-  'reconcile (compares and heals the tables) or backfill (reads a span of days again)';
-comment on column sync.rescans.from_day is
-  'First day of a backfill, in the client''s zone; null for no bound';
-comment on column sync.rescans.to_day is 'Last day of a backfill; null for no bound';
-comment on column sync.rescans.background is
-  'True if workers continue it; false if only its command does';
-comment on column sync.rescans.windows is
-  'Date windows that it walks one after the other, {after, before}, both exclusive';
-comment on column sync.rescans.step is 'Number of windows that were walked to their end';
-comment on column sync.rescans.full_list is
-  'False if the service did not show a list to its end; then nothing follows from a missing row';
-comment on column sync.rescans.expected is
-  'Rows stored in its windows when it began, to measure progress';
-comment on column sync.rescans.missing is 'Resources that were not in the tables';
-comment on column sync.rescans.stale is 'Resources that differed from the tables';
-comment on column sync.rescans.extra is 'Rows of the tables that the service does not have';
+-- sync.rescans: Reconciliations and backfills. One that was interrupted continues from its last
+--   committed page
+--   kind: reconcile (compares and heals the tables) or backfill (reads a span of days again)
+--   from_day: First day of a backfill, in the client's zone; null for no bound
+--   to_day: Last day of a backfill; null for no bound
+--   background: True if workers continue it; false if only its command does
+--   windows: Date windows that it walks one after the other, {after, before}, both exclusive
+--   step: Number of windows that were walked to their end
+--   full_list: False if the service did not show a list to its end; then nothing follows from a
+--     missing row
+--   expected: Rows stored in its windows when it began, to measure progress
+--   missing: Resources that were not in the tables
+--   stale: Resources that differed from the tables
+--   extra: Rows of the tables that the service does not have
 
 create table sync.rescan_pages (
   rescan_id bigint not null references sync.rescans (id) on delete cascade,
@@ -201,7 +178,7 @@ create table sync.rescan_pages (
   ids bigint[] not null,
   primary key (rescan_id, no)
 );
-comment on table sync.rescan_pages is 'Ids that a reconciliation under way has seen';
+-- sync.rescan_pages: Ids that a reconciliation under way has seen
 
 create table sync.findings (
   client text not null,
@@ -213,11 +190,11 @@ create table sync.findings (
   no bigint generated always as identity,
   primary key (client, stream, found_at, no)
 );
-comment on table sync.findings is 'Differences that reconciliations found and healed, one row each';
-comment on column sync.findings.no is 'Makes the key unique: replicas find rows by it';
-comment on column sync.findings.late_seconds is
-  'Age of the row''s newest date when it was found, by the service''s clock: the lookback that '
-  'would have found it. Null for extras, and for rows that changed after the last complete poll';
+-- sync.findings: Differences that reconciliations found and healed, one row each
+--   no: Makes the key unique: replicas find rows by it
+--   late_seconds: Age of the row's newest date when it was found, by the service's clock: the
+--     lookback that would have found it. Null for extras, and for rows that changed after the last
+--     complete poll
 
 
 create table sync.turns (
@@ -231,22 +208,16 @@ create table sync.turns (
   spent bigint not null default 0,
   primary key (name, scope)
 ) with (fillfactor = 50);
-comment on table sync.turns is
-  'What one worker at a time does for all of them, and not again before a given time';
-comment on column sync.turns.name is
-  'track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, '
-  'or figures';
-comment on column sync.turns.scope is
-  'Client key; for track-trace the fingerprint of base URL and user name, '
-  'so that two clients of one account share a turn; empty: all';
-comment on column sync.turns.client is 'Client that last took the turn';
-comment on column sync.turns.next_at is 'When the next turn may be taken, by sync.clock()';
-comment on column sync.turns.finished_at is
-  'When its work ended; null while it is under way, or if its worker was lost';
-comment on column sync.turns.taken is
-  'Number of turns so far. Work of a turn that was taken again stores nothing';
-comment on column sync.turns.spent is
-  'Number of turns whose work never ended, because its worker was lost';
+-- sync.turns: What one worker at a time does for all of them, and not again before a given time
+--   name: track-trace (the call for its list), service-lists (reading them for an unknown code) or
+--     alerts
+--   scope: Client key; for track-trace the fingerprint of base URL and user name, so that two
+--     clients of one account share a turn; empty: all
+--   client: Client that last took the turn
+--   next_at: When the next turn may be taken, by sync.clock()
+--   finished_at: When its work ended; null while it is under way, or if its worker was lost
+--   taken: Number of turns so far. Work of a turn that was taken again stores nothing
+--   spent: Number of turns whose work never ended, because its worker was lost
 
 -- All processes share REQUESTS_PER_SECOND: each takes its requests of a second from here.
 create table sync.request_budgets (
@@ -254,13 +225,10 @@ create table sync.request_budgets (
   next_at timestamptz not null,
   taken_at timestamptz not null
 ) with (fillfactor = 50);
-comment on table sync.request_budgets is
-  'Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. '
-  'One row for each account';
-comment on column sync.request_budgets.next_at is
-  'Begin of the next slot that is not granted. It may lie ahead';
-comment on column sync.request_budgets.taken_at is
-  'When requests were last granted. It tells if the clock went back';
+-- sync.request_budgets: Requests that may be sent to the service of an account, if
+--   REQUESTS_PER_SECOND is set. One row for each account
+--   next_at: Begin of the next slot that is not granted. It may lie ahead
+--   taken_at: When requests were last granted. It tells if the clock went back
 
 -- Records runs as abandoned whose leases were just taken from them, and makes their jobs due.
 create function sync.record_abandoned(clients text[], jobs text[]) returns void language sql as $$
@@ -273,9 +241,9 @@ create function sync.record_abandoned(clients text[], jobs text[]) returns void 
   from unnest(clients, jobs) as l (client, job)
   where j.client = l.client and j.job = l.job;
 $$;
-comment on function sync.record_abandoned is
-  'Records runs as abandoned whose leases were just taken from them, and makes their jobs due. '
-  'A statement of its own, after that one: only then does it see what a run committed meanwhile';
+-- sync.record_abandoned: Records runs as abandoned whose leases were just taken from them, and
+--   makes their jobs due. A statement of its own, after that one: only then does it see what a run
+--   committed meanwhile
 
 -- Ends the leases of lost workers. Skips a lease whose row is locked: one slow statement must not
 -- delay the others.
@@ -301,6 +269,5 @@ begin
   return query select * from unnest(clients, jobs);
 end
 $$;
-comment on function sync.revive_abandoned is
-  'Makes the jobs of lost workers due: their leases have expired. '
-  'With a client and a job, only that one. Returns the jobs';
+-- sync.revive_abandoned: Makes the jobs of lost workers due: their leases have expired. With a
+--   client and a job, only that one. Returns the jobs

@@ -26,9 +26,8 @@ begin
   return concat_ws('/', coalesce(server, '-'), sync.table_mark(), coalesce(timeline, '-'));
 end
 $$;
-comment on function sync.database_mark is
-  'Identity of this database: system identifier of the server, oid of the database, '
-  'oid of fulfilment.outbox, and timeline; a part that the server does not tell is -';
+-- sync.database_mark: Identity of this database: system identifier of the server, oid of the
+--   database, oid of fulfilment.outbox, and timeline; a part that the server does not tell is -
 
 -- Every insert into the outbox calls it, so it calls nothing that a managed server may refuse.
 create function sync.table_mark() returns text
@@ -37,8 +36,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   from pg_database d
   where d.datname = current_database()
 $$;
-comment on function sync.table_mark is
-  'Identity of the table fulfilment.outbox: oid of the database and of the table';
+-- sync.table_mark: Identity of the table fulfilment.outbox: oid of the database and of the table
 
 -- Requests of the ERP to the service: the ERP inserts a row in its own transaction, and workers
 -- send it. docs/architecture.md draws the states.
@@ -246,10 +244,10 @@ create table sync.api_keys (
   primary key (client, token, key)
 );
 create index api_keys_by_time on sync.api_keys (created_at);
-comment on table sync.api_keys is
-  'Idempotency keys of requests that inserted outbox rows through the API, kept for 7 days';
-comment on column sync.api_keys.body_hash is 'SHA-256 of the body, as hexadecimal digits';
-comment on column sync.api_keys.ids is 'Rows of fulfilment.outbox, in the order of the body';
+-- sync.api_keys: Idempotency keys of requests that inserted outbox rows through the API, kept for 7
+--   days
+--   body_hash: SHA-256 of the body, as hexadecimal digits
+--   ids: Rows of fulfilment.outbox, in the order of the body
 
 -- A commit that notifies waits for all others that do, in the whole server. So busy workers look by
 -- themselves and say until when; inserts for their clients notify nobody. All workers look when
@@ -258,10 +256,10 @@ create table sync.awake_clients (
   client text primary key,
   awake_until timestamptz not null
 ) with (fillfactor = 50);
-comment on table sync.awake_clients is
-  'Clients for which busy workers look for due rows by themselves, without being notified';
-comment on column sync.awake_clients.client is 'Client key';
-comment on column sync.awake_clients.awake_until is 'A worker looks at this time or later';
+-- sync.awake_clients: Clients for which busy workers look for due rows by themselves, without being
+--   notified
+--   client: Client key
+--   awake_until: A worker looks at this time or later
 
 create function sync.notify_outbox() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -300,15 +298,13 @@ create table sync.outbox_attempts (
   error text
 );
 create index outbox_attempts_by_row on sync.outbox_attempts (outbox_id, id);
-comment on table sync.outbox_attempts is
-  'History of outbox rows: every attempt, every look-up, and what operators did';
-comment on column sync.outbox_attempts.step is
-  'sent; checked, but not sent; looked up, taken over from a lost worker, '
-  'or the action of an operator';
-comment on column sync.outbox_attempts.duration_ms is 'Milliseconds from the claim to the outcome';
-comment on column sync.outbox_attempts.became is 'Status that the row got';
-comment on column sync.outbox_attempts.operation is
-  'Operation that failed; null if none was asked for';
+-- sync.outbox_attempts: History of outbox rows: every attempt, every look-up, and what operators
+--   did
+--   step: sent; checked, but not sent; looked up, taken over from a lost worker, or the action of
+--     an operator
+--   duration_ms: Milliseconds from the claim to the outcome
+--   became: Status that the row got
+--   operation: Operation that failed; null if none was asked for
 
 -- The order that a row is about. After a lost answer, a renamed order can be found only by its id:
 -- it has the former or the new number. A row that is sent again must know what the order had
@@ -320,15 +316,12 @@ create table sync.outbox_targets (
   is_open boolean not null default true
 );
 create index outbox_targets_by_order on sync.outbox_targets (target_id);
-comment on table sync.outbox_targets is
-  'Orders that order.update, order.rename and order.replace rows were sent for, '
-  'stored before the request, and orders that follow-up rows belong to';
-comment on column sync.outbox_targets.present is
-  'Names of the members that the order had before the first request; no values';
-comment on column sync.outbox_targets.target_id is 'Id of the order at the service';
-comment on column sync.outbox_targets.is_open is
-  'False if the order is certainly as the row found it, or if the row has nothing left to do with '
-  'it: then an order.replace row may be cancelled';
+-- sync.outbox_targets: Orders that order.update, order.rename and order.replace rows were sent for,
+--   stored before the request, and orders that follow-up rows belong to
+--   present: Names of the members that the order had before the first request; no values
+--   target_id: Id of the order at the service
+--   is_open: False if the order is certainly as the row found it, or if the row has nothing left to
+--     do with it: then an order.replace row may be cancelled
 
 -- A replacement that was left between its steps has an order under another number. If the row was
 -- cancelled, nobody would know of that order, and an order that is made anew would be a second one.
@@ -340,8 +333,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   from sync.outbox_targets t
   where asked.kind = 'order.replace' and t.outbox_id = asked.id and t.is_open
 $$;
-comment on function sync.find_cancel_problem is
-  'Returns why a row must not be cancelled, and what to do instead; null: it may be';
+-- sync.find_cancel_problem: Returns why a row must not be cancelled, and what to do instead; null:
+--   it may be
 
 -- What the kinds need, for functions, triggers and claims. `migrate` writes it from src/push/kinds.
 create table sync.outbox_kinds (
@@ -352,22 +345,17 @@ create table sync.outbox_kinds (
   waits_for jsonb,
   document jsonb
 );
-comment on table sync.outbox_kinds is
-  'What the database has to know of each kind, written by migrate';
-comment on column sync.outbox_kinds.kind is 'Kind';
-comment on column sync.outbox_kinds.schema is 'JSON Schema of its payload';
-comment on column sync.outbox_kinds.lingers is
-  'True if a row with unknown outcome is sent again: its first attempt may still take effect, '
-  'so rows behind it wait';
-comment on column sync.outbox_kinds.overtaken_by is
-  'Kinds that are sent although an earlier row of this kind in their lane is dead, '
-  'or unknown and for a person to decide';
-comment on column sync.outbox_kinds.waits_for is
-  'Rows of another kind (kind, family) that must be done first: '
-  'member is their reference, in each entry of list in the payload';
-comment on column sync.outbox_kinds.document is
-  'Document that a row makes: kind as in fulfilment.documents, and path in the payload; empty: '
-  'the row is about nothing else';
+-- sync.outbox_kinds: What the database has to know of each kind, written by migrate
+--   kind: Kind
+--   schema: JSON Schema of its payload
+--   lingers: True if a row with unknown outcome is sent again: its first attempt may still take
+--     effect, so rows behind it wait
+--   overtaken_by: Kinds that are sent although an earlier row of this kind in their lane is dead,
+--     or unknown and for a person to decide
+--   waits_for: Rows of another kind (kind, family) that must be done first: member is their
+--     reference, in each entry of list in the payload
+--   document: Document that a row makes: kind as in fulfilment.documents, and path in the payload;
+--     empty: the row is about nothing else
 
 -- A row waits for rows of another kind that its payload names, such as an order for its products.
 create table sync.outbox_waits (
@@ -375,10 +363,9 @@ create table sync.outbox_waits (
   waits_for bigint not null
 );
 create index outbox_waits_by_first on sync.outbox_waits (waits_for);
-comment on table sync.outbox_waits is
-  'Rows that wait for a row of another kind (sync.outbox_kinds.waits_for)';
-comment on column sync.outbox_waits.outbox_id is 'The row that waits';
-comment on column sync.outbox_waits.waits_for is 'The row that comes first';
+-- sync.outbox_waits: Rows that wait for a row of another kind (sync.outbox_kinds.waits_for)
+--   outbox_id: The row that waits
+--   waits_for: The row that comes first
 
 -- Makes the rows due that wait for a row.
 create function sync.release_waiters(first_row bigint) returns void
@@ -411,11 +398,10 @@ create table sync.list_lags (
   longest_at timestamptz not null,
   exceeded_at timestamptz
 );
-comment on table sync.list_lags is
-  'How long lists of orders lag: from an attempt that was carried out until a list showed its '
-  'order, if a look-up had missed it before';
-comment on column sync.list_lags.exceeded_at is
-  'When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never';
+-- sync.list_lags: How long lists of orders lag: from an attempt that was carried out until a list
+--   showed its order, if a look-up had missed it before
+--   exceeded_at: When a time was last longer than lists are taken to lag (docs/assumptions.md);
+--     null: never
 
 create table sync.service_health (
   client text not null,
@@ -433,25 +419,20 @@ create table sync.service_health (
   void_at timestamptz not null,
   primary key (client, scope, worker)
 ) with (fillfactor = 50);
-comment on table sync.service_health is
-  'Why nothing, or only a little, is asked of the service of a client. No row: all may be asked. '
-  'Pulls and pushes write and obey it; src/service/health/judge-health.ts has the states';
-comment on column sync.service_health.scope is
-  'client, or the kind of the outbox or the job that it concerns';
-comment on column sync.service_health.worker is 'The only worker that it concerns; *: all of them';
-comment on column sync.service_health.code is
-  'no_answer, credentials_refused, asked_to_wait, too_fast, kind_failing or wrong_path';
-comment on column sync.service_health.reason is 'The last failure, as text; the codes are of it';
-comment on column sync.service_health.failures is
-  'Distinct rows that failed since one was successful';
-comment on column sync.service_health.send_window is
-  'Rows that are sent at the same time; 0: none, until the service has answered a question; null: '
-  'no limit';
-comment on column sync.service_health.since is 'When the first of these failures came';
-comment on column sync.service_health.next_at is
-  'When the hold ends, or when the service is asked whether it is over';
-comment on column sync.service_health.void_at is
-  'When it says nothing any more: after the longest pause, so that an old backup holds nobody';
+-- sync.service_health: Why nothing, or only a little, is asked of the service of a client. No row:
+--   all may be asked. Pulls and pushes write and obey it; src/service/health/judge-health.ts has
+--   the states
+--   scope: client, or the kind of the outbox or the job that it concerns
+--   worker: The only worker that it concerns; *: all of them
+--   code: no_answer, credentials_refused, asked_to_wait, too_fast, kind_failing or wrong_path
+--   reason: The last failure, as text; the codes are of it
+--   failures: Distinct rows that failed since one was successful
+--   send_window: Rows that are sent at the same time; 0: none, until the service has answered a
+--     question; null: no limit
+--   since: When the first of these failures came
+--   next_at: When the hold ends, or when the service is asked whether it is over
+--   void_at: When it says nothing any more: after the longest pause, so that an old backup holds
+--     nobody
 
 create table sync.proven_kinds (
   client text not null,
@@ -461,9 +442,8 @@ create table sync.proven_kinds (
   proven_at timestamptz not null default clock_timestamp(),
   primary key (client, kind, method, path)
 );
-comment on table sync.proven_kinds is
-  'Kinds and jobs that the service has carried out before, and operations that found a resource, '
-  'with method and path. A 403 or 404 of such a one does not mean a wrong path';
+-- sync.proven_kinds: Kinds and jobs that the service has carried out before, and operations that
+--   found a resource, with method and path. A 403 or 404 of such a one does not mean a wrong path
 
 create table sync.push_database (
   only_row boolean primary key default true check (only_row),
@@ -478,37 +458,28 @@ create table sync.push_database (
   seen_at timestamptz,
   failover_expected_until timestamptz
 );
-comment on table sync.push_database is 'The database that pushes are sent from; one row';
-comment on column sync.push_database.mark is
-  'Identity of the database (sync.database_mark) that pushes are sent from';
-comment on column sync.push_database.accepted_as is
-  'first (the first one), failover (accepted by the workers themselves), moved, '
-  'restored or copy (nothing is sent from a copy)';
-comment on column sync.push_database.changed_at is
-  'When a worker first found that this database is not the accepted one; null if it is';
-comment on column sync.push_database.found_mark is
-  'Identity of the database that was found instead of the accepted one';
-comment on column sync.push_database.former_rows_until is
-  'Largest id of fulfilment.outbox when the change was found: '
-  'the former database may have sent rows up to it';
-comment on column sync.push_database.seen_at is
-  'Last sign of life of a worker that has ended, '
-  'or of any worker when the change of the database was found';
-comment on column sync.push_database.failover_expected_until is
-  'Until then a failover is planned, and accepted as restored (database expect-failover)';
+-- sync.push_database: The database that pushes are sent from; one row
+--   mark: Identity of the database (sync.database_mark) that pushes are sent from
+--   accepted_as: first (the first one), failover (accepted by the workers themselves), moved,
+--     restored or copy (nothing is sent from a copy)
+--   changed_at: When a worker first found that this database is not the accepted one; null if it is
+--   found_mark: Identity of the database that was found instead of the accepted one
+--   former_rows_until: Largest id of fulfilment.outbox when the change was found: the former
+--     database may have sent rows up to it
+--   seen_at: Last sign of life of a worker that has ended, or of any worker when the change of the
+--     database was found
+--   failover_expected_until: Until then a failover is planned, and accepted as restored (database
+--     expect-failover)
 
 create table sync.push_workers (
   worker text primary key,
   seen_at timestamptz not null default now(),
   confirmed_mark text
 ) with (fillfactor = 50);
-comment on table sync.push_workers is
-  'Workers that push, and what each of them confirms after a failover';
-comment on column sync.push_workers.seen_at is
-  'Last sign of life, written every 30 seconds while rows may be sent';
-comment on column sync.push_workers.confirmed_mark is
-  'After a failover: '
-  'identity of the database in which the worker found everything that it had sent';
+-- sync.push_workers: Workers that push, and what each of them confirms after a failover
+--   seen_at: Last sign of life, written every 30 seconds while rows may be sent
+--   confirmed_mark: After a failover: identity of the database in which the worker found everything
+--     that it had sent
 
 -- A copied data folder has the identity of the original. Only the address at which workers reach it
 -- tells the two apart.
@@ -520,14 +491,13 @@ create table sync.push_places (
   accepted_by text,
   constraint push_places_accepted check ((accepted_at is null) = (accepted_by is null))
 ) with (fillfactor = 50);
-comment on table sync.push_places is
-  'Addresses at which workers reach this database. Rows are sent only by workers at accepted ones';
-comment on column sync.push_places.place is
-  'Hash of host, port and database name of the URL (setting fulfilment_sync.place of a session)';
-comment on column sync.push_places.asked_since is
-  'When workers there began to ask whether it is this database';
-comment on column sync.push_places.asked_at is
-  'When a worker there last asked. A worker at an accepted place that reads it accepts the place';
+-- sync.push_places: Addresses at which workers reach this database. Rows are sent only by workers
+--   at accepted ones
+--   place: Hash of host, port and database name of the URL (setting fulfilment_sync.place of a
+--     session)
+--   asked_since: When workers there began to ask whether it is this database
+--   asked_at: When a worker there last asked. A worker at an accepted place that reads it accepts
+--     the place
 
 create function sync.pushes_allowed() returns boolean
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -536,8 +506,8 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     join sync.push_places p on p.place = current_setting('fulfilment_sync.place', true)
     where d.mark = sync.database_mark() and d.accepted_as <> 'copy' and p.accepted_at is not null)
 $$;
-comment on function sync.pushes_allowed is
-  'Returns true if rows may be sent from this database, at the place of this session';
+-- sync.pushes_allowed: Returns true if rows may be sent from this database, at the place of this
+--   session
 
 create function sync.push_database_hold() returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
@@ -560,8 +530,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   end
   from sync.push_database d
 $$;
-comment on function sync.push_database_hold is
-  'Returns why nothing is sent from this database; null: it may be sent';
+-- sync.push_database_hold: Returns why nothing is sent from this database; null: it may be sent
 
 create view fulfilment.outbox_open as
 select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at, o.created_at,

@@ -16,28 +16,20 @@ create table sync.receivers (
   last_error text,
   check ((away_since is null) = (next_at is null))
 ) with (fillfactor = 50);
-comment on table sync.receivers is
-  'Receivers of deliveries, as workers were configured with them. '
-  'Who adds or finishes deliveries locks the row of their receiver';
-comment on column sync.receivers.name is
-  'Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL; ALERT_WEBHOOK_URL: '
-  'the receiver of problems';
-comment on column sync.receivers.types is 'Types of its events; null: all';
-comment on column sync.receivers.clients is 'Clients of its events; null: all';
-comment on column sync.receivers.started_at is
-  'When a worker first had it; it gets later changes only';
-comment on column sync.receivers.seen_at is
-  'When a worker last had it, within some minutes. After 7 days without one it is deleted';
-comment on column sync.receivers.missed_at is
-  'When events were last not made for it: the feed no longer had all changes, '
-  'or it had been away for 7 days';
-comment on column sync.receivers.places is
-  'Number of deliveries that each worker may post at the same time';
-comment on column sync.receivers.failures is 'Number of posts in vain since it went away';
-comment on column sync.receivers.away_since is
-  'Since when it does not answer, answers 5xx or asks to wait; null: it answers';
-comment on column sync.receivers.next_at is
-  'When one delivery tries whether it is back; null: it is not away';
+-- sync.receivers: Receivers of deliveries, as workers were configured with them. Who adds or
+--   finishes deliveries locks the row of their receiver
+--   name: Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL; ALERT_WEBHOOK_URL: the
+--     receiver of problems
+--   types: Types of its events; null: all
+--   clients: Clients of its events; null: all
+--   started_at: When a worker first had it; it gets later changes only
+--   seen_at: When a worker last had it, within some minutes. After 7 days without one it is deleted
+--   missed_at: When events were last not made for it: the feed no longer had all changes, or it had
+--     been away for 7 days
+--   places: Number of deliveries that each worker may post at the same time
+--   failures: Number of posts in vain since it went away
+--   away_since: Since when it does not answer, answers 5xx or asks to wait; null: it answers
+--   next_at: When one delivery tries whether it is back; null: it is not away
 
 create table sync.deliveries (
   id bigint generated always as identity primary key,
@@ -74,42 +66,31 @@ create index deliveries_by_number on sync.deliveries (receiver, client, number, 
 create index deliveries_by_source on sync.deliveries (client, type, source_id);
 create index deliveries_dead on sync.deliveries (receiver, id) where status = 'dead';
 create index deliveries_finished on sync.deliveries (finished_at) where finished_at is not null;
-comment on table sync.deliveries is
-  'What is posted to receivers: a row for each event or problem and each receiver';
-comment on column sync.deliveries.message_id is
-  'webhook-id of every attempt. Random: '
-  'after a restore, no receiver takes a new delivery for an old one';
-comment on column sync.deliveries.client is 'Client key; empty: every client';
-comment on column sync.deliveries.turn is
-  'Clients take turns. The client key; empty for all clients that were not known here, '
-  'because a role can invent any number';
-comment on column sync.deliveries.lane is
-  'Order, or what else it is about. Only the first waiting delivery of a lane has a next_at';
-comment on column sync.deliveries.source_id is
-  'Id of the row it is about: an outbox row, shipment, return item or inbound';
-comment on column sync.deliveries.source_key is 'Article or package it is about';
-comment on column sync.deliveries.body is
-  'What is posted; null for events: their row is read when they are posted';
-comment on column sync.deliveries.happened_at is
-  'Transaction time of the change, or when the problem began or ended';
-comment on column sync.deliveries.status is
-  'waiting, delivered, or dead: given up; events retry sends it again';
-comment on column sync.deliveries.not_before is
-  'shipment.shipped without packages waits for them until then';
-comment on column sync.deliveries.next_at is
-  'When the next attempt may begin; while one is under way, when another worker may take over; '
-  'null: an earlier one of its lane waits, or it is finished';
+-- sync.deliveries: What is posted to receivers: a row for each event or problem and each receiver
+--   message_id: webhook-id of every attempt. Random: after a restore, no receiver takes a new
+--     delivery for an old one
+--   client: Client key; empty: every client
+--   turn: Clients take turns. The client key; empty for all clients that were not known here,
+--     because a role can invent any number
+--   lane: Order, or what else it is about. Only the first waiting delivery of a lane has a next_at
+--   source_id: Id of the row it is about: an outbox row, shipment, return item or inbound
+--   source_key: Article or package it is about
+--   body: What is posted; null for events: their row is read when they are posted
+--   happened_at: Transaction time of the change, or when the problem began or ended
+--   status: waiting, delivered, or dead: given up; events retry sends it again
+--   not_before: shipment.shipped without packages waits for them until then
+--   next_at: When the next attempt may begin; while one is under way, when another worker may take
+--     over; null: an earlier one of its lane waits, or it is finished
 
 create table sync.event_checkpoint (
   only_row boolean primary key default true check (only_row),
   seq bigint not null
 ) with (fillfactor = 50);
-comment on table sync.event_checkpoint is 'How far business events are made from the feed';
+-- sync.event_checkpoint: How far business events are made from the feed
 
 create table sync.rescanned_changes (
   first_seq bigint primary key,
   last_seq bigint not null
 );
-comment on table sync.rescanned_changes is
-  'Changes that a reconciliation, backfill, refetch or replay found. '
-  'Business events are made of recent ones only';
+-- sync.rescanned_changes: Changes that a reconciliation, backfill, refetch or replay found.
+--   Business events are made of recent ones only

@@ -3,7 +3,7 @@
 create schema fulfilment; -- What the ERP reads: the resources of the warehouse service, and a feed of their changes
 create schema sync; -- State of fulfilment-sync itself; not for the ERP
 
-create sequence sync.read_no; -- A number is drawn before each request is sent. Of two readings of a row, the one with the larger number wins
+create sequence sync.read_no; -- 
 
 create table fulfilment.carrier_links (
   client text not null default 'default'::text, -- Client key
@@ -436,218 +436,207 @@ create table sync.admin_secrets (
   purpose text not null,
   secret bytea not null,
   created_at timestamp with time zone not null default now(),
-); -- Random secrets that the workers share; delete a row to end all sessions
+); -- 
 create table sync.admin_sessions (
-  id text not null, -- Random part of the signed cookie
+  id text not null,
   ends_at timestamp with time zone not null,
-  used_at timestamp with time zone not null default now(), -- Time of the last request, to the minute; the session ends an hour later
-) with (fillfactor=50); -- Open sessions at the admin pages; delete a row to end its session at every worker
+  used_at timestamp with time zone not null default now(),
+) with (fillfactor=50); -- 
 create table sync.alerts (
-  id uuid not null, -- Identity of this occurrence of the problem, in both posts
+  id uuid not null,
   scope text not null,
   code text not null,
   client text,
-  subject text not null, -- The client, and the job, stream or part of the outbox that is concerned
-  detail text not null, -- Distinguishes problems of the same code and subject, such as the kind of outbox rows
+  subject text not null,
+  detail text not null,
   severity text not null,
   text text not null,
   remedy text,
-  since timestamp with time zone not null default now(), -- First check that found the problem
+  since timestamp with time zone not null default now(),
   seen_at timestamp with time zone not null default now(),
-  began_at timestamp with time zone, -- When the post of its beginning was queued; null: it has not lasted long enough
-  missing_since timestamp with time zone, -- First check that no longer found the problem; null: the last check found it
-) with (fillfactor=50); -- Open problems. A row is deleted when its problem has ended
+  began_at timestamp with time zone,
+  missing_since timestamp with time zone,
+) with (fillfactor=50); -- 
 create table sync.api_keys (
   client text not null,
   token text not null,
   key text not null,
-  body_hash text not null, -- SHA-256 of the body, as hexadecimal digits
-  ids bigint[] not null, -- Rows of fulfilment.outbox, in the order of the body
+  body_hash text not null,
+  ids bigint[] not null,
   created_at timestamp with time zone not null default now(),
-); -- Idempotency keys of requests that inserted outbox rows through the API, kept for 7 days
+); -- 
 create table sync.audit (
   id bigint not null generated always as identity,
   at timestamp with time zone not null default now(),
-  by text not null, -- Worker, user of the command, or page with the address that asked for it
-  action text not null, -- paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal
-  client text, -- Client key; null if the action is not about one client
+  by text not null,
+  action text not null,
+  client text,
   detail text not null,
-  outbox_ids bigint[] not null default '{}'::bigint[], -- The first rows of the outbox that it concerns
-); -- What operators did, and what workers repaired by themselves
+  outbox_ids bigint[] not null default '{}'::bigint[],
+); -- 
 create table sync.awake_clients (
-  client text not null, -- Client key
-  awake_until timestamp with time zone not null, -- A worker looks at this time or later
-) with (fillfactor=50); -- Clients for which busy workers look for due rows by themselves, without being notified
+  client text not null,
+  awake_until timestamp with time zone not null,
+) with (fillfactor=50); -- 
 create table sync.carrier_links (
   client text not null,
   shipping_method text not null,
   url text not null,
-); -- Copy of fulfilment.carrier_links, kept by triggers; the roles of the ERP cannot lock it
+); -- 
 create table sync.clients (
   client text not null,
-  identity text not null, -- Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing
+  identity text not null,
   base_url text not null,
   accepted_at timestamp with time zone not null default now(),
-  served_at timestamp with time zone, -- When a worker that pushes for the client was last seen, to half a minute
-  offered_identity text, -- Fingerprint of another account that a worker or command was set up with
+  served_at timestamp with time zone,
+  offered_identity text,
   offered_base_url text,
   offered_at timestamp with time zone,
-  queue_away_since timestamp with time zone, -- Since when the queue has not answered the worker that looks after it
+  queue_away_since timestamp with time zone,
   queue_error text,
-) with (fillfactor=50); -- The account that each client's rows come from
+) with (fillfactor=50); -- 
 create table sync.confirmations (
   client text not null,
   stream text not null,
   read_no bigint not null,
-  no bigint not null generated always as identity, -- Makes the key unique: replicas find rows by it
+  no bigint not null generated always as identity,
   ids bigint[] not null,
-); -- Rows that a reading found unchanged while another reader of the stream was active; an older reading must not undo them
+); -- 
 create table sync.cursors (
   client text not null,
   stream text not null,
   pass text not null,
-  query text, -- Query of the last page that held rows; the next walk begins with it
-  meaning text not null default 'unknown'::text, -- What page[cursor] was seen to contain: id, offset, opaque, or unknown
-  last_id bigint, -- Id of the last row of that page
-  largest_seen date, -- Largest date seen in a walk that is under way
-  watermark date, -- Largest date seen in a completed walk
-  completed_at timestamp with time zone, -- When the walk first reached its end; null while the first load is under way
+  query text,
+  meaning text not null default 'unknown'::text,
+  last_id bigint,
+  largest_seen date,
+  watermark date,
+  completed_at timestamp with time zone,
   updated_at timestamp with time zone not null default now(),
-) with (fillfactor=50); -- Place of each walk over a list; written together with the rows of its page
+) with (fillfactor=50); -- 
 create table sync.deliveries (
   id bigint not null generated always as identity,
-  message_id uuid not null default gen_random_uuid(), -- webhook-id of every attempt. Random: after a restore, no receiver takes a new delivery for an old one
+  message_id uuid not null default gen_random_uuid(),
   receiver text not null,
   type text not null,
-  client text not null, -- Client key; empty: every client
-  turn text not null, -- Clients take turns. The client key; empty for all clients that were not known here, because a role can invent any number
-  lane text not null, -- Order, or what else it is about. Only the first waiting delivery of a lane has a next_at
-  source_id bigint, -- Id of the row it is about: an outbox row, shipment, return item or inbound
-  source_key text, -- Article or package it is about
+  client text not null,
+  turn text not null,
+  lane text not null,
+  source_id bigint,
+  source_key text,
   number text,
-  body jsonb, -- What is posted; null for events: their row is read when they are posted
-  happened_at timestamp with time zone not null, -- Transaction time of the change, or when the problem began or ended
+  body jsonb,
+  happened_at timestamp with time zone not null,
   created_at timestamp with time zone not null default now(),
-  status text not null default 'waiting'::text, -- waiting, delivered, or dead: given up; events retry sends it again
+  status text not null default 'waiting'::text,
   tries integer not null default 0,
-  not_before timestamp with time zone, -- shipment.shipped without packages waits for them until then
-  next_at timestamp with time zone, -- When the next attempt may begin; while one is under way, when another worker may take over; null: an earlier one of its lane waits, or it is finished
+  not_before timestamp with time zone,
+  next_at timestamp with time zone,
   last_error_code text,
   last_error text,
   finished_at timestamp with time zone,
-) with (fillfactor=70); -- What is posted to receivers: a row for each event or problem and each receiver
+) with (fillfactor=70); -- 
 create table sync.erasures (
   client text not null,
-  entity text not null, -- orders; outbox for an order.create whose order was not read yet; or the table of a return that belongs to no stored order
+  entity text not null,
   id bigint not null,
   external_order_number text,
   erased_at timestamp with time zone not null default now(),
   erased_by text not null,
-); -- Orders and returns whose personal data was erased; each later reading of them is masked before it is written
+); -- 
 create table sync.event_checkpoint (
   only_row boolean not null default true,
   seq bigint not null,
-) with (fillfactor=50); -- How far business events are made from the feed
+) with (fillfactor=50); -- 
 create table sync.feed_mark (
   only_row boolean not null default true,
-  pruned_until bigint not null default 0, -- Changes up to this seq are no longer kept
-  unused_from bigint not null default 0, -- Larger values of seq, up to unused_until, were left out when a database was accepted: a reader that has them has read another database
-  unused_until bigint not null default 0, -- Last value of seq that was left out
-  numbered pg_snapshot, -- What was committed then is in the feed; renewed once a second
+  pruned_until bigint not null default 0,
+  unused_from bigint not null default 0,
+  unused_until bigint not null default 0,
+  numbered pg_snapshot,
   numbered_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
-) with (fillfactor=50); -- Parts of the feed that are not there
-create table sync.figure_marks (
-  at timestamp with time zone not null, -- Time of a roll-up. What was committed three minutes before it is in sync.figures
-  attempt_id bigint not null, -- Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts
-); -- Times up to which figures are made. The last mark is the end of the last roll-up
-create table sync.figures (
-  client text not null, -- Client key; empty: all clients together
-  at timestamp with time zone not null, -- Beginning of the span
-  measure text not null, -- rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert) or oldest_pending (seconds, the largest seen)
-  part text not null default ''::text, -- rows: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
-  value double precision not null, -- A number of rows or attempts, or seconds
-) with (fillfactor=70); -- Figures for the charts of the pages, of spans of 5 minutes, kept for two days
+) with (fillfactor=50); -- 
 create table sync.findings (
   client text not null,
   stream text not null,
   finding text not null,
   id bigint not null,
   found_at timestamp with time zone not null default now(),
-  late_seconds double precision, -- Age of the row's newest date when it was found, by the service's clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll
-  no bigint not null generated always as identity, -- Makes the key unique: replicas find rows by it
-); -- Differences that reconciliations found and healed, one row each
+  late_seconds double precision,
+  no bigint not null generated always as identity,
+); -- 
 create table sync.freshness (
   client text not null,
   stream text not null,
-  complete_at timestamp with time zone, -- When the last poll that read everything began, by the service's clock
-  newest_source_at timestamp with time zone, -- Newest date or time on any resource received
-  usual_fetched double precision, -- Resources that a poll usually reads (moving average)
-  loaded_at timestamp with time zone not null default now(), -- When the first load was done; what it read makes no business events
-) with (fillfactor=50); -- How complete each stream is
+  complete_at timestamp with time zone,
+  newest_source_at timestamp with time zone,
+  usual_fetched double precision,
+  loaded_at timestamp with time zone not null default now(),
+) with (fillfactor=50); -- 
 create table sync.gaps (
   client text not null,
   stream text not null,
-  from_at timestamp with time zone not null, -- End of the last complete poll before the span, by the service's clock
-  to_at timestamp with time zone not null, -- End of the span: later changes were still listed
+  from_at timestamp with time zone not null,
+  to_at timestamp with time zone not null,
   noticed_at timestamp with time zone not null default now(),
-); -- Spans that the service no longer lists and that no poll had read
+); -- 
 create table sync.installation (
   only_row boolean not null default true,
-  id uuid not null default gen_random_uuid(), -- Random, and kept by a restore
-); -- Name of this installation for what it shares with others, such as one Redis
+  id uuid not null default gen_random_uuid(),
+); -- 
 create table sync.jobs (
   client text not null,
   job text not null,
-  stream text, -- Stream that the job polls; null for jobs that poll none
-  next_at timestamp with time zone not null default now(), -- When the next run is due, by sync.clock()
-  soon_at timestamp with time zone, -- When the next run is due if something moves before; null if the schedule does not adapt
+  stream text,
+  next_at timestamp with time zone not null default now(),
+  soon_at timestamp with time zone,
   last_started_at timestamp with time zone,
   last_finished_at timestamp with time zone,
   last_success_at timestamp with time zone,
-  last_change_at timestamp with time zone, -- When a run last wrote a row
-  last_outcome text, -- done, failed, stopped or abandoned; null before the first run ends
-  last_error text, -- Error of the last run; null after a success
+  last_change_at timestamp with time zone,
+  last_outcome text,
+  last_error text,
   last_code text,
   last_http_status integer,
-  last_operation text, -- Operation that failed; null if the error concerns no single one
+  last_operation text,
   last_pages integer not null default 0,
   last_fetched integer not null default 0,
   last_changed integer not null default 0,
   consecutive_failures integer not null default 0,
-  failing_since timestamp with time zone, -- End of the first of these failed runs; null after a success
-  failed_alone boolean not null default false, -- True if the job failed again after a poll of another stream was done: the service answers, but not this job
-  uneventful_runs bigint not null default 0, -- Runs that wrote nothing and so have no row in sync.runs
-  skips bigint not null default 0, -- Runs that were skipped, or missed because no worker could start them in time
+  failing_since timestamp with time zone,
+  failed_alone boolean not null default false,
+  uneventful_runs bigint not null default 0,
+  skips bigint not null default 0,
   last_skip_at timestamp with time zone,
   last_skip_reason text,
   warnings text[] not null default '{}'::text[],
-  last_push_at timestamp with time zone, -- When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts
-) with (fillfactor=50); -- One row per client and job: when it is due, and how its last run ended
+  last_push_at timestamp with time zone,
+) with (fillfactor=50); -- 
 create table sync.leases (
   client text not null,
   name text not null,
-  key bigint not null default 1, -- Grows with every acquisition
-  holder text, -- Worker that holds the lease; null if it was released
+  key bigint not null default 1,
+  holder text,
   acquired_at timestamp with time zone,
   expires_at timestamp with time zone,
-) with (fillfactor=50); -- The worker that may write for a client and job. A writer with an older key is rejected
+) with (fillfactor=50); -- 
 create table sync.list_lags (
   client text not null,
   longest_ms bigint not null,
   longest_at timestamp with time zone not null,
-  exceeded_at timestamp with time zone, -- When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never
-); -- How long lists of orders lag: from an attempt that was carried out until a list showed its order, if a look-up had missed it before
+  exceeded_at timestamp with time zone,
+); -- 
 create table sync.locks (
   name text not null,
-); -- Names that transactions of the workers lock, so that they run one after the other
+); -- 
 create table sync.migration_lock (
 
 ); -- Has no columns. A migration locks it, so that no two run at once
 create table sync.migrations (
   name text not null,
-  applied_by text not null, -- Version that applied it
+  applied_by text not null,
   applied_at timestamp with time zone not null default now(),
-); -- Migrations that were applied. Code refuses to work with a migration that it does not know
+); -- 
 create table sync.new_changes (
   xid xid8 not null default pg_current_xact_id(),
   place bigint not null generated always as identity,
@@ -658,82 +647,82 @@ create table sync.new_changes (
   operation text not null,
   changed_columns text[],
   changed_at timestamp with time zone not null default now(),
-  is_rescan boolean not null default false, -- A reconciliation, backfill, refetch or replay found it
-) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000); -- Changes that are not in the feed yet. A worker numbers them within a second
+  is_rescan boolean not null default false,
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000); -- 
 create table sync.outbox_attempts (
   id bigint not null generated always as identity,
   outbox_id bigint not null,
-  step text not null, -- sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator
+  step text not null,
   by text not null,
   claim_no bigint,
   at timestamp with time zone not null default now(),
-  duration_ms integer, -- Milliseconds from the claim to the outcome
-  became text not null, -- Status that the row got
+  duration_ms integer,
+  became text not null,
   error_code text,
   http_status integer,
-  operation text, -- Operation that failed; null if none was asked for
+  operation text,
   error text,
-); -- History of outbox rows: every attempt, every look-up, and what operators did
+); -- 
 create table sync.outbox_kinds (
-  kind text not null, -- Kind
-  schema jsonb not null, -- JSON Schema of its payload
-  lingers boolean not null, -- True if a row with unknown outcome is sent again: its first attempt may still take effect, so rows behind it wait
-  overtaken_by text[] not null, -- Kinds that are sent although an earlier row of this kind in their lane is dead, or unknown and for a person to decide
-  waits_for jsonb, -- Rows of another kind (kind, family) that must be done first: member is their reference, in each entry of list in the payload
-  document jsonb, -- Document that a row makes: kind as in fulfilment.documents, and path in the payload; empty: the row is about nothing else
-); -- What the database has to know of each kind, written by migrate
+  kind text not null,
+  schema jsonb not null,
+  lingers boolean not null,
+  overtaken_by text[] not null,
+  waits_for jsonb,
+  document jsonb,
+); -- 
 create table sync.outbox_targets (
   outbox_id bigint not null,
-  target_id bigint not null, -- Id of the order at the service
-  present text[] not null default '{}'::text[], -- Names of the members that the order had before the first request; no values
-  is_open boolean not null default true, -- False if the order is certainly as the row found it, or if the row has nothing left to do with it: then an order.replace row may be cancelled
-); -- Orders that order.update, order.rename and order.replace rows were sent for, stored before the request, and orders that follow-up rows belong to
+  target_id bigint not null,
+  present text[] not null default '{}'::text[],
+  is_open boolean not null default true,
+); -- 
 create table sync.outbox_waits (
-  outbox_id bigint not null, -- The row that waits
-  waits_for bigint not null, -- The row that comes first
-); -- Rows that wait for a row of another kind (sync.outbox_kinds.waits_for)
+  outbox_id bigint not null,
+  waits_for bigint not null,
+); -- 
 create table sync.pauses (
-  client text not null default ''::text, -- Client key; empty: every client
-  job text not null, -- Job name, or push-outbox
+  client text not null default ''::text,
+  job text not null,
   since timestamp with time zone not null default now(),
   by text not null,
-); -- Jobs that an operator has paused
+); -- 
 create table sync.proven_kinds (
   client text not null,
   kind text not null,
   method text not null,
   path text not null,
   proven_at timestamp with time zone not null default clock_timestamp(),
-); -- Kinds and jobs that the service has carried out before, and operations that found a resource, with method and path. A 403 or 404 of such a one does not mean a wrong path
+); -- 
 create table sync.push_database (
   only_row boolean not null default true,
-  mark text not null, -- Identity of the database (sync.database_mark) that pushes are sent from
-  accepted_as text not null, -- first (the first one), failover (accepted by the workers themselves), moved, restored or copy (nothing is sent from a copy)
+  mark text not null,
+  accepted_as text not null,
   accepted_at timestamp with time zone not null default now(),
   accepted_by text not null,
-  changed_at timestamp with time zone, -- When a worker first found that this database is not the accepted one; null if it is
-  found_mark text, -- Identity of the database that was found instead of the accepted one
-  former_rows_until bigint, -- Largest id of fulfilment.outbox when the change was found: the former database may have sent rows up to it
-  seen_at timestamp with time zone, -- Last sign of life of a worker that has ended, or of any worker when the change of the database was found
-  failover_expected_until timestamp with time zone, -- Until then a failover is planned, and accepted as restored (database expect-failover)
-); -- The database that pushes are sent from; one row
+  changed_at timestamp with time zone,
+  found_mark text,
+  former_rows_until bigint,
+  seen_at timestamp with time zone,
+  failover_expected_until timestamp with time zone,
+); -- 
 create table sync.push_places (
-  place text not null, -- Hash of host, port and database name of the URL (setting fulfilment_sync.place of a session)
-  asked_since timestamp with time zone, -- When workers there began to ask whether it is this database
-  asked_at timestamp with time zone, -- When a worker there last asked. A worker at an accepted place that reads it accepts the place
+  place text not null,
+  asked_since timestamp with time zone,
+  asked_at timestamp with time zone,
   accepted_at timestamp with time zone,
   accepted_by text,
-) with (fillfactor=50); -- Addresses at which workers reach this database. Rows are sent only by workers at accepted ones
+) with (fillfactor=50); -- 
 create table sync.push_workers (
   worker text not null,
-  seen_at timestamp with time zone not null default now(), -- Last sign of life, written every 30 seconds while rows may be sent
-  confirmed_mark text, -- After a failover: identity of the database in which the worker found everything that it had sent
-) with (fillfactor=50); -- Workers that push, and what each of them confirms after a failover
+  seen_at timestamp with time zone not null default now(),
+  confirmed_mark text,
+) with (fillfactor=50); -- 
 create table sync.quarantine (
   id bigint not null generated always as identity,
   client text not null,
   stream text not null,
-  resource_key text not null, -- The id if it can be read, else a hash of the document
+  resource_key text not null,
   resource_id bigint,
   order_id bigint,
   shipment_id bigint,
@@ -742,70 +731,70 @@ create table sync.quarantine (
   external_order_number text,
   member_path text not null,
   reason text not null,
-  document text not null, -- The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)
+  document text not null,
   run_worker text not null,
   run_job text,
   run_lease_key bigint,
-  read_no bigint not null default 0, -- Number of its reading, so that a replay cannot undo a newer reading
+  read_no bigint not null default 0,
   times integer not null default 1,
   first_seen_at timestamp with time zone not null default now(),
   last_seen_at timestamp with time zone not null default now(),
-); -- Resources that could not be decoded or stored, kept whole until a version of them can be stored
+); -- 
 create table sync.receivers (
-  name text not null, -- Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL; ALERT_WEBHOOK_URL: the receiver of problems
+  name text not null,
   kind text not null,
-  types text[], -- Types of its events; null: all
-  clients text[], -- Clients of its events; null: all
-  started_at timestamp with time zone not null default now(), -- When a worker first had it; it gets later changes only
-  seen_at timestamp with time zone not null default now(), -- When a worker last had it, within some minutes. After 7 days without one it is deleted
-  missed_at timestamp with time zone, -- When events were last not made for it: the feed no longer had all changes, or it had been away for 7 days
-  places integer not null default 8, -- Number of deliveries that each worker may post at the same time
-  failures integer not null default 0, -- Number of posts in vain since it went away
-  away_since timestamp with time zone, -- Since when it does not answer, answers 5xx or asks to wait; null: it answers
-  next_at timestamp with time zone, -- When one delivery tries whether it is back; null: it is not away
+  types text[],
+  clients text[],
+  started_at timestamp with time zone not null default now(),
+  seen_at timestamp with time zone not null default now(),
+  missed_at timestamp with time zone,
+  places integer not null default 8,
+  failures integer not null default 0,
+  away_since timestamp with time zone,
+  next_at timestamp with time zone,
   last_error text,
-) with (fillfactor=50); -- Receivers of deliveries, as workers were configured with them. Who adds or finishes deliveries locks the row of their receiver
+) with (fillfactor=50); -- 
 create table sync.request_budgets (
   identity text not null,
-  next_at timestamp with time zone not null, -- Begin of the next slot that is not granted. It may lie ahead
-  taken_at timestamp with time zone not null, -- When requests were last granted. It tells if the clock went back
-) with (fillfactor=50); -- Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. One row for each account
+  next_at timestamp with time zone not null,
+  taken_at timestamp with time zone not null,
+) with (fillfactor=50); -- 
 create table sync.rescan_pages (
   rescan_id bigint not null,
   no bigint not null generated always as identity,
   ids bigint[] not null,
-); -- Ids that a reconciliation under way has seen
+); -- 
 create table sync.rescanned_changes (
   first_seq bigint not null,
   last_seq bigint not null,
-); -- Changes that a reconciliation, backfill, refetch or replay found. Business events are made of recent ones only
+); -- 
 create table sync.rescans (
   id bigint not null generated always as identity,
   client text not null,
   stream text not null,
-  kind text not null, -- reconcile (compares and heals the tables) or backfill (reads a span of days again)
-  from_day date, -- First day of a backfill, in the client's zone; null for no bound
-  to_day date, -- Last day of a backfill; null for no bound
-  background boolean not null default false, -- True if workers continue it; false if only its command does
+  kind text not null,
+  from_day date,
+  to_day date,
+  background boolean not null default false,
   requested_at timestamp with time zone not null default now(),
   started_at timestamp with time zone,
   finished_at timestamp with time zone,
   outcome text,
   error text,
-  windows jsonb, -- Date windows that it walks one after the other, {after, before}, both exclusive
+  windows jsonb,
   read_no bigint,
-  step integer not null default 0, -- Number of windows that were walked to their end
+  step integer not null default 0,
   query text,
   meaning text not null default 'unknown'::text,
   last_id bigint,
-  full_list boolean not null default true, -- False if the service did not show a list to its end; then nothing follows from a missing row
+  full_list boolean not null default true,
   pages integer not null default 0,
   fetched integer not null default 0,
-  expected integer, -- Rows stored in its windows when it began, to measure progress
-  missing integer not null default 0, -- Resources that were not in the tables
-  stale integer not null default 0, -- Resources that differed from the tables
-  extra integer not null default 0, -- Rows of the tables that the service does not have
-) with (fillfactor=70); -- Reconciliations and backfills. One that was interrupted continues from its last committed page
+  expected integer,
+  missing integer not null default 0,
+  stale integer not null default 0,
+  extra integer not null default 0,
+) with (fillfactor=70); -- 
 create table sync.runs (
   id bigint not null generated always as identity,
   client text not null,
@@ -813,71 +802,71 @@ create table sync.runs (
   trigger text not null,
   worker text not null,
   lease_key bigint not null,
-  status text not null, -- running, done, failed, stopped (asked to), abandoned (its worker was lost)
+  status text not null,
   started_at timestamp with time zone not null,
   finished_at timestamp with time zone,
   pages integer not null default 0,
-  fetched integer not null default 0, -- Resources read, without their items
+  fetched integer not null default 0,
   created integer not null default 0,
   updated integer not null default 0,
   removed integer not null default 0,
   unchanged integer not null default 0,
-  stale integer not null default 0, -- Readings that were not applied because a newer one was stored
+  stale integer not null default 0,
   quarantined integer not null default 0,
   error_code text,
   http_status integer,
-  operation text, -- Operation that failed; null if the failure concerns no single one
+  operation text,
   error text,
   warnings text[] not null default '{}'::text[],
-) with (fillfactor=70); -- Runs that wrote something or failed. Other runs are only counted in sync.jobs
+) with (fillfactor=70); -- 
 create table sync.schema_parts (
   part text not null,
-); -- Columns, constraints, indexes, functions and triggers that migrations made. Doctor compares them
+); -- 
 create table sync.service_health (
   client text not null,
-  scope text not null, -- client, or the kind of the outbox or the job that it concerns
-  worker text not null, -- The only worker that it concerns; *: all of them
-  code text not null, -- no_answer, credentials_refused, asked_to_wait, too_fast, kind_failing or wrong_path
-  reason text not null, -- The last failure, as text; the codes are of it
+  scope text not null,
+  worker text not null,
+  code text not null,
+  reason text not null,
   error_code text not null,
   http_status integer,
   operation text,
-  failures integer not null, -- Distinct rows that failed since one was successful
-  send_window integer, -- Rows that are sent at the same time; 0: none, until the service has answered a question; null: no limit
-  since timestamp with time zone not null, -- When the first of these failures came
-  next_at timestamp with time zone not null, -- When the hold ends, or when the service is asked whether it is over
-  void_at timestamp with time zone not null, -- When it says nothing any more: after the longest pause, so that an old backup holds nobody
-) with (fillfactor=50); -- Why nothing, or only a little, is asked of the service of a client. No row: all may be asked. Pulls and pushes write and obey it; src/service/health/judge-health.ts has the states
+  failures integer not null,
+  send_window integer,
+  since timestamp with time zone not null,
+  next_at timestamp with time zone not null,
+  void_at timestamp with time zone not null,
+) with (fillfactor=50); -- 
 create table sync.service_products (
   client text not null,
   sku text not null,
   is_pattern boolean not null,
-); -- Copy of fulfilment.service_products, kept by triggers; the roles of the ERP cannot lock it
+); -- 
 create table sync.turns (
-  name text not null, -- track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, or figures
-  scope text not null, -- Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn; empty: all
-  client text not null, -- Client that last took the turn
-  next_at timestamp with time zone not null, -- When the next turn may be taken, by sync.clock()
+  name text not null,
+  scope text not null,
+  client text not null,
+  next_at timestamp with time zone not null,
   taken_at timestamp with time zone not null,
-  finished_at timestamp with time zone, -- When its work ended; null while it is under way, or if its worker was lost
-  taken bigint not null default 1, -- Number of turns so far. Work of a turn that was taken again stores nothing
-  spent bigint not null default 0, -- Number of turns whose work never ended, because its worker was lost
-) with (fillfactor=50); -- What one worker at a time does for all of them, and not again before a given time
+  finished_at timestamp with time zone,
+  taken bigint not null default 1,
+  spent bigint not null default 0,
+) with (fillfactor=50); -- 
 create table sync.waiting_reads (
   client text not null,
-  resource text not null, -- What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list of a stream must show (poll of …, reconcile of …)
-  id bigint not null, -- Id of the resource; for packages, that of the shipment
+  resource text not null,
+  id bigint not null,
   reason text not null,
-  words text, -- What the last read met; null if nothing is to be said
-  next_at timestamp with time zone not null, -- Time of the next read, by sync.clock(); infinity if no read is planned until something asks for it
-  tries integer not null default 0, -- Number of reads in a row that did not help; of lists in a row that lacked the row
-  asked_no bigint not null default 0, -- Number of the last request, of sync.read_no; 0 if nothing asked. A reading with a smaller number does not answer it
-  since timestamp with time zone not null default now(), -- When it began to wait; for packages, when they were last asked for
-) with (fillfactor=70); -- Resources that wait to be read again, each with its reason and the time of the next read
+  words text,
+  next_at timestamp with time zone not null,
+  tries integer not null default 0,
+  asked_no bigint not null default 0,
+  since timestamp with time zone not null default now(),
+) with (fillfactor=70); -- 
 create table sync.watched_articles (
   client text not null,
   sku text not null,
-); -- Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it
+); -- 
 
 alter table fulfilment.carrier_links add constraint carrier_links_pkey PRIMARY KEY (client, shipping_method);
 alter table fulfilment.carrier_links add constraint carrier_links_placeholders CHECK ((regexp_replace(url, '\{(code|barcode|package|postcode|country)\}'::text, ''::text, 'g'::text) !~ '[{}]'::text));
@@ -971,8 +960,6 @@ alter table sync.event_checkpoint add constraint event_checkpoint_only_row_check
 alter table sync.event_checkpoint add constraint event_checkpoint_pkey PRIMARY KEY (only_row);
 alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
 alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);
-alter table sync.figure_marks add constraint figure_marks_pkey PRIMARY KEY (at);
-alter table sync.figures add constraint figures_pkey PRIMARY KEY (client, at, measure, part);
 alter table sync.findings add constraint findings_finding_check CHECK ((finding = ANY (ARRAY['missing'::text, 'stale'::text, 'extra'::text])));
 alter table sync.findings add constraint findings_pkey PRIMARY KEY (client, stream, found_at, no);
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
@@ -1044,7 +1031,6 @@ CREATE INDEX deliveries_finished ON sync.deliveries USING btree (finished_at) WH
 CREATE INDEX deliveries_new ON sync.deliveries USING btree (receiver, turn, next_at, id) WHERE ((next_at IS NOT NULL) AND (tries = 0));
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);
 CREATE INDEX erasures_by_number ON sync.erasures USING btree (client, external_order_number);
-CREATE INDEX figures_by_time ON sync.figures USING btree (at);
 CREATE INDEX inbound_events_by_inbound ON fulfilment.inbound_events USING btree (client, inbound_id, id);
 CREATE INDEX inbound_events_by_time ON fulfilment.inbound_events USING btree (seen_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
@@ -1887,7 +1873,7 @@ create view fulfilment.shipment_overview as -- Shipments with the number of thei
                FROM fulfilment.main_shipping_method_warehouses w
               WHERE ((w.client = s.client) AND (w.main_shipping_method_id = m.id) AND (w.warehouse = s.warehouse_code) AND (w.removed_at IS NULL)))
         END))));
-create view sync.tracked_parcels as -- Packages, with whether the track-trace list has them
+create view sync.tracked_parcels as -- 
  SELECT p.client,
     p.shipment_id,
     p.package_number,

@@ -58,18 +58,26 @@ const describeFault: Readonly<Record<TlsFault, (name: string) => string>> = {
 };
 
 const extraAuthority = 'name the file with the certificate of its authority in NODE_EXTRA_CA_CERTS';
-const renewCertificate = (setting: string) =>
-  `renew the certificate of the server that ${setting} leads to, ` +
-  'and check the clock of this machine';
-const useCertifiedName = (setting: string) =>
-  `use a host name of the certificate in ${setting}, or a certificate with the name of ${setting}`;
-const checkServer = (setting: string) =>
-  `check that ${setting} leads to the right server, and its versions of TLS`;
+
+/** Returns what to do about the faults that all servers share, by the name of their setting. */
+const listRemedies = (setting: string): Readonly<Record<TlsFault, string>> => {
+  const check = `check that ${setting} leads to the right server, and its versions of TLS`;
+  return {
+    expired:
+      `renew the certificate of the server that ${setting} leads to, ` +
+      'and check the clock of this machine',
+    name:
+      `use a host name of the certificate in ${setting}, ` +
+      `or a certificate with the name of ${setting}`,
+    authority: extraAuthority,
+    ...{ no_tls: check, needs_tls: check, client_certificate: check },
+    ...{ wrong_user: check, other: check },
+  };
+};
 
 const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> = {
   postgres: {
-    expired: renewCertificate('DATABASE_URL'),
-    name: useCertifiedName('DATABASE_URL'),
+    ...listRemedies('DATABASE_URL'),
     authority: 'name the file with the certificate of its authority as sslrootcert in DATABASE_URL',
     no_tls:
       'set ssl = on in postgresql.conf; ' +
@@ -80,25 +88,18 @@ const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> 
       'to a certificate that ssl_ca_file of Postgres has signed',
     wrong_user:
       'use a certificate of that user as sslcert in DATABASE_URL, or map the name in pg_ident.conf',
-    other: checkServer('DATABASE_URL'),
   },
   redis: {
-    expired: renewCertificate('REDIS_URL'),
-    name: useCertifiedName('REDIS_URL'),
-    authority: extraAuthority,
+    ...listRemedies('REDIS_URL'),
     no_tls:
       'let REDIS_URL lead to the tls-port of Redis; ' +
       'or begin it with redis:// if you trust the network between',
     needs_tls: 'begin REDIS_URL with rediss://',
     client_certificate:
       'set tls-auth-clients no in redis.conf: REDIS_URL has a password instead of a certificate',
-    wrong_user: checkServer('REDIS_URL'),
-    other: checkServer('REDIS_URL'),
   },
   service: {
-    expired: renewCertificate('the base URL (WAREHOUSE_BASE_URL)'),
-    name: 'use a host name of the certificate in the base URL (WAREHOUSE_BASE_URL)',
-    authority: extraAuthority,
+    ...listRemedies('the base URL (WAREHOUSE_BASE_URL)'),
     no_tls:
       'correct the port of the base URL (WAREHOUSE_BASE_URL), ' +
       'or begin it with http:// if that is meant',
@@ -106,8 +107,6 @@ const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> 
     client_certificate:
       'put a proxy that has a client certificate before the service, ' +
       'and name it in WAREHOUSE_BASE_URL',
-    wrong_user: checkServer('WAREHOUSE_BASE_URL'),
-    other: checkServer('WAREHOUSE_BASE_URL'),
   },
 };
 

@@ -2,13 +2,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 import { CodedError, hasCode, isUncoded } from '../core/errors.ts';
 import { findTlsError } from '../core/tls-error.ts';
-import { AddressedSocket } from './connect-tcp.ts';
+import './address-timeout.ts';
 
 /** Tolerance for the timers of pg: they may fire a little before the time that we measure. */
 const timerSlackMs = 50;
-
-/** Maximum time for all addresses of the host of the database together. */
-const addressTimeoutMs = 10_000;
 
 /**
  * Returns the error of a connection that broke or did not open in time. pg gives such errors no
@@ -52,7 +49,7 @@ export class ServerClient extends pg.Client {
   #lost: CodedError | undefined;
 
   constructor(config: pg.ClientConfig = {}) {
-    super({ stream: () => new AddressedSocket(addressTimeoutMs), ...config });
+    super(config);
     this.#config = config;
     this.#queryTimeoutMs = config.query_timeout ?? Number.POSITIVE_INFINITY;
   }

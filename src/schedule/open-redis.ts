@@ -1,51 +1,12 @@
-import { connect, isIP, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
-import { AbstractConnector, Redis, type RedisOptions } from 'ioredis';
+import { Redis } from 'ioredis';
 import { growPauseMs, pauses } from '../core/backoff.ts';
 import { CodedError, describeError } from '../core/errors.ts';
 import { errorFields, type Logger, silentLogger, throttleWarnings } from '../core/logger.ts';
 import { findTlsError } from '../core/tls-error.ts';
-import { findAddress } from '../db/connect-tcp.ts';
+import '../db/address-timeout.ts';
 
 /** Timeout of an answer of Redis, in milliseconds. */
 const redisAnswerMs = 5_000;
-
-/**
- * Maximum time of a connection to Redis, for all addresses of its host together. ioredis has the
- * same default.
- */
-const connectTimeoutMs = 10_000;
-
-/** Connects like the connector of ioredis, but lets each address of the host use the whole time. */
-class AddressConnector extends AbstractConnector {
-  readonly #options: RedisOptions;
-
-  constructor(options: unknown) {
-    const given = options as RedisOptions;
-    super(given.disconnectTimeout ?? 2_000);
-    this.#options = given;
-  }
-
-  async connect(): Promise<Socket> {
-    this.connecting = true;
-    const { host = 'localhost', port = 6379, path, tls } = this.#options;
-    // ioredis never tries again after an error here. If no address answers, the attempt by name
-    // fails as it expects.
-    const target = { host, port, timeoutMs: connectTimeoutMs };
-    const find = () => findAddress(target).then((found) => found.address);
-    const address = path === undefined ? await find().catch(() => host) : host;
-    if (!this.connecting) throw new Error('Connection is closed.');
-
-    const place = path === undefined ? { host: address, port } : { path };
-    const name = isIP(host) === 0 ? { servername: host } : {};
-    const stream = tls === undefined ? connect(place) : connectTls({ ...place, ...name, ...tls });
-    stream.once('error', (error) => {
-      this.firstError = error;
-    });
-    this.stream = stream;
-    return stream;
-  }
-}
 
 /**
  * Prepares the two connections that BullMQ needs: one that fails fast, and one that may block while
@@ -58,7 +19,6 @@ export function openRedisConnections(url: string, longestBlockMs: number, log: L
   const warn = throttleWarnings(log);
 
   const producer = new Redis(url, {
-    Connector: AddressConnector,
     maxRetriesPerRequest: 1,
     enableOfflineQueue: false,
     commandTimeout: redisAnswerMs,
@@ -70,7 +30,6 @@ export function openRedisConnections(url: string, longestBlockMs: number, log: L
   });
 
   const consumer = new Redis(url, {
-    Connector: AddressConnector,
     maxRetriesPerRequest: null,
     socketTimeout: longestBlockMs + redisAnswerMs,
     retryStrategy,

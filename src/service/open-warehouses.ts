@@ -7,8 +7,6 @@ import type { Config } from '../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../config/files.ts';
 import { type Logger, silentLogger } from '../core/logger.ts';
 import { connectForWriting, type OpenDatabase, toAddress } from '../db/connect.ts';
-import type { Database } from '../db/pool.ts';
-import { readSqlState } from '../db/transaction.ts';
 import { Warehouse } from './client.ts';
 import { type RequestLimit, takeRequests } from './sql/request-budgets.ts';
 import { openDispatcher } from './transport/dispatcher.ts';
@@ -23,8 +21,8 @@ const takeTimeoutMs = 5_000;
 
 /**
  * Opens the budgets that this process shares with all others of the database. Their statements have
- * a connection of their own, which opens with the first request. Without DATABASE_URL (`verify`),
- * or before the first `migrate` (`doctor`), this process keeps the limit by itself.
+ * a connection of their own, which opens with the first request. Without DATABASE_URL (`verify`,
+ * `doctor`), this process keeps the limit by itself.
  */
 function openRequestBudgets(config: Config, log: Logger) {
   const { REQUESTS_PER_SECOND: perSecond } = config;
@@ -40,10 +38,10 @@ function openRequestBudgets(config: Config, log: Logger) {
     return database.db;
   };
 
-  const makeQuotas = (limit: RequestLimit) =>
+  const makeQuotas = (limit: RequestLimit): TakeQuota =>
     config.DATABASE_URL === undefined
       ? makeLocalQuotas(limit.perSecond)
-      : makeSharedQuotas(limit, connect);
+      : (wanted) => takeRequests(connect(), limit, wanted);
 
   /** Returns the budget of an account; undefined if REQUESTS_PER_SECOND is not set. */
   const open = (identity: string) => {
@@ -63,21 +61,6 @@ function openRequestBudgets(config: Config, log: Logger) {
   };
 
   return { open, close };
-}
-
-/** Makes a budget that all processes of the database share, once it is migrated. */
-function makeSharedQuotas(limit: RequestLimit, connect: () => Database): TakeQuota {
-  const takeLocally = makeLocalQuotas(limit.perSecond);
-
-  return async (wanted) => {
-    try {
-      return await takeRequests(connect(), limit, wanted);
-    } catch (error) {
-      // The database was not migrated. A worker does not start then.
-      if (readSqlState(error) === '42P01') return takeLocally(wanted);
-      throw error;
-    }
-  };
 }
 
 /**

@@ -9,7 +9,6 @@ import { jobs } from '../../../jobs/registry.ts';
 import { StoppedError, WarehouseError } from '../../core/errors.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { repeat } from '../../core/repeat.ts';
-import { minuteMs } from '../../core/time.ts';
 import { version } from '../../core/version.ts';
 import {
   connectForWriting,
@@ -26,7 +25,6 @@ import { Deliverer, type Receiver } from '../../operate/deliveries/deliverer.ts'
 import { startEventMaker } from '../../operate/deliveries/event-maker.ts';
 import type { WorkMetrics } from '../../operate/metrics/work-metrics.ts';
 import { alertReceiver } from '../../operate/sql/receivers.ts';
-import { rollUpFigures } from '../../operate/sql/roll-up.ts';
 import { FeedNumbering } from '../../push/feed-numbering.ts';
 import { listStoredKinds } from '../../push/kinds/registry.ts';
 import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
@@ -105,7 +103,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 
   const diskFullSince = () => runs.diskFullSince;
   closeLater(opened, await openDeliveries(config, log, diskFullSince));
-  closeLater(opened, startRollUps(deps, stopping.signal));
   runInBackground(logReachability(deps.warehouses, log, stopping.signal), log);
 
   log.info({
@@ -349,24 +346,6 @@ async function logReachability(
   });
 
   await Promise.all(requests);
-}
-
-/**
- * Makes the figures of the charts, each minute by one of the workers. A failure delays charts and
- * nothing else; the next roll-up makes up for it.
- */
-function startRollUps({ db, log }: RunnerDeps, stop: AbortSignal) {
-  const warn = throttleWarnings(log);
-  return repeat(minuteMs, async () => {
-    // Timers fire a little early or late. With the whole minute, every second turn of a single
-    // worker would come too soon.
-    const intervalMs = minuteMs / 2;
-    try {
-      while (!stop.aborted && (await rollUpFigures(db, intervalMs))?.isBehind);
-    } catch (error) {
-      warn({ event: 'figures_failed', ...errorFields(error) });
-    }
-  });
 }
 
 /** Maximum bytes of an answer to a post. */

@@ -2518,95 +2518,47 @@ export interface SyncAdminSecrets {
 
 export interface SyncAdminSessions {
   ends_at: Timestamp;
-  /**
-   * Random part of the signed cookie
-   */
   id: string;
-  /**
-   * Time of the last request, to the minute; the session ends an hour later
-   */
   used_at: Generated<Timestamp>;
 }
 
 export interface SyncAlerts {
-  /**
-   * When the post of its beginning was queued; null: it has not lasted long enough
-   */
   began_at: Timestamp | null;
   client: string | null;
   code: string;
-  /**
-   * Distinguishes problems of the same code and subject, such as the kind of outbox rows
-   */
   detail: string;
-  /**
-   * Identity of this occurrence of the problem, in both posts
-   */
   id: string;
-  /**
-   * First check that no longer found the problem; null: the last check found it
-   */
   missing_since: Timestamp | null;
   remedy: string | null;
   scope: string;
   seen_at: Generated<Timestamp>;
   severity: string;
-  /**
-   * First check that found the problem
-   */
   since: Generated<Timestamp>;
-  /**
-   * The client, and the job, stream or part of the outbox that is concerned
-   */
   subject: string;
   text: string;
 }
 
 export interface SyncApiKeys {
-  /**
-   * SHA-256 of the body, as hexadecimal digits
-   */
   body_hash: string;
   client: string;
   created_at: Generated<Timestamp>;
-  /**
-   * Rows of fulfilment.outbox, in the order of the body
-   */
   ids: ArrayType<number>;
   key: string;
   token: string;
 }
 
 export interface SyncAudit {
-  /**
-   * paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal
-   */
   action: string;
   at: Generated<Timestamp>;
-  /**
-   * Worker, user of the command, or page with the address that asked for it
-   */
   by: string;
-  /**
-   * Client key; null if the action is not about one client
-   */
   client: string | null;
   detail: string;
   id: Generated<number>;
-  /**
-   * The first rows of the outbox that it concerns
-   */
   outbox_ids: Generated<ArrayType<number>>;
 }
 
 export interface SyncAwakeClients {
-  /**
-   * A worker looks at this time or later
-   */
   awake_until: Timestamp;
-  /**
-   * Client key
-   */
   client: string;
 }
 
@@ -2620,33 +2572,18 @@ export interface SyncClients {
   accepted_at: Generated<Timestamp>;
   base_url: string;
   client: string;
-  /**
-   * Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing
-   */
   identity: string;
   offered_at: Timestamp | null;
   offered_base_url: string | null;
-  /**
-   * Fingerprint of another account that a worker or command was set up with
-   */
   offered_identity: string | null;
-  /**
-   * Since when the queue has not answered the worker that looks after it
-   */
   queue_away_since: Timestamp | null;
   queue_error: string | null;
-  /**
-   * When a worker that pushes for the client was last seen, to half a minute
-   */
   served_at: Timestamp | null;
 }
 
 export interface SyncConfirmations {
   client: string;
   ids: ArrayType<number>;
-  /**
-   * Makes the key unique: replicas find rows by it
-   */
   no: Generated<number>;
   read_no: number;
   stream: string;
@@ -2654,96 +2591,42 @@ export interface SyncConfirmations {
 
 export interface SyncCursors {
   client: string;
-  /**
-   * When the walk first reached its end; null while the first load is under way
-   */
   completed_at: Timestamp | null;
-  /**
-   * Largest date seen in a walk that is under way
-   */
   largest_seen: string | null;
-  /**
-   * Id of the last row of that page
-   */
   last_id: number | null;
-  /**
-   * What page[cursor] was seen to contain: id, offset, opaque, or unknown
-   */
   meaning: Generated<string>;
   pass: string;
-  /**
-   * Query of the last page that held rows; the next walk begins with it
-   */
   query: string | null;
   stream: string;
   updated_at: Generated<Timestamp>;
-  /**
-   * Largest date seen in a completed walk
-   */
   watermark: string | null;
 }
 
 export interface SyncDeliveries {
-  /**
-   * What is posted; null for events: their row is read when they are posted
-   */
   body: Json | null;
-  /**
-   * Client key; empty: every client
-   */
   client: string;
   created_at: Generated<Timestamp>;
   finished_at: Timestamp | null;
-  /**
-   * Transaction time of the change, or when the problem began or ended
-   */
   happened_at: Timestamp;
   id: Generated<number>;
-  /**
-   * Order, or what else it is about. Only the first waiting delivery of a lane has a next_at
-   */
   lane: string;
   last_error: string | null;
   last_error_code: string | null;
-  /**
-   * webhook-id of every attempt. Random: after a restore, no receiver takes a new delivery for an old one
-   */
   message_id: Generated<string>;
-  /**
-   * When the next attempt may begin; while one is under way, when another worker may take over; null: an earlier one of its lane waits, or it is finished
-   */
   next_at: Timestamp | null;
-  /**
-   * shipment.shipped without packages waits for them until then
-   */
   not_before: Timestamp | null;
   number: string | null;
   receiver: string;
-  /**
-   * Id of the row it is about: an outbox row, shipment, return item or inbound
-   */
   source_id: number | null;
-  /**
-   * Article or package it is about
-   */
   source_key: string | null;
-  /**
-   * waiting, delivered, or dead: given up; events retry sends it again
-   */
   status: Generated<string>;
   tries: Generated<number>;
-  /**
-   * Clients take turns. The client key; empty for all clients that were not known here, because a role can invent any number
-   */
   turn: string;
   type: string;
 }
 
 export interface SyncErasures {
   client: string;
-  /**
-   * orders; outbox for an order.create whose order was not read yet; or the table of a return that belongs to no stored order
-   */
   entity: string;
   erased_at: Generated<Timestamp>;
   erased_by: string;
@@ -2757,58 +2640,12 @@ export interface SyncEventCheckpoint {
 }
 
 export interface SyncFeedMark {
-  /**
-   * What was committed then is in the feed; renewed once a second
-   */
   numbered: string | null;
   numbered_at: Generated<Timestamp>;
   only_row: Generated<boolean>;
-  /**
-   * Changes up to this seq are no longer kept
-   */
   pruned_until: Generated<number>;
-  /**
-   * Larger values of seq, up to unused_until, were left out when a database was accepted: a reader that has them has read another database
-   */
   unused_from: Generated<number>;
-  /**
-   * Last value of seq that was left out
-   */
   unused_until: Generated<number>;
-}
-
-export interface SyncFigureMarks {
-  /**
-   * Time of a roll-up. What was committed three minutes before it is in sync.figures
-   */
-  at: Timestamp;
-  /**
-   * Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts
-   */
-  attempt_id: number;
-}
-
-export interface SyncFigures {
-  /**
-   * Beginning of the span
-   */
-  at: Timestamp;
-  /**
-   * Client key; empty: all clients together
-   */
-  client: string;
-  /**
-   * rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert) or oldest_pending (seconds, the largest seen)
-   */
-  measure: string;
-  /**
-   * rows: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
-   */
-  part: Generated<string>;
-  /**
-   * A number of rows or attempts, or seconds
-   */
-  value: number;
 }
 
 export interface SyncFindings {
@@ -2816,56 +2653,29 @@ export interface SyncFindings {
   finding: string;
   found_at: Generated<Timestamp>;
   id: number;
-  /**
-   * Age of the row's newest date when it was found, by the service's clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll
-   */
   late_seconds: number | null;
-  /**
-   * Makes the key unique: replicas find rows by it
-   */
   no: Generated<number>;
   stream: string;
 }
 
 export interface SyncFreshness {
   client: string;
-  /**
-   * When the last poll that read everything began, by the service's clock
-   */
   complete_at: Timestamp | null;
-  /**
-   * When the first load was done; what it read makes no business events
-   */
   loaded_at: Generated<Timestamp>;
-  /**
-   * Newest date or time on any resource received
-   */
   newest_source_at: Timestamp | null;
   stream: string;
-  /**
-   * Resources that a poll usually reads (moving average)
-   */
   usual_fetched: number | null;
 }
 
 export interface SyncGaps {
   client: string;
-  /**
-   * End of the last complete poll before the span, by the service's clock
-   */
   from_at: Timestamp;
   noticed_at: Generated<Timestamp>;
   stream: string;
-  /**
-   * End of the span: later changes were still listed
-   */
   to_at: Timestamp;
 }
 
 export interface SyncInstallation {
-  /**
-   * Random, and kept by a restore
-   */
   id: Generated<string>;
   only_row: Generated<boolean>;
 }
@@ -2873,64 +2683,28 @@ export interface SyncInstallation {
 export interface SyncJobs {
   client: string;
   consecutive_failures: Generated<number>;
-  /**
-   * True if the job failed again after a poll of another stream was done: the service answers, but not this job
-   */
   failed_alone: Generated<boolean>;
-  /**
-   * End of the first of these failed runs; null after a success
-   */
   failing_since: Timestamp | null;
   job: string;
-  /**
-   * When a run last wrote a row
-   */
   last_change_at: Timestamp | null;
   last_changed: Generated<number>;
   last_code: string | null;
-  /**
-   * Error of the last run; null after a success
-   */
   last_error: string | null;
   last_fetched: Generated<number>;
   last_finished_at: Timestamp | null;
   last_http_status: number | null;
-  /**
-   * Operation that failed; null if the error concerns no single one
-   */
   last_operation: string | null;
-  /**
-   * done, failed, stopped or abandoned; null before the first run ends
-   */
   last_outcome: string | null;
   last_pages: Generated<number>;
-  /**
-   * When a row of the outbox was last done, within a minute. Only kept for a schedule that adapts
-   */
   last_push_at: Timestamp | null;
   last_skip_at: Timestamp | null;
   last_skip_reason: string | null;
   last_started_at: Timestamp | null;
   last_success_at: Timestamp | null;
-  /**
-   * When the next run is due, by sync.clock()
-   */
   next_at: Generated<Timestamp>;
-  /**
-   * Runs that were skipped, or missed because no worker could start them in time
-   */
   skips: Generated<number>;
-  /**
-   * When the next run is due if something moves before; null if the schedule does not adapt
-   */
   soon_at: Timestamp | null;
-  /**
-   * Stream that the job polls; null for jobs that poll none
-   */
   stream: string | null;
-  /**
-   * Runs that wrote nothing and so have no row in sync.runs
-   */
   uneventful_runs: Generated<number>;
   warnings: Generated<string[]>;
 }
@@ -2939,22 +2713,13 @@ export interface SyncLeases {
   acquired_at: Timestamp | null;
   client: string;
   expires_at: Timestamp | null;
-  /**
-   * Worker that holds the lease; null if it was released
-   */
   holder: string | null;
-  /**
-   * Grows with every acquisition
-   */
   key: Generated<number>;
   name: string;
 }
 
 export interface SyncListLags {
   client: string;
-  /**
-   * When a time was last longer than lists are taken to lag (docs/assumptions.md); null: never
-   */
   exceeded_at: Timestamp | null;
   longest_at: Timestamp;
   longest_ms: number;
@@ -2966,9 +2731,6 @@ export interface SyncLocks {
 
 export interface SyncMigrations {
   applied_at: Generated<Timestamp>;
-  /**
-   * Version that applied it
-   */
   applied_by: string;
   name: string;
 }
@@ -2979,9 +2741,6 @@ export interface SyncNewChanges {
   client: string;
   entity: string;
   id: number | null;
-  /**
-   * A reconciliation, backfill, refetch or replay found it
-   */
   is_rescan: Generated<boolean>;
   key: string | null;
   operation: string;
@@ -2991,94 +2750,43 @@ export interface SyncNewChanges {
 
 export interface SyncOutboxAttempts {
   at: Generated<Timestamp>;
-  /**
-   * Status that the row got
-   */
   became: string;
   by: string;
   claim_no: number | null;
-  /**
-   * Milliseconds from the claim to the outcome
-   */
   duration_ms: number | null;
   error: string | null;
   error_code: string | null;
   http_status: number | null;
   id: Generated<number>;
-  /**
-   * Operation that failed; null if none was asked for
-   */
   operation: string | null;
   outbox_id: number;
-  /**
-   * sent; checked, but not sent; looked up, taken over from a lost worker, or the action of an operator
-   */
   step: string;
 }
 
 export interface SyncOutboxKinds {
-  /**
-   * Document that a row makes: kind as in fulfilment.documents, and path in the payload; empty: the row is about nothing else
-   */
   document: Json | null;
-  /**
-   * Kind
-   */
   kind: string;
-  /**
-   * True if a row with unknown outcome is sent again: its first attempt may still take effect, so rows behind it wait
-   */
   lingers: boolean;
-  /**
-   * Kinds that are sent although an earlier row of this kind in their lane is dead, or unknown and for a person to decide
-   */
   overtaken_by: string[];
-  /**
-   * JSON Schema of its payload
-   */
   schema: Json;
-  /**
-   * Rows of another kind (kind, family) that must be done first: member is their reference, in each entry of list in the payload
-   */
   waits_for: Json | null;
 }
 
 export interface SyncOutboxTargets {
-  /**
-   * False if the order is certainly as the row found it, or if the row has nothing left to do with it: then an order.replace row may be cancelled
-   */
   is_open: Generated<boolean>;
   outbox_id: number;
-  /**
-   * Names of the members that the order had before the first request; no values
-   */
   present: Generated<string[]>;
-  /**
-   * Id of the order at the service
-   */
   target_id: number;
 }
 
 export interface SyncOutboxWaits {
-  /**
-   * The row that waits
-   */
   outbox_id: number;
-  /**
-   * The row that comes first
-   */
   waits_for: number;
 }
 
 export interface SyncPauses {
   by: string;
-  /**
-   * Client key; empty: every client
-   */
   client: Generated<string>;
-  /**
-   * Job name, or push-outbox
-   */
   job: string;
   since: Generated<Timestamp>;
 }
@@ -3092,73 +2800,34 @@ export interface SyncProvenKinds {
 }
 
 export interface SyncPushDatabase {
-  /**
-   * first (the first one), failover (accepted by the workers themselves), moved, restored or copy (nothing is sent from a copy)
-   */
   accepted_as: string;
   accepted_at: Generated<Timestamp>;
   accepted_by: string;
-  /**
-   * When a worker first found that this database is not the accepted one; null if it is
-   */
   changed_at: Timestamp | null;
-  /**
-   * Until then a failover is planned, and accepted as restored (database expect-failover)
-   */
   failover_expected_until: Timestamp | null;
-  /**
-   * Largest id of fulfilment.outbox when the change was found: the former database may have sent rows up to it
-   */
   former_rows_until: number | null;
-  /**
-   * Identity of the database that was found instead of the accepted one
-   */
   found_mark: string | null;
-  /**
-   * Identity of the database (sync.database_mark) that pushes are sent from
-   */
   mark: string;
   only_row: Generated<boolean>;
-  /**
-   * Last sign of life of a worker that has ended, or of any worker when the change of the database was found
-   */
   seen_at: Timestamp | null;
 }
 
 export interface SyncPushPlaces {
   accepted_at: Timestamp | null;
   accepted_by: string | null;
-  /**
-   * When a worker there last asked. A worker at an accepted place that reads it accepts the place
-   */
   asked_at: Timestamp | null;
-  /**
-   * When workers there began to ask whether it is this database
-   */
   asked_since: Timestamp | null;
-  /**
-   * Hash of host, port and database name of the URL (setting fulfilment_sync.place of a session)
-   */
   place: string;
 }
 
 export interface SyncPushWorkers {
-  /**
-   * After a failover: identity of the database in which the worker found everything that it had sent
-   */
   confirmed_mark: string | null;
-  /**
-   * Last sign of life, written every 30 seconds while rows may be sent
-   */
   seen_at: Generated<Timestamp>;
   worker: string;
 }
 
 export interface SyncQuarantine {
   client: string;
-  /**
-   * The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)
-   */
   document: string;
   external_order_number: string | null;
   first_seen_at: Generated<Timestamp>;
@@ -3166,80 +2835,36 @@ export interface SyncQuarantine {
   last_seen_at: Generated<Timestamp>;
   member_path: string;
   order_id: number | null;
-  order_item_id: number | null;
-  /**
-   * Number of its reading, so that a replay cannot undo a newer reading
-   */
   read_no: Generated<number>;
   reason: string;
   resource_id: number | null;
-  /**
-   * The id if it can be read, else a hash of the document
-   */
   resource_key: string;
   run_job: string | null;
   run_lease_key: number | null;
   run_worker: string;
   shipment_id: number | null;
-  shipment_item_id: number | null;
   stream: string;
   times: Generated<number>;
 }
 
 export interface SyncReceivers {
-  /**
-   * Since when it does not answer, answers 5xx or asks to wait; null: it answers
-   */
   away_since: Timestamp | null;
-  /**
-   * Clients of its events; null: all
-   */
   clients: string[] | null;
-  /**
-   * Number of posts in vain since it went away
-   */
   failures: Generated<number>;
   kind: string;
   last_error: string | null;
-  /**
-   * When events were last not made for it: the feed no longer had all changes, or it had been away for 7 days
-   */
   missed_at: Timestamp | null;
-  /**
-   * Name in EVENT_SUBSCRIBERS_FILE; default: EVENT_WEBHOOK_URL; ALERT_WEBHOOK_URL: the receiver of problems
-   */
   name: string;
-  /**
-   * When one delivery tries whether it is back; null: it is not away
-   */
   next_at: Timestamp | null;
-  /**
-   * Number of deliveries that each worker may post at the same time
-   */
   places: Generated<number>;
-  /**
-   * When a worker last had it, within some minutes. After 7 days without one it is deleted
-   */
   seen_at: Generated<Timestamp>;
-  /**
-   * When a worker first had it; it gets later changes only
-   */
   started_at: Generated<Timestamp>;
-  /**
-   * Types of its events; null: all
-   */
   types: string[] | null;
 }
 
 export interface SyncRequestBudgets {
   identity: string;
-  /**
-   * Begin of the next slot that is not granted. It may lie ahead
-   */
   next_at: Timestamp;
-  /**
-   * When requests were last granted. It tells if the clock went back
-   */
   taken_at: Timestamp;
 }
 
@@ -3255,63 +2880,30 @@ export interface SyncRescanPages {
 }
 
 export interface SyncRescans {
-  /**
-   * True if workers continue it; false if only its command does
-   */
   background: Generated<boolean>;
   client: string;
   error: string | null;
-  /**
-   * Rows stored in its windows when it began, to measure progress
-   */
   expected: number | null;
-  /**
-   * Rows of the tables that the service does not have
-   */
   extra: Generated<number>;
   fetched: Generated<number>;
   finished_at: Timestamp | null;
-  /**
-   * First day of a backfill, in the client's zone; null for no bound
-   */
   from_day: string | null;
-  /**
-   * False if the service did not show a list to its end; then nothing follows from a missing row
-   */
   full_list: Generated<boolean>;
   id: Generated<number>;
-  /**
-   * reconcile (compares and heals the tables) or backfill (reads a span of days again)
-   */
   kind: string;
   last_id: number | null;
   meaning: Generated<string>;
-  /**
-   * Resources that were not in the tables
-   */
   missing: Generated<number>;
   outcome: string | null;
   pages: Generated<number>;
   query: string | null;
   read_no: number | null;
   requested_at: Generated<Timestamp>;
-  /**
-   * Resources that differed from the tables
-   */
   stale: Generated<number>;
   started_at: Timestamp | null;
-  /**
-   * Number of windows that were walked to their end
-   */
   step: Generated<number>;
   stream: string;
-  /**
-   * Last day of a backfill; null for no bound
-   */
   to_day: string | null;
-  /**
-   * Date windows that it walks one after the other, {after, before}, both exclusive
-   */
   windows: Json | null;
 }
 
@@ -3320,30 +2912,18 @@ export interface SyncRuns {
   created: Generated<number>;
   error: string | null;
   error_code: string | null;
-  /**
-   * Resources read, without their items
-   */
   fetched: Generated<number>;
   finished_at: Timestamp | null;
   http_status: number | null;
   id: Generated<number>;
   job: string;
   lease_key: number;
-  /**
-   * Operation that failed; null if the failure concerns no single one
-   */
   operation: string | null;
   pages: Generated<number>;
   quarantined: Generated<number>;
   removed: Generated<number>;
-  /**
-   * Readings that were not applied because a newer one was stored
-   */
   stale: Generated<number>;
   started_at: Timestamp;
-  /**
-   * running, done, failed, stopped (asked to), abandoned (its worker was lost)
-   */
   status: string;
   trigger: string;
   unchanged: Generated<number>;
@@ -3358,44 +2938,17 @@ export interface SyncSchemaParts {
 
 export interface SyncServiceHealth {
   client: string;
-  /**
-   * no_answer, credentials_refused, asked_to_wait, too_fast, kind_failing or wrong_path
-   */
   code: string;
   error_code: string;
-  /**
-   * Distinct rows that failed since one was successful
-   */
   failures: number;
   http_status: number | null;
-  /**
-   * When the hold ends, or when the service is asked whether it is over
-   */
   next_at: Timestamp;
   operation: string | null;
-  /**
-   * The last failure, as text; the codes are of it
-   */
   reason: string;
-  /**
-   * client, or the kind of the outbox or the job that it concerns
-   */
   scope: string;
-  /**
-   * Rows that are sent at the same time; 0: none, until the service has answered a question; null: no limit
-   */
   send_window: number | null;
-  /**
-   * When the first of these failures came
-   */
   since: Timestamp;
-  /**
-   * When it says nothing any more: after the longest pause, so that an old backup holds nobody
-   */
   void_at: Timestamp;
-  /**
-   * The only worker that it concerns; *: all of them
-   */
   worker: string;
 }
 
@@ -3430,67 +2983,25 @@ export interface SyncTrackedParcels {
 }
 
 export interface SyncTurns {
-  /**
-   * Client that last took the turn
-   */
   client: string;
-  /**
-   * When its work ended; null while it is under way, or if its worker was lost
-   */
   finished_at: Timestamp | null;
-  /**
-   * track-trace (the call for its list), service-lists (reading them for an unknown code), alerts, or figures
-   */
   name: string;
-  /**
-   * When the next turn may be taken, by sync.clock()
-   */
   next_at: Timestamp;
-  /**
-   * Client key; for track-trace the fingerprint of base URL and user name, so that two clients of one account share a turn; empty: all
-   */
   scope: string;
-  /**
-   * Number of turns whose work never ended, because its worker was lost
-   */
   spent: Generated<number>;
-  /**
-   * Number of turns so far. Work of a turn that was taken again stores nothing
-   */
   taken: Generated<number>;
   taken_at: Timestamp;
 }
 
 export interface SyncWaitingReads {
-  /**
-   * Number of the last request, of sync.read_no; 0 if nothing asked. A reading with a smaller number does not answer it
-   */
   asked_no: Generated<number>;
   client: string;
-  /**
-   * Id of the resource; for packages, that of the shipment
-   */
   id: number;
-  /**
-   * Time of the next read, by sync.clock(); infinity if no read is planned until something asks for it
-   */
   next_at: Timestamp;
   reason: string;
-  /**
-   * What is read: resources of a stream by id (its name), the packages of shipments (parcels), or rows that the next list of a stream must show (poll of …, reconcile of …)
-   */
   resource: string;
-  /**
-   * When it began to wait; for packages, when they were last asked for
-   */
   since: Generated<Timestamp>;
-  /**
-   * Number of reads in a row that did not help; of lists in a row that lacked the row
-   */
   tries: Generated<number>;
-  /**
-   * What the last read met; null if nothing is to be said
-   */
   words: string | null;
 }
 
@@ -3557,8 +3068,6 @@ export interface DB {
   "sync.erasures": SyncErasures;
   "sync.event_checkpoint": SyncEventCheckpoint;
   "sync.feed_mark": SyncFeedMark;
-  "sync.figure_marks": SyncFigureMarks;
-  "sync.figures": SyncFigures;
   "sync.findings": SyncFindings;
   "sync.freshness": SyncFreshness;
   "sync.gaps": SyncGaps;

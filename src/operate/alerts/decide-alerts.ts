@@ -2,18 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { removeQuotes } from '../../core/quote.ts';
 import { formatSpan } from '../../core/time.ts';
 import { isSeenByEverybody, type Problem } from '../health/problem.ts';
-import type { AlertChanges, StoredAlert } from '../sql/open-alerts.ts';
+import type { AlertCapacity, AlertChanges, StoredAlert } from '../sql/open-alerts.ts';
 
 /** Maximum number of characters of a text in a post. */
 const maxTextLength = 500;
-
-/** Numbers of alerts and of posts that may still be added. */
-interface AlertCapacity {
-  readonly alerts: number;
-  readonly posts: number;
-  /** Maximum number of open alerts of one scope and client. */
-  readonly perClient: number;
-}
 
 /** The terms of a decision. */
 interface AlertTerms {
@@ -55,27 +47,25 @@ export function decideAlerts(
     }
 
     const type = findPostType(stored, alert, hasLasted(stored.since));
-    const canPost = posts.length < capacity.posts;
-    // What cannot be posted now stays as it was, so that a later check posts it.
-    const beganAt = type === 'problem.began' && canPost ? now : stored.beganAt;
-    const severity = type === 'problem.worsened' && !canPost ? stored.severity : alert.severity;
+    const beganAt = type === 'problem.began' ? now : stored.beganAt;
     // Words that were posted stay, so that the end has the words of the beginning.
-    const { text, remedy } = stored.beganAt === null || (type !== null && canPost) ? alert : stored;
-    const next = { ...stored, ...alert, severity, text, remedy, beganAt, missingSince: null };
+    const { text, remedy } = stored.beganAt === null || type !== null ? alert : stored;
+    const next = { ...stored, ...alert, text, remedy, beganAt, missingSince: null };
     kept.push(next);
-    if (type !== null && canPost)
+    if (type !== null)
       posts.push({ alertId: next.id, body: toPostBody(type, next, { now, link }) });
   }
 
   for (const alert of open.filter((one) => !present.has(toKey(one)))) {
     const missingSince = alert.missingSince ?? now;
-    if (alert.beganAt === null) removed.push(alert.id);
-    else if (!hasLasted(missingSince) || posts.length >= capacity.posts)
+    if (alert.beganAt !== null && !hasLasted(missingSince)) {
       kept.push({ ...alert, missingSince });
-    else {
-      removed.push(alert.id);
-      posts.push({ alertId: alert.id, body: toPostBody('problem.ended', alert, { now, link }) });
+      continue;
     }
+
+    removed.push(alert.id);
+    if (alert.beganAt !== null)
+      posts.push({ alertId: alert.id, body: toPostBody('problem.ended', alert, { now, link }) });
   }
 
   return { kept, removed, posts };

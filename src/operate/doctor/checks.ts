@@ -11,7 +11,6 @@ import {
 import { findUnreadNames } from '../../../config/env-file.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import type { OperationName, Operations } from '../../../config/operations.ts';
-import { findProxy } from '../../../config/proxy.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
 import { describeChoice, describeExpected, placeInWords } from '../../core/database-mark.ts';
@@ -38,7 +37,7 @@ import type { Warehouse } from '../../service/client.ts';
 import { decodeServiceLists } from '../../service/decoding/decode-service-lists.ts';
 import { openWarehouses } from '../../service/open-warehouses.ts';
 import type { KnownClient } from '../../service/sql/clients.ts';
-import type { Problem, ProblemCode } from '../health/problem.ts';
+import { listSome, type Problem, type ProblemCode } from '../health/problem.ts';
 import {
   readMissingGrants,
   readMissingRoles,
@@ -133,7 +132,8 @@ export async function checkClients(
   config: Config,
   known: readonly KnownClient[],
 ): Promise<CheckResult[]> {
-  const { warehouses, close } = openWarehouses(config);
+  // The database may not be migrated yet.
+  const { warehouses, close } = openWarehouses({ ...config, DATABASE_URL: undefined });
   // The operator is waiting for the result, so nothing is retried.
   const signal = AbortSignal.timeout(maxWaitMs);
 
@@ -391,25 +391,14 @@ function listUnencrypted(config: Config, databases: readonly NamedDatabase[]): s
   ];
 }
 
-/**
- * Names the way of each outgoing request, if there is a proxy. Shows only hosts: proxies may have
- * passwords.
- */
-function checkProxies(config: Config): CheckResult[] {
-  if (config.HTTP_PROXY === undefined && config.HTTPS_PROXY === undefined) return [];
-
-  const describeRoute = (target: string, url: URL) => {
-    const proxy = findProxy(config, url);
-    return `${target} ${proxy === null ? 'direct' : `by ${proxy}`}`;
-  };
-  const routes = [
-    ...config.clients.map(({ key, baseUrl }) => describeRoute(`the service of ${key}`, baseUrl)),
-    ...config.subscribers.map(({ name, url }) => describeRoute(`events of ${name}`, new URL(url))),
-  ];
-  if (config.ALERT_WEBHOOK_URL !== undefined)
-    routes.push(describeRoute('alerts', new URL(config.ALERT_WEBHOOK_URL)));
-
-  return [ok('proxy', `requests go to ${routes.join(', to ')}`)];
+/** Names the proxies of outgoing requests, without their passwords. */
+function checkProxies({ HTTP_PROXY, HTTPS_PROXY, NO_PROXY }: Config): CheckResult[] {
+  const proxies = Object.entries({ HTTP_PROXY, HTTPS_PROXY }).flatMap(([name, url]) =>
+    url === undefined ? [] : [`${parseUrl(url)?.host} (${name})`],
+  );
+  if (proxies.length === 0) return [];
+  const direct = NO_PROXY === undefined ? '' : `, but for NO_PROXY: ${NO_PROXY}`;
+  return [ok('proxy', `requests go by ${proxies.join(' and ')}${direct}`)];
 }
 
 /** Returns true for a socket, and for an address that only this machine can reach. */
@@ -454,7 +443,6 @@ const maxDatabaseSkewMs = 5_000;
  * Number of connections that one worker opens at most with default settings (docs/operations.md).
  */
 const workerConnections = 16;
-const maxNamed = 3;
 
 const diskRemedy = 'free space on the disk of Postgres, or enlarge it';
 const connectionRemedy =
@@ -568,13 +556,6 @@ async function checkSchema(db: Database): Promise<CheckResult> {
   return ok('schema', `matches version ${version}`);
 }
 
-/** Lists the first parts, and counts the others. */
-function listSome(parts: readonly string[], separator: string): string {
-  const named = parts.slice(0, maxNamed);
-  if (parts.length > maxNamed) named.push(`and ${parts.length - maxNamed} more`);
-  return named.join(separator);
-}
-
 async function checkGrants(db: Database): Promise<CheckResult[]> {
   const missing = await readMissingGrants(db);
   const roles = await readMissingRoles(db);
@@ -586,7 +567,7 @@ async function checkGrants(db: Database): Promise<CheckResult[]> {
   return [
     missing.length === 0
       ? ok('grants', 'this role has all rights that workers need')
-      : fail('grants', `this role lacks ${listSome(missing, ', ')}`, grantAll),
+      : fail('grants', `this role lacks ${listSome(missing)}`, grantAll),
     roles.length === 0
       ? ok('roles', 'fulfilment_reader and fulfilment_writer exist for the ERP')
       : warn('roles', `${roles.join(' and ')}: missing, or without grants`, createRoles),
@@ -696,7 +677,7 @@ export const checkSequences = (db: Database): Promise<CheckResult[]> =>
     const behind = await findSequencesBehind(db);
     if (behind.length === 0) return ok('sequences', 'no number is given out twice');
 
-    const found = `behind the tables, as after a logical replication: ${listSome(behind, ', ')}`;
+    const found = `behind the tables, as after a logical replication: ${listSome(behind)}`;
     const remedy =
       'stop the writers, then say what this database is: fulfilment-sync database accept; ' +
       'it raises every sequence';

@@ -21,7 +21,9 @@ import {
   formatCount,
   formatMinutes,
   isLasting,
+  judgeUrgency,
   limits,
+  listSome,
   type Problem,
   type ProblemCode,
 } from './problem.ts';
@@ -33,26 +35,23 @@ import type { CurrentState, LateJob } from './state.ts';
  */
 interface Cause {
   readonly problem: Problem;
-  readonly failing: readonly JobStatus[];
+  readonly failing?: readonly JobStatus[];
   /** Clients that wait because of it; by default the one of the problem. */
-  readonly clients?: readonly string[];
-  readonly codes: readonly ProblemCode[];
+  readonly clients?: readonly (string | null)[];
+  readonly codes?: readonly ProblemCode[];
 }
 
 /** Returns true if a problem follows from a cause. */
-export function isExplained(other: Problem, { problem, failing, clients, codes }: Cause): boolean {
-  const isConcerned =
-    clients === undefined
-      ? other.client === problem.client
-      : clients.some((client) => client === other.client);
-  if (isConcerned && codes.includes(other.code)) return true;
+export function isExplained(
+  other: Problem,
+  { problem, failing = [], clients = [problem.client], codes = [] }: Cause,
+): boolean {
+  if (clients.includes(other.client) && codes.includes(other.code)) return true;
 
-  const places = failing.flatMap(({ client, job, stream }) => [
-    `${client} ${job}`,
-    `${client} ${stream}`,
-  ]);
   const isOfJob = other.code === 'job_failing' || waitingCodes.includes(other.code);
-  return isOfJob && places.includes(other.subject);
+  const isSubject = ({ client, job, stream }: JobStatus) =>
+    [`${client} ${job}`, `${client} ${stream}`].includes(other.subject);
+  return isOfJob && failing.some(isSubject);
 }
 
 /** What is known of one client. */
@@ -87,7 +86,7 @@ export function findCauses(state: CurrentState): Cause[] {
   const full = findFullDatabase(clients, failing, diskFullSince, now);
 
   return [
-    ...findWrongClock(clockSkewMs).map((problem) => ({ problem, failing: [], codes: [] })),
+    ...findWrongClock(clockSkewMs).map((problem) => ({ problem })),
     ...full,
     // A queue in a database that is full fails, too.
     ...(full.length > 0 ? [] : findAwayQueue(clients, now)),
@@ -154,7 +153,7 @@ function findClientCauses(state: ClientState): Cause[] {
 
   for (const find of finders) {
     const failing = state.failing.filter(
-      (job) => !causes.some((cause) => cause.failing.includes(job)),
+      (job) => !causes.some((cause) => cause.failing?.includes(job)),
     );
     for (const cause of find({ ...state, failing })) causes.push(cause);
   }
@@ -222,8 +221,7 @@ function findAwayQueue(clients: readonly KnownClient[], now: Date): Cause[] {
     ' runs begin a few seconds late, and nothing is lost';
   const remedy = 'check Redis, if REDIS_URL is set; the workers fill the queue again by themselves';
   const more = { remedy, since: first.queueAwaySince };
-  const problem = createProblem('queue_away', { client: null }, text, more);
-  return [{ problem, failing: [], codes: [] }];
+  return [{ problem: createProblem('queue_away', { client: null }, text, more) }];
 }
 
 /** Finds another account than the accepted one: the client is neither pulled nor pushed. */
@@ -235,7 +233,7 @@ function findParkedClient({ client, known: { baseUrl, offeredBaseUrl } }: Client
     ` but the rows of the client come from ${baseUrl}`;
   const remedy = 'correct the setting, or accept the account; see: fulfilment-sync client list';
   const problem = createProblem('client_parked', { client }, text, { remedy });
-  return [{ problem, failing: [], codes: waitingCodes }];
+  return [{ problem, codes: waitingCodes }];
 }
 
 const isServed = ({ known: { servedAt }, now }: Pick<ClientState, 'known' | 'now'>) =>
@@ -251,50 +249,37 @@ function isUnserved(state: ClientState): boolean {
   );
 }
 
-/** Maximum number of clients that one problem names. The others are counted. */
-const namesShown = 3;
-
 /**
  * Finds that no worker serves some clients. A lost worker is one problem, however many clients it
  * had.
  */
 function findLostWorker(unserved: readonly ClientState[], now: Date): Cause[] {
-  const [first, ...others] = unserved;
-  if (first === undefined) return [];
+  if (unserved.length === 0) return [];
 
-  const isAlone = others.length === 0;
   const clients = unserved.map(({ client }) => client);
+  const [only = null] = clients.length === 1 ? clients : [];
+  const [whom, these] =
+    only === null
+      ? [`${clients.length} clients (${listSome(clients)})`, 'these clients']
+      : ['this client', 'this client'];
+
+  const servedAt = unserved.flatMap(({ known }) => known.servedAt ?? []);
+  const since = servedAt.length === 0 ? null : findEarliest(servedAt, now);
+  const service =
+    since === null
+      ? `has ever served ${whom}`
+      : `has served ${whom} since ${formatClock(since, now)}`;
   const waiting = describeWaiting({
     failing: [],
     late: unserved.flatMap(({ late }) => late),
     waitingRows: unserved.reduce((sum, { waitingRows }) => sum + waitingRows, 0),
   });
-  const whom = isAlone ? 'this client' : describeClients(clients);
-  const text = `no worker ${describeService(unserved, whom, now)}${waiting} and nothing is lost`;
-  const these = isAlone ? 'this client' : 'these clients';
+
+  const text = `no worker ${service}${waiting} and nothing is lost`;
   const remedy = `start a worker that has ${these} in its configuration`;
-
-  const place = { client: isAlone ? first.client : null };
-  const servedAt = unserved.flatMap(({ known }) => known.servedAt ?? []);
-  const since = servedAt.length === 0 ? null : findEarliest(servedAt, now);
-  const problem = createProblem('worker_lost', place, text, { remedy, since });
-  const subject = isAlone ? problem.subject : 'several clients';
-  const codes = [...waitingCodes, 'stream_rescan' as const];
-  return [{ problem: { ...problem, subject }, failing: [], clients, codes }];
-}
-
-/** Names some clients, and counts them. */
-function describeClients(clients: readonly string[]): string {
-  const more = clients.length - namesShown;
-  const names = `${clients.slice(0, namesShown).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-  return `${formatCount(clients.length, 'client')} (${names})`;
-}
-
-/** Describes since when no worker has served clients. */
-function describeService(unserved: readonly ClientState[], whom: string, now: Date): string {
-  const servedAt = unserved.flatMap(({ known }) => known.servedAt ?? []);
-  if (servedAt.length === 0) return `has ever served ${whom}`;
-  return `has served ${whom} since ${formatClock(findEarliest(servedAt, now), now)}`;
+  const problem = createProblem('worker_lost', { client: only }, text, { remedy, since });
+  const subject = only === null ? 'several clients' : problem.subject;
+  return [{ problem: { ...problem, subject }, clients, codes: [...waitingCodes, 'stream_rescan'] }];
 }
 
 function findRefusedCredentials(state: ClientState): Cause[] {
@@ -344,17 +329,18 @@ const areOfCutWorkers = (holds: readonly StoredHealth[], { answeredAtMs }: Clien
 
 /** Makes the problem of workers that do not reach a service that others reach. */
 function toCutWorkers({ client, now }: ClientState, holds: readonly StoredHealth[]): Cause {
-  const since = findSince(holds, now);
-  const one = holds.length === 1;
+  const [what, machines] =
+    holds.length === 1 ? ['worker', 'its machine'] : ['workers', 'their machines'];
   const workers = holds.map(({ worker }) => worker).join(', ');
   const text =
-    `${one ? 'worker' : 'workers'} ${workers} cannot reach the service since ` +
-    `${formatClock(since, now)}, but others do; they push the rows and make the runs`;
+    `${what} ${workers} cannot reach the service since ` +
+    `${formatClock(findSince(holds, now), now)}, but others do; ` +
+    'they push the rows and make the runs';
 
-  const machines = one ? 'its machine' : 'their machines';
   const remedy = `check the network of ${machines}: name server, proxy, firewall`;
-  const problem = createProblem('service_away', { client }, text, { remedy, severity: 'warn' });
-  return { problem, failing: [], codes: [] };
+  return {
+    problem: createProblem('service_away', { client }, text, { remedy, severity: 'warn' }),
+  };
 }
 
 /** Returns true if a hold shows that the service does not answer. */
@@ -374,17 +360,19 @@ function toReturnedService(
   failing: readonly FailingJob[],
   hold: StoredHealth | undefined,
 ): Cause {
-  const itself = failing.length === 1 ? 'runs again by itself' : 'run again by themselves';
-  const jobs = failing.length === 0 ? '' : `; ${formatCount(failing.length, 'job')} ${itself}`;
-  const atATime = hold?.sendWindow ?? 1;
-  const rows =
-    hold === undefined
-      ? ''
-      : `; ${formatCount(atATime, 'row')} ${atATime === 1 ? 'is' : 'are'} sent at a time,` +
-        ' and more with each that is done';
-
-  const text = `the service answers again${jobs}${rows}`;
-  const problem = createProblem('service_away', { client }, text, { severity: 'note' });
+  const jobs = formatCount(
+    failing.length,
+    'job',
+    'runs again by itself',
+    'run again by themselves',
+  );
+  const rows = formatCount(hold?.sendWindow ?? 1, 'row', 'is', 'are');
+  const parts = [
+    'the service answers again',
+    ...(failing.length === 0 ? [] : [jobs]),
+    ...(hold === undefined ? [] : [`${rows} sent at a time, and more with each that is done`]),
+  ];
+  const problem = createProblem('service_away', { client }, parts.join('; '), { severity: 'note' });
   // A job that is late although none has failed has another cause.
   return { problem, failing, codes: failing.length === 0 ? ['outbox_slow'] : listHeldUp(failing) };
 }
@@ -404,14 +392,12 @@ function toAwayService(
     `${describeWaiting({ ...state, failing })} nothing is lost, and it is tried again` +
     ` every ${pauses.silentService.longestMs / 1_000} seconds`;
 
-  const mustAct = holds.length > 0 || failing.length > 1;
-  const soon = mustAct ? 'warn' : 'note';
-  const severity = isLasting(since, now) ? 'bad' : soon;
-  const remedy =
-    severity === 'bad'
-      ? 'ask the operator of the service when it will be back; nothing needs to be done here'
-      : 'nothing to do unless it lasts';
-  const problem = createProblem('service_away', { client }, text, { remedy, severity, since });
+  const isUrgent = holds.length > 0 || failing.length > 1;
+  const urgency = judgeUrgency(isLasting(since, now), isUrgent ? 'warn' : 'note', {
+    soon: 'nothing to do unless it lasts',
+    bad: 'ask the operator of the service when it will be back; nothing needs to be done here',
+  });
+  const problem = createProblem('service_away', { client }, text, { ...urgency, since });
   return { problem, failing, codes: listHeldUp(failing) };
 }
 
@@ -446,13 +432,11 @@ function findLimit(state: ClientState): Cause[] {
   // Pushes adapt their rate. Polls do not: jobs that are late because of the limit must not be
   // hidden under a note.
   const delaysJobs = failing.length > 0 || (wait !== undefined && state.late.length > 0);
-  const soon = delaysJobs ? 'warn' : 'note';
-  const severity = isLasting(polledSince, now) ? 'bad' : soon;
-  const remedy =
-    severity === 'bad'
-      ? 'set REQUESTS_PER_SECOND below the limit, or ask the operator of the service to raise it'
-      : 'nothing to do unless it lasts; REQUESTS_PER_SECOND avoids the refusals';
-  const problem = createProblem('rate_limited', { client }, text, { remedy, severity, since });
+  const urgency = judgeUrgency(isLasting(polledSince, now), delaysJobs ? 'warn' : 'note', {
+    soon: 'nothing to do unless it lasts; REQUESTS_PER_SECOND avoids the refusals',
+    bad: 'set REQUESTS_PER_SECOND below the limit, or ask the operator of the service to raise it',
+  });
+  const problem = createProblem('rate_limited', { client }, text, { ...urgency, since });
   return [{ problem, failing, codes: delaysJobs ? waitingCodes : ['outbox_slow'] }];
 }
 
@@ -460,8 +444,8 @@ function findLimit(state: ClientState): Cause[] {
 interface OperationSign {
   readonly failure: Failure;
   readonly since: Date;
-  readonly held: StoredHealth | null;
-  readonly job: FailingJob | null;
+  readonly held?: StoredHealth;
+  readonly job?: FailingJob;
 }
 
 /**
@@ -470,20 +454,14 @@ interface OperationSign {
  */
 function findFailingOperations({ client, parts, failing, now }: ClientState): Cause[] {
   const signs: OperationSign[] = [
-    ...parts.map((held) => ({ failure: held.cause, since: held.since, held, job: null })),
-    ...failing.map((job) => {
-      const { failure, failingSince: since } = job;
-      return { failure, since, held: null, job };
-    }),
+    ...parts.map((held) => ({ failure: held.cause, since: held.since, held })),
+    ...failing.map((job) => ({ failure: job.failure, since: job.failingSince, job })),
   ];
-  const groups = Map.groupBy(
-    signs,
-    ({ failure, held }) => failure.operation ?? held?.scope ?? null,
-  );
+  const groups = Map.groupBy(signs, ({ failure, held }) => failure.operation ?? held?.scope);
 
-  return [...groups].flatMap(([operation, group]) =>
+  return [...groups].flatMap(([part, group]) =>
     // A failure that names no operation stays a problem of its job.
-    operation === null ? [] : toFailingOperation({ client, part: operation }, group, now),
+    part === undefined ? [] : toFailingOperation({ client, part }, group, now),
   );
 }
 
@@ -501,35 +479,22 @@ function toFailingOperation(
 
   const pace = isRecovering ? 'is sent a few rows at a time' : 'waits';
   const waits = held.length === 0 ? '' : `; ${held.map(({ scope }) => scope).join(', ')} ${pace}`;
-  const words = describeOperationFailure(signs[0]?.failure);
-  const how = `${words}${waits}; all other requests continue`;
-  const text = `fails since ${formatClock(since, now)}: ${how}`;
+  // The subject of the problem names the operation.
+  const words = signs[0]?.failure.words.replace(`${place.part}: `, '');
+  const begin = `fails since ${formatClock(since, now)}: ${words}`;
+  const text = `${begin}${waits}; all other requests continue`;
 
-  const lasting = isParked || isLasting(since, now) ? 'bad' : 'warn';
-  const severity = isRecovering ? 'note' : lasting;
-  const later =
-    severity === 'bad'
-      ? `ask the operator of the service about ${place.part}, or see: fulfilment-sync doctor`
-      : 'nothing to do unless it lasts: it is tried again by itself';
-  const remedy = isParked
-    ? 'correct its path in WAREHOUSE_OPERATIONS_FILE, and restart the workers (SIGHUP)'
-    : later;
-  const page =
-    failing.length === 0
-      ? {}
-      : { page: `/runs?client=${encodeURIComponent(place.client)}&status=failed` };
-  const problem = createProblem('operation_failing', place, text, {
-    ...{ remedy, severity, since },
-    ...page,
+  const isBad = !isRecovering && (isParked || isLasting(since, now));
+  const urgency = judgeUrgency(isBad, isRecovering ? 'note' : 'warn', {
+    soon: 'nothing to do unless it lasts: it is tried again by itself',
+    bad: isParked
+      ? 'correct its path in WAREHOUSE_OPERATIONS_FILE, and restart the workers (SIGHUP)'
+      : `ask the operator of the service about ${place.part}, or see: fulfilment-sync doctor`,
   });
+  const page = `/runs?client=${encodeURIComponent(place.client)}&status=failed`;
+  const more = { ...urgency, since, ...(failing.length > 0 && { page }) };
+  const problem = createProblem('operation_failing', place, text, more);
   return { problem, failing, codes: held.length === 0 ? [] : ['outbox_slow'] };
-}
-
-/** Describes a failure without the operation, which the subject of the problem names. */
-function describeOperationFailure(failure: Failure | undefined): string {
-  const { operation = null, words = '' } = failure ?? {};
-  const prefix = `${operation}: `;
-  return words.startsWith(prefix) ? words.slice(prefix.length) : words;
 }
 
 function findTakenSlots(state: ClientState): Cause[] {
@@ -542,8 +507,7 @@ function findTakenSlots(state: ClientState): Cause[] {
     `a worker serves this client, but ${late.length} jobs have not begun since` +
     ` ${formatClock(first.since, now)}: long runs take every slot`;
   const more = { remedy: 'start another worker', page: '/runs', since: first.since };
-  const problem = createProblem('slots_taken', { client }, text, more);
-  return [{ problem, failing: [], codes: waitingCodes }];
+  return [{ problem: createProblem('slots_taken', { client }, text, more), codes: waitingCodes }];
 }
 
 /** What waits for something. */
@@ -565,11 +529,12 @@ const findSince = (signs: readonly { readonly since: Date }[], now: Date) =>
 /** Describes what waits, between the signs that separate it from the rest of a sentence. */
 function describeWaiting({ failing, late, waitingRows }: Waiting): string {
   const jobs = failing.length + late.length;
+  if (jobs + waitingRows === 0) return ';';
+
   const parts = [
-    jobs === 0 ? '' : formatCount(jobs, 'job'),
-    waitingRows === 0 ? '' : formatCount(waitingRows, 'row'),
-  ].filter(Boolean);
-  if (parts.length === 0) return ';';
+    ...(jobs === 0 ? [] : [formatCount(jobs, 'job')]),
+    ...(waitingRows === 0 ? [] : [formatCount(waitingRows, 'row')]),
+  ];
   return `; ${parts.join(' and ')} ${jobs + waitingRows === 1 ? 'waits' : 'wait'},`;
 }
 

@@ -2,7 +2,6 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
 import { CodedError } from '../../core/errors.ts';
 import type { Database } from '../../db/pool.ts';
-import { type RecentRuns, readRecentRuns } from '../sql/run-list.ts';
 import type { Problem } from './problem.ts';
 import { findProblems } from './problems.ts';
 import { type CurrentState, readCurrentState } from './state.ts';
@@ -12,13 +11,10 @@ import { type CurrentState, readCurrentState } from './state.ts';
  * than one.
  */
 const cacheMs = 1_500;
-/** Number of recent runs of each stream that the overview draws as bars. */
-const barsShown = 24;
 
 /** The data of the overview page. */
 export interface Overview extends CurrentState {
   readonly problems: readonly Problem[];
-  readonly recent: readonly RecentRuns[];
 }
 
 /** Reuses the result of `read` for a while. Callers at the same time wait for the same result. */
@@ -49,8 +45,8 @@ export function openStateReaders(
   const readState = cacheBriefly(() => readCurrentState(db, config, diskFullSince()));
 
   const readOverview = cacheBriefly(async (): Promise<Overview> => {
-    const [state, recent] = [await readState(), await readRecentRuns(db, barsShown)];
-    return { ...state, recent, problems: findProblems(state, config) };
+    const state = await readState();
+    return { ...state, problems: findProblems(state, config) };
   });
   return { readState, readOverview };
 }

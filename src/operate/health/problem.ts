@@ -168,6 +168,16 @@ export const limits = {
 export const isLasting = (since: Date, now: Date): boolean =>
   now.getTime() - since.getTime() >= limits.patienceMs;
 
+/** Returns the severity and the remedy of something that is tried again by itself. */
+export const judgeUrgency = (
+  isBad: boolean,
+  soon: Severity,
+  remedies: { readonly soon: string; readonly bad: string },
+) =>
+  isBad
+    ? { severity: 'bad' as const, remedy: remedies.bad }
+    : { severity: soon, remedy: remedies.soon };
+
 /** Formats for how long something has been so: `for 3m`. */
 export const formatSince = (at: Date, now: Date) =>
   `for ${formatSpan((now.getTime() - at.getTime()) / 1_000)}`;
@@ -178,9 +188,20 @@ export function formatClock(at: Date, now: Date): string {
   return `${day === now.toISOString().slice(0, 10) ? '' : `${day} `}${time} UTC`;
 }
 
-/** Formats a number of things: `1 job`, `2 jobs`. */
-export const formatCount = (count: number, what: string): string =>
-  `${count} ${what}${count === 1 ? '' : 's'}`;
+/** Formats a number of things: `1 job`, `2 jobs`, or `1 job waits`, `2 jobs wait`. */
+export function formatCount(count: number, what: string, one?: string, many?: string): string {
+  const verb = count === 1 ? one : many;
+  return `${count} ${what}${count === 1 ? '' : 's'}${verb === undefined ? '' : ` ${verb}`}`;
+}
+
+/** Maximum number of names that one text lists. The others are counted. */
+const maxNamed = 3;
+
+/** Lists some names, and counts the others: `a, b, c and 2 more`. */
+export function listSome(names: readonly string[], separator = ', '): string {
+  const more = names.length - maxNamed;
+  return names.slice(0, maxNamed).join(separator) + (more > 0 ? ` and ${more} more` : '');
+}
 
 /** Formats a span in minutes: `15 minutes`. */
 export const formatMinutes = (ms: number): string => formatCount(ms / minuteMs, 'minute');

@@ -27,6 +27,7 @@ import {
   formatSince,
   formatTimes,
   isLasting,
+  judgeUrgency,
   limits,
   type Problem,
   sortBySeverity,
@@ -105,9 +106,8 @@ function findJobProblems(row: JobStatus, now: Date): Problem[] {
   const isMadeUpFor =
     lastSkipAt === null || (lastSuccessAt !== null && lastSuccessAt >= lastSkipAt);
   if (!isMadeUpFor) {
-    const many = skips === 1 ? '1 run was' : `${skips} runs were`;
     const last = `the last at ${formatClock(lastSkipAt, now)}: ${lastSkipReason}`;
-    const text = `${many} skipped or missed so far; ${last}`;
+    const text = `${formatCount(skips, 'run', 'was', 'were')} skipped or missed so far; ${last}`;
     found.push(createProblem('job_skipped', place, text));
   }
   return found;
@@ -115,14 +115,13 @@ function findJobProblems(row: JobStatus, now: Date): Problem[] {
 
 function toFailingJobProblem(row: JobStatus, lastError: string, now: Date): Problem {
   const { client, job, failingSince, consecutiveFailures } = row;
-  const isLong = failingSince !== null && isLasting(failingSince, now);
   const text = `failed ${formatTimes(consecutiveFailures)}: ${lastError}`;
-  const remedy = isLong
-    ? 'see: fulfilment-sync doctor'
-    : 'nothing to do unless it lasts: it runs again by itself';
+  const urgency = judgeUrgency(failingSince !== null && isLasting(failingSince, now), 'warn', {
+    soon: 'nothing to do unless it lasts: it runs again by itself',
+    bad: 'see: fulfilment-sync doctor',
+  });
   const page = `/runs?client=${encodeURIComponent(client)}&job=${job}`;
-  const severity = isLong ? 'bad' : 'warn';
-  const more = { remedy, severity, page, since: failingSince } as const;
+  const more = { ...urgency, page, since: failingSince };
   return createProblem('job_failing', { client, part: job }, text, more);
 }
 
@@ -171,8 +170,8 @@ function findStandstillProblems(row: StreamStatus, now: Date): Problem[] {
 function findQuarantineProblems(row: StreamStatus): Problem[] {
   const { client, stream, quarantined } = row;
   if (quarantined === 0) return [];
-  const many = quarantined === 1 ? '1 resource is' : `${quarantined} resources are`;
   const they = quarantined === 1 ? 'it' : 'they';
+  const many = formatCount(quarantined, 'resource', 'is', 'are');
   const text = `${many} in quarantine: ${they} could not be decoded or stored`;
   const remedy =
     'read the reasons, and tell the operator of the service;' +
@@ -275,7 +274,7 @@ function findStockProblems(watched: readonly WatchedArticles[], schedule: Schedu
   const remedy = 'set SCHEDULE_PULL_STOCK, such as 1h, or delete these rows';
 
   return watched.map(({ client, articles }) => {
-    const many = `${formatCount(articles, 'article')} ${articles === 1 ? 'is' : 'are'}`;
+    const many = formatCount(articles, 'article', 'is', 'are');
     const whose = client === null ? ' for clients that are not known here' : '';
     const text =
       `pull-stock is off in this configuration, but ${many} watched${whose}` +
@@ -305,15 +304,12 @@ function findParcelProblems(
 }
 
 /** Describes deliveries that wait or were given up: `2 events wait (the oldest for 3m)`. */
-function describeBacklog(what: 'alert' | 'event', backlog: DeliveryBacklog, now: Date): string[] {
-  const { waiting, dead, oldestAt } = backlog;
+function describeBacklog({ kind, waiting, dead, oldestAt }: DeliveryBacklog, now: Date): string {
   const age = oldestAt === null ? '' : ` (the oldest ${formatSince(oldestAt, now)})`;
-  const waits = waiting === 1 ? 'waits' : 'wait';
-  const given = dead === 1 ? 'was given up' : 'were given up';
   return [
-    ...(waiting === 0 ? [] : [`${formatCount(waiting, what)} ${waits}${age}`]),
-    ...(dead === 0 ? [] : [`${formatCount(dead, what)} ${given}`]),
-  ];
+    ...(waiting === 0 ? [] : [`${formatCount(waiting, kind, 'waits', 'wait')}${age}`]),
+    ...(dead === 0 ? [] : [formatCount(dead, kind, 'was given up', 'were given up')]),
+  ].join('; ');
 }
 
 /**
@@ -321,12 +317,12 @@ function describeBacklog(what: 'alert' | 'event', backlog: DeliveryBacklog, now:
  * never posted.
  */
 function findAlertProblems(backlog: DeliveryBacklog, now: Date): Problem[] {
-  const parts = describeBacklog('alert', backlog, now);
-  if (parts.length === 0) return [];
+  const what = describeBacklog(backlog, now);
+  if (what === '') return [];
 
   const today = backlog.dead === 0 ? '' : ' today';
   const how = `the receiver does not take it: ${backlog.lastError ?? 'no answer'}`;
-  const text = `${parts.join('; ')}${today}: ${how}`;
+  const text = `${what}${today}: ${how}`;
   const place = { client: null, part: 'alerts' };
   const remedy = 'check ALERT_WEBHOOK_URL and its receiver';
   return [createProblem('alerts_undelivered', place, text, { remedy, since: backlog.oldestAt })];
@@ -341,16 +337,15 @@ function findEventProblems(backlog: DeliveryBacklog, now: Date): Problem[] {
   const place = { client: null, part: `events of ${receiver}` };
   const found: Problem[] = [];
 
-  const parts = describeBacklog('event', backlog, now);
-  if (parts.length > 0) {
-    const how = `the receiver does not take them: ${lastError ?? 'no answer'}`;
-    const remedy =
-      dead > 0
-        ? 'check the receiver, then: fulfilment-sync events retry'
-        : 'check the receiver; they are posted again';
-    const severity = dead > 0 ? 'bad' : 'warn';
-    const more = { remedy, severity, since: backlog.oldestAt } as const;
-    found.push(createProblem('events_undelivered', place, `${parts.join('; ')}: ${how}`, more));
+  const what = describeBacklog(backlog, now);
+  if (what !== '') {
+    const text = `${what}: the receiver does not take them: ${lastError ?? 'no answer'}`;
+    const urgency = judgeUrgency(dead > 0, 'warn', {
+      soon: 'check the receiver; they are posted again',
+      bad: 'check the receiver, then: fulfilment-sync events retry',
+    });
+    const more = { ...urgency, since: backlog.oldestAt };
+    found.push(createProblem('events_undelivered', place, text, more));
   }
 
   if (missedAt !== null) {
@@ -421,7 +416,7 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
  * them as dead.
  */
 function describeUnknownClients(rows: number, clients: number): Problem {
-  const many = rows === 1 ? '1 row is' : `${rows} rows are`;
+  const many = formatCount(rows, 'row', 'is', 'are');
   const name = rows === 1 ? 'names' : 'name';
   const whom = clients === 1 ? 'a client that is' : `${clients} clients that are`;
   const text = `${many} dead or stuck and ${name} ${whom} not known here`;
@@ -476,18 +471,15 @@ function findStuckRowProblems({ client, dead, toDecide, stuckClients }: OutboxSt
   const page = (status: string) => `/outbox?status=${status}&client=${encodeURIComponent(client)}`;
   const found: Problem[] = [];
   if (dead > 0) {
-    const text =
-      dead === 1
-        ? '1 row is dead and blocks its lane'
-        : `${dead} rows are dead and block their lanes`;
+    const lanes = dead === 1 ? 'blocks its lane' : 'block their lanes';
+    const text = `${formatCount(dead, 'row', 'is', 'are')} dead and ${lanes}`;
     const remedy = `retry, replace, mark as done or cancel: ${list} dead`;
     found.push(createProblem('outbox_dead', { client }, text, { remedy, page: page('dead') }));
   }
   if (toDecide > 0) {
     const text =
-      toDecide === 1
-        ? '1 row is stuck: it is unknown whether the service carried it out'
-        : `${toDecide} rows are stuck: it is unknown whether the service carried them out`;
+      `${formatCount(toDecide, 'row', 'is', 'are')} stuck: it is unknown whether the service ` +
+      `carried ${toDecide === 1 ? 'it' : 'them'} out`;
     const remedy = `check at the service, then mark as done or retry: ${list} unknown`;
     const more = { remedy, page: page('unknown') };
     found.push(createProblem('outbox_undecided', { client }, text, more));

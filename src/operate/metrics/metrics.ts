@@ -2,194 +2,79 @@ import { Gauge, Registry } from '@prometheus-io/client';
 import type { Config } from '../../../config/env.ts';
 import type { Logger } from '../../core/logger.ts';
 import { withReadTimeout } from '../health/overview.ts';
-import type { Problem } from '../health/problem.ts';
 import { findProblems } from '../health/problems.ts';
-import type { CurrentState, Snapshot } from '../health/state.ts';
-import type { JobStatus } from '../sql/job-status.ts';
-import type { StreamStatus } from '../sql/stream-status.ts';
+import type { CurrentState } from '../health/state.ts';
 import type { WorkMetrics } from './work-metrics.ts';
 
-const toSeconds = (date: Date | null) => (date === null ? null : date.getTime() / 1_000);
-
-/** Gauges for each client and stream. A null is not reported. */
-const streamGauges: readonly (readonly [
-  name: string,
-  help: string,
-  value: (row: StreamStatus) => number | null,
-])[] = [
-  [
-    'stream_last_attempt_timestamp_seconds',
-    'When a poll last began',
-    (row) => toSeconds(row.lastAttemptAt),
-  ],
-  [
-    'stream_last_success_timestamp_seconds',
-    'When a poll last read everything',
-    (row) => toSeconds(row.lastSuccessAt),
-  ],
-  [
-    'stream_last_change_timestamp_seconds',
-    'When a poll last changed a row',
-    (row) => toSeconds(row.lastChangeAt),
-  ],
-  [
-    'stream_newest_source_timestamp_seconds',
+/** The gauges of the current state, each with its labels. */
+const gauges = {
+  stream_lag_seconds: ['client stream', 'Time since a poll last read everything'],
+  stream_newest_source_timestamp_seconds: [
+    'client stream',
     'Newest date of any received resource, by the service',
-    (row) => toSeconds(row.newestSourceAt),
   ],
-  ['quarantine_rows', 'Resources in quarantine', (row) => row.quarantined],
-  [
-    'reconcile_timestamp_seconds',
-    'When a reconciliation was last done',
-    (row) => toSeconds(row.reconciledAt),
+  quarantine_rows: ['client stream', 'Resources in quarantine'],
+  reconcile_rows: ['client stream finding', 'Rows that the last reconciliation found'],
+  lookback_days: ['', 'LOOKBACK_DAYS of this worker'],
+  job_due_timestamp_seconds: ['client job', 'When the job is due; absent if it has no schedule'],
+  job_consecutive_failures: ['client job', 'Failed runs since the last one that was done'],
+  problems: [
+    'client code severity',
+    'Problems as on the overview, without those that follow; alerts use only this list',
   ],
-];
-
-/** Gauges for each client and job. A null is not reported. */
-const jobGauges: readonly (readonly [
-  name: string,
-  help: string,
-  value: (row: JobStatus) => number | null,
-])[] = [
-  ['job_running', '1 while a run is under way', (row) => Number(row.running)],
-  [
-    'job_due_timestamp_seconds',
-    'When the job is due; absent if it has no schedule',
-    (row) => toSeconds(row.dueAt),
-  ],
-  [
-    'job_consecutive_failures',
-    'Failed runs since the last one that was done',
-    (row) => row.consecutiveFailures,
-  ],
-  ['job_skips', 'Runs that were skipped or missed so far', (row) => row.skips],
-];
-
-/** Gauges that are not one value of a row, each with its labels. */
-const otherGauges: readonly (readonly [name: string, labels: string, help: string])[] = [
-  ['stream_lag_seconds', 'client stream', 'Time since a poll last read everything'],
-  ['reconcile_rows', 'client stream finding', 'Rows that the last reconciliation found'],
-  ['lookback_days', '', 'LOOKBACK_DAYS of this worker'],
-  ['problems', 'client code severity', 'Problems as on the overview; alerts use only this list'],
-  ['outbox_rows', 'client status', 'Open rows, by status'],
-  ['outbox_done_last_day', 'client', 'Rows that were done in 24 hours'],
-  [
-    'outbox_oldest_seconds',
+  outbox_rows: ['client status', 'Open rows, by status'],
+  outbox_oldest_seconds: [
     'client',
     'Age of the oldest open row that is neither dead nor undecided',
   ],
-  ['gate_opens_in_seconds', 'client gate', 'Time until the next call is allowed; 0: now'],
-  ['parcel_reads_due', 'client', 'Shipments whose packages are due to be looked up'],
-  ['feed_waiting', '', 'Changes that are not in the feed yet, at most 100,000'],
-  ['feed_oldest_seconds', '', 'Time since the transaction of the oldest of them began'],
-  ['queue_jobs', 'queue state', 'Jobs in the queue'],
-  ['database_up', '', '1 if the state could be read'],
-  [
-    'worker_sweep_age_seconds',
+  gate_opens_in_seconds: ['client gate', 'Time until the next call is allowed; 0: now'],
+  queue_jobs: ['queue state', 'Jobs in the queue'],
+  database_up: ['', '1 if the state could be read'],
+  worker_sweep_age_seconds: [
     '',
     'Time since the last complete sweep, or since the start of the worker',
   ],
-];
+} as const satisfies Record<string, readonly [labels: string, help: string]>;
+
+/** Adds to a gauge. A null is not reported. */
+type Add = (name: keyof typeof gauges, labels: object, value: number | null) => void;
 
 /** Label of all clients that no worker has ever had. The ERP may write any client into a row. */
 const unknownClient = 'unknown';
 
-/** The gauges that are set from the current state. */
-class StateMetrics {
-  readonly #gauges = new Map<string, Gauge<string>>();
-  readonly registry = new Registry();
+const toSeconds = (date: Date | null) => (date === null ? null : date.getTime() / 1_000);
 
-  constructor() {
-    for (const [name, help] of streamGauges) this.#gauge(name, help, ['client', 'stream']);
-    for (const [name, help] of jobGauges) this.#gauge(name, help, ['client', 'job']);
-    for (const [name, labels, help] of otherGauges)
-      this.#gauge(name, help, labels.split(' ').filter(Boolean));
-  }
+/** Adds what the database says. */
+function addState({ snapshot, isScheduled }: CurrentState, add: Add): void {
+  const now = snapshot.now.getTime();
 
-  /** Removes all values, because the database could not be read and old values would mislead. */
-  setUnknown(): void {
-    for (const gauge of this.#gauges.values()) gauge.reset();
-    this.#set('database_up', {}, 0);
-  }
-
-  set({ snapshot, isScheduled }: CurrentState, lookbackDays: number): void {
-    this.setUnknown();
-    this.#set('database_up', {}, 1);
-    this.#set('lookback_days', {}, lookbackDays);
-
-    const now = snapshot.now.getTime();
-    for (const row of snapshot.streams) this.#setStream(row, now);
-    // Only scheduled jobs: the state of any other job never changes, so an alert about it would
-    // never end.
-    for (const row of snapshot.jobs.filter(({ client, job }) => isScheduled(client, job))) {
-      const labels = { client: row.client, job: row.job };
-      for (const [name, , value] of jobGauges) this.#set(name, labels, value(row));
-    }
-
-    this.#setOutbox(snapshot);
-    const { waiting, oldestAt } = snapshot.feed;
-    this.#set('feed_waiting', {}, waiting);
-    this.#set(
-      'feed_oldest_seconds',
-      {},
-      oldestAt === null ? 0 : (now - oldestAt.getTime()) / 1_000,
-    );
-    this.#setClients(snapshot, now);
-  }
-
-  /** Counts the problems. What follows from one is not counted. */
-  setProblems(problems: readonly Problem[]): void {
-    for (const { client, code, severity } of problems)
-      this.#gauges.get('problems')?.inc({ client: client ?? '', code, severity });
-  }
-
-  setSweepAge(seconds: number): void {
-    this.#set('worker_sweep_age_seconds', {}, seconds);
-  }
-
-  setQueue(queue: string, counts: Readonly<Record<string, number>>): void {
-    for (const [state, count] of Object.entries(counts))
-      this.#set('queue_jobs', { queue, state }, count);
-  }
-
-  #setStream(row: StreamStatus, now: number): void {
+  for (const row of snapshot.streams) {
     const labels = { client: row.client, stream: row.stream };
-    for (const [name, , value] of streamGauges) this.#set(name, labels, value(row));
-    if (row.lastSuccessAt !== null)
-      this.#set('stream_lag_seconds', labels, (now - row.lastSuccessAt.getTime()) / 1_000);
+    const lagMs = row.lastSuccessAt === null ? null : now - row.lastSuccessAt.getTime();
+    add('stream_lag_seconds', labels, lagMs && lagMs / 1_000);
+    add('stream_newest_source_timestamp_seconds', labels, toSeconds(row.newestSourceAt));
+    add('quarantine_rows', labels, row.quarantined);
     for (const finding of ['missing', 'stale', 'extra'] as const)
-      this.#set('reconcile_rows', { ...labels, finding }, row[finding]);
+      add('reconcile_rows', { ...labels, finding }, row[finding]);
   }
 
-  #setOutbox({ outbox }: Snapshot): void {
-    for (const row of outbox) {
-      const client = row.client ?? unknownClient;
-      for (const status of ['pending', 'sending', 'unknown', 'dead'] as const)
-        this.#set('outbox_rows', { client, status }, row[status]);
-      this.#set('outbox_done_last_day', { client }, row.doneLastDay);
-      this.#set('outbox_oldest_seconds', { client }, Math.max(0, row.oldestMovingSeconds ?? 0));
-    }
+  // Only scheduled jobs: the state of any other job never changes, so an alert about it would
+  // never end.
+  for (const row of snapshot.jobs.filter(({ client, job }) => isScheduled(client, job))) {
+    const labels = { client: row.client, job: row.job };
+    add('job_due_timestamp_seconds', labels, toSeconds(row.dueAt));
+    add('job_consecutive_failures', labels, row.consecutiveFailures);
   }
 
-  #setClients({ clients, gates, parcelBacklog }: Snapshot, now: number): void {
-    for (const { client } of clients) this.#set('parcel_reads_due', { client }, 0);
-    for (const { client, shipments } of parcelBacklog)
-      this.#set('parcel_reads_due', { client }, shipments);
-
-    for (const { client, gate, nextAt } of gates) {
-      const opensInMs = Math.max(0, nextAt.getTime() - now);
-      this.#set('gate_opens_in_seconds', { client, gate }, opensInMs / 1_000);
-    }
+  for (const row of snapshot.outbox) {
+    const client = row.client ?? unknownClient;
+    for (const status of ['pending', 'sending', 'unknown', 'dead'] as const)
+      add('outbox_rows', { client, status }, row[status]);
+    add('outbox_oldest_seconds', { client }, Math.max(0, row.oldestMovingSeconds ?? 0));
   }
 
-  #gauge(name: string, help: string, labelNames: string[]): void {
-    const registers = [this.registry];
-    this.#gauges.set(name, new Gauge({ name: `fulfilment_${name}`, help, labelNames, registers }));
-  }
-
-  #set(name: string, labels: Record<string, string>, value: number | null): void {
-    if (value !== null) this.#gauges.get(name)?.set(labels, value);
-  }
+  for (const { client, gate, nextAt } of snapshot.gates)
+    add('gate_opens_in_seconds', { client, gate }, Math.max(0, nextAt.getTime() - now) / 1_000);
 }
 
 /** The parts that the metrics are read from. */
@@ -215,13 +100,20 @@ export interface MetricSources {
  */
 export class Metrics {
   readonly #sources: MetricSources;
-  readonly #state = new StateMetrics();
+  readonly #gauges = new Map<string, Gauge<string>>();
   readonly #registry: Registry;
   readonly #startedAtMs = performance.now();
 
   constructor(sources: MetricSources) {
+    const registry = new Registry();
+    for (const [name, [labels, help]] of Object.entries(gauges)) {
+      const labelNames = labels.split(' ').filter(Boolean);
+      const options = { name: `fulfilment_${name}`, help, labelNames, registers: [registry] };
+      this.#gauges.set(name, new Gauge(options));
+    }
+
     this.#sources = sources;
-    this.#registry = Registry.merge([sources.work.registry, this.#state.registry]);
+    this.#registry = Registry.merge([sources.work.registry, registry]);
   }
 
   /** Reads the current state, and returns what `format` makes of the registry of all metrics. */
@@ -232,15 +124,26 @@ export class Metrics {
       this.#countJobs(),
     ]);
 
-    // Values are set and taken without a wait between, so another reader cannot interfere.
-    if (current === null) this.#state.setUnknown();
-    else {
-      this.#state.set(current, config.LOOKBACK_DAYS);
-      this.#state.setProblems(findProblems(current, config));
-    }
+    // Values are set and taken without a wait between, so another reader cannot interfere. Without
+    // the database, old values would mislead.
+    for (const gauge of this.#gauges.values()) gauge.reset();
+    const add: Add = (name, labels, value) => {
+      if (value !== null) this.#gauges.get(name)?.inc({ ...labels }, value);
+    };
 
-    this.#state.setSweepAge((sinceLastSweepMs() ?? performance.now() - this.#startedAtMs) / 1_000);
-    for (const [name, counts] of queues) this.#state.setQueue(name, counts);
+    const sweepAgeMs = sinceLastSweepMs() ?? performance.now() - this.#startedAtMs;
+    add('worker_sweep_age_seconds', {}, sweepAgeMs / 1_000);
+    for (const [queue, counts] of queues)
+      for (const [state, count] of Object.entries(counts))
+        add('queue_jobs', { queue, state }, count);
+
+    add('database_up', {}, current === null ? 0 : 1);
+    if (current !== null) {
+      add('lookback_days', {}, config.LOOKBACK_DAYS);
+      addState(current, add);
+      for (const { client, code, severity } of findProblems(current, config))
+        add('problems', { client: client ?? '', code, severity }, 1);
+    }
 
     return format(this.#registry);
   }

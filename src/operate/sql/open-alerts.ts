@@ -37,6 +37,14 @@ interface NewPost {
   };
 }
 
+/** Maximum numbers of open alerts. */
+export interface AlertCapacity {
+  /** That may still be added. */
+  readonly alerts: number;
+  /** Of one scope and client, with those that are open. */
+  readonly perClient: number;
+}
+
 /** What a check changes. */
 export interface AlertChanges {
   readonly kept: readonly StoredAlert[];
@@ -54,19 +62,19 @@ export const takeAlertChecks = (
 
 /**
  * Stores the result of checks in one transaction. A check that another worker has taken meanwhile,
- * because it is late, writes nothing.
+ * because it is late, writes nothing, nor does any while too many posts wait.
  * @param decide receives the checks that are still valid, their open alerts, the database's clock
- *   and the number of alerts and of posts that may still be added
+ *   and the capacity
  */
 export async function storeAlertChecks(
   db: Database,
   checks: readonly Turn[],
-  bounds: { readonly alerts: number; readonly posts: number; readonly perClient: number },
+  bounds: AlertCapacity & { readonly posts: number },
   decide: (
     scopes: readonly string[],
     open: readonly StoredAlert[],
     now: Date,
-    capacity: typeof bounds,
+    capacity: AlertCapacity,
   ) => AlertChanges,
 ): Promise<AlertChanges> {
   return db.transaction().execute(async (trx) => {
@@ -74,15 +82,11 @@ export async function storeAlertChecks(
     const valid = finished.map(({ scope }) => scope);
     if (valid.length === 0) return { kept: [], removed: [], posts: [] };
 
-    const open = await readOpenAlerts(trx, valid);
-    const used = await countAlerts(trx);
-    const capacity = {
-      ...bounds,
-      alerts: bounds.alerts - used.alerts,
-      posts: bounds.posts - used.posts,
-    };
+    const { alerts, posts, now } = await countAlerts(trx);
+    if (posts >= bounds.posts) return { kept: [], removed: [], posts: [] };
 
-    const changes = decide(valid, open, used.now, capacity);
+    const open = await readOpenAlerts(trx, valid);
+    const changes = decide(valid, open, now, { ...bounds, alerts: bounds.alerts - alerts });
     await writeChanges(trx, changes);
     return changes;
   });

@@ -119,9 +119,6 @@ export const pruneTargets: readonly PruneTarget[] = [
   ),
   // Of clients that no worker has any more: nobody finds the end of these problems.
   makePruneTarget('sync.alerts', (days) => sql`t.seen_at < ${toCutoff(days)}`),
-  // Figures do not depend on the days: charts show a day in spans of 5 minutes, and a month in
-  // hours.
-  makePruneTarget('sync.figures', () => sql`t.at < now() - interval '2 days'`),
   // A program repeats a request within minutes.
   makePruneTarget('sync.api_keys', () => sql`t.created_at < ${toCutoff(7)}`),
   makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),

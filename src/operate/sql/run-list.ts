@@ -81,27 +81,3 @@ export async function listRuns(
     limit ${limit}`.execute(db);
   return rows;
 }
-
-/** Numbers of rows that the latest runs of a stream wrote, the oldest run first. */
-export interface RecentRuns {
-  readonly client: string;
-  readonly stream: string;
-  readonly rows: readonly number[];
-}
-
-/** Reads the last runs of each stream that wrote something, at most `limit` per stream. */
-export async function readRecentRuns(db: Kysely<DB>, limit: number): Promise<RecentRuns[]> {
-  const { rows } = await sql<RecentRuns>`
-    select j.client, j.stream,
-      (select coalesce(json_agg(r.rows order by r.id), '[]')
-       from (
-         select r.id, r.created + r.updated + r.removed as rows
-         from sync.runs r
-         where r.client = j.client and r.job = j.job and r.created + r.updated + r.removed > 0
-         order by r.id desc
-         limit ${limit}) r) as rows
-    from sync.jobs j
-    where j.stream is not null
-    order by j.client, j.job`.execute(db);
-  return rows;
-}

@@ -50,8 +50,6 @@ export interface StreamStatus {
    */
   readonly changedLastDay: number;
   readonly usualPerDay: number | null;
-  readonly lastFetched: number;
-  readonly usualFetched: number | null;
   readonly reconciledAt: Date | null;
   readonly missing: number | null;
   readonly stale: number | null;
@@ -103,7 +101,6 @@ export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
         from sync.cursors c
         where c.client = s.client and c.stream = s.stream and c.watermark is not null)
         as "readByDay",
-      s.last_fetched as "lastFetched", f.usual_fetched as "usualFetched",
       u.today as "changedLastDay", u.usual as "usualPerDay",
       p.finished_at as "reconciledAt", p.missing, p.stale, p.extra,
       (select percentile_cont(0.99) within group (order by late_seconds)

@@ -80,8 +80,6 @@ export interface DeliveryBacklog {
   readonly dead: number;
   /** When the oldest that was tried in vain was made. */
   readonly oldestAt: Date | null;
-  /** Since when the receiver is away; null if it is not. */
-  readonly awaySince: Date | null;
   readonly lastError: string | null;
   /** When events were not made; null if that was never, or more than 7 days ago. */
   readonly missedAt: Date | null;
@@ -95,7 +93,7 @@ export async function readDeliveryBacklog(db: Kysely<DB>): Promise<DeliveryBackl
   const { rows } = await sql<DeliveryBacklog>`
     select r.name as receiver, r.kind,
       case when f.created_at is null then 0 else w.waiting end as waiting, d.dead,
-      f.created_at as "oldestAt", r.away_since as "awaySince",
+      f.created_at as "oldestAt",
       coalesce(r.last_error, f.last_error, d.last_error) as "lastError", m.missed_at as "missedAt"
     from sync.receivers r
     left join lateral (

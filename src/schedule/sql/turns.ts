@@ -13,9 +13,7 @@ export type TurnName =
   /** Reading the lists of a client's service, because a code was not found. */
   | 'service-lists'
   /** Looking for problems of a client, or of all. */
-  | 'alerts'
-  /** Making the figures of the charts. */
-  | 'figures';
+  | 'alerts';
 
 /** What a turn is for. Turns of one name and different scopes do not wait for each other. */
 export interface TurnKey {

@@ -10,12 +10,12 @@ import { auditActions } from '../../db/audit.ts';
 import type { Database } from '../../db/pool.ts';
 import { type Overview, withReadTimeout } from '../../operate/health/overview.ts';
 import { readSnapshot } from '../../operate/health/state.ts';
-import { readTrends } from '../../operate/health/trends.ts';
 import { readOrderDetails } from '../../operate/sql/order-details.ts';
 import { listOrders, maxSearchedOrders, orderLists } from '../../operate/sql/order-list.ts';
 import { searchOrders } from '../../operate/sql/order-search.ts';
 import { readOrderTimeline } from '../../operate/sql/order-timeline.ts';
 import { readAudit } from '../../operate/sql/read-audit.ts';
+import { readTrends } from '../../operate/sql/read-trends.ts';
 import { listRuns, type RunFilter } from '../../operate/sql/run-list.ts';
 import { listQuarantined, readQuarantined } from '../../pull/sql/quarantine.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
@@ -129,7 +129,7 @@ export const pages: readonly PageRoute[] = [
     };
   }),
   definePage('/charts', z.object({ client }), async ({ client }, deps) => {
-    const trends = await readTrends(deps.db, client ?? '');
+    const trends = await readTrends(deps.db, client ?? '', new Date());
     const body = renderChartsPage(trends, listClients(deps), client);
     return { title: 'Charts', body, data: trends };
   }),
@@ -328,21 +328,7 @@ async function countProblems(title: string, { readers }: PageDeps): Promise<stri
   }
 }
 
-function toOverviewJson({ snapshot, problems, stale, recent }: Overview) {
+function toOverviewJson({ snapshot, problems, stale }: Overview) {
   const { now, streams, outbox, gates } = snapshot;
-  const rowsByStream = new Map(
-    recent.map(({ client, stream, rows }) => [`${client}/${stream}`, rows]),
-  );
-
-  return {
-    now,
-    problems,
-    lateJobs: stale,
-    streams: streams.map((row) => ({
-      ...row,
-      recentRows: rowsByStream.get(`${row.client}/${row.stream}`) ?? [],
-    })),
-    outbox,
-    gates,
-  };
+  return { now, problems, lateJobs: stale, streams, outbox, gates };
 }

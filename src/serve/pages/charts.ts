@@ -1,7 +1,7 @@
-/** The four charts of the last 24 hours. Each has a description in words. */
+/** The three charts of the last 24 hours. Each has a description in words. */
 
 import { type Html, html } from '../../core/html.ts';
-import type { Series, Trends } from '../../operate/health/trends.ts';
+import type { Series, Trends } from '../../operate/sql/read-trends.ts';
 import { chooseClient, formatDuration, renderFilter } from './view.ts';
 
 /** How a chart is drawn. */
@@ -17,17 +17,11 @@ interface ChartStyle {
 const charts: readonly ChartStyle[] = [
   {
     member: 'pushes',
-    title: 'Attempts of pushes in 15 minutes, by outcome',
+    title: 'Rows of the outbox that ended in 15 minutes, by status',
     shape: 'bars',
-    colours: ['good', 'note', 'warn', 'bad'],
+    colours: ['good', 'bad', 'note'],
   },
   { member: 'waits', title: 'Time from insert to done', shape: 'lines', colours: ['c1', 'c2'] },
-  {
-    member: 'oldestPending',
-    title: 'Age of the oldest pending row',
-    shape: 'lines',
-    colours: ['c1'],
-  },
   {
     member: 'rows',
     title: 'Rows written by polls in 15 minutes, by stream',
@@ -44,7 +38,7 @@ export function renderChartsPage(
 ): Html {
   const choice = chooseClient(clients, chosen, 'all together');
   return html`<h1>The last 24 hours</h1>
-<p>In steps of 15 minutes, made once a minute. The bold value is that of the step under way.</p>
+<p>In steps of 15 minutes. The bold value is that of the step under way.</p>
 ${choice && renderFilter('/charts', choice)}
 <div class="charts">${charts.map((style) => renderChart(style, trends))}</div>`;
 }

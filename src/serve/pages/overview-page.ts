@@ -8,7 +8,7 @@ import type { LateJob } from '../../operate/health/state.ts';
 import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../operate/sql/stream-status.ts';
 import { streams as allStreams } from '../../pull/streams/all-streams.ts';
-import { linkClient, renderAge, renderBars, renderList } from './view.ts';
+import { linkClient, renderAge, renderList } from './view.ts';
 
 /** Maximum number of problems on the page. The rest is counted. */
 const problemsShown = 50;
@@ -127,7 +127,7 @@ function renderFollowing(follows: Problem['follows']): Html {
 }
 
 /** Renders the streams: a row for each client, a column for each stream. */
-function renderStreams({ snapshot, stale, recent, isScheduled }: Overview): Html {
+function renderStreams({ snapshot, stale, isScheduled }: Overview): Html {
   const { streams, now } = snapshot;
   if (streams.length === 0)
     return html`<h2>Streams</h2><p class="none">No stream has been read yet.</p>`;
@@ -139,31 +139,25 @@ function renderStreams({ snapshot, stale, recent, isScheduled }: Overview): Html
   );
   const renderCell = (row: StreamStatus | undefined) => {
     if (row === undefined) return '–';
-    const { client, job, stream } = row;
+    const { client, job } = row;
     const late = stale.find((one) => one.client === client && one.job === job);
-    const runs = recent.find((one) => one.client === client && one.stream === stream);
     const state = isScheduled(client, job)
       ? renderFreshness(row, late?.because)
       : badge('note', 'not scheduled here');
-    return renderStream(row, state, runs?.rows ?? [], now);
+    return renderStream(row, state, now);
   };
   const rows = [...byClient].map(([client, clientStreams]) => [
     linkClient('/charts', client),
     ...known.map((name) => renderCell(clientStreams.find(({ stream }) => stream === name))),
   ]);
 
-  const caption =
-    'Each stream of each client. A bar is the number of rows that a run wrote; ' +
-    'runs that wrote none have no bar';
-  return html`<h2>Streams</h2>${renderList(caption, ['client', ...known], rows)}`;
+  return html`<h2>Streams</h2>${renderList('Each stream of each client', ['client', ...known], rows)}`;
 }
 
-/** Renders a stream of a client. `bars` are the rows that its latest runs wrote. */
-function renderStream(row: StreamStatus, state: Html, bars: readonly number[], now: Date): Html {
-  const { client, stream, lastSuccessAt, lastChangeAt } = row;
-  const label = `Rows written by the latest runs of ${client} ${stream} that wrote any`;
+/** Renders a stream of a client. */
+function renderStream(row: StreamStatus, state: Html, now: Date): Html {
+  const { lastSuccessAt, lastChangeAt } = row;
   return html`${state} ${renderAge(lastSuccessAt, now)}
-<div>${renderBars(bars, label)}</div>
 <small>last change ${renderAge(lastChangeAt, now)}; ${describeRows(row)}</small>`;
 }
 

@@ -242,30 +242,3 @@ export const formatDuration = (seconds: number): string =>
 /** Renders the form of a list that shows a part of it. */
 export const renderFilter = (path: string, fields: Child): Html =>
   html`<form class="filter" method="get" action="${path}">${fields} <button>Show</button></form>`;
-
-const barWidth = 4;
-const sparkHeight = 20;
-
-/**
- * Renders numbers as bars, oldest first. The scale is the square root, so that small bars stay
- * visible.
- */
-export function renderBars(values: readonly number[], what: string): Html {
-  if (values.length === 0) return html`<span class="none">no rows yet</span>`;
-
-  const highest = values.reduce((most, value) => Math.max(most, value), 1);
-  const toHeight = (value: number) =>
-    value === 0 ? 1 : Math.max(2, Math.round(Math.sqrt(value / highest) * sparkHeight));
-  const toX = (index: number) => index * (barWidth + 1);
-
-  const bars = values.map((value, index) => {
-    const height = toHeight(value);
-    const y = sparkHeight - height;
-    return html`<rect x="${toX(index)}" y="${y}" width="${barWidth}" height="${height}"/>`;
-  });
-  const label = `${what}: ${values.join(', ')}`;
-  const width = toX(values.length);
-  return html`<svg class="spark" role="img" aria-label="${label}" width="${width}"
-  height="${sparkHeight}" viewBox="0 0 ${width} ${sparkHeight}">
-<title>${label}</title>${bars}</svg>`;
-}

@@ -1,24 +1,37 @@
+import { z } from 'zod';
 import type { OperationName } from '../../../config/operations.ts';
 import { growPauseMs, pauses } from '../../core/backoff.ts';
 import { makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
-import { isObject, type Json } from '../../core/json.ts';
-import { quote } from '../../core/quote.ts';
 import type { WarehouseHttp } from './http.ts';
 import { parseBody } from './http-error.ts';
 
-/** The part of the token answer that is used (docs/interface.md, 3.3 Token response). */
-interface GrantedToken {
-  readonly token: string;
-  readonly seconds: number;
-}
-
-/** Maximum length of a token. Servers refuse longer headers. */
-const maxTokenCharacters = 16_384;
+const wrongLife = 'must be a whole number of seconds above 0';
 
 /**
- * Maximum length of a text that an error shows. A longer one may be the token in the wrong member.
+ * The part of the token answer that is used (docs/interface.md, 3.3 Token response). Some services
+ * send the seconds as text. Servers refuse headers that are longer.
  */
-const maxShownCharacters = 20;
+const tokenSchema = z.object(
+  {
+    access_token: z
+      .string('must be a text')
+      .min(1, 'is empty')
+      .max(16_384, 'is too long for a header')
+      .regex(/^[\x21-\x7e]*$/, 'holds a character that no header can carry'),
+    token_type: z
+      .string('must be bearer')
+      .regex(/^bearer$/i, 'must be bearer')
+      .nullish(),
+    expires_in: z.preprocess(
+      (life) => (JSON.isRawJSON(life) ? life.rawJSON : life),
+      z
+        .union([z.number(), z.string()], wrongLife)
+        .transform((life) => Math.floor(Number(life)))
+        .pipe(z.int(wrongLife).min(1, wrongLife)),
+    ),
+  },
+  'is not an object',
+);
 
 export interface Credentials {
   readonly username: string;
@@ -132,7 +145,7 @@ export class TokenSource {
         throw isRefusal(error) ? makeCredentialsRefusedError(error) : error;
       });
 
-    const { token, seconds } = decodeToken(answer.body);
+    const { access_token: token, expires_in: seconds } = decodeToken(answer.body);
     const lifeMs = seconds * 1_000;
     const renewAtMs = askedAtMs + Math.max(lifeMs * 0.9, lifeMs - renewalMarginMs);
     this.#current = { token, renewAtMs, issuedAtMs: performance.now(), isAccepted: false };
@@ -162,75 +175,18 @@ async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal): Prom
  * @throws WarehouseError `undecodable`, which names the member at fault. It shows neither the body
  *   nor the token
  */
-function decodeToken(body: string): GrantedToken {
+function decodeToken(body: string): z.infer<typeof tokenSchema> {
+  const operation = 'common.token';
   const answer = parseBody(body);
-  if (answer === undefined) throw makeTokenError('the answer is not readable JSON');
-  if (!isObject(answer))
-    throw makeTokenError(`the answer is ${describeValue(answer)}, not an object`);
+  if (answer === undefined)
+    throw makeUndecodableError(`${operation}: the answer is not readable JSON`, operation);
 
-  const { access_token: token, token_type: type, expires_in: life } = answer;
+  const { data, error } = tokenSchema.safeParse(answer);
+  if (data !== undefined) return data;
 
-  const tokenProblem = findTokenProblem(token);
-  if (tokenProblem !== null) throw makeTokenError(`access_token ${tokenProblem}`);
-
-  const describe = (value: Json | undefined) => describeValue(value, String(token));
-  const isBearer = typeof type === 'string' && type.toLowerCase() === 'bearer';
-  if (type !== undefined && type !== null && !isBearer)
-    throw makeTokenError(`token_type is ${describe(type)}; it must be bearer`);
-
-  const seconds = readSeconds(life);
-  if (seconds === null)
-    throw makeTokenError(
-      `expires_in is ${describe(life)}; it must be a whole number of seconds above 0`,
-    );
-
-  return { token: String(token), seconds };
-}
-
-const makeTokenError = (problem: string) =>
-  makeUndecodableError(`common.token: ${problem}`, 'common.token');
-
-/** Returns why a value is no token; null if it is one. */
-function findTokenProblem(token: Json | undefined): string | null {
-  if (token === '') return 'is empty; it must be a text';
-  if (typeof token !== 'string') return `is ${describeKind(token)}; it must be a text`;
-  if (token.length > maxTokenCharacters)
-    return `has ${token.length} characters; the maximum is ${maxTokenCharacters}`;
-  return /^[\x21-\x7e]+$/.test(token) ? null : 'holds a character that no header can carry';
-}
-
-/**
- * Returns the life of a token in seconds. Some services send digits as text. Returns null for
- * anything else.
- */
-function readSeconds(life: Json | undefined): number | null {
-  const value = JSON.isRawJSON(life) ? life.rawJSON : life;
-  const isNumber = JSON.isRawJSON(life) || typeof life === 'number';
-  const isDigits = typeof life === 'string' && /^\d{1,16}$/.test(life);
-  const seconds = isNumber || isDigits ? Math.floor(Number(value)) : 0;
-  return seconds >= 1 && seconds <= Number.MAX_SAFE_INTEGER ? seconds : null;
-}
-
-/**
- * Describes a value for an error. Shows short values, unless they may be a part of the token.
- * @param token the token; empty: no text is shown
- */
-function describeValue(value: Json | undefined, token = ''): string {
-  const isShown = typeof value === 'boolean' || typeof value === 'number' || JSON.isRawJSON(value);
-  if (isShown) return quote(JSON.stringify(value).slice(0, maxShownCharacters));
-  if (typeof value !== 'string' || token === '') return describeKind(value);
-
-  const mayShow = value === '' || (value.length <= maxShownCharacters && !token.includes(value));
-  return mayShow ? quote(value) : `a text of ${value.length} characters`;
-}
-
-function describeKind(value: Json | undefined): string {
-  if (value === undefined) return 'missing';
-  if (value === null) return 'null';
-  if (Array.isArray(value)) return 'a list';
-  if (typeof value === 'string') return 'a text';
-  if (typeof value === 'boolean') return 'a boolean';
-  return isObject(value) ? 'an object' : 'a number';
+  const [issue] = error.issues;
+  const member = issue?.path.join('.') || 'the answer';
+  throw makeUndecodableError(`${operation}: ${member} ${issue?.message}`, operation);
 }
 
 function isRefusal(error: unknown): error is WarehouseError {

@@ -19,8 +19,6 @@ const token = 'a-token-that-is-long-enough-to-be-taken';
 async function startWorker() {
   const sandbox = await processes.sandbox();
   await sandbox.advance(3 * 86_400);
-  // The last roll-up was long ago, so the worker makes figures at once.
-  await database.query(`update sync.figure_marks set at = at - interval '1 hour'`);
   const worker = processes.cli(
     ['worker'],
     workerEnv(database.url, sandbox, { ADMIN_TOKEN: token }),

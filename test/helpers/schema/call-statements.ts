@@ -19,10 +19,9 @@ import { readOrderTimeline } from '../../../src/operate/sql/order-timeline.ts';
 import { readOutboxStatus } from '../../../src/operate/sql/outbox-status.ts';
 import * as programReads from '../../../src/operate/sql/program-reads.ts';
 import { deleteOrders } from '../../../src/operate/sql/prune-mirror.ts';
-import { readFigures } from '../../../src/operate/sql/read-figures.ts';
+import { readTrends } from '../../../src/operate/sql/read-trends.ts';
 import * as receivers from '../../../src/operate/sql/receivers.ts';
-import { rollUpFigures } from '../../../src/operate/sql/roll-up.ts';
-import { listRuns, readRecentRuns } from '../../../src/operate/sql/run-list.ts';
+import { listRuns } from '../../../src/operate/sql/run-list.ts';
 import { countRows, isStored, readTable } from '../../../src/operate/sql/stored-rows.ts';
 import { readStreamStatus } from '../../../src/operate/sql/stream-status.ts';
 import * as undelivered from '../../../src/operate/sql/undelivered.ts';
@@ -121,7 +120,6 @@ async function callRun(db: Database): Promise<void> {
 async function readReports(db: Database): Promise<void> {
   await readStreamStatus(db);
   await readOutboxStatus(db);
-  await readRecentRuns(db, 5);
   await listRuns(db, { client }, 5);
   await readTable(db, client, 'shipments');
   await countRows(db, ['shipments']);
@@ -153,12 +151,10 @@ async function callErasing(db: Database): Promise<void> {
     await maskAgedQuarantine(trx, client, 0);
   });
   await eraseOrder(db, order, 'x', false);
-  await sql`update sync.figure_marks set at = at - interval '1 hour'`.execute(db);
-  await rollUpFigures(db, 0);
   await orderSearch.searchOrders(db, '7', { limit: 5, byEmail: true });
   await readOrderTimeline(db, client, 'NEW', 50);
   for (const list of orderLists) await listOrders(db, { list, client }, { skip: 1, limit: 5 });
-  await readFigures(db, '', { stepMinutes: 15, from: now });
+  await readTrends(db, '', now);
   // Readings are compared with erasures only if there are any.
   await db.transaction().execute(callUpsert);
   await db.transaction().execute(async (trx) => {

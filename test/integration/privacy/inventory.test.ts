@@ -54,8 +54,8 @@ const harmlessColumns = new Set(
   sync.alerts.subject sync.alerts.text sync.api_keys.body_hash sync.api_keys.key
   sync.api_keys.token sync.audit.action sync.audit.detail sync.carrier_links.url
   sync.clients.queue_error sync.cursors.meaning sync.cursors.pass sync.cursors.query
-  sync.deliveries.body sync.deliveries.last_error sync.deliveries.number sync.figures.measure
-  sync.figures.part sync.findings.finding sync.leases.name sync.locks.name
+  sync.deliveries.body sync.deliveries.last_error sync.deliveries.number
+  sync.findings.finding sync.leases.name sync.locks.name
   sync.migrations.name sync.new_changes.changed_columns sync.new_changes.key
   sync.outbox_attempts.step sync.outbox_kinds.schema
   sync.outbox_kinds.document sync.outbox_kinds.overtaken_by sync.outbox_kinds.waits_for

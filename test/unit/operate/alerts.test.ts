@@ -8,7 +8,7 @@ import { createProblem } from '../../../src/operate/health/problem.ts';
 import type { AlertChanges, StoredAlert } from '../../../src/operate/sql/open-alerts.ts';
 
 const start = Date.parse('2026-05-04T12:00:00Z');
-const plenty = { alerts: 10, posts: 10, perClient: 5 };
+const plenty = { alerts: 10, perClient: 5 };
 const dead = (text: string) =>
   toFoundAlerts(
     [createProblem('outbox_dead', { client: 'shop' }, text, { remedy: 'retry' })],
@@ -67,12 +67,10 @@ describe('a problem', () => {
         ['shop'],
       );
     const began = check(away('warn'), check(away('warn'), [], 0).kept, 30);
-    const waits = check(away('bad'), began.kept, 60, { ...plenty, posts: 0 });
-    const worse = check(away('bad'), waits.kept, 90);
+    const worse = check(away('bad'), began.kept, 90);
     const later = check(away('bad'), worse.kept, 120);
-    expect([began, waits, worse, later].map(listTypes)).toEqual([
+    expect([began, worse, later].map(listTypes)).toEqual([
       ['problem.began'],
-      [],
       ['problem.worsened'],
       [],
     ]);
@@ -103,7 +101,7 @@ describe('a problem', () => {
     expect(ended.removed).toEqual([first.kept[0]?.id]);
   });
 
-  test('waits while there is no room for its row or its post; one alert counts those that wait', () => {
+  test('waits while there is no room for it; one alert counts those that wait', () => {
     const none = check(dead('1 row is dead'), [], 0, { ...plenty, alerts: 0 });
     expect(none.kept).toMatchObject([
       { code: 'alerts_full', text: '1 more problem has no alert: too many are open' },
@@ -111,10 +109,6 @@ describe('a problem', () => {
     expect(
       listTypes(check(dead('1 row is dead'), none.kept, 30, { ...plenty, alerts: 0 })),
     ).toEqual(['problem.began']);
-    const first = check(dead('1 row is dead'), [], 0);
-    const full = check(dead('1 row is dead'), first.kept, 30, { ...plenty, alerts: 0, posts: 0 });
-    expect([full.kept.length, full.kept[0]?.beganAt, full.posts.length]).toEqual([1, null, 0]);
-    expect(listTypes(check(dead('1 row is dead'), full.kept, 60))).toEqual(['problem.began']);
   });
 
   test('of one client has room however many problems another client has', () => {

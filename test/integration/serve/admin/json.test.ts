@@ -41,8 +41,6 @@ async function fill(): Promise<void> {
     insert into sync.pauses (client, job, by) values ('', 'pull-orders', 'me'), ('default', 'push-outbox', 'me');
     insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
       values ('default', 'orders', '1', 1, 'a.b', 'must be a number', '{}', 'w');
-    insert into sync.figures (client, at, measure, part, value)
-      values ('', date_bin('5 minutes', now(), 'epoch'), 'waits', '39', 2);
     insert into sync.audit (by, action, client, detail) values ('me', 'paused', null, 'x')`);
 }
 
