@@ -2835,6 +2835,7 @@ export interface SyncQuarantine {
   last_seen_at: Generated<Timestamp>;
   member_path: string;
   order_id: number | null;
+  order_item_id: number | null;
   read_no: Generated<number>;
   reason: string;
   resource_id: number | null;
@@ -2843,6 +2844,7 @@ export interface SyncQuarantine {
   run_lease_key: number | null;
   run_worker: string;
   shipment_id: number | null;
+  shipment_item_id: number | null;
   stream: string;
   times: Generated<number>;
 }
