@@ -23,7 +23,7 @@ import { readFigures } from '../../../src/operate/sql/read-figures.ts';
 import * as receivers from '../../../src/operate/sql/receivers.ts';
 import { rollUpFigures } from '../../../src/operate/sql/roll-up.ts';
 import { listRuns, readRecentRuns } from '../../../src/operate/sql/run-list.ts';
-import { countRows, isStored, readTable } from '../../../src/operate/sql/stored-rows.ts';
+import { countRows, isStored } from '../../../src/operate/sql/stored-rows.ts';
 import { readStreamStatus } from '../../../src/operate/sql/stream-status.ts';
 import * as undelivered from '../../../src/operate/sql/undelivered.ts';
 import { findAgedOrders } from '../../../src/privacy/sql/aged-orders.ts';
@@ -123,7 +123,6 @@ async function readReports(db: Database): Promise<void> {
   await readOutboxStatus(db);
   await readRecentRuns(db, 5);
   await listRuns(db, { client }, 5);
-  await readTable(db, client, 'shipments');
   await countRows(db, ['shipments']);
   await isStored(db, 'shipments', 'default', 1);
   await callProgramReads(db);
