@@ -114,15 +114,6 @@ comment on column fulfilment.erased_orders.external_order_number is
   'Your order number when it was erased';
 comment on column fulfilment.erased_orders.erased_at is 'When it was erased';
 
--- The secret that signs the cookies of the admin pages.
-create table sync.admin_secrets (
-  purpose text primary key,
-  secret bytea not null,
-  created_at timestamptz not null default now()
-);
-comment on table sync.admin_secrets is
-  'Random secrets that the workers share; delete a row to end all sessions';
-
 create table sync.admin_sessions (
   id text primary key,
   ends_at timestamptz not null,
@@ -130,6 +121,6 @@ create table sync.admin_sessions (
 ) with (fillfactor = 50);
 comment on table sync.admin_sessions is
   'Open sessions at the admin pages; delete a row to end its session at every worker';
-comment on column sync.admin_sessions.id is 'Random part of the signed cookie';
+comment on column sync.admin_sessions.id is 'Hash of the cookie, keyed by the tokens';
 comment on column sync.admin_sessions.used_at is
   'Time of the last request, to the minute; the session ends an hour later';

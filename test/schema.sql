@@ -432,13 +432,8 @@ create table fulfilment.track_traces (
   unlisted_since timestamp with time zone, -- Since when the list no longer has the package; its last status is read for fulfilment.parcels
   missing_since timestamp with time zone, -- Since when a list that was not believed lacks the package; the next list decides. Null otherwise
 ) with (fillfactor=80); -- Status of packages that are on their way (v2 track-trace item); filled by the job track-trace
-create table sync.admin_secrets (
-  purpose text not null,
-  secret bytea not null,
-  created_at timestamp with time zone not null default now(),
-); -- Random secrets that the workers share; delete a row to end all sessions
 create table sync.admin_sessions (
-  id text not null, -- Random part of the signed cookie
+  id text not null, -- Hash of the cookie, keyed by the tokens
   ends_at timestamp with time zone not null,
   used_at timestamp with time zone not null default now(), -- Time of the last request, to the minute; the session ends an hour later
 ) with (fillfactor=50); -- Open sessions at the admin pages; delete a row to end its session at every worker
@@ -941,7 +936,6 @@ alter table fulfilment.stock_watch add constraint stock_watch_pkey PRIMARY KEY (
 alter table fulfilment.stock_watch add constraint stock_watch_sku_check CHECK ((sku <> ''::text));
 alter table fulfilment.track_trace_events add constraint track_trace_events_pkey PRIMARY KEY (id);
 alter table fulfilment.track_traces add constraint track_traces_pkey PRIMARY KEY (client, shipment_id, package_number);
-alter table sync.admin_secrets add constraint admin_secrets_pkey PRIMARY KEY (purpose);
 alter table sync.admin_sessions add constraint admin_sessions_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_scope_code_subject_detail_key UNIQUE (scope, code, subject, detail);

@@ -356,7 +356,7 @@ async function playOnce(db: Database, world: World): Promise<number> {
   const differences = await findLastingDifferences(db);
 
   const counts = Object.entries(await countRows(db, tableNames));
-  printStyled(formatTable(counts, { table: ([table]) => table, rows: ([, count]) => count }));
+  printStyled(formatTable(counts.map(([table, rows]) => ({ table, rows }))));
   if (differences.length === 0) {
     print('\nThe tables equal the sandbox in every row.');
     return 0;
@@ -409,7 +409,7 @@ export function addDemoCommand(cli: Command): void {
   addCommand(cli, {
     name: 'demo',
     description: 'start a temporary Postgres, a sandbox and a worker, and show what they do',
-    examples: 'npm run demo -- --once',
+    examples: '--once',
   })
     .option(
       '--database <url>',

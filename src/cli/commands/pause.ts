@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { Argument, type Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { runnableNames } from '../../../config/jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../schedule/sql/pauses.ts';
@@ -18,7 +18,7 @@ import {
  * finishes.
  */
 async function pauseCommand(job: string, { client }: CommonOptions): Promise<number> {
-  assertKnown(job, client);
+  assertKnown(client);
   return withDatabase('pause', async (db) => {
     const isNew = await pauseJob(db, job, client ?? null, readOperatorName());
     const words = isNew ? 'paused; a run under way finishes' : 'was paused already';
@@ -31,7 +31,7 @@ async function pauseCommand(job: string, { client }: CommonOptions): Promise<num
 
 /** Resumes a job. Returns 1 if the job stays paused, because it is paused for every client. */
 async function resumeCommand(job: string, { client }: CommonOptions): Promise<number> {
-  assertKnown(job, client);
+  assertKnown(client);
   return withDatabase('resume', async (db) => {
     const lifted = await resumeJob(db, job, client ?? null, readOperatorName());
 
@@ -49,11 +49,8 @@ async function resumeCommand(job: string, { client }: CommonOptions): Promise<nu
   });
 }
 
-/** @throws UsageError with the known names, if the job or the client is not known */
-function assertKnown(job: string, client: string | undefined): void {
-  if (!(runnableNames as string[]).includes(job))
-    throw new UsageError(`There is no job ${job}; known are ${runnableNames.join(', ')}`);
-
+/** @throws UsageError with the known keys, if the client is not known */
+function assertKnown(client: string | undefined): void {
   const clients = readConfig({ database: true, clients: false }).clients.map(({ key }) => key);
   if (client !== undefined && clients.length > 0 && !clients.includes(client))
     throw new UsageError(`There is no client ${client}; known are ${clients.join(', ')}`);
@@ -68,9 +65,9 @@ export function addPauseCommands(cli: Command): void {
     addCommand(cli, {
       name,
       description,
-      examples: `fulfilment-sync ${name} pull-shipments --client default`,
+      examples: 'pull-shipments --client default',
     })
-      .argument('<job>', runnableNames.join(', '))
+      .addArgument(new Argument('<job>').choices(runnableNames))
       .option(...forClient)
       .action(exitWith(command));
 

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { Argument, type Command } from 'commander';
 import { readDate } from '../../core/time.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { isStored } from '../../operate/sql/stored-rows.ts';
@@ -14,6 +14,7 @@ import {
 import { openRescan, type Rescan, wakeJob } from '../../pull/sql/rescans.ts';
 import { type Stream, type StreamContext, toRescanContext } from '../../pull/stream.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
+import { authorizations } from '../../pull/streams/authorizations.ts';
 import type { RunContext, RunReport, Work } from '../../schedule/run.ts';
 import { runWork } from '../../schedule/runs.ts';
 import {
@@ -21,13 +22,13 @@ import {
   asJson,
   type CommonOptions,
   exitWith,
-  findRefetchable,
   findStream,
   forClient,
   parseId,
   print,
   printError,
   printJson,
+  streamArgument,
   streamNames,
   UsageError,
 } from '../command-line.ts';
@@ -213,7 +214,7 @@ function describeWindows(windows: Rescan['windows'] | null): string[] {
 
 /** Reads one resource again by its id. */
 async function refetchCommand(name: string, text: string, options: RescanOptions): Promise<number> {
-  const stream = findRefetchable(name);
+  const stream = name === authorizations.name ? authorizations : findStream(name);
   if (stream.get === null)
     throw new UsageError(
       `The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`,
@@ -317,13 +318,13 @@ export function addRescanCommands(cli: Command): void {
     name: 'reconcile',
     description:
       'compare the lists of the service with the tables, column by column, and heal what differs',
-    examples: 'fulfilment-sync reconcile shipments',
+    examples: 'shipments',
     notes:
       'Orders and return-items: the last 120 days and one slice of older days; ' +
       'the output names them.\n' +
       'Other streams: the whole list.',
   })
-    .argument('<stream>', streamNames.join(', '))
+    .addArgument(streamArgument('<stream>'))
     .option(...forClient)
     .option(
       '--accept-missing',
@@ -335,10 +336,10 @@ export function addRescanCommands(cli: Command): void {
   addCommand(cli, {
     name: 'backfill',
     description: 'read a span of days again, or everything; polls continue meanwhile',
-    examples: 'fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
+    examples: 'orders --from 2026-01-01 --to 2026-01-31',
     notes: 'Each stream has its own date, such as orderedOn of an order: see docs/architecture.md.',
   })
-    .argument('<stream>', streamNames.join(', '))
+    .addArgument(streamArgument('<stream>'))
     .option('--from <day>', "first day, YYYY-MM-DD in the client's zone")
     .option('--to <day>', 'last day')
     .option('--background', 'let the workers do it')
@@ -350,9 +351,9 @@ export function addRescanCommands(cli: Command): void {
     name: 'refetch',
     description:
       'read one resource again by its id; not for streams that the service cannot read by id',
-    examples: 'fulfilment-sync refetch shipments 1042',
+    examples: 'shipments 1042',
   })
-    .argument('<stream>', [...streamNames, 'return-merchandise-authorizations'].join(', '))
+    .addArgument(new Argument('<stream>').choices([...streamNames, authorizations.name]))
     .argument('<id>', 'id at the service')
     .option(...forClient)
     .option(...asJson)

@@ -3,7 +3,7 @@
  * usage, 1 otherwise.
  */
 
-import type { Command } from 'commander';
+import { Argument, type Command } from 'commander';
 import { jobNames, pushJob, runnableNames } from '../../../config/jobs.ts';
 import { describeHold } from '../../core/database-mark.ts';
 import { toDirectUrl } from '../../db/connect.ts';
@@ -30,8 +30,7 @@ import { openPusher } from '../worker/open-pusher.ts';
 async function runCommand(name: string, options: CommonOptions): Promise<number> {
   if (name === pushJob.name) return pushOnce(options);
   const job = jobNames.find((known) => known === name);
-  if (job === undefined)
-    throw new UsageError(`There is no job ${name}; known are ${runnableNames.join(', ')}`);
+  if (job === undefined) throw new UsageError(`There is no job ${name}`);
 
   return withForeground(options.client, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
@@ -149,9 +148,9 @@ export function addRunCommand(cli: Command): void {
   addCommand(cli, {
     name: 'run',
     description: 'run one job once in this process, even if it is not due',
-    examples: 'fulfilment-sync run pull-shipments --client default',
+    examples: 'pull-shipments --client default',
   })
-    .argument('<job>', runnableNames.join(', '))
+    .addArgument(new Argument('<job>').choices(runnableNames))
     .option(...forClient)
     .option(...asJson)
     .action(exitWith(runCommand));

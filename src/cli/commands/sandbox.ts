@@ -223,7 +223,7 @@ export function addSandboxCommand(cli: Command): void {
   addCommand(cli, {
     name: 'sandbox',
     description: 'serve a stand-in for the fulfilment service on this machine',
-    examples: 'fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.json',
+    examples: '--port 8090 --clients shop-a,shop-b --state sandbox.json',
   })
     .option(
       '--host <address>',

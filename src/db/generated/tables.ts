@@ -2510,16 +2510,10 @@ export interface FulfilmentTrackTraces {
   unlisted_since: Timestamp | null;
 }
 
-export interface SyncAdminSecrets {
-  created_at: Generated<Timestamp>;
-  purpose: string;
-  secret: Buffer;
-}
-
 export interface SyncAdminSessions {
   ends_at: Timestamp;
   /**
-   * Random part of the signed cookie
+   * Hash of the cookie, keyed by the tokens
    */
   id: string;
   /**
@@ -3541,7 +3535,6 @@ export interface DB {
   "fulfilment.stock_watch": FulfilmentStockWatch;
   "fulfilment.track_trace_events": FulfilmentTrackTraceEvents;
   "fulfilment.track_traces": FulfilmentTrackTraces;
-  "sync.admin_secrets": SyncAdminSecrets;
   "sync.admin_sessions": SyncAdminSessions;
   "sync.alerts": SyncAlerts;
   "sync.api_keys": SyncApiKeys;

@@ -6,7 +6,7 @@ import { adviseOperator, maskResult, toShownPayload } from '../../push/show-row.
 import type { OutboxDetail } from '../../push/sql/read-outbox.ts';
 import { isUnderWay, type PayloadDraft, renderOutboxRowPage } from '../pages/outbox-page.ts';
 import { maskQuotes, renderPage } from '../pages/view.ts';
-import { hasSession, maxPayloadBytes, readFormOwner } from './access.ts';
+import { maxPayloadBytes, toFormToken } from './access.ts';
 
 /** The messages after an action, by a word in the address. Nothing else of the address is shown. */
 const formMessages: Readonly<Record<string, string>> = {
@@ -60,11 +60,11 @@ export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Pag
   }
 
   const { title, body, refreshSeconds = 5, isReloaded = false } = page;
-  const csrf = reply.generateCsrf({ userInfo: readFormOwner(request) });
+  const csrf = toFormToken(request);
   const frame = {
     title,
     path: request.url.split('?', 1)[0] ?? '/',
-    loggedIn: hasSession(request),
+    loggedIn: request.session !== '',
     message: findMessage(request),
     // A page that answers a form has no address of its own.
     refreshSeconds: request.method === 'GET' ? refreshSeconds : null,

@@ -8,7 +8,6 @@ import { findBlockers } from '../../../src/db/migrate.ts';
 import type { Database } from '../../../src/db/pool.ts';
 import { assertSchemaFits } from '../../../src/db/schema-fit.ts';
 import { acceptIdentity } from '../../../src/operate/sql/accept-identity.ts';
-import { readAdminSecret } from '../../../src/operate/sql/admin-sessions.ts';
 import * as claims from '../../../src/operate/sql/claim-deliveries.ts';
 import * as diagnosis from '../../../src/operate/sql/database-facts.ts';
 import * as makeEvents from '../../../src/operate/sql/make-events.ts';
@@ -126,7 +125,6 @@ async function readReports(db: Database): Promise<void> {
   await countRows(db, ['shipments']);
   await isStored(db, 'shipments', 'default', 1);
   await callProgramReads(db);
-  await readAdminSecret(db, 'a purpose');
   await readSchemaDrift(db);
   await findBlockers(db);
   await assertSchemaFits(db);
