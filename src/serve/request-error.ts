@@ -21,7 +21,7 @@ export function describeTrouble(error: unknown): string | null {
   if (isDiskFull(error))
     return 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues';
   if (isLoginRefused(error))
-    return 'Postgres refuses the login of the worker. Correct DATABASE_URL, then restart the worker';
+    return 'Postgres refuses the login of the worker. Correct DATABASE_URL, and restart the worker';
   if (isDatabaseAway(error))
     return 'The database cannot be reached; the worker continues when it is back. Try again later';
   return busyStates[readSqlState(error)] ?? null;

@@ -32,7 +32,12 @@ import {
   streamNames,
   UsageError,
 } from '../command-line.ts';
-import { describeEnd, exitCodeFor, withForeground } from '../with-foreground.ts';
+import {
+  type ClientOutcome,
+  describeEnd,
+  runForClients,
+  withForeground,
+} from '../with-foreground.ts';
 
 interface RescanOptions extends CommonOptions {
   readonly acceptMissing?: boolean;
@@ -41,51 +46,28 @@ interface RescanOptions extends CommonOptions {
   readonly background?: boolean;
 }
 
-/** What a command says about the run of one client: as lines, and as JSON. */
-interface ClientOutcome {
-  readonly lines: readonly string[];
-  readonly json: object;
-  /** True if the run is done, but not what the command was called for. */
-  readonly failed?: boolean;
-}
-
 /**
- * Runs work once for each client, one after the other, and prints the outcomes: at once, or as one
- * JSON list.
+ * Runs work once for each client, and describes the end of its run.
+ * @param describe gets the result of the work; null if it failed, was stopped or skipped
  */
-function runForClients<T>(
-  { client: only, json = false }: CommonOptions,
+function runWorkForClients<T>(
+  options: CommonOptions,
   work: Pick<Work, 'name' | 'schedule'>,
   run: (context: RunContext, client: string) => Promise<T>,
-  describe: (client: string, report: RunReport, result: T | null) => ClientOutcome,
+  describe: (client: string, report: RunReport, result: T | null) => Omit<ClientOutcome, 'report'>,
 ): Promise<number> {
-  return withForeground(only, async ({ deps, clients, stop }) => {
-    const reports: RunReport[] = [];
-    const outcomes: ClientOutcome[] = [];
+  return runForClients(options, async ({ deps, stop }, client) => {
+    let result: T | null = null;
+    const keepResult: Work['run'] = async (context) => {
+      result = await run(context, client.key);
+    };
+    const request = { client, trigger: 'manual' } as const;
+    const report = await runWork(deps, { ...work, run: keepResult }, request, stop);
 
-    for (const client of clients) {
-      let result: T | null = null;
-      const keepResult: Work['run'] = async (context) => {
-        result = await run(context, client.key);
-      };
-      const request = { client, trigger: 'manual' } as const;
-      const report = await runWork(deps, { ...work, run: keepResult }, request, stop);
-      reports.push(report);
-
-      const outcome = describe(client.key, report, result);
-      if (!json) for (const line of outcome.lines) print(`${client.key} ${line}`);
-
-      const error = describeEnd(report);
-      const status = {
-        client: client.key,
-        status: report.status,
-        ...(error === null ? {} : { error }),
-      };
-      outcomes.push({ ...outcome, json: { ...status, ...outcome.json } });
-    }
-
-    if (json) printJson(outcomes.map((outcome) => outcome.json));
-    return outcomes.some(({ failed }) => failed) ? 1 : exitCodeFor(reports);
+    const error = describeEnd(report);
+    const status = { client: client.key, status: report.status, ...(error !== null && { error }) };
+    const outcome = describe(client.key, report, result);
+    return { report, ...outcome, json: { ...status, ...outcome.json } };
   });
 }
 
@@ -156,17 +138,12 @@ async function rescanCommand(
     latest.set(client, await rescan({ ...toRescanContext(context, stream), onProgress }));
   };
 
-  return runForClients(options, { name: kind }, run, (client, report) =>
+  return runWorkForClients(options, { name: kind }, run, (client, report) =>
     describeRescan(kind, stream.name, report, latest.get(client) ?? null),
   );
 }
 
-function describeRescan(
-  kind: string,
-  stream: string,
-  report: RunReport,
-  rescan: Rescan | null,
-): ClientOutcome {
+function describeRescan(kind: string, stream: string, report: RunReport, rescan: Rescan | null) {
   const {
     pages = null,
     fetched = null,
@@ -229,7 +206,7 @@ async function refetchCommand(name: string, text: string, options: RescanOptions
     const { db, client } = context;
     return (await isStored(db, stream.tables.parent.name, client, id)) ? found : 'unknown';
   };
-  return runForClients(options, work, run, (_, report, found) => {
+  return runWorkForClients(options, work, run, (_, report, found) => {
     if (found !== null)
       return {
         lines: [`${name} ${id}: ${refetchWords[found]}`],
@@ -274,7 +251,7 @@ export async function quarantineReplayCommand(
   };
 
   const work = { name: 'replay', schedule: { kind: 'on-request' } } as const;
-  return runForClients(options, work, replay, (_, report, result) => {
+  return runWorkForClients(options, work, replay, (_, report, result) => {
     const { counts, parcels } = result ?? { counts: {}, parcels: 0 };
 
     const again = `pull-parcels: looks up ${formatCount(parcels, 'shipment')} again`;

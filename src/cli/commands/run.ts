@@ -23,7 +23,7 @@ import {
   printJson,
   UsageError,
 } from '../command-line.ts';
-import { describeEnd, exitCodeFor, type Foreground, withForeground } from '../with-foreground.ts';
+import { describeEnd, type Foreground, runForClients, withForeground } from '../with-foreground.ts';
 import { openPusher } from '../worker/open-pusher.ts';
 
 /** Runs one job once in this process, for one client or for all, even if it is not due. */
@@ -32,35 +32,13 @@ async function runCommand(name: string, options: CommonOptions): Promise<number>
   const job = jobNames.find((known) => known === name);
   if (job === undefined) throw new UsageError(`There is no job ${name}`);
 
-  return withForeground(options.client, async ({ deps, clients, stop }) => {
-    const reports: RunReport[] = [];
-    const ended: EndedJob[] = [];
-    for (const client of clients) {
-      const report = await runJob(deps, job, { client, trigger: 'manual' }, stop);
-      reports.push(report);
-      const counts = report.status === 'skipped' ? {} : report.totals;
-      const words = describeReport(report);
-      ended.push({ client: client.key, job, status: report.status, ...counts, words });
-    }
-    printEnded(ended, options);
-    return exitCodeFor(reports);
+  return runForClients(options, async ({ deps, stop }, client) => {
+    const report = await runJob(deps, job, { client, trigger: 'manual' }, stop);
+    const counts = report.status === 'skipped' ? {} : report.totals;
+    const words = describeReport(report);
+    const json = { client: client.key, job, status: report.status, ...counts, words };
+    return { report, lines: [`${job}: ${words}`], json };
   });
-}
-
-/** How a job ended for one client: as JSON, and as the rest of a sentence. */
-interface EndedJob {
-  readonly client: string;
-  readonly job: string;
-  readonly status: string;
-  /** Numbers of rows of the outbox by their new status. */
-  readonly rows?: Readonly<Record<string, number>>;
-  readonly words: string;
-}
-
-/** Prints a sentence for each client, or one JSON list. */
-function printEnded(ended: readonly EndedJob[], { json }: CommonOptions): void {
-  if (json) printJson(ended);
-  else for (const { client, job, words } of ended) print(`${client} ${job}: ${words}`);
 }
 
 /**
@@ -76,10 +54,11 @@ async function pushOnce(options: CommonOptions): Promise<number> {
     // A copy needs no person: somebody has said that nothing is ever sent from it.
     const isCopy = database?.acceptedAs === 'copy' && database.change === 'none';
 
-    const ended: EndedJob[] = [];
+    const job = pushJob.name;
+    const ended = [];
     let isAnyParked = false;
     for (const client of clients) {
-      const asked = { ...toClientIdentity(client), job: pushJob.name };
+      const asked = { ...toClientIdentity(client), job };
       const refusal = await readRefusal(deps.db, asked);
       isAnyParked ||= refusal?.reason === 'identity';
 
@@ -89,9 +68,10 @@ async function pushOnce(options: CommonOptions): Promise<number> {
       const words = skipped === null ? counted : `skipped (${skipped})`;
       const status = skipped === null ? 'done' : 'skipped';
       const rows = Object.fromEntries(settled);
-      ended.push({ client: client.key, job: pushJob.name, status, rows, words });
+      ended.push({ client: client.key, job, status, rows, words });
     }
-    printEnded(ended, options);
+    if (options.json) printJson(ended);
+    else for (const { client, words } of ended) print(`${client} ${job}: ${words}`);
 
     const isAnyDead = [...counts.values()].some((statuses) => statuses.has('dead'));
     const isHeld = heldBecause !== null && !isCopy;

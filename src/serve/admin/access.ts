@@ -244,7 +244,8 @@ const toSessionId = (
 
 /**
  * Finds the session of a request, which is a role and a random text. Returns its role; null if
- * there is none, or if it has ended. A page that asks for itself again keeps no session open: perhaps nobody looks at it.
+ * there is none, or if it has ended. A page that asks for itself again keeps no session open:
+ * perhaps nobody looks at it.
  */
 async function readSessionRole(
   request: FastifyRequest,

@@ -92,18 +92,6 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
     return reply.redirect(`/outbox/${id}`, 303);
   });
 
-  app.post('/outbox/:id/check', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
-    const { id } = idSchema.parse(request.params);
-    const { payload } = readForm(payloadForm, request.body);
-    const row = await requireRow(db, id);
-    const refused = await findRefusal(deps, row, payload, false);
-
-    const isKnown = nameKinds(deps.config.operations).has(row.kind);
-    const problems = isKnown ? [] : [{ path: [], text: `There is no kind ${row.kind}` }];
-    const draft = refused ?? { text: payload, problems, mayStore: false };
-    return sendPage(request, reply, makeRowPage(row, false, draft));
-  });
-
   app.post('/outbox/selected', async (request, reply) => {
     const { ids, action, sure } = readForm(selectionForm, request.body);
     const refused = [];

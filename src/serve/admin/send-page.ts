@@ -113,28 +113,6 @@ export function makeRowPage(
   };
 }
 
-/**
- * Returns true if an Accept header prefers JSON to HTML. Without a preference, the answer is a
- * page.
- */
-export function wantsJson(accept: string | undefined): boolean {
-  return findQuality(accept, 'application/json') > findQuality(accept, 'text/html');
-}
-
-/**
- * Finds how much a media type is wanted, from 0 (not at all) to 1. The most specific entry counts.
- */
-function findQuality(accept: string | undefined, type: string): number {
-  const entries = (accept ?? '*/*').split(',').map((entry) => {
-    const [range = '', ...parameters] = entry.split(';').map((part) => part.trim().toLowerCase());
-    const given = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2);
-    const quality = Number(given ?? 1);
-    return { range, quality: Number.isFinite(quality) ? quality : 0 };
-  });
-
-  const group = `${type.split('/', 1)[0]}/*`;
-  const qualities = [type, group, '*/*'].map(
-    (range) => entries.find((entry) => entry.range === range)?.quality,
-  );
-  return qualities.find((quality) => quality !== undefined) ?? 0;
-}
+/** Returns true if an Accept header names JSON before HTML. Browsers do not name it. */
+export const wantsJson = (accept = ''): boolean =>
+  /application\/json|text\/html/.exec(accept)?.[0] === 'application/json';

@@ -86,16 +86,6 @@ function createApp(budget: Budget): FastifyInstance {
   });
 
   limitConnections(app.server, maxConnections, (socket) => budget.isBusy(socket));
-  app.server.on('checkExpectation', (_request, response: ServerResponse) => {
-    const error = new RequestError(417, 'The header Expect may only be 100-continue');
-    const { status, type, body } = toProblem(error);
-    const headers = { 'content-type': type, 'content-length': body.length, connection: 'close' };
-    response.writeHead(status, headers).end(body);
-  });
-  // Without a listener, Node would end the connection without an answer.
-  app.server.on('connect', (_request, socket: Socket) =>
-    endRaw(socket, new RequestError(405, 'This is no proxy: it takes no CONNECT')),
-  );
   return app;
 }
 
@@ -120,10 +110,10 @@ function prepare(app: FastifyInstance, { log }: ApiDeps): void {
     return sendProblem(reply, answer);
   });
 
-  const findMethods = watchRoutes(app);
-  app.setNotFoundHandler(({ url, method }, reply) =>
-    sendProblem(reply, refuseAddress(method, findMethods(url))),
-  );
+  app.setNotFoundHandler(({ method }, reply) => {
+    const words = `Nothing takes ${method} at this address; /openapi.json lists the routes`;
+    return sendProblem(reply, new RequestError(404, words));
+  });
 
   app.addHook('onResponse', async ({ caller, method, routeOptions, ip }, reply) => {
     log.info({
@@ -157,39 +147,6 @@ function setReading(app: FastifyInstance): void {
   });
 }
 
-/**
- * Returns the error of an address that no route takes.
- * @param allowed methods that the address takes
- */
-function refuseAddress(method: string, allowed: readonly string[]): RequestError {
-  if (allowed.length === 0)
-    return new RequestError(
-      404,
-      'There is nothing at this address; /openapi.json lists the routes',
-    );
-
-  const allow = allowed.join(', ');
-  return new RequestError(405, `This address takes no ${method}, only ${allow}`, {}, { allow });
-}
-
-/**
- * Collects the routes that are registered from now on. Returns a function that finds the methods of
- * an address.
- */
-function watchRoutes(app: FastifyInstance): (url: string) => string[] {
-  const routes: { readonly pattern: RegExp; readonly method: string }[] = [];
-  app.addHook('onRoute', ({ url, method }) => {
-    const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replaceAll(/:\w+/g, '[^/]+')}$`);
-    for (const one of [method].flat()) routes.push({ pattern, method: one });
-  });
-
-  return (url) => {
-    const path = url.split('?', 1)[0] ?? '';
-    const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
-    return [...new Set(methods)];
-  };
-}
-
 /** Answers a request that Node cannot read, and ends its connection. */
 function refuseRawRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   const { _httpMessage: answer } = socket as Socket & {
@@ -201,22 +158,15 @@ function refuseRawRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   }
 
   const words = 'The request is not HTTP that can be read';
-  endRaw(socket, new RequestError(...(rawRefusals[error.code ?? ''] ?? [400, words])));
-}
-
-/** Answers on a connection that no request belongs to, and ends it. */
-function endRaw(socket: Socket, error: RequestError): void {
-  const { status, type, body } = toProblem(error);
+  const refusal = new RequestError(...(rawRefusals[error.code ?? ''] ?? [400, words]));
+  const { status, type, body } = toProblem(refusal);
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     `content-type: ${type}`,
     `content-length: ${body.length}`,
     'connection: close',
   ];
-  socket.on('error', () => undefined);
-  socket.write(`${head.join('\r\n')}\r\n\r\n`);
-  socket.write(body);
-  socket.destroySoon();
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
 }
 
 const rawRefusals: Readonly<Record<string, readonly [number, string]>> = {

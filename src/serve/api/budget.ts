@@ -84,8 +84,8 @@ export class Budget {
   }
 
   /**
-   * Returns the body of a request, counted as it arrives. It fails with an RequestError if it is too
-   * much.
+   * Returns the body of a request, counted as it arrives. It fails with a RequestError if it is
+   * too much.
    */
   count(request: FastifyRequest, body: NodeJS.ReadableStream): NodeJS.ReadableStream {
     const use = this.#findUse(request);

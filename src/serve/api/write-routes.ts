@@ -25,7 +25,7 @@ const checkMs = 45_000;
  */
 const codesMs = 10_000;
 
-/** Registers the routes that check, insert and change rows of the outbox, and that name articles. */
+/** Registers the routes that check and change rows of the outbox, and that name articles. */
 export function registerWrites(app: FastifyInstance, deps: ApiDeps, budget: Budget): void {
   const check = createCheck(deps, budget);
   const addWrite: AddWrite = (method, url, schema, handler) =>

