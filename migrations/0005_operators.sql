@@ -71,14 +71,6 @@ comment on column fulfilment.erased_orders.external_order_number is
   'Your order number when it was erased';
 comment on column fulfilment.erased_orders.erased_at is 'When it was erased';
 
--- The secret that signs the cookies of the admin pages.
-create table sync.admin_secrets (
-  purpose text primary key,
-  secret bytea not null,
-  created_at timestamptz not null default now()
-);
--- sync.admin_secrets: Random secrets that the workers share; delete a row to end all sessions
-
 create table sync.admin_sessions (
   id text primary key,
   ends_at timestamptz not null,
@@ -86,5 +78,5 @@ create table sync.admin_sessions (
 ) with (fillfactor = 50);
 -- sync.admin_sessions: Open sessions at the admin pages; delete a row to end its session at every
 --   worker
---   id: Random part of the signed cookie
+--   id: Hash of the cookie, keyed by the tokens
 --   used_at: Time of the last request, to the minute; the session ends an hour later

@@ -432,11 +432,6 @@ create table fulfilment.track_traces (
   unlisted_since timestamp with time zone, -- Since when the list no longer has the package; its last status is read for fulfilment.parcels
   missing_since timestamp with time zone, -- Since when a list that was not believed lacks the package; the next list decides. Null otherwise
 ) with (fillfactor=80); -- Status of packages that are on their way (v2 track-trace item); filled by the job track-trace
-create table sync.admin_secrets (
-  purpose text not null,
-  secret bytea not null,
-  created_at timestamp with time zone not null default now(),
-); -- 
 create table sync.admin_sessions (
   id text not null,
   ends_at timestamp with time zone not null,
@@ -932,7 +927,6 @@ alter table fulfilment.stock_watch add constraint stock_watch_pkey PRIMARY KEY (
 alter table fulfilment.stock_watch add constraint stock_watch_sku_check CHECK ((sku <> ''::text));
 alter table fulfilment.track_trace_events add constraint track_trace_events_pkey PRIMARY KEY (id);
 alter table fulfilment.track_traces add constraint track_traces_pkey PRIMARY KEY (client, shipment_id, package_number);
-alter table sync.admin_secrets add constraint admin_secrets_pkey PRIMARY KEY (purpose);
 alter table sync.admin_sessions add constraint admin_sessions_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_pkey PRIMARY KEY (id);
 alter table sync.alerts add constraint alerts_scope_code_subject_detail_key UNIQUE (scope, code, subject, detail);

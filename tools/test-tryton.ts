@@ -6,9 +6,9 @@
  * if TRYTON=required is set. Whatever fails, no program is left, and what they wrote is kept.
  */
 import { parseArgs } from 'node:util';
-import { compareWithSandbox } from '../src/cli/demo/oracle.ts';
 import { silentLogger } from '../src/core/logger.ts';
 import { connectDatabase } from '../src/db/connect.ts';
+import { compareWithSandbox } from '../test/helpers/oracle.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { compare, type ErpState } from './tryton/compare.ts';
 import { hasTryton, Programs } from './tryton/programs.ts';

@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { createInterface } from 'node:readline/promises';
-import { type Command, InvalidArgumentError } from 'commander';
+import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { describeFileError } from '../../config/config-error.ts';
 import { type Config, readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
@@ -18,11 +18,10 @@ import { connectDatabase, type DatabaseAddress, toAddress } from '../db/connect.
 import type { Database } from '../db/pool.ts';
 import { assertSchemaFits } from '../db/schema-fit.ts';
 import { isDiskFull } from '../db/transaction.ts';
-import type { MirroredResource, Stream } from '../pull/stream.ts';
+import type { Stream } from '../pull/stream.ts';
 import { streams } from '../pull/streams/all-streams.ts';
-import { authorizations } from '../pull/streams/authorizations.ts';
 import { readClients } from '../service/sql/clients.ts';
-import { type Columns, formatTable } from './table.ts';
+import { formatTable } from './table.ts';
 
 /** An error in the words or options of a command. The process exits with 2. */
 export class UsageError extends CodedError {
@@ -31,15 +30,18 @@ export class UsageError extends CodedError {
   }
 }
 
-/** Names of the streams, for help. Commands check the names themselves. */
-export const streamNames = Object.values(polledStreams);
+/** Creates the argument that names a stream. */
+export const streamArgument = (name: '<stream>' | '[stream]') =>
+  new Argument(name).choices(streamNames);
+
+export const streamNames: readonly string[] = Object.values(polledStreams);
 
 /** The help of a command. */
 interface CommandHelp {
   readonly name: string;
   readonly description: string;
-  /** Lines that call the command. */
-  readonly examples: string;
+  /** Lines of words that follow the name of the command in an example. */
+  readonly examples?: string;
   /** Lines above the examples. */
   readonly notes?: string;
 }
@@ -47,12 +49,14 @@ interface CommandHelp {
 /** Adds a command with its help. */
 export function addCommand(
   parent: Command,
-  { name, description, examples, notes }: CommandHelp,
+  { name, description, examples = '', notes }: CommandHelp,
 ): Command {
-  const lines = examples.split('\n');
-  const heading = lines.length > 1 ? 'Examples' : 'Example';
-  const above = notes === undefined ? '' : `${notes}\n\n`;
-  const help = `\n${above}${heading}:\n  ${lines.join('\n  ')}`;
+  const group = parent.parent === null ? '' : `${parent.name()} `;
+  const lines = examples
+    .split('\n')
+    .map((words) => `\n  fulfilment-sync ${group}${name} ${words}`.trimEnd());
+  const above = notes === undefined ? '' : `\n${notes}\n`;
+  const help = `${above}\nExample${lines.length > 1 ? 's' : ''}:${lines.join('')}`;
 
   return parent.command(name).description(description).addHelpText('after', help);
 }
@@ -192,17 +196,18 @@ export const printJson = (data: unknown): void => printStyled(toJson(data));
 
 /**
  * Prints rows as JSON, as a table, or says that there are none.
+ * @param members those that the table shows; default: all
  * @returns true if it is a table, which may need more words
  */
-export function printRows<Row>(
+export function printRows<Row extends object>(
   rows: readonly Row[],
-  columns: Columns<Row>,
   none: string,
   { json }: CommonOptions,
+  members?: readonly (keyof Row & string)[],
 ): boolean {
   const isTable = !json && rows.length > 0;
   if (json) printJson(rows);
-  else if (isTable) printStyled(formatTable(rows, columns));
+  else if (isTable) printStyled(formatTable(rows, members));
   else print(none);
   return isTable;
 }
@@ -252,27 +257,11 @@ export async function withDatabase<T>(
   }
 }
 
-/** @throws UsageError if no stream has this name; it lists the names of all streams */
-export const findStream = (name: string): Stream => findByName(streams, name, 'no stream');
-
-/**
- * Returns what `refetch` reads: a stream, or return authorizations, which the service does not
- * list.
- * @throws UsageError if nothing has this name; it lists all names
- */
-export const findRefetchable = (name: string): MirroredResource =>
-  findByName<MirroredResource>([...streams, authorizations], name, 'nothing to read by id called');
-
-function findByName<T extends { readonly name: string }>(
-  all: readonly T[],
-  name: string,
-  missing: string,
-): T {
-  const found = all.find((one) => one.name === name);
-  if (found !== undefined) return found;
-
-  const known = all.map((one) => one.name).join(', ');
-  throw new UsageError(`There is ${missing} ${name}; known are ${known}`);
+/** Returns the stream of a name that the command line has checked. */
+export function findStream(name: string): Stream {
+  const found = streams.find((stream) => stream.name === name);
+  if (found === undefined) throw new UsageError(`There is no stream ${name}`);
+  return found;
 }
 
 const closing = new AbortController();

@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../../config/config-error.ts';
 import { loadEnvFile } from '../../config/env-file.ts';
 import { CodedError, describeError } from '../core/errors.ts';
+import { toVisible } from '../core/quote.ts';
 import { version } from '../core/version.ts';
 import { printError, UsageError } from './command-line.ts';
 
@@ -53,6 +54,8 @@ export async function createCli(words: readonly string[] = []): Promise<Command>
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError('(see --help)')
+    // An error repeats words that others may have written.
+    .configureOutput({ writeErr: (text) => process.stderr.write(toVisible(text, '\n')) })
     .addHelpText(
       'after',
       '\nExamples:\n  fulfilment-sync doctor\n  fulfilment-sync status --watch\n' +

@@ -6,25 +6,23 @@ import { toVisible } from '../core/quote.ts';
 
 const gap = '  ';
 
-/** The value of a cell. Null is shown as `-`, a date to the second in UTC. */
-type Value = string | number | Date | null;
 type Cell = string | number;
-
-/** The columns of a table: what each shows of a row, by heading. */
-export type Columns<Row> = Readonly<Record<string, (row: Row) => Value>>;
 
 /**
  * Formats rows as columns that are as wide as their longest cell. Numbers are aligned to the right.
  * If the columns do not fit, each row is a list.
+ * @param members those that are shown, which also name the columns; default: those of the first row
  * @param width characters of a line; by default those of the terminal
  */
-export function formatTable<Row>(
+export function formatTable<Row extends object>(
   rows: readonly Row[],
-  columns: Columns<Row>,
+  members: readonly (keyof Row & string)[] = Object.keys(rows[0] ?? {}) as (keyof Row & string)[],
   width = process.stdout.isTTY ? process.stdout.columns : Number.POSITIVE_INFINITY,
 ): string {
-  const headings = Object.keys(columns);
-  const cells = rows.map((row) => Object.values(columns).map((show) => toCell(show(row))));
+  const headings = members.map((member) =>
+    member.replaceAll(/(?<=[a-z])[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`),
+  );
+  const cells = rows.map((row) => members.map((member) => toCell(row[member])));
 
   const widths = headings.map((heading, index) =>
     cells.reduce(
@@ -57,11 +55,14 @@ function pad(cell: Cell, width: number, isLast: boolean): string {
 const applyStyle = (style: Style | null, text: string) =>
   style === null || text.trim() === '' ? text : styleText(style, text);
 
-/** Joins the lines of a text, and replaces control characters that a terminal would execute. */
-function toCell(value: Value): Cell {
-  if (value === null) return '-';
+/**
+ * Returns a value on one line. Null is `-`, and a date is to the second in UTC. Control characters
+ * that a terminal would execute are shown by their codes.
+ */
+function toCell(value: unknown): Cell {
+  if (value === null || value === '') return '-';
   if (value instanceof Date) return value.toISOString().slice(0, 19);
-  return typeof value === 'number' ? value : toVisible(value.replaceAll('\n', ' '));
+  return typeof value === 'number' ? value : toVisible(String(value).replaceAll('\n', ' '));
 }
 
 function formatLists(headings: readonly string[], rows: readonly (readonly Cell[])[]): string {

@@ -17,7 +17,7 @@ import type { RunReport } from '../schedule/run.ts';
 import type { RunnerDeps } from '../schedule/runs.ts';
 import { openLeaseKeeper } from '../schedule/sql/leases.ts';
 import { openWarehouses } from '../service/open-warehouses.ts';
-import { selectClients } from './command-line.ts';
+import { type CommonOptions, print, printJson, selectClients } from './command-line.ts';
 
 /** Everything that a command needs to execute runs in its own process. */
 export interface Foreground {
@@ -94,12 +94,37 @@ function describeNextDue({ reason, nextAt }: Extract<RunReport, { status: 'skipp
   return nextAt === null ? 'not scheduled' : `next due ${nextAt.toISOString()}`;
 }
 
+/** What a command says about the run of one client: as lines, and as JSON. */
+export interface ClientOutcome {
+  readonly report: RunReport;
+  readonly lines: readonly string[];
+  readonly json: object;
+  /** True if the run is done, but not what the command was called for. */
+  readonly failed?: boolean;
+}
+
 /**
- * Returns the exit code of a command: 0 if every run is done or was skipped, else 1. A run that was
- * skipped because its client is parked also gives 1.
+ * Runs something once for each client, one after the other, and prints the outcomes: at once, or as
+ * one JSON list.
+ * @returns the exit code: 0 if every run is done or was skipped, else 1. A run that was skipped
+ *   because its client is parked also gives 1.
  */
-export function exitCodeFor(reports: readonly RunReport[]): number {
-  const isFine = (report: RunReport) =>
-    report.status === 'done' || (report.status === 'skipped' && report.reason !== 'identity');
-  return reports.every(isFine) ? 0 : 1;
+export function runForClients(
+  { client: only, json = false }: CommonOptions,
+  run: (foreground: Foreground, client: WarehouseClient) => Promise<ClientOutcome>,
+): Promise<number> {
+  return withForeground(only, async (foreground) => {
+    const outcomes: ClientOutcome[] = [];
+    for (const client of foreground.clients) {
+      const outcome = await run(foreground, client);
+      outcomes.push(outcome);
+      if (!json) for (const line of outcome.lines) print(`${client.key} ${line}`);
+    }
+
+    if (json) printJson(outcomes.map((outcome) => outcome.json));
+    const isFine = ({ report, failed = false }: ClientOutcome) =>
+      !failed &&
+      (report.status === 'done' || (report.status === 'skipped' && report.reason !== 'identity'));
+    return outcomes.every(isFine) ? 0 : 1;
+  });
 }

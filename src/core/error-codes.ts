@@ -44,9 +44,7 @@ export type ErrorCode =
   | 'settings_unread'
   // The database, the queue and the program itself.
   | 'admin_port_taken'
-  | 'admin_refused'
   | 'api_port_taken'
-  | 'api_refused'
   | 'code_too_old'
   | 'database_encoding'
   | 'database_lost'
@@ -58,6 +56,7 @@ export type ErrorCode =
   | 'not_in_time'
   | 'port_taken'
   | 'postgres_too_old'
+  | 'request_refused'
   | 'postgres_unsupported'
   | 'queue_schema_emptied'
   | 'queue_schema_missing'

@@ -1,8 +1,8 @@
 /** What must work before each commit, with processes. test/e2e/worker has the whole list. */
 import { describe, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../src/cli/demo/oracle.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { expireLeases } from '../helpers/leases.ts';
+import { compareWithSandbox } from '../helpers/oracle.ts';
 import { insertOrders } from '../helpers/order-payload.ts';
 import { useProcesses, workerEnv } from '../helpers/processes/processes.ts';
 import { useRedis } from '../helpers/redis.ts';

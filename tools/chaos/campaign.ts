@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { compareWithSandbox } from '../../src/cli/demo/oracle.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { connectDatabase } from '../../src/db/connect.ts';
 import { deriveSeed, Random } from '../../src/sandbox/random.ts';
 import { ageAbsencesSql } from '../../test/helpers/campaigns/belief.ts';
+import { compareWithSandbox } from '../../test/helpers/oracle.ts';
 import { waitFor } from '../../test/helpers/wait.ts';
 import { countOrders, findCursorsAhead, findProblemsAtRest, watchTables } from './invariants.ts';
 import { Load } from './load.ts';

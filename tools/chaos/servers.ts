@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { migrateDatabase } from '../../src/cli/commands/migrate.ts';
+import { silentLogger } from '../../src/core/logger.ts';
 import {
   type EmbeddedPostgres,
   startEmbeddedPostgres,
-} from '../../src/cli/demo/embedded-postgres.ts';
-import { silentLogger } from '../../src/core/logger.ts';
+} from '../../test/helpers/processes/embedded-postgres.ts';
 import { memoryFolder } from '../../test/helpers/processes/memory-folder.ts';
 import { startRedis } from '../../test/helpers/processes/redis-server.ts';
 import { postgresBin, type TestRedis } from '../../test/helpers/processes/test-servers.ts';

@@ -17,11 +17,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import getPort from 'get-port';
 import { migrateDatabase } from '../../src/cli/commands/migrate.ts';
+import { silentLogger } from '../../src/core/logger.ts';
 import {
   type EmbeddedPostgres,
   startEmbeddedPostgres,
-} from '../../src/cli/demo/embedded-postgres.ts';
-import { silentLogger } from '../../src/core/logger.ts';
+} from '../../test/helpers/processes/embedded-postgres.ts';
 import { memoryFolder } from '../../test/helpers/processes/memory-folder.ts';
 import { postgresBin } from '../../test/helpers/processes/test-servers.ts';
 import { SandboxControl } from '../../test/helpers/sandbox-control.ts';

@@ -16,7 +16,6 @@ import {
   selectClients,
   withDatabase,
 } from '../command-line.ts';
-import type { Columns } from '../table.ts';
 
 interface ClientOptions extends CommonOptions {
   readonly keepCursors?: boolean;
@@ -44,15 +43,9 @@ async function clientListCommand(options: ClientOptions): Promise<number> {
     };
   });
 
-  const columns = {
-    client: ({ client }) => client,
-    'base URL': ({ baseUrl }) => baseUrl,
-    zone: ({ timeZone }) => timeZone,
-    state: ({ state }) => state,
-  } satisfies Columns<(typeof rows)[number]>;
   const none =
     'No client is set up; see WAREHOUSE_BASE_URL and WAREHOUSE_CLIENTS_FILE in .env.example';
-  if (printRows(rows, columns, none, options))
+  if (printRows(rows, none, options, ['client', 'baseUrl', 'timeZone', 'state']))
     for (const { client, because } of rows) if (because !== null) print(`\n${client}: ${because}`);
   return 0;
 }
@@ -146,17 +139,14 @@ function printAccepted(
 
 /** Adds the commands `client …`. */
 export function addClientCommands(cli: Command): void {
-  const list = 'fulfilment-sync client list';
   const client = addCommand(cli, {
     name: 'client',
     description: 'show the clients, or accept a changed account of a client',
-    examples: list,
   });
 
   addCommand(client, {
     name: 'list',
     description: 'show the clients, and why a client is not read',
-    examples: list,
   })
     .option(...asJson)
     .action(exitWith(clientListCommand));
@@ -165,7 +155,7 @@ export function addClientCommands(cli: Command): void {
     name: 'accept-identity',
     description:
       'accept a changed base URL or user name of a client, so that it is read and pushed again',
-    examples: 'fulfilment-sync client accept-identity default',
+    examples: 'default',
   })
     .argument('<client>', 'client key')
     .option(

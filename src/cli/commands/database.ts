@@ -112,11 +112,9 @@ export function addDatabaseCommands(cli: Command): void {
   const answer = new Option('--as <answer>', 'what this database is')
     .choices(Object.keys(acceptanceInWords))
     .makeOptionMandatory();
-  const example = 'fulfilment-sync database accept --as restored';
   const database = addCommand(cli, {
     name: 'database',
     description: 'accept the database from which the rows of the outbox are sent',
-    examples: example,
   });
 
   addCommand(database, {
@@ -124,7 +122,7 @@ export function addDatabaseCommands(cli: Command): void {
     description:
       'accept a database that was moved, restored or copied, ' +
       'so that its rows are sent again, or never',
-    examples: example,
+    examples: '--as restored',
     notes: Object.entries(acceptanceInWords)
       .map(([as, meaning]) => `${as}: ${meaning}`)
       .join('\n'),
@@ -139,7 +137,7 @@ export function addDatabaseCommands(cli: Command): void {
   addCommand(database, {
     name: 'expect-failover',
     description: 'let workers accept a failover that is planned, as restored and without a person',
-    examples: 'fulfilment-sync database expect-failover --for 1h',
+    examples: '--for 1h',
     notes:
       'The former primary must end before another one is promoted: rows would be sent twice.\n' +
       'Rows that may have been sent are looked up; kinds without a look-up wait for you.',

@@ -9,20 +9,25 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Command } from 'commander';
 import getPort from 'get-port';
 import { removeVariables } from '../../../config/env.ts';
+import { defaultTimeZone } from '../../../config/files.ts';
 import { polledStreams, toScheduleVariable } from '../../../config/jobs.ts';
 import { programs } from '../../core/installation.ts';
 import type { Logger } from '../../core/logger.ts';
-import { dayMs } from '../../core/time.ts';
-import { connectDatabase, type OpenDatabase } from '../../db/connect.ts';
+import { dayMs, hourMs } from '../../core/time.ts';
+import { connectDatabase } from '../../db/connect.ts';
 import { readKnownMigrations } from '../../db/migration-files.ts';
 import type { Database } from '../../db/pool.ts';
 import { readMissingMigrations } from '../../db/schema-fit.ts';
+import { readSnapshot } from '../../operate/health/state.ts';
 import { openLogger } from '../../operate/logging/create-logger.ts';
 import { readJobStatus } from '../../operate/sql/job-status.ts';
 import { countRows } from '../../operate/sql/stored-rows.ts';
 import { nameArticles } from '../../pull/sql/stock-rows.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
 import { listOutbox } from '../../push/sql/read-outbox.ts';
+import { defaultOrdersPerDay } from '../../sandbox/options.ts';
+import { createSandbox } from '../../sandbox/server/server.ts';
+import { World } from '../../sandbox/world.ts';
 import {
   addCommand,
   createStopSignal,
@@ -33,8 +38,7 @@ import {
   printStyled,
   UsageError,
 } from '../command-line.ts';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
-import { compareWithSandbox } from '../demo/oracle.ts';
+import { startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
 import { formatTable } from '../table.ts';
 import { migrateDatabase } from './migrate.ts';
 
@@ -85,54 +89,65 @@ interface DemoServers {
  */
 async function demoCommand({ once = false, database: given }: DemoOptions): Promise<number> {
   const stop = AbortSignal.any([createStopSignal(), outputClosed]);
-  const started: DemoProcess[] = [];
-  let postgres: EmbeddedPostgres | undefined;
-  let database: OpenDatabase | undefined;
   const servers = await prepareServers();
+  await using opened = new AsyncDisposableStack();
+  opened.defer(() => deleteToken(servers));
 
-  try {
-    const log = await openLogger({ LOG_LEVEL: 'error', LOG_PRETTY: true });
-    if (given === undefined) {
-      print('Starting a temporary Postgres …');
-      postgres = await startEmbeddedPostgres();
-    } else await assertEmpty(given, log);
-    if (stop.aborted) return 0;
+  const log = await openLogger({ LOG_LEVEL: 'error', LOG_PRETTY: true });
+  const url = given ?? (await openPostgres(opened));
+  if (given !== undefined) await assertEmpty(given, log);
+  if (stop.aborted) return 0;
 
-    const url = postgres?.url ?? given ?? '';
-    const applied = await migrateDatabase(url, log);
-    print(`Migrated: ${applied.join(', ')}`);
-    if (stop.aborted) return 0;
+  print(`Migrated: ${(await migrateDatabase(url, log)).join(', ')}`);
+  if (stop.aborted) return 0;
 
-    const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
-    database = connectDatabase(url, log, { name: 'demo', max: 2 });
-    // The worker starts with a history, so that its first look finds rows of every kind.
-    await callSandbox(sandbox, 'reset', { startMs: Date.now() - (cycleDays + 1) * dayMs });
-    await advance(sandbox, cycleDays);
-    await nameArticles(database.db, 'fulfilment.stock_watch', 'default', watchedSkus);
-    await nameArticles(database.db, 'fulfilment.service_products', 'default', serviceSkus);
+  const { db, close } = connectDatabase(url, log, { name: 'demo', max: 2 });
+  opened.defer(close);
+  await nameArticles(db, 'fulfilment.stock_watch', 'default', watchedSkus);
+  await nameArticles(db, 'fulfilment.service_products', 'default', serviceSkus);
 
-    const worker = startWorker(url, sandbox, servers, started);
-    const addresses = describeAddresses(url, sandbox, servers);
-    print(addresses);
-    if (!once) print(describeOrder(given === undefined));
+  const { world, sandbox } = await openSandbox(opened, once ? 0 : liveSpeed);
+  const worker = startWorker(url, sandbox, servers);
+  opened.defer(() => endWorker(worker));
 
-    const stopped = new Promise<number>((resolve) => {
-      if (stop.aborted) resolve(0);
-      stop.addEventListener('abort', () => resolve(0));
-    });
-    const { db } = database;
-    const play = once
-      ? playOnce(db, sandbox)
-      : deleteReadToken(servers, stop).then(() => playUntilStopped(db, stop, addresses));
-    return await Promise.race([play, stopped, worker.failOnExit()]);
-  } finally {
-    // Postgres stops last, so that the worker can release its leases.
-    await Promise.all(started.map((process) => process.end()));
-    await database?.close();
-    await postgres?.stop();
-    await deleteToken(servers);
-  }
+  const addresses = describeAddresses(url, sandbox, servers);
+  print(addresses);
+  if (!once) print(describeOrder(given === undefined));
+
+  const play = once
+    ? playOnce(db, world)
+    : deleteReadToken(servers, stop).then(() => playUntilStopped(db, stop, addresses));
+  return await Promise.race([play, endsAt(stop), failOnExit(worker)]);
 }
+
+/** Starts a Postgres that ends with the demo, after all that uses it. */
+async function openPostgres(opened: AsyncDisposableStack): Promise<string> {
+  print('Starting a temporary Postgres …');
+  const postgres = await startEmbeddedPostgres();
+  opened.defer(() => postgres.stop());
+  return postgres.url;
+}
+
+/** Starts a sandbox with a history, so that the worker's first look finds rows of every kind. */
+async function openSandbox(opened: AsyncDisposableStack, speed: number) {
+  const startMs = Date.now() - (cycleDays + 1) * dayMs;
+  const options = { clients: ['default'], seed: 1, ordersPerDay: defaultOrdersPerDay };
+  const world = new World(
+    { ...options, zone: defaultTimeZone, speed, startMs, lateChanges: true },
+    { strict: true },
+  );
+  world.clock.advance(cycleDays * dayMs);
+
+  const app = createSandbox(world);
+  opened.defer(() => app.close());
+  return { world, sandbox: new URL(await app.listen({ host: '127.0.0.1', port: 0 })) };
+}
+
+const endsAt = (stop: AbortSignal) =>
+  new Promise<number>((resolve) => {
+    if (stop.aborted) resolve(0);
+    stop.addEventListener('abort', () => resolve(0));
+  });
 
 /** Finds free ports, and makes a token for the API. */
 async function prepareServers(): Promise<DemoServers> {
@@ -181,16 +196,17 @@ function startWorker(
   databaseUrl: string,
   sandbox: URL,
   { adminPort, apiPort, folder }: DemoServers,
-  started: DemoProcess[],
-): DemoProcess {
+): ChildProcess {
   const env = {
+    // Settings of this process are not passed on: they may name a real database.
+    ...removeVariables(),
     DATABASE_URL: databaseUrl,
     WAREHOUSE_BASE_URL: sandbox.href,
     WAREHOUSE_USERNAME: 'default',
     WAREHOUSE_PASSWORD: 'default',
     ...Object.fromEntries(Object.keys(polledStreams).map((job) => [toScheduleVariable(job), '2s'])),
     SCHEDULE_REFRESH_SETTINGS: '10s',
-    SCHEDULE_RECONCILE: '10s',
+    SCHEDULE_RECONCILE: '5s',
     SCHEDULE_PULL_STOCK: '10s',
     SCHEDULE_PULL_PARCELS: '2s',
     REQUESTS_PER_SECOND: '1000',
@@ -202,9 +218,34 @@ function startWorker(
     LOG_PRETTY: 'false',
   };
 
-  const worker = new DemoProcess(['worker'], env, (line) => printError(`worker: ${line}`));
-  started.push(worker);
+  // The child is detached, so that Ctrl-C reaches only this process, which then ends the others in
+  // the right order. It ends when this process ends, however that happens.
+  const worker = fork(programs.main, ['worker'], {
+    detached: true,
+    env,
+    execArgv: [],
+    silent: true,
+  });
+  for (const stream of [worker.stdout, worker.stderr])
+    if (stream)
+      createInterface({ input: stream }).on('line', (line) => printError(`worker: ${line}`));
   return worker;
+}
+
+async function failOnExit(worker: ChildProcess): Promise<never> {
+  const [code, signal] = await once(worker, 'exit');
+  throw new Error(`The worker ended by itself (${signal ?? `exit code ${code}`})`);
+}
+
+async function endWorker(worker: ChildProcess): Promise<void> {
+  if (worker.exitCode !== null || worker.signalCode !== null) return;
+
+  const ended = once(worker, 'exit').then(() => true);
+  worker.kill('SIGTERM');
+  if (await Promise.race([ended, wait(endWithinMs, false, { ref: false })])) return;
+
+  worker.kill('SIGKILL');
+  await ended;
 }
 
 /** The command that starts this program. */
@@ -309,59 +350,58 @@ function createOutboxTeller(db: Database): () => Promise<void> {
  * Waits for the rows of 14 virtual days, then for the changes of another half hour, and prints what
  * is stored.
  */
-async function playOnce(db: Database, sandbox: URL): Promise<number> {
-  await findLastingDifferences(db, sandbox);
-  await advance(sandbox, 1 / 48);
-  const differences = await findLastingDifferences(db, sandbox);
+async function playOnce(db: Database, world: World): Promise<number> {
+  await findLastingDifferences(db);
+  world.clock.advance(hourMs / 2);
+  const differences = await findLastingDifferences(db);
 
   const counts = Object.entries(await countRows(db, tableNames));
-  printStyled(formatTable(counts, { table: ([table]) => table, rows: ([, count]) => count }));
-
+  printStyled(formatTable(counts.map(([table, rows]) => ({ table, rows }))));
   if (differences.length === 0) {
     print('\nThe tables equal the sandbox in every row.');
     return 0;
   }
 
-  print(`\n${differences.length} differences between the tables and the sandbox:`);
-  for (const difference of differences.slice(0, 20)) print(`  ${difference}`);
-
-  const failed = (await readJobStatus(db)).filter(({ lastError }) => lastError !== null);
-  for (const { job, lastError } of failed) print(`${job} failed: ${lastError}`);
+  print('\nThe tables and the sandbox differ:');
+  for (const difference of differences) print(`  ${difference}`);
   return 1;
 }
 
 /**
- * Compares the tables with the sandbox until they are equal and every job has run. Waits a minute
- * at most.
+ * Waits until every job has run, and a reconciliation that began after this call finds no
+ * difference. Waits a minute at most.
+ * @returns what then still differs, and what has failed
  */
-async function findLastingDifferences(db: Database, sandbox: URL): Promise<string[]> {
+async function findLastingDifferences(db: Database): Promise<string[]> {
+  const { now: since } = await readSnapshot(db);
   const deadlineMs = performance.now() + waitForRunsMs;
 
   for (;;) {
-    const differences = await compareWithSandbox(db, sandbox);
-
-    const soonMs = Date.now() + waitForRunsMs;
-    const isFirstDue = (await readJobStatus(db)).some(
+    const { now, jobs, streams: compared } = await readSnapshot(db);
+    const soonMs = now.getTime() + waitForRunsMs;
+    const toRun = jobs.filter(
       ({ lastStartedAt, dueAt }) =>
         lastStartedAt === null && dueAt !== null && dueAt.getTime() < soonMs,
     );
-    if ((differences.length === 0 && !isFirstDue) || performance.now() > deadlineMs)
-      return differences;
+    const hasCompared = jobs.some(
+      ({ job, running, lastStartedAt }) =>
+        job === 'reconcile' && !running && lastStartedAt !== null && lastStartedAt > since,
+    );
+    const differing = compared.filter(({ missing, stale, extra }) => missing || stale || extra);
 
+    const isOver = performance.now() > deadlineMs;
+    if (isOver || (hasCompared && toRun.length + differing.length === 0))
+      return [
+        ...(hasCompared ? [] : ['no reconciliation has ended']),
+        ...toRun.map(({ job }) => `${job} has not run`),
+        ...differing.map(
+          ({ stream, missing, stale, extra }) =>
+            `${stream}: missing ${missing}, stale ${stale}, extra ${extra}`,
+        ),
+        ...jobs.flatMap(({ job, lastError }) => (lastError ? [`${job} failed: ${lastError}`] : [])),
+      ];
     await wait(500);
   }
-}
-
-const advance = (sandbox: URL, days: number) =>
-  callSandbox(sandbox, 'advance', { seconds: days * 86_400 });
-
-async function callSandbox(sandbox: URL, control: string, body: object): Promise<void> {
-  const answer = await fetch(new URL(`/_sandbox/${control}`, sandbox), {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  });
-  if (!answer.ok) throw new Error(`The sandbox refused ${control}: ${answer.status}`);
 }
 
 /** Adds `demo`. */
@@ -369,7 +409,7 @@ export function addDemoCommand(cli: Command): void {
   addCommand(cli, {
     name: 'demo',
     description: 'start a temporary Postgres, a sandbox and a worker, and show what they do',
-    examples: 'npm run demo -- --once',
+    examples: '--once',
   })
     .option(
       '--database <url>',
@@ -383,72 +423,3 @@ export function addDemoCommand(cli: Command): void {
 }
 
 const endWithinMs = 3_000;
-
-/**
- * A command of this program in a child process. It ends when this process ends, however that
- * happens.
- */
-class DemoProcess {
-  readonly #child: ChildProcess;
-  readonly #name: string;
-
-  /** @param onLine receives each line that the process writes */
-  constructor(
-    args: readonly string[],
-    env: Readonly<Record<string, string>>,
-    onLine: (line: string) => void,
-  ) {
-    this.#name = args[0] ?? '';
-
-    // Settings of this process are not passed on: they may name a real database. The child is
-    // detached, so that Ctrl-C reaches only this process, which then ends the others in the right
-    // order.
-    this.#child = fork(programs.main, args, {
-      detached: true,
-      env: { ...removeVariables(), ...env },
-      execArgv: [],
-      silent: true,
-    });
-
-    for (const stream of [this.#child.stdout, this.#child.stderr]) {
-      if (stream) createInterface({ input: stream }).on('line', onLine);
-    }
-  }
-
-  /**
-   * Waits until the process ends, and rejects then. For processes that must not end by themselves.
-   */
-  async failOnExit(): Promise<never> {
-    const [code, signal] = await once(this.#child, 'exit');
-    throw new Error(`The ${this.#name} process ended by itself (${signal ?? `exit code ${code}`})`);
-  }
-
-  async end(): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
-
-    const ended = once(this.#child, 'exit').then(() => true);
-    this.#child.kill('SIGTERM');
-    if (await Promise.race([ended, wait(endWithinMs, false, { ref: false })])) return;
-
-    this.#child.kill('SIGKILL');
-    await ended;
-  }
-}
-
-/** Starts a sandbox on a free port, and returns its address. */
-async function startSandbox(speed: number, started: DemoProcess[]): Promise<URL> {
-  return new Promise((resolve, reject) => {
-    const sandbox = new DemoProcess(
-      ['sandbox', '--strict', '--port', '0', '--late-changes', '--speed', String(speed)],
-      {},
-      (line) => {
-        const address = /^Sandbox at (\S+)/.exec(line)?.[1];
-        if (address !== undefined) resolve(new URL(address));
-        else printError(`sandbox: ${line}`);
-      },
-    );
-
-    started.push(sandbox);
-    sandbox.failOnExit().catch(reject);
-  });
-}

@@ -114,7 +114,6 @@ export function addDoctorCommand(cli: Command): void {
   addCommand(cli, {
     name: 'doctor',
     description: 'check everything that a worker needs, and say what to do; changes nothing',
-    examples: 'fulfilment-sync doctor',
     notes: 'Exits with 1 if there is a problem.',
   })
     .option(...asJson)

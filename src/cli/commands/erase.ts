@@ -82,12 +82,12 @@ function printCounts(
   isTrial: boolean,
 ): void {
   const order = describeOrder(found);
-  const rows = Object.entries(tables);
+  const rows = Object.entries(tables).map(([table, count]) => ({ table, rows: count }));
 
   if (rows.length === 0) print(`Nothing is left to erase of ${order}.`);
   else {
     print(`${isTrial ? 'This would erase' : 'Erased'} the personal data of ${order}:\n`);
-    printStyled(formatTable(rows, { table: ([table]) => table, rows: ([, count]) => count }));
+    printStyled(formatTable(rows));
   }
 
   if (cancelled > 0) print(`\nDead outbox rows ${isTrial ? 'to be ' : ''}cancelled: ${cancelled}`);
@@ -101,9 +101,7 @@ export function addEraseCommand(cli: Command): void {
     name: 'erase',
     description:
       'erase the personal data of one order from the database; later readings do not bring it back',
-    examples:
-      'fulfilment-sync erase SO-1001 --dry-run\n' +
-      'fulfilment-sync erase SO-1001 --client default --yes',
+    examples: 'SO-1001 --dry-run\nSO-1001 --client default --yes',
     notes:
       'Rows, numbers, articles, quantities, prices and dates stay. ' +
       'The service keeps its own data.\n' +

@@ -1,10 +1,6 @@
 import type { Command } from 'commander';
 import { hasEventReceivers } from '../../operate/sql/receivers.ts';
-import {
-  listUndelivered,
-  retryDeliveries,
-  type Undelivered,
-} from '../../operate/sql/undelivered.ts';
+import { listUndelivered, retryDeliveries } from '../../operate/sql/undelivered.ts';
 import {
   addCommand,
   asJson,
@@ -17,25 +13,14 @@ import {
   printRows,
   withDatabase,
 } from '../command-line.ts';
-import type { Columns } from '../table.ts';
 
 /** Maximum number of events that the list shows. */
 const maxListed = 1_000;
 
-const formatNext = ({ status, nextAt }: Undelivered) =>
-  nextAt ?? (status === 'dead' ? 'given up' : 'after an earlier one');
-
-const eventColumns: Columns<Undelivered> = {
-  id: ({ id }) => id,
-  receiver: ({ receiver }) => receiver,
-  type: ({ type }) => type,
-  client: ({ client }) => client,
-  number: ({ number }) => number,
-  happened: ({ happenedAt }) => happenedAt,
-  attempts: ({ tries }) => tries,
-  'next attempt': formatNext,
-  error: ({ lastError }) => lastError,
-};
+const shownMembers = [
+  ...(['id', 'receiver', 'type', 'client', 'number', 'happenedAt', 'status'] as const),
+  ...(['tries', 'nextAt', 'lastError'] as const),
+];
 
 const eventsAreOff =
   'Events are off: no worker has a receiver for them; ' +
@@ -49,7 +34,7 @@ async function eventsListCommand(options: CommonOptions): Promise<number> {
   }));
 
   const none = hasReceivers ? 'Every event is delivered.' : eventsAreOff;
-  printRows(events, eventColumns, none, options);
+  printRows(events, none, options, shownMembers);
   return 0;
 }
 
@@ -80,17 +65,14 @@ async function eventsRetryCommand(
 
 /** Adds the commands `events …`. */
 export function addEventsCommands(cli: Command): void {
-  const name = 'fulfilment-sync events';
   const events = addCommand(cli, {
     name: 'events',
     description: 'show or retry business events that are not delivered',
-    examples: `${name} list`,
   });
 
   addCommand(events, {
     name: 'list',
     description: 'show the events that are not delivered, and why',
-    examples: `${name} list`,
   })
     .option(...asJson)
     .action(exitWith(eventsListCommand));
@@ -98,7 +80,6 @@ export function addEventsCommands(cli: Command): void {
   addCommand(events, {
     name: 'retry',
     description: 'post events again: these, or all that were given up',
-    examples: `${name} retry`,
   })
     .argument('[id...]', 'ids, as list shows them')
     .option(...asJson)

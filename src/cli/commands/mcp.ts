@@ -70,7 +70,7 @@ async function mcpCommand({ allowActions = false }: McpOptions): Promise<number>
 /** Adds `mcp`. */
 export function addMcpCommand(cli: Command): void {
   const description = 'serve an assistant on standard input and output (Model Context Protocol)';
-  addCommand(cli, { name: 'mcp', description, examples: 'fulfilment-sync mcp --env-file .env' })
+  addCommand(cli, { name: 'mcp', description, examples: '--env-file .env' })
     .option(
       '--allow-actions',
       'let it retry and cancel rows, and pause and resume jobs; each is in the audit',

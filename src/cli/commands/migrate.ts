@@ -136,7 +136,7 @@ export function addMigrateCommand(cli: Command): void {
   addCommand(cli, {
     name: 'migrate',
     description: 'create or upgrade the schemas in the ERP database',
-    examples: 'DATABASE_URL=postgres://… fulfilment-sync migrate --wait 60',
+    examples: '--wait 60',
   })
     .option(
       '--wait <seconds>',

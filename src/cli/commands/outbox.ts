@@ -1,9 +1,8 @@
-import type { Command } from 'commander';
+import { Argument, type Command, Option } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { describeHold } from '../../core/database-mark.ts';
 import { type Json, parseObject } from '../../core/json.ts';
 import type { Database } from '../../db/pool.ts';
-import { readSqlState } from '../../db/transaction.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { findPayloadProblems } from '../../push/check-payload.ts';
 import type { CodeLists } from '../../push/kind.ts';
@@ -16,17 +15,16 @@ import {
   countOutbox,
   findCancelProblem,
   type OutboxAction,
-  replaceOutbox,
   revealOutbox,
 } from '../../push/sql/operator-actions.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
 import {
   listOutbox,
-  type OutboxDetail,
   type OutboxFilter,
   outboxStatuses,
   readOutbox,
 } from '../../push/sql/read-outbox.ts';
+import { replacePayload } from '../../serve/row-actions.ts';
 import {
   addCommand,
   asJson,
@@ -47,7 +45,7 @@ import {
   UsageError,
   withDatabase,
 } from '../command-line.ts';
-import { type Columns, formatTable } from '../table.ts';
+import { formatTable } from '../table.ts';
 
 /** The options that select rows, and those of single commands. */
 interface OutboxOptions extends CommonOptions {
@@ -68,26 +66,10 @@ const doneWords = {
 
 const defaultLimit = 100;
 
-const rowColumns: Columns<Awaited<ReturnType<typeof listOutbox>>[number]> = {
-  id: ({ id }) => id,
-  client: ({ client }) => client,
-  kind: ({ kind }) => kind,
-  reference: ({ reference }) => reference,
-  status: ({ status }) => status,
-  attempts: ({ attempts }) => attempts,
-  created: ({ createdAt }) => createdAt,
-  next: ({ nextAttemptAt }) => nextAttemptAt,
-  because: ({ because }) => because,
-};
-
-const stepColumns: Columns<OutboxDetail['history'][number]> = {
-  at: ({ at }) => at.slice(0, 19),
-  step: ({ step }) => step,
-  by: ({ by }) => by,
-  became: ({ became }) => became,
-  ms: ({ durationMs }) => durationMs,
-  error: ({ error }) => error,
-};
+const shownMembers = [
+  ...(['id', 'client', 'kind', 'reference', 'status', 'attempts'] as const),
+  ...(['createdAt', 'nextAttemptAt', 'because'] as const),
+];
 
 /** Prints rows, with what each unfinished row waits for. */
 async function outboxListCommand(options: OutboxOptions): Promise<number> {
@@ -102,7 +84,7 @@ async function outboxListCommand(options: OutboxOptions): Promise<number> {
 
   const none =
     'open' in shown ? 'The outbox has no unfinished rows.' : 'No row of the outbox matches.';
-  if (printRows(rows, rowColumns, none, options)) {
+  if (printRows(rows, none, options, shownMembers)) {
     if (rows.length === limit)
       print(`\nOnly the first ${limit} rows are shown; use --limit to see more`);
     print('\nTo see one row in full: fulfilment-sync outbox show <id>');
@@ -144,7 +126,7 @@ async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): P
   print(`result${resultNote}: ${JSON.stringify(result)}`);
   print(`payload${payloadNote}: ${JSON.stringify(payload, null, 2)}`);
 
-  printStyled(`\n${formatTable(history, stepColumns)}`);
+  printStyled(`\n${formatTable(history)}`);
   print(`\n${adviseOperator(row)}`);
   return 0;
 }
@@ -212,18 +194,11 @@ async function outboxReplaceCommand(id: string, payload: string): Promise<number
   const text = readPayload(payload);
   parseJsonObject(text, 'payload (JSON, @file, or - for standard input)');
 
-  return withDatabase('outbox', async (db) => {
-    try {
-      await replaceOutbox(db, parseRowId(id), text, `${readOperatorName()} (outbox replace)`);
-    } catch (error) {
-      if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;
-      printError(error.message);
-      return 1;
-    }
-
-    print(`Row ${id} has the new payload and is pending`);
-    return 0;
-  });
+  await withDatabase('outbox', (db) =>
+    replacePayload(db, parseRowId(id), text, `${readOperatorName()} (outbox replace)`),
+  );
+  print(`Row ${id} has the new payload and is pending`);
+  return 0;
 }
 
 /** Reads a payload as a command names it: JSON, `@file`, or `-` for standard input. */
@@ -235,7 +210,7 @@ function readPayload(payload: string): string {
 /**
  * Checks a payload as a worker does before it sends a row, without inserting or sending anything.
  * Codes are compared with the stored service lists of a client, if there is a database.
- * @throws UsageError if there is no such kind, or the file cannot be read
+ * @throws UsageError if the file cannot be read
  */
 async function outboxCheckCommand(
   name: string,
@@ -244,10 +219,7 @@ async function outboxCheckCommand(
 ): Promise<number> {
   const { operations, DATABASE_URL } = readConfig({ database: false, clients: false });
   const kind = nameKinds(operations).get(name);
-  if (kind === undefined)
-    throw new UsageError(
-      `There is no kind ${name}; known are ${outboxKinds.map((known) => known.name).join(', ')}`,
-    );
+  if (kind === undefined) throw new UsageError(`There is no kind ${name}`);
   const text = readInput(file ?? '-');
 
   const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
@@ -287,9 +259,6 @@ function parseJsonObject(text: string, name: string): Json {
 
 function toFilter(ids: readonly string[], options: OutboxOptions): OutboxFilter {
   const { client, status, kind, reference, error } = options;
-  if (status !== undefined && !(outboxStatuses as readonly string[]).includes(status))
-    throw new UsageError(`There is no status ${status}; known are ${outboxStatuses.join(', ')}`);
-
   const given = Object.entries({ client, status, kind, reference, error }).filter(
     ([, value]) => value !== undefined,
   );
@@ -305,7 +274,7 @@ const parseRowId = (text: string) =>
 function withOutboxFilter(command: Command): Command {
   return command
     .option(...forClient)
-    .option('--status <status>', 'pending, sending, done, dead, unknown or cancelled')
+    .addOption(new Option('--status <status>').choices(outboxStatuses))
     .option('--kind <kind>', 'such as order.create')
     .option(
       '--reference <reference>',
@@ -321,7 +290,6 @@ export function addOutboxCommands(cli: Command): void {
     name: 'outbox',
     description:
       'show, retry, replace, cancel or mark as done the rows of the outbox; check payloads',
-    examples: `${program} list --status dead`,
   });
 
   addReadingCommands(outbox);
@@ -330,7 +298,7 @@ export function addOutboxCommands(cli: Command): void {
   addCommand(outbox, {
     name: 'replace',
     description: 'replace the payload of a pending or dead row; it keeps its place and its history',
-    examples: `${program} replace 42 @order.json`,
+    examples: '42 @order.json',
   })
     .argument('<id>', 'number of the row')
     .argument('<payload>', 'JSON, @file, or - for standard input')
@@ -340,9 +308,9 @@ export function addOutboxCommands(cli: Command): void {
     name: 'check',
     description:
       'check a payload as a worker does, without inserting it; exits with 1 if it has problems',
-    examples: `${program} check order.create order.json --client default`,
+    examples: 'order.create order.json --client default',
   })
-    .argument('<kind>', 'such as order.create')
+    .addArgument(new Argument('<kind>').choices(outboxKinds.map((kind) => kind.name)))
     .argument('[file]', 'file with the payload; - or nothing for standard input')
     .option('--client <key>', 'compare codes with the stored service lists of this client')
     .option('--reference <reference>', 'reference that the row will have')
@@ -350,13 +318,11 @@ export function addOutboxCommands(cli: Command): void {
     .action(exitWith(outboxCheckCommand));
 }
 
-const program = 'fulfilment-sync outbox';
-
 function addReadingCommands(outbox: Command): void {
   const list = addCommand(outbox, {
     name: 'list',
     description: 'show rows and what each waits for; without a filter, only unfinished rows',
-    examples: `${program} list --status dead`,
+    examples: '--status dead',
   });
   withOutboxFilter(list)
     .option('--limit <number>', 'maximum number of rows (100)', parseNumberWithin(1, 100_000))
@@ -365,7 +331,7 @@ function addReadingCommands(outbox: Command): void {
   addCommand(outbox, {
     name: 'show',
     description: 'show one row with its history; personal data in its payload is masked',
-    examples: `${program} show 42`,
+    examples: '42',
   })
     .argument('<id>', 'number of the row')
     .option('--reveal', 'show the payload unmasked')
@@ -396,9 +362,7 @@ function addActionCommand(
   outbox: Command,
   { name, description }: (typeof outboxActions)[number],
 ): void {
-  const examples =
-    `${program} ${name} 42 43\n` + `${program} ${name} --status dead --kind order.create --yes`;
-
+  const examples = '42 43\n--status dead --kind order.create --yes';
   const command = withOutboxFilter(addCommand(outbox, { name, description, examples }))
     .argument(
       '[ids...]',

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { Argument, type Command } from 'commander';
 import { runnableNames } from '../../../config/jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../schedule/sql/pauses.ts';
 import {
@@ -9,7 +9,6 @@ import {
   forClient,
   print,
   readOperatorName,
-  UsageError,
   withDatabase,
 } from '../command-line.ts';
 
@@ -18,7 +17,6 @@ import {
  * finishes.
  */
 async function pauseCommand(job: string, { client }: CommonOptions): Promise<number> {
-  assertJobKnown(job);
   return withDatabase('pause', async (db) => {
     await assertClientKnown(db, client);
     const isNew = await pauseJob(db, job, client ?? null, readOperatorName());
@@ -32,7 +30,6 @@ async function pauseCommand(job: string, { client }: CommonOptions): Promise<num
 
 /** Resumes a job. Returns 1 if the job stays paused, because it is paused for every client. */
 async function resumeCommand(job: string, { client }: CommonOptions): Promise<number> {
-  assertJobKnown(job);
   return withDatabase('resume', async (db) => {
     await assertClientKnown(db, client);
     const lifted = await resumeJob(db, job, client ?? null, readOperatorName());
@@ -51,12 +48,6 @@ async function resumeCommand(job: string, { client }: CommonOptions): Promise<nu
   });
 }
 
-/** @throws UsageError with the known names, if the job is not known */
-function assertJobKnown(job: string): void {
-  if (!(runnableNames as string[]).includes(job))
-    throw new UsageError(`There is no job ${job}; known are ${runnableNames.join(', ')}`);
-}
-
 const formatClientOption = (client: string | undefined) =>
   client === undefined ? '' : ` --client ${client}`;
 
@@ -66,9 +57,9 @@ export function addPauseCommands(cli: Command): void {
     addCommand(cli, {
       name,
       description,
-      examples: `fulfilment-sync ${name} pull-shipments --client default`,
+      examples: 'pull-shipments --client default',
     })
-      .argument('<job>', runnableNames.join(', '))
+      .addArgument(new Argument('<job>').choices(runnableNames))
       .option(...forClient)
       .action(exitWith(command));
 

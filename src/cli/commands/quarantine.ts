@@ -1,12 +1,11 @@
-import type { Command } from 'commander';
-import { listQuarantined, type QuarantineRow, readQuarantined } from '../../pull/sql/quarantine.ts';
+import { type Command, Option } from 'commander';
+import { listQuarantined, readQuarantined } from '../../pull/sql/quarantine.ts';
 import {
   addCommand,
   asJson,
   assertClientKnown,
   type CommonOptions,
   exitWith,
-  findStream,
   forClient,
   parseId,
   print,
@@ -14,26 +13,19 @@ import {
   printFacts,
   printJson,
   printRows,
+  streamArgument,
   streamNames,
   withDatabase,
 } from '../command-line.ts';
-import type { Columns } from '../table.ts';
 
 interface QuarantineOptions extends CommonOptions {
   readonly stream?: string;
 }
 
-const rowColumns: Columns<QuarantineRow> = {
-  number: ({ id }) => id,
-  client: ({ client }) => client,
-  stream: ({ stream }) => stream,
-  id: ({ resourceId }) => resourceId,
-  member: ({ memberPath }) => memberPath || '-',
-  reason: ({ reason }) => reason,
-  times: ({ times }) => times,
-  'first seen': ({ firstSeenAt }) => firstSeenAt,
-  'last seen': ({ lastSeenAt }) => lastSeenAt,
-};
+const shownMembers = [
+  ...(['id', 'client', 'stream', 'resourceId', 'memberPath', 'reason', 'times'] as const),
+  ...(['firstSeenAt', 'lastSeenAt'] as const),
+];
 
 /**
  * Prints the rows in quarantine. Leaves out the resources themselves, because they hold personal
@@ -41,14 +33,13 @@ const rowColumns: Columns<QuarantineRow> = {
  */
 async function quarantineListCommand(options: QuarantineOptions): Promise<number> {
   const { client, stream } = options;
-  if (stream !== undefined) findStream(stream);
   const rows = await withDatabase('quarantine', async (db) => {
     const found = await listQuarantined(db, { client: client ?? null, stream: stream ?? null });
     if (found.length === 0) await assertClientKnown(db, client);
     return found;
   });
 
-  if (printRows(rows, rowColumns, 'Nothing is in quarantine.', options))
+  if (printRows(rows, 'Nothing is in quarantine.', options, shownMembers))
     print(
       '\nTo see one in full: quarantine show <number>. ' +
         'To decode again, after an upgrade: quarantine replay [stream]',
@@ -80,27 +71,25 @@ async function quarantineShowCommand(number: string, { json }: CommonOptions): P
 
 /** Adds the commands `quarantine …`. */
 export function addQuarantineCommands(cli: Command): void {
-  const name = 'fulfilment-sync quarantine';
   const quarantine = addCommand(cli, {
     name: 'quarantine',
     description: 'show or replay the resources that could not be decoded or stored',
-    examples: `${name} list`,
   });
 
   addCommand(quarantine, {
     name: 'list',
     description: 'show the resources in quarantine, with the member that is wrong',
-    examples: `${name} list --stream shipments`,
+    examples: '--stream shipments',
   })
     .option(...forClient)
-    .option('--stream <stream>', `only this stream: ${streamNames.join(', ')}`)
+    .addOption(new Option('--stream <stream>', 'only this stream').choices(streamNames))
     .option(...asJson)
     .action(exitWith(quarantineListCommand));
 
   addCommand(quarantine, {
     name: 'show',
     description: 'show one resource in full; it may contain personal data',
-    examples: `${name} show 7`,
+    examples: '7',
   })
     .argument('<number>', 'number of the row, as list shows it')
     .option(...asJson)
@@ -109,9 +98,9 @@ export function addQuarantineCommands(cli: Command): void {
   addCommand(quarantine, {
     name: 'replay',
     description: 'decode the resources in quarantine again, after an upgrade',
-    examples: `${name} replay shipments`,
+    examples: 'shipments',
   })
-    .argument('[stream]', streamNames.join(', '))
+    .addArgument(streamArgument('[stream]'))
     .option(...forClient)
     .option(...asJson)
     // Only this command calls the service.

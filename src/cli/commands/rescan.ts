@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { Argument, type Command } from 'commander';
 import { readDate } from '../../core/time.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { isStored } from '../../operate/sql/stored-rows.ts';
@@ -14,6 +14,7 @@ import {
 import { openRescan, type Rescan, wakeJob } from '../../pull/sql/rescans.ts';
 import { type Stream, type StreamContext, toRescanContext } from '../../pull/stream.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
+import { authorizations } from '../../pull/streams/authorizations.ts';
 import type { RunContext, RunReport, Work } from '../../schedule/run.ts';
 import { runWork } from '../../schedule/runs.ts';
 import {
@@ -21,17 +22,22 @@ import {
   asJson,
   type CommonOptions,
   exitWith,
-  findRefetchable,
   findStream,
   forClient,
   parseId,
   print,
   printError,
   printJson,
+  streamArgument,
   streamNames,
   UsageError,
 } from '../command-line.ts';
-import { describeEnd, exitCodeFor, withForeground } from '../with-foreground.ts';
+import {
+  type ClientOutcome,
+  describeEnd,
+  runForClients,
+  withForeground,
+} from '../with-foreground.ts';
 
 interface RescanOptions extends CommonOptions {
   readonly acceptMissing?: boolean;
@@ -40,51 +46,28 @@ interface RescanOptions extends CommonOptions {
   readonly background?: boolean;
 }
 
-/** What a command says about the run of one client: as lines, and as JSON. */
-interface ClientOutcome {
-  readonly lines: readonly string[];
-  readonly json: object;
-  /** True if the run is done, but not what the command was called for. */
-  readonly failed?: boolean;
-}
-
 /**
- * Runs work once for each client, one after the other, and prints the outcomes: at once, or as one
- * JSON list.
+ * Runs work once for each client, and describes the end of its run.
+ * @param describe gets the result of the work; null if it failed, was stopped or skipped
  */
-function runForClients<T>(
-  { client: only, json = false }: CommonOptions,
+function runWorkForClients<T>(
+  options: CommonOptions,
   work: Pick<Work, 'name' | 'schedule'>,
   run: (context: RunContext, client: string) => Promise<T>,
-  describe: (client: string, report: RunReport, result: T | null) => ClientOutcome,
+  describe: (client: string, report: RunReport, result: T | null) => Omit<ClientOutcome, 'report'>,
 ): Promise<number> {
-  return withForeground(only, async ({ deps, clients, stop }) => {
-    const reports: RunReport[] = [];
-    const outcomes: ClientOutcome[] = [];
+  return runForClients(options, async ({ deps, stop }, client) => {
+    let result: T | null = null;
+    const keepResult: Work['run'] = async (context) => {
+      result = await run(context, client.key);
+    };
+    const request = { client, trigger: 'manual' } as const;
+    const report = await runWork(deps, { ...work, run: keepResult }, request, stop);
 
-    for (const client of clients) {
-      let result: T | null = null;
-      const keepResult: Work['run'] = async (context) => {
-        result = await run(context, client.key);
-      };
-      const request = { client, trigger: 'manual' } as const;
-      const report = await runWork(deps, { ...work, run: keepResult }, request, stop);
-      reports.push(report);
-
-      const outcome = describe(client.key, report, result);
-      if (!json) for (const line of outcome.lines) print(`${client.key} ${line}`);
-
-      const error = describeEnd(report);
-      const status = {
-        client: client.key,
-        status: report.status,
-        ...(error === null ? {} : { error }),
-      };
-      outcomes.push({ ...outcome, json: { ...status, ...outcome.json } });
-    }
-
-    if (json) printJson(outcomes.map((outcome) => outcome.json));
-    return outcomes.some(({ failed }) => failed) ? 1 : exitCodeFor(reports);
+    const error = describeEnd(report);
+    const status = { client: client.key, status: report.status, ...(error !== null && { error }) };
+    const outcome = describe(client.key, report, result);
+    return { report, ...outcome, json: { ...status, ...outcome.json } };
   });
 }
 
@@ -155,17 +138,12 @@ async function rescanCommand(
     latest.set(client, await rescan({ ...toRescanContext(context, stream), onProgress }));
   };
 
-  return runForClients(options, { name: kind }, run, (client, report) =>
+  return runWorkForClients(options, { name: kind }, run, (client, report) =>
     describeRescan(kind, stream.name, report, latest.get(client) ?? null),
   );
 }
 
-function describeRescan(
-  kind: string,
-  stream: string,
-  report: RunReport,
-  rescan: Rescan | null,
-): ClientOutcome {
+function describeRescan(kind: string, stream: string, report: RunReport, rescan: Rescan | null) {
   const {
     pages = null,
     fetched = null,
@@ -213,7 +191,7 @@ function describeWindows(windows: Rescan['windows'] | null): string[] {
 
 /** Reads one resource again by its id. */
 async function refetchCommand(name: string, text: string, options: RescanOptions): Promise<number> {
-  const stream = findRefetchable(name);
+  const stream = name === authorizations.name ? authorizations : findStream(name);
   if (stream.get === null)
     throw new UsageError(
       `The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`,
@@ -228,7 +206,7 @@ async function refetchCommand(name: string, text: string, options: RescanOptions
     const { db, client } = context;
     return (await isStored(db, stream.tables.parent.name, client, id)) ? found : 'unknown';
   };
-  return runForClients(options, work, run, (_, report, found) => {
+  return runWorkForClients(options, work, run, (_, report, found) => {
     if (found !== null)
       return {
         lines: [`${name} ${id}: ${refetchWords[found]}`],
@@ -273,7 +251,7 @@ export async function quarantineReplayCommand(
   };
 
   const work = { name: 'replay', schedule: { kind: 'on-request' } } as const;
-  return runForClients(options, work, replay, (_, report, result) => {
+  return runWorkForClients(options, work, replay, (_, report, result) => {
     const { counts, parcels } = result ?? { counts: {}, parcels: 0 };
 
     const again = `pull-parcels: looks up ${formatCount(parcels, 'shipment')} again`;
@@ -317,13 +295,13 @@ export function addRescanCommands(cli: Command): void {
     name: 'reconcile',
     description:
       'compare the lists of the service with the tables, column by column, and heal what differs',
-    examples: 'fulfilment-sync reconcile shipments',
+    examples: 'shipments',
     notes:
       'Orders and return-items: the last 120 days and one slice of older days; ' +
       'the output names them.\n' +
       'Other streams: the whole list.',
   })
-    .argument('<stream>', streamNames.join(', '))
+    .addArgument(streamArgument('<stream>'))
     .option(...forClient)
     .option(
       '--accept-missing',
@@ -335,10 +313,10 @@ export function addRescanCommands(cli: Command): void {
   addCommand(cli, {
     name: 'backfill',
     description: 'read a span of days again, or everything; polls continue meanwhile',
-    examples: 'fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
+    examples: 'orders --from 2026-01-01 --to 2026-01-31',
     notes: 'Each stream has its own date, such as orderedOn of an order: see docs/architecture.md.',
   })
-    .argument('<stream>', streamNames.join(', '))
+    .addArgument(streamArgument('<stream>'))
     .option('--from <day>', "first day, YYYY-MM-DD in the client's zone")
     .option('--to <day>', 'last day')
     .option('--background', 'let the workers do it')
@@ -350,9 +328,9 @@ export function addRescanCommands(cli: Command): void {
     name: 'refetch',
     description:
       'read one resource again by its id; not for streams that the service cannot read by id',
-    examples: 'fulfilment-sync refetch shipments 1042',
+    examples: 'shipments 1042',
   })
-    .argument('<stream>', [...streamNames, 'return-merchandise-authorizations'].join(', '))
+    .addArgument(new Argument('<stream>').choices([...streamNames, authorizations.name]))
     .argument('<id>', 'id at the service')
     .option(...forClient)
     .option(...asJson)

@@ -3,7 +3,7 @@
  * usage, 1 otherwise.
  */
 
-import type { Command } from 'commander';
+import { Argument, type Command } from 'commander';
 import { jobNames, pushJob, runnableNames } from '../../../config/jobs.ts';
 import { describeHold } from '../../core/database-mark.ts';
 import { toDirectUrl } from '../../db/connect.ts';
@@ -23,45 +23,22 @@ import {
   printJson,
   UsageError,
 } from '../command-line.ts';
-import { describeEnd, exitCodeFor, type Foreground, withForeground } from '../with-foreground.ts';
+import { describeEnd, type Foreground, runForClients, withForeground } from '../with-foreground.ts';
 import { openPusher } from '../worker/open-pusher.ts';
 
 /** Runs one job once in this process, for one client or for all, even if it is not due. */
 async function runCommand(name: string, options: CommonOptions): Promise<number> {
   if (name === pushJob.name) return pushOnce(options);
   const job = jobNames.find((known) => known === name);
-  if (job === undefined)
-    throw new UsageError(`There is no job ${name}; known are ${runnableNames.join(', ')}`);
+  if (job === undefined) throw new UsageError(`There is no job ${name}`);
 
-  return withForeground(options.client, async ({ deps, clients, stop }) => {
-    const reports: RunReport[] = [];
-    const ended: EndedJob[] = [];
-    for (const client of clients) {
-      const report = await runJob(deps, job, { client, trigger: 'manual' }, stop);
-      reports.push(report);
-      const counts = report.status === 'skipped' ? {} : report.totals;
-      const words = describeReport(report);
-      ended.push({ client: client.key, job, status: report.status, ...counts, words });
-    }
-    printEnded(ended, options);
-    return exitCodeFor(reports);
+  return runForClients(options, async ({ deps, stop }, client) => {
+    const report = await runJob(deps, job, { client, trigger: 'manual' }, stop);
+    const counts = report.status === 'skipped' ? {} : report.totals;
+    const words = describeReport(report);
+    const json = { client: client.key, job, status: report.status, ...counts, words };
+    return { report, lines: [`${job}: ${words}`], json };
   });
-}
-
-/** How a job ended for one client: as JSON, and as the rest of a sentence. */
-interface EndedJob {
-  readonly client: string;
-  readonly job: string;
-  readonly status: string;
-  /** Numbers of rows of the outbox by their new status. */
-  readonly rows?: Readonly<Record<string, number>>;
-  readonly words: string;
-}
-
-/** Prints a sentence for each client, or one JSON list. */
-function printEnded(ended: readonly EndedJob[], { json }: CommonOptions): void {
-  if (json) printJson(ended);
-  else for (const { client, job, words } of ended) print(`${client} ${job}: ${words}`);
 }
 
 /**
@@ -77,10 +54,11 @@ async function pushOnce(options: CommonOptions): Promise<number> {
     // A copy needs no person: somebody has said that nothing is ever sent from it.
     const isCopy = database?.acceptedAs === 'copy' && database.change === 'none';
 
-    const ended: EndedJob[] = [];
+    const job = pushJob.name;
+    const ended = [];
     let isAnyParked = false;
     for (const client of clients) {
-      const asked = { ...toClientIdentity(client), job: pushJob.name };
+      const asked = { ...toClientIdentity(client), job };
       const refusal = await readRefusal(deps.db, asked);
       isAnyParked ||= refusal?.reason === 'identity';
 
@@ -90,9 +68,10 @@ async function pushOnce(options: CommonOptions): Promise<number> {
       const words = skipped === null ? counted : `skipped (${skipped})`;
       const status = skipped === null ? 'done' : 'skipped';
       const rows = Object.fromEntries(settled);
-      ended.push({ client: client.key, job: pushJob.name, status, rows, words });
+      ended.push({ client: client.key, job, status, rows, words });
     }
-    printEnded(ended, options);
+    if (options.json) printJson(ended);
+    else for (const { client, words } of ended) print(`${client} ${job}: ${words}`);
 
     const isAnyDead = [...counts.values()].some((statuses) => statuses.has('dead'));
     const isHeld = heldBecause !== null && !isCopy;
@@ -149,9 +128,9 @@ export function addRunCommand(cli: Command): void {
   addCommand(cli, {
     name: 'run',
     description: 'run one job once in this process, even if it is not due',
-    examples: 'fulfilment-sync run pull-shipments --client default',
+    examples: 'pull-shipments --client default',
   })
-    .argument('<job>', runnableNames.join(', '))
+    .addArgument(new Argument('<job>').choices(runnableNames))
     .option(...forClient)
     .option(...asJson)
     .action(exitWith(runCommand));

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { type Command, Option } from 'commander';
 import type { FastifyInstance } from 'fastify';
@@ -59,7 +58,7 @@ async function sandboxCommand(options: SandboxOptions): Promise<number> {
 
   const address = await listen(app, host, port);
   print(
-    `Sandbox at ${describeReachableAddress(address, host)} for ${world.clientNames.join(', ')}; ` +
+    `Sandbox at ${address} for ${world.clientNames.join(', ')}; ` +
       "the user name and the password are the client's name.",
   );
   if (state !== undefined) print(`Its state is kept in ${state}.`);
@@ -223,7 +222,7 @@ export function addSandboxCommand(cli: Command): void {
   addCommand(cli, {
     name: 'sandbox',
     description: 'serve a stand-in for the fulfilment service on this machine',
-    examples: 'fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.json',
+    examples: '--port 8090 --clients shop-a,shop-b --state sandbox.json',
   })
     .option(
       '--host <address>',
@@ -263,17 +262,4 @@ export function addSandboxCommand(cli: Command): void {
     .addOption(dialect.choices(dialects))
     .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
     .action(exitWith(sandboxCommand));
-}
-
-/** Hosts that mean every address of this machine. Nobody can call them. */
-const wildcards: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
-
-/**
- * Returns an address that can be called. If the server listens on every address, also says how
- * other machines reach it.
- */
-function describeReachableAddress(address: string, host: string): string {
-  if (!wildcards.has(host)) return address;
-  const { port } = new URL(address);
-  return `http://127.0.0.1:${port} (from other machines: http://${hostname()}:${port})`;
 }

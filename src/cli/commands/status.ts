@@ -25,7 +25,7 @@ import {
   toJson,
   withDatabase,
 } from '../command-line.ts';
-import { type Columns, formatTable } from '../table.ts';
+import { formatTable } from '../table.ts';
 
 interface StatusOptions extends CommonOptions {
   readonly watch?: boolean;
@@ -92,9 +92,11 @@ function formatStatus(
 
   const parts = [
     problems.length === 0 ? 'No problems.' : problems.map(describeProblem).join('\n'),
-    jobs.length === 0 ? noJobs : formatTable(jobs, jobColumns),
-    streams.length === 0 ? '' : formatTable(streams, makeStreamColumns(now, lookbackDays)),
-    outbox.length === 0 ? '' : formatTable(outbox, outboxColumns),
+    jobs.length === 0 ? noJobs : formatTable(jobs.map(toJobRow)),
+    streams.length === 0
+      ? ''
+      : formatTable(streams.map((row) => toStreamRow(row, now, lookbackDays))),
+    outbox.length === 0 ? '' : formatTable(outbox.map(toOutboxRow)),
     listLags.map(describeListLag).join('\n'),
     closedGates
       .map(
@@ -130,16 +132,16 @@ function describeOutage(error: unknown, json: boolean): { text: string } {
   };
 }
 
-const jobColumns: Columns<JobStatus> = {
-  client: ({ client }) => client,
-  job: ({ job }) => job,
-  state: describeJobState,
-  'last run': ({ lastStartedAt }) => lastStartedAt,
-  fetched: ({ lastFetched }) => lastFetched,
-  changed: ({ lastChanged }) => lastChanged,
-  lag: ({ lagSeconds }) => formatSpan(lagSeconds),
-  quarantined: ({ quarantined }) => quarantined,
-};
+const toJobRow = (row: JobStatus) => ({
+  client: row.client,
+  job: row.job,
+  state: describeJobState(row),
+  'last run': row.lastStartedAt,
+  fetched: row.lastFetched,
+  changed: row.lastChanged,
+  lag: formatSpan(row.lagSeconds),
+  quarantined: row.quarantined,
+});
 
 function describeJobState({ running, pausedSince, lastOutcome, dueAt }: JobStatus): string {
   if (running) return 'running';
@@ -147,41 +149,41 @@ function describeJobState({ running, pausedSince, lastOutcome, dueAt }: JobStatu
   return lastOutcome ?? (dueAt === null ? 'not scheduled' : 'waiting');
 }
 
-function makeStreamColumns(now: Date, lookbackDays: number): Columns<StreamStatus> {
+function toStreamRow(row: StreamStatus, now: Date, lookbackDays: number) {
   const since = (date: Date | null) =>
     formatSpan(date === null ? null : (now.getTime() - date.getTime()) / 1_000);
 
   return {
-    client: ({ client }) => client,
-    stream: ({ stream }) => stream,
-    tried: ({ lastAttemptAt }) => since(lastAttemptAt),
-    success: ({ lastSuccessAt }) => since(lastSuccessAt),
-    change: ({ lastChangeAt }) => since(lastChangeAt),
-    'newest date': ({ newestSourceAt }) => newestSourceAt,
-    'rows 24h': ({ changedLastDay }) => changedLastDay,
-    'usual a day': ({ usualPerDay }) => usualPerDay && Math.round(usualPerDay),
-    reconciled: ({ reconciledAt }) => since(reconciledAt),
-    'missing/stale/extra': (row) => row.reconciledAt && `${row.missing}/${row.stale}/${row.extra}`,
-    [`late p99 (lookback ${lookbackDays}d)`]: ({ lateSecondsP99 }) => formatSpan(lateSecondsP99),
+    client: row.client,
+    stream: row.stream,
+    tried: since(row.lastAttemptAt),
+    success: since(row.lastSuccessAt),
+    change: since(row.lastChangeAt),
+    'newest date': row.newestSourceAt,
+    'rows 24h': row.changedLastDay,
+    'usual a day': row.usualPerDay && Math.round(row.usualPerDay),
+    reconciled: since(row.reconciledAt),
+    'missing/stale/extra': row.reconciledAt && `${row.missing}/${row.stale}/${row.extra}`,
+    [`late p99 (lookback ${lookbackDays}d)`]: formatSpan(row.lateSecondsP99),
   };
 }
 
-const outboxColumns: Columns<OutboxStatus> = {
-  client: ({ client }) => client ?? 'unknown clients',
-  'outbox: dead': ({ dead }) => dead,
-  unknown: ({ unknown }) => unknown,
-  pending: ({ pending }) => pending,
-  sending: ({ sending }) => sending,
-  'done 24h': ({ doneLastDay }) => doneLastDay,
-  oldest: ({ oldestSeconds }) => formatSpan(oldestSeconds),
-};
+const toOutboxRow = (row: OutboxStatus) => ({
+  client: row.client ?? 'unknown clients',
+  'outbox: dead': row.dead,
+  unknown: row.unknown,
+  pending: row.pending,
+  sending: row.sending,
+  'done 24h': row.doneLastDay,
+  oldest: formatSpan(row.oldestSeconds),
+});
 
 /** Adds `status`. */
 export function addStatusCommand(cli: Command): void {
   addCommand(cli, {
     name: 'status',
     description: 'show the state of every job of every client, and all problems',
-    examples: 'fulfilment-sync status --json',
+    examples: '--json',
     notes: 'Exits with 1 if a problem needs a person.',
   })
     .option('--watch', 'show it again every two seconds, until stopped')

@@ -170,16 +170,13 @@ function askInTurn(config: Config, client: WarehouseClient): VerifyContext['askT
 
 /** Adds `service verify`, which asks a service how it differs from docs/assumptions.md. */
 export function addServiceCommand(cli: Command): void {
-  const example = 'fulfilment-sync service verify';
   const service = addCommand(cli, {
     name: 'service',
     description: 'ask the service what interface.md does not say',
-    examples: example,
   });
   addCommand(service, {
     name: 'verify',
     description: 'ask a service which of our assumptions hold there',
-    examples: example,
     notes: 'Exits with 1 if something differs, or there is no token.',
   })
     .option('--client <key>', 'only this configured client')

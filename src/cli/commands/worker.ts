@@ -326,10 +326,8 @@ function exitOnUncaughtError(readLog: () => Logger): void {
 
 /** Adds `worker`. */
 export function addWorkerCommand(cli: Command): void {
-  const example = 'DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker';
   addCommand(cli, {
     name: 'worker',
     description: 'run the daemon until it is stopped',
-    examples: example,
   }).action(exitWith(() => workerCommand(cli.opts<{ envFile?: string }>().envFile)));
 }

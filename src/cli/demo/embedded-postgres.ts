@@ -3,9 +3,12 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { z } from 'zod';
 import { programs } from '../../core/installation.ts';
-import type { Restart } from './postgres-host.ts';
+import type { HostRequest } from './postgres-host.ts';
 
-const messageSchema = z.union([z.object({ url: z.string() }), z.object({ error: z.string() })]);
+const answerSchema = z.union([
+  z.object({ url: z.string(), folder: z.string() }),
+  z.object({ error: z.string() }),
+]);
 
 /**
  * A temporary Postgres. Its data is deleted when it stops, or when this process ends, however that
@@ -13,23 +16,11 @@ const messageSchema = z.union([z.object({ url: z.string() }), z.object({ error: 
  */
 export interface EmbeddedPostgres {
   readonly url: string;
-  /**
-   * Stops Postgres and, after `downMs`, starts it again with the same data. All connections are
-   * lost.
-   */
-  restart(downMs?: number): Promise<void>;
-  /**
-   * Does the same as `restart`, but with an immediate shutdown, so that Postgres must recover when
-   * it starts.
-   */
-  crash(downMs?: number): Promise<void>;
-  /** Stops Postgres, copies its data, and starts it again. */
-  backUp(): Promise<void>;
-  /** Starts a second Postgres with the last copy on another port, and returns its URL. */
-  runCopy(): Promise<string>;
-  /** Crashes Postgres and promotes the last copy, as if a standby with a lag took over. */
-  failOver(): Promise<void>;
-  stop(): Promise<void>;
+  /** Folder of the data folders. The first is `data`. */
+  readonly folder: string;
+  /** Stops or starts the Postgres of a data folder. Returns its URL, which stays the same. */
+  readonly request: (request: HostRequest) => Promise<string>;
+  readonly stop: () => Promise<void>;
 }
 
 /**
@@ -50,48 +41,37 @@ export async function startEmbeddedPostgres(
   // The host must not keep this process alive. It notices by the channel when this process ends.
   host.unref();
 
-  const message = await waitForMessage(host);
-  if ('error' in message) throw new Error(`The embedded Postgres did not start: ${message.error}`);
-  host.channel?.unref();
-
+  const started = await waitForAnswer(host);
   return {
-    url: message.url,
-    restart: async (downMs = 0) => void (await restart(host, { downMs, signal: 'SIGINT' })),
-    crash: async (downMs = 0) => void (await restart(host, { downMs, signal: 'SIGQUIT' })),
-    backUp: async () => void (await restart(host, { downMs: 0, signal: 'SIGINT', data: 'copy' })),
-    runCopy: () => restart(host, { downMs: 0, signal: 'SIGINT', data: 'run copy' }),
-    failOver: async () =>
-      void (await restart(host, { downMs: 0, signal: 'SIGQUIT', data: 'promote copy' })),
+    ...started,
+    request: async (request) => {
+      host.send(request);
+      return (await waitForAnswer(host)).url;
+    },
     stop: () => stop(host),
   };
 }
 
-/** Sends the host a request, and returns the URL of the Postgres that it has started. */
-async function restart(host: ChildProcess, how: Restart): Promise<string> {
-  // Keeps this process alive until the host answers.
+/** Keeps this process alive until the host answers. */
+async function waitForAnswer(host: ChildProcess) {
+  const waiting = new AbortController();
+  const { signal } = waiting;
   host.channel?.ref();
-  host.send(how);
-  const message = await waitForMessage(host);
-  host.channel?.unref();
 
-  if ('error' in message)
-    throw new Error(`The embedded Postgres did not start again: ${message.error}`);
-  return message.url;
-}
-
-function waitForMessage(host: ChildProcess): Promise<z.infer<typeof messageSchema>> {
-  return new Promise((resolve) => {
-    const end = (message: z.infer<typeof messageSchema>) => {
-      host.off('exit', onExit).off('error', onError).off('message', onMessage);
-      resolve(message);
-    };
-    const onExit = (code: number | null) =>
-      end({ error: `its host process ended with ${String(code)}` });
-    const onError = (error: Error) => end({ error: String(error) });
-    const onMessage = (received: unknown) => end(messageSchema.parse(received));
-
-    host.on('exit', onExit).on('error', onError).on('message', onMessage);
-  });
+  try {
+    const ended = once(host, 'exit', { signal }).then(([code]) => ({
+      error: `its host process ended with ${String(code)}`,
+    }));
+    const answered = once(host, 'message', { signal }).then(([message]) =>
+      answerSchema.parse(message),
+    );
+    const answer = await Promise.race([answered, ended]);
+    if ('error' in answer) throw new Error(`The embedded Postgres did not start: ${answer.error}`);
+    return answer;
+  } finally {
+    waiting.abort();
+    host.channel?.unref();
+  }
 }
 
 async function stop(host: ChildProcess): Promise<void> {

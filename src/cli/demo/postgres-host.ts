@@ -7,20 +7,17 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import {
-  appendFileSync,
   chmodSync,
   chownSync,
   cpSync,
   mkdirSync,
   mkdtempSync,
-  renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import getPort from 'get-port';
 import { z } from 'zod';
@@ -70,20 +67,12 @@ const isNotFound = (error: unknown) =>
   'code' in error &&
   (error.code === 'ERR_MODULE_NOT_FOUND' || error.code === 'MODULE_NOT_FOUND');
 
-/**
- * A request to stop Postgres, by fast (SIGINT) or immediate (SIGQUIT) shutdown, and to start it
- * after `downMs`.
- */
-const restartSchema = z.object({
-  downMs: z.number(),
-  signal: z.enum(['SIGINT', 'SIGQUIT']),
-  /**
-   * Whether the data is copied meanwhile, or replaced by the copy, as if a standby was promoted.
-   * With `run copy`, Postgres is not stopped, and a second one runs with the copy on another port.
-   */
-  data: z.enum(['keep', 'copy', 'promote copy', 'run copy']).default('keep'),
+/** A request to start the Postgres of a data folder, or to stop it (SIGQUIT: at once). */
+const requestSchema = z.object({
+  data: z.string(),
+  signal: z.enum(['SIGINT', 'SIGQUIT']).optional(),
 });
-export type Restart = z.input<typeof restartSchema>;
+export type HostRequest = z.infer<typeof requestSchema>;
 
 /** The user that Postgres runs as. */
 type Owner = { readonly uid: number; readonly gid: number };
@@ -215,108 +204,68 @@ function waitUntilUp(child: ChildProcess): Promise<boolean> {
   });
 }
 
-/**
- * Stops Postgres if it runs. The default is the fast shutdown, which does not wait for clients to
- * disconnect.
- */
-async function stopPostgres(
-  postgres: ChildProcess | undefined,
-  signal: Restart['signal'] = 'SIGINT',
-): Promise<void> {
-  if (!postgres || postgres.exitCode !== null || postgres.signalCode !== null) return;
+/** A Postgres that has been started. */
+interface Server {
+  readonly port: number;
+  readonly child: ChildProcess;
+}
 
-  const ended = once(postgres, 'exit');
-  postgres.kill(signal);
+/** Stops a Postgres if it runs. SIGINT does not wait for clients to disconnect. */
+async function stopServer({ child }: Server, signal: NodeJS.Signals = 'SIGINT'): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+
+  const ended = once(child, 'exit');
+  child.kill(signal);
   await ended;
-}
-
-/** Copies the data, or replaces it by the copy, with which Postgres then begins a new timeline. */
-function copyOrPromote(
-  folder: string,
-  what: 'copy' | 'promote copy',
-  owner: Owner | undefined,
-): void {
-  const data = join(folder, 'data');
-  const copy = join(folder, 'copy');
-
-  if (what === 'copy') {
-    rmSync(copy, { recursive: true, force: true });
-    // `cp -a` keeps owners and modes.
-    execFileSync('cp', ['-a', data, copy]);
-    return;
-  }
-
-  rmSync(data, { recursive: true });
-  renameSync(copy, data);
-
-  const signal = join(data, 'recovery.signal');
-  writeFileSync(signal, '');
-  if (owner) chownSync(signal, owner.uid, owner.gid);
-  appendFileSync(join(data, 'postgresql.auto.conf'), "restore_command = 'false'\n");
-}
-
-/** Stops Postgres if it runs, and deletes its folder. */
-async function cleanUp(postgres: ChildProcess | undefined, folder: string): Promise<void> {
-  await stopPostgres(postgres);
-  rmSync(folder, { recursive: true, force: true });
 }
 
 async function main(): Promise<void> {
   const owner = findOwner();
   const folder = mkdtempSync(join(findTemporaryFolder(owner), 'fulfilment-sync-postgres-'));
+  const servers = new Map<string, Server>();
 
-  let postgres: ChildProcess | undefined;
-  let copy: ChildProcess | undefined;
   const finish = async () => {
-    await stopPostgres(copy);
-    await cleanUp(postgres, folder);
-    process.exit(0);
+    await Promise.all([...servers.values()].map((server) => stopServer(server)));
+    rmSync(folder, { recursive: true, force: true });
+    process.exit();
   };
   process.once('disconnect', finish);
   process.once('SIGTERM', finish);
 
   try {
     if (owner) chmodSync(folder, 0o755);
-    const binaries = await prepareBinaries(folder, owner);
+    const { initdb, postgres } = await prepareBinaries(folder, owner);
     const password = randomBytes(12).toString('hex');
-    initialise(binaries.initdb, folder, password, owner);
+    initialise(initdb, folder, password, owner);
 
-    for (let attempt = 1; attempt <= maxAttempts; attempt++) {
-      const port = await getPort({ host: '127.0.0.1' });
-      const start = async () => {
-        postgres = launch(binaries.postgres, join(folder, 'data'), port, owner);
-        return waitUntilUp(postgres);
-      };
-      const runCopy = async () => {
-        const copyPort = await getPort({ host: '127.0.0.1' });
-        copy = launch(binaries.postgres, join(folder, 'copy'), copyPort, owner);
-        return (await waitUntilUp(copy))
-          ? { url: `postgres://postgres:${password}@127.0.0.1:${copyPort}/postgres` }
-          : { error: 'the copy did not come up' };
-      };
-      if (!(await start())) continue;
+    const start = async (data: string) => {
+      const known = servers.get(data)?.port;
+      for (let attempt = 1; attempt <= maxAttempts; attempt++) {
+        const port = known ?? (await getPort({ host: '127.0.0.1' }));
+        const child = launch(postgres, join(folder, data), port, owner);
+        servers.set(data, { port, child });
+        if (await waitUntilUp(child)) return;
+      }
+      throw new Error(`Postgres ended ${maxAttempts} times before it took connections`);
+    };
+    const answer = (data: string) => {
+      const port = servers.get(data)?.port;
+      process.send?.({ folder, url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres` });
+    };
 
-      const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
-      process.send?.({ url });
-
-      // Each message asks for a restart at the same address.
-      process.on('message', async (message) => {
-        const { downMs, signal, data } = restartSchema.parse(message);
-        if (data === 'run copy') return void process.send?.(await runCopy());
-
-        await stopPostgres(postgres, signal);
-        await wait(downMs);
-        if (data !== 'keep') copyOrPromote(folder, data, owner);
-        process.send?.((await start()) ? { url } : { error: 'it did not come up again' });
-      });
-      return;
-    }
-
-    throw new Error(`Postgres ended ${maxAttempts} times before it took connections`);
+    await start('data');
+    answer('data');
+    process.on('message', async (message) => {
+      const { data, signal } = requestSchema.parse(message);
+      const server = servers.get(data);
+      if (signal === undefined) await start(data);
+      else if (server !== undefined) await stopServer(server, signal);
+      answer(data);
+    });
   } catch (error) {
-    await cleanUp(postgres, folder);
+    process.exitCode = 1;
     process.send?.({ error: error instanceof Error ? error.message : String(error) });
-    process.exit(1);
+    await finish();
   }
 }
 

@@ -6,7 +6,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
 import { jobs } from '../../../jobs/registry.ts';
-import { StoppedError, WarehouseError } from '../../core/errors.ts';
+import { StoppedError } from '../../core/errors.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { repeat } from '../../core/repeat.ts';
 import { version } from '../../core/version.ts';
@@ -37,7 +37,6 @@ import { Schedules, sweepMs } from '../../schedule/schedules.ts';
 import { openLeaseKeeper } from '../../schedule/sql/leases.ts';
 import { DueRuns } from '../../schedule/start-due.ts';
 import type { RunningWorker } from '../../serve/admin/admin-deps.ts';
-import type { Warehouse } from '../../service/client.ts';
 import { openWarehouses } from '../../service/open-warehouses.ts';
 import { openDispatcher } from '../../service/transport/dispatcher.ts';
 import { openPusher } from './open-pusher.ts';
@@ -103,7 +102,6 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 
   const diskFullSince = () => runs.diskFullSince;
   closeLater(opened, await openDeliveries(config, log, diskFullSince));
-  runInBackground(logReachability(deps.warehouses, log, stopping.signal), log);
 
   log.info({
     event: 'worker_started',
@@ -323,29 +321,6 @@ async function logKindDifferences({ config, db, log }: RunnerDeps): Promise<void
     `the database knows these kinds of rows differently: ${nameKindDifferences(differences)};` +
     ' run migrate with the same WAREHOUSE_OPERATIONS_FILE as the workers';
   log.warn({ event: 'kinds_differ', error });
-}
-
-/**
- * Asks the service of each client once for its status, so that the first lines of the log show a
- * wrong base URL.
- */
-async function logReachability(
-  warehouses: ReadonlyMap<string, Warehouse>,
-  log: Logger,
-  stop: AbortSignal,
-): Promise<void> {
-  const requests = [...warehouses].map(async ([client, warehouse]) => {
-    try {
-      await warehouse.checkStatus(stop);
-      log.info({ event: 'service_up', client });
-    } catch (error) {
-      if (error instanceof StoppedError) return;
-      if (!(error instanceof WarehouseError)) throw error;
-      log.warn({ event: 'service_not_up', client, ...errorFields(error) });
-    }
-  });
-
-  await Promise.all(requests);
 }
 
 /** Maximum bytes of an answer to a post. */

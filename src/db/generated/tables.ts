@@ -2510,12 +2510,6 @@ export interface FulfilmentTrackTraces {
   unlisted_since: Timestamp | null;
 }
 
-export interface SyncAdminSecrets {
-  created_at: Generated<Timestamp>;
-  purpose: string;
-  secret: Buffer;
-}
-
 export interface SyncAdminSessions {
   ends_at: Timestamp;
   id: string;
@@ -3056,7 +3050,6 @@ export interface DB {
   "fulfilment.stock_watch": FulfilmentStockWatch;
   "fulfilment.track_trace_events": FulfilmentTrackTraceEvents;
   "fulfilment.track_traces": FulfilmentTrackTraces;
-  "sync.admin_secrets": SyncAdminSecrets;
   "sync.admin_sessions": SyncAdminSessions;
   "sync.alerts": SyncAlerts;
   "sync.api_keys": SyncApiKeys;

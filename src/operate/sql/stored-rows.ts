@@ -1,33 +1,5 @@
 import { sql } from 'kysely';
 import type { Database } from '../../db/pool.ts';
-import { anyClient } from '../../db/values.ts';
-
-/** Columns that we add to those of the service. */
-const ourColumns = [
-  'client',
-  'read_no',
-  'first_seen_at',
-  'changed_at',
-  'unlisted_since',
-  'ordered_quantity',
-];
-
-/** A stored row, by column. Times are as Postgres writes them in JSON. */
-export interface StoredRow {
-  readonly columns: Readonly<Record<string, unknown>>;
-  /** True if the service no longer has the row. */
-  readonly unlisted: boolean;
-}
-
-/** Reads all rows of one client in a table. Only for small databases: the demo and the tests. */
-export async function readTable(db: Database, client: string, table: string): Promise<StoredRow[]> {
-  const { rows } = await sql<StoredRow>`
-    select to_jsonb(t) - ${ourColumns}::text[] as columns,
-      to_jsonb(t) ->> 'unlisted_since' is not null as unlisted
-    from ${sql.table(`fulfilment.${table}`)} t
-    where client = ${anyClient(client)}`.execute(db);
-  return rows;
-}
 
 /** Returns true if a row of a client has this id, whether the service still lists it or not. */
 export async function isStored(

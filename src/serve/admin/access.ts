@@ -7,9 +7,7 @@ import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypt
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { parse as parseForm } from 'node:querystring';
-import { setTimeout as wait } from 'node:timers/promises';
-import cookie, { Signer } from '@fastify/cookie';
-import csrf from '@fastify/csrf-protection';
+import cookie from '@fastify/cookie';
 import formbody from '@fastify/formbody';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
@@ -21,16 +19,14 @@ import { html } from '../../core/html.ts';
 import { errorFields } from '../../core/logger.ts';
 import { toVisible } from '../../core/quote.ts';
 import { hourMs } from '../../core/time.ts';
-import type { Database } from '../../db/pool.ts';
 import {
   beginSession,
   endSession,
   isSessionOpen,
   markSessionUsed,
-  readAdminSecret,
 } from '../../operate/sql/admin-sessions.ts';
 import { readBearerToken } from '../listen.ts';
-import { renderBarePage, renderCsrfField } from '../pages/view.ts';
+import { renderBarePage } from '../pages/view.ts';
 import type { AdminDeps } from './admin-deps.ts';
 
 /**
@@ -129,18 +125,17 @@ const sessionMs = 12 * hourMs;
  */
 const maxFailures = 10;
 const failureSpanS = 60;
-/** Maximum milliseconds that the first requests wait for the secret of the cookies. */
-const secretWithinMs = 2_000;
-
 /** Header with which the script of a page asks for the page again. */
 const refreshHeader = 'x-refresh';
 
-const cookieOptions = { signed: true, httpOnly: true, sameSite: 'lax', path: '/' } as const;
+const cookieOptions = { httpOnly: true, sameSite: 'lax', path: '/' } as const;
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Role of the sender. */
     role: Role;
+    /** Cookie of the session that the request belongs to; empty if there is none. */
+    session: string;
   }
   interface FastifyContextConfig {
     /** True if the route needs no session and no token. */
@@ -156,29 +151,20 @@ type AccessDeps = Pick<AdminDeps, 'config' | 'db' | 'log'>;
 
 /** Guards all routes: every route that is not marked `open` needs a session or a token. */
 export async function guardRoutes(app: FastifyInstance, deps: AccessDeps): Promise<void> {
-  const { config, db, log } = deps;
-  const { ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: viewerToken } = config;
-  // A new token of either kind ends all sessions.
-  const signer = createSessionSigner(db, `${token ?? ''}\n${viewerToken ?? ''}`);
+  const { ADMIN_TOKEN: token } = deps.config;
   const failures = new RateLimiterMemory({ points: maxFailures, duration: failureSpanS });
-  await registerForms(app, signer);
-
-  const loaded = signer
-    .load()
-    .catch((error: unknown) => log.warn({ event: 'admin_secret_unread', ...errorFields(error) }));
-  // The first requests wait, because a form that is signed without the secret would be refused
-  // later. They wait only briefly, so that pages still answer without a database.
-  const ready = Promise.race([loaded, wait(secretWithinMs, undefined, { ref: false })]);
+  await app.register(cookie);
+  await app.register(formbody, {
+    parser: (text) => parseForm(text, '&', '=', { maxKeys: maxFormMembers }),
+  });
 
   app.decorateRequest('role', 'viewer');
+  app.decorateRequest('session', '');
   // Before the body is read.
   app.addHook('onRequest', async (request, reply) => {
     const refusal = findRefusal(request);
     if (refusal !== null) return refuse(reply, refusal);
-
-    const { config: route, url } = request.routeOptions;
-    if (route.open !== true || url === '/login') await ready;
-    if (route.open === true) return;
+    if (request.routeOptions.config.open === true) return;
 
     if (token === undefined) {
       request.role = 'operator';
@@ -199,29 +185,29 @@ export async function guardRoutes(app: FastifyInstance, deps: AccessDeps): Promi
   });
 
   // After the body is read, because the token is in the form.
-  app.addHook('preHandler', (request, reply, done) => {
-    if (!isChange(request)) return done();
-    app.csrfProtection(request, reply, done);
+  app.addHook('preHandler', async (request, reply) => {
+    if (!isChange(request) || request.routeOptions.config.open === true) return undefined;
+    const given = csrfForm.safeParse(request.body).data?._csrf ?? '';
+    return isSameText(given, toFormToken(request))
+      ? undefined
+      : refuse(reply, { status: 403, words: formExpired });
   });
 
-  if (token !== undefined) registerLoginRoutes(app, failures, deps, signer);
+  if (token !== undefined) registerLoginRoutes(app, failures, deps);
 }
 
-/** Registers what reads forms and their tokens, and cookies. */
-async function registerForms(app: FastifyInstance, signer: SessionSigner): Promise<void> {
-  await app.register(cookie, { secret: signer });
-  await app.register(csrf, {
-    cookieKey: 'fulfilment_csrf',
-    cookieOpts: cookieOptions,
-    getUserInfo: readFormOwner,
-    // This key need not be secret: the session is random, and the token needs the secret of a
-    // signed cookie.
-    csrfOpts: { hmacKey: 'fulfilment-sync forms', userInfo: true },
-  });
-  await app.register(formbody, {
-    parser: (text) => parseForm(text, '&', '=', { maxKeys: maxFormMembers }),
-  });
-}
+const csrfForm = z.object({ _csrf: z.string() });
+const formExpired =
+  'The form has expired, or came from another site; reload the page and send it again';
+
+/** Key of the forms without a session, as on this machine without ADMIN_TOKEN. */
+const localKey = randomBytes(32).toString('hex');
+
+/** Returns the token of the forms of a page. It is bound to the session. */
+export const toFormToken = ({ session }: FastifyRequest): string =>
+  createHmac('sha256', session || localKey)
+    .update('form')
+    .digest('hex');
 
 /** Finds why a request is refused, whatever its token; null if it is not refused. */
 function findRefusal(request: FastifyRequest): Refusal | null {
@@ -247,49 +233,37 @@ function authorize(
   });
 }
 
-/** Returns true if the request belongs to a session that began at the login form. */
-export const hasSession = (request: FastifyRequest): boolean => readSession(request) !== '';
-
 /**
- * Returns the session that a request belongs to; empty if there is none. The token of each form is
- * bound to it.
+ * Returns the id under which the database keeps a session. Only its owner can make it, and another
+ * role or another token of either kind makes another id.
  */
-function readSession(request: FastifyRequest): string {
-  const cookies = request.cookies[secureSessionCookie] || request.cookies[sessionCookie] || '';
-  const { valid, value } = request.unsignCookie(cookies);
-  const [kind, until] = value?.split('.') ?? [];
-  // The kind is checked because the cookie of the forms is signed with the same secret.
-  return valid && kind === 'session' && Number(until) > Date.now() ? (value ?? '') : '';
-}
+const toSessionId = (
+  session: string,
+  { ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: viewerToken = '' }: Config,
+) => createHmac('sha256', `${token}\n${viewerToken}`).update(session).digest('hex');
 
 /**
- * Returns the id of a session, which is the random part of its cookie; empty if there is no
- * session.
- */
-const toSessionId = (session: string) => session.split('.')[2] ?? '';
-
-/**
- * Returns the role of the session that a request belongs to; null if there is none, or if it has
- * ended. A page that asks for itself again keeps no session open: perhaps nobody looks at it.
+ * Finds the session of a request, which is a role and a random text. Returns its role; null if
+ * there is none, or if it has ended. A page that asks for itself again keeps no session open:
+ * perhaps nobody looks at it.
  */
 async function readSessionRole(
   request: FastifyRequest,
-  { db, log }: AccessDeps,
+  { config, db, log }: AccessDeps,
 ): Promise<Role | null> {
-  const session = readSession(request);
-  if (session === '' || !(await isSessionOpen(db, toSessionId(session)))) return null;
+  const { cookies } = request;
+  const session = cookies[secureSessionCookie] || cookies[sessionCookie] || '';
+  const id = toSessionId(session, config);
+  if (session === '' || !(await isSessionOpen(db, id))) return null;
 
+  request.session = session;
   if (request.headers[refreshHeader] === undefined)
-    await markSessionUsed(db, toSessionId(session)).catch((error: unknown) =>
+    await markSessionUsed(db, id).catch((error: unknown) =>
       log.warn({ event: 'admin_failed', ...errorFields(error) }),
     );
 
-  return session.endsWith('.operator') ? 'operator' : 'viewer';
+  return session.startsWith('operator.') ? 'operator' : 'viewer';
 }
-
-/** Returns the text that the token of a form is bound to. */
-export const readFormOwner = (request: FastifyRequest): string =>
-  readSession(request) || 'no session';
 
 /**
  * Returns the role that a token gives, or a refusal. After too many wrong tokens the right one is
@@ -333,7 +307,6 @@ function registerLoginRoutes(
   app: FastifyInstance,
   failures: RateLimiterMemory,
   deps: AccessDeps,
-  signer: SessionSigner,
 ): void {
   const open = { config: { open: true }, bodyLimit: maxLoginBytes };
 
@@ -341,7 +314,7 @@ function registerLoginRoutes(
     const { next } = loginSchema
       .pick({ next: true })
       .parse(request.query, { error: describeIssue });
-    return sendLoginPage(request, reply, next, null);
+    return sendLoginPage(reply, next, null);
   });
 
   app.post('/login', open, async (request, reply) => {
@@ -349,18 +322,17 @@ function registerLoginRoutes(
     const role = await checkToken(failures, deps, token, request);
     if (typeof role !== 'string') {
       if (role.retryAfterS !== undefined) reply.header('retry-after', String(role.retryAfterS));
-      return sendLoginPage(request, reply.code(role.status), next, role.words);
+      return sendLoginPage(reply.code(role.status), next, role.words);
     }
 
-    const id = randomBytes(16).toString('hex');
-    await signer.load();
-    await beginSession(deps.db, id, sessionMs);
-    setSessionCookie(request, reply, `session.${Date.now() + sessionMs}.${id}.${role}`);
+    const session = `${role}.${randomBytes(32).toString('hex')}`;
+    await beginSession(deps.db, toSessionId(session, deps.config), sessionMs);
+    setSessionCookie(request, reply, session);
     return reply.redirect(toLocalPath(next), 303);
   });
 
   app.post('/logout', async (request, reply) => {
-    await endSession(deps.db, toSessionId(readSession(request)));
+    await endSession(deps.db, toSessionId(request.session, deps.config));
     reply.clearCookie(sessionCookie, { path: '/' });
     reply.clearCookie(secureSessionCookie, { path: '/', secure: true });
     return reply.redirect('/login', 303);
@@ -384,18 +356,12 @@ function toLocalPath(next: string): string {
     : '/';
 }
 
-function sendLoginPage(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  next: string,
-  problem: string | null,
-): FastifyReply {
-  const csrfToken = reply.generateCsrf({ userInfo: readFormOwner(request) });
+function sendLoginPage(reply: FastifyReply, next: string, problem: string | null): FastifyReply {
   const refusal = problem !== null && html`<p class="why" role="alert">${problem}</p>`;
   const body = html`<h1>fulfilment-sync</h1>
 ${refusal}
 <form method="post" action="/login" class="login">
-${renderCsrfField(csrfToken)}<input type="hidden" name="next" value="${next}">
+<input type="hidden" name="next" value="${next}">
 <label>Token of an operator (ADMIN_TOKEN) or of a viewer (ADMIN_VIEWER_TOKEN)
 <input type="password" name="token" required autofocus autocomplete="current-password"></label>
 <button>Log in</button></form>`;
@@ -438,29 +404,6 @@ function isCrossSite({ headers, host }: Pick<FastifyRequest, 'headers' | 'host'>
   const { origin } = headers;
   if (origin === undefined) return false;
   return !URL.canParse(origin) || new URL(origin).host !== host;
-}
-
-/** Signs and checks the cookies of the admin pages. */
-interface SessionSigner extends Pick<Signer, 'sign' | 'unsign'> {
-  /** Loads the secret that the workers share. Call it before a session begins. */
-  readonly load: () => Promise<void>;
-}
-
-/** Creates a signer. Its key is made of a random secret in schema sync and of the token. */
-function createSessionSigner(db: Database, token: string): SessionSigner {
-  let signer = new Signer(randomBytes(32).toString('hex'));
-  let isLoaded = false;
-
-  return {
-    sign: (value) => signer.sign(value),
-    unsign: (value) => signer.unsign(value),
-    load: async () => {
-      if (isLoaded) return;
-      const secret = await readAdminSecret(db, 'admin cookies');
-      signer = new Signer(createHmac('sha256', secret).update(token).digest('hex'));
-      isLoaded = true;
-    },
-  };
 }
 
 /** The role that a token gives. A viewer reads pages and metrics, and changes nothing. */

@@ -8,11 +8,9 @@ import { z } from 'zod';
 import { describeIssue } from '../../../config/config-error.ts';
 import { pushJob, runnableNames } from '../../../config/jobs.ts';
 import { isAutomatic } from '../../../config/schedules.ts';
-import { type Json, parseObject } from '../../core/json.ts';
+import { parseObject } from '../../core/json.ts';
 import { recordAudit } from '../../db/audit.ts';
 import { connectDatabase, toDirectUrl } from '../../db/connect.ts';
-import type { Database } from '../../db/pool.ts';
-import { readSqlState } from '../../db/transaction.ts';
 import { replayQuarantined } from '../../pull/rescan.ts';
 import { readQuarantined } from '../../pull/sql/quarantine.ts';
 import { toRescanContext } from '../../pull/stream.ts';
@@ -23,21 +21,17 @@ import { nameKinds } from '../../push/kinds/registry.ts';
 import { maxPayloadValues } from '../../push/payload.ts';
 import { readStoredCodes } from '../../push/setting-codes.ts';
 import { acceptDatabase } from '../../push/sql/accept-database.ts';
-import {
-  actOnOutbox,
-  allowedFrom,
-  findCancelProblem,
-  type OutboxAction,
-  replaceOutbox,
-  revealOutbox,
-} from '../../push/sql/operator-actions.ts';
+import { revealOutbox } from '../../push/sql/operator-actions.ts';
 import { isChangeFound, readPushDatabase } from '../../push/sql/push-database.ts';
-import { readOutbox } from '../../push/sql/read-outbox.ts';
+import type { OutboxDetail } from '../../push/sql/read-outbox.ts';
 import type { RunContext } from '../../schedule/run.ts';
 import { requestRun } from '../../schedule/sql/due-jobs.ts';
 import { pauseJob, resumeJob } from '../../schedule/sql/pauses.ts';
+import type { PayloadDraft } from '../pages/outbox-page.ts';
+import { RequestError } from '../request-error.ts';
+import { changeRow, replacePayload, requireRow } from '../row-actions.ts';
 import { maxPayloadBytes, nameSenders, requestTimeoutMs } from './access.ts';
-import { type AdminDeps, AdminError } from './admin-deps.ts';
+import type { AdminDeps } from './admin-deps.ts';
 import { idSchema, readQuarantineRow } from './routes.ts';
 import { makeRowPage, sendPage } from './send-page.ts';
 
@@ -74,10 +68,11 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
       const { id } = idSchema.parse(request.params);
       const form = readForm(actionForm, request.body ?? {});
       const result = parseObject(form.result);
-      if (result === null) throw new AdminError(400, 'The result must be a JSON object');
+      if (result === null) throw new RequestError(400, 'The result must be a JSON object');
 
       const isSure = form.sure !== undefined;
-      await changeRow(db, id, action, { isSure, result, by: nameSender(request) });
+      const row = await requireRow(db, id);
+      await changeRow(db, row, action, { isSure, result, by: nameSender(request) });
       logOutboxAction(request, action, id);
       return reply.redirect(`/outbox/${id}`, 303);
     });
@@ -85,28 +80,16 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
   app.post('/outbox/:id/replace', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
     const { id } = idSchema.parse(request.params);
     const { payload, sure } = readForm(payloadForm, request.body);
-    const refusal = await findRefusal(deps, id, payload, sure !== undefined);
-    if (refusal !== null) {
+    const row = await requireRow(db, id);
+    const draft = await findRefusal(deps, row, payload, sure !== undefined);
+    if (draft !== null) {
       reply.code(400);
-      return sendPage(request, reply, makeRowPage(refusal.row, false, refusal.draft));
+      return sendPage(request, reply, makeRowPage(row, false, draft));
     }
 
-    await replacePayload(deps, id, payload, nameSender(request));
+    await replacePayload(db, id, payload, nameSender(request));
     logOutboxAction(request, 'replace', id);
     return reply.redirect(`/outbox/${id}`, 303);
-  });
-
-  app.post('/outbox/:id/check', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
-    const { id } = idSchema.parse(request.params);
-    const { payload } = readForm(payloadForm, request.body);
-    const refusal = await findRefusal(deps, id, payload, false);
-    const row = refusal?.row ?? (await readOutbox(db, id));
-    if (row === null) throw noSuchRow(id);
-
-    const isKnown = nameKinds(deps.config.operations).has(row.kind);
-    const problems = isKnown ? [] : [{ path: [], text: `There is no kind ${row.kind}` }];
-    const draft = refusal?.draft ?? { text: payload, problems, mayStore: false };
-    return sendPage(request, reply, makeRowPage(row, false, draft));
   });
 
   app.post('/outbox/selected', async (request, reply) => {
@@ -114,10 +97,11 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
     const refused = [];
     for (const id of ids)
       try {
-        await changeRow(db, id, action, { isSure: sure !== undefined, by: nameSender(request) });
+        const by = nameSender(request);
+        await changeRow(db, await requireRow(db, id), action, { isSure: sure !== undefined, by });
         logOutboxAction(request, action, id);
       } catch (error) {
-        if (!(error instanceof AdminError)) throw error;
+        if (!(error instanceof RequestError)) throw error;
         refused.push(id);
       }
 
@@ -126,8 +110,7 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
 
   app.post('/outbox/:id/reveal', async (request, reply) => {
     const { id } = idSchema.parse(request.params);
-    const row = await revealOutbox(db, id, nameSender(request));
-    if (row === null) throw noSuchRow(id);
+    const row = (await revealOutbox(db, id, nameSender(request))) ?? (await requireRow(db, id));
 
     logOutboxAction(request, 'reveal', id);
     return sendPage(request, reply, makeRowPage(row, true));
@@ -137,8 +120,6 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
 /** Reads a form. What is wrong with it is said in plain words. */
 const readForm = <T>(form: z.ZodType<T>, body: unknown): T =>
   form.parse(body, { error: describeIssue });
-
-const noSuchRow = (id: number) => new AdminError(404, `There is no row ${id} in the outbox`);
 
 const actionForm = z.object({ sure: z.string().optional(), result: z.string().default('{}') });
 /** Maximum number of rows that one form changes: those of a list. */
@@ -154,60 +135,16 @@ const selectionForm = z.object({
 });
 const payloadForm = z.object({ payload: z.string(), sure: z.string().optional() });
 
-/** How an action is carried out. */
-interface ActionTerms {
-  /** True if a person confirmed it. */
-  readonly isSure: boolean;
-  /** The result that a row gets that is marked as done. */
-  readonly result?: Json;
-  /** Name for the audit. */
-  readonly by: string;
-}
-
-/**
- * Retries, marks as done or cancels an outbox row, with an entry of the audit.
- * @throws AdminError if there is no such row, if its state does not allow this, or if it needs a
- *   confirmation
- */
-export async function changeRow(
-  db: Database,
-  id: number,
-  action: OutboxAction,
-  { isSure, result, by }: ActionTerms,
-): Promise<void> {
-  const row = await readOutbox(db, id);
-  if (row === null) throw noSuchRow(id);
-
-  const isUndecided = row.status === 'unknown' && row.nextAttemptAt === null;
-  if (!isSure && (action !== 'retry' || isUndecided)) {
-    const unsure = 'The box beside the button is not ticked (a tool: sure is not true)';
-    throw new AdminError(400, `${unsure}. Confirm it first: this cannot be undone`);
-  }
-
-  // Acts only on the state that was checked. Meanwhile the row may have become undecided, which
-  // needs the ticked box.
-  const checked = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
-  const changedRows = await actOnOutbox(db, action, checked, { by, result });
-  if (changedRows.length > 0) return;
-
-  const problem = action === 'cancel' ? await findCancelProblem(db, id) : null;
-  if (problem !== null) throw new AdminError(409, `Row ${id} cannot be cancelled: ${problem}`);
-
-  const allowed: readonly string[] = allowedFrom[action];
-  if (allowed.includes(row.status))
-    throw new AdminError(409, `Row ${id} has changed meanwhile; reload its page and try again`);
-  const possible = `this action is possible only from ${allowed.join(', ')}`;
-  throw new AdminError(409, `Row ${id} is ${row.status}; ${possible}`);
-}
-
 /**
  * Finds why a payload is not stored: it is no JSON object, or a worker would refuse it and nobody
  * confirmed it.
  */
-async function findRefusal({ db, config }: AdminDeps, id: number, text: string, isSure: boolean) {
-  const row = await readOutbox(db, id);
-  if (row === null) throw noSuchRow(id);
-
+async function findRefusal(
+  { db, config }: AdminDeps,
+  row: OutboxDetail,
+  text: string,
+  isSure: boolean,
+): Promise<PayloadDraft | null> {
   const { operations } = config;
   const kind = nameKinds(operations).get(row.kind);
   const isObject = parseObject(text, maxPayloadValues) !== null;
@@ -228,22 +165,7 @@ async function findRefusal({ db, config }: AdminDeps, id: number, text: string, 
     for (const problem of found) problems.push(problem);
   }
 
-  return problems.length === 0 ? null : { row, draft: { text, problems, mayStore: isObject } };
-}
-
-/** @throws AdminError if there is no such row, or if its status does not allow another payload */
-async function replacePayload(
-  { db }: AdminDeps,
-  id: number,
-  payload: string,
-  by: string,
-): Promise<void> {
-  try {
-    await replaceOutbox(db, id, payload, by);
-  } catch (error) {
-    if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;
-    throw new AdminError((await readOutbox(db, id)) === null ? 404 : 409, error.message);
-  }
+  return problems.length === 0 ? null : { text, problems, mayStore: isObject };
 }
 
 /** Registers the route that decodes a resource in quarantine again. */
@@ -257,8 +179,8 @@ function registerQuarantineRoute(
     const stream = streams.find((one) => one.name === name);
     const worker = daemon();
     if (stream === undefined || !config.clients.some(({ key }) => key === client))
-      throw new AdminError(409, `No worker here can decode ${name} of ${client} again`);
-    if (worker === null) throw new AdminError(503, 'The worker has not started yet; try again');
+      throw new RequestError(409, `No worker here can decode ${name} of ${client} again`);
+    if (worker === null) throw new RequestError(503, 'The worker has not started yet; try again');
 
     const detail = `row ${id} of ${name}`;
     const action = 'quarantine_replayed';
@@ -268,7 +190,7 @@ function registerQuarantineRoute(
     const work = { name: 'replay', schedule: { kind: 'on-request' }, run } as const;
     const report = await worker.runFor(client, work);
     if (report.status !== 'done')
-      throw new AdminError(409, `The run was ${report.status}; see its reason at Runs`);
+      throw new RequestError(409, `The run was ${report.status}; see its reason at Runs`);
 
     const isKept = (await readQuarantined(db, id)) !== null;
     const path = isKept ? sayOnce(`/quarantine/${id}`, 'kept') : sayOnce('/quarantine', 'released');
@@ -288,7 +210,7 @@ function registerDatabaseRoute(
       const found = await readPushDatabase(db);
       const isCopy = found?.acceptedAs === 'copy' && found.change === 'none';
       if (found === null || isCopy || !isChangeFound(found))
-        throw new AdminError(409, 'No change is found: there is nothing to accept');
+        throw new RequestError(409, 'No change is found: there is nothing to accept');
       await acceptDatabase(db, as, nameSender(request));
     } finally {
       await close();
@@ -334,11 +256,11 @@ function registerScheduleRoutes(
     const { client, job } = readForm(jobForm, request.body);
     if (job === pushJob.name || !isAutomatic(config.schedules[job])) {
       const command = `fulfilment-sync run ${job} --client ${client}`;
-      throw new AdminError(409, `${job} has no schedule at this worker; run it with: ${command}`);
+      throw new RequestError(409, `${job} has no schedule at this worker; run it with: ${command}`);
     }
 
     if (!(await requestRun(db, { client, job }, nameSender(request))))
-      throw new AdminError(404, `There is no job ${job} of ${client}`);
+      throw new RequestError(404, `There is no job ${job} of ${client}`);
 
     logJobAction(request, 'run_requested', job, client);
     daemon()?.startDue(job);

@@ -1,21 +1,11 @@
 import type { Config } from '../../../config/env.ts';
 import type { JobName } from '../../../config/jobs.ts';
-import { CodedError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Database } from '../../db/pool.ts';
 import type { openStateReaders } from '../../operate/health/overview.ts';
 import type { Metrics } from '../../operate/metrics/metrics.ts';
 import type { TaskQueue } from '../../schedule/backend.ts';
 import type { RunReport, Work } from '../../schedule/run.ts';
-
-/** A request that cannot be carried out. The message says why, and is shown to the operator. */
-export class AdminError extends CodedError {
-  readonly status: 400 | 404 | 409 | 503;
-  constructor(status: 400 | 404 | 409 | 503, message: string, options?: ErrorOptions) {
-    super('admin_refused', message, options);
-    this.status = status;
-  }
-}
 
 /** What the pages use of the worker in this process. */
 export interface RunningWorker {

@@ -25,7 +25,6 @@ import {
   type OutboxFilter,
   outboxGroups,
   outboxStatuses,
-  readOutbox,
 } from '../../push/sql/read-outbox.ts';
 import { renderChartsPage } from '../pages/charts.ts';
 import { renderDatabasePage } from '../pages/database-page.ts';
@@ -47,7 +46,9 @@ import { renderOverviewPage } from '../pages/overview-page.ts';
 import { readSchedulers } from '../pages/queue-state.ts';
 import { describeEvents, findOrderIds } from '../pages/timeline.ts';
 import { chooseClient, toOrderPath } from '../pages/view.ts';
-import { type AdminDeps, AdminError, type PageDeps } from './admin-deps.ts';
+import { RequestError } from '../request-error.ts';
+import { requireRow } from '../row-actions.ts';
+import type { AdminDeps, PageDeps } from './admin-deps.ts';
 import { makeRowPage, type Page, sendPage, wantsJson } from './send-page.ts';
 
 /** What a page reads of its request. */
@@ -137,9 +138,7 @@ export const pages: readonly PageRoute[] = [
   definePage('/order', z.object({ client: orderText, number: orderText }), makeOrderPage),
   definePage('/outbox', outboxFilter, makeOutboxPage),
   definePage('/outbox/{id}', idSchema, async ({ id }, { db }) => {
-    const row = await readOutbox(db, id);
-    if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
-    return makeRowPage(row, false);
+    return makeRowPage(await requireRow(db, id), false);
   }),
   definePage('/runs', runFilter, async (chosen, deps) => {
     const filter = chosen as RunFilter;
@@ -180,8 +179,8 @@ export const pages: readonly PageRoute[] = [
   definePage('/queues', z.object({}), async (_values, { daemon }) => {
     const queues = [...(daemon()?.queues.values() ?? [])];
     const read = Promise.all(queues.map(readSchedulers));
-    const schedulers = await withReadTimeout(read).catch((cause: unknown) => {
-      throw new AdminError(503, 'The queue does not answer; see the log of the worker', { cause });
+    const schedulers = await withReadTimeout(read).catch(() => {
+      throw new RequestError(503, 'The queue does not answer; see the log of the worker');
     });
 
     const body = renderQueuesPage(schedulers.flat(), new Date());
@@ -193,10 +192,10 @@ export const pages: readonly PageRoute[] = [
   }),
 ];
 
-/** @throws AdminError if there is no such row */
+/** @throws RequestError if there is no such row */
 export async function readQuarantineRow(db: Database, id: number) {
   const row = await readQuarantined(db, id);
-  if (row === null) throw new AdminError(404, `There is no row ${id} in quarantine`);
+  if (row === null) throw new RequestError(404, `There is no row ${id} in quarantine`);
   return row;
 }
 
@@ -269,7 +268,7 @@ async function makeOrderPage(
 ): Promise<Page> {
   const events = await readOrderTimeline(db, client, number, eventsShown);
   if (events.length === 0)
-    throw new AdminError(404, `There is no order ${number} of client ${client}`);
+    throw new RequestError(404, `There is no order ${number} of client ${client}`);
 
   const orderIds = findOrderIds(events);
   const details = await readOrderDetails(db, { client, number, ids: orderIds });

@@ -6,7 +6,7 @@ import { adviseOperator, maskResult, toShownPayload } from '../../push/show-row.
 import type { OutboxDetail } from '../../push/sql/read-outbox.ts';
 import { isUnderWay, type PayloadDraft, renderOutboxRowPage } from '../pages/outbox-page.ts';
 import { maskQuotes, renderPage } from '../pages/view.ts';
-import { hasSession, maxPayloadBytes, readFormOwner } from './access.ts';
+import { maxPayloadBytes, toFormToken } from './access.ts';
 
 /** The messages after an action, by a word in the address. Nothing else of the address is shown. */
 const formMessages: Readonly<Record<string, string>> = {
@@ -60,11 +60,11 @@ export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Pag
   }
 
   const { title, body, refreshSeconds = 5, isReloaded = false } = page;
-  const csrf = reply.generateCsrf({ userInfo: readFormOwner(request) });
+  const csrf = toFormToken(request);
   const frame = {
     title,
     path: request.url.split('?', 1)[0] ?? '/',
-    loggedIn: hasSession(request),
+    loggedIn: request.session !== '',
     message: findMessage(request),
     // A page that answers a form has no address of its own.
     refreshSeconds: request.method === 'GET' ? refreshSeconds : null,
@@ -113,28 +113,6 @@ export function makeRowPage(
   };
 }
 
-/**
- * Returns true if an Accept header prefers JSON to HTML. Without a preference, the answer is a
- * page.
- */
-export function wantsJson(accept: string | undefined): boolean {
-  return findQuality(accept, 'application/json') > findQuality(accept, 'text/html');
-}
-
-/**
- * Finds how much a media type is wanted, from 0 (not at all) to 1. The most specific entry counts.
- */
-function findQuality(accept: string | undefined, type: string): number {
-  const entries = (accept ?? '*/*').split(',').map((entry) => {
-    const [range = '', ...parameters] = entry.split(';').map((part) => part.trim().toLowerCase());
-    const given = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2);
-    const quality = Number(given ?? 1);
-    return { range, quality: Number.isFinite(quality) ? quality : 0 };
-  });
-
-  const group = `${type.split('/', 1)[0]}/*`;
-  const qualities = [type, group, '*/*'].map(
-    (range) => entries.find((entry) => entry.range === range)?.quality,
-  );
-  return qualities.find((quality) => quality !== undefined) ?? 0;
-}
+/** Returns true if an Accept header names JSON before HTML. Browsers do not name it. */
+export const wantsJson = (accept = ''): boolean =>
+  /application\/json|text\/html/.exec(accept)?.[0] === 'application/json';

@@ -14,13 +14,12 @@ import { html } from '../../core/html.ts';
 import { assetsFolder, styleFolder } from '../../core/installation.ts';
 import { errorFields, type Logger } from '../../core/logger.ts';
 import { minuteMs } from '../../core/time.ts';
-import { isDatabaseAway, isLoginRefused } from '../../db/is-unreachable.ts';
-import { isDiskFull, isLockTimeout } from '../../db/transaction.ts';
 import { withReadTimeout } from '../../operate/health/overview.ts';
 import type { LateJob } from '../../operate/health/state.ts';
 import { sweepMs } from '../../schedule/schedules.ts';
 import { type ListeningServer, limitTimes, listen } from '../listen.ts';
 import { renderBarePage } from '../pages/view.ts';
+import { describeTrouble, RequestError } from '../request-error.ts';
 import {
   guardRoutes,
   limitConnections,
@@ -30,7 +29,7 @@ import {
   stripBasePath,
 } from './access.ts';
 import { registerActionRoutes } from './actions.ts';
-import { type AdminDeps, AdminError } from './admin-deps.ts';
+import type { AdminDeps } from './admin-deps.ts';
 import { registerPageRoutes } from './routes.ts';
 import { sendPage, wantsJson } from './send-page.ts';
 
@@ -224,38 +223,21 @@ function toErrorAnswer(error: unknown): { readonly status: number; readonly word
     const [issue] = error.issues;
     return { status: 400, words: `${issue?.path.join('.')}: ${issue?.message}` };
   }
-  if (error instanceof AdminError) return { status: error.status, words: error.message };
+  if (error instanceof RequestError) return { status: error.status, words: error.message };
 
-  const databaseWords = describeDatabaseTrouble(error);
-  if (databaseWords !== null) return { status: 503, words: databaseWords };
+  const trouble = describeTrouble(error);
+  if (trouble !== null) return { status: 503, words: trouble };
 
   const status = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  const known = knownStatuses[status];
-  if (known !== undefined) return { status, words: known };
+  if (status === 413) return { status, words: tooLarge };
   if (status < 500 && error instanceof Error) return { status, words: error.message };
 
   const place = 'for the reason see the event admin_failed in the log of the worker';
   return { status: 500, words: `The request failed; ${place}` };
 }
 
-/** Words for what the server itself refuses. */
-const knownStatuses: Readonly<Record<number, string>> = {
-  403: 'The form has expired, or came from another site; reload the page and send it again',
-  413: 'The form is too large. Replace a large payload with: fulfilment-sync outbox replace',
-};
-
-/** Returns the reason why the database cannot answer now; null if it is another error. */
-function describeDatabaseTrouble(error: unknown): string | null {
-  if (isDiskFull(error))
-    return 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues';
-  if (isLockTimeout(error))
-    return 'Another session has locked a table that the page reads. Reload the page later';
-  if (isLoginRefused(error))
-    return 'Postgres refuses the login of the worker. Correct DATABASE_URL, then restart the worker';
-  return isDatabaseAway(error)
-    ? 'The database cannot be reached; the worker continues when it is back. Reload it later'
-    : null;
-}
+const tooLarge =
+  'The form is too large. Replace a large payload with: fulfilment-sync outbox replace';
 
 /** Registers `/metrics`, in the format of Prometheus. */
 function registerMetricsRoute(app: FastifyInstance, { metrics }: AdminDeps): void {

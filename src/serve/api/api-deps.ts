@@ -1,9 +1,9 @@
 import type { FastifyRequest } from 'fastify';
 import type { Config } from '../../../config/env.ts';
 import type { ApiRight, ApiToken } from '../../../config/files.ts';
-import { CodedError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Database } from '../../db/pool.ts';
+import { RequestError } from '../request-error.ts';
 
 /** The parts that the API uses. */
 export interface ApiDeps {
@@ -14,25 +14,12 @@ export interface ApiDeps {
   readonly isReady: () => boolean;
 }
 
-/** A request that is refused. Its message, members and headers are the answer. */
-export class ApiError extends CodedError {
-  readonly status: number;
-  readonly members: Readonly<Record<string, unknown>>;
-  readonly headers: Readonly<Record<string, string>>;
-  constructor(status: number, message: string, members = {}, headers = {}) {
-    super('api_refused', message);
-    this.status = status;
-    this.members = members;
-    this.headers = headers;
-  }
-}
-
 /** Creates the error of a request that may be sent again after some seconds. */
-export const refuseForNow = (words: string, seconds = 1): ApiError =>
-  new ApiError(503, words, {}, { 'retry-after': String(seconds) });
+export const refuseForNow = (words: string, seconds = 1): RequestError =>
+  new RequestError(503, words, {}, { 'retry-after': String(seconds) });
 
-export const noSuchRow = (): ApiError =>
-  new ApiError(404, 'The client of the token has no such row');
+export const noSuchRow = (): RequestError =>
+  new RequestError(404, 'The client of the token has no such row');
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -8,8 +8,10 @@ import {
   readNewestSeq,
   readOrdersByNumber,
 } from '../../operate/sql/program-reads.ts';
-import { type OutboxDetail, readOutbox } from '../../push/sql/read-outbox.ts';
-import { type ApiDeps, ApiError, noSuchRow, toCaller } from './api-deps.ts';
+import type { OutboxDetail } from '../../push/sql/read-outbox.ts';
+import { RequestError } from '../request-error.ts';
+import { requireRow } from '../row-actions.ts';
+import { type ApiDeps, noSuchRow, toCaller } from './api-deps.ts';
 import type { Budget } from './budget.ts';
 import type { RouteSchemas } from './document.ts';
 import * as schemas from './schemas.ts';
@@ -59,11 +61,7 @@ export function registerReads(app: FastifyInstance, { db }: ApiDeps, budget: Bud
     summary: 'A row of the outbox, with its history',
     parameters: schemas.idParams,
     answer: schemas.outboxRow,
-    read: async ({ id }, client) => {
-      const row = await readOutbox(db, id);
-      if (row?.client !== client) throw noSuchRow();
-      return toOutboxText(row);
-    },
+    read: async ({ id }, client) => toOutboxText(await requireRow(db, id, client)),
   });
 
   addRead({
@@ -93,7 +91,7 @@ export function registerReads(app: FastifyInstance, { db }: ApiDeps, budget: Bud
       const known = schemas.entityNames.find((name) => name === entity);
       const names = schemas.entityNames.join(', ');
       if (known === undefined)
-        throw new ApiError(404, `There is no such table; there are ${names}`);
+        throw new RequestError(404, `There is no such table; there are ${names}`);
 
       const row = await readEntity(db, client, known, id);
       if (row === null) throw noSuchRow();
@@ -102,7 +100,7 @@ export function registerReads(app: FastifyInstance, { db }: ApiDeps, budget: Bud
   });
 }
 
-/** @throws ApiError 410 if the feed no longer has what came after the place */
+/** @throws RequestError 410 if the feed no longer has what came after the place */
 async function readChanges(
   db: Database,
   client: string,
@@ -113,6 +111,6 @@ async function readChanges(
     return await readClientChanges(db, client, after, limit);
   } catch (error) {
     if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;
-    throw new ApiError(410, error.message, { continue_from: await readNewestSeq(db) });
+    throw new RequestError(410, error.message, { continue_from: await readNewestSeq(db) });
   }
 }

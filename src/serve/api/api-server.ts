@@ -18,12 +18,12 @@ import type { z } from 'zod';
 import { hasCode } from '../../core/errors.ts';
 import { errorFields } from '../../core/logger.ts';
 import { shorten } from '../../core/quote.ts';
-import { isDatabaseAway } from '../../db/is-unreachable.ts';
-import { isConstraintViolated, isDataRefused, readSqlState } from '../../db/transaction.ts';
+import { isConstraintViolated, isDataRefused } from '../../db/transaction.ts';
 import { readPart } from '../../push/check-payload.ts';
 import { limitConnections } from '../admin/access.ts';
 import { type ListeningServer, limitTimes, listen, readBearerToken } from '../listen.ts';
-import { type ApiDeps, ApiError, refuseForNow } from './api-deps.ts';
+import { describeTrouble, RequestError } from '../request-error.ts';
+import { type ApiDeps, refuseForNow } from './api-deps.ts';
 import { registerReads } from './api-routes.ts';
 import { Budget, maxBodyBytes } from './budget.ts';
 import { createApiDocument } from './document.ts';
@@ -86,23 +86,13 @@ function createApp(budget: Budget): FastifyInstance {
   });
 
   limitConnections(app.server, maxConnections, (socket) => budget.isBusy(socket));
-  app.server.on('checkExpectation', (_request, response: ServerResponse) => {
-    const error = new ApiError(417, 'The header Expect may only be 100-continue');
-    const { status, type, body } = toProblem(error);
-    const headers = { 'content-type': type, 'content-length': body.length, connection: 'close' };
-    response.writeHead(status, headers).end(body);
-  });
-  // Without a listener, Node would end the connection without an answer.
-  app.server.on('connect', (_request, socket: Socket) =>
-    endRaw(socket, new ApiError(405, 'This is no proxy: it takes no CONNECT')),
-  );
   return app;
 }
 
-function toAddressError({ code }: FastifyError): ApiError {
+function toAddressError({ code }: FastifyError): RequestError {
   return code === 'FST_ERR_MAX_PARAM_LENGTH'
-    ? new ApiError(414, 'A value of the address is too long')
-    : new ApiError(400, 'The address has a wrong percent-encoding');
+    ? new RequestError(414, 'A value of the address is too long')
+    : new RequestError(400, 'The address has a wrong percent-encoding');
 }
 
 /**
@@ -120,10 +110,10 @@ function prepare(app: FastifyInstance, { log }: ApiDeps): void {
     return sendProblem(reply, answer);
   });
 
-  const findMethods = watchRoutes(app);
-  app.setNotFoundHandler(({ url, method }, reply) =>
-    sendProblem(reply, refuseAddress(method, findMethods(url))),
-  );
+  app.setNotFoundHandler(({ method }, reply) => {
+    const words = `Nothing takes ${method} at this address; /openapi.json lists the routes`;
+    return sendProblem(reply, new RequestError(404, words));
+  });
 
   app.addHook('onResponse', async ({ caller, method, routeOptions, ip }, reply) => {
     log.info({
@@ -153,38 +143,8 @@ function setReading(app: FastifyInstance): void {
     if ('value' in read) return read;
 
     const problems = read.problems.map(({ text }) => text);
-    return { error: new ApiError(400, problems.join('; '), { problems }) };
+    return { error: new RequestError(400, problems.join('; '), { problems }) };
   });
-}
-
-/**
- * Returns the error of an address that no route takes.
- * @param allowed methods that the address takes
- */
-function refuseAddress(method: string, allowed: readonly string[]): ApiError {
-  if (allowed.length === 0)
-    return new ApiError(404, 'There is nothing at this address; /openapi.json lists the routes');
-
-  const allow = allowed.join(', ');
-  return new ApiError(405, `This address takes no ${method}, only ${allow}`, {}, { allow });
-}
-
-/**
- * Collects the routes that are registered from now on. Returns a function that finds the methods of
- * an address.
- */
-function watchRoutes(app: FastifyInstance): (url: string) => string[] {
-  const routes: { readonly pattern: RegExp; readonly method: string }[] = [];
-  app.addHook('onRoute', ({ url, method }) => {
-    const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replaceAll(/:\w+/g, '[^/]+')}$`);
-    for (const one of [method].flat()) routes.push({ pattern, method: one });
-  });
-
-  return (url) => {
-    const path = url.split('?', 1)[0] ?? '';
-    const methods = routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
-    return [...new Set(methods)];
-  };
 }
 
 /** Answers a request that Node cannot read, and ends its connection. */
@@ -198,22 +158,15 @@ function refuseRawRequest(error: NodeJS.ErrnoException, socket: Socket): void {
   }
 
   const words = 'The request is not HTTP that can be read';
-  endRaw(socket, new ApiError(...(rawRefusals[error.code ?? ''] ?? [400, words])));
-}
-
-/** Answers on a connection that no request belongs to, and ends it. */
-function endRaw(socket: Socket, error: ApiError): void {
-  const { status, type, body } = toProblem(error);
+  const refusal = new RequestError(...(rawRefusals[error.code ?? ''] ?? [400, words]));
+  const { status, type, body } = toProblem(refusal);
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     `content-type: ${type}`,
     `content-length: ${body.length}`,
     'connection: close',
   ];
-  socket.on('error', () => undefined);
-  socket.write(`${head.join('\r\n')}\r\n\r\n`);
-  socket.write(body);
-  socket.destroySoon();
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
 }
 
 const rawRefusals: Readonly<Record<string, readonly [number, string]>> = {
@@ -246,7 +199,7 @@ function guard(scope: FastifyInstance, { config, isReady }: ApiDeps, budget: Bud
     request.caller = token;
     const { right } = request.routeOptions.config;
     if (right !== undefined && !token.rights.includes(right))
-      throw new ApiError(403, `The token ${token.name} lacks the right ${right}`);
+      throw new RequestError(403, `The token ${token.name} lacks the right ${right}`);
 
     await limiter.consume('').catch((refused: unknown) => {
       if (!(refused instanceof RateLimiterRes)) throw refused;
@@ -262,54 +215,45 @@ function guard(scope: FastifyInstance, { config, isReady }: ApiDeps, budget: Bud
   );
 }
 
-function refuseToken(): ApiError {
+function refuseToken(): RequestError {
   const words = 'Send a token of API_TOKENS_FILE as Authorization: Bearer';
-  return new ApiError(401, words, {}, { 'www-authenticate': 'Bearer realm="fulfilment-sync"' });
+  return new RequestError(401, words, {}, { 'www-authenticate': 'Bearer realm="fulfilment-sync"' });
 }
 
-function refuseRate(requestsPerSecond: number, waitMs: number): ApiError {
+function refuseRate(requestsPerSecond: number, waitMs: number): RequestError {
   const words = `The token may send ${requestsPerSecond} requests a second; wait`;
-  return new ApiError(429, words, {}, { 'retry-after': String(Math.ceil(waitMs / 1_000)) });
+  return new RequestError(429, words, {}, { 'retry-after': String(Math.ceil(waitMs / 1_000)) });
 }
 
-function toApiError(error: FastifyError): ApiError {
-  if (error instanceof ApiError) return error;
+function toApiError(error: FastifyError): RequestError {
+  if (error instanceof RequestError) return error;
 
-  const busyWords = busyStates[readSqlState(error)];
-  if (busyWords !== undefined) return refuseForNow(`${busyWords}; try again`, 2);
+  const trouble = describeTrouble(error);
+  if (trouble !== null) return refuseForNow(trouble, 2);
   if (hasCode(error, 'payload_not_checked'))
     return refuseForNow('The check of the request was interrupted; try again', 2);
-  if (isDatabaseAway(error)) return refuseForNow('The database cannot be reached; try again', 2);
 
   const shown = shorten(error.message, maxErrorLength);
   // The INSERT of the outbox says what is wrong: with a length, or a character that Postgres cannot
   // store.
   if (isDataRefused(error) || isConstraintViolated(error))
-    return new ApiError(422, `The database refuses a value: ${shown}`);
+    return new RequestError(422, `The database refuses a value: ${shown}`);
 
   const status = error.statusCode ?? 500;
   if (status === 415)
-    return new ApiError(415, 'Send the body as JSON, with Content-Type: application/json');
-  if (status < 500) return new ApiError(status, shown);
-  return new ApiError(
+    return new RequestError(415, 'Send the body as JSON, with Content-Type: application/json');
+  if (status < 500) return new RequestError(status, shown);
+  return new RequestError(
     500,
     'The request failed; the event api_failed in the log of the worker says why',
   );
 }
 
-/** Words for what another session makes the database do, by SQLSTATE. */
-const busyStates: Readonly<Record<string, string>> = {
-  '55P03': 'Another session has locked a table or row that the request needs',
-  '57014': 'The database took too long for the request',
-  '40P01': 'The request and another session waited for each other',
-  '40001': 'The request met a change of another session',
-};
-
 /**
  * Returns an error as a problem (RFC 9457). Its body is bytes: fastify adds a character set to the
  * type of a text.
  */
-function toProblem({ status, message, members }: ApiError) {
+function toProblem({ status, message, members }: RequestError) {
   const problem = {
     type: 'about:blank',
     title: STATUS_CODES[status],
@@ -320,7 +264,7 @@ function toProblem({ status, message, members }: ApiError) {
   return { status, type: 'application/problem+json', body: Buffer.from(JSON.stringify(problem)) };
 }
 
-function sendProblem(reply: FastifyReply, error: ApiError): FastifyReply {
+function sendProblem(reply: FastifyReply, error: RequestError): FastifyReply {
   const { status, type, body } = toProblem(error);
   return reply.code(status).headers(error.headers).type(type).send(body);
 }

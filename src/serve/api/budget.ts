@@ -58,7 +58,7 @@ export class Budget {
 
   /**
    * Admits a request whose token is known, before its body is read.
-   * @throws ApiError if the token has too many requests under way
+   * @throws RequestError if the token has too many requests under way
    */
   admit(request: FastifyRequest, reply: FastifyReply): void {
     const { name } = toCaller(request);
@@ -84,8 +84,8 @@ export class Budget {
   }
 
   /**
-   * Returns the body of a request, counted as it arrives. It fails with an ApiError if it is too
-   * much.
+   * Returns the body of a request, counted as it arrives. It fails with a RequestError if it is
+   * too much.
    */
   count(request: FastifyRequest, body: NodeJS.ReadableStream): NodeJS.ReadableStream {
     const use = this.#findUse(request);
@@ -106,7 +106,7 @@ export class Budget {
 
   /**
    * Runs what a request does with the database when it is the turn of its token.
-   * @throws ApiError if there was no turn in time
+   * @throws RequestError if there was no turn in time
    */
   run<T>(request: FastifyRequest, work: () => Promise<T>): Promise<T> {
     return this.#work(request, this.#database, work);
@@ -114,7 +114,7 @@ export class Budget {
 
   /**
    * Checks the body of a request when it is the turn of its token.
-   * @throws ApiError if there was no turn in time
+   * @throws RequestError if there was no turn in time
    */
   check<T>(request: FastifyRequest, work: () => Promise<T>): Promise<T> {
     return this.#work(request, this.#checks, work);
@@ -188,7 +188,7 @@ class Turns {
 
   /**
    * Waits for a turn. Call `end` when it is over.
-   * @throws ApiError if there was none in time
+   * @throws RequestError if there was none in time
    */
   wait(name: string): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();

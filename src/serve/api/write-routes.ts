@@ -4,16 +4,15 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { ApiToken } from '../../../config/files.ts';
 import { parseExact } from '../../core/json.ts';
-import { readSqlState } from '../../db/transaction.ts';
 import { type ArticleTable, forgetArticle, nameArticles } from '../../pull/sql/stock-rows.ts';
 import { type CheckedRows, checkRows, newRow, newRows } from '../../push/check-payload.ts';
 import type { CodeLists, PayloadProblem } from '../../push/kind.ts';
 import { maxPayloadValues } from '../../push/payload.ts';
 import { readStoredCodes } from '../../push/setting-codes.ts';
 import { insertRows, type RequestKey, readStoredRequest } from '../../push/sql/insert-rows.ts';
-import { actOnOutbox, findCancelProblem, replaceOutbox } from '../../push/sql/operator-actions.ts';
-import { type OutboxDetail, readOutbox } from '../../push/sql/read-outbox.ts';
-import { type ApiDeps, ApiError, noSuchRow, refuseForNow, toCaller } from './api-deps.ts';
+import { RequestError } from '../request-error.ts';
+import { changeRow, replacePayload, requireRow } from '../row-actions.ts';
+import { type ApiDeps, refuseForNow, toCaller } from './api-deps.ts';
 import type { Budget } from './budget.ts';
 import type { RouteSchemas } from './document.ts';
 import { articleParams, checked, idParams, keyHeaders, newId, newIds } from './schemas.ts';
@@ -26,7 +25,7 @@ const checkMs = 45_000;
  */
 const codesMs = 10_000;
 
-/** Registers the routes that check, insert and change rows of the outbox, and that name articles. */
+/** Registers the routes that check and change rows of the outbox, and that name articles. */
 export function registerWrites(app: FastifyInstance, deps: ApiDeps, budget: Budget): void {
   const check = createCheck(deps, budget);
   const addWrite: AddWrite = (method, url, schema, handler) =>
@@ -78,11 +77,9 @@ type AddWrite = (
 
 /** Adds the routes that change dead and pending rows, as the functions of the outbox do. */
 function addChanges(addWrite: AddWrite, { db }: ApiDeps, budget: Budget, check: CheckRequest) {
-  const readOwn = async (request: FastifyRequest): Promise<OutboxDetail> => {
+  const readOwn = (request: FastifyRequest) => {
     const { id } = request.params as z.output<typeof idParams>;
-    const row = await readOutbox(db, id);
-    if (row?.client === toCaller(request).client) return row;
-    throw noSuchRow();
+    return requireRow(db, id, toCaller(request).client);
   };
 
   const replaced = {
@@ -94,7 +91,7 @@ function addChanges(addWrite: AddWrite, { db }: ApiDeps, budget: Budget, check: 
   addWrite('POST', '/v1/outbox/:id/replace', replaced, async (request) => {
     const { rows } = await check(request);
     if (rows.problems.length > 0) throw refuseRows(rows.problems);
-    if (rows.isList) throw new ApiError(422, 'Send one row, not a list');
+    if (rows.isList) throw new RequestError(422, 'Send one row, not a list');
 
     const sent = newRow.parse(
       parseExact(Buffer.from(readBody(request)).toString(), maxPayloadValues),
@@ -102,18 +99,13 @@ function addChanges(addWrite: AddWrite, { db }: ApiDeps, budget: Budget, check: 
     return budget.run(request, async () => {
       const row = await readOwn(request);
       if (row.kind !== sent.kind || row.reference !== sent.reference)
-        throw new ApiError(422, `Row ${row.id} is ${row.kind} of ${row.reference}`);
+        throw new RequestError(422, `Row ${row.id} is ${row.kind} of ${row.reference}`);
 
       const time = sent.not_before ?? sent.notBefore;
       if (time !== undefined && Date.parse(time) !== row.notBefore?.getTime())
-        throw new ApiError(422, `Row ${row.id} keeps its time: leave out not_before`);
+        throw new RequestError(422, `Row ${row.id} keeps its time: leave out not_before`);
 
-      await replaceOutbox(db, row.id, JSON.stringify(sent.payload), nameCaller(request)).catch(
-        (error: unknown) => {
-          if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;
-          throw new ApiError(409, error.message);
-        },
-      );
+      await replacePayload(db, row.id, JSON.stringify(sent.payload), nameCaller(request));
       return { id: row.id };
     });
   });
@@ -125,19 +117,9 @@ function addChanges(addWrite: AddWrite, { db }: ApiDeps, budget: Budget, check: 
   };
   addWrite('POST', '/v1/outbox/:id/cancel', cancelled, (request) =>
     budget.run(request, async () => {
-      const { id, status } = await readOwn(request);
-      const by = nameCaller(request);
-      const changed = await actOnOutbox(db, 'cancel', { ids: [id] }, { by });
-
-      if (changed.length > 0) return { id };
-
-      const problem = await findCancelProblem(db, id);
-      throw new ApiError(
-        409,
-        problem === null
-          ? `Row ${id} is ${status}: only pending and dead rows are cancelled`
-          : `Row ${id} cannot be cancelled: ${problem}`,
-      );
+      const row = await readOwn(request);
+      await changeRow(db, row, 'cancel', { isSure: true, by: nameCaller(request) });
+      return { id: row.id };
     }),
   );
 }
@@ -178,10 +160,10 @@ function addArticles(addWrite: AddWrite, { db }: ApiDeps, budget: Budget): void 
     }
 }
 
-/** @throws ApiError if the request has no body */
+/** @throws RequestError if the request has no body */
 function readBody({ body }: FastifyRequest): Uint8Array {
   if (body instanceof Uint8Array) return body;
-  throw new ApiError(422, 'The request is missing: send one row, or several in an array');
+  throw new RequestError(422, 'The request is missing: send one row, or several in an array');
 }
 
 /** Returns the ids that an earlier request with this key inserted; null if there was none. */
@@ -193,7 +175,7 @@ async function findIds(
   const stored = named === null ? null : await readStoredRequest(db, client, named);
 
   if (stored !== null && stored.bodyHash !== named?.bodyHash)
-    throw new ApiError(
+    throw new RequestError(
       422,
       'This Idempotency-Key was used for another body; use a new key for a new request',
     );
@@ -203,7 +185,7 @@ async function findIds(
 const toTexts = (problems: readonly PayloadProblem[]) => problems.map(({ text }) => text);
 
 const refuseRows = (problems: readonly PayloadProblem[]) =>
-  new ApiError(422, 'Nothing was stored: a worker would refuse this; `problems` says why', {
+  new RequestError(422, 'Nothing was stored: a worker would refuse this; `problems` says why', {
     problems: toTexts(problems),
   });
 
@@ -261,7 +243,11 @@ function createCheck({ db, config: { operations } }: ApiDeps, budget: Budget): C
     if ('hash' in found) return found;
     if (!('status' in found)) throw refuseRows(found.problems);
     const { status, detail, problems } = found;
-    throw new ApiError(status, detail, problems.length > 0 ? { problems: toTexts(problems) } : {});
+    throw new RequestError(
+      status,
+      detail,
+      problems.length > 0 ? { problems: toTexts(problems) } : {},
+    );
   };
 
   return async (request) => {

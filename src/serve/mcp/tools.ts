@@ -11,9 +11,10 @@ import { describeError } from '../../core/errors.ts';
 import { removeQuotes } from '../../core/quote.ts';
 import { version } from '../../core/version.ts';
 import { pauseJob, resumeJob } from '../../schedule/sql/pauses.ts';
-import { changeRow } from '../admin/actions.ts';
-import { AdminError, type PageDeps } from '../admin/admin-deps.ts';
+import type { PageDeps } from '../admin/admin-deps.ts';
 import { pages } from '../admin/routes.ts';
+import { RequestError } from '../request-error.ts';
+import { changeRow, requireRow } from '../row-actions.ts';
 import { foreignNote, toAssistantJson } from './assistant-answers.ts';
 
 /** A tool that reads a page. */
@@ -95,7 +96,7 @@ async function answerWith(work: () => Promise<string>): Promise<CallToolResult> 
 }
 
 function explainError(error: unknown): string {
-  if (error instanceof AdminError) return error.message;
+  if (error instanceof RequestError) return error.message;
   if (!(error instanceof z.ZodError)) return describeError(error);
   return error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ');
 }
@@ -145,7 +146,7 @@ function addActionTools(server: McpServer, { db, config, by }: ToolDeps): void {
     const tool = { description: descriptions[action], inputSchema: rowInput, annotations };
     server.registerTool(action, tool, ({ id, sure }) =>
       answerWith(async () => {
-        await changeRow(db, id, action, { isSure: sure, by });
+        await changeRow(db, await requireRow(db, id), action, { isSure: sure, by });
         return `Row ${id}: ${action} is done`;
       }),
     );

@@ -376,8 +376,7 @@ function renderEditor(
   const problems = draft === null ? [] : placeProblems(text, draft.problems);
   const content = html`${renderText(text, problems)}
 ${draft?.mayStore && renderBox('Store it anyway')}
-<div class="buttons"><button>Replace payload</button>
-<button class="quiet" formaction="/outbox/${id}/check">Check only</button></div>`;
+<div class="buttons"><button>Replace payload</button></div>`;
   return html`<h2>Replace payload</h2>${draft !== null && renderDraftState(problems)}
 ${renderForm(id, 'replace', csrf, content)}`;
 }
@@ -403,7 +402,6 @@ function renderText(text: string, problems: readonly PlacedProblem[]): Html {
 }
 
 function renderDraftState(problems: readonly PlacedProblem[]): Html {
-  if (problems.length === 0) return renderMessage('No problem found. It is not stored yet.');
   const items = problems.map(
     ({ text, line }) => html`<li>${line !== null && html`<b>Line ${line}</b>: `}${text}</li>`,
   );

@@ -200,33 +200,28 @@ function describeHealed({ missing, stale, extra }: StreamStatus): string {
 function renderOutbox(rows: readonly OutboxStatus[]): Html {
   const sum = (value: (row: OutboxStatus) => number) =>
     rows.reduce((total, row) => total + value(row), 0);
-  const dead = sum((row) => row.dead);
   const toDecide = sum((row) => row.toDecide);
-  const lookedUp = toDecide === 0 ? 'looked up by itself' : `${toDecide} stuck until you act`;
+  const planned = sum((row) => row.planned);
   const boxes = [
-    renderStatusBox('dead', dead, 'refused or given up; stuck until you act', dead > 0),
-    renderStatusBox(
+    ['dead', sum((row) => row.dead), 'refused or given up; stuck until you act'],
+    [
       'unknown',
-      sum(({ unknown }) => unknown),
-      lookedUp,
-      toDecide > 0,
-    ),
-    renderStatusBox(
+      sum((row) => row.unknown),
+      toDecide === 0 ? 'looked up by itself' : `${toDecide} stuck until you act`,
+    ],
+    [
       'pending',
-      sum(({ pending }) => pending),
-      `sent when their turn comes; ${sum(({ planned }) => planned)} more planned for later`,
-    ),
-    renderStatusBox(
-      'sending',
-      sum(({ sending }) => sending),
-      'under way',
-    ),
-    renderStatusBox(
-      'done',
-      sum(({ doneLastDay }) => doneLastDay),
-      'in 24 hours',
-    ),
-  ];
+      sum((row) => row.pending),
+      `sent when their turn comes; ${planned} more planned for later`,
+    ],
+    ['sending', sum((row) => row.sending), 'under way'],
+    ['done', sum((row) => row.doneLastDay), 'in 24 hours'],
+  ] as const;
+  const funnel = boxes.map(([status, count, note]) => {
+    const isBad = count > 0 && note.includes('stuck');
+    return html`<li class="${isBad ? 'bad' : ''}">
+<a href="/outbox?status=${status}"><b>${count}</b> ${status}</a><small>${note}</small></li>`;
+  });
 
   const headings = [
     'client',
@@ -249,13 +244,8 @@ function renderOutbox(rows: readonly OutboxStatus[]): Html {
     formatSpan(row.oldestSeconds),
   ]);
 
-  return html`<h2>Outbox</h2><ol class="funnel">${boxes}</ol>
+  return html`<h2>Outbox</h2><ol class="funnel">${funnel}</ol>
 ${rows.length > 1 && renderList('By client', headings, clientRows)}`;
-}
-
-function renderStatusBox(status: string, count: number, note: string, isBad = false): Html {
-  return html`<li class="${isBad ? 'bad' : ''}">
-<a href="/outbox?status=${status}"><b>${count}</b> ${status}</a><small>${note}</small></li>`;
 }
 
 /** Renders the gate of track-trace for each client. */

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { Campaign } from '../../helpers/campaigns/campaign.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
 
 const database = useDatabase();

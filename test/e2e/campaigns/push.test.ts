@@ -1,11 +1,11 @@
 import { Redis } from 'ioredis';
 import { expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { connectDatabase } from '../../../src/db/connect.ts';
 import { ageAbsencesSql } from '../../helpers/campaigns/belief.ts';
 import { makeFaultRules, pushFaults } from '../../helpers/campaigns/fault-effects.ts';
 import { PushCampaign } from '../../helpers/campaigns/push-campaign.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';

@@ -48,7 +48,11 @@ describe('with a database', () => {
     ],
     [['refetch', 'orders', '999999999'], 0, /not known to the service, and is not stored/],
     [['status'], 0, /^No problems\.\n.*\ndefault +pull-shipments +done/s],
-    [['pause', 'pull-everything'], 2, /no job pull-everything; known are pull-shipments/],
+    [
+      ['pause', 'pull-everything'],
+      2,
+      /'pull-everything' is invalid .*job.*choices are pull-shipments/,
+    ],
     [['pause', 'pull-orders', '--client', 'nobody'], 2, /nobody/],
     [['pause', 'pull-orders'], 0, /^pull-orders of every client: paused/],
     [['run', 'pull-orders'], 0, /skipped \(paused since .*resume pull-orders; next due/],

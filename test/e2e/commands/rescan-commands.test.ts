@@ -22,7 +22,10 @@ const pollAll = async () => {
 
 describe('wrong usage ends with 2 and says what to do', () => {
   test.each<[string[], RegExp]>([
-    [['reconcile', 'parcels'], /There is no stream parcels; known are shipments, return-items/],
+    [
+      ['reconcile', 'parcels'],
+      /'parcels' is invalid .*stream.*choices are shipments, return-items/,
+    ],
     [['backfill', 'orders', '--from', 'May'], /--from May is not a date in the form YYYY-MM-DD/],
     [['backfill', 'orders', '--to', '2026-13-01'], /--to 2026-13-01 is not a date in the form YY/],
     [['backfill', 'orders', '--from', '2026-05-02', '--to', '2026-05-01'], /--to is before --from/],

@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { Fleet, isLong, pickDuration, report } from '../../helpers/campaigns/fleet.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
 import { type QueueKind, truncateQueue } from '../../helpers/queue.ts';
 import { useRedis } from '../../helpers/redis.ts';

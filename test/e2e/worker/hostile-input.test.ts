@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import { toTokenEntry } from '../../helpers/campaigns/api-load.ts';
@@ -14,6 +13,7 @@ import {
   toHostileRequest,
 } from '../../helpers/campaigns/hostile-input.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import type { CliProcess } from '../../helpers/processes/cli-process.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';

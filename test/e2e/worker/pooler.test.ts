@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { insertOrders } from '../../helpers/order-payload.ts';
 import { hasPgbouncer, type Pgbouncer, startPgbouncer } from '../../helpers/processes/pgbouncer.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';

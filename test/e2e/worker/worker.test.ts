@@ -1,9 +1,9 @@
 import { connect, createServer } from 'node:net';
 import getPort from 'get-port';
 import { describe, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { expireLeases } from '../../helpers/leases.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import {
   readAdminPort,
   schedulesOff,

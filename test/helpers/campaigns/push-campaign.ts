@@ -2,13 +2,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 import { jobNames, toScheduleVariable } from '../../../config/jobs.ts';
 import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
-import {
-  type EmbeddedPostgres,
-  startEmbeddedPostgres,
-} from '../../../src/cli/demo/embedded-postgres.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import type { CliProcess } from '../processes/cli-process.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../processes/embedded-postgres.ts';
 import { memoryFolder } from '../processes/memory-folder.ts';
 import { startSandbox, type useProcesses } from '../processes/processes.ts';
 import { postgresBin } from '../processes/test-servers.ts';

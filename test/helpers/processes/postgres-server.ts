@@ -1,5 +1,5 @@
-import { startEmbeddedPostgres } from '../../../src/cli/demo/embedded-postgres.ts';
 import { startPostgresContainer } from './containers.ts';
+import { startEmbeddedPostgres } from './embedded-postgres.ts';
 import { memoryFolder } from './memory-folder.ts';
 import { postgresBin, postgresImage, postgresUrl, type TestPostgres } from './test-servers.ts';
 

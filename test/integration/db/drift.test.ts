@@ -22,7 +22,10 @@ test.each<[string, unknown]>([
     'constraint sync.runs runs_trigger_check',
   ],
   ['alter table sync.runs alter worker drop not null', 'column sync.runs.worker text not null'],
-  ['drop table sync.admin_secrets', 'column sync.admin_secrets.purpose text not null'],
+  [
+    'drop table sync.admin_sessions',
+    'column sync.admin_sessions.ends_at timestamp with time zone not null',
+  ],
   [
     `create or replace function sync.notify_outbox() returns trigger language plpgsql as
       $$ begin return null; end $$`,

@@ -49,7 +49,7 @@ const harmlessColumns = new Set(
   fulfilment.parcels.shipment_items fulfilment.received_goods.reference
   fulfilment.service_product_candidates.reason fulfilment.setting_options.name
   fulfilment.setting_options.raw
-  sync.admin_secrets.purpose sync.admin_secrets.secret sync.admin_sessions.id
+  sync.admin_sessions.id
   sync.alerts.detail sync.alerts.remedy sync.alerts.scope
   sync.alerts.subject sync.alerts.text sync.api_keys.body_hash sync.api_keys.key
   sync.api_keys.token sync.audit.action sync.audit.detail sync.carrier_links.url

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import type { JobName } from '../../../config/jobs.ts';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { dialects } from '../../../src/sandbox/options.ts';
 import { useClient } from '../../helpers/client.ts';
 import { type TestDatabase, useDatabase } from '../../helpers/database.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';

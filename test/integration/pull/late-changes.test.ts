@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { lively, quiet, useSandbox } from '../../helpers/sandbox.ts';
 

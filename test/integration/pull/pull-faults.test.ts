@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import type { RunReport } from '../../../src/schedule/run.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { useServices } from '../../helpers/processes/service.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { emptyList, useSandbox } from '../../helpers/sandbox.ts';

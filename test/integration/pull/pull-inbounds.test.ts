@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { done, usePuller, useReconcile } from '../../helpers/puller.ts';
 import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
 

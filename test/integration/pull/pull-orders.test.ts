@@ -1,9 +1,9 @@
 import { expect, test, vi } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
 import { requestMissingOrders } from '../../../src/pull/sql/waiting-reads.ts';
 import { runJob } from '../../../src/schedule/runs.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
 import { emptyList, useSandbox } from '../../helpers/sandbox.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { emptyList, useSandbox } from '../../helpers/sandbox.ts';
 

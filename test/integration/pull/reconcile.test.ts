@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { compareWithSandbox } from '../../../src/cli/demo/oracle.ts';
 import { StoppedError } from '../../../src/core/errors.ts';
 import { reconcileStream } from '../../../src/pull/rescan.ts';
 import { findBackgroundBackfills, openRescan } from '../../../src/pull/sql/rescans.ts';
@@ -7,6 +6,7 @@ import { toRescanContext } from '../../../src/pull/stream.ts';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import type { RunReport } from '../../../src/schedule/run.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { done, usePuller, useReconcile, useWork } from '../../helpers/puller.ts';
 import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
 

@@ -1,10 +1,10 @@
 import pg from 'pg';
 import { afterEach, expect, test } from 'vitest';
 import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
-import { startEmbeddedPostgres } from '../../../src/cli/demo/embedded-postgres.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { makePoolConfig, openDatabase } from '../../../src/db/pool.ts';
 import { openLeaseKeeper } from '../../../src/schedule/sql/leases.ts';
+import { startEmbeddedPostgres } from '../../helpers/processes/embedded-postgres.ts';
 import { memoryFolder } from '../../helpers/processes/memory-folder.ts';
 import { postgresBin } from '../../helpers/processes/test-servers.ts';
 import { usePuller } from '../../helpers/puller.ts';

@@ -1,15 +1,15 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
-import {
-  type EmbeddedPostgres,
-  startEmbeddedPostgres,
-} from '../../../src/cli/demo/embedded-postgres.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { makePoolConfig, openDatabase } from '../../../src/db/pool.ts';
 import { ServerPool } from '../../../src/db/server-client.ts';
 import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
 import { readPushDatabase } from '../../../src/push/sql/push-database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
+import {
+  type EmbeddedPostgres,
+  startEmbeddedPostgres,
+} from '../../helpers/processes/embedded-postgres.ts';
 import { memoryFolder } from '../../helpers/processes/memory-folder.ts';
 import { postgresBin, postgresImage, postgresUrl } from '../../helpers/processes/test-servers.ts';
 import { usePusher, usePushes } from '../../helpers/pusher.ts';

@@ -16,7 +16,7 @@ const isHidden = (text: string) =>
 
 test.each([
   ['a page', () => html`<p title="${hostile}">${[hostile, [hostile]]}</p>`.text],
-  ['a table of a terminal', () => formatTable([{ hostile }], { x: (row) => row.hostile })],
+  ['a table of a terminal', () => formatTable([{ hostile }])],
   [
     'a line of the log',
     () => {

@@ -93,13 +93,8 @@ test('login sets a cookie that scripts cannot read, and leads back; logout ends 
     new Visitor(`http://127.0.0.1:${port}`).get('/', { cookie: `fulfilment_session=${value}` });
   const [, value = ''] = /^[^=]+=([^;]+)/.exec(cookie) ?? [];
   expect((await forged(value)).status).toBe(200);
-  // The cookie says until when it is valid, and whose role it gives.
-  for (const [from, to] of [
-    [/session\.\d/, 'session.9'],
-    ['operator', 'viewer'],
-  ] as const)
-    expect((await forged(value.replace(from, to))).status).toBe(303);
-  for (const other of [visitor.cookie('fulfilment_csrf') ?? '', `session.${Date.now() + 1e9}.abc`])
+  // The cookie says whose role it gives.
+  for (const other of [value.replace('operator', 'viewer'), 'operator.abc', value.slice(0, -1)])
     expect((await forged(other)).status).toBe(303);
 
   expect((await visitor.post('/logout')).status).toBe(403);
@@ -140,8 +135,9 @@ test('after ten wrong tokens an address is refused, even with the right one; ses
 });
 
 test('a form without its token, or with the token of another browser, changes nothing', async () => {
-  const { visitor, port } = await admin();
+  const { visitor, port } = await admin({ ADMIN_TOKEN: token });
   const stranger = new Visitor(`http://127.0.0.1:${port}`);
+  for (const one of [visitor, stranger]) await one.post('/login', { token });
   const fields = { client: 'default', job: 'pull-orders' };
   expect((await visitor.post('/schedules/pause', fields)).status).toBe(403);
   const foreign =

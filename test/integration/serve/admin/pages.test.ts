@@ -3,7 +3,6 @@ import { ensureJobs } from '../../../../src/schedule/sql/due-jobs.ts';
 import { registerClients } from '../../../../src/service/sql/clients.ts';
 import { useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
-import { orderPayload } from '../../../helpers/order-payload.ts';
 import { insertHealth } from '../../../helpers/service-health.ts';
 
 const database = useDatabase();
@@ -340,21 +339,6 @@ describe('the list of the outbox', () => {
     expect(whole.headers.get('location')).toContain('said=all');
     expect(await database.count("fulfilment.outbox where status = 'cancelled'")).toBe(101);
   });
-});
-
-test('a payload is checked without being stored', async () => {
-  const { visitor } = await admin();
-  const id = await insertRow('dead');
-  const check = async (payload: string) =>
-    (await visitor.post(`/outbox/${id}/check`, { payload }, `/outbox/${id}`)).text();
-  expect(await check('{"items": 1}')).toMatch(/Not stored:.*items/s);
-  const page = await check(JSON.stringify(orderPayload('SO-1')));
-  expect(page).toContain('No problem found. It is not stored yet.');
-  expect(await readStatus(id)).toBe('dead');
-
-  const unknown = await insertRow('dead', 'SO-2', 'made.up');
-  const answer = await visitor.post(`/outbox/${unknown}/check`, { payload: '{}' }, '/outbox');
-  expect(await answer.text()).toContain('There is no kind made.up');
 });
 
 test('the audit is filtered by who acted, and by what was done', async () => {

@@ -34,7 +34,7 @@ test('a program names articles of its client, and forgets them', async () => {
     await send('PUT', `stock_watch/${'x'.repeat(201)}`),
     await send('PUT', 'stock_levels/MUG%2FA'),
   ];
-  expect(refused.map(([status]) => status)).toEqual([403, 403, 400, 405]);
+  expect(refused.map(([status]) => status)).toEqual([403, 403, 400, 404]);
   expect(await read('fulfilment.stock_watch')).toEqual(watched);
 
   for (const _ of ['first', 'again'])

@@ -1,16 +1,40 @@
-/**
- * The demo, and the oracle: a comparison of the tables with the sandbox. It covers every row and
- * every column.
- */
+/** Compares the tables with the sandbox: every row, and every column. */
 
 import { isDeepStrictEqual } from 'node:util';
+import { sql } from 'kysely';
 import { z } from 'zod';
-import type { Database } from '../../db/pool.ts';
-import { readTable, type StoredRow } from '../../operate/sql/stored-rows.ts';
-import type { ChildDeclaration } from '../../pull/decode.ts';
-import type { Stream } from '../../pull/stream.ts';
-import { streams as allStreams } from '../../pull/streams/all-streams.ts';
-import { type ResourceFields, toColumn } from '../../service/decoding/fields.ts';
+import type { Database } from '../../src/db/pool.ts';
+import type { ChildDeclaration } from '../../src/pull/decode.ts';
+import type { Stream } from '../../src/pull/stream.ts';
+import { streams as allStreams } from '../../src/pull/streams/all-streams.ts';
+import { type ResourceFields, toColumn } from '../../src/service/decoding/fields.ts';
+
+/** Columns that we add to those of the service. */
+const ourColumns = [
+  'client',
+  'read_no',
+  'first_seen_at',
+  'changed_at',
+  'unlisted_since',
+  'ordered_quantity',
+];
+
+/** A stored row, by column. Times are as Postgres writes them in JSON. */
+interface StoredRow {
+  readonly columns: Readonly<Record<string, unknown>>;
+  /** True if the service no longer has the row. */
+  readonly unlisted: boolean;
+}
+
+/** Reads all rows of one client in a table. */
+async function readTable(db: Database, client: string, table: string): Promise<StoredRow[]> {
+  const { rows } = await sql<StoredRow>`
+    select to_jsonb(t) - ${ourColumns}::text[] as columns,
+      to_jsonb(t) ->> 'unlisted_since' is not null as unlisted
+    from ${sql.table(`fulfilment.${table}`)} t
+    where client = ${client}`.execute(db);
+  return rows;
+}
 
 /** The values that a row of a table must have, by column. */
 type ExpectedRow = Readonly<Record<string, unknown>>;

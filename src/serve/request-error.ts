@@ -1,0 +1,36 @@
+import { CodedError } from '../core/errors.ts';
+import { isDatabaseAway, isLoginRefused } from '../db/is-unreachable.ts';
+import { isDiskFull, readSqlState } from '../db/transaction.ts';
+
+/** A request that is refused. The message says why, in words for the sender. */
+export class RequestError extends CodedError {
+  readonly status: number;
+  /** Further members of a problem document. */
+  readonly members: Readonly<Record<string, unknown>>;
+  readonly headers: Readonly<Record<string, string>>;
+  constructor(status: number, message: string, members = {}, headers = {}) {
+    super('request_refused', message);
+    this.status = status;
+    this.members = members;
+    this.headers = headers;
+  }
+}
+
+/** Returns why the database cannot answer now; null if it is another error. */
+export function describeTrouble(error: unknown): string | null {
+  if (isDiskFull(error))
+    return 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues';
+  if (isLoginRefused(error))
+    return 'Postgres refuses the login of the worker. Correct DATABASE_URL, and restart the worker';
+  if (isDatabaseAway(error))
+    return 'The database cannot be reached; the worker continues when it is back. Try again later';
+  return busyStates[readSqlState(error)] ?? null;
+}
+
+/** Words for what another session makes the database do, by SQLSTATE. */
+const busyStates: Readonly<Record<string, string>> = {
+  '55P03': 'Another session has locked a table or row that the request needs. Try again later',
+  '57014': 'The database took too long for the request. Try again later',
+  '40P01': 'The request and another session waited for each other. Try again',
+  '40001': 'The request met a change of another session. Try again',
+};
