@@ -20,7 +20,9 @@ test('--env-file gives the variables that the environment does not set', async (
 test('an --env-file that cannot be read is named, and nothing is done', async () => {
   const { code, output } = await runCommand(['doctor', '--env-file', join(folder, 'missing.env')]);
   expect(code).toBe(2);
-  expect(output).toContain(`--env-file: ${join(folder, 'missing.env')} cannot be read: there is no such file`);
+  expect(output).toContain(
+    `--env-file: ${join(folder, 'missing.env')} cannot be read: there is no such file`,
+  );
 });
 
 test.each([
