@@ -140,15 +140,4 @@ describe('a request that waits for the budget', () => {
       .list('v3.shipments.list', '', { signal });
     expect(await database.query('select next_at as at from sync.request_budgets')).toEqual(rows);
   });
-
-  test('is paced by its process alone if the database was never migrated', async () => {
-    const service = await startService();
-    await database.query('drop table sync.request_budgets');
-    const warehouse = services.connect(service.url, {
-      REQUESTS_PER_SECOND: '50',
-      DATABASE_URL: database.url,
-    });
-    await warehouse.list('v3.shipments.list', '', { signal });
-    expect(service.requests).toHaveLength(2);
-  });
 });
