@@ -19,14 +19,14 @@ const databasePoolSize = 4;
  * Where connections lead: to Postgres itself, or to a pooler that may give each transaction another
  * session.
  */
-export type DatabaseAddress = string | { readonly pooled: string };
+export type DatabaseAddress = string | { readonly pooled: string; readonly direct: string };
 
 /** Returns where statements and transactions are sent. */
 export const toAddress = ({
   DATABASE_URL: url = '',
   DATABASE_DIRECT_URL: direct,
 }: Pick<Config, 'DATABASE_URL' | 'DATABASE_DIRECT_URL'>): DatabaseAddress =>
-  direct === undefined ? url : { pooled: url };
+  direct === undefined ? url : { pooled: url, direct };
 
 /**
  * Returns the URL for what needs sessions of its own: LISTEN, leases, pushes, the queue and
@@ -44,7 +44,7 @@ export interface OpenDatabase {
 }
 
 /** What connections are for. By default, their name is `main`, and there are at most four. */
-type ConnectionUse = Partial<Omit<PoolUse, 'writes' | 'pooled'>>;
+type ConnectionUse = Partial<Omit<PoolUse, 'writes' | 'directUrl'>>;
 
 /**
  * Opens the ERP database. A connection that breaks while idle is logged and replaced; the process
@@ -55,9 +55,11 @@ export function connectDatabase(
   log: Logger,
   use: ConnectionUse & Pick<PoolUse, 'writes'> = {},
 ): OpenDatabase {
-  const [url, pooled] = typeof address === 'string' ? [address, false] : [address.pooled, true];
+  const isDirect = typeof address === 'string';
+  const url = isDirect ? address : address.pooled;
+  const directUrl = isDirect ? null : address.direct;
 
-  const options = makePoolConfig(url, { name: 'main', max: databasePoolSize, ...use, pooled });
+  const options = makePoolConfig(url, { name: 'main', max: databasePoolSize, ...use, directUrl });
   const pool = openPool(options, log);
 
   return { db: openDatabase(pool, options), close: () => pool.end() };

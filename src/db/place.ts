@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto';
 import { parseConnectionUrl } from '../../config/values.ts';
 
-/** The setting in which each of our sessions says at which place it reached the database. */
+/**
+ * The setting in which each of our sessions says at which place its process reaches the database
+ * itself. Behind a pooler it is the same.
+ */
 export const placeSetting = 'fulfilment_sync.place';
 
 /**

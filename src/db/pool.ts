@@ -114,10 +114,10 @@ export interface PoolUse {
    */
   readonly writes?: boolean;
   /**
-   * True if a pooler may give each transaction another session: then every transaction sets what it
-   * needs.
+   * URL of Postgres itself, if the pool leads to a pooler that may give each transaction another
+   * session: then every transaction sets what it needs.
    */
-  readonly pooled?: boolean;
+  readonly directUrl?: string | null;
   /**
    * True if a connection is ended after some seconds without an answer, unless the server works on
    * its statement.
@@ -135,10 +135,11 @@ export function makePoolConfig(
     lockTimeoutMs = sessionTimeoutMs,
     prepares = false,
     writes = false,
-    pooled = false,
+    directUrl = null,
     findsSilence = false,
   }: PoolUse,
 ): PoolOptions {
+  const pooled = directUrl !== null;
   const settings = {
     ...pinnedSettings,
     // Our statements touch a few hundred rows each: compiling one would take longer than its
@@ -148,7 +149,7 @@ export function makePoolConfig(
 
     statement_timeout: String(statementTimeoutMs(queryTimeoutMs)),
     ...(prepares && !pooled ? keyedPlanSettings : {}),
-    [placeSetting]: toPlace(databaseUrl),
+    [placeSetting]: toPlace(directUrl ?? databaseUrl),
   };
   const onConnect = async (client: pg.ClientBase) => {
     const process = await prepareSession(client, settings, writes);

@@ -6,10 +6,12 @@ import { insertOrders } from '../../helpers/order-payload.ts';
 import { hasPgbouncer, type Pgbouncer, startPgbouncer } from '../../helpers/processes/pgbouncer.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
+import { useServices } from '../../helpers/processes/service.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const processes = useProcesses();
+const services = useServices();
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
@@ -33,14 +35,20 @@ const countConnections = async () =>
 
 describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
   test.each(['session', 'transaction'] as const)(
-    'a worker pulls and pushes in %s mode, also after pgbouncer was killed',
+    'a worker pulls, pushes and posts events in %s mode, also after pgbouncer was killed',
     async (mode) => {
       const pooler = await openPooler(mode);
       const sandbox = await processes.sandbox();
       await sandbox.advance(3 * 86_400);
+      let posts = 0;
+      const receiver = await services.start((_request, response) => {
+        posts++;
+        response.writeHead(204).end();
+      });
       const env = {
         ...workerEnv(pooler.url, sandbox),
         ...{
+          EVENT_WEBHOOK_URL: receiver.url.href,
           SCHEDULE_PULL_SHIPMENTS: '1s',
           SCHEDULE_PULL_ORDERS: '1s',
           REQUESTS_PER_SECOND: '1000',
@@ -55,6 +63,7 @@ describe.skipIf(!hasPgbouncer)('with pgbouncer', () => {
       await pooler.restart();
       await insertOrders(database, 51, 60);
       await waitFor('the other orders', async () => (await countDone()) === 60);
+      await waitFor('an event of each order', () => posts >= 60);
       await waitFor(
         'the tables',
         async () =>

@@ -52,7 +52,7 @@ test('every session, the queue too, has the same settings whatever the database 
   const sessions = [
     ...(await read(database.url)),
     ...(await read(database.url, { prepares: true })),
-    ...(await read({ pooled: database.url })),
+    ...(await read({ pooled: database.url, direct: database.url })),
     rows[0]?.settings,
   ];
   for (const settings of sessions) expect(wanted).toMatchObject(settings as object);
@@ -64,7 +64,7 @@ test.skipIf(!hasPgbouncer)(
     await setHostile(database);
     const pooler = await startPgbouncer(database.url, 'transaction');
     closers.push(pooler.stop);
-    for (const settings of await read({ pooled: pooler.url }))
+    for (const settings of await read({ pooled: pooler.url, direct: database.url }))
       expect(wanted).toMatchObject(settings as object);
   },
 );
@@ -75,7 +75,11 @@ test.skipIf(!hasPgbouncer)(
     const pooler = await startPgbouncer(database.url, 'transaction');
     closers.push(pooler.stop);
     const [one, other] = ['one', 'other'].map((name) =>
-      connectDatabase({ pooled: pooler.url }, silentLogger, { name, max: 1, prepares: true }),
+      connectDatabase({ pooled: pooler.url, direct: database.url }, silentLogger, {
+        name,
+        max: 1,
+        prepares: true,
+      }),
     ) as [OpenDatabase, OpenDatabase];
     closers.push(one.close, other.close);
     const ask = (db: OpenDatabase['db']) =>
@@ -95,7 +99,7 @@ test.each([
   ['remote_apply', 'remote_apply'],
 ])('commits of a database with synchronous_commit = %s are those of %s', async (set, ours) => {
   await alter(`set synchronous_commit = ${set}`);
-  for (const address of [database.url, { pooled: database.url }])
+  for (const address of [database.url, { pooled: database.url, direct: database.url }])
     for (const settings of await read(address))
       expect(settings).toMatchObject({ synchronous_commit: ours });
 });
@@ -168,7 +172,7 @@ describe('what a session cannot change', () => {
     await alter('set session_replication_role = replica');
     const url = new URL(database.url);
     Object.assign(url, { username: 'no_superuser', password: 'test' });
-    for (const address of [url.href, { pooled: url.href }]) {
+    for (const address of [url.href, { pooled: url.href, direct: url.href }]) {
       const { db, close } = connectDatabase(address, silentLogger, { name: 'test', max: 1 });
       closers.push(close);
       await expect(sql`select 1`.execute(db)).rejects.toMatchObject({
