@@ -216,6 +216,23 @@ test('return.delete is dead if the service still has the return that it does not
   expect(await database.query(listed)).toHaveLength(1);
 });
 
+test('return.delete is done if its answer was lost and the return is gone, whatever was proven before', async () => {
+  await outbox.sendOrder('SO-1');
+  await sandbox.advance(2 * 86_400);
+  await pull('pull-shipments');
+  const [item] = await database.query('select shipment_id, id from fulfilment.shipment_items');
+  await outbox.send('return.create', 'RET-1', {
+    shipmentId: item?.shipment_id,
+    items: [{ shipmentItemId: item?.id, quantity: 1, reason: 'DAMAGED' }],
+  });
+  await database.query('delete from sync.proven_kinds');
+
+  await sandbox.faults(once('v3.returnMerchandiseAuthorizations.delete', lostAnswer));
+  const { id } = await outbox.send('return.delete', 'RET-1');
+  await outbox.pushRounds(2);
+  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+});
+
 test('return.delete trusts no 404 of paths that were never right', async () => {
   await outbox.sendOrder('SO-1');
   await sandbox.advance(2 * 86_400);

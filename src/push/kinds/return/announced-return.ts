@@ -327,7 +327,8 @@ const deletionSchema = z.strictObject({ returnMerchandiseAuthorizationId: idNumb
 /**
  * Removes an announced return with its items (docs/interface.md, 11.4 Operations). If a read by id
  * shows that the service does not have it, but our tables do or an earlier attempt may have removed
- * it, the row is done. Both paths are assumed: until one of them is proven, a 404 of both shows nothing.
+ * it, the row is done. Both paths are assumed: until one of them is proven, a 404 of both shows
+ * nothing, unless an earlier attempt may have removed it.
  */
 export const returnDelete = defineKind<z.infer<typeof deletionSchema>>({
   name: 'return.delete',
@@ -353,7 +354,7 @@ export const returnDelete = defineKind<z.infer<typeof deletionSchema>>({
       const isProven =
         (await proven.has(reading, operations[reading])) ||
         (await proven.has(row.kind, operations[deletion]));
-      if (!isProven)
+      if (!isProven && !row.maybeCarriedOut)
         throw new NotFoundError(
           `the service answers 404 to the removal and to a reading of the return ${id}, but their ` +
             `paths are assumed and were never right so far. Check those of ${deletion} and ` +
