@@ -1,7 +1,8 @@
 /**
  * Measures the time from the insert of an outbox row until the service receives its POST, at 1, 50
  * and 500 rows per second, with the queue in Postgres and in Redis, and with commits that take 2 ms
- * more, as with a synchronous standby in another zone: `npm run --silent bench:latency -- [SECONDS]`.
+ * more, as with a synchronous standby in another zone: `npm run --silent bench:latency --
+ * [SECONDS]`.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';

@@ -51,8 +51,9 @@ export const trustedProxiesSchema = z.string().transform((text, context): Truste
     }
 
     const [address = '', prefix] = entry.split('/');
-    const isIpv6 = isIP(address) === 6;
-    list.addSubnet(address, Number(prefix ?? (isIpv6 ? 128 : 32)), isIpv6 ? 'ipv6' : 'ipv4');
+    const [family, wholePrefix] =
+      isIP(address) === 6 ? ['ipv6' as const, 128] : ['ipv4' as const, 32];
+    list.addSubnet(address, prefix === undefined ? wholePrefix : Number(prefix), family);
   }
 
   // A server that listens on IPv6 writes IPv4 addresses with this prefix.

@@ -140,7 +140,7 @@ export async function* walk<P extends WalkablePage>(
   while (step !== null) step = yield* handOver(await fetchNext(step, options, fetch));
 }
 
-/** Returns true if the link of an empty page leads to itself or to an earlier page: it is the last. */
+/** Returns true if an empty page is the last: its link leads to itself or to an earlier page. */
 function leadsBack(query: string, next: WalkablePage['next']): boolean {
   if (typeof next !== 'string') return false;
   const [cursor, nextCursor] = [readPageCursor(query), readPageCursor(next)];

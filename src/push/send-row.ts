@@ -172,8 +172,9 @@ function createContext(
 }
 
 /**
- * Returns true if a row was claimed so recently that its claim certainly lasts. Both clocks must say
- * so: one stands still while the machine is suspended, and a person may set the other.
+ * Returns true if a row was claimed so recently that its claim certainly lasts, by both clocks:
+ * performance.now() stands still while the machine is suspended, and Date.now() jumps when somebody
+ * sets the time.
  */
 export function isRecent({
   claimedAtMs,

@@ -190,8 +190,8 @@ export function formatClock(at: Date, now: Date): string {
 
 /** Formats a number of things: `1 job`, `2 jobs`, or `1 job waits`, `2 jobs wait`. */
 export function formatCount(count: number, what: string, one?: string, many?: string): string {
-  const verb = count === 1 ? one : many;
-  return `${count} ${what}${count === 1 ? '' : 's'}${verb === undefined ? '' : ` ${verb}`}`;
+  const [things, verb] = count === 1 ? [what, one] : [`${what}s`, many];
+  return [count, things, verb].filter((word) => word !== undefined).join(' ');
 }
 
 /** Maximum number of names that one text lists. The others are counted. */

@@ -151,7 +151,8 @@ function renderStreams({ snapshot, stale, isScheduled }: Overview): Html {
     ...known.map((name) => renderCell(clientStreams.find(({ stream }) => stream === name))),
   ]);
 
-  return html`<h2>Streams</h2>${renderList('Each stream of each client', ['client', ...known], rows)}`;
+  const table = renderList('Each stream of each client', ['client', ...known], rows);
+  return html`<h2>Streams</h2>${table}`;
 }
 
 /** Renders a stream of a client. */

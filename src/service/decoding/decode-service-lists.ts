@@ -66,8 +66,8 @@ interface UnreadableEntry {
 /**
  * Decodes the result of settings/get (docs/interface.md, 6.2 Settings), without what Postgres
  * cannot store. Skips entries that cannot be read.
- * @throws WarehouseError `undecodable` if the answer has none of the lists, or if none of their
- *   entries can be read; then nothing of the answer is used
+ * @throws WarehouseError `undecodable` if the answer has no list, or only lists of which no entry can
+ *   be read. Then nothing of the answer is used.
  */
 export function decodeServiceLists(answered: Json): DecodedLists {
   const result = parseExact(toStorableJson(answered));

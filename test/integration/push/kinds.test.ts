@@ -196,7 +196,8 @@ test('a return is announced, replaced and deleted', async () => {
   ).toMatchObject({ status: 'done' });
 });
 
-test('return.delete is dead if the service still has the return that it does not find', async () => {
+/** Ships an order, and announces the return RET-1 of one of its lines. */
+async function announceReturn(): Promise<void> {
   await outbox.sendOrder('SO-1');
   await sandbox.advance(2 * 86_400);
   await pull('pull-shipments');
@@ -205,6 +206,10 @@ test('return.delete is dead if the service still has the return that it does not
     shipmentId: item?.shipment_id,
     items: [{ shipmentItemId: item?.id, quantity: 1, reason: 'DAMAGED' }],
   });
+}
+
+test('return.delete is dead if the service still has the return that it does not find', async () => {
+  await announceReturn();
   await sandbox.faults(once('v3.returnMerchandiseAuthorizations.delete', { status: 404 }));
 
   expect(await outbox.send('return.delete', 'RET-1')).toMatchObject({
@@ -217,14 +222,7 @@ test('return.delete is dead if the service still has the return that it does not
 });
 
 test('return.delete is done if its answer was lost and the return is gone, whatever was proven before', async () => {
-  await outbox.sendOrder('SO-1');
-  await sandbox.advance(2 * 86_400);
-  await pull('pull-shipments');
-  const [item] = await database.query('select shipment_id, id from fulfilment.shipment_items');
-  await outbox.send('return.create', 'RET-1', {
-    shipmentId: item?.shipment_id,
-    items: [{ shipmentItemId: item?.id, quantity: 1, reason: 'DAMAGED' }],
-  });
+  await announceReturn();
   await database.query('delete from sync.proven_kinds');
 
   await sandbox.faults(once('v3.returnMerchandiseAuthorizations.delete', lostAnswer));
@@ -234,14 +232,7 @@ test('return.delete is done if its answer was lost and the return is gone, whate
 });
 
 test('return.delete trusts no 404 of paths that were never right', async () => {
-  await outbox.sendOrder('SO-1');
-  await sandbox.advance(2 * 86_400);
-  await pull('pull-shipments');
-  const [item] = await database.query('select shipment_id, id from fulfilment.shipment_items');
-  await outbox.send('return.create', 'RET-1', {
-    shipmentId: item?.shipment_id,
-    items: [{ shipmentItemId: item?.id, quantity: 1, reason: 'DAMAGED' }],
-  });
+  await announceReturn();
   for (const operation of ['delete', 'get'] as const)
     await sandbox.faults({
       operation: `v3.returnMerchandiseAuthorizations.${operation}`,

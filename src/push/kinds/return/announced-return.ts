@@ -356,9 +356,10 @@ export const returnDelete = defineKind<z.infer<typeof deletionSchema>>({
         (await proven.has(row.kind, operations[deletion]));
       if (!isProven && !row.maybeCarriedOut)
         throw new NotFoundError(
-          `the service answers 404 to the removal and to a reading of the return ${id}, but their ` +
-            `paths are assumed and were never right so far. Check those of ${deletion} and ` +
-            `${reading} (docs/assumptions.md), then retry this row, or mark it as done`,
+          `the service answers 404 to the removal and to a reading of the return ${id}, ` +
+            'but their paths are assumed and were never right so far. Check those of ' +
+            `${deletion} and ${reading} (docs/assumptions.md), then retry this row, ` +
+            'or mark it as done',
         );
 
       if (row.maybeCarriedOut || (await hasAuthorization(db, row.client, id))) return removed;
