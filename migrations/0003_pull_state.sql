@@ -61,6 +61,7 @@ create table sync.quarantine (
   shipment_id bigint,
   order_item_id bigint,
   shipment_item_id bigint,
+  return_merchandise_authorization_item_id bigint,
   external_order_number text,
   member_path text not null,
   reason text not null,

@@ -413,12 +413,15 @@ function readOrderLinks(whole: Json): OrderLinks {
   ].filter(isObject);
   const find = <T>(read: (resource: Resource) => T | null): T | null =>
     resources.map(read).find((value) => value !== null) ?? null;
+  const findLink = (name: string) => find((resource) => readLink(resource, name));
+
   return {
-    orderId: find((resource) => readLink(resource, 'order')),
-    shipmentId: find((resource) => readLink(resource, 'shipment')),
-    orderItemId: find((resource) => readLink(resource, 'orderItem')),
-    shipmentItemId: find((resource) => readLink(resource, 'shipmentItem')),
-    number: find(({ attributes, externalOrderNumber }) => {
+    order_id: findLink('order'),
+    shipment_id: findLink('shipment'),
+    order_item_id: findLink('orderItem'),
+    shipment_item_id: findLink('shipmentItem'),
+    return_merchandise_authorization_item_id: findLink('returnMerchandiseAuthorizationItem'),
+    external_order_number: find(({ attributes, externalOrderNumber }) => {
       const number = isObject(attributes) ? attributes.externalOrderNumber : externalOrderNumber;
       return typeof number === 'string' && number !== '' ? number : null;
     }),

@@ -2834,6 +2834,7 @@ export interface SyncQuarantine {
   reason: string;
   resource_id: number | null;
   resource_key: string;
+  return_merchandise_authorization_item_id: number | null;
   run_job: string | null;
   run_lease_key: number | null;
   run_worker: string;

@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { recordErasures } from '../../pull/sql/erasures.ts';
+import { findLinkedOrder, recordErasures } from '../../pull/sql/erasures.ts';
 import { appendChanges } from '../../pull/sql/feed.ts';
 import { tableRef } from '../../pull/sql/mirror-tables.ts';
 import { type AgedStep, isAnnounced } from './aged-orders.ts';
@@ -61,6 +61,10 @@ const selectByShipment = (client: string, shipmentId: RawBuilder<unknown>) => sq
   from fulfilment.shipments s
   where s.client = ${anyClient(client)} and s.id = ${shipmentId}`;
 
+/** SQL: the id of the order of a return item t. */
+const selectOrderOfReturn = (client: string) => sql`
+  select coalesce(t.order_id, ${findLinkedOrder(client, 't', sql`null::bigint`)})`;
+
 /** SQL: the ids of the orders that may belong to an outbox row t. */
 const selectOrdersOfRow = (client: string) => sql`
   ${selectByReference(client)} and t.family = 'order'
@@ -111,7 +115,7 @@ const agedTables = {
   return_items: (client, cutoff) => sql`
     coalesce(sync.real_day(t.processed_on), t.changed_at::date) < ${cutoff}
     and not ${isErased(client, 'return_items', 't.id')}
-    and not ${isOfOrder(client, sql`select t.order_id`, 'stored')}`,
+    and not ${isOfOrder(client, selectOrderOfReturn(client), 'stored')}`,
   return_merchandise_authorizations: (client, cutoff) => sql`
     coalesce(sync.real_day(t.modified_on), sync.real_day(t.created_on), t.changed_at::date)
       < ${cutoff}

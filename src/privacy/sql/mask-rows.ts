@@ -40,26 +40,29 @@ export function selectFeedName(table: PersonalTable): RawBuilder<unknown> {
 /** Lists where each mirrored table has rows of these orders, parents before their children. */
 export function listOrderTables(client: string, orderIds: readonly number[]): readonly Place[] {
   const ofOrder = isAny('order_id', orderIds);
-  const ofShipment = sql`t.shipment_id in (
-    select s.id
+  /** SQL: ids of rows i of a table that belong to shipments s of the orders. */
+  const selectOfShipments = (table: string, shipmentId = 'i.shipment_id') => sql`
+    select i.id
     from fulfilment.shipments s
-    where s.client = ${anyClient(client)} and s.order_id = any(${orderIds}::bigint[]))`;
-  const ofReturn = sql`t.return_merchandise_authorization_id in (
-    select a.id
-    from fulfilment.return_merchandise_authorizations a
-    join fulfilment.shipments s on s.client = a.client and s.id = a.shipment_id
-    where a.client = ${anyClient(client)} and s.order_id = any(${orderIds}::bigint[]))`;
+    join ${tableRef(table)} i on i.client = s.client and ${sql.ref(shipmentId)} = s.id
+    where s.client = ${anyClient(client)} and s.order_id = any(${orderIds}::bigint[])`;
 
+  const ofShipment = sql`t.shipment_id in (${selectOfShipments('shipments', 'i.id')})`;
+  const ofReturn = sql`t.return_merchandise_authorization_id in (
+    ${selectOfShipments('return_merchandise_authorizations')})`;
   const ofLine = sql`t.order_id is null and (
     t.order_item_id in (
       select i.id
       from fulfilment.order_items i
       where i.client = ${anyClient(client)} and i.order_id = any(${orderIds}::bigint[]))
-    or t.shipment_item_id in (
-      select i.id
-      from fulfilment.shipments s
-      join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
-      where s.client = ${anyClient(client)} and s.order_id = any(${orderIds}::bigint[])))`;
+    or t.shipment_item_id in (${selectOfShipments('shipment_items')})
+    or t.return_merchandise_authorization_item_id in (
+      select n.id
+      from fulfilment.return_merchandise_authorization_items n
+      where n.client = ${anyClient(client)} and (
+        n.return_merchandise_authorization_id in (
+          ${selectOfShipments('return_merchandise_authorizations')})
+        or n.shipment_item_id in (${selectOfShipments('shipment_items')}))))`;
 
   return [
     ['orders', isAny('id', orderIds)],

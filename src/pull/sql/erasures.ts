@@ -50,10 +50,14 @@ const findErasure = (client: string, entity: string, id: RawBuilder<unknown>) =>
   where e.client = ${anyClient(client)} and e.entity = ${entity} and e.id = ${id})`;
 
 /** The columns of rows that lead to their orders. A table has some of them. */
-const linkColumns = {
-  ...{ id: 'bigint', order_id: 'bigint', shipment_id: 'bigint' },
-  ...{ order_item_id: 'bigint', shipment_item_id: 'bigint', external_order_number: 'text' },
-};
+export const linkColumns = {
+  order_id: 'bigint',
+  shipment_id: 'bigint',
+  order_item_id: 'bigint',
+  shipment_item_id: 'bigint',
+  return_merchandise_authorization_item_id: 'bigint',
+  external_order_number: 'text',
+} as const;
 
 /**
  * SQL: true if the ERP sent the order of an erased order.create again, so its number names newer
@@ -132,25 +136,36 @@ export async function maskErasedResources<Of extends ResourceRows>(
   );
 }
 
-/** SQL: what leads to the order of a row: the ids of its shipment, its line, its shipment line. */
-interface LinkIds {
-  readonly shipmentId: RawBuilder<unknown>;
-  readonly orderItemId: RawBuilder<unknown>;
-  readonly shipmentItemId: RawBuilder<unknown>;
-}
-
-/** SQL: the id of the order to which these links lead; null if it is not known. */
-export const findLinkedOrder = (client: string, ids: LinkIds) => sql`coalesce((
+/**
+ * SQL: the id of the order to which a row leads by its shipment, its line, its shipment line, or
+ * its line of an announced return; null if it is not known.
+ * @param row name of the row, with the columns of `linkColumns`
+ * @param shipmentId its shipment, if the row has no such column
+ */
+export const findLinkedOrder = (
+  client: string,
+  row: string,
+  shipmentId: RawBuilder<unknown> = sql.ref(`${row}.shipment_id`),
+) => sql`coalesce((
     select s.order_id
     from fulfilment.shipments s
-    where s.client = ${anyClient(client)} and s.id = ${ids.shipmentId}), (
+    where s.client = ${anyClient(client)} and s.id = ${shipmentId}), (
     select l.order_id
     from fulfilment.order_items l
-    where l.client = ${anyClient(client)} and l.id = ${ids.orderItemId}), (
+    where l.client = ${anyClient(client)} and l.id = ${sql.ref(`${row}.order_item_id`)}), (
     select s.order_id
     from fulfilment.shipment_items l
     join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
-    where l.client = ${anyClient(client)} and l.id = ${ids.shipmentItemId}))`;
+    where l.client = ${anyClient(client)} and l.id = ${sql.ref(`${row}.shipment_item_id`)}), (
+    select s.order_id
+    from fulfilment.return_merchandise_authorization_items n
+    left join fulfilment.return_merchandise_authorizations a
+      on a.client = n.client and a.id = n.return_merchandise_authorization_id
+    left join fulfilment.shipment_items l on l.client = n.client and l.id = n.shipment_item_id
+    join fulfilment.shipments s
+      on s.client = n.client and s.id = coalesce(a.shipment_id, l.shipment_id)
+    where n.client = ${anyClient(client)}
+      and n.id = ${sql.ref(`${row}.return_merchandise_authorization_item_id`)}))`;
 
 /**
  * Finds the rows whose order was erased. Each erasure is looked up by its key. As joins, they would
@@ -162,11 +177,7 @@ async function findErasedParents(
   table: string,
   parents: readonly { readonly id: number }[],
 ): Promise<ReadonlySet<number>> {
-  const linked = findLinkedOrder(client, {
-    ...{ shipmentId: sql`i.shipment_id`, orderItemId: sql`i.order_item_id` },
-    shipmentItemId: sql`i.shipment_item_id`,
-  });
-  const orderId = sql`coalesce(i.order_id, ${linked})`;
+  const orderId = sql`coalesce(i.order_id, ${findLinkedOrder(client, 'i')})`;
 
   const { rows } = await sql<{ id: number }>`
     with found as materialized (
@@ -178,7 +189,7 @@ async function findErasedParents(
             and e.external_order_number = i.external_order_number
             and e.entity in ('orders', 'outbox')
           limit 1) as by_number
-      from ${rowSet(linkColumns, parents)}
+      from ${rowSet({ id: 'bigint', ...linkColumns }, parents)}
       where ${anyErasure(client)}
     )
     select id

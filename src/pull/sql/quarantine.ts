@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { findLinkedOrder, isSentAgain } from './erasures.ts';
+import { findLinkedOrder, isSentAgain, type linkColumns } from './erasures.ts';
 import {
   type NumberedReading,
   type RunTransaction,
@@ -14,13 +14,11 @@ import {
  * The ids that a resource links to, and the order number in it; null if it has none that can be
  * read.
  */
-export interface OrderLinks {
-  readonly orderId: number | null;
-  readonly shipmentId: number | null;
-  readonly orderItemId: number | null;
-  readonly shipmentItemId: number | null;
-  readonly number: string | null;
-}
+export type OrderLinks = {
+  readonly [Column in keyof typeof linkColumns]: Column extends 'external_order_number'
+    ? string | null
+    : number | null;
+};
 
 /** A resource that could not be decoded, with everything that was included for it. */
 export interface QuarantineEntry {
@@ -50,9 +48,7 @@ export async function quarantineResources(
   const byKey = new Map(entries.map((entry) => [toResourceKey(entry), entry]));
   const rows = [...byKey].map(([resourceKey, entry]) => ({
     ...{ client, stream, resource_key: resourceKey, resource_id: entry.resourceId },
-    ...{ order_id: entry.links.orderId, shipment_id: entry.links.shipmentId },
-    ...{ order_item_id: entry.links.orderItemId, shipment_item_id: entry.links.shipmentItemId },
-    external_order_number: entry.links.number === null ? null : toStorableText(entry.links.number),
+    ...toOwnLinks(stream, entry),
     member_path: toStorableText(entry.memberPath),
     reason: toStorableText(entry.reason),
     document: entry.document,
@@ -187,6 +183,19 @@ export async function readNextQuarantined(
     .execute();
 }
 
+/** Returns what leads to the order of an entry. It may be an order or a shipment itself. */
+function toOwnLinks(stream: string, { resourceId, links }: QuarantineEntry): OrderLinks {
+  const { order_id: orderId, shipment_id: shipmentId, external_order_number: number } = links;
+  const isOfShipment = stream === 'shipments' || stream === 'pull-parcels';
+
+  return {
+    ...links,
+    order_id: stream === 'orders' ? resourceId : orderId,
+    shipment_id: isOfShipment ? resourceId : shipmentId,
+    external_order_number: number === null ? null : toStorableText(number),
+  };
+}
+
 /**
  * Returns the key of a resource in quarantine: its id, or a hash of the document if the id cannot
  * be read.
@@ -210,18 +219,12 @@ const erasedDocument = '{"erased":true}';
 const erasedReason = 'personal data was erased';
 
 /** SQL: the id of the order of a resource q in quarantine, by any of its links. */
-export function findQuarantinedOrder(client: string) {
-  const shipmentId = sql`coalesce(q.shipment_id, case
-    when q.stream in ('shipments', 'pull-parcels', 'track-trace') then q.resource_id end)`;
-  const links = { orderItemId: sql`q.order_item_id`, shipmentItemId: sql`q.shipment_item_id` };
-
-  return sql`coalesce(case when q.stream = 'orders' then q.resource_id end, q.order_id,
-    ${findLinkedOrder(client, { shipmentId, ...links })}, (
+export const findQuarantinedOrder = (client: string) => sql`coalesce(
+    q.order_id, ${findLinkedOrder(client, 'q')}, (
     select s.order_id
     from sync.quarantine s
     where s.client = ${anyClient(client)} and s.stream = 'shipments'
-      and s.resource_key = (${shipmentId})::text))`;
-}
+      and s.resource_key = q.shipment_id::text))`;
 
 /**
  * Masks resources in quarantine whose order was erased. The reading itself stays: the resource is

@@ -284,14 +284,16 @@ test('a reading that began before the erasure cannot bring anything back', async
   expect(await findTexts(database, order.searched)).toEqual([]);
 });
 
-test.each(['orderItem', 'shipmentItem'])(
+const returnLinks = ['order', 'orderItem', 'shipmentItem', 'returnMerchandiseAuthorizationItem'];
+
+test.each(returnLinks.slice(1))(
   'a return item that names only its %s is erased with the order, and stays so',
   async (link) => {
     const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
     done(await pull('pull-orders'));
     const { authorizationId } = order;
     await sandbox.call('POST', '/_sandbox/return/process', { client: 'default', authorizationId });
-    const others = ['order', 'orderItem', 'shipmentItem'].filter((name) => name !== link);
+    const others = returnLinks.filter((name) => name !== link);
     const show = (comment: string) =>
       sandbox.faults({
         operation: 'v3.returnItems.list',
@@ -322,11 +324,13 @@ async function makeUndecodable({
   texts,
 }: PlacedOrder): Promise<readonly (readonly [MirroredResource, Json])[]> {
   const [line = {}] = await database.query<Record<string, number>>(`
-    select l.order_item_id::int as "orderItem", l.id::int as "shipmentItem"
+    select l.order_item_id::int as "orderItem", l.id::int as "shipmentItem", n.id::int as announced
     from fulfilment.shipment_items l
     join fulfilment.shipments s on s.client = l.client and s.id = l.shipment_id
+    join fulfilment.return_merchandise_authorization_items n on n.shipment_item_id = l.id
     where s.order_id = ${id}`);
   const byLine = (type: string) => ({ [type]: { data: { type, id: line[type] ?? null } } });
+  const announced = { type: 'returnMerchandiseAuthorizationItem', id: line.announced ?? null };
   const order = { data: { type: 'orders', id: String(id) } };
   const links = { self: { href: '/a', meta: { title: 'x' } }, related: '/b' };
   const make = (
@@ -355,6 +359,7 @@ async function makeUndecodable({
     [returnItems, make(905, { order: [] }, { ...wrong, externalOrderNumber: 'SO-ERASED' })],
     [returnItems, make(906, byLine('orderItem'), wrong)],
     [returnItems, make(907, byLine('shipmentItem'), wrong)],
+    [returnItems, make(908, { returnMerchandiseAuthorizationItem: { data: announced } }, wrong)],
   ];
 }
 
@@ -384,8 +389,8 @@ test('erase finds a resource in quarantine by whatever form its link to the orde
     },
   });
   done(await pull('track-trace'));
-  expect(await database.count('sync.quarantine')).toBe(8);
+  expect(await database.count('sync.quarantine')).toBe(9);
   const erased = await erase('SO-ERASED', '--json');
-  expect(JSON.parse(erased.output)).toMatchObject({ tables: { 'sync.quarantine': 8 } });
+  expect(JSON.parse(erased.output)).toMatchObject({ tables: { 'sync.quarantine': 9 } });
   expect(await findTexts(database, order.searched)).toEqual([]);
 });

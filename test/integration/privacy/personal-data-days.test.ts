@@ -61,7 +61,7 @@ test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', async (
   expect(await countOrders('SO-OLD')).toBe(1);
 
   await database.query(`
-    insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
+    insert into sync.quarantine (client, stream, resource_key, order_id, member_path, reason, document, run_worker)
     values ('default', 'orders', '1', ${order.id}, 'x', 'x', '{"id": 1, "email": "${order.texts.email}"}', 'w')`);
   await database.query(`update fulfilment.outbox set status = 'cancelled' where status = 'dead'`);
   // Nothing of it is shipped yet.
@@ -109,6 +109,15 @@ test('returns without a stored order are erased by their own age', async () => {
     insert into fulfilment.return_merchandise_authorization_items
       (client, id, return_merchandise_authorization_id, return_item_id, raw)
     values ('default', 1, 1, 5, '{}'), ('default', 2, 2, null, '{}')`);
+  // Its only link leads to a stored order, with which it is erased.
+  await database.query(`
+    insert into fulfilment.orders (client, id, raw, read_no) values ('default', 5, '{}', 1);
+    insert into fulfilment.shipments (client, id, order_id, raw, read_no) values ('default', 5, 5, '{}', 1);
+    insert into fulfilment.shipment_items (client, id, shipment_id, raw) values ('default', 5, 5, '{}');
+    insert into fulfilment.return_merchandise_authorization_items (client, id, shipment_item_id, raw)
+    values ('default', 5, 5, '{}');
+    insert into fulfilment.return_items (client, id, comment, return_merchandise_authorization_item_id, raw, read_no, changed_at)
+    values ('default', 252, 'qz-comment', 5, '{"attributes": {"comment": "qz-comment"}}', 1, now() - interval '101 days')`);
   done(await prune(100));
   expect(
     await database.query(
@@ -118,11 +127,11 @@ test('returns without a stored order are erased by their own age', async () => {
   const left = await database.query(
     `select id from fulfilment.return_items where comment = 'qz-comment'`,
   );
-  expect(left).toHaveLength(70);
+  expect(left).toHaveLength(71);
   const raw = await database.query(
     `select id from fulfilment.return_items where raw::text like '%qz-comment%'`,
   );
-  expect(raw).toHaveLength(70);
+  expect(raw).toHaveLength(71);
 });
 
 test('a client that is served, or whose prune is paused, is left alone', async () => {

@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { makeQuarantineEntry } from '../../../src/pull/decode.ts';
 import {
   maxPagesAhead,
   type StreamPage,
@@ -57,10 +58,8 @@ test('a slow consumer gets the pages that arrived meanwhile as one, up to the ma
 });
 
 test('a page with an undecodable resource is handed over alone, in its place', async () => {
-  const entry = { resourceId: 4, memberPath: '', reason: '', document: '' };
-  const lines = { orderItemId: null, shipmentItemId: null };
-  const links = { orderId: null, shipmentId: null, ...lines, number: null };
-  const bad = { resources: [], quarantined: [{ ...entry, links }] };
+  const entry = makeQuarantineEntry(4, {}, { path: '', reason: '' });
+  const bad = { resources: [], quarantined: [entry] };
   const fetch = async (query: string) => {
     const page = await list(12)(query);
     return query === 'p=4' ? { ...page, decoded: bad } : page;
