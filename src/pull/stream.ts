@@ -17,6 +17,7 @@ import type {
   Comparison,
   MirrorTable,
   MirrorTables,
+  PersonalColumns,
   ResourceRows,
 } from './sql/mirror-tables.ts';
 import type { Rescan } from './sql/rescans.ts';
@@ -131,21 +132,41 @@ export function declareStream<Of extends MirroredResource>(
   return { ...declared, tables: makeTables(resource), decoder: makeDecoder(resource) };
 }
 
-function makeTables({ table: name, fields, kept, children }: ResourceDeclaration): MirrorTables {
+function makeTables(resource: ResourceDeclaration): MirrorTables {
+  const { table: name, fields, kept, children, erasedWithOrders } = resource;
   const column = kept === undefined ? null : toColumn(kept);
+  const findPersonal = (of: ResourceFields, keptColumn: PersonalColumns = {}) =>
+    erasedWithOrders
+      ? { personal: { ...listPersonal(of), ...keptColumn, raw: 'mask' as const } }
+      : {};
+
   const parent: MirrorTable = {
     name,
     key: ['id'],
     columns: toTypes({ id: 'bigint' }, fields, column === null ? {} : { [column]: 'jsonb' }),
     since: 'unlisted_since',
+    ...findPersonal(fields, column === null ? {} : { [column]: 'null' }),
     ...(column !== null &&
       kept !== undefined && { kept: { column, id: `${column}_id`, relationship: kept } }),
   };
 
   // Several roles share a table.
-  const tables = new Map(children.map((child) => [child.table, makeChildTable(child)]));
+  const tables = new Map(
+    children.map((child) => [
+      child.table,
+      { ...makeChildTable(child), ...findPersonal(child.fields) },
+    ]),
+  );
   return { parent, children: [...tables.values()] };
 }
+
+/** Returns the columns of fields that hold personal data. */
+const listPersonal = ({ columns }: ResourceFields): PersonalColumns =>
+  Object.fromEntries(
+    columns.flatMap(({ column, field: { erasing } }) =>
+      erasing === undefined ? [] : [[column, erasing] as const],
+    ),
+  );
 
 function makeChildTable({ table: name, fields, parentColumn, role }: ChildDeclaration): ChildTable {
   const ids = { id: 'bigint', [parentColumn]: 'bigint' };

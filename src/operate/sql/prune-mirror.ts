@@ -1,9 +1,10 @@
 import { sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId } from '../../db/values.ts';
-import { listOrderTables, selectFeedName } from '../../privacy/sql/mask-rows.ts';
+import { findPersonalTable } from '../../privacy/personal-columns.ts';
+import { listOrderTables } from '../../privacy/sql/mask-rows.ts';
 import type { Change } from '../../pull/sql/feed.ts';
-import { tableRef } from '../../pull/sql/mirror-tables.ts';
+import { feedNames, tableRef } from '../../pull/sql/mirror-tables.ts';
 
 /** Deletes the mirror of orders, with their shipments and returns. Returns what the feed gets. */
 export async function deleteOrders(
@@ -17,7 +18,7 @@ export async function deleteOrders(
     const { rows } = await sql<{ id: number | null; key: string | null }>`
       delete from ${tableRef(table)} t
       where t.client = ${anyClient(client)} and ${where}
-      returning ${selectFeedName(table)}`.execute(trx);
+      returning ${feedNames(findPersonalTable(table))}`.execute(trx);
     for (const row of rows) changes.push({ entity: table, ...row, operation: 'removed' });
   }
 

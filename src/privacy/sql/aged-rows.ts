@@ -217,7 +217,7 @@ async function maskAgedOutbox(
     for update skip locked`.execute(trx);
   const locked = rows.map(({ id }) => id);
 
-  const masked = await maskOutboxRows(trx, step.by, locked);
+  const masked = await maskOutboxRows(trx, step, locked);
   await maskPlaces(trx, step, [['documents', isAny('id', locked)]]);
   return masked.rows;
 }

@@ -95,7 +95,7 @@ export async function eraseOrders(
   ]);
 
   const ids = rows.map(({ id }) => id);
-  const outbox = await maskOutboxRows(trx, by, ids);
+  const outbox = await maskOutboxRows(trx, { client, by }, ids);
   const { counts, changes } = await maskRows(trx, client, listPlaces(scope, ids));
   const quarantined = await maskErasedQuarantine(trx, client, null);
 

@@ -5,37 +5,19 @@
 
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
-import { maskJson } from '../../core/personal-data.ts';
 import type { DB } from '../../db/generated/tables.ts';
-import { anyClient } from '../../db/values.ts';
-import { maskRow, type PersonalTable, personalColumns } from '../../pull/sql/erasures.ts';
+import { anyClient, anyId } from '../../db/values.ts';
+import { erasedError, maskRow } from '../../pull/sql/erasures.ts';
 import type { Change } from '../../pull/sql/feed.ts';
 import { columnRefs, tableRef } from '../../pull/sql/mirror-tables.ts';
+import { findPersonalTable } from '../personal-columns.ts';
 
-/** Rows to mask: a table, and SQL that is true for its rows t. */
-export type Place = readonly [PersonalTable, RawBuilder<unknown>];
+/** Rows to mask: the name of a table, and SQL that is true for its rows t. */
+export type Place = readonly [string, RawBuilder<unknown>];
 
 /** SQL: true for the rows t with one of these ids in a column. */
 export const isAny = (column: string, ids: readonly number[]) =>
   sql`${sql.ref(`t.${column}`)} = any(${ids}::bigint[])`;
-
-/** Columns of keys beside the client. They also name a row in the feed. */
-const otherKeys: { readonly [Table in PersonalTable]?: readonly string[] } = {
-  order_addresses: ['order_id', 'role'],
-  parcels: ['shipment_id', 'package_number'],
-  track_traces: ['shipment_id', 'package_number'],
-};
-
-const findKey = (table: PersonalTable) => otherKeys[table] ?? ['id'];
-
-/** SQL: the id and the key by which the feed names a row t. */
-export function selectFeedName(table: PersonalTable): RawBuilder<unknown> {
-  const key = findKey(table).map((column) => sql.ref(`t.${column}`));
-  const joined = sql.join(key, sql` || ':' || `);
-  return key.length === 1
-    ? sql`t.id, null::text as key`
-    : sql`null::bigint as id, ${joined} as key`;
-}
 
 /** Lists where each mirrored table has rows of these orders, parents before their children. */
 export function listOrderTables(client: string, orderIds: readonly number[]): readonly Place[] {
@@ -80,17 +62,13 @@ export function listOrderTables(client: string, orderIds: readonly number[]): re
 }
 
 /** Columns with the time of the change, if it is not `changed_at`; null: a table has none. */
-const otherStamps: { readonly [Table in PersonalTable]?: string | null } = {
+const otherStamps: Readonly<Record<string, string | null>> = {
   documents: 'erased_at',
+  outbox: 'erased_at',
   track_trace_events: null,
 };
-
-/** Documents with more characters than this hold a file. */
-const maxDocumentLength = 100_000;
-
-/** SQL: a document; an empty one instead of a file, of which nothing is kept. */
-const withoutFile = (document: RawBuilder<unknown>) => sql`case
-  when length((${document})::text) > ${maxDocumentLength} then '{}'::jsonb else ${document} end`;
+/** Tables whose rows are not named in the feed when they are masked. */
+const unnamedTables = ['outbox', 'track_trace_events'];
 
 /**
  * Masks the personal columns of rows. Rows that hold no personal data are not written.
@@ -103,28 +81,26 @@ export async function maskRows(trx: Transaction<DB>, client: string, places: rea
   for (const [table, where] of places) {
     const masked = await maskPlace(trx, client, table, where);
     if (masked.length > 0) counts[table] = (counts[table] ?? 0) + masked.length;
-    // The feed does not name events of packages.
-    if (table !== 'track_trace_events') for (const change of masked) changes.push(change);
+    if (!unnamedTables.includes(table)) for (const change of masked) changes.push(change);
   }
 
   return { counts, changes };
 }
 
-type StoredRow = Readonly<Record<string, Json>>;
-
 async function maskPlace(
   trx: Transaction<DB>,
   client: string,
-  table: PersonalTable,
+  name: string,
   where: RawBuilder<unknown>,
 ): Promise<Change[]> {
-  const key = findKey(table);
-  const columns = Object.keys(personalColumns[table]);
-  const stamp = otherStamps[table] === undefined ? 'changed_at' : otherStamps[table];
+  const table = findPersonalTable(name);
+  const { key } = table;
+  const columns = Object.keys(table.personal ?? {});
+  const { [name]: stamp = 'changed_at' } = otherStamps;
   const written: object[] = [];
   const changes: Change[] = [];
 
-  for (const row of await lockRows(trx, client, table, where)) {
+  for (const row of await lockRows(trx, client, name, where)) {
     const masked = maskRow(table, row);
     const isChanged = (column: string) =>
       JSON.stringify(row[column]) !== JSON.stringify(masked[column]);
@@ -132,9 +108,11 @@ async function maskPlace(
     if (stamp === 'erased_at' && row[stamp] === null) changedColumns.push(stamp);
     if (changedColumns.length === 0) continue;
 
-    written.push(Object.fromEntries([...key, ...columns].map((name) => [name, masked[name]])));
+    written.push(
+      Object.fromEntries([...key, ...columns].map((column) => [column, masked[column]])),
+    );
     changes.push({
-      entity: table,
+      entity: name,
       id: typeof row.id === 'number' ? row.id : null,
       key: key.length === 1 ? null : key.map((column) => String(row[column])).join(':'),
       operation: 'updated',
@@ -146,93 +124,76 @@ async function maskPlace(
   const assignments = columns.map((column) => sql`${sql.ref(column)} = ${sql.ref(`i.${column}`)}`);
   if (stamp !== null) assignments.push(sql`${sql.ref(stamp)} = now()`);
   await sql`
-    update ${tableRef(table)} t
+    update ${tableRef(name)} t
     set ${sql.join(assignments)}
-    from jsonb_populate_recordset(null::${tableRef(table)}, ${JSON.stringify(written)}::jsonb) i
+    from jsonb_populate_recordset(null::${tableRef(name)}, ${JSON.stringify(written)}::jsonb) i
     where t.client = ${anyClient(client)}
       and (${columnRefs(key, 't')}) = (${columnRefs(key, 'i')})`.execute(trx);
   return changes;
 }
 
+/** Documents with more characters than this, beside their files, are emptied. */
+const maxDocumentLength = 100_000;
+
+/** SQL: a document without its files; an empty one if it is still long. */
+const withoutFile = (column: string) => {
+  const document = sql`(${sql.ref(`t.${column}`)} - 'attachments' - 'content')`;
+  return sql`case
+    when length(${document}::text) > ${maxDocumentLength} then '{}'::jsonb else ${document} end`;
+};
+
 /** Reads rows without writing them, and locks them until the transaction ends. */
 async function lockRows(
   trx: Transaction<DB>,
   client: string,
-  table: PersonalTable,
+  name: string,
   where: RawBuilder<unknown>,
-): Promise<StoredRow[]> {
-  const row =
-    table === 'documents'
-      ? sql`to_jsonb(t) || jsonb_build_object('result', ${withoutFile(sql`t.result`)})`
-      : sql`to_jsonb(t)`;
+): Promise<Readonly<Record<string, Json>>[]> {
+  const effects = Object.entries(findPersonalTable(name).personal ?? {});
+  const documents = effects.flatMap(([column, effect]) =>
+    effect === 'file' ? [sql`${column}::text, ${withoutFile(column)}`] : [],
+  );
 
   const { rows } = await sql<{ row: string }>`
-    select (${row})::text as row
-    from ${tableRef(table)} t
+    select (to_jsonb(t) || jsonb_build_object(${sql.join(documents)}))::text as row
+    from ${tableRef(name)} t
     where t.client = ${anyClient(client)} and ${where}
     for update`.execute(trx);
   return rows.map(({ row }) => parseExact(row)).filter(isObject);
 }
 
-/** The text that replaces an error, which may repeat words of the payload or of the service. */
-const erasedError = 'erased';
-
-const maskText = (text: string) => maskJson(parseExact(text));
-
 /**
- * Removes the personal data of rows: payload, result, errors and history. A dead row becomes
+ * Removes the personal data of outbox rows: payload, result, errors and history. A dead row becomes
  * cancelled: what is left of its payload must never be sent.
+ * @param by the name for the record: a worker or a person
  * @returns the number of rows that were changed, and of those that were cancelled
  */
 export async function maskOutboxRows(
   trx: Transaction<DB>,
-  by: string,
+  { client, by }: { readonly client: string; readonly by: string },
   ids: readonly number[],
 ): Promise<{ readonly rows: number; readonly cancelled: number }> {
-  const { rows } = await sql<{
-    id: number;
-    status: string;
-    payload: string;
-    result: string | null;
-  }>`
-    select o.id, o.status, (${withoutFile(sql`o.result`)})::text as result,
-      (${withoutFile(sql`o.payload - 'attachments' - 'content'`)})::text as payload
-    from fulfilment.outbox o
-    where o.id = any(${ids}::bigint[]) and o.erased_at is null
-      and o.status in ('done', 'dead', 'cancelled')`.execute(trx);
-  if (rows.length === 0) return { rows: 0, cancelled: 0 };
-
-  const masked = rows.map(({ result, payload, ...row }) => ({
-    ...row,
-    payload: maskText(payload),
-    result: result === null ? null : maskText(result),
-  }));
-
-  await sql`
-    with m as materialized (
-      select *
-      from jsonb_to_recordset(${JSON.stringify(masked)}::jsonb)
-        as m (id bigint, status text, payload jsonb, result jsonb)
-    ), changed as (
-      update fulfilment.outbox o
-      set payload = m.payload, result = m.result, refusal = null, erased_at = now(),
-        last_error = case when o.last_error is not null then ${erasedError} end,
-        status = case when o.status = 'dead' then 'cancelled' else o.status end
-      from m
-      where o.id = m.id
-    ), history as (
-      update sync.outbox_attempts a
-      set error = ${erasedError}
-      from m
-      where a.outbox_id = m.id and a.error <> ${erasedError}
+  const { rows: cancelled } = await sql<{ id: number }>`
+    with cancelled as (
+      update fulfilment.outbox
+      set status = 'cancelled'
+      where id = ${anyId(ids)} and status = 'dead'
+      returning id
     )
     insert into sync.outbox_attempts (outbox_id, step, by, became)
-    select m.id, 'cancelled', ${by}, 'cancelled'
-    from m
-    where m.status = 'dead'`.execute(trx);
+    select id, 'cancelled', ${by}, 'cancelled'
+    from cancelled
+    returning outbox_id as id`.execute(trx);
 
-  return {
-    rows: rows.length,
-    cancelled: rows.filter(({ status }) => status === 'dead').length,
-  };
+  const { counts } = await maskRows(trx, client, [
+    ['outbox', sql`t.id = ${anyId(ids)} and t.status in ('done', 'cancelled')`],
+  ]);
+  await trx
+    .updateTable('sync.outbox_attempts')
+    .set({ error: erasedError })
+    .where('outbox_id', '=', anyId(ids))
+    .where('error', '<>', erasedError)
+    .execute();
+
+  return { rows: counts.outbox ?? 0, cancelled: cancelled.length };
 }

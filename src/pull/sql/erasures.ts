@@ -1,10 +1,15 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import { maskJson, toPostcodeArea } from '../../core/personal-data.ts';
-import { streamColumns } from '../../db/generated/stream-columns.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { type MirrorRow, type MirrorTables, type ResourceRows, rowSet } from './mirror-tables.ts';
+import {
+  type MirrorTable,
+  type MirrorTables,
+  type PersonalColumns,
+  type ResourceRows,
+  rowSet,
+} from './mirror-tables.ts';
 
 /**
  * A resource that an erasure names: an order, a return that belongs to no stored order, or an
@@ -117,8 +122,8 @@ export async function maskErasedResources<Of extends ResourceRows>(
   tables: MirrorTables,
   resources: readonly Of[],
 ): Promise<readonly Of[]> {
-  const table = tables.parent.name;
-  if (!(table in personalColumns) || resources.length === 0) return resources;
+  const { name: table, personal } = tables.parent;
+  if (personal === undefined || resources.length === 0) return resources;
 
   const parents = resources.map(({ parent }) => parent);
   const idColumn = table === 'orders' ? 'id' : 'order_id';
@@ -132,7 +137,7 @@ export async function maskErasedResources<Of extends ResourceRows>(
   const links = table === 'orders' ? parents.map(({ id }) => ({ id })) : parents;
   const erased = await findErasedParents(trx, client, table, links);
   return resources.map((resource) =>
-    erased.has(resource.parent.id) ? maskResource(table, resource) : resource,
+    erased.has(resource.parent.id) ? maskResource(tables, resource) : resource,
   );
 }
 
@@ -208,62 +213,32 @@ export async function findErasedShipments(
   return findErasedParents(trx, client, 'parcels', links);
 }
 
-/**
- * The effect of erasing on a column: it becomes null, or JSON is masked, or only the area of a
- * postcode stays.
- */
-type Effect = 'null' | 'mask' | 'area';
+/** What replaces an error, which may repeat words of the payload or of the service. */
+export const erasedError = 'erased';
 
-/**
- * The columns with personal data of each table that holds resources of an order. Other columns are
- * not changed. Those of the tables of streams follow from the streams.
- */
-export const personalColumns = {
-  ...streamColumns,
-  parcels: {
-    track_and_trace_code: 'null',
-    track_and_trace_bar_code: 'null',
-    tracking_number: 'null',
-    raw: 'mask',
-  },
-  track_traces: { raw: 'mask' },
-  track_trace_events: { raw: 'mask' },
-  documents: { file_name: 'null', result: 'mask' },
-} as const satisfies Readonly<Record<string, Readonly<Record<string, Effect>>>>;
-
-export type PersonalTable = keyof typeof personalColumns;
-
-/**
- * Returns the columns of a table that hold personal data, with the effect of erasing; none for
- * other tables.
- */
-function findEffects(table: string): readonly (readonly [string, Effect])[] {
-  const tables: Readonly<Record<string, Readonly<Record<string, Effect>>>> = personalColumns;
-  return Object.entries(tables[table] ?? {});
-}
-
-const change = (effect: Effect, value: unknown) => {
+function mask(effect: PersonalColumns[string], value: unknown): unknown {
   if (effect === 'null' || value === null || value === undefined) return null;
-  return effect === 'area' ? toPostcodeArea(value) : maskJson(value as Json);
-};
+  if (effect === 'area') return toPostcodeArea(value);
+  return effect === 'word' ? erasedError : maskJson(value as Json);
+}
 
 /** Returns a row of a table without personal data. */
 export function maskRow<Row extends { readonly [column: string]: unknown }>(
-  table: string,
+  { personal = {} }: MirrorTable,
   row: Row,
 ): Row {
-  const masked = findEffects(table).map(([column, effect]) => [
+  const masked = Object.entries(personal).map(([column, effect]) => [
     column,
-    change(effect, row[column]),
+    mask(effect, row[column]),
   ]);
   return { ...row, ...Object.fromEntries(masked) };
 }
 
 /** Returns a resource without personal data. */
-export function maskResource<Of extends ResourceRows>(parentTable: string, resource: Of): Of {
-  const children = resource.children.map((set) => ({
-    ...set,
-    rows: set.rows.map((row): MirrorRow => maskRow(set.table, row)),
-  }));
-  return { ...resource, parent: maskRow(parentTable, resource.parent), children };
+export function maskResource<Of extends ResourceRows>(tables: MirrorTables, resource: Of): Of {
+  const children = resource.children.map(({ table, rows, complete }) => {
+    const child = tables.children.find(({ name }) => name === table);
+    return { table, complete, rows: child ? rows.map((row) => maskRow(child, row)) : rows };
+  });
+  return { ...resource, parent: maskRow(tables.parent, resource.parent), children };
 }

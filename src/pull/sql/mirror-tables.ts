@@ -21,6 +21,13 @@ type ParentRow = MirrorRow & { readonly id: number; readonly read_no?: number };
 /** SQL types by column. */
 export type ColumnTypes = Readonly<Record<string, string>>;
 
+/**
+ * The columns of a table with personal data, each with the effect of erasing: it becomes null, JSON
+ * is masked, only the area of a postcode stays, a document that may hold a file is masked or
+ * emptied, or a text becomes one word.
+ */
+export type PersonalColumns = Readonly<Record<string, 'null' | 'mask' | 'area' | 'file' | 'word'>>;
+
 /** A table that mirrors one kind of resource. */
 export interface MirrorTable {
   readonly name: string;
@@ -36,6 +43,8 @@ export interface MirrorTable {
    * row that is read again clears it.
    */
   readonly since: 'unlisted_since' | 'removed_at' | null;
+  /** What an erasure masks; absent: nothing. */
+  readonly personal?: PersonalColumns;
   /**
    * Column that keeps an included resource, the column with its id, and the relationship to it. If a
    * reading links to it without its value, the stored value stays while the id stays. It also stays

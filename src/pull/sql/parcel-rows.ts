@@ -66,11 +66,18 @@ const ownColumns = {
   raw: 'jsonb',
 };
 
-const packages: MirrorTable = {
+/** The packages of shipments. */
+export const packages: MirrorTable = {
   name: 'parcels',
   key: Object.keys(packageKey),
   columns: { ...packageKey, ...ownColumns, ...stateColumns },
   since: 'unlisted_since',
+  personal: {
+    track_and_trace_code: 'null',
+    track_and_trace_bar_code: 'null',
+    tracking_number: 'null',
+    raw: 'mask',
+  },
 };
 
 /**
@@ -87,7 +94,7 @@ export async function storeParcels(
     read.map((row) => ({ ...row, readNo })),
   );
 
-  const written = await writeParcels(trx, client, await maskErased(trx, client, 'parcels', rows));
+  const written = await writeParcels(trx, client, await maskErased(trx, client, packages, rows));
   const unlisted = await unlistAbsent(trx, client, answers);
   await planParcelReads(trx, client, answers);
   return [...written, ...unlisted];
@@ -182,7 +189,7 @@ export async function storeListedParcels(
     select ${client}, ${readNo}, ${columnRefs(columns, 'i')}
     from ${rowSet(
       { ...packageKey, ...stateColumns, raw: 'jsonb' },
-      await maskErased(trx, client, 'parcels', listed),
+      await maskErased(trx, client, packages, listed),
     )}
     where i.package_number <> '' or not exists (
       select from fulfilment.parcels p
@@ -209,7 +216,7 @@ export async function storeListedParcels(
 async function maskErased(
   trx: Transaction<DB>,
   client: string,
-  table: 'parcels' | 'track_traces',
+  table: MirrorTable,
   rows: readonly PackageRow[],
 ): Promise<readonly PackageRow[]> {
   const ids = rows.map((row) => row.shipment_id);
@@ -424,7 +431,8 @@ export async function readParcelBacklog(db: Kysely<DB>) {
     .execute();
 }
 
-const trackTraces: MirrorTable = {
+/** The packages that the track-trace list showed. */
+export const trackTraces: MirrorTable = {
   name: 'track_traces',
   key: Object.keys(packageKey),
   columns: {
@@ -437,6 +445,7 @@ const trackTraces: MirrorTable = {
     raw: 'jsonb',
   },
   since: 'unlisted_since',
+  personal: { raw: 'mask' },
 };
 
 /** The result of storing a track-trace list. */
@@ -483,7 +492,7 @@ export async function storeTrackTraces(
   read: readonly PackageRow[],
   present: PresentPackages | null,
 ): Promise<TrackTraceResult> {
-  const rows = await maskErased(trx, client, 'track_traces', read);
+  const rows = await maskErased(trx, client, trackTraces, read);
   const listedBefore = await countListed(trx, client);
 
   const written = await writeRows({ trx, client }, trackTraces, rows);

@@ -1,7 +1,15 @@
 import { expect, test } from 'vitest';
 import { maskJson } from '../../../src/core/personal-data.ts';
-import { maskResource, maskRow, personalColumns } from '../../../src/pull/sql/erasures.ts';
-import { mirroredResources } from '../../helpers/schema/personal-columns.ts';
+import { maskResource, maskRow } from '../../../src/pull/sql/erasures.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
+import { authorizations } from '../../../src/pull/streams/authorizations.ts';
+import { orders } from '../../../src/pull/streams/orders.ts';
+
+const tables = [...streams, authorizations].flatMap(({ tables: { parent, children } }) => [
+  parent,
+  ...children,
+]);
+const [, addresses = orders.tables.parent] = orders.tables.children;
 
 test('only known harmless members stay, at every depth', () => {
   const masked = maskJson({
@@ -70,29 +78,22 @@ test('masking twice is the same as masking once', () => {
     city: 'Amsterdam',
     raw: { attributes: { postcode: '1015CJ', city: 'X' } },
   };
-  const once = maskRow('order_addresses', row);
+  const once = maskRow(addresses, row);
   expect(once).toMatchObject({
     id: 1,
     postcode: '10',
     city: null,
     raw: { attributes: { postcode: '10' } },
   });
-  expect(maskRow('order_addresses', once)).toEqual(once);
+  expect(maskRow(addresses, once)).toEqual(once);
 });
 
 test('of each mirrored column that stays, the member of raw stays too', () => {
   const toMember = (column: string) =>
     column.replaceAll(/_([a-z0-9])/g, (_match, letter: string) => letter.toUpperCase());
-  const tables = mirroredResources.flatMap(({ tables: { parent, children } }) => [
-    parent,
-    ...children,
-  ]);
-  for (const { name: table, columns: declared } of tables.filter(
-    ({ name }) => name in personalColumns,
-  )) {
+  for (const { name: table, columns: declared, personal: erased } of tables) {
+    if (erased === undefined) continue;
     const columns = Object.keys(declared);
-    const erased: Readonly<Record<string, string>> =
-      personalColumns[table as keyof typeof personalColumns];
     for (const column of columns.filter(
       (name) => !name.endsWith('_id') && name !== 'role' && erased[name] !== 'area',
     )) {
@@ -106,7 +107,7 @@ test('of each mirrored column that stays, the member of raw stays too', () => {
 });
 
 test('a resource is masked with its child rows', () => {
-  const masked = maskResource('orders', {
+  const masked = maskResource(orders.tables, {
     parent: { id: 1, raw: { attributes: { email: 'a' } }, email: 'a' },
     children: [
       {
