@@ -15,18 +15,15 @@ import { appendChanges, type Change } from '../../pull/sql/feed.ts';
 import { maskErasedQuarantine } from '../../pull/sql/quarantine.ts';
 import { isAny, listOrderTables, maskOutboxRows, maskRows, type Place } from './mask-rows.ts';
 import {
-  lockOrderRows,
+  creatingKinds,
+  lockOrderScope,
   lockOrderStreams,
   lockParcelWriters,
   type OrderOutboxRow,
   type OrderScope,
   type OrderToErase,
-  readOrderScope,
 } from './order-scope.ts';
 import { removeQuotedWords } from './quoted-words.ts';
-
-/** The kinds that create an order. */
-const creatingKinds = ['order.create', 'order.replace'];
 
 /** An order has outbox rows that may still be sent or settled. */
 export class OpenOrderError extends CodedError {
@@ -76,13 +73,13 @@ export async function eraseOrders(
   await lockParcelWriters(trx, client);
   // Settlements lock outbox rows before streams. Lock in the same order; the other order would
   // deadlock.
-  checkRows(await lockOrderRows(trx, await readOrderScope(trx, client, orders)));
+  checkRows((await lockOrderScope(trx, client, orders)).rows);
   await lockOrderStreams(trx, client);
-  const scope = await readOrderScope(trx, client, orders);
+  const scope = await lockOrderScope(trx, client, orders);
+  const { rows } = scope;
   const numbers = new Map(
     scope.numbers.filter(({ isPresent }) => isPresent).map(({ id, number }) => [id, number]),
   );
-  const rows = await lockOrderRows(trx, scope);
   checkRows(rows);
 
   await recordErasures(trx, client, by, [
@@ -96,7 +93,7 @@ export async function eraseOrders(
 
   const ids = rows.map(({ id }) => id);
   const outbox = await maskOutboxRows(trx, { client, by }, ids);
-  const { counts, changes } = await maskRows(trx, client, listPlaces(scope, ids));
+  const { counts, changes } = await maskRows(trx, client, listPlaces(client, scope, ids));
   const quarantined = await maskErasedQuarantine(trx, client, null);
 
   const tables = { ...counts, outbox: outbox.rows, 'sync.quarantine': quarantined };
@@ -108,8 +105,11 @@ export async function eraseOrders(
 }
 
 /** Lists where tables have rows of the orders: those that are found by an id, and the others. */
-function listPlaces(scope: OrderScope, outboxIds: readonly number[]): readonly Place[] {
-  const { client, orderIds, shipmentIds, numbers } = scope;
+function listPlaces(
+  client: string,
+  { orderIds, shipmentIds, numbers }: OrderScope,
+  outboxIds: readonly number[],
+): readonly Place[] {
   // Returns have no place in the outbox: a number that another order took means that one.
   const ownNumbers = numbers.flatMap(({ number, before }) => (before === null ? [number] : []));
 
