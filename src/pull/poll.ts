@@ -230,17 +230,13 @@ export async function readWaiting(
   if (ids.length === 0) return;
 
   const chosen = limit === null ? ids : ids.slice(0, limit);
-  for await (const { reading, unlisted, settle } of readByIds(context, chosen))
+  for await (const { reading, settle } of readByIds(context, chosen))
     await commitReading(context, reading, async (transaction, page) => {
-      if (open === undefined) return settle(transaction, page);
+      if (open === undefined) return settle(transaction, page, { marks: false });
 
       const notListed = listIds(page.resources).filter((id) => !open.listed.has(id));
-      await settle(
-        transaction,
-        page,
-        await findStillOpen(transaction.trx, client, open.kind, notListed),
-      );
-      await unlist(transaction, stream, unlisted, reading.readNo);
+      const stillOpen = await findStillOpen(transaction.trx, client, open.kind, notListed);
+      return settle(transaction, page, { stillOpen });
     });
 }
 
@@ -576,13 +572,15 @@ interface ReadBatch {
   /**
    * Removes the ids of the batch from the list of waiting reads, or postpones them. Call it in the
    * transaction of the batch.
-   * @param stillOpen those of the found ids that should be read again later
+   * @param options `stillOpen`: those of the found ids that should be read again later; `marks`:
+   *   false if those that the service does not know are not marked as unlisted
+   * @returns the ids that were marked
    */
   readonly settle: (
     transaction: RunTransaction,
     page: CommittedPage,
-    stillOpen?: readonly number[],
-  ) => Promise<void>;
+    options?: { readonly stillOpen?: readonly number[]; readonly marks?: boolean },
+  ) => Promise<readonly number[]>;
 }
 
 /**
@@ -594,6 +592,7 @@ export async function* readByIds(
   context: PullContext,
   ids: readonly number[],
 ): AsyncGenerator<ReadBatch, void, void> {
+  const { stream } = context;
   for (let start = 0; start < ids.length; ) {
     // One number serves the whole batch, drawn before its first request. A reading may look older
     // than it is, never newer.
@@ -601,41 +600,30 @@ export async function* readByIds(
     const batch = await readBatch(context, ids.slice(start, start + batchSize));
     start += batch.tried;
 
-    const decoded = await decodePage(batch, context.stream.decoder(context.zone));
+    const { data, found, unlisted, failed } = batch;
+    const decoded = await decodePage(batch, stream.decoder(context.zone));
     yield {
-      reading: { readNo, pages: 0, received: batch.data.length, decoded },
-      unlisted: batch.unlisted,
-      settle: (transaction, { resources }, stillOpen = []) =>
-        settleReads(transaction, batch, { decoded: listIds(resources), stillOpen, readNo }),
+      reading: { readNo, pages: 0, received: data.length, decoded },
+      unlisted,
+      settle: async (transaction, { resources }, { stillOpen = [], marks = true } = {}) => {
+        const stored = listIds(resources);
+        const settled = stored.filter((id) => !stillOpen.includes(id));
+        await removeReads(
+          transaction,
+          settled.map((id) => ({ id, readNo })),
+        );
+        const undecoded = found.filter((id) => !stored.includes(id));
+        await postponeReads(transaction, undecoded, 'quarantined', readNo);
+        await postponeReads(transaction, stillOpen, 'still_open', readNo);
+        await postponeReads(transaction, unlisted, 'not_found', readNo);
+        await postponeReads(transaction, failed, 'read_failed', readNo);
+
+        return unlist(transaction, stream, marks ? unlisted : [], readNo);
+      },
     };
 
     if (batch.lastError !== null) throw batch.lastError;
   }
-}
-
-/** What became of the found resources of a batch. */
-interface SettledReads {
-  readonly decoded: readonly number[];
-  readonly stillOpen: readonly number[];
-  readonly readNo: number;
-}
-
-async function settleReads(
-  transaction: RunTransaction,
-  { found, unlisted, failed }: FetchedBatch,
-  { decoded, stillOpen, readNo }: SettledReads,
-): Promise<void> {
-  const settled = decoded.filter((id) => !stillOpen.includes(id));
-  const undecoded = found.filter((id) => !decoded.includes(id));
-
-  await removeReads(
-    transaction,
-    settled.map((id) => ({ id, readNo })),
-  );
-  await postponeReads(transaction, undecoded, 'quarantined', readNo);
-  await postponeReads(transaction, stillOpen, 'still_open', readNo);
-  await postponeReads(transaction, unlisted, 'not_found', readNo);
-  await postponeReads(transaction, failed, 'read_failed', readNo);
 }
 
 /** The answers of one batch, before they are decoded. */

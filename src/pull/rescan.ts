@@ -21,8 +21,8 @@ import { readByIds } from './poll.ts';
 import type { ResourceRows } from './sql/mirror-tables.ts';
 import { requestMissingParcelReads } from './sql/parcel-rows.ts';
 import {
+  listQuarantined,
   type QuarantinedDocument,
-  readNextQuarantined,
   readQuarantined,
   releaseQuarantineRow,
 } from './sql/quarantine.ts';
@@ -63,6 +63,11 @@ import { requestOrdersOfShipments } from './streams/orders.ts';
 import { readIds, type StreamPage, toDateFilter, type WalkedPage, walkList } from './walk.ts';
 
 /**
+ * Number of recent days that each reconciliation reads of a list that can be filtered by date, older
+ * days in slices. It reads any other list whole.
+ */
+const recentDays = 120;
+/**
  * Number of slices into which the days before the recent ones are divided. Each reconciliation
  * reads one slice.
  */
@@ -99,7 +104,7 @@ export const toWindow = (from: string | null, to: string | null): DayWindow => (
  *   the days after which `prune` deletes rows
  */
 export function planReconcileWindows(
-  { recentDays }: RescanPlan,
+  { filter }: RescanPlan,
   now: {
     readonly today: string;
     readonly oldest: string | null;
@@ -107,7 +112,7 @@ export function planReconcileWindows(
     readonly mirrorDays?: number | undefined;
   },
 ): DayWindow[] {
-  if (recentDays === null) return [everything];
+  if (filter === null) return [everything];
   const edge = addDays(now.today, -recentDays);
   const { mirrorDays = Number.POSITIVE_INFINITY } = now;
   // What was deleted would come back as missing.
@@ -180,7 +185,7 @@ export async function reconcileStream(
 /** Reads a span of days, or everything if it has no bounds, and heals what differs. */
 export async function backfillStream(context: StreamContext, opened: Rescan): Promise<Rescan> {
   const { from, to } = opened;
-  const { dayColumn } = context.stream.rescan;
+  const [dayColumn] = context.stream.rescan.dates;
   const isInside = ({ parent }: ResourceRows) => {
     const day = readDay(parent[dayColumn], context.zone);
     if (day === null || !isRealDay(day)) return from === null && to === null;
@@ -377,10 +382,10 @@ async function readRescanByIds(
   marks: boolean,
 ): Promise<void> {
   const resources: ReadResource[] = [];
-  for await (const { reading, unlisted, settle } of readByIds(context, ids)) {
+  for await (const { reading, settle } of readByIds(context, ids)) {
     const read = await commitProgress(context, reading, async (transaction, page) => {
-      await settle(transaction, page);
-      return unlistAndRecord(transaction, context, marks ? unlisted : [], reading.readNo);
+      const marked = await settle(transaction, page, { marks });
+      return recordExtra(transaction, context, marked);
     });
     for (const resource of read) resources.push(resource);
   }
@@ -407,8 +412,6 @@ async function recordRescanFindings(
  */
 const toleratedExtras = 20;
 const toleratedShare = 0.01;
-/** Number of rows without a read by id that are marked in one transaction. */
-const markBatchSize = 500;
 
 /** An error for a list of the service that lacks too many of our rows to be believed. */
 class TooManyExtrasError extends CodedError {
@@ -468,8 +471,7 @@ async function checkUnlisted(context: RescanContext, accept: boolean): Promise<r
       );
   }
 
-  if (stream.get === null && !isEmpty)
-    await (accept ? unlistAccepted : unlistAfterTwoWalks)(context, [...withoutRead]);
+  if (stream.get === null && !isEmpty) await unlistWithoutRead(context, [...withoutRead], accept);
   return doubts;
 }
 
@@ -497,22 +499,21 @@ async function areAllKnown(context: RescanContext, unlisted: readonly number[]):
   return true;
 }
 
-/** Marks rows that an operator accepts as gone. */
-async function unlistAccepted(context: RescanContext, ids: readonly number[]): Promise<void> {
-  for (let start = 0; start < ids.length; start += markBatchSize)
-    await commitUnlisted(context, async () => ids.slice(start, start + markBatchSize));
-}
-
 /**
- * Notes that this walk lacked the rows, and marks those that two complete walks in a row have
- * lacked.
+ * Marks rows of a stream without a read by id: those that an operator accepts as gone, or that two
+ * complete walks in a row have lacked. The marks have the number of the walk's first request, so
+ * later readings win.
  */
-async function unlistAfterTwoWalks(context: RescanContext, ids: readonly number[]): Promise<void> {
-  const { stream, progress, run } = context;
-  const { startedAt, id } = progress.rescan;
+async function unlistWithoutRead(
+  context: RescanContext,
+  ids: readonly number[],
+  accept: boolean,
+): Promise<void> {
+  const { stream, run } = context;
+  const { startedAt, id, readNo } = context.progress.rescan;
   // After an interruption, rows that polls found unchanged in between are not known, and an absence
   // must not count twice.
-  if (startedAt !== null && startedAt < run.startedAt) {
+  if (!accept && startedAt !== null && startedAt < run.startedAt) {
     if (ids.length > 0)
       warn(
         context,
@@ -522,35 +523,22 @@ async function unlistAfterTwoWalks(context: RescanContext, ids: readonly number[
     return;
   }
 
-  await commitUnlisted(context, (transaction) =>
-    recordUnlistedReads(transaction, { pass: 'reconcile', rescanId: id }, ids),
-  );
+  const reading = makeEmptyReading(readNo ?? 0);
+  await commitProgress(context, reading, async (transaction) => {
+    const walk = { pass: 'reconcile', rescanId: id } as const;
+    const gone = accept ? ids : await recordUnlistedReads(transaction, walk, ids);
+    const marked = await unlist(transaction, stream, gone, reading.readNo);
+    return recordExtra(transaction, context, marked);
+  });
 }
 
-/**
- * Marks rows that the list lacked. The marks have the number of the walk's first request, so later
- * readings win.
- */
-async function commitUnlisted(
-  context: RescanContext,
-  find: (transaction: RunTransaction) => Promise<readonly number[]>,
-): Promise<void> {
-  const readNo = context.progress.rescan.readNo ?? 0;
-  await commitProgress(context, makeEmptyReading(readNo), async (transaction) =>
-    unlistAndRecord(transaction, context, await find(transaction), readNo),
-  );
-}
-
-/** Marks rows as unlisted, and records them as findings of the rescan. */
-async function unlistAndRecord(
+/** Records rows that were marked as unlisted as findings of the rescan. */
+async function recordExtra(
   transaction: RunTransaction,
   context: RescanContext,
-  ids: readonly number[],
-  readNo: number,
+  marked: readonly number[],
 ): Promise<{ readonly extra: number }> {
-  const marked = await unlist(transaction, context.stream, ids, readNo);
   await recordRescanFindings(transaction, context, 'extra', marked);
-
   return { extra: marked.length };
 }
 
@@ -571,7 +559,6 @@ export async function refetch(context: PullContext, id: number): Promise<Refetch
   for await (const { reading, unlisted, settle } of readByIds(context, [id]))
     result = await commitReading(context, reading, async (transaction, page) => {
       await settle(transaction, page);
-      await unlist(transaction, stream, unlisted, reading.readNo);
       await stream.afterChanges?.(transaction, [id]);
       return unlisted.length > 0 ? 'unlisted' : toRefetchResult(page);
     });
@@ -584,9 +571,6 @@ function toRefetchResult({ written, resources }: CommittedPage): RefetchResult |
   if (written.changed.length > 0) return 'stale';
   return resources.length > 0 ? 'unchanged' : null;
 }
-
-/** Number of entries of the quarantine read at a time. Each may have a million characters. */
-const replayBatchSize = 10;
 
 /** The result of a replay. */
 export interface ReplayCounts {
@@ -603,25 +587,21 @@ export interface ReplayCounts {
 export async function replayQuarantine(context: StreamContext): Promise<ReplayCounts> {
   const { db, client, signal, stream } = context;
   const counts = { released: 0, kept: 0 };
-  let afterId: number | undefined = 0;
 
-  while (afterId !== undefined) {
-    const next = { afterId, limit: replayBatchSize };
-    const rows = await readNextQuarantined(db, client, stream.name, next);
-    for (const row of rows) {
-      signal.throwIfAborted();
-      counts[(await replayRow(context, row)) ? 'released' : 'kept']++;
-    }
-    afterId = rows.at(-1)?.id;
+  for (const { id } of await listQuarantined(db, { client, stream: stream.name })) {
+    signal.throwIfAborted();
+    counts[(await replayQuarantined(context, id)) ? 'released' : 'kept']++;
   }
 
   return counts;
 }
 
-/** Decodes one resource again, by the number of its row; nothing if it has left the quarantine. */
-export async function replayQuarantined(context: StreamContext, id: number): Promise<void> {
+/**
+ * Decodes one resource again, by the number of its row. Returns false if it stays in quarantine.
+ */
+export async function replayQuarantined(context: StreamContext, id: number): Promise<boolean> {
   const row = await readQuarantined(context.db, id);
-  if (row !== null) await replayRow(context, row);
+  return row === null || replayRow(context, row);
 }
 
 /** Decodes one quarantined resource again. Returns false if it stays in quarantine. */

@@ -75,11 +75,6 @@ export type MakePass = <T>(pass: () => Promise<T>) => Promise<T | null>;
 
 /** How rescans (reconciliation and backfill) read a stream, or a part of it. */
 export interface RescanPlan extends ListedTable {
-  /**
-   * Number of recent days that each reconciliation reads; older days in slices. Null: it reads the
-   * whole list.
-   */
-  readonly recentDays: number | null;
   /** True if the list is documented to be in ascending order of id. */
   readonly sorted: boolean;
 }

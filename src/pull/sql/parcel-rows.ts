@@ -11,7 +11,13 @@ import { anyClient, anyId } from '../../db/values.ts';
 import { toColumn } from '../../service/decoding/fields.ts';
 import { findErasedShipments, maskRow } from './erasures.ts';
 import { type Change, toChange, type WrittenRow } from './feed.ts';
-import { columnRefs, type MirrorTable, returnedNames, rowSet } from './mirror-tables.ts';
+import {
+  columnRefs,
+  hasSameKey,
+  type MirrorTable,
+  returnedNames,
+  rowSet,
+} from './mirror-tables.ts';
 import type { NumberedReading } from './stream-transaction.ts';
 import { writeRows } from './upsert.ts';
 import {
@@ -493,20 +499,21 @@ export async function storeTrackTraces(
   present: PresentPackages | null,
 ): Promise<TrackTraceResult> {
   const rows = await maskErased(trx, client, trackTraces, read);
-  const listedBefore = await countListed(trx, client);
+  const listed = await readListed(trx, client);
 
   const written = await writeRows({ trx, client }, trackTraces, rows);
 
-  const { marked, doubted } =
-    present === null
-      ? { marked: [], doubted: 0 }
-      : await markUnlistedPackages(trx, client, rows, { present, listedBefore });
-  const unlisted = marked.map(
-    ({ key }): Change => ({ entity: 'track_traces', id: null, key, operation: 'unlisted' }),
+  const judged = present === null ? noMarks : judgeListed(listed, rows, present);
+  await markListed(trx, client, judged);
+  const unlisted = judged.unlisted.map(
+    (row): Change => ({
+      ...{ entity: 'track_traces', id: null, operation: 'unlisted' },
+      key: toPackageKey(row),
+    }),
   );
   return {
-    ...{ listedBefore, doubted },
-    unlistedShipments: [...new Set(marked.map(({ shipmentId }) => shipmentId))],
+    ...{ listedBefore: listed.length, doubted: judged.noted.length },
+    unlistedShipments: [...new Set(judged.unlisted.map((row) => row.shipment_id))],
     unknownShipments: await findUnknownShipments(trx, client, rows),
     changes: [...written, ...unlisted],
   };
@@ -526,67 +533,80 @@ async function findUnknownShipments(
   return rows.map(({ id }) => id);
 }
 
-/** A package that was marked as unlisted. */
-interface MarkedPackage {
-  readonly shipmentId: number;
-  readonly key: string;
+type PackageKey = Pick<PackageRow, 'shipment_id' | 'package_number'>;
+
+const toPackageKey = (row: PackageKey) => `${row.shipment_id}:${row.package_number}`;
+
+/** A package that is listed until now. */
+interface ListedPackage extends PackageKey {
+  /** True if the last list lacked it. */
+  readonly isNoted: boolean;
 }
 
-/**
- * Marks packages as unlisted that are neither in the list nor in `present`. If the
- * list may be cut, marks those that the list before lacked, too, and notes the others.
- * @returns the marked packages, and the number of those that were only noted
- */
-async function markUnlistedPackages(
-  trx: Transaction<DB>,
-  client: string,
-  rows: readonly PackageRow[],
-  { present, listedBefore }: { present: PresentPackages; listedBefore: number },
-): Promise<{ readonly marked: readonly MarkedPackage[]; readonly doubted: number }> {
-  const missing = await noteMissing(trx, client, rows, present);
-  const { shipmentIds, numbers } = present;
-  const isEmpty = rows.length + shipmentIds.length + numbers.length === 0;
-  const isDoubted = isEmpty || missing > Math.max(toleratedMissing, listedBefore / 2);
-
-  const { rows: marked } = await sql<MarkedPackage>`
-    update fulfilment.track_traces t
-    set unlisted_since = t.missing_since, missing_since = null
-    where t.client = ${anyClient(client)} and t.unlisted_since is null
-      and t.missing_since is not null
-      and (t.missing_since < now() or not ${isDoubted}::boolean)
-    returning t.shipment_id as "shipmentId",
-      t.shipment_id || ':' || t.package_number as key`.execute(trx);
-  return { marked, doubted: missing - marked.length };
+async function readListed(trx: Transaction<DB>, client: string): Promise<ListedPackage[]> {
+  return trx
+    .selectFrom('fulfilment.track_traces')
+    .select([
+      'shipment_id',
+      'package_number',
+      sql<boolean>`missing_since is not null`.as('isNoted'),
+    ])
+    .where('client', '=', anyClient(client))
+    .where('unlisted_since', 'is', null)
+    .execute();
 }
 
-/** Notes since when the list lacks packages. Returns their number. */
-async function noteMissing(
-  trx: Transaction<DB>,
-  client: string,
+/** What a list says of the packages that were listed until now. */
+interface JudgedPackages {
+  /** Packages that become unlisted. */
+  readonly unlisted: readonly ListedPackage[];
+  /** Packages that the list lacks, and that become unlisted if the next one lacks them, too. */
+  readonly noted: readonly ListedPackage[];
+  /** Packages that the last list lacked, and that this one has. */
+  readonly found: readonly ListedPackage[];
+}
+
+const noMarks: JudgedPackages = { unlisted: [], noted: [], found: [] };
+
+/** Judges the packages that are neither in the list nor in `present`. */
+function judgeListed(
+  listed: readonly ListedPackage[],
   rows: readonly PackageRow[],
   { shipmentIds, numbers }: PresentPackages,
-): Promise<number> {
-  const isMissing = sql<boolean>`(t.shipment_id <> all(${shipmentIds}::bigint[])
-    and t.package_number <> all(${numbers}::text[]) and not exists (
-      select from ${rowSet(packageKey, rows)}
-      where i.shipment_id = t.shipment_id and i.package_number = t.package_number))`;
+): JudgedPackages {
+  const keys = new Set(rows.map(toPackageKey));
+  const isPresent = (row: ListedPackage) =>
+    keys.has(toPackageKey(row)) ||
+    shipmentIds.includes(row.shipment_id) ||
+    numbers.includes(row.package_number);
+
+  const missing = listed.filter((row) => !isPresent(row));
+  const isEmpty = rows.length + shipmentIds.length + numbers.length === 0;
+  const isDoubted = isEmpty || missing.length > Math.max(toleratedMissing, listed.length / 2);
+
+  return {
+    unlisted: missing.filter(({ isNoted }) => isNoted || !isDoubted),
+    noted: missing.filter(({ isNoted }) => isDoubted && !isNoted),
+    found: listed.filter((row) => row.isNoted && isPresent(row)),
+  };
+}
+
+async function markListed(
+  trx: Transaction<DB>,
+  client: string,
+  { unlisted, noted, found }: JudgedPackages,
+): Promise<void> {
+  const marks = [
+    ...unlisted.map((row) => ({ ...row, mark: 'unlisted' })),
+    ...noted.map((row) => ({ ...row, mark: 'noted' })),
+    ...found.map((row) => ({ ...row, mark: 'found' })),
+  ];
+  if (marks.length === 0) return;
 
   await sql`
     update fulfilment.track_traces t
-    set missing_since = case when t.missing_since is null then now() end
-    where t.client = ${anyClient(client)} and t.unlisted_since is null
-      and ${isMissing} <> (t.missing_since is not null)`.execute(trx);
-  return countListed(trx, client, true);
-}
-
-/** Counts the packages that are listed, or those of them that the last list lacked. */
-async function countListed(trx: Transaction<DB>, client: string, missing = false): Promise<number> {
-  const { count } = await trx
-    .selectFrom('fulfilment.track_traces')
-    .select(sql<number>`count(*)::int`.as('count'))
-    .where('client', '=', anyClient(client))
-    .where('unlisted_since', 'is', null)
-    .$if(missing, (query) => query.where('missing_since', 'is not', null))
-    .executeTakeFirstOrThrow();
-  return count;
+    set unlisted_since = case i.mark when 'unlisted' then coalesce(t.missing_since, now()) end,
+      missing_since = case i.mark when 'noted' then now() end
+    from ${rowSet({ ...packageKey, mark: 'text' }, marks)}
+    where t.client = ${anyClient(client)} and ${hasSameKey(trackTraces)}`.execute(trx);
 }

@@ -120,7 +120,7 @@ export async function releaseQuarantineRow(trx: Transaction<DB>, id: number): Pr
 export type QuarantineRow = Awaited<ReturnType<typeof listQuarantined>>[number];
 
 /** A row of the quarantine with the resource itself, JSON text as received. */
-export type QuarantinedDocument = Awaited<ReturnType<typeof readNextQuarantined>>[number];
+export type QuarantinedDocument = NonNullable<Awaited<ReturnType<typeof readQuarantined>>>;
 
 const selectQuarantined = (db: Kysely<DB>) =>
   db
@@ -145,9 +145,6 @@ const selectQuarantined = (db: Kysely<DB>) =>
         .as('run'),
     ]);
 
-const selectDocuments = (db: Kysely<DB>) =>
-  selectQuarantined(db).select(['q.document', 'q.read_no as readNo']);
-
 /** Lists the rows of the quarantine, the oldest first. Returns all of them if no limit is given. */
 export async function listQuarantined(
   db: Kysely<DB>,
@@ -164,23 +161,11 @@ export async function listQuarantined(
 
 /** Reads one row of the quarantine with its resource; null if there is none. */
 export async function readQuarantined(db: Kysely<DB>, id: number) {
-  return (await selectDocuments(db).where('q.id', '=', id).executeTakeFirst()) ?? null;
-}
-
-/** Reads the next rows of one stream after `afterId`, with their resources; at most `limit`. */
-export async function readNextQuarantined(
-  db: Kysely<DB>,
-  client: string,
-  stream: string,
-  { afterId, limit }: { readonly afterId: number; readonly limit: number },
-) {
-  return selectDocuments(db)
-    .where('q.client', '=', anyClient(client))
-    .where('q.stream', '=', stream)
-    .where('q.id', '>', afterId)
-    .orderBy('q.id')
-    .limit(limit)
-    .execute();
+  const row = await selectQuarantined(db)
+    .select(['q.document', 'q.read_no as readNo'])
+    .where('q.id', '=', id)
+    .executeTakeFirst();
+  return row ?? null;
 }
 
 /** Returns what leads to the order of an entry. It may be an order or a shipment itself. */

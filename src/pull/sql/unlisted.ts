@@ -162,10 +162,11 @@ export interface ListedTable {
    * rows.
    */
   readonly filter: string | null;
-  /** Column of the filter. A backfill compares it with its days. */
-  readonly dayColumn: string;
-  /** Date columns of the parent. The earliest date tells whether the list still shows the row. */
-  readonly dates: readonly string[];
+  /**
+   * Date columns of the parent. The earliest date tells whether the list still shows the row. The
+   * first one is that of the filter. A backfill compares it with its days.
+   */
+  readonly dates: readonly [string, ...string[]];
   /**
    * Date columns that tell when the resource changed. The latest date tells how late a change was
    * found.
@@ -206,7 +207,7 @@ export interface ListedRows {
  * shortened by a day at both ends, because a day in another time zone may begin earlier or later.
  */
 function mustBeListed({ age, serviceNow, window: { after, before } }: ListedRows) {
-  const column = sql`${sql.ref(`t.${age.dayColumn}`)}::date`;
+  const column = sql`${sql.ref(`t.${age.dates[0]}`)}::date`;
   const isInside =
     age.filter === null
       ? sql`true`
@@ -265,7 +266,7 @@ export async function findUnlistedRows(
 export async function findOldestDay(
   db: Kysely<DB>,
   client: string,
-  { table, filter, dayColumn }: ListedTable,
+  { table, filter, dates: [dayColumn] }: ListedTable,
 ): Promise<string | null> {
   if (filter === null) return null;
 

@@ -82,7 +82,7 @@ export async function upsertResources(
   tables: MirrorTables,
   read: readonly ResourceRows[],
 ): Promise<UpsertResult> {
-  const { trx, client } = transaction;
+  const { trx, client, stream } = transaction;
   const { stored, hasErasures } = await readStored(transaction, tables.parent, listIds(read));
   const masked = hasErasures ? await maskErasedResources(trx, client, tables, read) : read;
   const byId = findLastMentions(masked);
@@ -93,7 +93,14 @@ export async function upsertResources(
     (stored.get(id) ?? 0) > (readNoAtRequest?.get(id) ?? Number.POSITIVE_INFINITY);
   const written = resources.filter(({ parent: { id } }) => differing.has(id) && !isAgeUnclear(id));
 
-  const parents = await writeParents(transaction, readNo, tables.parent, written);
+  const isNewer = sql`t.read_no < excluded.read_no
+        and not ${isConfirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}`;
+  const parents = await insertRows(
+    transaction,
+    tables.parent,
+    written.map(({ parent }) => parent),
+    { readNo: sql`coalesce(i.read_no, ${readNo})`, mayWrite: isNewer },
+  );
   const accepted = new Set(parents.map(({ id }) => id));
   const applied = written.filter(({ parent }) => accepted.has(parent.id));
   const changes = parents
@@ -140,7 +147,9 @@ interface ChildWrite {
 }
 
 /** A row that was written, with its parent now and before; null if it is new or has no parent. */
-interface WrittenChild extends WrittenRow {
+interface WrittenMirrorRow extends WrittenRow {
+  /** False if only its number changed. */
+  readonly changed: boolean;
   readonly parent: number | null;
   readonly formerParent: number | null;
 }
@@ -156,11 +165,11 @@ async function writeChildren(
 ): Promise<Change[]> {
   const { parentColumn } = child;
   const before = selectBefore(tableRef(child.name), child.key, sql.ref(`f.${parentColumn}`));
-  const returned = sql`, ${sql.ref(`t.${parentColumn}`)} as parent,
+  const parents = sql`${sql.ref(`t.${parentColumn}`)} as parent,
       case when xmax <> 0 then ${before} end as "formerParent"`;
   const mayWrite = isNewerThanFormerParent(parent, child);
   const rows = collectRows(child, resources);
-  const written = await insertRows(transaction, child, rows, { returned, mayWrite });
+  const written = await insertRows(transaction, child, rows, { parents, mayWrite });
 
   const readNos = new Map(resources.map(({ parent: { id, read_no } }) => [id, read_no ?? readNo]));
   const former = written.flatMap(({ parent: to, formerParent: id }) =>
@@ -197,39 +206,41 @@ export async function writeRows(
   return written.map((row) => toChange(table.name, row));
 }
 
-/** How rows that belong to parents are written, as SQL. */
-interface ParentRules {
-  /** For RETURNING: the parents of a row. */
-  readonly returned: RawBuilder<unknown>;
+/** How the rows of a table are written, as SQL. */
+interface WriteRules {
+  /** The columns for the number of a reading and its values; none if rows have no number. */
+  readonly readNo?: RawBuilder<unknown>;
   /** Whether the stored row t may be overwritten. */
-  readonly mayWrite: RawBuilder<unknown>;
+  readonly mayWrite?: RawBuilder<unknown>;
+  /** For RETURNING: the parents of a row. */
+  readonly parents?: RawBuilder<unknown>;
 }
 
-/** The rules of a table whose rows belong to no other. */
-const noParents: ParentRules = {
-  returned: sql`, null::bigint as parent, null::bigint as "formerParent"`,
-  mayWrite: sql`true`,
-};
-
-/** Writes rows that are new or differ. */
+/** Writes rows that are new or differ. With numbers, also rows that only get a newer number. */
 async function insertRows(
   { trx, client }: Pick<StreamTransaction, 'trx' | 'client'>,
   table: MirrorTable,
   rows: readonly object[],
-  { returned, mayWrite } = noParents,
-): Promise<WrittenChild[]> {
+  { readNo, mayWrite, parents }: WriteRules = {},
+): Promise<WrittenMirrorRow[]> {
   if (rows.length === 0) return [];
   const columns = Object.keys(table.columns);
+  const isNumbered = readNo !== undefined;
+  const types = isNumbered ? { ...table.columns, read_no: 'bigint' } : table.columns;
+  const isChanged = differs(table, 'columns', 'excluded');
 
-  const written = await sql<WrittenChild>`
-    insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
-    select ${client}, ${columnRefs(columns, 'i')}
-    from ${rowSet(table.columns, rows)}
+  const written = await sql<WrittenMirrorRow>`
+    insert into ${tableRef(table.name)} as t
+      (client, ${isNumbered ? sql`read_no, ` : sql``}${columnRefs(columns)})
+    select ${client}, ${isNumbered ? sql`${readNo}, ` : sql``}${columnRefs(columns, 'i')}
+    from ${rowSet(types, rows)}
     order by ${columnRefs(table.key, 'i')}
     on conflict (client, ${columnRefs(table.key)}) do update
-    set ${overwriteColumns(table)}, changed_at = now()
-      where ${differs(table, 'columns', 'excluded')} and ${mayWrite}
-    returning ${returnedNames(table)}${returned}`.execute(trx);
+    set ${overwriteColumns(table)}, ${isNumbered ? sql`read_no = excluded.read_no, ` : sql``}
+      changed_at = case when ${isChanged} then now() else t.changed_at end
+      where ${isNumbered ? sql`true` : isChanged} and ${mayWrite ?? sql`true`}
+    returning ${returnedNames(table)}, changed_at = now() as changed,
+      ${parents ?? sql`null::bigint as parent, null::bigint as "formerParent"`}`.execute(trx);
   return written.rows;
 }
 
@@ -248,33 +259,6 @@ async function raiseFormerParents(
     set read_no = f.read_no
     from (select i.id, max(i."readNo") as read_no from ${readingSet(former)} group by i.id) f
     where t.client = ${anyClient(client)} and t.id = f.id and t.read_no < f.read_no`.execute(trx);
-}
-
-/**
- * Writes the parents whose reading is newer than the stored row. Returns the rows that it wrote.
- */
-async function writeParents(
-  { trx, client, stream }: StreamTransaction,
-  readNo: number,
-  table: MirrorTable,
-  resources: readonly ResourceRows[],
-): Promise<(WrittenRow & { readonly changed: boolean })[]> {
-  if (resources.length === 0) return [];
-  const columns = Object.keys(table.columns);
-  const parents = resources.map(({ parent }) => parent);
-
-  const { rows } = await sql<WrittenRow & { readonly changed: boolean }>`
-    insert into ${tableRef(table.name)} as t (client, read_no, ${columnRefs(columns)})
-    select ${client}, coalesce(i.read_no, ${readNo}), ${columnRefs(columns, 'i')}
-    from ${rowSet({ ...table.columns, read_no: 'bigint' }, parents)}
-    order by i.id
-    on conflict (client, id) do update set ${overwriteColumns(table)}, read_no = excluded.read_no,
-      changed_at = case when ${differs(table, 'columns', 'excluded')}
-        then now() else t.changed_at end
-      where t.read_no < excluded.read_no
-        and not ${isConfirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}
-    returning ${returnedNames(table)}, changed_at = now() as changed`.execute(trx);
-  return rows;
 }
 
 /** What is stored before a write. */

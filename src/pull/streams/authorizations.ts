@@ -9,7 +9,7 @@ import {
   personalField,
   text,
 } from '../../service/decoding/fields.ts';
-import { commitReading, unlist } from '../commit.ts';
+import { commitReading } from '../commit.ts';
 import { readByIds, readsPerPoll } from '../poll.ts';
 import { findOpenAuthorizations } from '../sql/authorization-rows.ts';
 import { findDueReads } from '../sql/waiting-reads.ts';
@@ -92,9 +92,6 @@ export async function rereadArrivedAuthorizations(context: StreamContext): Promi
 }
 
 async function readAuthorizations(context: PullContext, ids: readonly number[]): Promise<void> {
-  for await (const { reading, unlisted, settle } of readByIds(context, ids))
-    await commitReading(context, reading, async (transaction, page) => {
-      await settle(transaction, page);
-      await unlist(transaction, authorizations, unlisted, reading.readNo);
-    });
+  for await (const { reading, settle } of readByIds(context, ids))
+    await commitReading(context, reading, settle);
 }

@@ -91,11 +91,9 @@ export const inboundPackingSlips = declareStream<Stream>({
   rescan: {
     table: 'inbound_packing_slips',
     filter: null,
-    dayColumn: 'expected_on',
     dates: ['expected_on', 'received_on', 'completed_on'],
     moved: ['received_on', 'completed_on'],
     horizonDays: 90,
-    recentDays: null,
     sorted: false,
   },
 

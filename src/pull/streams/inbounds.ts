@@ -59,11 +59,9 @@ const declared = declareStream<Stream>({
   rescan: {
     table: 'inbounds',
     filter: null,
-    dayColumn: 'created_on',
     dates: ['created_on', 'checking_on', 'completed_on'],
     moved: ['created_on', 'checking_on', 'completed_on'],
     horizonDays: null,
-    recentDays: null,
     sorted: true,
   },
   checkLines,

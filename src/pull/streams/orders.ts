@@ -117,11 +117,9 @@ export const orders = declareStream<Stream>({
   rescan: {
     table: 'orders',
     filter: 'orderedOn',
-    dayColumn: 'ordered_on',
     dates: ['ordered_on'],
     moved: ['ordered_on'],
     horizonDays: null,
-    recentDays: 120,
     sorted: false,
   },
 

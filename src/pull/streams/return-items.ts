@@ -64,11 +64,9 @@ export const returnItems = declareStream<Stream>({
   rescan: {
     table: 'return_items',
     filter: 'processedOn',
-    dayColumn: 'processed_on',
     dates: ['processed_on'],
     moved: ['processed_on'],
     horizonDays: null,
-    recentDays: 120,
     sorted: true,
   },
   afterChanges: rereadUnlinked,

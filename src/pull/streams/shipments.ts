@@ -89,11 +89,9 @@ export const shipments = declareStream<Stream>({
   rescan: {
     table: 'shipments',
     filter: null,
-    dayColumn: 'ready_to_pick_on',
     dates: ['ready_to_pick_on', 'ready_to_ship_on', 'shipped_on'],
     moved: ['ready_to_pick_on', 'ready_to_ship_on', 'shipped_on'],
     horizonDays: 90,
-    recentDays: null,
     sorted: true,
   },
   afterChanges: requestWhatFollows,

@@ -186,7 +186,9 @@ function registerQuarantineRoute(
     const action = 'quarantine_replayed';
     await recordAudit(db, { by: nameSender(request), action, client, detail });
     logAction(request, action, { client });
-    const run = (context: RunContext) => replayQuarantined(toRescanContext(context, stream), id);
+    const run = async (context: RunContext) => {
+      await replayQuarantined(toRescanContext(context, stream), id);
+    };
     const work = { name: 'replay', schedule: { kind: 'on-request' }, run } as const;
     const report = await worker.runFor(client, work);
     if (report.status !== 'done')
