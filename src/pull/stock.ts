@@ -4,7 +4,6 @@ import {
   decodeStock,
   decodeStockList,
   type ListedStock,
-  type StockList,
 } from '../service/decoding/decode-stock.ts';
 import { commitRun, noCounts } from './commit.ts';
 import {
@@ -16,33 +15,75 @@ import {
 
 const name = 'pull-stock';
 const operation = 'oldest.stock.bulk';
-/** Number of articles that are stored in one transaction. */
+/** Number of articles that are stored in one transaction, of a list or asked for one by one. */
 const listBatchSize = 1_000;
+const batchSize = 50;
 /**
- * Reads the stock of all articles in one request, and stores that of the watched ones. It always
+ * Pause after each answer. Each article takes a request (docs/interface.md, 16.1 Operations): four
+ * a second.
+ */
+const paceMs = 250;
+
+/**
+ * Reads the stock of every watched article: in one request if the service has `oldest.stock.bulk`,
+ * else one by one. Stores the answers in batches, so that an interrupted run loses little. Warns
+ * about articles for which the service gave no stock.
+ */
+export async function pullStock(context: RunContext): Promise<void> {
+  const { db, client, signal, warehouse } = context;
+  const skus = await findWatchedArticles(db, client);
+  const isList = warehouse.isEnabled(operation);
+  const size = isList ? listBatchSize : batchSize;
+
+  const answers: ArticleAnswer[] = [];
+  let stored = 0;
+  const store = async () => {
+    const batch = answers.slice(stored);
+    const isFirst = stored === 0;
+    stored = answers.length;
+    await storeAnswers(context, batch, isList ? Number(isFirst) : batch.length);
+  };
+  try {
+    for await (const answer of isList ? readList(context, skus) : askEach(context, skus)) {
+      answers.push(answer);
+      if (answers.length - stored >= size) await store();
+    }
+  } finally {
+    if (!signal.aborted) await store();
+  }
+  await commitRun(context, name, async ({ trx, addChanges }) => {
+    addChanges(await removeUnwatchedLevels(trx, client));
+    return noCounts;
+  });
+
+  const [first, ...others] = answers.filter(({ problem }) => problem !== null);
+  if (first !== undefined) {
+    const count = `${others.length + 1} of ${skus.length} articles`;
+    warn(context, `the service gave no stock for ${count}, such as ${first.sku}: ${first.problem}`);
+  }
+}
+
+/**
+ * Reads the stock of all articles in one request, and yields that of the watched ones. It always
  * asks for all articles, so that nothing depends on what the service remembers of earlier requests.
  * @param skus the watched articles
  */
-async function pullStockList(
+async function* readList(
   context: RunContext,
   skus: readonly string[],
-): Promise<ArticleAnswer[]> {
-  if (skus.length === 0) return [];
-  const { articles, nameless } = await requestList(context);
-  const answers = matchArticles(skus, articles);
-  for (let start = 0; start < answers.length; start += listBatchSize) {
-    if (context.signal.aborted) throw toStopError(context.signal);
-    await storeAnswers(context, answers.slice(start, start + listBatchSize), start === 0 ? 1 : 0);
+): AsyncGenerator<ArticleAnswer, void, void> {
+  const { health, warehouse, signal } = context;
+  if (skus.length === 0) return;
+  const { articles, nameless } = decodeStockList(
+    await warehouse.ask({ operation, path: { all: 'true' } }, { signal }),
+  );
+  await health.proveMainOperation();
+
+  for (const answer of matchArticles(skus, articles)) {
+    if (signal.aborted) throw toStopError(signal);
+    yield answer;
   }
   if (nameless > 0) warn(context, `${nameless} entries of the stock list name no article`);
-  return answers;
-}
-
-async function requestList({ health, warehouse, signal }: RunContext): Promise<StockList> {
-  const answer = await warehouse.ask({ operation, path: { all: 'true' } }, { signal });
-  const list = decodeStockList(answer);
-  await health.proveMainOperation();
-  return list;
 }
 
 /**
@@ -70,56 +111,15 @@ function toStock(found: readonly ListedStock[]): Pick<ArticleAnswer, 'stock' | '
   return { stock, problem: stock === null ? 'its stock is not a number' : null };
 }
 
-/**
- * Pause after each answer. Each article takes a request (docs/interface.md, 16.1 Operations): four
- * a second.
- */
-const paceMs = 250;
-const batchSize = 50;
-
-/**
- * Reads the stock of every watched article: in one request if the service has `oldest.stock.bulk`,
- * else one by one. Warns about articles for which the service gave no stock.
- */
-export async function pullStock(context: RunContext): Promise<void> {
-  const { db, client, warehouse } = context;
-  const skus = await findWatchedArticles(db, client);
-  const pull = warehouse.isEnabled('oldest.stock.bulk') ? pullStockList : pullArticles;
-  const answers = await pull(context, skus);
-  await commitRun(context, name, async ({ trx, addChanges }) => {
-    addChanges(await removeUnwatchedLevels(trx, client));
-    return noCounts;
-  });
-
-  const [first, ...others] = answers.filter(({ problem }) => problem !== null);
-  if (first !== undefined) {
-    const count = `${others.length + 1} of ${skus.length} articles`;
-    warn(context, `the service gave no stock for ${count}, such as ${first.sku}: ${first.problem}`);
-  }
-}
-
-/**
- * Asks for articles one by one, and stores the answers after every 50: an interrupted run loses
- * little.
- */
-async function pullArticles(
+/** Asks for articles one by one. */
+async function* askEach(
   context: RunContext,
   skus: readonly string[],
-): Promise<ArticleAnswer[]> {
-  const all: ArticleAnswer[] = [];
-  for (let start = 0; start < skus.length; start += batchSize) {
-    const answers: ArticleAnswer[] = [];
-    try {
-      for (const sku of skus.slice(start, start + batchSize)) {
-        answers.push(await askStock(context, sku));
-        await pause(context.signal, paceMs);
-      }
-    } finally {
-      if (!context.signal.aborted) await storeAnswers(context, answers, answers.length);
-    }
-    for (const answer of answers) all.push(answer);
+): AsyncGenerator<ArticleAnswer, void, void> {
+  for (const sku of skus) {
+    yield await askStock(context, sku);
+    await pause(context.signal, paceMs);
   }
-  return all;
 }
 
 async function askStock(context: RunContext, sku: string): Promise<ArticleAnswer> {
