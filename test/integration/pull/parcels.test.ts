@@ -143,16 +143,22 @@ test('a change, a lost listing and a new package reach the table, the feed and t
   );
 });
 
-test('the feed says when a package leaves the track-trace list, and when its codes change', async () => {
+test('a package that leaves the track-trace list is looked up, and not again; the feed says so', async () => {
   const [id = 0] = await storeShipped(1);
   const listed = { shipmentId: id, packageNumber: '3S1', currentTrackTraceStatus: 10 };
   await list(listed);
-  await answerWith([item(id)]);
+  await answerWith([item(id, { currentTrackTraceStatus: '10' })]);
   await pullParcels();
+  await list({ ...listed, currentTrackTraceStatus: 30 });
+  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '30' }]);
+  expect(await readPlans()).toMatchObject([{ days: 3 }]);
   await list();
   await list();
+  expect(await readPlans()).toMatchObject([{ days: 0 }]);
   await answerWith([item(id, { trackAndTraceCode: 'A1', trackAndTraceBarCode: 'B1' })]);
   await pullParcels();
+  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '50' }]);
+  expect(await readPlans()).toEqual([]);
   await list(listed);
   const feed = await database.query<{ entity: string; operation: string; columns: string[] }>(`
     select entity, operation, array(
@@ -163,6 +169,8 @@ test('the feed says when a package leaves the track-trace list, and when its cod
     ['track_traces', 'created'],
     ['parcels', 'created'],
     ['parcels', 'updated', 'track_and_trace_code'],
+    ['track_traces', 'updated'],
+    ['parcels', 'updated'],
     ['track_traces', 'unlisted'],
     ['parcels', 'updated', 'track_and_trace_code', 'track_and_trace_bar_code'],
     ['track_traces', 'updated', 'unlisted_since'],
@@ -189,22 +197,6 @@ test('the lines that a package names, its number of colli and its tracking numbe
     },
     { number_of_colli: null, tracking_number: null, shipment_items: null },
   ]);
-});
-
-test('a package that leaves the track-trace list is looked up, and not again', async () => {
-  const [id = 0] = await storeShipped(1);
-  await answerWith([item(id, { currentTrackTraceStatus: '10' })]);
-  await pullParcels();
-  await list({ shipmentId: id, packageNumber: '3S1', currentTrackTraceStatus: 30 });
-  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '30' }]);
-  expect(await readPlans()).toMatchObject([{ days: 3 }]);
-  await list();
-  await list();
-  expect(await readPlans()).toMatchObject([{ days: 0 }]);
-  await answerWith([item(id)]);
-  await pullParcels();
-  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '50' }]);
-  expect(await readPlans()).toEqual([]);
 });
 
 const planJob = (at: string) =>
@@ -272,7 +264,11 @@ test('what cannot be decoded or stored is quarantined, and released by the next 
   const [first = 0, second = 0] = await storeShipped(2);
   await answerWith([item(second, { packageNumber: { no: 'text' } })]);
   // Only the database refuses the first of these packages.
-  await answerWith([item(first, { packageNumber: 'a\u0000b' }), item(first)]);
+  await answerWith([
+    ...[item(first, { packageNumber: 'a\u0000b' }), item(first)],
+    // One of another shipment does not count.
+    item(first + 1_000, { shippingDate: 'yesterday' }),
+  ]);
   expect(await pullParcels()).toMatchObject({ quarantined: 2, created: 1 });
   const kept = await database.query('select resource_id as id from sync.quarantine order by 1');
   expect(kept).toEqual([{ id: first }, { id: second }]);
@@ -281,13 +277,6 @@ test('what cannot be decoded or stored is quarantined, and released by the next 
   await pullParcels();
   expect(await readParcels()).toHaveLength(2);
   expect(await database.query('select from sync.quarantine')).toEqual([]);
-});
-
-test('an undecodable package of another shipment does not spoil the answer', async () => {
-  const [id = 0] = await storeShipped(1);
-  await answerWith([item(id), item(id + 1, { shippingDate: 'yesterday' })]);
-  expect(await pullParcels()).toMatchObject({ created: 1, quarantined: 0, warnings: [] });
-  expect(await readPlans()).toEqual([{ id, days: 1, problem: null }]);
 });
 
 test('an outage during the look-ups keeps what was read; the newest shipments come first', async () => {

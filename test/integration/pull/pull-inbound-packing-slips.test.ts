@@ -39,23 +39,27 @@ test('an open slip on neither list is marked after two polls, until it is listed
   expect(await differences()).toEqual([]);
 });
 
-test('a slip that is too old to be listed is named in a warning, but never marked', async () => {
+test.each([
+  [
+    'a slip that is too old to be listed is named in a warning, but never marked',
+    'older than the 90 days',
+    async () => {
+      const [old] = await readOpen();
+      await database.query(`update ${slips} set expected_on = '2026-01-01' where id = $1`, [old]);
+      await hideFirst(9);
+    },
+  ],
+  [
+    'if both lists are empty, no slip is marked, and the poll warns',
+    'so none was marked',
+    () => sandbox.faults({ operation: 'v3.inboundPackingSlips.list', effect: emptyList }),
+  ],
+])('%s', async (_name, words, prepare) => {
   await sandbox.advance(15 * day);
   done(await pull(job));
-  const [old] = await readOpen();
-  await database.query(`update ${slips} set expected_on = '2026-01-01' where id = $1`, [old]);
-  await hideFirst(9);
+  await prepare();
   for (let polls = 0; polls < 3; polls++)
-    expect(done(await pull(job)).warnings?.join()).toContain('older than the 90 days');
-  expect(await readMarked()).toEqual([]);
-});
-
-test('if both lists are empty, no slip is marked, and the poll warns', async () => {
-  await sandbox.advance(15 * day);
-  done(await pull(job));
-  await sandbox.faults({ operation: 'v3.inboundPackingSlips.list', effect: emptyList });
-  for (let polls = 0; polls < 3; polls++)
-    expect(done(await pull(job)).warnings?.join()).toContain('so none was marked');
+    expect(done(await pull(job)).warnings?.join()).toContain(words);
   expect(await readMarked()).toEqual([]);
 });
 

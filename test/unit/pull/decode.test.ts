@@ -109,21 +109,3 @@ test('a whole number that is written with a decimal point is stored, and raw kee
     expect.stringContaining('"quantity":2.0'),
   ]);
 });
-
-test('an order without an address proves nothing about its stored addresses, unless it says that it has none', async () => {
-  const read = async (billingAddress: Json) => {
-    const relationships = {
-      orderItems: { data: [] },
-      deliveryAddress: { data: null },
-      billingAddress,
-    };
-    const order = { id: 7, type: 'order', attributes: {}, relationships };
-    const page = { data: [order], included: [], escaped: false };
-    const { resources } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
-    return resources[0]?.children.map(({ complete }) => complete);
-  };
-  expect(await read({ data: null })).toEqual([true, true, true]);
-  expect(await read(null)).toEqual([true, true, false]);
-  expect(await read({ links: {} })).toEqual([true, true, false]);
-  expect(await read({ data: { id: 1, type: 'address' } })).toEqual([true, true, false]);
-});

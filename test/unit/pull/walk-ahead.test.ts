@@ -44,15 +44,26 @@ const list = (pages: number) => async (query: string) => {
   return makePage(page < pages ? [page] : [], page < pages ? `p=${page + 1}` : null);
 };
 
-test('a slow consumer gets the pages that arrived meanwhile as one, up to the maximum', async () => {
+/** Waits until all pages ahead have arrived. */
+async function waitForPages(): Promise<void> {
+  for (let turns = 0; turns < 100; turns++) await turn();
+}
+
+/** Reads a list of eleven rows slowly. Returns the ids that were handed over together. */
+async function readSlowly(fetch: WalkOptions<StreamPage>['fetch']): Promise<number[][]> {
   const handed: number[][] = [];
-  await read(list(12), async ({ page, query, lastId, atEnd, full }) => {
+  await read(fetch, async ({ page, query, lastId, atEnd, full }) => {
     handed.push(listRows(page));
     expect([query, lastId]).toEqual([`p=${lastId}`, listRows(page).at(-1)]);
     expect([atEnd, full]).toEqual([handed.flat().length === 11, false]);
-    for (let turns = 0; turns < 100; turns++) await turn();
+    await waitForPages();
   });
   expect(handed.flat()).toEqual(Array.from({ length: 11 }, (_, index) => index + 1));
+  return handed;
+}
+
+test('a slow consumer gets the pages that arrived meanwhile as one, up to the maximum', async () => {
+  const handed = await readSlowly(list(12));
   expect(Math.max(...handed.map(({ length }) => length))).toBe(maxPagesAhead);
   expect(handed[0]).toEqual([1]);
 });
@@ -60,19 +71,10 @@ test('a slow consumer gets the pages that arrived meanwhile as one, up to the ma
 test('a page with an undecodable resource is handed over alone, in its place', async () => {
   const entry = makeQuarantineEntry(4, {}, { path: '', reason: '' });
   const bad = { resources: [], quarantined: [entry] };
-  const fetch = async (query: string) => {
+  const handed = await readSlowly(async (query: string) => {
     const page = await list(12)(query);
     return query === 'p=4' ? { ...page, decoded: bad } : page;
-  };
-  const handed: number[][] = [];
-  const write = async ({ page, query, lastId, atEnd }: WalkedPage<StreamPage>) => {
-    handed.push(listRows(page));
-    expect([query, lastId]).toEqual([`p=${lastId}`, listRows(page).at(-1)]);
-    expect(atEnd).toBe(handed.flat().length === 11);
-    for (let turns = 0; turns < 100; turns++) await turn();
-  };
-  await read(fetch, write);
-  expect(handed.flat()).toEqual(Array.from({ length: 11 }, (_, index) => index + 1));
+  });
   expect(handed.filter((ids) => ids.includes(4))).toEqual([[4]]);
   expect(handed.some((ids) => ids.length > 1)).toBe(true);
 });
@@ -97,7 +99,7 @@ test('an error is thrown after all pages before it', async () => {
   const seen: number[] = [];
   const work = read(fetch, async ({ page }) => {
     seen.push(...listRows(page));
-    for (let turns = 0; turns < 100; turns++) await turn();
+    await waitForPages();
   });
   await expect(work).rejects.toThrow('gone');
   expect(seen).toEqual([1, 2, 3, 4]);
@@ -131,7 +133,7 @@ test('the last page counts as full by its own rows, not by rows of pages joined 
   const fullFlags: boolean[] = [];
   const write = async ({ full }: WalkedPage<StreamPage>) => {
     fullFlags.push(full);
-    for (let turns = 0; turns < 100; turns++) await turn();
+    await waitForPages();
   };
   await read(fetch, write, { pageSize: 3 });
   expect(fullFlags).toEqual([false, false]);
@@ -148,7 +150,7 @@ test('nothing is requested ahead of a large page, and each page is released afte
     return makePage([page], page < 3 ? `p=${page + 1}` : null, { size: 4_000_001, release });
   };
   await read(fetch, async ({ page }) => {
-    for (let turns = 0; turns < 100; turns++) await turn();
+    await waitForPages();
     events.push(`written ${listRows(page)[0]}`);
   });
   const expected = [1, 2, 3].flatMap((page) => [
@@ -169,7 +171,7 @@ test('joined pages have the number of the oldest request, and all their resource
   const fetch = async (query: string) => pages[query] ?? makePage([], null);
   await read(fetch, async ({ page }) => {
     written.push(page);
-    for (let turns = 0; turns < 100; turns++) await turn();
+    await waitForPages();
   });
 
   const [, joined] = written;
