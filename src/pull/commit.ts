@@ -198,15 +198,13 @@ async function commitPage<Result>(
 
 /** Returns false if a reading has nothing to write, as most have. */
 async function hasNews(
-  { db, run, compare, stream }: PullContext,
+  context: PullContext,
   { resources, quarantined }: DecodedPage,
 ): Promise<boolean> {
   const isAnyUnlinked = resources.some(({ mustReadById }) => mustReadById === 'always');
   if (quarantined.length > 0 || isAnyUnlinked) return true;
-  if (resources.length === 0) return false;
 
-  const question = { lease: run.lease, stream: stream.name, compare };
-  return mayWriteAnything(db, question, stream.tables, resources);
+  return resources.length > 0 && mayWriteAnything(context, resources);
 }
 
 function countUnchanged(context: PullContext, reading: Reading): void {

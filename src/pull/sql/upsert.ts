@@ -363,10 +363,11 @@ function selectTouchedByChildren(
     end`;
 }
 
-/** Who asks about a reading, and how it is compared. */
-interface ReadingQuestion {
-  readonly lease: Lease;
-  readonly stream: string;
+/** A reader of a stream, and how its readings are compared. */
+interface StreamReader {
+  readonly db: Kysely<DB>;
+  readonly run: { readonly lease: Lease };
+  readonly stream: { readonly name: string; readonly tables: MirrorTables };
   readonly compare: Comparison;
 }
 
@@ -376,16 +377,13 @@ interface ReadingQuestion {
  * lock the stream: every later reader of the stream has a later reading.
  */
 export async function mayWriteAnything(
-  db: Kysely<DB>,
-  { lease, stream, compare }: ReadingQuestion,
-  tables: MirrorTables,
+  { db, run: { lease }, stream: { name, tables }, compare }: StreamReader,
   resources: readonly ResourceRows[],
 ): Promise<boolean> {
-  const compared = { compare, tables };
-
   const { rows } = await sql<{ news: boolean }>`
-    select ${otherReadersExist(lease, stream)} or ${waitingReadsExist(lease.client, stream)}
-      or exists (${selectDiffering(lease.client, compared, resources)}) as news`.execute(db);
+    select ${otherReadersExist(lease, name)} or ${waitingReadsExist(lease.client, name)}
+      or exists (${selectDiffering(lease.client, { compare, tables }, resources)})
+        as news`.execute(db);
   return rows[0]?.news ?? true;
 }
 

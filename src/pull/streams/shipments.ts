@@ -1,5 +1,4 @@
 import { describeError } from '../../core/errors.ts';
-import { workOnHalves } from '../../core/work-on-halves.ts';
 import { warn } from '../../schedule/run.ts';
 import {
   count,
@@ -19,6 +18,7 @@ import {
   readOpen,
   readWaiting,
   readWhole,
+  type WholeWalk,
 } from '../poll.ts';
 import type { StreamTransaction } from '../sql/stream-transaction.ts';
 import type { OpenKind, OpenRow } from '../sql/unlisted.ts';
@@ -36,7 +36,7 @@ const open: OpenKind = {
 const maxOrderIds = 100;
 const maxOrderIdCharacters = 4_000;
 /** Number of failed readings by orders after which a poll tries no others. */
-const maxFailedReads = 20;
+const maxFailedReads = 3;
 /** A list with more shipments for each order on average is not filtered. */
 const maxShipmentsPerOrder = 20;
 
@@ -133,16 +133,22 @@ async function readByOrders(
   listed: ReadonlySet<number>,
 ): Promise<readonly number[]> {
   const unlisted = await findUnlistedOpen(context, open, listed);
+  const found = new Set<number>();
+  let firstReadNo = Number.POSITIVE_INFINITY;
+  let failures = 0;
 
-  const reading: OrderReading = {
-    found: new Set(),
-    firstReadNo: Number.POSITIVE_INFINITY,
-    failures: 0,
-    isFiltered: true,
-  };
-  for (const orderIds of batchOrderIds(unlisted.filter(({ isUnlisted }) => !isUnlisted)))
-    await readOrders(context, orderIds, reading);
-  const { found, firstReadNo } = reading;
+  for (const orderIds of batchOrderIds(unlisted.filter(({ isUnlisted }) => !isUnlisted))) {
+    const read = await readOrders(context, orderIds);
+    if (read === null && ++failures >= maxFailedReads) break;
+    if (read === null) continue;
+
+    firstReadNo = Math.min(firstReadNo, read.readNo);
+    for (const id of read.ids) found.add(id);
+    if (read.ids.size > orderIds.length * maxShipmentsPerOrder) {
+      warn(context, 'the list of shipments by order has others; the service may ignore its filter');
+      break;
+    }
+  }
 
   const ids = unlisted.map(({ id }) => id);
   const read = ids.filter((id) => found.has(id));
@@ -151,45 +157,21 @@ async function readByOrders(
   return ids.filter((id) => !found.has(id));
 }
 
-/** The result of a reading of shipments by their orders. */
-interface OrderReading {
-  readonly found: Set<number>;
-  firstReadNo: number;
-  failures: number;
-  /** False if an answer had far more shipments than its orders can have. */
-  isFiltered: boolean;
-}
-
-/**
- * Reads the shipments of some orders. If that fails, reads those of the two halves separately, to
- * find the order that causes it. What is not found is read by id, so it gives up early.
- */
+/** Reads the shipments of some orders; null if they cannot be listed. Then they are read by id. */
 async function readOrders(
   context: StreamContext,
   orderIds: readonly number[],
-  reading: OrderReading,
-): Promise<void> {
-  if (reading.failures >= maxFailedReads || !reading.isFiltered) return;
-
+): Promise<WholeWalk | null> {
   try {
-    const filter = { 'filter[orderId][in]': orderIds };
-    const { ids, readNo } = await readWhole(context, null, filter);
-    for (const id of ids) reading.found.add(id);
-    reading.firstReadNo = Math.min(reading.firstReadNo, readNo);
-    reading.isFiltered = ids.size <= orderIds.length * maxShipmentsPerOrder;
-    if (!reading.isFiltered)
-      warn(context, 'the list of shipments by order has others; the service may ignore its filter');
+    return await readWhole(context, null, { 'filter[orderId][in]': orderIds });
   } catch (error) {
     if (!isErrorOfOnePass(error)) throw error;
-    reading.failures++;
-    if (orderIds.length > 1)
-      await workOnHalves(orderIds, (half) => readOrders(context, half, reading));
-    else
-      warn(
-        context,
-        `the shipments of order ${orderIds[0]} cannot be listed, so they are read by id: ` +
-          describeError(error),
-      );
+    warn(
+      context,
+      `the shipments of ${orderIds.length} orders cannot be listed, so they are read by id: ` +
+        describeError(error),
+    );
+    return null;
   }
 }
 
