@@ -57,10 +57,10 @@ test('an order whose answer was lost stays erased when it is read', async () => 
     effect: { set: [{ path: ['data', 0, 'attributes', 'onHold'], value: 'x' }] },
   });
   done(await pull('pull-orders'));
-  const [held] = await database.query<{ id: number; document: string }>(
-    'select resource_id::int as id, document from sync.quarantine',
+  const [held] = await database.query<{ id: number; orderId: number; document: string }>(
+    'select resource_id::int as id, order_id::int as "orderId", document from sync.quarantine',
   );
-  expect(held?.document).toBe('{"erased":true}');
+  expect(held).toMatchObject({ orderId: held?.id, document: '{"erased":true}' });
   await refetchOrder(held?.id);
   expect(await readErasures()).toEqual([{ entity: 'orders', number: 'SO-LOST' }]);
   await sandbox.call('POST', '/_sandbox/ship', {

@@ -152,7 +152,9 @@ test('a package that leaves the track-trace list is looked up, and not again; th
   await list({ ...listed, currentTrackTraceStatus: 30 });
   expect(await readParcels()).toEqual([{ id, number: '3S1', status: '30' }]);
   expect(await readPlans()).toMatchObject([{ days: 3 }]);
+  // An empty list is believed only if the next one is empty, too.
   await list();
+  expect(await readPlans()).toMatchObject([{ days: 3 }]);
   await list();
   expect(await readPlans()).toMatchObject([{ days: 0 }]);
   await answerWith([item(id, { trackAndTraceCode: 'A1', trackAndTraceBarCode: 'B1' })]);

@@ -192,7 +192,8 @@ describe('upsertResources', () => {
 
 /** Stores an order as an answer with these relationships shows it. */
 async function readOrder(readNo: number, relationships: Json, included: Json[] = []) {
-  const order = { id: 1, type: 'order', attributes: {}, relationships, included };
+  const attributes = { reference: String(readNo) };
+  const order = { id: 1, type: 'order', attributes, relationships, included };
   const page = { data: [order], included: [], escaped: false };
   const { resources } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
   const scope = { client: 'default', stream: 'orders' };
