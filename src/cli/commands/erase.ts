@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { type ErasedCounts, eraseOrder } from '../../privacy/sql/erase-orders.ts';
-import { type ErasableOrder, findErasableOrders } from '../../privacy/sql/find-orders.ts';
+import { type ErasableOrder, findErasableOrders } from '../../privacy/sql/order-scope.ts';
 import {
   addCommand,
   asJson,

@@ -27,7 +27,7 @@ import * as undelivered from '../../../src/operate/sql/undelivered.ts';
 import { findAgedOrders } from '../../../src/privacy/sql/aged-orders.ts';
 import * as agedRows from '../../../src/privacy/sql/aged-rows.ts';
 import { eraseOrder } from '../../../src/privacy/sql/erase-orders.ts';
-import { findErasableOrders } from '../../../src/privacy/sql/find-orders.ts';
+import { findErasableOrders } from '../../../src/privacy/sql/order-scope.ts';
 import { maskErasedResources, recordErasures } from '../../../src/pull/sql/erasures.ts';
 import { appendChanges, numberChanges, readFeedBacklog } from '../../../src/pull/sql/feed.ts';
 import type { ResourceRows } from '../../../src/pull/sql/mirror-tables.ts';

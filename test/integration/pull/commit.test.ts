@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { LeaseLostError } from '../../../src/core/errors.ts';
 import { commitReading } from '../../../src/pull/commit.ts';
 import { decodePage } from '../../../src/pull/decode.ts';
 import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
@@ -61,17 +60,6 @@ test('a resource that only the database refuses is quarantined; the others are s
   expect(
     await database.query('select resource_id::int as id, reason, times from sync.quarantine'),
   ).toEqual([{ id: bad.id, reason: 'cannot be stored in Postgres (SQLSTATE 22003)', times: 2 }]);
-});
-
-test('a run whose lease another one has taken commits nothing', async () => {
-  await sandbox.seed(1);
-  const data = await listShipments();
-  const report = await work('refetch', async (context) => {
-    await database.query(`update sync.leases set key = key + 1 where name = 'refetch'`);
-    await expect(commit(context, data)).rejects.toBeInstanceOf(LeaseLostError);
-  });
-  expect(report.status).toBe('abandoned');
-  expect(await readStored()).toEqual([]);
 });
 
 test('an older page of a rescan changes nothing that a poll found unchanged meanwhile', async () => {
