@@ -61,26 +61,28 @@ function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
       ? 'it names no package'
       : 'it names only other shipments';
   const problem = entries[0]?.reason ?? (byNumber.size > 0 ? null : lacking);
-  const answer = { ...toUnanswered(read, problem), parcels: [...byNumber.values()], entries };
-  return problem !== null
-    ? answer
-    : { ...answer, reason: 'aging', nextInSeconds: findNextReadSeconds(read) };
+  return makeAnswer(read, problem, [...byNumber.values()], entries);
 }
 
-/** Returns the answer for a shipment whose look-up the service refused. */
-function toUnanswered(read: ParcelRead, problem: string | null): AnsweredRead {
+/**
+ * Returns what follows from a look-up.
+ * @param problem why there is no package, or why some cannot be decoded or stored; null otherwise
+ */
+function makeAnswer(
+  read: ParcelRead,
+  problem: string | null,
+  parcels: readonly PackageRow[] = [],
+  entries: readonly QuarantineEntry[] = [],
+): AnsweredRead {
   const isLast = read.tries + 1 >= maxUnanswered;
-  return {
-    ...{ read, shipmentId: read.id, readNo: read.readNo, parcels: [], entries: [] },
-    ...{ problem, reason: 'unanswered' },
-    nextInSeconds: isLast ? null : pauses.emptyParcelRead.firstMs / 1_000,
-  };
-}
+  const answer = { read, shipmentId: read.id, readNo: read.readNo, problem, parcels, entries };
 
-/** Returns the answer for a shipment whose look-up failed, as by a timeout. */
-function toFailed(read: ParcelRead, problem: string): AnsweredRead {
-  const nextInSeconds = pauses.failedParcelRead.firstMs / 1_000;
-  return { ...toUnanswered(read, problem), reason: 'read_failed', nextInSeconds };
+  return problem === null
+    ? { ...answer, reason: 'aging', nextInSeconds: findNextReadSeconds(read) }
+    : {
+        ...{ ...answer, reason: 'unanswered' },
+        nextInSeconds: isLast ? null : pauses.emptyParcelRead.firstMs / 1_000,
+      };
 }
 
 /** Returns the answer without the packages that the database refuses: they are quarantined. */
@@ -97,11 +99,8 @@ function withoutRefused(
   const [first] = refused;
   if (first === undefined) return answer;
 
-  return {
-    ...toUnanswered(read, first.reason),
-    parcels: parcels.filter((row) => !reasons.has(row)),
-    entries: [...entries, ...refused],
-  };
+  const storable = parcels.filter((row) => !reasons.has(row));
+  return makeAnswer(read, first.reason, storable, [...entries, ...refused]);
 }
 
 /**
@@ -200,9 +199,10 @@ async function lookUp(context: RunContext, due: DueParcelRead): Promise<Answered
     // The service may not know the packages of a shipment of today yet.
     if (await health.endsRun(error, (ageMs ?? dayMs) < dayMs)) throw error;
 
-    return error.outcome === 'refused' || error.code === 'undecodable'
-      ? toUnanswered(read, error.message)
-      : toFailed(read, error.message);
+    const answer = makeAnswer(read, error.message);
+    const isAnswered = error.outcome === 'refused' || error.code === 'undecodable';
+    const nextInSeconds = pauses.failedParcelRead.firstMs / 1_000;
+    return isAnswered ? answer : { ...answer, reason: 'read_failed', nextInSeconds };
   }
 }
 

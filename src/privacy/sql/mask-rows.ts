@@ -135,11 +135,14 @@ async function maskPlace(
 /** Documents with more characters than this, beside their files, are emptied. */
 const maxDocumentLength = 100_000;
 
-/** SQL: a document without its files; an empty one if it is still long. */
+/** SQL: a document without its files; an empty one if it is still long, or no object. */
 const withoutFile = (column: string) => {
-  const document = sql`(${sql.ref(`t.${column}`)} - 'attachments' - 'content')`;
+  const document = sql.ref(`t.${column}`);
+  const rest = sql`(${document} - 'attachments' - 'content')`;
   return sql`case
-    when length(${document}::text) > ${maxDocumentLength} then '{}'::jsonb else ${document} end`;
+    when jsonb_typeof(${document}) <> 'object' then '{}'::jsonb
+    when length(${rest}::text) > ${maxDocumentLength} then '{}'::jsonb
+    else ${rest} end`;
 };
 
 /** Reads rows without writing them, and locks them until the transaction ends. */

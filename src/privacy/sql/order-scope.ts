@@ -55,7 +55,7 @@ export interface OrderScope {
  * they name no id: those after and before these rows. Other orders may have had the number before,
  * or may have it now.
  */
-export interface OrderNumber extends OrderToErase {
+interface OrderNumber extends OrderToErase {
   /** True if the order has the number now. */
   readonly isPresent: boolean;
   readonly after: number | null;
