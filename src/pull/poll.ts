@@ -180,7 +180,7 @@ export const findUnlistedOpen = (
   });
 
 /**
- * Postpones the next question for rows that the list of open rows lacks, but that another list shows
+ * Postpones the next question for rows that the list of open rows lacks, but another list shows
  * still open, for example with an undocumented status. Otherwise every poll would ask for them.
  * @param readNo number of the reading of the other list
  */
@@ -692,8 +692,8 @@ async function readBatch(context: PullContext, ids: readonly number[]): Promise<
 }
 
 /**
- * Notes a 404. It says that the service does not have the resource, unless the path of the operation
- * is assumed and has found nothing so far: then the service may not have the path.
+ * Notes a 404. The service does not have the resource then, unless the path of the operation is
+ * assumed and has found nothing so far: then the service may not have the path.
  */
 async function noteAbsence(
   context: PullContext,

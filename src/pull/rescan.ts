@@ -63,8 +63,8 @@ import { requestOrdersOfShipments } from './streams/orders.ts';
 import { readIds, type StreamPage, toDateFilter, type WalkedPage, walkList } from './walk.ts';
 
 /**
- * Number of recent days that each reconciliation reads of a list that can be filtered by date, older
- * days in slices. It reads any other list whole.
+ * Number of recent days that each reconciliation reads of a list with a date filter. It reads older
+ * days in slices, and any other list whole.
  */
 const recentDays = 120;
 /**
