@@ -91,6 +91,8 @@ export async function openStand(
   const postgres = await startEmbeddedPostgres({ ...postgresSettings, ...more });
   await collectOutput(start([entry, 'migrate'], { DATABASE_URL: postgres.url }), 'migrate');
   const pool = new pg.Pool({ connectionString: postgres.url, application_name: 'bench', max: 4 });
+  // Postgres may stop before the sessions of the ended pool are closed.
+  pool.on('error', () => undefined);
   await pool.query('create extension pg_stat_statements');
   const args = [
     'sandbox',
