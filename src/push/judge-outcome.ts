@@ -434,14 +434,12 @@ export interface LostClaim {
   readonly cancelProblem: string | null;
 }
 
-/** What a row becomes whose worker was lost. */
-export interface LostVerdict {
-  readonly became: 'pending' | 'unknown' | 'dead';
-  /** Time until it is sent or looked up; null: it is dead, or a person decides. */
+/** What a row becomes whose worker was lost, as in the other verdicts. */
+interface LostVerdict {
+  readonly status: 'pending' | 'unknown' | 'dead';
   readonly delayMs: number | null;
   readonly error: string | null;
-  /** The reason with which it becomes dead unless a look-up finds that it was carried out. */
-  readonly refusal: string | null;
+  readonly refusal?: string;
 }
 
 /**
@@ -457,28 +455,23 @@ export function judgeLost(
   random: number,
 ): LostVerdict {
   const isLast = losses >= maxLosses - 1;
-  const givenUpError = describeGivenUp({ cancelProblem });
+  const givenUp = describeGivenUp({ cancelProblem });
   const lost = 'its worker was lost while sending';
 
   if (isSent && rule === 'ask operator')
-    return {
-      became: 'unknown',
-      delayMs: null,
-      error: `${lost}. ${operatorChoices}`,
-      refusal: null,
-    };
+    return { status: 'unknown', delayMs: null, error: `${lost}. ${operatorChoices}` };
 
   if (isSent && rule === 'look up') {
-    const refusal = isLast ? givenUpError : null;
-    return { became: 'unknown', delayMs: 0, error: `${lost}; being looked up`, refusal };
+    const refusal = isLast ? { refusal: givenUp } : {};
+    return { status: 'unknown', delayMs: 0, error: `${lost}; being looked up`, ...refusal };
   }
 
-  if (isLast) return { became: 'dead', delayMs: null, error: givenUpError, refusal: null };
+  if (isLast) return { status: 'dead', delayMs: null, error: givenUp };
 
-  if (isSent) return { became: 'pending', delayMs: 0, error: `${lost}; sent again`, refusal: null };
+  if (isSent) return { status: 'pending', delayMs: 0, error: `${lost}; sent again` };
 
   // Rows that were claimed together are spread over time, so that only the row at fault is lost
   // again.
   const delayMs = toPauseMs(pauses.takeover, losses, random);
-  return { became: 'pending', delayMs, error: lastError, refusal: null };
+  return { status: 'pending', delayMs, error: lastError };
 }
