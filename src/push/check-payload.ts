@@ -167,8 +167,7 @@ async function readHere(
   } catch (error) {
     if (error instanceof ShapeError) return { problems: [problemAt([], error.message)] };
     if (!(error instanceof SyntaxError)) throw error;
-    const place = describePlace(payload, error.message);
-    return { problems: [problemAt([], `is not JSON that can be read: ${error.message}${place}`)] };
+    return { problems: [problemAt([], `is not JSON that can be read: ${error.message}`)] };
   }
 
   if (tools === null) {
@@ -176,41 +175,6 @@ async function readHere(
     return 'problems' in checked ? { problems: checked.problems } : checked;
   }
   return checkValue(kind, value, reference, tools);
-}
-
-/** Names the line and column of an error, unless its message has them. */
-function describePlace(text: string, message: string): string {
-  if (/line \d+/.test(message)) return '';
-  if (text.length > maxLocatedLength) return '';
-  const before = text.slice(0, findBadToken(text)).split('\n');
-  return ` (line ${before.length} column ${(before.at(-1) ?? '').length + 1})`;
-}
-
-/** Maximum length of a text in which a bad token is located: it is parsed some 20 times. */
-const maxLocatedLength = 1_000_000;
-
-/**
- * Finds the place of a token that JSON does not allow: JSON.parse names it without its position.
- * Every beginning that ends before it only lacks an end, so that the shortest one with the same
- * error ends with it.
- */
-function findBadToken(text: string): number {
-  let [good, bad] = [0, text.length + 1];
-  while (bad - good > 1) {
-    const middle = Math.floor((good + bad) / 2);
-    if (hasBadToken(text.slice(0, middle))) bad = middle;
-    else good = middle;
-  }
-  return good;
-}
-
-function hasBadToken(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return false;
-  } catch (error) {
-    return error instanceof SyntaxError && error.message.startsWith('Unexpected token');
-  }
 }
 
 /** Returns the order number of a payload, or any text. */
@@ -405,6 +369,51 @@ function withArticle(type: string): string {
   if (type === 'record') return 'an object';
   if (type === 'int') return 'a whole number';
   return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`;
+}
+
+/** Width and height of the page formats in points, upright (ISO 216). */
+const formats = { A4: [595.28, 841.89], A5: [419.53, 595.28] } as const;
+/** Tolerated difference in points, because programs round differently. */
+const tolerancePoints = 5;
+
+/**
+ * Returns why a document cannot be attached to an order; null if it can. It must be a pdf, with all
+ * pages A4 or all A5 (docs/interface.md, 5.1 Values).
+ * @param content base64
+ */
+export async function findPrintProblem(content: string): Promise<string | null> {
+  const bytes = Buffer.from(content, 'base64');
+  if (bytes.subarray(0, 5).toString('latin1') !== '%PDF-') return 'is not a pdf document';
+  // Imported here because the library is large and few rows need it.
+  const { PDFDocument } = await import('@cantoo/pdf-lib');
+  let sizes: { width: number; height: number }[];
+
+  try {
+    const document = await PDFDocument.load(bytes, {
+      updateMetadata: false,
+      ignoreEncryption: true,
+    });
+    sizes = document.getPages().map((page) => page.getSize());
+  } catch (error) {
+    // The error may quote the document, so its text is not used.
+    if (error instanceof Error) return 'is a pdf document that cannot be read';
+    throw error;
+  }
+
+  const found = new Set(sizes.map(findFormat));
+  if (found.size === 0) return 'is a pdf document without pages';
+  if (found.has(null)) return 'has pages that are neither A4 nor A5';
+
+  return found.size > 1 ? 'mixes pages of A4 and A5' : null;
+}
+
+function findFormat({ width, height }: { width: number; height: number }): string | null {
+  const [short, long] = [Math.min(width, height), Math.max(width, height)];
+  const isNear = (points: number, wanted: number) => Math.abs(points - wanted) <= tolerancePoints;
+  const names = Object.keys(formats) as (keyof typeof formats)[];
+  return (
+    names.find((name) => isNear(short, formats[name][0]) && isNear(long, formats[name][1])) ?? null
+  );
 }
 
 /** Maximum number of rows in one request. */

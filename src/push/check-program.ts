@@ -5,9 +5,8 @@
 
 import { Worker } from 'node:worker_threads';
 import { describeError } from '../core/errors.ts';
-import { performCheck, type ReadDocument } from './check-payload.ts';
+import { findPrintProblem, performCheck, type ReadDocument } from './check-payload.ts';
 import type { CheckMessage, CheckTask } from './check-pool.ts';
-import { findPrintProblem } from './find-print-problem.ts';
 
 /** Time between two looks at the worker and at the CPU time, in milliseconds. */
 const watchMs = 1_000;
