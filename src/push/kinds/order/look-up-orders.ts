@@ -371,8 +371,8 @@ async function assertWhole(
 }
 
 /**
- * Returns true if a failure concerns all numbers. An answer that cannot be read may be due to one
- * order in it.
+ * Returns true if a failure concerns all numbers. An answer that cannot be read, or does not come,
+ * may be due to one order.
  */
 const concernsAllNumbers = ({ code, status, retryAfterMs }: WarehouseError) =>
   retryAfterMs !== undefined ||

@@ -270,7 +270,7 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
     addWords(`Order ${id} has the number ${formerNumber} now. ${continues}`),
   );
   const rest = describeRest(present, known);
-  if (rest !== null) throw await giveNumberBack(context, { ...known, ...present }, rest);
+  if (rest !== null) throw await makeRestError(context, present, rest);
 
   const { result, ...pushed } = await sendOrder(payload, context, ids, { id }).catch(
     async (error: unknown) => {
@@ -393,48 +393,25 @@ async function cancelPresent(
 }
 
 /**
- * Gives an order its number back that could not be cancelled whole. The service may refuse that,
- * because an order that is completely fulfilled cannot be changed.
+ * Makes the error of an order that could not be cancelled whole. It keeps its new number: the
+ * service does not change an order that is completely fulfilled.
  * @param rest what is left of it, in words
- * @returns the error of the row, which says what is left
- * @throws WarehouseError if it is not known whether the order has its number again
  */
-async function giveNumberBack(
-  context: PushContext,
-  found: FoundOrder,
+async function makeRestError(
+  { db, row }: PushContext,
+  present: AnsweredOrder,
   rest: string,
-): Promise<NotFoundError | LostMembersError> {
-  const { db, row } = context;
-  const { id, external_order_number: formerNumber } = found.order;
-  const begin = `the order could not be cancelled whole, so no new one was created: ${rest}.`;
-  const hasAgain = `It has its number ${row.reference} again`;
+): Promise<NotFoundError> {
+  const words =
+    `the order could not be cancelled whole, so no new one was created: ${rest}. ` +
+    `It keeps the number ${present.order.external_order_number}`;
+  // Items that are not shown may still be shipped.
+  if (describeOpenItems(present) === '') return new NotFoundError(`${words}. ${continues}`);
 
-  try {
-    await changeNumber(context, found, row.reference);
-    await closeTarget(db, row);
-    return new NotFoundError(`${begin} ${hasAgain}; cancel this row`);
-  } catch (error) {
-    if (error instanceof LostMembersError) {
-      const { loss, reading } = error;
-      await closeTarget(db, row);
-      const restore = `but the service ${loss}: restore that, and cancel this row`;
-      return new LostMembersError(`${begin} ${hasAgain}, ${restore}`, loss, reading);
-    }
-    if (!(error instanceof WarehouseError) || error.outcome !== 'refused')
-      return addWords(`${begin} Order ${id} may have the number ${formerNumber}. ${continues}`)(
-        error,
-      );
-
-    const keeps =
-      `${begin} It keeps the number ${formerNumber}, because the service does not change it back ` +
-      `(${error.message})`;
-    // Items that are not shown may still be shipped.
-    if (describeOpenItems(found) === '') return new NotFoundError(`${keeps}. ${continues}`);
-    await closeTarget(db, row);
-    return new NotFoundError(
-      `${keeps}; cancel this row, and create an order for the remaining articles`,
-    );
-  }
+  await closeTarget(db, row);
+  return new NotFoundError(
+    `${words}; cancel this row, and create an order for the remaining articles`,
+  );
 }
 
 /** A new order that a look-up found, with the id of the one that it replaces. */
