@@ -536,10 +536,6 @@ function sumLines(lines: readonly Line[], open: ReadonlySet<string>): string {
     .join(', ');
 }
 
-/** The note of a row that found cancelled what an earlier attempt of it may have cancelled. */
-export const cancelledEarlier =
-  'an earlier attempt of this row, whose answer was lost, may have cancelled what has quantity 0';
-
 /** The products of the items of a payload must exist first (docs/interface.md, 16.3 Rules). */
 export const productsOfItems: Prerequisite = {
   kind: 'product.save',

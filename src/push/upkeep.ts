@@ -8,7 +8,6 @@ import { forgetOldHealth } from '../service/sql/service-health.ts';
 import type { UnknownRule } from './judge-outcome.ts';
 import { lookedUpKinds } from './kinds/registry.ts';
 import type { RecentSends } from './send-row.ts';
-import { acceptFencedFailover } from './sql/accept-database.ts';
 import { type HeldClaim, renewClaims } from './sql/claim-rows.ts';
 import { bringLookUpsForward } from './sql/look-ups.ts';
 import {
@@ -19,6 +18,7 @@ import {
   type UnsendableRows,
 } from './sql/lost-rows.ts';
 import {
+  acceptFencedFailover,
   markAlive,
   markEnded,
   noteDatabase,

@@ -1,6 +1,9 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { acceptDatabase, type OperatorAnswer } from '../../../src/push/sql/accept-database.ts';
-import { readPushDatabase } from '../../../src/push/sql/push-database.ts';
+import {
+  acceptDatabase,
+  type OperatorAnswer,
+  readPushDatabase,
+} from '../../../src/push/sql/push-database.ts';
 import { done } from '../../helpers/puller.ts';
 import { usePushes } from '../../helpers/pusher.ts';
 import { insertHealth } from '../../helpers/service-health.ts';

@@ -3,15 +3,8 @@ import { operations } from '../../../config/operations.ts';
 import { order as orderFields } from '../../../src/pull/streams/orders.ts';
 import { performCheck } from '../../../src/push/check-payload.ts';
 import { describeLineDifference, type PushContext } from '../../../src/push/kind.ts';
-import {
-  buildOrderDocument,
-  type OrderPayload,
-} from '../../../src/push/kinds/order/order-payload.ts';
-import {
-  buildWantedState,
-  findLoss,
-  listMembers,
-} from '../../../src/push/kinds/order/order-state.ts';
+import { buildOrderDocument, type OrderPayload } from '../../../src/push/kinds/order-payload.ts';
+import { buildWantedState, findLoss, listMembers } from '../../../src/push/kinds/order-state.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import type { WriteRequest } from '../../../src/service/client.ts';
 import { decodeRow } from '../../../src/service/decoding/fields.ts';

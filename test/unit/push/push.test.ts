@@ -10,7 +10,7 @@ import {
   measureListLagMs,
   readEvidence,
 } from '../../../src/push/judge-outcome.ts';
-import { batchRows } from '../../../src/push/kinds/order/look-up-orders.ts';
+import { batchRows } from '../../../src/push/kinds/look-up-orders.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { maskPayload, maskResult } from '../../../src/push/show-row.ts';
 import { findDoubtedScope } from '../../../src/service/health/client-health.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Operation, Operations } from '../../../../config/operations.ts';
-import { isObject, type Json } from '../../../core/json.ts';
+import type { Operation, Operations } from '../../../config/operations.ts';
+import { isObject, type Json } from '../../core/json.ts';
 import {
   type CheckFacts,
   type JsonObject,
@@ -9,7 +9,7 @@ import {
   type PayloadDocument,
   type PayloadProblem,
   problemAt,
-} from '../../kind.ts';
+} from '../kind.ts';
 import {
   anyMembers,
   asNumber,
@@ -32,7 +32,7 @@ import {
   requiredText,
   requireUnless,
   textsNamed,
-} from '../../payload.ts';
+} from '../payload.ts';
 import {
   type CodedMember,
   findCode,
@@ -40,7 +40,7 @@ import {
   findListProblem,
   findWarehouses,
   nameCode,
-} from '../../setting-codes.ts';
+} from '../setting-codes.ts';
 
 /**
  * The form of a locale. The codes of the list `languages` are compared with it if all of them have

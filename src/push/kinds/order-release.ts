@@ -1,9 +1,9 @@
-import { makeUndecodableError, WarehouseError } from '../../../core/errors.ts';
-import { orders } from '../../../pull/streams/orders.ts';
-import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
-import { defineKind, isEmpty, type PushContext, type PushResult } from '../../kind.ts';
-import { noMembers } from '../../payload.ts';
-import { findOrder } from './find-order.ts';
+import { makeUndecodableError, WarehouseError } from '../../core/errors.ts';
+import { orders } from '../../pull/streams/orders.ts';
+import { decodeEnvelope } from '../../service/decoding/envelope.ts';
+import { defineKind, isEmpty, type PushContext, type PushResult } from '../kind.ts';
+import { noMembers } from '../payload.ts';
+import { findOrder } from './order-state.ts';
 
 /** Releases an order that was created with onHold true (docs/interface.md, 15.1 Operations). */
 export const orderRelease = defineKind<Record<string, never>>({

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { orders } from '../../../pull/streams/orders.ts';
-import { readId } from '../../../service/decoding/jsonapi.ts';
+import { orders } from '../../pull/streams/orders.ts';
+import { readId } from '../../service/decoding/jsonapi.ts';
 import {
   defineKind,
   type FoundResource,
@@ -11,24 +11,22 @@ import {
   type PushContext,
   type PushResult,
   problemAt,
-} from '../../kind.ts';
-import { findTargetId, findUserOfNumber, readSentTarget } from '../../sql/renames.ts';
+} from '../kind.ts';
+import { findTargetId, findUserOfNumber, readSentTarget } from '../sql/renames.ts';
+import { orderNumber } from './order-payload.ts';
 import {
   type AnsweredOrder,
+  changeNumber,
+  describeLoss,
+  describeLostMembers,
   type FoundOrder,
+  findLoss,
   listByNumbers,
+  listMembers,
   makeRenameAwaited,
   readOrderById,
   readOrders,
   searchOrder,
-} from './find-order.ts';
-import { orderNumber } from './order-payload.ts';
-import {
-  changeNumber,
-  describeLoss,
-  describeLostMembers,
-  findLoss,
-  listMembers,
 } from './order-state.ts';
 
 const schema = z.strictObject({

@@ -1,10 +1,10 @@
-import type { Operations } from '../../../../config/operations.ts';
-import { makeUndecodableError } from '../../../core/errors.ts';
-import { decodeDocument, readId } from '../../../service/decoding/jsonapi.ts';
-import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../kind.ts';
-import { readSentTarget } from '../../sql/renames.ts';
-import { type FoundOrder, findOrder, readOrderById } from './find-order.ts';
+import type { Operations } from '../../../config/operations.ts';
+import { makeUndecodableError } from '../../core/errors.ts';
+import { decodeDocument, readId } from '../../service/decoding/jsonapi.ts';
+import { defineKind, NotFoundError, type PushContext, type PushResult } from '../kind.ts';
+import { readSentTarget } from '../sql/renames.ts';
 import { makeAttachment, type OrderAttachment, toAttachmentAttributes } from './order-payload.ts';
+import { type FoundOrder, findOrder, readOrderById } from './order-state.ts';
 
 const operation = 'v3.orderAttachments.create';
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Operations, TakenMember } from '../../../../config/operations.ts';
-import { type OrderRow, orders } from '../../../pull/streams/orders.ts';
+import type { Operations, TakenMember } from '../../../config/operations.ts';
+import { type OrderRow, orders } from '../../pull/streams/orders.ts';
 import {
   type CheckContext,
   type CheckFacts,
@@ -12,7 +12,7 @@ import {
   type PushContext,
   type PushResult,
   problemAt,
-} from '../../kind.ts';
+} from '../kind.ts';
 import {
   anyMembers,
   codeOf,
@@ -22,9 +22,8 @@ import {
   personalText,
   refusing,
   requiredText,
-} from '../../payload.ts';
-import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
-import { findOrder } from './find-order.ts';
+} from '../payload.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../setting-codes.ts';
 import {
   allowPartialDelivery,
   describeAddressDoubt,
@@ -40,7 +39,7 @@ import {
   orderMetadata,
   orderTypeMember,
 } from './order-payload.ts';
-import { buildWantedState, sendUpdate } from './order-state.ts';
+import { buildWantedState, findOrder, sendUpdate } from './order-state.ts';
 
 /** Members of every change. One that is absent is kept. */
 const alwaysTaken = {

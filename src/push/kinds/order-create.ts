@@ -1,15 +1,15 @@
 /** The kinds that create an order: order.create and order.replace. */
 
-import type { Operations } from '../../../../config/operations.ts';
-import { makeUndecodableError, rewordError, WarehouseError } from '../../../core/errors.ts';
-import { order, orders } from '../../../pull/streams/orders.ts';
+import type { Operations } from '../../../config/operations.ts';
+import { makeUndecodableError, rewordError, WarehouseError } from '../../core/errors.ts';
+import { order, orders } from '../../pull/streams/orders.ts';
 import {
   decodeDocument,
   findChildren,
   type Resource,
   readId,
-} from '../../../service/decoding/jsonapi.ts';
-import { encodeQuery } from '../../../service/transport/query.ts';
+} from '../../service/decoding/jsonapi.ts';
+import { encodeQuery } from '../../service/transport/query.ts';
 import {
   concludeOthersVersion,
   defineKind,
@@ -26,19 +26,11 @@ import {
   type PushResult,
   productsOfItems,
   readAnswered,
-} from '../../kind.ts';
-import { pickGiven } from '../../payload.ts';
-import { findNamedId } from '../../setting-codes.ts';
-import type { PushTarget } from '../../sql/claim-rows.ts';
-import { closeTarget, readSentTarget } from '../../sql/renames.ts';
-import {
-  type AnsweredOrder,
-  type FoundOrder,
-  findOrder,
-  orderInclude,
-  readLines,
-  readOrderById,
-} from './find-order.ts';
+} from '../kind.ts';
+import { pickGiven } from '../payload.ts';
+import { findNamedId } from '../setting-codes.ts';
+import type { PushTarget } from '../sql/claim-rows.ts';
+import { closeTarget, readSentTarget } from '../sql/renames.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
 import {
   buildOrderDocument,
@@ -50,7 +42,17 @@ import {
   type OrderPayload,
   orderTypeMember,
 } from './order-payload.ts';
-import { changeNumber, readCancelledOrder, showsAllItems } from './order-state.ts';
+import {
+  type AnsweredOrder,
+  changeNumber,
+  type FoundOrder,
+  findOrder,
+  orderInclude,
+  readCancelledOrder,
+  readLines,
+  readOrderById,
+  showsAllItems,
+} from './order-state.ts';
 
 /**
  * Creates an order with all that belongs to it (docs/interface.md, 7.6 Create). Its number is
