@@ -195,11 +195,7 @@ export function readOrders(document: Document): AnsweredOrder[] {
  * Returns the order of an answer.
  * @throws WarehouseError `undecodable` if it is not the one that we changed
  */
-function readAnsweredOrder(
-  operation: OperationName,
-  body: string,
-  id: number,
-): AnsweredOrder {
+function readAnsweredOrder(operation: OperationName, body: string, id: number): AnsweredOrder {
   const document = decodeDocument(operation, body, 'single');
   const { row, ...read } = readAnswered(operation, document, order, (found) => found.id === id);
   return { order: row, ...read };

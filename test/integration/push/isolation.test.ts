@@ -57,7 +57,7 @@ describe('a transaction that the ERP keeps open', () => {
       return pushed;
     });
     await outbox.push();
-    expect(await outbox.row(behind)).toMatchObject({ status: 'done' });
+    await outbox.expectRow(behind, { status: 'done' });
   });
 
   test('with a lock on a row that is being sent does not delay other rows', async () => {
@@ -81,7 +81,7 @@ describe('a transaction that the ERP keeps open', () => {
     });
     await pushed;
     gate.close();
-    expect(await outbox.row(locked)).toMatchObject({ status: 'done', attempts: 1 });
+    await outbox.expectRow(locked, { status: 'done', attempts: 1 });
     expect(
       (await sandbox.requestsTo('/v3/orders')).filter(({ method }) => method === 'POST'),
     ).toHaveLength(4);
@@ -96,7 +96,7 @@ describe('a client that this worker does not push for', () => {
     const id = await outbox.insert('order.cancel', 'SO-1', {}, 'shop-b');
     await database.query("update fulfilment.outbox set created_at = now() - interval '1 day'");
     await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({
+    await outbox.expectRow(id, {
       status: 'pending',
       attempts: 0,
       last_error: null,
@@ -107,13 +107,13 @@ describe('a client that this worker does not push for', () => {
     const id = await outbox.insert('order.cancel', 'SO-1', {}, 'shop-z');
     await outbox.push();
     const reason = 'no worker was ever set up with client shop-z; known are default';
-    expect(await outbox.row(id)).toMatchObject({ status: 'pending' });
+    await outbox.expectRow(id, { status: 'pending' });
     expect(await outbox.readBecause(id)).toBe(reason);
     await database.query(
       "update fulfilment.outbox set created_at = now() - interval '601 seconds'",
     );
     await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'dead', last_error: reason });
+    await outbox.expectRow(id, { status: 'dead', last_error: reason });
   });
 });
 
@@ -126,7 +126,7 @@ test('PUSH_MAX_AGE counts from the first attempt that counted, not from the inse
     await outbox.hurry();
     await database.query('delete from sync.service_health');
     await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status });
+    await outbox.expectRow(id, { status });
   }
 });
 
@@ -166,7 +166,7 @@ test('an order whose stored row the ERP has locked is settled at the second try,
     await outbox.push();
   });
 
-  expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+  await outbox.expectRow(id, { status: 'done', attempts: 1 });
   expect(await database.query('select last_value::int as tries from public.tries')).toEqual([
     { tries: 2 },
   ]);
@@ -185,10 +185,10 @@ describe('a row whose worker is lost five times in a row', () => {
   test('is dead and says why', async () => {
     const id = await outbox.insert('order.update', 'SO-1', { reference: 'x' });
     for (let round = 1; round <= 5; round++) {
-      expect(await outbox.row(id)).toMatchObject({ status: 'pending' });
+      await outbox.expectRow(id, { status: 'pending' });
       await loseWorker('null');
     }
-    expect(await outbox.row(id)).toMatchObject({
+    await outbox.expectRow(id, {
       status: 'dead',
       attempts: 0,
       last_error: expect.stringContaining('its worker was lost 5 times in a row'),
@@ -214,8 +214,8 @@ describe('a row whose worker is lost five times in a row', () => {
       await outbox.hurry();
       await outbox.push();
     }
-    expect(await outbox.row((await there) ?? 0)).toMatchObject({ status: 'done' });
-    expect(await outbox.row((await absent) ?? 0)).toMatchObject({
+    await outbox.expectRow((await there) ?? 0, { status: 'done' });
+    await outbox.expectRow((await absent) ?? 0, {
       status: 'dead',
       last_error: expect.stringMatching(/^its worker was lost 5 times in a row/),
     });
@@ -235,7 +235,7 @@ test('a database that stalls just before a request is written makes no row unkno
     await sql`select pg_sleep(5.2)`.execute(stall);
   });
   await pushed;
-  expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+  await outbox.expectRow(id, { status: 'done', attempts: 1 });
 });
 
 describe('a row beyond the size limits', () => {

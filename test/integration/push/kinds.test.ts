@@ -106,7 +106,7 @@ test('update, release, item cancellation and cancellation reach the order', asyn
   const [order] = await database.query(
     'select id, reference, phone_number, metadata, email from fulfilment.orders',
   );
-  expect(await outbox.row(update)).toMatchObject({
+  await outbox.expectRow(update, {
     status: 'done',
     result: {
       orderId: order?.id,
@@ -119,10 +119,10 @@ test('update, release, item cancellation and cancellation reach the order', asyn
     metadata: { extra1: 'a', extra3: 'c' },
     email: 'anna@example.com',
   });
-  expect(await outbox.row(release)).toMatchObject({ status: 'done', result: {} });
+  await outbox.expectRow(release, { status: 'done', result: {} });
   // The service refuses the second release, because the order is released already. So the row is
   // done.
-  expect(await outbox.row(again)).toMatchObject({ status: 'done', result: {} });
+  await outbox.expectRow(again, { status: 'done', result: {} });
   expect((await outbox.row(item)).result).toMatchObject({ modified: true, quantity: 0 });
   expect((await outbox.row(cancel)).result).toMatchObject({
     orderId: order?.id,
@@ -228,7 +228,7 @@ test('return.delete is done if its answer was lost and the return is gone, whate
   await sandbox.faults(once('v3.returnMerchandiseAuthorizations.delete', lostAnswer));
   const { id } = await outbox.send('return.delete', 'RET-1');
   await outbox.pushRounds(2);
-  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  await outbox.expectRow(id, { status: 'done' });
 });
 
 test('return.delete trusts no 404 of paths that were never right', async () => {
@@ -254,7 +254,7 @@ test('return.delete trusts no 404 of paths that were never right', async () => {
       '/v3/returnMerchandiseAuthorizations/{id}')`);
   await actOnOutbox(database.db, 'retry', { ids: [row.id] }, { by: 'test' });
   await outbox.push();
-  expect(await outbox.row(row.id)).toMatchObject({ status: 'done' });
+  await outbox.expectRow(row.id, { status: 'done' });
   expect(await database.query(listed)).toEqual([]);
 });
 
@@ -278,7 +278,7 @@ test.each([
   await sandbox.faults(once(operation, lostAnswer));
   const id = await outbox.insert(kind, 'SO-1', payload);
   await outbox.pushRounds(3);
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'done',
     result: { modified: true, note: expect.stringContaining('whose answer was lost') },
   });

@@ -175,9 +175,8 @@ describe('an operation that is refused', () => {
       await outbox.push();
       await outbox.hurry();
     }
-    expect(await outbox.row(release)).toMatchObject({ status: 'pending', attempts: 0 });
-    for (const id of await Promise.all(others))
-      expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+    await outbox.expectRow(release, { status: 'pending', attempts: 0 });
+    for (const id of await Promise.all(others)) await outbox.expectRow(id, { status: 'done' });
     // Each of the three workers needs a token at its start, and possibly another one after the
     // refusal.
     expect(await sandbox.count('common.token', place)).toBeLessThan(7);

@@ -42,7 +42,7 @@ test('a new payload waits until an attempt with the former one can no longer tak
   });
   await outbox.hurry();
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  await outbox.expectRow(id, { status: 'done' });
   expect(await readStoredReference()).toBe('newer');
 });
 
@@ -112,8 +112,8 @@ describe('a row that names products', () => {
     await sandbox.faults(once('oldest.product.add', { status: 425 }));
     const id = await outbox.insert(kind, 'SO-1', payload);
     const { id: product } = await outbox.send('product.save', 'NEW', { name: 'New' });
-    expect(await outbox.row(product)).toMatchObject({ status: 'pending', attempts: 1 });
-    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
+    await outbox.expectRow(product, { status: 'pending', attempts: 1 });
+    await outbox.expectRow(id, { status: 'pending', attempts: 0 });
     const open = await database.query(
       'select waits_for, because from fulfilment.outbox_open where id = $1',
       [id],
@@ -131,7 +131,7 @@ describe('a row that names products', () => {
       product,
     ]);
     await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+    await outbox.expectRow(id, { status: 'done' });
     expect(await database.count('sync.outbox_waits')).toBe(0);
   });
 
@@ -143,15 +143,15 @@ describe('a row that names products', () => {
       ids.push(await outbox.insertOrder(sku, { items: [{ sku, quantity: 1 }] }));
     await outbox.cancel(cancelled);
     await outbox.push();
-    expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
+    await outbox.expectRow(dead, { status: 'dead' });
     await outbox.push();
-    for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+    for (const id of ids) await outbox.expectRow(id, { status: 'done' });
   });
 });
 
 test('the commit of a cancellation wakes a row that was inserted behind it before', async () => {
   const { id: dead } = await outbox.send('order.update', 'SO-1', { nonsense: 1 });
-  expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
+  await outbox.expectRow(dead, { status: 'dead' });
   const listener = new pg.Client(database.url);
   await listener.connect();
   const { pusher, stop } = await outbox.start();

@@ -108,7 +108,7 @@ describe('a database that was restored from a backup', () => {
       'inbound_packing_slip.create done',
       'order.create done',
     ]);
-    expect(await outbox.row(id)).toMatchObject({ attempts: 1 });
+    await outbox.expectRow(id, { attempts: 1 });
     expect(await countAtService()).toEqual({ ...countsAfterOneSend(), orders: before.orders + 2 });
   });
 
@@ -180,7 +180,7 @@ test('restored: a dead row of the backup says that it may have been sent', async
   await database.restore();
   await outbox.push();
   await accept('restored');
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'dead',
     written_at: expect.any(Date),
     last_error: expect.stringMatching(/^refused; the database was restored/),

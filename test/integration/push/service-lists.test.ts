@@ -186,14 +186,14 @@ test('settings that cannot be read make no row dead and change no stored entry',
   // They are not read again at once, even if the row is due.
   await database.query('update fulfilment.outbox set next_attempt_at = now()');
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'pending',
     last_error: expect.stringContaining('because the settings could not be read'),
   });
   expect(await countListRequests()).toBe(1);
   await outbox.hurry();
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  await outbox.expectRow(id, { status: 'done' });
   expect(await settingsUnread()).toBe(0);
 
   const before = await readAll();

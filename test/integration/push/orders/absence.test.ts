@@ -17,7 +17,7 @@ describe('an order that the filter of the service cannot find', () => {
     await loseAnswer();
     const id = await outbox.insertOrder('A,1');
     await outbox.pushRounds(5);
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+    await outbox.expectRow(id, { status: 'done', attempts: 1 });
     expect(await sandbox.orderNumbers()).toEqual(['A,1']);
   });
 
@@ -26,7 +26,7 @@ describe('an order that the filter of the service cannot find', () => {
     await loseAnswer();
     const id = await outbox.insertOrder('A,1', { orderedOn: '2020-02-29' });
     await outbox.pushRounds(5);
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+    await outbox.expectRow(id, { status: 'done', attempts: 1 });
     expect(await sandbox.orderNumbers()).toEqual(['A,1']);
   });
 
@@ -39,7 +39,7 @@ describe('an order that the filter of the service cannot find', () => {
     await outbox.push(short);
     expect(await countPosts()).toBe(2);
     await outbox.pushRounds(5);
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2, last_error: null });
+    await outbox.expectRow(id, { status: 'done', attempts: 2, last_error: null });
     expect(await sandbox.orderNumbers()).toEqual(['A,1']);
   });
 
@@ -53,8 +53,8 @@ describe('an order that the filter of the service cannot find', () => {
     const same = await outbox.insertOrder('A,1');
     const other = await outbox.insertOrder('A,2', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] });
     await outbox.pushRounds(2);
-    expect(await outbox.row(same)).toMatchObject({ status: 'done' });
-    expect(await outbox.row(other)).toMatchObject({
+    await outbox.expectRow(same, { status: 'done' });
+    await outbox.expectRow(other, {
       status: 'dead',
       last_error: expect.stringContaining('it has 2 x MUG-BLUE, but the row asks for 5 x MUG-BLUE'),
     });
@@ -73,7 +73,7 @@ describe('a number that the service may have stored in another form', () => {
     await client.ask('v3.orders.create', { body: orderBody(stored) });
     await outbox.hurry();
     await outbox.pushRounds(5);
-    expect(await outbox.row(id)).toMatchObject({
+    await outbox.expectRow(id, {
       status: 'unknown',
       attempts: 1,
       next_attempt_at: null,
@@ -98,7 +98,7 @@ describe('an order that was not carried out', () => {
       },
     });
     await outbox.pushRounds(4);
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
+    await outbox.expectRow(id, { status: 'done', attempts: 2 });
   });
 
   test('is sent again once neither its number nor the list of its days shows it', async () => {
@@ -106,9 +106,9 @@ describe('an order that was not carried out', () => {
     await loseRequest();
     const id = await outbox.insertOrder('A,1');
     await outbox.pushRounds(2);
-    expect(await outbox.row(id)).toMatchObject({ status: 'unknown', attempts: 1 });
+    await outbox.expectRow(id, { status: 'unknown', attempts: 1 });
     await outbox.pushRounds(2);
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
+    await outbox.expectRow(id, { status: 'done', attempts: 2 });
     const walks = (await sandbox.requests()).filter(({ query }) => query?.includes('orderedOn'));
     expect(walks).toHaveLength(1);
   });
@@ -131,7 +131,7 @@ describe('an order that was not carried out', () => {
       effect: { status: 404 },
     });
     await outbox.push(short);
-    expect(await outbox.row(id)).toMatchObject({
+    await outbox.expectRow(id, {
       status: 'unknown',
       attempts: 1,
       last_error: expect.stringMatching(
@@ -141,7 +141,7 @@ describe('an order that was not carried out', () => {
     await sandbox.clearFaults();
     await outbox.hurry();
     await outbox.pushRounds(1);
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
+    await outbox.expectRow(id, { status: 'done', attempts: 2 });
   });
 
   test('is not believed absent by a list of days that lacks an order of the tables', async () => {
@@ -155,7 +155,7 @@ describe('an order that was not carried out', () => {
       effect: { set: [{ path: ['data'], value: [] }] },
     });
     await outbox.push(short);
-    expect(await outbox.row(id)).toMatchObject({
+    await outbox.expectRow(id, {
       status: 'unknown',
       last_error: expect.stringMatching(/lacks order \d+; the look-up is tried again$/),
     });
@@ -167,7 +167,7 @@ test('an order that existed before the row is its result if the lines agree, wit
   const [{ result } = { result: null }] = await outbox.rows();
   const id = await outbox.insertOrder('SO-1', { reference: 'other' });
   await outbox.pushRounds(2);
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'done',
     result: {
       ...result,
@@ -185,7 +185,7 @@ test('an order that our tables had before the first send is compared with the ro
   const items = [{ sku: 'MUG-BLUE', quantity: 5 }];
   const id = await outbox.insertOrder('SO-1', { items });
   await outbox.pushRounds(2);
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'dead',
     last_error: expect.stringContaining(
       'the service already has one that no attempt of this row created',

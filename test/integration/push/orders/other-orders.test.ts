@@ -51,7 +51,7 @@ test('a follow-up whose order the service does not have is dead', async () => {
     [id],
   );
   await outbox.push(short);
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'dead',
     last_error: expect.stringContaining('does not have the order 999999 any more'),
   });
@@ -61,7 +61,7 @@ test('a row whose order existed before says that its documents were not sent', a
   await outbox.sendOrder('SO-1', {}, short);
   const id = await outbox.insertOrder('SO-1', { attachments });
   await outbox.pushRounds(4);
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'dead',
     last_error: expect.stringContaining('the attachments of this row were not sent'),
   });

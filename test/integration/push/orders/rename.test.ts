@@ -72,7 +72,7 @@ describe('a rename whose outcome is unknown', () => {
     expect(status).toBe('unknown');
     const place = await sandbox.lastPlace();
     await pushLater();
-    expect(await outbox.row(id)).toMatchObject({
+    await outbox.expectRow(id, {
       status: 'done',
       attempts: 1,
       result: { orderId: expect.any(Number), externalOrderNumber: 'SO-2' },
@@ -87,10 +87,10 @@ describe('a rename whose outcome is unknown', () => {
     await failUpdate(lostRequest);
     const { id } = await sendRename('SO-1', 'SO-2');
     await pushLater();
-    expect(await outbox.row(id)).toMatchObject({ status: 'unknown', absences: 1 });
+    await outbox.expectRow(id, { status: 'unknown', absences: 1 });
     expect(await countUpdates()).toBe(1);
     await pushLater();
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
+    await outbox.expectRow(id, { status: 'done', attempts: 2 });
     expect(await readNumbers()).toEqual(['SO-2']);
   });
 
@@ -100,7 +100,7 @@ describe('a rename whose outcome is unknown', () => {
     const { id } = await sendRename('SO-1', 'SO-2');
     await renameElsewhere('SO-3');
     await pushLater();
-    expect(await outbox.row(id)).toMatchObject({
+    await outbox.expectRow(id, {
       status: 'unknown',
       next_attempt_at: null,
       last_error: expect.stringContaining('has the number SO-3, neither SO-1 nor SO-2'),
@@ -118,7 +118,7 @@ describe('a rename whose outcome is unknown', () => {
     await renameElsewhere('SO-2');
     await database.query('truncate fulfilment.orders cascade');
     await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({
+    await outbox.expectRow(id, {
       status: 'unknown',
       next_attempt_at: null,
       last_error: expect.stringContaining('it is not known whether it was SO-1'),
@@ -134,7 +134,7 @@ describe('rows around a rename', () => {
     const { id } = await outbox.send('order.update', 'SO-1', { reference: 'new' });
     expect(await outbox.statuses()).toEqual(['done', 'pending', 'pending']);
     await pushLater();
-    expect(await outbox.row(id)).toMatchObject({
+    await outbox.expectRow(id, {
       status: 'dead',
       last_error: expect.stringContaining(
         'was renamed to SO-2; cancel this row and insert it with the reference SO-2',
@@ -166,7 +166,7 @@ describe('rows around a rename', () => {
       const { id } = await outbox.sendOrder('SO-2');
       if (becomes === 'unknown') await outbox.hurry();
       await outbox.push();
-      expect(await outbox.row(id)).toMatchObject({
+      await outbox.expectRow(id, {
         status: becomes,
         last_error: expect.stringContaining(
           'the number SO-2 belongs to another order, which order.rename gave it',
@@ -204,7 +204,7 @@ describe('rows around a rename', () => {
     await outbox.cancel(dead);
     await outbox.push();
     await pushLater();
-    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+    await outbox.expectRow(id, { status: 'done', attempts: 1 });
     expect(await readOrders()).toMatchObject([{ number: 'SO-2', reference: 'new' }]);
   });
 });

@@ -68,7 +68,7 @@ describe.each(['v3.orders.update', 'v3.orders.cancel', 'v3.orders.create'] as co
         expect(status).toBe('unknown');
         await outbox.pushRounds(4);
         await expectReplaced(id);
-        expect(await outbox.row(id)).toMatchObject({
+        await outbox.expectRow(id, {
           status: 'done',
           result: { replacedOrderId: former },
         });
@@ -157,7 +157,7 @@ test.each([
     await sandbox.faults(once('v3.orders.cancel', { status }));
     const { id, ...row } = await sendReplacement(1);
     await outbox.push(short);
-    expect(await outbox.row(id)).toMatchObject({
+    await outbox.expectRow(id, {
       status: became,
       last_error: expect.stringContaining(`Order ${former} has the number SO-1-R${id} now`),
     });
@@ -216,7 +216,7 @@ test('a replacement that lost five workers says where its order may be', async (
     [id],
   );
   await takeOverClaims(database.db, 'test', { 'order.replace': 'look up' });
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'dead',
     last_error: expect.stringMatching(
       new RegExp(`lost 5 times .* order ${former} may be renamed .* ends with -R${id}`),
@@ -236,7 +236,7 @@ test('a new order that is refused can be corrected: the row then creates it', as
   });
   await outbox.replace(id, wanted);
   await outbox.pushRounds(3);
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'done',
     result: { replacedOrderId: former },
   });
