@@ -179,6 +179,7 @@ test('settings that cannot be read make no row dead and change no stored entry',
   const { id, ...row } = await outbox.sendOrder('SO-1');
   expect(row).toMatchObject({
     status: 'pending',
+    attempts: 0,
     last_error: expect.stringContaining('common.settings.get: NOK: «Settings are ok.»'),
   });
   const settingsUnread = async () => (await readOutboxStatus(database.db))[0]?.settingsUnread;

@@ -68,6 +68,11 @@ describe('the check of a payload', () => {
       ['email: must be a string', 'onHold: must be a boolean'],
     ],
     ['order.create', order({ items: [] }), ['items: must have at least one entry']],
+    [
+      'order.create',
+      order({ orderedOn: '0000-01-01' }),
+      ['orderedOn: must not be before the year 1900'],
+    ],
     ['order.create', line({ colour: 'red' }), [`items[0].«colour»: ${unknownMember}`]],
     ['order.create', order({ channelIdentifier: 'web' }), [`channelIdentifier: ${readOnly}`]],
     [

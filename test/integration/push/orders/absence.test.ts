@@ -12,19 +12,13 @@ const careless = { decodesBeforeSplit: true, repeatedNumbers: true };
 const countPosts = () => sandbox.count('v3.orders.create');
 
 describe('an order that the filter of the service cannot find', () => {
-  test('is found in the list of its days, and not sent again', async () => {
+  test.each([
+    ['of its days', {}],
+    ['of the day that its row names', { orderedOn: '2020-02-29' }],
+  ])('is found in the list %s, and not sent again', async (_which, changes) => {
     await sandbox.switches(careless);
     await loseAnswer();
-    const id = await outbox.insertOrder('A,1');
-    await outbox.pushRounds(5);
-    await outbox.expectRow(id, { status: 'done', attempts: 1 });
-    expect(await sandbox.orderNumbers()).toEqual(['A,1']);
-  });
-
-  test('is found in the list of the day that its row names', async () => {
-    await sandbox.switches(careless);
-    await loseAnswer();
-    const id = await outbox.insertOrder('A,1', { orderedOn: '2020-02-29' });
+    const id = await outbox.insertOrder('A,1', changes);
     await outbox.pushRounds(5);
     await outbox.expectRow(id, { status: 'done', attempts: 1 });
     expect(await sandbox.orderNumbers()).toEqual(['A,1']);
