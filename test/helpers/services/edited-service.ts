@@ -14,7 +14,7 @@ interface EditedAnswer {
  * Changes an answer.
  * @param request such as `GET /v3/orders/7?include=orderItems`, decoded
  */
-type Edit = (request: string, answer: EditedAnswer) => void;
+type Edit = (request: string, answer: EditedAnswer) => void | Promise<void>;
 
 /**
  * Starts a service in front of a sandbox for a whole file. It answers as the sandbox does, until a
@@ -31,7 +31,7 @@ export function useEditedService(sandbox: SandboxControl) {
     const target = new URL(request.url ?? '/', sandbox.url);
     const forwarded = send(target, { method, headers }, async (from) => {
       const answer = { status: from.statusCode ?? 502, body: await text(from) };
-      edit(`${method} ${decodeURIComponent(request.url ?? '')}`, answer);
+      await edit(`${method} ${decodeURIComponent(request.url ?? '')}`, answer);
       const { 'content-length': _length, 'transfer-encoding': _encoding, ...others } = from.headers;
       response.writeHead(answer.status, others).end(answer.body);
     });

@@ -37,17 +37,6 @@ const renameElsewhere = async (externalOrderNumber: string) => {
   });
 };
 
-test('a rename gives the order its new number and keeps everything else', async () => {
-  await createOrder('SO-1');
-  const row = await sendRename('SO-1', 'SO-2');
-  const [order] = await readOrders();
-  expect(order).toMatchObject({ number: 'SO-2', reference: 'old' });
-  expect(row).toMatchObject({
-    status: 'done',
-    result: { orderId: order?.id, externalOrderNumber: 'SO-2' },
-  });
-});
-
 test('a rename of an order that already has the new number is done without a request', async () => {
   await createOrder('SO-1');
   await renameElsewhere('SO-2');
