@@ -166,20 +166,33 @@ async function readHere(
   { payload, reference }: GivenPayload,
   tools: CheckTools | null,
 ): Promise<CheckedPayload> {
-  let value: Json;
-  try {
-    value = parseExact(payload, maxPayloadValues);
-  } catch (error) {
-    if (error instanceof ShapeError) return { problems: [problemAt([], error.message)] };
-    if (!(error instanceof SyntaxError)) throw error;
-    return { problems: [problemAt([], `is not JSON that can be read: ${error.message}`)] };
-  }
+  const parsed = parseText(payload);
+  if ('words' in parsed) return { problems: [problemAt([], parsed.words)] };
 
+  const { value } = parsed;
   if (tools === null) {
     const checked = readMembers(kind, value);
     return 'problems' in checked ? { problems: checked.problems } : checked;
   }
   return checkValue(kind, value, reference, tools);
+}
+
+/** Maximum characters of an error of others: it may repeat what was sent. */
+const maxErrorLength = 1_000;
+
+/** Parses JSON with every digit; or says what is wrong with it, and whether it is JSON at all. */
+function parseText(
+  text: string,
+): { readonly value: Json } | { readonly words: string; readonly isJson: boolean } {
+  try {
+    return { value: parseExact(text, maxPayloadValues) };
+  } catch (error) {
+    if (error instanceof ShapeError) return { words: error.message, isJson: true };
+    if (!(error instanceof SyntaxError)) throw error;
+
+    const words = `is not JSON that can be read: ${shorten(error.message, maxErrorLength)}`;
+    return { words, isJson: false };
+  }
 }
 
 /** Returns the order number of a payload, or any text. */
@@ -429,9 +442,6 @@ const maxReference = 200;
 const maxTimeLength = 50;
 /** A little less than what the outbox takes, because of clocks that differ. */
 const maxWaitMs = (100 * 365 - 1) * dayMs;
-/** Maximum characters of an error of others: it may repeat what was sent. */
-const maxErrorLength = 1_000;
-
 /** A text that is not empty. */
 export const textUpTo = (max: number) =>
   z.string().min(1, 'must not be empty').max(max, `must have at most ${max} characters`);
@@ -530,17 +540,10 @@ async function checkRowsHere(
 function parseBody(body: Uint8Array): { readonly value: Json } | RefusedBody {
   if (!isUtf8(body)) return { status: 400, detail: 'The body is not text in UTF-8', problems: [] };
 
-  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
-  try {
-    return { value: parseExact(text, maxPayloadValues) };
-  } catch (error) {
-    if (error instanceof ShapeError)
-      return { status: 422, detail: `The body ${error.message}`, problems: [] };
-    if (!(error instanceof SyntaxError)) throw error;
-
-    const words = shorten(error.message, maxErrorLength);
-    return { status: 400, detail: `The body is not JSON that can be read: ${words}`, problems: [] };
-  }
+  const parsed = parseText(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
+  return 'value' in parsed
+    ? parsed
+    : { status: parsed.isJson ? 422 : 400, detail: `The body ${parsed.words}`, problems: [] };
 }
 
 /** Reads a part of a request with its schema. Returns the problems in words, or the value. */
