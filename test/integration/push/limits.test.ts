@@ -1,10 +1,10 @@
-import { createServer, request as forward } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { once, short, usePushes } from '../../helpers/pusher.ts';
+import { useEditedService } from '../../helpers/services/edited-service.ts';
 
 const { database, sandbox, outbox } = usePushes();
+const service = useEditedService(sandbox);
 
 const readHoldCodes = async () =>
   (
@@ -14,48 +14,28 @@ const readHoldCodes = async () =>
   ).map(({ code }) => code);
 const countPosts = () => sandbox.count('v3.orders.create');
 
-/** Starts a proxy in front of the sandbox that refuses requests beyond `limit` a second. */
-async function startLimiter(limit: number) {
+test('a limit without Retry-After slows the rows down: few are refused, and no attempt is used', async () => {
   const taken: number[] = [];
   let refused = 0;
-  const server = createServer((incoming, outgoing) => {
+  service.refuse((request) => {
     const nowMs = performance.now();
     while (taken[0] !== undefined && taken[0] < nowMs - 1_000) taken.shift();
-    if (taken.length >= limit && incoming.url !== '/token' && incoming.url !== '/status/get') {
-      refused++;
-      outgoing.writeHead(429, { 'content-type': 'text/html' }).end('<html>Slow down</html>');
-      return;
+    if (taken.length < 20 || /\/(token|status\/get)$/.test(request)) {
+      taken.push(nowMs);
+      return null;
     }
-    taken.push(nowMs);
-    const { method, headers, url = '/' } = incoming;
-    const forwarded = forward(new URL(url, sandbox.url), { method, headers }, (answer) => {
-      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
-      answer.pipe(outgoing);
-    });
-    incoming.pipe(forwarded);
+    refused++;
+    return 429;
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return {
-    url,
-    refused: () => refused,
-    close: () => new Promise((resolve) => server.close(resolve)),
-  };
-}
-
-test('a limit without Retry-After slows the rows down: few are refused, and no attempt is used', async () => {
-  const limiter = await startLimiter(20);
   for (let index = 0; index < 100; index++) await outbox.insertOrder(`SO-${index}`);
   const open = () =>
     database.query("select from fulfilment.outbox where status in ('pending', 'sending') limit 1");
-  while ((await open()).length > 0)
-    await outbox.push({ WAREHOUSE_BASE_URL: limiter.url, PUSH_MAX_ATTEMPTS: '2' });
+  while ((await open()).length > 0) await outbox.push({ ...service.env(), PUSH_MAX_ATTEMPTS: '2' });
   const counts = await database.query(
     'select status, attempts, count(*)::int from fulfilment.outbox group by 1, 2',
   );
   expect(counts).toEqual([{ status: 'done', attempts: 1, count: 100 }]);
-  expect(limiter.refused()).toBeLessThan(50);
-  await limiter.close();
+  expect(refused).toBeLessThan(50);
 });
 
 describe('a look-up', () => {
