@@ -1,4 +1,7 @@
-/** The kinds that create an order: order.create and order.replace. */
+/**
+ * The kinds that create an order, and the documents beside the first: order.create, order.replace
+ * and order_attachment.create.
+ */
 
 import type { Operations } from '../../../config/operations.ts';
 import { makeUndecodableError, rewordError, WarehouseError } from '../../core/errors.ts';
@@ -37,10 +40,13 @@ import {
   describeAddressDoubt,
   findOrderProblems,
   listDocuments,
+  makeAttachment,
   makeOrderPayload,
   methodMember,
+  type OrderAttachment,
   type OrderPayload,
   orderTypeMember,
+  toAttachmentAttributes,
 } from './order-payload.ts';
 import {
   type AnsweredOrder,
@@ -108,8 +114,7 @@ async function sendOrder(
   ids: Awaited<ReturnType<typeof findNamedIds>>,
   target?: PushTarget,
 ): Promise<PushResult> {
-  const { 'v3.orders.create': options, 'v3.orderAttachments.create': attaching } =
-    context.operations;
+  const { 'v3.orders.create': options, [attachment]: attaching } = context.operations;
   const contentMember = pickGiven({ contentMember: attaching.contentMember });
   const body = buildOrderDocument(payload, ids, { ...contentMember, ...options });
   const answer = await context.send({ operation: 'v3.orders.create', body }, target);
@@ -470,3 +475,73 @@ async function readFormer(
 const isCancelledAway = (found: FoundOrder, { id, reference }: RowToLookUp) =>
   found.order.external_order_number === makeFormerNumber(reference, id) &&
   describeRest(found, null) === null;
+
+const attachment = 'v3.orderAttachments.create';
+
+/**
+ * Adds a pdf to an order. The warehouse prints it during picking (docs/interface.md, 9.2
+ * Operations). The service has no operation to look up attachments.
+ */
+export const orderAttachmentCreate = (operations: Operations) =>
+  defineKind<OrderAttachment>({
+    name: 'order_attachment.create',
+    schema: makeAttachment(operations),
+    operation: attachment,
+    notFoundMeansRoute: true,
+    unknown: { do: 'ask operator' },
+    // The others wait: a document must not be missing when the order is released (order.release, or
+    // order.update with onHold), it names the order by its number (order.rename), and it belongs to
+    // the order (order.create).
+    overtakenBy: [
+      'order_attachment.create',
+      'return_label.create',
+      'order.cancel',
+      'order_item.cancel',
+    ],
+    document: { kind: 'order_attachment', path: [] },
+    documents: ({ content }) => [{ path: ['content'], content }],
+    push: createAttachment,
+  });
+
+async function createAttachment(
+  payload: OrderAttachment,
+  context: PushContext,
+): Promise<PushResult> {
+  const { order } = await findAttachedOrder(context);
+  const answer = await context.send({
+    operation: attachment,
+    body: {
+      data: {
+        type: 'orderAttachment',
+        attributes: toAttachmentAttributes(
+          order.external_order_number ?? context.row.reference,
+          payload,
+          context.operations[attachment],
+        ),
+        relationships: { order: { data: { id: order.id, type: 'order' } } },
+      },
+    },
+  });
+
+  const id = readId(decodeDocument(attachment, answer.body, 'single').data[0] ?? null);
+  if (id === null) throw makeUndecodableError(`${attachment}: the answer has no id`);
+
+  return { result: { orderAttachmentId: id, orderId: order.id } };
+}
+
+/**
+ * Finds the order of a row. A follow-up belongs to the order that the row before it made, whatever
+ * the number of that order is now: another order may have the number by now.
+ * @throws NotFoundError if the service does not have the order
+ */
+async function findAttachedOrder(context: PushContext): Promise<FoundOrder> {
+  const target = await readSentTarget(context.db, context.row.id);
+  if (target === null) return findOrder(context);
+
+  const found = await readOrderById(context, target.id);
+  if (found !== null) return found;
+  throw new NotFoundError(
+    `the service does not have the order ${target.id} any more, to which this document belongs; ` +
+      'cancel this row',
+  );
+}

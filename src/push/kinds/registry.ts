@@ -9,12 +9,9 @@ import type { AnyKind } from '../kind.ts';
 import { toPayloadSchema } from '../payload.ts';
 import type { StoredKind } from '../sql/kinds.ts';
 import { inboundPackingSlipCreate } from './inbound-packing-slip-create.ts';
-import { orderAttachmentCreate } from './order-attachment-create.ts';
 import { orderCancel, orderItemCancel } from './order-cancel.ts';
-import { orderCreate, orderReplace } from './order-create.ts';
-import { orderRelease } from './order-release.ts';
-import { orderRename } from './order-rename.ts';
-import { orderUpdate } from './order-update.ts';
+import { orderAttachmentCreate, orderCreate, orderReplace } from './order-create.ts';
+import { orderRelease, orderRename, orderUpdate } from './order-update.ts';
 import { productSave } from './product-save.ts';
 import { returnCreate, returnDelete, returnLabelCreate, returnReplace } from './returns.ts';
 
