@@ -37,14 +37,12 @@ export type RefusedAs = 'taken' | 'perhaps taken';
 export type Verdict = (
   | { readonly status: 'dead'; readonly error: string }
   /**
-   * `countsAsAttempt`: the attempt counts. `isRefusedForOthers`: it was refused for a reason that
-   * does not lie in the row.
+   * `isRefusedForOthers`: it was refused for a reason that does not lie in the row.
    */
   | {
       readonly status: 'pending';
       readonly error: string;
       readonly delayMs: number;
-      readonly countsAsAttempt: boolean;
       readonly isRefusedForOthers?: boolean;
     }
   /**
@@ -62,6 +60,8 @@ export type Verdict = (
 ) & {
   /** True if the service may have carried this attempt out. */
   readonly written?: boolean;
+  /** True if the attempt does not count. */
+  readonly refund?: boolean;
 };
 
 /** A failed attempt, with everything that its outcome depends on. */
@@ -116,7 +116,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
       status: 'pending',
       error: sharedRefusal,
       delayMs,
-      countsAsAttempt: false,
+      refund: true,
       isRefusedForOthers: true,
     };
   }
@@ -124,7 +124,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   // A refused read is not a refusal of the change.
   const outcome = failed.sent ? error.outcome : 'not_executed';
   if (error.code === 'stopped' && !failed.sent)
-    return { status: 'pending', error: error.message, delayMs: 0, countsAsAttempt: false };
+    return { status: 'pending', error: error.message, delayMs: 0, refund: true };
   if (outcome === 'refused') {
     return failed.doubtsRefusal
       ? toDoubtedRefusal(error)
@@ -155,7 +155,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   const step = failed.sent ? failed.attempts : failed.attempts + readsFailedStep;
   const delayMs = toPauseMs(pauses.push, step, random, error.retryAfterMs);
 
-  return { status: 'pending', error: error.message, delayMs, countsAsAttempt: true, written };
+  return { status: 'pending', error: error.message, delayMs, refund: false, written };
 }
 
 /** Makes the verdict of a refusal that counts only after a look-up. */
@@ -387,7 +387,7 @@ function confirmAbsence(row: LookedUpRow, policy: PushPolicy): AbsenceVerdict {
 
   const error = 'not at the service, looked up twice: sent again';
 
-  return { status: 'pending', error, delayMs: 0, countsAsAttempt: true, counts: true };
+  return { status: 'pending', error, delayMs: 0, refund: false, counts: true };
 }
 
 /**

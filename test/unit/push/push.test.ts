@@ -64,8 +64,8 @@ describe('the outcome of a failed attempt', () => {
   });
 
   const ofMany = { attempts: 99, ageMs: 9e9 };
-  const free = { status: 'pending', countsAsAttempt: false };
-  const counted = { status: 'pending', countsAsAttempt: true };
+  const free = { status: 'pending', refund: true };
+  const counted = { status: 'pending', refund: false };
   const stopped = new WarehouseError('stopped', 'asked to stop', { outcome: 'unknown' });
   const explained = { body: '{"errors": [{"title": "Not yours"}]}' };
   const assumed = { documented: false };
