@@ -31,10 +31,8 @@ test('a new payload waits until an attempt with the former one can no longer tak
   );
   expect(row).toEqual({ waits: true });
   await waitFor('the former attempt to take effect', async () => {
-    const { clients } = await sandbox.call<{
-      clients: { orders: { resource: { attributes: { reference: string } } }[] }[];
-    }>('GET', '/_sandbox/state?lists=orders');
-    return clients[0]?.orders[0]?.resource.attributes.reference === 'older';
+    const [order] = await sandbox.orders();
+    return order?.resource.attributes.reference === 'older';
   });
   await outbox.hurry();
   await outbox.push();

@@ -211,11 +211,7 @@ describe('other kinds while the lists lag', () => {
     const { id } = await outbox.send('order.rename', 'SO-1', payload, short);
     const renameElsewhere = async (externalOrderNumber: string) => {
       const [order] = await database.query<{ id: number }>('select id from fulfilment.orders');
-      await sandbox.call('POST', '/_sandbox/rename', {
-        client: 'default',
-        orderId: order?.id,
-        externalOrderNumber,
-      });
+      await sandbox.rename(order?.id, externalOrderNumber);
     };
     await renameElsewhere('SO-3');
     await lookUpAt(100);
@@ -273,11 +269,7 @@ describe('changes of an order that the tables lack while the list is behind', ()
     const orderId = await makeUnknownOrder();
     const attributes = { externalOrderNumber: 'SO-1' };
     await showFormer(['data'], [{ id: orderId, type: 'order', attributes }]);
-    await sandbox.call('POST', '/_sandbox/rename', {
-      client: 'default',
-      orderId,
-      externalOrderNumber: 'SO-1-OLD',
-    });
+    await sandbox.rename(orderId, 'SO-1-OLD');
     const row = await outbox.send('order.cancel', 'SO-1', {}, short);
     expect(row).toMatchObject({
       status: 'pending',

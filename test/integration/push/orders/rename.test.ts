@@ -30,11 +30,7 @@ const pushLater = async () => {
 /** Renames at the service, as somebody else does. */
 const renameElsewhere = async (externalOrderNumber: string) => {
   const [order] = await readOrders();
-  await sandbox.call('POST', '/_sandbox/rename', {
-    client: 'default',
-    orderId: order?.id,
-    externalOrderNumber,
-  });
+  await sandbox.rename(order?.id, externalOrderNumber);
 };
 
 test('a rename of an order that already has the new number is done without a request', async () => {

@@ -8,24 +8,15 @@ import { expireHolds } from '../../../helpers/service-health.ts';
 const { sandbox, outbox, database } = usePushes();
 const wanted = orderPayload('SO-1', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] });
 
-interface SandboxOrder {
-  resource: { id: number; attributes: { externalOrderNumber: string } };
-  included: { type: string; attributes: { quantity?: number } }[];
-}
 /** Returns the number of each order at the service, with the pieces that it is still to ship. */
-async function readOrders(): Promise<[string, number][]> {
-  const token = await sandbox.call<{ clients: { orders: SandboxOrder[] }[] }>(
-    'GET',
-    '/_sandbox/state',
-  );
-  return (token.clients[0]?.orders ?? []).map(({ resource, included }) => [
+const readOrders = async () =>
+  (await sandbox.orders()).map(({ resource, included }) => [
     resource.attributes.externalOrderNumber,
     included.reduce(
       (sum, { type, attributes }) => sum + (type === 'orderItem' ? (attributes.quantity ?? 0) : 0),
       0,
     ),
   ]);
-}
 
 /** Inserts the replacement, and pushes some rounds. */
 const sendReplacement = async (rounds: number) => {
