@@ -52,7 +52,7 @@ const maxDocumentLength = 16 * 1024 * 1024 + 4;
 /** Maximum size of a payload: the INSERT refuses more. */
 const maxBytes = 16 * 1024 * 1024;
 
-/** A payload as JSON text. Without a reference, the number in the payload is taken for it. */
+/** A payload as JSON text, and its reference if it is known. */
 interface GivenPayload {
   readonly payload: string;
   readonly reference?: string | undefined;
@@ -195,12 +195,6 @@ function parseText(
   }
 }
 
-/** Returns the order number of a payload, or any text. */
-function guessReference(payload: Json): string {
-  const number = isObject(payload) ? payload.externalOrderNumber : undefined;
-  return typeof number === 'string' && number.trim() !== '' ? number : 'any';
-}
-
 /**
  * Returns the problem of a reference; null if there is none. A blank at its end would make another
  * lane, but perhaps not another order: the service may store the number without it.
@@ -228,8 +222,7 @@ async function checkValue(
   if (unnamed !== null) found.push(unnamed);
   const value = 'value' in checked ? checked.value : null;
   if (isObject(value)) {
-    const name = reference ?? guessReference(value);
-    for (const problem of kind.check?.(value, name, tools) ?? []) found.push(problem);
+    for (const problem of kind.check?.(value, reference, tools) ?? []) found.push(problem);
     const documents = kind.documents?.(value) ?? [];
     for (const problem of await findDocumentProblems(documents, tools)) found.push(problem);
   }

@@ -376,7 +376,7 @@ export interface OutboxKind<P, Found extends FoundResource = FoundResource> {
    */
   readonly check?: (
     payload: JsonObject,
-    reference: string,
+    reference: string | undefined,
     facts: CheckFacts,
   ) => readonly PayloadProblem[];
   /** Returns the documents of a payload, which must be printable. */

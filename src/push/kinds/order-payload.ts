@@ -223,13 +223,13 @@ export const methodMember: CodedMember = {
 /** Returns the problems of an order that the schema cannot find. */
 export function findOrderProblems(
   payload: JsonObject,
-  reference: string,
+  reference: string | undefined,
   { known, operations }: CheckFacts,
 ): PayloadProblem[] {
   const { externalOrderNumber: number } = payload;
   const problems: PayloadProblem[] = [];
   // Lanes are made of references.
-  if (typeof number === 'string' && number !== reference)
+  if (reference !== undefined && typeof number === 'string' && number !== reference)
     problems.push(
       problemAt(
         ['externalOrderNumber'],
