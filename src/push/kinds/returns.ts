@@ -1,6 +1,6 @@
 /**
- * The kinds that concern a return. An announced return is named by its id, or by a reference that no
- * other one has.
+ * The kinds that concern a return. An announced return is named by its id, or by a reference that
+ * no other one has.
  */
 
 import { z } from 'zod';
