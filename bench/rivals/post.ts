@@ -1,5 +1,5 @@
 import { Agent, request } from 'undici';
-import { buildOrderDocument, type OrderPayload } from '../../src/push/kinds/order/order-payload.ts';
+import { buildOrderDocument, type OrderPayload } from '../../src/push/kinds/order-payload.ts';
 import { createServiceLists } from '../../src/sandbox/store/service-lists.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';
 

@@ -37,14 +37,12 @@ export type RefusedAs = 'taken' | 'perhaps taken';
 export type Verdict = (
   | { readonly status: 'dead'; readonly error: string }
   /**
-   * `countsAsAttempt`: the attempt counts. `isRefusedForOthers`: it was refused for a reason that
-   * does not lie in the row.
+   * `isRefusedForOthers`: it was refused for a reason that does not lie in the row.
    */
   | {
       readonly status: 'pending';
       readonly error: string;
       readonly delayMs: number;
-      readonly countsAsAttempt: boolean;
       readonly isRefusedForOthers?: boolean;
     }
   /**
@@ -62,6 +60,8 @@ export type Verdict = (
 ) & {
   /** True if the service may have carried this attempt out. */
   readonly written?: boolean;
+  /** True if the attempt does not count. */
+  readonly refund?: boolean;
 };
 
 /** A failed attempt, with everything that its outcome depends on. */
@@ -116,7 +116,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
       status: 'pending',
       error: sharedRefusal,
       delayMs,
-      countsAsAttempt: false,
+      refund: true,
       isRefusedForOthers: true,
     };
   }
@@ -124,7 +124,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   // A refused read is not a refusal of the change.
   const outcome = failed.sent ? error.outcome : 'not_executed';
   if (error.code === 'stopped' && !failed.sent)
-    return { status: 'pending', error: error.message, delayMs: 0, countsAsAttempt: false };
+    return { status: 'pending', error: error.message, delayMs: 0, refund: true };
   if (outcome === 'refused') {
     return failed.doubtsRefusal
       ? toDoubtedRefusal(error)
@@ -155,7 +155,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   const step = failed.sent ? failed.attempts : failed.attempts + readsFailedStep;
   const delayMs = toPauseMs(pauses.push, step, random, error.retryAfterMs);
 
-  return { status: 'pending', error: error.message, delayMs, countsAsAttempt: true, written };
+  return { status: 'pending', error: error.message, delayMs, refund: false, written };
 }
 
 /** Makes the verdict of a refusal that counts only after a look-up. */
@@ -387,7 +387,7 @@ function confirmAbsence(row: LookedUpRow, policy: PushPolicy): AbsenceVerdict {
 
   const error = 'not at the service, looked up twice: sent again';
 
-  return { status: 'pending', error, delayMs: 0, countsAsAttempt: true, counts: true };
+  return { status: 'pending', error, delayMs: 0, refund: false, counts: true };
 }
 
 /**
@@ -434,14 +434,12 @@ export interface LostClaim {
   readonly cancelProblem: string | null;
 }
 
-/** What a row becomes whose worker was lost. */
-export interface LostVerdict {
-  readonly became: 'pending' | 'unknown' | 'dead';
-  /** Time until it is sent or looked up; null: it is dead, or a person decides. */
+/** What a row becomes whose worker was lost, as in the other verdicts. */
+interface LostVerdict {
+  readonly status: 'pending' | 'unknown' | 'dead';
   readonly delayMs: number | null;
   readonly error: string | null;
-  /** The reason with which it becomes dead unless a look-up finds that it was carried out. */
-  readonly refusal: string | null;
+  readonly refusal?: string;
 }
 
 /**
@@ -457,28 +455,23 @@ export function judgeLost(
   random: number,
 ): LostVerdict {
   const isLast = losses >= maxLosses - 1;
-  const givenUpError = describeGivenUp({ cancelProblem });
+  const givenUp = describeGivenUp({ cancelProblem });
   const lost = 'its worker was lost while sending';
 
   if (isSent && rule === 'ask operator')
-    return {
-      became: 'unknown',
-      delayMs: null,
-      error: `${lost}. ${operatorChoices}`,
-      refusal: null,
-    };
+    return { status: 'unknown', delayMs: null, error: `${lost}. ${operatorChoices}` };
 
   if (isSent && rule === 'look up') {
-    const refusal = isLast ? givenUpError : null;
-    return { became: 'unknown', delayMs: 0, error: `${lost}; being looked up`, refusal };
+    const refusal = isLast ? { refusal: givenUp } : {};
+    return { status: 'unknown', delayMs: 0, error: `${lost}; being looked up`, ...refusal };
   }
 
-  if (isLast) return { became: 'dead', delayMs: null, error: givenUpError, refusal: null };
+  if (isLast) return { status: 'dead', delayMs: null, error: givenUp };
 
-  if (isSent) return { became: 'pending', delayMs: 0, error: `${lost}; sent again`, refusal: null };
+  if (isSent) return { status: 'pending', delayMs: 0, error: `${lost}; sent again` };
 
   // Rows that were claimed together are spread over time, so that only the row at fault is lost
   // again.
   const delayMs = toPauseMs(pauses.takeover, losses, random);
-  return { became: 'pending', delayMs, error: lastError, refusal: null };
+  return { status: 'pending', delayMs, error: lastError };
 }

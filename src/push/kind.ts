@@ -376,7 +376,7 @@ export interface OutboxKind<P, Found extends FoundResource = FoundResource> {
    */
   readonly check?: (
     payload: JsonObject,
-    reference: string,
+    reference: string | undefined,
     facts: CheckFacts,
   ) => readonly PayloadProblem[];
   /** Returns the documents of a payload, which must be printable. */
@@ -535,10 +535,6 @@ function sumLines(lines: readonly Line[], open: ReadonlySet<string>): string {
     .map(([sku, sum]) => (open.has(sku) ? `any x ${sku}` : `${sum} x ${sku}`))
     .join(', ');
 }
-
-/** The note of a row that found cancelled what an earlier attempt of it may have cancelled. */
-export const cancelledEarlier =
-  'an earlier attempt of this row, whose answer was lost, may have cancelled what has quantity 0';
 
 /** The products of the items of a payload must exist first (docs/interface.md, 16.3 Rules). */
 export const productsOfItems: Prerequisite = {

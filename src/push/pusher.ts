@@ -3,14 +3,12 @@
  * row is sent again only if it was not carried out, or if its kind allows a repetition.
  */
 
-import { hasCode } from '../core/errors.ts';
 import { awaitsAnswer } from '../service/health/judge-health.ts';
 import { clientScope } from '../service/sql/service-health.ts';
 import { Bell, ClientPusher, type PushEvents } from './client-pusher.ts';
 import type { AnyKind } from './kind.ts';
 import type { PushDeps } from './send-row.ts';
 import { type DueKinds, type DueWork, lastLookMs, readDueWork, sayAwake } from './sql/due-work.ts';
-import type { PushDatabase } from './sql/push-database.ts';
 import { Upkeep, type UpkeepOptions } from './upkeep.ts';
 
 /**
@@ -52,11 +50,7 @@ export interface PusherOptions
   /** Number of rows that are sent at the same time, per client. */
   readonly slots: number;
   readonly numberFeed: PushDeps['numberFeed'];
-  readonly events: Omit<PushEvents, 'onDue'> &
-    Pick<UpkeepOptions, 'onTakenOver' | 'onMarkedDead' | 'onOutdated'> & {
-      /** Called when rows may be sent from this database, and when they may not any more. */
-      readonly onDatabase: (database: PushDatabase) => void;
-    };
+  readonly events: Omit<PushEvents, 'onDue'> & UpkeepOptions['events'];
 }
 
 /**
@@ -78,7 +72,6 @@ export class Pusher {
   #isStopping = false;
   /** When to look for due rows, by performance.now(). */
   #nextLookAtMs = 0;
-  #databaseState = '';
 
   constructor(options: PusherOptions) {
     this.#options = options;
@@ -101,19 +94,7 @@ export class Pusher {
       ...options,
       rules: Object.fromEntries(kinds.map(({ name, unknown }) => [name, unknown.do])),
       claims: () => this.#all.flatMap(({ claims }) => claims),
-      onError: (task, error) => {
-        events.onError(task, error);
-        // The listener may have lost its connection, too, and notices that later.
-        if (hasCode(error, 'database_lost')) this.wake();
-      },
-      onMarkedDead: events.onMarkedDead,
-      onDatabase: (database) => this.#onDatabase(database),
-      onOutdated: events.onOutdated,
-      onLookUpsDue: () => this.wake(),
-      onTakenOver: (row) => {
-        events.onTakenOver(row);
-        this.wake();
-      },
+      wake: () => this.wake(),
     });
   }
 
@@ -264,16 +245,6 @@ export class Pusher {
     await this.#upkeep.stop();
     // Other workers take over what still waits for a lock in the background.
     this.#hardStop.abort();
-  }
-
-  #onDatabase(database: PushDatabase): void {
-    const { change, acceptedAs, isPlaceAccepted } = database;
-    const state = `${change} ${acceptedAs} ${isPlaceAccepted}`;
-    if (state === this.#databaseState) return;
-
-    this.#databaseState = state;
-    this.#options.events.onDatabase(database);
-    this.wake();
   }
 }
 

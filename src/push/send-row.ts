@@ -105,7 +105,8 @@ export async function sendRow(
       const error =
         'an earlier attempt may have been carried out; ' +
         'it is looked up before the row is sent again';
-      return toOutcome(row, { status: 'unknown', error, delayMs: 0, codes: null }, progress);
+      const verdict = { status: 'unknown', error, delayMs: 0, refund: true, codes: null } as const;
+      return toOutcome(row, verdict, progress);
     }
     const payload = await checkPayload(kind, row, context);
     const pushed = await kind.push(payload, context);
@@ -215,7 +216,7 @@ async function judgeError(
       status: 'pending',
       error: error.message,
       delayMs: error.retryMs,
-      countsAsAttempt: false,
+      refund: true,
       codes: readFailureCodes(error),
       cause: error,
     };
@@ -317,14 +318,10 @@ function toOutcome(
   }
 
   const { codes, cause, evidence = [], pushed = null, ...verdict } = conclusion;
-  // It was no attempt if only the payload was checked, or if it failed for a reason outside this
-  // row.
-  const refund = cause === undefined || (verdict.status === 'pending' && !verdict.countsAsAttempt);
   const settlement = toSettlement(row, 'sent', verdict, {
     durationMs,
     isUnsent,
     ...(codes !== null && toStoredCodes(codes)),
-    refund,
   });
 
   const isFault =

@@ -32,48 +32,38 @@ export function toShownPayload(
   }
 }
 
-/** The advice for the states in which a person may have to act, by the place that shows it. */
+/** The advice for the states in which a person may have to act. */
 const advice = {
-  command: {
-    pending:
-      'The row is sent by itself as soon as the reason is gone. ' +
-      'If a person must act, fulfilment-sync status says so.',
-    dead:
-      'Fix the cause. Then run one of: outbox retry <id>; outbox replace <id> <payload>; ' +
-      'outbox done <id>, if the service has carried it out already; outbox cancel <id>. ' +
-      'Until then the row blocks the later rows of its lane.',
-    undecided:
-      'Check at the service whether it was carried out. ' +
-      'If it was, run outbox done <id>; else run outbox retry <id>, which sends it again.',
-  },
-  page: {
-    pending:
-      'The row is sent by itself as soon as the reason is gone. ' +
-      'If a person must act, the overview says so.',
-    dead:
-      'Fix the cause. Then retry the row, replace its payload, mark it as done, or cancel it. ' +
-      'Until then it blocks the later rows of its lane.',
-    undecided:
-      'Check at the service whether it was carried out. ' +
-      'If it was, mark the row as done; else retry it, which sends it again.',
-  },
+  pending:
+    'The row is sent by itself as soon as the reason is gone. ' +
+    'If a person must act, fulfilment-sync status and the overview say so.',
+  dead:
+    'Fix the cause. Then retry the row, replace its payload, mark it as done (if the service has ' +
+    'carried it out already), or cancel it: fulfilment-sync outbox retry, replace, done, cancel. ' +
+    'Until then it blocks the later rows of its lane.',
+  undecided:
+    'Check at the service whether it was carried out. If it was, mark the row as done ' +
+    '(fulfilment-sync outbox done); else retry it (outbox retry), which sends it again.',
 };
 
 /** Tells an operator what to do with a row. */
-export function adviseOperator(
-  { status, nextAttemptAt, because, waitsFor, result }: OutboxDetail,
-  where: 'command' | 'page' = 'command',
-): string {
+export function adviseOperator({
+  status,
+  nextAttemptAt,
+  because,
+  waitsFor,
+  result,
+}: OutboxDetail): string {
   if (status === 'pending' && waitsFor !== null)
     return `It waits: ${because}. The row is sent by itself after that.`;
-  if (status === 'pending' && because !== null) return advice[where].pending;
-  if (status === 'dead') return advice[where].dead;
+  if (status === 'pending' && because !== null) return advice.pending;
+  if (status === 'dead') return advice.dead;
   if (status === 'done' && isObject(result) && result.modified === false)
     return 'The service cancelled nothing: nothing was left to cancel, or it was shipped already.';
   if (status !== 'unknown') return 'Nothing needs to be done.';
 
   return nextAttemptAt === null
-    ? advice[where].undecided
+    ? advice.undecided
     : 'A worker looks it up at the service. Nothing needs to be done.';
 }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import { hasCode } from '../core/errors.ts';
 import { SchemaError } from '../db/migration-files.ts';
 import type { Database } from '../db/pool.ts';
 import { assertCodeFits } from '../db/schema-fit.ts';
@@ -8,7 +9,6 @@ import { forgetOldHealth } from '../service/sql/service-health.ts';
 import type { UnknownRule } from './judge-outcome.ts';
 import { lookedUpKinds } from './kinds/registry.ts';
 import type { RecentSends } from './send-row.ts';
-import { acceptFencedFailover } from './sql/accept-database.ts';
 import { type HeldClaim, renewClaims } from './sql/claim-rows.ts';
 import { bringLookUpsForward } from './sql/look-ups.ts';
 import {
@@ -19,6 +19,7 @@ import {
   type UnsendableRows,
 } from './sql/lost-rows.ts';
 import {
+  acceptFencedFailover,
   markAlive,
   markEnded,
   noteDatabase,
@@ -64,15 +65,17 @@ export interface UpkeepOptions {
   readonly claims: () => readonly HeldClaim[];
   /** Rows that this process has sent last. */
   readonly sent: RecentSends;
-  /** Called after each check of the database. */
-  readonly onDatabase: (database: PushDatabase) => void;
-  readonly onTakenOver: (row: TakenOverRow) => void;
-  readonly onMarkedDead: (rows: readonly UnsendableRow[]) => void;
-  /** Called when the database was migrated beyond this code: claims find nothing more. */
-  readonly onOutdated: (error: SchemaError) => void;
-  /** Called when look-ups are due because the tables show what they look for. */
-  readonly onLookUpsDue: () => void;
-  readonly onError: (task: string, error: unknown) => void;
+  readonly events: {
+    /** Called when rows may be sent from this database, and when they may not any more. */
+    readonly onDatabase: (database: PushDatabase) => void;
+    readonly onTakenOver: (row: TakenOverRow) => void;
+    readonly onMarkedDead: (rows: readonly UnsendableRow[]) => void;
+    /** Called when the database was migrated beyond this code: claims find nothing more. */
+    readonly onOutdated: (error: SchemaError) => void;
+    readonly onError: (task: string, error: unknown) => void;
+  };
+  /** Called when rows or look-ups may be due now. */
+  readonly wake: () => void;
 }
 
 /**
@@ -90,6 +93,7 @@ export class Upkeep {
   /** When the database that this process sends from was accepted. */
   #acceptedAtMs: number | null = null;
   #timer: NodeJS.Timeout | undefined;
+  #databaseState = '';
   /** The last result of the check of the database. */
   #change: PushDatabase['change'] | undefined;
   /** True if nothing is sent only because the place of the database is not accepted. */
@@ -142,8 +146,19 @@ export class Upkeep {
 
       this.#change = change;
       this.#isAsking = change === 'none' && acceptedAs !== 'copy' && !isPlaceAccepted;
-      this.#options.onDatabase(database);
+      this.#report(database);
     });
+  }
+
+  /** Reports the database if its state has changed. */
+  #report(database: PushDatabase): void {
+    const { change, acceptedAs, isPlaceAccepted } = database;
+    const state = `${change} ${acceptedAs} ${isPlaceAccepted}`;
+    if (state === this.#databaseState) return;
+
+    this.#databaseState = state;
+    this.#options.events.onDatabase(database);
+    this.#options.wake();
   }
 
   /** Waits for a moment, if a worker at an accepted place can say that this is its database. */
@@ -182,14 +197,16 @@ export class Upkeep {
 
   /** Takes over the claims of lost workers, and marks rows dead that no worker can send. */
   async #tidyUp(): Promise<void> {
-    const { db, worker, clients, rules, onTakenOver, onMarkedDead } = this.#options;
+    const { db, worker, clients, rules, events, wake } = this.#options;
     if (await this.#isOutdated()) return;
 
-    for (const row of await takeOverClaims(db, worker, rules)) onTakenOver(row);
-    await this.#markUnsendable(onMarkedDead);
+    const taken = await takeOverClaims(db, worker, rules);
+    for (const row of taken) events.onTakenOver(row);
+    if (taken.length > 0) wake();
+    await this.#markUnsendable();
     if (!isSlowTaskDue(this.#tidiedUpAtMs)) return;
     const keys = clients.map(({ client }) => client);
-    if (await bringLookUpsForward(db, keys, lookedUpKinds)) this.#options.onLookUpsDue();
+    if (await bringLookUpsForward(db, keys, lookedUpKinds)) wake();
     await markServed(db, clients);
     await forgetOldHealth(db);
     this.#tidiedUpAtMs = performance.now();
@@ -202,7 +219,7 @@ export class Upkeep {
       return false;
     } catch (error) {
       if (!(error instanceof SchemaError)) throw error;
-      this.#options.onOutdated(error);
+      this.#options.events.onOutdated(error);
       return true;
     }
   }
@@ -211,12 +228,12 @@ export class Upkeep {
    * Marks rows dead that no worker can send, until none is left or the time is over; the next call
    * continues.
    */
-  async #markUnsendable(onMarkedDead: UpkeepOptions['onMarkedDead']): Promise<void> {
-    const { db, worker } = this.#options;
+  async #markUnsendable(): Promise<void> {
+    const { db, worker, events } = this.#options;
     const endMs = performance.now() + markingMs;
     do {
       const { rows, next } = await markUnsendableRowsDead(db, worker, this.#unsendableAfter);
-      onMarkedDead(rows);
+      events.onMarkedDead(rows);
       this.#unsendableAfter = next;
       if (next === null && rows.length === 0) return;
     } while (performance.now() < endMs);
@@ -226,7 +243,11 @@ export class Upkeep {
     const running =
       this.#running.get(task) ??
       work()
-        .catch((error: unknown) => this.#options.onError(task, error))
+        .catch((error: unknown) => {
+          this.#options.events.onError(task, error);
+          // The listener may have lost its connection, too, and notices that later.
+          if (hasCode(error, 'database_lost')) this.#options.wake();
+        })
         .finally(() => this.#running.delete(task));
     this.#running.set(task, running);
     return running;

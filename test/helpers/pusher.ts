@@ -1,4 +1,4 @@
-import { afterEach, vi } from 'vitest';
+import { afterEach, expect, vi } from 'vitest';
 import {
   openPushConnections,
   openPusher,
@@ -36,7 +36,21 @@ export function usePushes() {
   const database = useDatabase();
   const sandbox = useSandbox(['default'], quiet);
   const outbox = usePusher(database, sandbox);
-  return { database, sandbox, outbox, pull: usePuller(database, sandbox) };
+  const pull = usePuller(database, sandbox);
+
+  /** Lets the orders be shipped. Returns the payload that announces the return of a piece. */
+  const shipOrders = async () => {
+    await sandbox.advance(2 * 86_400);
+    await pull('pull-shipments');
+    const [line] = await database.query<{ id: number; shipmentId: number }>(
+      'select id, shipment_id as "shipmentId" from fulfilment.shipment_items order by id',
+    );
+    if (line === undefined) throw new Error('nothing was shipped');
+
+    const { id: shipmentItemId, shipmentId } = line;
+    return { shipmentId, items: [{ shipmentItemId, quantity: 1, reason: 'DAMAGED' }] };
+  };
+  return { database, sandbox, outbox, pull, shipOrders };
 }
 
 /** A row of the outbox, as far as tests read it. */
@@ -194,6 +208,9 @@ export function usePusher(
     close,
     rows,
     row: readRow,
+    /** Expects of a row that it has these values. */
+    expectRow: async (id: number, expected: object) =>
+      expect(await readRow(id)).toMatchObject(expected),
     insert,
     insertOrder,
     /** Inserts a row, pushes, and reads the row. */

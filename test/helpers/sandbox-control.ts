@@ -95,15 +95,35 @@ export class SandboxControl {
     return (await this.requests(after)).filter((request) => request.operation === operation).length;
   }
 
-  /** Returns the numbers of the orders that the service has. */
-  async orderNumbers(): Promise<string[]> {
-    type Orders = { resource: { attributes: { externalOrderNumber: string } } }[];
-    const { clients } = await this.call<{ clients: { orders: Orders }[] }>(
+  /** Returns the orders that the service has. */
+  async orders(): Promise<readonly SandboxOrder[]> {
+    const { clients } = await this.call<{ clients: { orders: SandboxOrder[] }[] }>(
       'GET',
       '/_sandbox/state?lists=orders',
     );
-    return (clients[0]?.orders ?? []).map(
-      ({ resource }) => resource.attributes.externalOrderNumber,
-    );
+    return clients[0]?.orders ?? [];
   }
+
+  /** Returns the numbers of the orders that the service has. */
+  async orderNumbers(): Promise<string[]> {
+    return (await this.orders()).map(({ resource }) => resource.attributes.externalOrderNumber);
+  }
+
+  /** Renames an order of the client `default`, as somebody else does. */
+  rename(orderId: unknown, externalOrderNumber: string) {
+    const order = { client: 'default', orderId, externalOrderNumber };
+    return this.call('POST', '/_sandbox/rename', order);
+  }
+}
+
+/** An order as the sandbox keeps it. */
+interface SandboxOrder {
+  readonly resource: {
+    readonly attributes: {
+      readonly externalOrderNumber: string;
+      readonly reference: string | null;
+    };
+  };
+  readonly included: readonly { type: string; attributes: { quantity?: number } }[];
+  readonly attachments: readonly { filename: string }[];
 }

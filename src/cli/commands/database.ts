@@ -8,8 +8,8 @@ import {
   acceptDatabase,
   expectFailover,
   type OperatorAnswer,
-} from '../../push/sql/accept-database.ts';
-import { readPushDatabase } from '../../push/sql/push-database.ts';
+  readPushDatabase,
+} from '../../push/sql/push-database.ts';
 import {
   addCommand,
   confirm,

@@ -11,25 +11,23 @@ import { removeQuotes } from '../../core/quote.ts';
 import { addDays, toUtcDay } from '../../core/time.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import {
-  type FoundOrder,
-  listByNumbers,
-  orderInclude,
-  readLines,
-  readOrderById,
-  readOrders,
-} from '../../push/kinds/order/find-order.ts';
-import {
   buildOrderDocument,
   type OrderPayload,
   toAttachmentAttributes,
-} from '../../push/kinds/order/order-payload.ts';
+} from '../../push/kinds/order-payload.ts';
 import {
   buildUpdate,
   buildWantedState,
   describeLoss,
+  type FoundOrder,
   findLoss,
+  listByNumbers,
   listMembers,
-} from '../../push/kinds/order/order-state.ts';
+  orderInclude,
+  readLines,
+  readOrderById,
+  readOrders,
+} from '../../push/kinds/order-state.ts';
 import type { WriteRequest } from '../../service/client.ts';
 import { decodeServiceLists } from '../../service/decoding/decode-service-lists.ts';
 import { decodeDocument } from '../../service/decoding/jsonapi.ts';

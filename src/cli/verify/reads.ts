@@ -8,7 +8,7 @@ import { decodePage } from '../../pull/decode.ts';
 import type { Stream } from '../../pull/stream.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
 import { shipments } from '../../pull/streams/shipments.ts';
-import { orderInclude, readLines, readOrders } from '../../push/kinds/order/find-order.ts';
+import { orderInclude, readLines, readOrders } from '../../push/kinds/order-state.ts';
 import { decodeParcels, decodeTrackTraces } from '../../service/decoding/decode-parcels.ts';
 import { encodeQuery, type QueryParameters } from '../../service/transport/query.ts';
 import {

@@ -126,7 +126,7 @@ export class WorkMetrics {
     const kind = this.#kinds.has(rowKind) ? rowKind : 'unknown';
     const label = step.replaceAll(' ', '_');
     this.#attempts.inc({ client, kind, step: label, outcome: status });
-    this.#attemptDuration.observe({ kind, step: label }, durationMs / 1_000);
+    this.#attemptDuration.observe({ kind, step: label }, (durationMs ?? 0) / 1_000);
   }
 
   #counter<T extends string>(name: string, help: string, labelNames: T[]): Counter<T> {

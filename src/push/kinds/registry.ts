@@ -8,17 +8,12 @@ import { operations as builtIn, type Operations } from '../../../config/operatio
 import type { AnyKind } from '../kind.ts';
 import { toPayloadSchema } from '../payload.ts';
 import type { StoredKind } from '../sql/kinds.ts';
-import { inboundPackingSlipCreate } from './inbound/inbound-packing-slip-create.ts';
-import { orderAttachmentCreate } from './order/order-attachment-create.ts';
-import { orderCancel } from './order/order-cancel.ts';
-import { orderCreate, orderReplace } from './order/order-create.ts';
-import { orderItemCancel } from './order/order-item-cancel.ts';
-import { orderRelease } from './order/order-release.ts';
-import { orderRename } from './order/order-rename.ts';
-import { orderUpdate } from './order/order-update.ts';
-import { productSave } from './product/product-save.ts';
-import { returnCreate, returnDelete, returnReplace } from './return/announced-return.ts';
-import { returnLabelCreate } from './return/return-label-create.ts';
+import { inboundPackingSlipCreate } from './inbound-packing-slip-create.ts';
+import { orderCancel, orderItemCancel } from './order-cancel.ts';
+import { orderAttachmentCreate, orderCreate, orderReplace } from './order-create.ts';
+import { orderRelease, orderRename, orderUpdate } from './order-update.ts';
+import { productSave } from './product-save.ts';
+import { returnCreate, returnDelete, returnLabelCreate, returnReplace } from './returns.ts';
 
 /**
  * Makes all kinds of outbox rows for the operations in use. Pushing is not a run with a lease:

@@ -187,14 +187,16 @@ export async function readDueWork(
   const isOfWorker = sql`h.worker in (${everyWorker}, ${worker}) and ${isValid}`;
   const inMs = (time: RawBuilder<unknown>) =>
     sql`(extract(epoch from ${time} - clock_timestamp()) * 1000)::float8`;
+  const dueInMs = (time: RawBuilder<unknown>) =>
+    sql`case when ${time} is not null then greatest(0, ${inMs(time)}) end`;
   const { rows } = await sql<DueWork & { readonly identity: string }>`
     with recursive
     soon as materialized (${selectSoon}),
     ${walkOutbox(pending)},
     ${walkOutbox(unknown)},
     found (client, pending_at, unknown_at, awake_until) as (${selectFound(kinds, isOfWorker)})
-    select c.client, c.identity, ${inMs(sql`f.pending_at`)} as "pendingInMs",
-      ${inMs(sql`f.unknown_at`)} as "unknownInMs", ${inMs(sql`f.awake_until`)} as "awakeInMs",
+    select c.client, c.identity, ${dueInMs(sql`f.pending_at`)} as "pendingInMs",
+      ${dueInMs(sql`f.unknown_at`)} as "unknownInMs", ${inMs(sql`f.awake_until`)} as "awakeInMs",
       coalesce((
         select json_agg(json_build_object('scope', h.scope, 'code', h.code, 'sendWindow',
           h.send_window, 'untilInMs', ${inMs(sql`h.next_at`)}))
@@ -228,19 +230,7 @@ function selectOwn(
   const own =
     accounts.get(clients) ?? new Map(clients.map(({ client, identity }) => [client, identity]));
   accounts.set(clients, own);
-  const toNonNegative = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
-
-  return rows
-    .filter(({ client, identity }) => own.get(client) === identity)
-    .filter(
-      ({ pendingInMs, unknownInMs, awakeInMs, health }) =>
-        pendingInMs !== null || unknownInMs !== null || awakeInMs !== null || health.length > 0,
-    )
-    .map(({ identity: _identity, ...row }) => ({
-      ...row,
-      pendingInMs: toNonNegative(row.pendingInMs),
-      unknownInMs: toNonNegative(row.unknownInMs),
-    }));
+  return rows.flatMap(({ identity, ...work }) => (own.get(work.client) === identity ? [work] : []));
 }
 
 /**

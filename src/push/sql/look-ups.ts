@@ -1,13 +1,13 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
-import { longestListLagMs, type RefusedAs } from '../judge-outcome.ts';
+import { type LookedUpRow, longestListLagMs } from '../judge-outcome.ts';
 
 /**
  * A row with unknown outcome that is looked up now. Spans are measured by the clock of the
  * database.
  */
-export interface UnknownRow {
+export interface UnknownRow extends Omit<LookedUpRow, 'attempts' | 'retryAfterMs' | 'whenAbsent'> {
   readonly id: number;
   readonly client: string;
   readonly kind: string;
@@ -16,17 +16,10 @@ export interface UnknownRow {
   readonly payload: string;
   readonly claimNo: number;
   readonly countedAttempts: number;
-  readonly ageMs: number;
-  readonly sinceWrittenMs: number | null;
   /** Time since the first attempt that may have been carried out. */
   readonly sinceFirstSentMs: number;
-  readonly absences: number;
-  readonly sinceAbsentMs: number | null;
-  readonly lookups: number;
   /** Time since this look-up was due. */
   readonly overdueMs: number;
-  readonly refusal: string | null;
-  readonly refusedAs: RefusedAs | null;
   /** True if the payload was replaced after the attempt that may have been carried out. */
   readonly replaced: boolean;
 }

@@ -5,8 +5,9 @@ import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
 import { rowSet } from '../../pull/sql/mirror-tables.ts';
-import { judgeLost, type LostClaim, type LostVerdict, type UnknownRule } from '../judge-outcome.ts';
+import { judgeLost, type LostClaim, type UnknownRule } from '../judge-outcome.ts';
 import type { HeldClaim } from './claim-rows.ts';
+import { type Settlement, settleRows } from './settle-rows.ts';
 
 /** A row whose claim was taken from a lost worker. */
 export interface TakenOverRow {
@@ -31,13 +32,18 @@ export async function takeOverClaims(
     const lost = await lockLostRows(trx, Object.keys(rules));
     if (lost.length === 0) return [];
 
-    const taken = lost.map((row) => ({
-      ...row,
-      ...judgeLost(row, rules[row.kind] ?? 'ask operator', Math.random()),
+    const settlements = lost.map((row): Settlement => {
+      const { id, client, claimNo, kind, isSent } = row;
+      const verdict = judgeLost(row, rules[kind] ?? 'ask operator', Math.random());
+      return {
+        ...{ id, client, claimNo, step: 'taken over', ...verdict },
+        ...{ errorCode: 'worker_lost', written: isSent, refund: !isSent },
+      };
+    });
+    const { settled } = await settleRows(trx, worker, settlements);
+    return lost.map(({ id, client, kind }) => ({
+      ...{ id, client, kind, became: settled.get(id) ?? 'sending' },
     }));
-    await writeTakenRows(trx, taken);
-    await noteTakenRows(trx, worker, taken);
-    return taken.map(({ id, client, kind, became }) => ({ id, client, kind, became }));
   });
 }
 
@@ -68,37 +74,6 @@ async function lockLostRows(trx: Transaction<DB>, kinds: readonly string[]): Pro
   return rows;
 }
 
-async function writeTakenRows(
-  trx: Transaction<DB>,
-  taken: readonly (LostRow & LostVerdict)[],
-): Promise<void> {
-  await sql`
-    update fulfilment.outbox o
-    set status = t.became, last_error = t.error, refusal = t.refusal,
-      finished_at = case when t.became = 'dead' then clock_timestamp() end,
-      next_attempt_at = clock_timestamp() + make_interval(secs => t."delayMs" / 1000),
-      attempts = o.attempts - case when t."isSent" then 0 else 1 end,
-      tries = o.tries + case when t."isSent" then 1 else 0 end,
-      written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
-      lookups = 0, absences = 0, absent_at = null, refused_as = null
-    from json_to_recordset(${JSON.stringify(taken)}::json)
-      as t (id bigint, became text, error text, refusal text, "delayMs" float8, "isSent" boolean)
-    where o.id = t.id`.execute(trx);
-}
-
-async function noteTakenRows(
-  trx: Transaction<DB>,
-  worker: string,
-  taken: readonly (LostRow & LostVerdict)[],
-): Promise<void> {
-  await sql`
-    insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
-    select t.id, 'taken over', ${worker}, t."claimNo", t.became, 'worker_lost', t.error
-    from json_to_recordset(${JSON.stringify(taken)}::json)
-      as t (id bigint, "claimNo" bigint, became text, error text)
-    order by t.id`.execute(trx);
-}
-
 /** Time that a row waits for a worker that is set up with its client. */
 const unknownClientSpan = sql`interval '10 minutes'`;
 /**
@@ -107,13 +82,6 @@ const unknownClientSpan = sql`interval '10 minutes'`;
  */
 const maxMarked = 1_000;
 const maxPairs = 5_000;
-
-/** A client and a kind that pending rows have. */
-interface PendingPair {
-  readonly client: string;
-  readonly kind: string;
-  readonly isUnknownKind: boolean;
-}
 
 /** A row that no worker can send. */
 export interface UnsendableRow {
@@ -125,8 +93,8 @@ export interface UnsendableRow {
 /** The result of one search for rows that no worker can send. */
 export interface UnsendableRows {
   readonly rows: readonly UnsendableRow[];
-  /** Where the next search among the clients that are not known begins; null: at the first one. */
-  readonly next: Pick<PendingPair, 'client' | 'kind'> | null;
+  /** Where the next search begins; null: at the first client. */
+  readonly next: { readonly client: string; readonly kind: string } | null;
 }
 
 /**
@@ -135,8 +103,7 @@ export interface UnsendableRows {
  * set up with, ten minutes after their insertion. Rows of a known client that this worker does not
  * serve stay as they are.
  *
- * The ERP can invent any number of clients and kinds, so each call does a bounded part. Rows of
- * known clients never wait for those of others.
+ * The ERP can invent any number of clients and kinds, so each call does a bounded part.
  * @param after the result `next` of the call before
  */
 export async function markUnsendableRowsDead(
@@ -144,54 +111,31 @@ export async function markUnsendableRowsDead(
   worker: string,
   after: UnsendableRows['next'],
 ): Promise<UnsendableRows> {
-  const known = await findUnknownKinds(db);
-  const others = await findUnknownClients(db, after);
-  const pairs = [...known, ...others.filter(({ isUnknownClient }) => isUnknownClient)];
-  const rows = pairs.length === 0 ? [] : await markDead(db, worker, pairs);
+  const pairs = await listPendingPairs(db, after);
+  const unsendable = pairs.filter((pair) => pair.isUnknownKind || pair.isUnknownClient);
+  const rows = unsendable.length === 0 ? [] : await markDead(db, worker, unsendable);
 
   // Marked rows are no longer found: the same search finds the next ones.
   if (rows.length === maxMarked) return { rows, next: after };
-  return { rows, next: others.length === maxPairs ? (others.at(-1) ?? null) : null };
+  return { rows, next: pairs.length === maxPairs ? (pairs.at(-1) ?? null) : null };
 }
 
-/** Finds the unknown kinds of pending rows of known clients, in turn for each client. */
-async function findUnknownKinds(db: Kysely<DB>): Promise<PendingPair[]> {
+/** A client and a kind that pending rows have. */
+interface PendingPair {
+  readonly client: string;
+  readonly kind: string;
+  readonly isUnknownKind: boolean;
+  readonly isUnknownClient: boolean;
+}
+
+/** Lists the next clients and kinds of pending rows. */
+async function listPendingPairs(
+  db: Kysely<DB>,
+  after: UnsendableRows['next'],
+): Promise<PendingPair[]> {
   const { rows } = await sql<PendingPair>`
     with recursive named (client, kind) as (
       -- Each pair is found from the one before by the index: the table may hold many rows.
-      select c.client, f.kind
-      from sync.clients c
-      cross join lateral (
-        select o.kind
-        from fulfilment.outbox o
-        where o.client = c.client and o.status = 'pending'
-        order by o.kind
-        limit 1
-      ) f
-      union all
-      select n.client, f.kind
-      from named n
-      cross join lateral (
-        select o.kind
-        from fulfilment.outbox o
-        where o.client = n.client and o.status = 'pending' and o.kind > n.kind
-        order by o.kind
-        limit 1
-      ) f
-    )
-    select n.client, n.kind, true as "isUnknownKind"
-    from named n
-    where not exists (select from sync.outbox_kinds k where k.kind = n.kind)
-    limit ${maxMarked}`.execute(db);
-  return rows;
-}
-
-/**
- * Finds the next pairs of pending rows. Those of known clients are among them, but are not marked.
- */
-async function findUnknownClients(db: Kysely<DB>, after: UnsendableRows['next']) {
-  const { rows } = await sql<PendingPair & { isUnknownClient: boolean }>`
-    with recursive named (client, kind) as (
       (select o.client, o.kind
        from fulfilment.outbox o
        where o.status = 'pending' and (o.client, o.kind) > (${after?.client ?? ''}::text,

@@ -1,17 +1,21 @@
-import { type Kysely, sql } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import { compareMarks, type DatabaseChange } from '../../core/database-mark.ts';
 import { hourMs } from '../../core/time.ts';
 import { recordAudit } from '../../db/audit.ts';
 import type { DB } from '../../db/generated/tables.ts';
+import { notifyPushers } from '../../db/listener.ts';
 import { placeSetting } from '../../db/place.ts';
-import { inTransaction } from '../../db/transaction.ts';
+import type { Database } from '../../db/pool.ts';
+import { inTransaction, lockName } from '../../db/transaction.ts';
 import { rowSet } from '../../pull/sql/mirror-tables.ts';
 import { postponeTurns } from '../../schedule/sql/turns.ts';
+import { operatorChoices } from '../judge-outcome.ts';
+import { lookedUpKinds } from '../kinds/registry.ts';
 
 /**
  * How an operator or the workers accepted the present database. Nothing is ever sent from a `copy`.
  */
-export type AcceptanceKind = 'first' | 'failover' | 'moved' | 'restored' | 'copy';
+type AcceptanceKind = 'first' | 'failover' | 'moved' | 'restored' | 'copy';
 
 /** The database that rows may be sent from, compared with the present one. */
 export interface PushDatabase {
@@ -52,10 +56,10 @@ interface StoredRow extends Omit<PushDatabase, 'change'> {
 }
 
 /** SQL: the identity of this database. */
-export const presentMark = sql<string>`sync.database_mark()`;
+const presentMark = sql<string>`sync.database_mark()`;
 
 /** SQL: the place at which this session reached the database. */
-export const ownPlace = sql<string>`current_setting(${sql.lit(placeSetting)}, true)`;
+const ownPlace = sql<string>`current_setting(${sql.lit(placeSetting)}, true)`;
 
 /**
  * SQL: true if this database may be a copy of the one in use, because nobody has accepted it, or
@@ -71,7 +75,7 @@ export const mayBeCopy = sql<boolean>`exists (
         where p.place = ${ownPlace} and p.accepted_at is not null))`;
 
 /** SQL: true if workers at place `p` ask. Each of them does so every 3 s. */
-export const asksNow = sql<boolean>`
+const asksNow = sql<boolean>`
   (p.accepted_at is null and p.asked_at > clock_timestamp() - interval '30 seconds')`;
 
 /** Time in which a worker at an accepted place answers. */
@@ -236,7 +240,7 @@ async function acceptPlaces(db: Kysely<DB>, worker: string): Promise<void> {
 }
 
 /** Puts off track-trace for an hour: the record of the last request may be lost. */
-export const delayTrackTrace = (trx: Kysely<DB>): Promise<void> =>
+const delayTrackTrace = (trx: Kysely<DB>): Promise<void> =>
   postponeTurns(trx, 'track-trace', hourMs);
 
 /** Records that a worker that sends rows is alive, and deletes workers that were lost long ago. */
@@ -332,4 +336,287 @@ async function acceptFailover(trx: Kysely<DB>, worker: string): Promise<void> {
       client: null,
       detail: 'as failover: nothing was lost',
     });
+}
+
+/** The ways in which an operator can accept the present database. */
+export type OperatorAnswer = Extract<AcceptanceKind, 'moved' | 'restored' | 'copy'>;
+
+/** Numbers of rows that were pending or sending in the backup, by what happens to them now. */
+export interface AcceptedDatabase {
+  /** Rows that a look-up decides. */
+  readonly lookedUp: number;
+  /** Rows that the operator decides with `outbox retry` or `outbox done`. */
+  readonly toDecide: number;
+}
+
+/**
+ * Accepts the present database, and the places at which workers reach it now. With `restored`, each
+ * unsettled row of the backup becomes `unknown`: the former database may have sent it after the
+ * backup was made. Rows that were inserted after a worker had found the change are not touched.
+ * @returns the numbers of rows that became unknown
+ */
+export const acceptDatabase = (
+  db: Database,
+  as: OperatorAnswer,
+  by: string,
+): Promise<AcceptedDatabase> => inTransaction(db, (trx) => acceptWithin(trx, as, by));
+
+/** Milliseconds that workers have to accept a failover by themselves, because nothing is lost. */
+const fencedAfterMs = 30_000;
+/** Maximum age of the last sign of life of a worker when a change is found that is a failover. */
+const maxSilenceMs = 120_000;
+
+/**
+ * Accepts a failover as `restored`, without a person: if it is planned, or if the cluster ends the
+ * former primary before it promotes another one. Only the timeline differs then. After a recovery
+ * to a point in time, the newest sign of life of a worker is older.
+ * @param isFenced true if DATABASE_FAILOVER is `fenced`
+ * @returns whether the failover was accepted
+ */
+export function acceptFencedFailover(
+  db: Database,
+  isFenced: boolean,
+  by: string,
+): Promise<boolean> {
+  const toSpan = (ms: number) => sql`make_interval(secs => ${ms / 1_000})`;
+  const isPlanned = sql`failover_expected_until > changed_at`;
+  const isFresh = sql`${isFenced} and seen_at > changed_at - ${toSpan(maxSilenceMs)}`;
+
+  return inTransaction(db, async (trx) => {
+    const changed = await trx
+      .selectFrom('sync.push_database')
+      .select(['mark', presentMark.as('found')])
+      .where('accepted_as', '<>', 'copy')
+      .where(sql<boolean>`changed_at < clock_timestamp() - ${toSpan(fencedAfterMs)}`)
+      .where(sql<boolean>`(${isPlanned} or ${isFresh})`)
+      .forUpdate()
+      .executeTakeFirst();
+    if (changed === undefined || compareMarks(changed.mark, changed.found) !== 'timeline')
+      return false;
+
+    await acceptWithin(trx, 'restored', by);
+    return true;
+  });
+}
+
+/**
+ * Records that a failover is planned, or that none is any more.
+ * @param spanMs 0: none is, also if a change was found already
+ * @returns false if no worker has run yet; else until when it is expected, or null
+ */
+export async function expectFailover(
+  db: Database,
+  spanMs: number,
+  by: string,
+): Promise<Date | null | false> {
+  const until = sql<Date>`now() + make_interval(secs => ${spanMs / 1_000})`;
+
+  return inTransaction(db, async (trx) => {
+    const row = await trx
+      .updateTable('sync.push_database')
+      .set({ failover_expected_until: spanMs === 0 ? null : until })
+      .returning('failover_expected_until as until')
+      .executeTakeFirst();
+    if (row === undefined) return false;
+
+    const detail = row.until === null ? 'no longer' : `until ${row.until.toISOString()}`;
+    await recordAudit(trx, { by, action: 'failover_expected', client: null, detail });
+    return row.until;
+  });
+}
+
+async function acceptWithin(
+  trx: Transaction<DB>,
+  as: OperatorAnswer,
+  by: string,
+): Promise<AcceptedDatabase> {
+  const former = await trx
+    .selectFrom('sync.push_database')
+    .select(
+      // Without it, every open row may be one of the backup.
+      sql<number | null>`
+        case when changed_at is not null and found_mark = ${presentMark} and mark <> ${presentMark}
+          then former_rows_until end`.as('rowsUntil'),
+    )
+    .forUpdate()
+    .executeTakeFirst();
+
+  const accepted = { mark: presentMark, accepted_as: as, accepted_by: by };
+  const changes = {
+    ...accepted,
+    accepted_at: sql<Date>`clock_timestamp()`,
+    changed_at: null,
+    failover_expected_until: null,
+  };
+  await trx
+    .insertInto('sync.push_database')
+    .values(accepted)
+    .onConflict((conflict) => conflict.column('only_row').doUpdateSet(changes))
+    .execute();
+
+  await forgetFormerState(trx);
+  if (as !== 'copy') await acceptPresentPlaces(trx, by);
+  await raiseSequences(trx);
+
+  const unknownRows =
+    as === 'restored'
+      ? await markBackupRowsUnknown(trx, by, former?.rowsUntil ?? null)
+      : { lookedUp: 0, toDecide: 0 };
+  if (as !== 'moved') await delayTrackTrace(trx);
+
+  const detail =
+    `as ${as}: ${unknownRows.lookedUp} rows are looked up, ` +
+    `${unknownRows.toDecide} wait for a decision`;
+  await recordAudit(trx, { by, action: 'database_accepted', client: null, detail });
+  await notifyPushers(trx);
+  return unknownRows;
+}
+
+/** Deletes what a backup knows of workers and services: it is as old as the backup. */
+async function forgetFormerState(trx: Transaction<DB>): Promise<void> {
+  await trx
+    .deleteFrom('sync.push_workers')
+    .where('confirmed_mark', 'is distinct from', presentMark)
+    .execute();
+  await trx.deleteFrom('sync.service_health').execute();
+}
+
+/** Accepts the place of this session, and those at which workers ask. */
+async function acceptPresentPlaces(trx: Transaction<DB>, by: string): Promise<void> {
+  await sql`
+    insert into sync.push_places as p (place)
+    values (${ownPlace})
+    on conflict do nothing`.execute(trx);
+  await sql`
+    update sync.push_places p
+    set accepted_at = clock_timestamp(), accepted_by = ${by}
+    where p.accepted_at is null and p.place = ${ownPlace} or ${asksNow}`.execute(trx);
+}
+
+/**
+ * Makes the open rows of the backup unknown. Each gets a new claim number, so that a late answer to
+ * a former worker cannot settle it. A dead row of the backup stays dead, with the note that it may
+ * have been sent.
+ * @param rowsUntil largest id of a row of the backup; null if it is not known, as after a restored
+ *   disk snapshot: then every open row may come from the backup
+ */
+async function markBackupRowsUnknown(
+  trx: Transaction<DB>,
+  by: string,
+  rowsUntil: number | null,
+): Promise<AcceptedDatabase> {
+  const isOfBackup = sql`(o.id <= coalesce(${rowsUntil}::bigint, o.id))`;
+  const reason =
+    'the database was restored, and the former one may have sent this row after the backup';
+  const isLookedUp = sql`o.kind = any(${lookedUpKinds}::text[])`;
+  await sql`
+    update fulfilment.outbox o
+    set written_at = statement_timestamp(),
+      last_error = left(concat(o.last_error, '; ', ${reason}::text), 4000)
+    where o.status = 'dead' and ${isOfBackup}`.execute(trx);
+  const { rows } = await sql<AcceptedDatabase>`
+    with doubted as (
+      update fulfilment.outbox o
+      set status = 'unknown', lease_until = null, sent_at = null, refusal = null,
+        claim_no = nextval('sync.read_no'), written_at = statement_timestamp(), lookups = 0,
+        absences = 0, absent_at = null,
+        tries = o.tries + case when o.status = 'sending' then 1 else 0 end,
+        next_attempt_at = case when ${isLookedUp} then statement_timestamp() end,
+        last_error = case when ${isLookedUp} then ${`${reason}; being looked up`}
+          else ${`${reason}. ${operatorChoices}`} end
+      where o.status in ('pending', 'sending') and ${isOfBackup}
+      returning o.id, o.claim_no, o.last_error, o.next_attempt_at is not null as is_looked_up
+    ), noted as (
+      insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
+      select id, 'taken over', ${by}, claim_no, 'unknown', 'database_changed', last_error
+      from doubted
+      order by id
+    )
+    select count(*) filter (where is_looked_up)::int as "lookedUp",
+      count(*) filter (where not is_looked_up)::int as "toDecide"
+    from doubted`.execute(trx);
+
+  return rows[0] ?? { lookedUp: 0, toDecide: 0 };
+}
+
+// Sequences of our tables. After a logical replication they stand at 1, and after a failover they
+// may be behind what was given out: numbers would be given out twice.
+
+/** Numbers that are left out above the largest one in use: those that were lost with a standby. */
+const gap = 1_000_000;
+
+/** A sequence, and SQL of the largest number of it that our tables hold. */
+interface UsedSequence {
+  readonly name: string;
+  readonly largest: string;
+}
+
+/** Lists all sequences of our schemas, with every column that holds a number of them. */
+async function listSequences(db: Kysely<DB>): Promise<UsedSequence[]> {
+  const { rows } = await sql<UsedSequence>`
+    with columns as (
+      select a.attname, a.attrelid::regclass::text as name
+      from pg_attribute a
+      join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p')
+      where c.relnamespace in (select oid from pg_namespace where nspname in ('fulfilment', 'sync'))
+        and a.attnum > 0 and not a.attisdropped
+    ),
+    used as (
+      select coalesce(pg_get_serial_sequence(c.name, c.attname), r.sequence) as sequence,
+        format('(select max(%I) from %s)', c.attname, c.name) as largest
+      from columns c
+      left join (values ('read_no', 'sync.read_no'), ('claim_no', 'sync.read_no'),
+        ('asked_no', 'sync.read_no'), ('outbox_id', 'fulfilment.outbox_id_seq'),
+        ('seq', 'fulfilment.changes_seq_seq'), ('last_seq', 'fulfilment.changes_seq_seq'),
+        ('pruned_until', 'fulfilment.changes_seq_seq')) as r (attname, sequence)
+        on r.attname = c.attname
+      union
+      values ('fulfilment.outbox_id_seq',
+          '(select max(id) from fulfilment.changes where entity = ''outbox'')'),
+        ('fulfilment.outbox_id_seq',
+          '(select max(id) from sync.new_changes where entity = ''outbox'')'),
+        ('fulfilment.outbox_id_seq', '(select max(i) from sync.audit, unnest(outbox_ids) as i)')
+    )
+    select u.sequence as name,
+      'greatest(0, ' || string_agg(u.largest, ', ' order by u.largest) || ')' as largest
+    from used u
+    where u.sequence is not null
+    group by u.sequence
+    order by u.sequence`.execute(db);
+  return rows;
+}
+
+const lastValue = (name: string) =>
+  sql`coalesce(pg_sequence_last_value(${name}::text::regclass), 0)`;
+
+/**
+ * Raises every sequence above all numbers that our tables hold, and leaves a gap. Records the gap
+ * in the feed: a reader that has read up to there has read entries of the former database.
+ */
+async function raiseSequences(trx: Transaction<DB>): Promise<void> {
+  // Until the commit, nobody gives out numbers of the feed.
+  await lockName(trx, 'feed');
+
+  for (const { name, largest } of await listSequences(trx))
+    await sql`
+      select setval(${name}::text::regclass,
+        greatest(${sql.raw(largest)}, ${lastValue(name)}) + ${gap})`.execute(trx);
+
+  const until = lastValue('fulfilment.changes_seq_seq');
+  await sql`
+    update sync.feed_mark
+    set unused_from = ${until} - ${gap}, unused_until = ${until}`.execute(trx);
+}
+
+/** Finds the sequences that would give out numbers which a table has already. */
+export async function findSequencesBehind(db: Kysely<DB>): Promise<string[]> {
+  const behind: string[] = [];
+
+  for (const { name, largest } of await listSequences(db)) {
+    const { rows } = await sql`
+      select
+      where ${sql.raw(largest)} > ${lastValue(name)}`.execute(db);
+    if (rows.length > 0) behind.push(name);
+  }
+  return behind;
 }

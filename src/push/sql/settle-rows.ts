@@ -9,10 +9,11 @@ export interface Settlement {
   readonly id: number;
   readonly client: string;
   readonly claimNo: number;
-  readonly step: 'sent' | 'looked up';
+  readonly step: 'sent' | 'looked up' | 'taken over';
   readonly status: 'done' | 'dead' | 'pending' | 'unknown';
   readonly error: string | null;
-  readonly durationMs: number;
+  /** Absent: not known. */
+  readonly durationMs?: number;
   /**
    * Milliseconds until a pending row is sent again or an unknown row is looked up. Null for
    * unknown: an operator decides.
@@ -153,8 +154,8 @@ function mayStillSettle({ id, claimNo, step, status }: Settlement, present: Pres
   const row = present.get(id);
   if (row?.claimNo !== claimNo) return false;
 
-  if (row.status === 'unknown') return step !== 'sent' || status !== 'unknown';
-  if (row.status === 'sending') return step === 'sent';
+  if (row.status === 'unknown') return step === 'looked up' || status !== 'unknown';
+  if (row.status === 'sending') return step !== 'looked up';
   return row.status === 'pending' && step === 'sent' && status === 'done';
 }
 

@@ -109,7 +109,7 @@ export function makeRowPage(
     title: `Row ${row.id}`,
     body: (csrf) => renderOutboxRowPage(row, { payload, isRevealed, draft }, csrf, new Date()),
     ...(isFollowed && { refreshSeconds: 2, isReloaded: true }),
-    data: { ...row, payload, advice: adviseOperator(row, 'page') },
+    data: { ...row, payload, advice: adviseOperator(row) },
   };
 }
 

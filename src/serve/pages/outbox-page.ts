@@ -257,7 +257,7 @@ export function renderOutboxRowPage(
   const tone = row.status === 'dead' || row.status === 'unknown' ? '' : 'note';
   const because = html`<p class="why ${tone}"><b>${isBlocked ? 'It waits' : 'Reason'}:</b>
 ${row.because}</p>`;
-  const advice = html`<p class="remedy">→ ${adviseOperator(row, 'page')}</p>`;
+  const advice = html`<p class="remedy">→ ${adviseOperator(row)}</p>`;
 
   const editable = isRevealed && isObject(payload) ? payload : null;
   const isChangeable = row.status === 'dead' || row.status === 'pending';

@@ -32,7 +32,7 @@ test('an operator sees a dead row and its reason, and replaces its payload', asy
   const shown = await command('outbox', 'show', '1');
   expect(shown.output).not.toMatch(/Anna|de Vries|Keizersgracht|1015CJ|anna@/);
   expect(shown.output).toContain('"countryCode": "NL"');
-  expect(shown.output).toContain('Fix the cause. Then run one of: outbox retry <id>');
+  expect(shown.output).toContain('Fix the cause. Then retry the row');
   expect((await command('outbox', 'show', '1', '--reveal')).output).toContain('Keizersgracht');
   expect((await command('outbox', 'show', '2')).output).toContain('It waits: row 1 (order.create)');
 

@@ -43,11 +43,6 @@ import { upsertResources } from '../../../src/pull/sql/upsert.ts';
 import * as waitingReads from '../../../src/pull/sql/waiting-reads.ts';
 import { inbounds } from '../../../src/pull/streams/inbounds.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
-import {
-  acceptDatabase,
-  acceptFencedFailover,
-  expectFailover,
-} from '../../../src/push/sql/accept-database.ts';
 import { insertRows } from '../../../src/push/sql/insert-rows.ts';
 import {
   findLaterOrders,
@@ -57,10 +52,16 @@ import {
 } from '../../../src/push/sql/look-ups.ts';
 import { markUnsendableRowsDead, takeOverClaims } from '../../../src/push/sql/lost-rows.ts';
 import * as actions from '../../../src/push/sql/operator-actions.ts';
-import { noteDatabase, notePlace } from '../../../src/push/sql/push-database.ts';
+import {
+  acceptDatabase,
+  acceptFencedFailover,
+  expectFailover,
+  findSequencesBehind,
+  noteDatabase,
+  notePlace,
+} from '../../../src/push/sql/push-database.ts';
 import { listOutbox, outboxGroups, readOutbox } from '../../../src/push/sql/read-outbox.ts';
 import { findRenameTo, findTargetId, findUserOfNumber } from '../../../src/push/sql/renames.ts';
-import { findSequencesBehind } from '../../../src/push/sql/sequences.ts';
 import { newTotals } from '../../../src/schedule/run.ts';
 import * as dueJobs from '../../../src/schedule/sql/due-jobs.ts';
 import { endRun } from '../../../src/schedule/sql/end-run.ts';

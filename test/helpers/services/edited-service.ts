@@ -14,7 +14,7 @@ interface EditedAnswer {
  * Changes an answer.
  * @param request such as `GET /v3/orders/7?include=orderItems`, decoded
  */
-type Edit = (request: string, answer: EditedAnswer) => void;
+type Edit = (request: string, answer: EditedAnswer) => void | Promise<void>;
 
 /**
  * Starts a service in front of a sandbox for a whole file. It answers as the sandbox does, until a
@@ -23,15 +23,23 @@ type Edit = (request: string, answer: EditedAnswer) => void;
 export function useEditedService(sandbox: SandboxControl) {
   const leave: Edit = () => undefined;
   let edit = leave;
+  const takeAll = (_request: string): number | null => null;
+  let refuse = takeAll;
   let url = '';
 
   const server = createServer(async (request, response) => {
     const body = await text(request);
     const { method = 'GET', headers } = request;
+    const name = `${method} ${decodeURIComponent(request.url ?? '')}`;
+    const status = refuse(name);
+    if (status !== null) {
+      response.writeHead(status, { 'content-type': 'text/html' }).end('<html>refused</html>');
+      return;
+    }
     const target = new URL(request.url ?? '/', sandbox.url);
     const forwarded = send(target, { method, headers }, async (from) => {
       const answer = { status: from.statusCode ?? 502, body: await text(from) };
-      edit(`${method} ${decodeURIComponent(request.url ?? '')}`, answer);
+      await edit(name, answer);
       const { 'content-length': _length, 'transfer-encoding': _encoding, ...others } = from.headers;
       response.writeHead(answer.status, others).end(answer.body);
     });
@@ -46,6 +54,7 @@ export function useEditedService(sandbox: SandboxControl) {
   });
   beforeEach(() => {
     edit = leave;
+    refuse = takeAll;
   });
   afterAll(() => {
     server.closeAllConnections();
@@ -57,6 +66,10 @@ export function useEditedService(sandbox: SandboxControl) {
     env: () => ({ WAREHOUSE_BASE_URL: url }),
     edit: (changed: Edit) => {
       edit = changed;
+    },
+    /** Refuses requests with the status that a function returns, before the sandbox gets them. */
+    refuse: (find: typeof refuse) => {
+      refuse = find;
     },
   };
 }

@@ -4,7 +4,7 @@ import asyncApi from '../../../docs/events.asyncapi.json' with { type: 'json' };
 import { claimDeliveries } from '../../../src/operate/sql/claim-deliveries.ts';
 import { makeEvents } from '../../../src/operate/sql/make-events.ts';
 import { registerReceivers } from '../../../src/operate/sql/receivers.ts';
-import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
+import { acceptDatabase } from '../../../src/push/sql/push-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startReceiver, subscribe, usePosting } from '../../helpers/event-receiver.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';

@@ -3,12 +3,14 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../../src/db/pool.ts';
 import { acceptIdentity } from '../../../src/operate/sql/accept-identity.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { claimRows } from '../../../src/push/sql/claim-rows.ts';
+import { claimRows, claimRowsIn } from '../../../src/push/sql/claim-rows.ts';
+import { readDueWork } from '../../../src/push/sql/due-work.ts';
 import { releaseLanes } from '../../../src/push/sql/lanes.ts';
 import { noteDatabase, notePlace } from '../../../src/push/sql/push-database.ts';
 import { pauseJob } from '../../../src/schedule/sql/pauses.ts';
 import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
@@ -20,13 +22,16 @@ beforeEach(async () => {
   await notePlace(database.db, 'test', await noteDatabase(database.db, 'test', []));
 });
 
+const names = outboxKinds.map(({ name }) => name);
+const makeOptions = ({ identity = 'a', stamped = [] as string[], maxRows = 8 } = {}) => ({
+  ...{ client, identity, worker: 'w', held: 0 },
+  kinds: { names, stamped, lingerMs: 60_000 },
+  ...{ maxRows, maxBytes: 8 * 1024 * 1024, takesLarge: true },
+});
+
 /** Claims rows as a worker does. */
-const claim = (db: Database = database.db, { identity = 'a', stamped = [] as string[] } = {}) =>
-  claimRows(db, {
-    ...{ client, identity, worker: 'w', held: 0 },
-    kinds: { names: outboxKinds.map(({ name }) => name), stamped, lingerMs: 60_000 },
-    ...{ maxRows: 8, maxBytes: 1_000_000, takesLarge: true },
-  });
+const claim = (db: Database = database.db, options: Parameters<typeof makeOptions>[0] = {}) =>
+  claimRows(db, makeOptions(options));
 
 const readIds = ({ rows }: { readonly rows: readonly { readonly id: number }[] }) =>
   rows.map(({ id }) => id);
@@ -69,6 +74,52 @@ test('rows of a kind that the database does not know are not claimed', async () 
   const known = await insert();
   expect(readIds(await claim())).toEqual([known]);
   expect(readIds(await claim())).toEqual([]);
+});
+
+test('a claim and a look find nothing once the database was migrated beyond their code', async () => {
+  const id = await insert();
+  const look = () => readDueWork(database.db, [account], { worker: 'w', names, lookedUp: [] });
+  expect(await look()).toMatchObject([{ client, pendingInMs: 0 }]);
+
+  await database.query("insert into sync.migrations (name, applied_by) values ('9999_later', 'x')");
+  expect(await look()).toEqual([]);
+  expect(readIds(await claim())).toEqual([]);
+
+  await database.query("delete from sync.migrations where name = '9999_later'");
+  expect(readIds(await claim())).toEqual([id]);
+});
+
+test('a claim reads no row of a kind that is held, no matter how many there are', async () => {
+  await database.query(`
+    insert into fulfilment.outbox (kind, reference, payload)
+    select 'order.release', 'R-' || i, '{}' from generate_series(1, 20000) i`);
+  await insertHealth(database, {
+    ...{ scope: 'order.release', code: 'wrong_path', untilInMs: 900_000 },
+  });
+  const id = await insert();
+  await database.query('vacuum analyze fulfilment.outbox');
+  const read = await database.db.transaction().execute(async (trx) => {
+    expect(readIds(await claimRowsIn(trx, makeOptions()))).toEqual([id]);
+    const seen = await sql<{ rows: number }>`
+      select (pg_stat_get_xact_tuples_returned(i.indexrelid))::int as rows
+      from pg_index i where i.indrelid = 'fulfilment.outbox'::regclass
+      order by 1 desc limit 1`.execute(trx);
+    return seen.rows[0]?.rows ?? 0;
+  });
+  expect(read).toBeGreaterThan(0);
+  expect(read).toBeLessThan(200);
+});
+
+test('a claim counts the bytes of payloads as text, not as they are stored', async () => {
+  await database.query(`
+    insert into fulfilment.outbox (kind, reference, payload)
+    select 'order.update', 'SO-' || n, (select jsonb_agg('1e131071'::jsonb) from generate_series(1, 8))
+    from generate_series(1, 20) n`);
+  const { rows } = await claim(database.db, { maxRows: 20 });
+  expect(rows.map(({ payloadBytes }) => payloadBytes)).toEqual(
+    rows.map(({ payload }) => payload.length),
+  );
+  expect(rows).toHaveLength(7);
 });
 
 /** A claim that stops after its nth statement until it is told to continue. */

@@ -45,7 +45,7 @@ test('what a push has settled is settled after a crash, although commits of the 
   await outbox.push();
   await postgres.crash();
   await outbox.close();
-  expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+  await outbox.expectRow(id, { status: 'done', attempts: 1 });
   await outbox.push();
   expect(await sandbox.count('v2.returnLabel.get')).toBe(1);
 });

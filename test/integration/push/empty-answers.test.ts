@@ -1,9 +1,8 @@
 import { expect, test } from 'vitest';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePushes } from '../../helpers/pusher.ts';
 
-const { database, sandbox, outbox, pull } = usePushes();
+const { database, sandbox, outbox, shipOrders } = usePushes();
 
 const items = [
   { sku: 'MUG-BLUE', quantity: 2 },
@@ -12,12 +11,8 @@ const items = [
 /** From now on, every success of these operations is a 204 without a body. */
 const answerEmpty = (...operations: string[]) =>
   sandbox.faults(...operations.map((operation) => ({ operation, effect: { empty: true } })));
-const push = async (kind: string, reference: string, payload: unknown = {}) => {
-  const { id } = await outbox.send(kind, reference, payload);
-  return outbox.row(id);
-};
 const createOrder = (number: string, more: object = {}) =>
-  push('order.create', number, orderPayload(number, { items, ...more }));
+  outbox.sendOrder(number, { items, ...more });
 
 test('a change of an order that is answered without a body is settled by reading the order', async () => {
   const { result } = await createOrder('SO-1', { onHold: true });
@@ -29,25 +24,25 @@ test('a change of an order that is answered without a body is settled by reading
     'v3.orders.cancel',
   );
 
-  expect(await push('order.update', 'SO-1', { reference: 'new' })).toMatchObject({
+  expect(await outbox.send('order.update', 'SO-1', { reference: 'new' })).toMatchObject({
     status: 'done',
     attempts: 1,
   });
-  expect(await push('order.release', 'SO-1')).toMatchObject({
+  expect(await outbox.send('order.release', 'SO-1')).toMatchObject({
     status: 'done',
     attempts: 1,
     result: {},
   });
-  expect(await push('order_item.cancel', 'SO-1', { sku: 'MUG-RED' })).toMatchObject({
+  expect(await outbox.send('order_item.cancel', 'SO-1', { sku: 'MUG-RED' })).toMatchObject({
     status: 'done',
     attempts: 1,
     result: { orderItemId: expect.any(Number), modified: true, quantity: 0 },
   });
-  expect(await push('order.rename', 'SO-1', { externalOrderNumber: 'SO-2' })).toMatchObject({
+  expect(await outbox.send('order.rename', 'SO-1', { externalOrderNumber: 'SO-2' })).toMatchObject({
     status: 'done',
     result: { orderId, externalOrderNumber: 'SO-2' },
   });
-  expect(await push('order.cancel', 'SO-2')).toMatchObject({
+  expect(await outbox.send('order.cancel', 'SO-2')).toMatchObject({
     status: 'done',
     attempts: 1,
     result: {
@@ -60,7 +55,7 @@ test('a change of an order that is answered without a body is settled by reading
       ],
     },
   });
-  expect(await push('order.cancel', 'SO-2')).toMatchObject({
+  expect(await outbox.send('order.cancel', 'SO-2')).toMatchObject({
     result: { modified: false, modifiedItemIds: [] },
   });
   expect(await database.query('select reference, on_hold from fulfilment.orders')).toEqual([
@@ -73,7 +68,7 @@ test('an order that the service no longer has after an empty answer to its cance
   await answerEmpty('v3.orders.cancel');
   // The order is read once before the cancellation.
   await sandbox.faults({ operation: 'v3.orders.get', after: 1, effect: { status: 404 } });
-  expect(await push('order.cancel', 'SO-1')).toMatchObject({
+  expect(await outbox.send('order.cancel', 'SO-1')).toMatchObject({
     status: 'done',
     result: { orderId: result?.orderId, modified: true, items: [] },
   });
@@ -82,16 +77,8 @@ test('an order that the service no longer has after an empty answer to its cance
 
 test('a return and a product are replaced, deleted and saved although the answers have no body', async () => {
   await createOrder('SO-1');
-  await sandbox.advance(2 * 86_400);
-  await pull('pull-shipments');
-  const [line] = await database.query(
-    'select id, shipment_id from fulfilment.shipment_items order by id',
-  );
-  const announce = (reason: string) => ({
-    shipmentId: line?.shipment_id,
-    items: [{ shipmentItemId: line?.id, quantity: 1, reason }],
-  });
-  const created = await push('return.create', 'RET-1', announce('DAMAGED'));
+  const announcement = await shipOrders();
+  const created = await outbox.send('return.create', 'RET-1', announcement);
   const id = created.result?.returnMerchandiseAuthorizationId;
   const authorizations = 'v3.returnMerchandiseAuthorizations';
   await answerEmpty(
@@ -101,19 +88,22 @@ test('a return and a product are replaced, deleted and saved although the answer
     'oldest.product.edit',
   );
 
-  expect(await push('return.replace', 'RET-1', announce('REGRET'))).toMatchObject({
+  expect(await outbox.send('return.replace', 'RET-1', announcement)).toMatchObject({
     status: 'done',
-    result: { returnMerchandiseAuthorizationId: id, items: [{ shipmentItemId: line?.id }] },
+    result: {
+      returnMerchandiseAuthorizationId: id,
+      items: [{ shipmentItemId: announcement.items[0]?.shipmentItemId }],
+    },
   });
-  expect(await push('return.delete', 'RET-1')).toMatchObject({
+  expect(await outbox.send('return.delete', 'RET-1')).toMatchObject({
     status: 'done',
     attempts: 1,
     result: { id },
   });
-  expect(await push('product.save', 'VASE', { name: 'Vase' })).toMatchObject({
+  expect(await outbox.send('product.save', 'VASE', { name: 'Vase' })).toMatchObject({
     result: { action: 'added' },
   });
-  expect(await push('product.save', 'VASE', { name: 'Tall' })).toMatchObject({
+  expect(await outbox.send('product.save', 'VASE', { name: 'Tall' })).toMatchObject({
     result: { action: 'edited' },
   });
 });
@@ -122,6 +112,6 @@ test('what an empty answer does not prove is left to a person', async () => {
   await createOrder('SO-1');
   await answerEmpty('v3.orderAttachments.create');
   const content = Buffer.from(await writePage(['A page'])).toString('base64');
-  const row = await push('order_attachment.create', 'SO-1', { filename: 'a.pdf', content });
+  const row = await outbox.send('order_attachment.create', 'SO-1', { filename: 'a.pdf', content });
   expect(row).toMatchObject({ status: 'unknown', next_attempt_at: null });
 });

@@ -4,8 +4,6 @@ import {
   acceptDatabase,
   acceptFencedFailover,
   expectFailover,
-} from '../../../src/push/sql/accept-database.ts';
-import {
   markAlive,
   markEnded,
   noteDatabase,

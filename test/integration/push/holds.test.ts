@@ -31,8 +31,7 @@ test('wrong credentials hold the client without using attempts; correct ones end
   await outbox.push(wrong);
   const refused = [{ scope: 'client', code: 'credentials_refused', held: true }];
   expect(await readHolds()).toMatchObject(refused);
-  for (const id of ids)
-    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
+  for (const id of ids) await outbox.expectRow(id, { status: 'pending', attempts: 0 });
   const tokens = await sandbox.count('common.token');
   await outbox.push(wrong);
   expect(await sandbox.count('common.token')).toBe(tokens);
@@ -45,7 +44,7 @@ test('wrong credentials hold the client without using attempts; correct ones end
   await expireHolds(database);
   await outbox.hurry();
   await outbox.push();
-  for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+  for (const id of ids) await outbox.expectRow(id, { status: 'done', attempts: 1 });
   // Two rows are done, so the send window is three. A few more successes end the hold.
   await insertProducts(13);
   await outbox.push();
@@ -85,11 +84,11 @@ test('an assumed path that the service does not have holds its kind, and no othe
   ]);
   expect(await database.query(`${select} sync.service_health`)).toEqual([codes]);
   await outbox.push();
-  expect(await outbox.row(release)).toMatchObject({ status: 'pending' });
+  await outbox.expectRow(release, { status: 'pending' });
   await expireHolds(database);
   await outbox.hurry();
   await outbox.push();
-  expect(await outbox.row(release)).toMatchObject({ status: 'done', attempts: 1 });
+  await outbox.expectRow(release, { status: 'done', attempts: 1 });
   expect(await readHolds()).toMatchObject([{ scope: 'order.release', held: false }]);
 });
 
@@ -148,8 +147,7 @@ test('Retry-After holds all pushes of the client, for 15 minutes at most', async
   const { id: first } = await outbox.send('product.save', 'A', { name: 'A' });
   const { id: second } = await outbox.send('product.save', 'B', { name: 'B' });
   // A 429 does not count as an attempt of the row.
-  for (const id of [first, second])
-    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
+  for (const id of [first, second]) await outbox.expectRow(id, { status: 'pending', attempts: 0 });
   const [hold] = await database.query(
     "select code, next_at < now() + interval '15 minutes' as bounded, next_at > now() + interval '14 minutes' as held from sync.service_health",
   );
@@ -167,14 +165,14 @@ test('a row that fails too often is dead and says why; a new payload starts a ne
     await outbox.push({ PUSH_MAX_ATTEMPTS: '3' });
     await outbox.hurry();
   }
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'dead',
     attempts: 3,
     last_error: expect.stringContaining('given up after 3 attempts (PUSH_MAX_ATTEMPTS)'),
   });
   await outbox.replace(id, { name: 'A' });
   await outbox.push({ PUSH_MAX_ATTEMPTS: '3' });
-  expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 4 });
+  await outbox.expectRow(id, { status: 'pending', attempts: 4 });
   await database.query(
     "update fulfilment.outbox set limits_from = now() - interval '4 days', next_attempt_at = now()",
   );

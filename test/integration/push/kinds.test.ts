@@ -5,7 +5,7 @@ import { orderPayload } from '../../helpers/order-payload.ts';
 import { done } from '../../helpers/puller.ts';
 import { lostAnswer, once, usePushes } from '../../helpers/pusher.ts';
 
-const { database, sandbox, outbox, pull } = usePushes();
+const { database, sandbox, outbox, pull, shipOrders } = usePushes();
 
 test('an order is created completely, and is in the tables when the row is done', async () => {
   const page = (await writePage(['Packing slip'])).toString('base64');
@@ -106,7 +106,7 @@ test('update, release, item cancellation and cancellation reach the order', asyn
   const [order] = await database.query(
     'select id, reference, phone_number, metadata, email from fulfilment.orders',
   );
-  expect(await outbox.row(update)).toMatchObject({
+  await outbox.expectRow(update, {
     status: 'done',
     result: {
       orderId: order?.id,
@@ -119,10 +119,10 @@ test('update, release, item cancellation and cancellation reach the order', asyn
     metadata: { extra1: 'a', extra3: 'c' },
     email: 'anna@example.com',
   });
-  expect(await outbox.row(release)).toMatchObject({ status: 'done', result: {} });
+  await outbox.expectRow(release, { status: 'done', result: {} });
   // The service refuses the second release, because the order is released already. So the row is
   // done.
-  expect(await outbox.row(again)).toMatchObject({ status: 'done', result: {} });
+  await outbox.expectRow(again, { status: 'done', result: {} });
   expect((await outbox.row(item)).result).toMatchObject({ modified: true, quantity: 0 });
   expect((await outbox.row(cancel)).result).toMatchObject({
     orderId: order?.id,
@@ -140,18 +140,11 @@ test('update, release, item cancellation and cancellation reach the order', asyn
 
 test('a return is announced, replaced and deleted', async () => {
   await outbox.sendOrder('SO-1');
-  await sandbox.advance(2 * 86_400);
-  await pull('pull-shipments');
-  const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items');
-  const shipmentItemId = line?.id as number;
-  const payload = {
-    shipmentId: line?.shipment_id,
-    comments: 'broken',
-    items: [{ shipmentItemId, quantity: 1, reason: 'DAMAGED' }],
-  };
+  const payload = { ...(await shipOrders()), comments: 'broken' };
+  const shipmentItemId = payload.items[0]?.shipmentItemId;
   const create = await outbox.insert('return.create', 'RET-1', payload);
   const { id: label } = await outbox.send('return_label.create', 'SO-1', {
-    shipmentId: line?.shipment_id,
+    shipmentId: payload.shipmentId,
     shippingMethod: 'RETURN_PARCEL',
   });
   const created = await outbox.row(create);
@@ -199,14 +192,16 @@ test('a return is announced, replaced and deleted', async () => {
 /** Ships an order, and announces the return RET-1 of one of its lines. */
 async function announceReturn(): Promise<void> {
   await outbox.sendOrder('SO-1');
-  await sandbox.advance(2 * 86_400);
-  await pull('pull-shipments');
-  const [item] = await database.query('select shipment_id, id from fulfilment.shipment_items');
-  await outbox.send('return.create', 'RET-1', {
-    shipmentId: item?.shipment_id,
-    items: [{ shipmentItemId: item?.id, quantity: 1, reason: 'DAMAGED' }],
-  });
+  await outbox.send('return.create', 'RET-1', await shipOrders());
 }
+
+/** Expects that the tables have this number of announced returns that are listed. */
+const expectListed = async (count: number) =>
+  expect(
+    await database.count(
+      'fulfilment.return_merchandise_authorizations where unlisted_since is null',
+    ),
+  ).toBe(count);
 
 test('return.delete is dead if the service still has the return that it does not find', async () => {
   await announceReturn();
@@ -216,9 +211,7 @@ test('return.delete is dead if the service still has the return that it does not
     status: 'dead',
     last_error: expect.stringContaining('the service still has the announced return'),
   });
-  const listed =
-    'select id from fulfilment.return_merchandise_authorizations where unlisted_since is null';
-  expect(await database.query(listed)).toHaveLength(1);
+  await expectListed(1);
 });
 
 test('return.delete is done if its answer was lost and the return is gone, whatever was proven before', async () => {
@@ -228,7 +221,7 @@ test('return.delete is done if its answer was lost and the return is gone, whate
   await sandbox.faults(once('v3.returnMerchandiseAuthorizations.delete', lostAnswer));
   const { id } = await outbox.send('return.delete', 'RET-1');
   await outbox.pushRounds(2);
-  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  await outbox.expectRow(id, { status: 'done' });
 });
 
 test('return.delete trusts no 404 of paths that were never right', async () => {
@@ -244,9 +237,7 @@ test('return.delete trusts no 404 of paths that were never right', async () => {
     status: 'dead',
     last_error: expect.stringContaining('paths are assumed and were never right so far'),
   });
-  const listed =
-    'select id from fulfilment.return_merchandise_authorizations where unlisted_since is null';
-  expect(await database.query(listed)).toHaveLength(1);
+  await expectListed(1);
 
   await database.query(`
     insert into sync.proven_kinds (client, kind, method, path)
@@ -254,8 +245,8 @@ test('return.delete trusts no 404 of paths that were never right', async () => {
       '/v3/returnMerchandiseAuthorizations/{id}')`);
   await actOnOutbox(database.db, 'retry', { ids: [row.id] }, { by: 'test' });
   await outbox.push();
-  expect(await outbox.row(row.id)).toMatchObject({ status: 'done' });
-  expect(await database.query(listed)).toEqual([]);
+  await outbox.expectRow(row.id, { status: 'done' });
+  await expectListed(0);
 });
 
 test('order.cancel reads the order again if the answer does not show all of its items', async () => {
@@ -278,7 +269,7 @@ test.each([
   await sandbox.faults(once(operation, lostAnswer));
   const id = await outbox.insert(kind, 'SO-1', payload);
   await outbox.pushRounds(3);
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'done',
     result: { modified: true, note: expect.stringContaining('whose answer was lost') },
   });
@@ -293,10 +284,8 @@ test('the next poll reads what an answer does not show: a release, a return labe
   await pull('pull-orders');
   await pull('pull-orders');
   expect(await onHold()).toEqual([{ on_hold: false }]);
-  await sandbox.advance(2 * 86_400);
-  await pull('pull-shipments');
-  const [shipment] = await database.query('select id from fulfilment.shipments');
-  await outbox.send('return_label.create', 'SO-1', { shipmentId: shipment?.id });
+  const { shipmentId } = await shipOrders();
+  await outbox.send('return_label.create', 'SO-1', { shipmentId });
   await pull('pull-shipments');
   expect(
     await database.query('select return_label is not null as labelled from fulfilment.shipments'),
@@ -307,14 +296,7 @@ test('the next poll reads what an answer does not show: a release, a return labe
 });
 
 test('an announced return is read again until its lines have their return items', async () => {
-  await outbox.sendOrder('SO-1');
-  await sandbox.advance(2 * 86_400);
-  await pull('pull-shipments');
-  const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items');
-  await outbox.send('return.create', 'RET-1', {
-    shipmentId: line?.shipment_id,
-    items: [{ shipmentItemId: line?.id, quantity: 1, reason: 'DAMAGED' }],
-  });
+  await announceReturn();
   await sandbox.advance(30 * 86_400);
   const returned = () =>
     database.query('select return_item_id from fulfilment.return_merchandise_authorization_items');

@@ -82,7 +82,7 @@ test('an attachment that a person has to decide holds only the rows that need it
     [attachment],
   );
   const { id: update } = await outbox.send('order.update', 'SO-1', { reference: 'new' });
-  expect(await outbox.row(update)).toMatchObject({ status: 'pending', attempts: 0 });
+  await outbox.expectRow(update, { status: 'pending', attempts: 0 });
   await outbox.cancel(update);
   expect(await outbox.send('order.cancel', 'SO-1')).toMatchObject({
     status: 'done',
@@ -99,7 +99,7 @@ test('a row that is marked as done unblocks its lane, and its follow-ups are ins
   ];
   const head = await outbox.insertOrder('SO-1', { locale: undefined, attachments });
   const { id: behind } = await outbox.send('order.cancel', 'SO-1');
-  expect(await outbox.row(behind)).toMatchObject({ status: 'pending', attempts: 0 });
+  await outbox.expectRow(behind, { status: 'pending', attempts: 0 });
   expect(
     await actOnOutbox(database.db, 'done', { ids: [head] }, { by: 'test', result: { orderId: 1 } }),
   ).toEqual([head]);
@@ -171,7 +171,7 @@ test('later rows wait until an attempt that was cut off can no longer undo them'
     "update fulfilment.outbox set next_attempt_at = now() where status = 'pending' and attempts > 0",
   );
   await outbox.push();
-  expect(await outbox.row(first)).toMatchObject({ status: 'done', attempts: 2 });
+  await outbox.expectRow(first, { status: 'done', attempts: 2 });
   const waiting = await database.query(
     "select status, next_attempt_at > now() + interval '55 seconds' as later from fulfilment.outbox where id = $1",
     [second],

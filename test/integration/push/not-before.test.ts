@@ -15,13 +15,13 @@ test('a row is not sent before its not_before, whatever wakes it, and then witho
   const behind = await outbox.insert('order.cancel', 'SO-1');
   // The settlement of the first row wakes the lane.
   await outbox.push();
-  expect(await outbox.row(first)).toMatchObject({ status: 'done' });
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(first, { status: 'done' });
+  await outbox.expectRow(id, {
     status: 'pending',
     attempts: 0,
     next_attempt_at: later?.not_before,
   });
-  expect(await outbox.row(behind)).toMatchObject({ status: 'pending', attempts: 0 });
+  await outbox.expectRow(behind, { status: 'pending', attempts: 0 });
   const [open] = await database.query('select because from fulfilment.outbox_open where id = $1', [
     id,
   ]);
@@ -31,7 +31,7 @@ test('a row is not sent before its not_before, whatever wakes it, and then witho
     '{"reference": "still later"}',
   ]);
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'pending',
     attempts: 0,
     next_attempt_at: later?.not_before,
@@ -41,5 +41,5 @@ test('a row is not sent before its not_before, whatever wakes it, and then witho
     [id],
   );
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  await outbox.expectRow(id, { status: 'done' });
 });

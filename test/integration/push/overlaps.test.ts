@@ -1,13 +1,9 @@
 import { sql } from 'kysely';
 import pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import { outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { claimRows, claimRowsIn } from '../../../src/push/sql/claim-rows.ts';
-import { readDueWork } from '../../../src/push/sql/due-work.ts';
 import { readOutbox } from '../../../src/push/sql/read-outbox.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { once, usePushes } from '../../helpers/pusher.ts';
-import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const { database, sandbox, outbox, pull } = usePushes();
@@ -35,14 +31,12 @@ test('a new payload waits until an attempt with the former one can no longer tak
   );
   expect(row).toEqual({ waits: true });
   await waitFor('the former attempt to take effect', async () => {
-    const { clients } = await sandbox.call<{
-      clients: { orders: { resource: { attributes: { reference: string } } }[] }[];
-    }>('GET', '/_sandbox/state?lists=orders');
-    return clients[0]?.orders[0]?.resource.attributes.reference === 'older';
+    const [order] = await sandbox.orders();
+    return order?.resource.attributes.reference === 'older';
   });
   await outbox.hurry();
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  await outbox.expectRow(id, { status: 'done' });
   expect(await readStoredReference()).toBe('newer');
 });
 
@@ -112,8 +106,8 @@ describe('a row that names products', () => {
     await sandbox.faults(once('oldest.product.add', { status: 425 }));
     const id = await outbox.insert(kind, 'SO-1', payload);
     const { id: product } = await outbox.send('product.save', 'NEW', { name: 'New' });
-    expect(await outbox.row(product)).toMatchObject({ status: 'pending', attempts: 1 });
-    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
+    await outbox.expectRow(product, { status: 'pending', attempts: 1 });
+    await outbox.expectRow(id, { status: 'pending', attempts: 0 });
     const open = await database.query(
       'select waits_for, because from fulfilment.outbox_open where id = $1',
       [id],
@@ -131,7 +125,7 @@ describe('a row that names products', () => {
       product,
     ]);
     await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+    await outbox.expectRow(id, { status: 'done' });
     expect(await database.count('sync.outbox_waits')).toBe(0);
   });
 
@@ -143,15 +137,15 @@ describe('a row that names products', () => {
       ids.push(await outbox.insertOrder(sku, { items: [{ sku, quantity: 1 }] }));
     await outbox.cancel(cancelled);
     await outbox.push();
-    expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
+    await outbox.expectRow(dead, { status: 'dead' });
     await outbox.push();
-    for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+    for (const id of ids) await outbox.expectRow(id, { status: 'done' });
   });
 });
 
 test('the commit of a cancellation wakes a row that was inserted behind it before', async () => {
   const { id: dead } = await outbox.send('order.update', 'SO-1', { nonsense: 1 });
-  expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
+  await outbox.expectRow(dead, { status: 'dead' });
   const listener = new pg.Client(database.url);
   await listener.connect();
   const { pusher, stop } = await outbox.start();
@@ -173,74 +167,4 @@ test('the commit of a cancellation wakes a row that was inserted behind it befor
   await waitFor('the row to be done', async () => (await outbox.row(behind)).status === 'done');
   await listener.end();
   await stop(1_000);
-});
-
-const readIdentity = async () =>
-  (await database.query<{ identity: string }>('select identity from sync.clients'))[0]?.identity ??
-  '';
-const makeClaimOptions = async (maxRows: number) => ({
-  client: 'default',
-  identity: await readIdentity(),
-  kinds: { names: outboxKinds.map(({ name }) => name), stamped: [], lingerMs: 60_000 },
-  worker: 'w',
-  held: 0,
-  maxRows,
-  maxBytes: 8 * 1024 * 1024,
-  takesLarge: true,
-});
-const claim = async (maxRows: number) => claimRows(database.db, await makeClaimOptions(maxRows));
-
-test('a claim and a look find nothing once the database was migrated beyond their code', async () => {
-  await outbox.push();
-  await outbox.insertOrder('SO-1');
-  const look = async () => {
-    const account = { client: 'default', identity: await readIdentity() };
-    const names = outboxKinds.map(({ name }) => name);
-    return readDueWork(database.db, [account], { worker: 'a worker', names, lookedUp: [] });
-  };
-  expect(await look()).toMatchObject([{ client: 'default', pendingInMs: 0 }]);
-
-  await database.query("insert into sync.migrations (name, applied_by) values ('9999_later', 'x')");
-  expect(await look()).toEqual([]);
-  expect((await claim(8)).rows).toEqual([]);
-
-  await database.query("delete from sync.migrations where name = '9999_later'");
-  expect((await claim(8)).rows).toHaveLength(1);
-});
-
-test('a claim reads no row of a kind that is held, no matter how many there are', async () => {
-  await outbox.push();
-  await database.query(`
-    insert into fulfilment.outbox (kind, reference, payload)
-    select 'order.release', 'R-' || i, '{}' from generate_series(1, 20000) i`);
-  await insertHealth(database, {
-    ...{ scope: 'order.release', code: 'wrong_path', untilInMs: 900_000 },
-  });
-  await outbox.insertOrder('SO-1');
-  await database.query('vacuum analyze fulfilment.outbox');
-  const options = await makeClaimOptions(8);
-  const read = await database.db.transaction().execute(async (trx) => {
-    const { rows } = await claimRowsIn(trx, options);
-    expect(rows).toMatchObject([{ kind: 'order.create' }]);
-    const seen = await sql<{ rows: number }>`
-      select (pg_stat_get_xact_tuples_returned(i.indexrelid))::int as rows
-      from pg_index i where i.indrelid = 'fulfilment.outbox'::regclass
-      order by 1 desc limit 1`.execute(trx);
-    return seen.rows[0]?.rows ?? 0;
-  });
-  expect(read).toBeGreaterThan(0);
-  expect(read).toBeLessThan(200);
-});
-
-test('a claim counts the bytes of payloads as text, not as they are stored', async () => {
-  await outbox.push();
-  await database.query(`
-    insert into fulfilment.outbox (kind, reference, payload)
-    select 'order.update', 'SO-' || n, (select jsonb_agg('1e131071'::jsonb) from generate_series(1, 8))
-    from generate_series(1, 20) n`);
-  const { rows } = await claim(20);
-  expect(rows.map(({ payloadBytes }) => payloadBytes)).toEqual(
-    rows.map(({ payload }) => payload.length),
-  );
-  expect(rows).toHaveLength(7);
 });

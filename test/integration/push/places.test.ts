@@ -3,8 +3,7 @@ import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { makePoolConfig, openDatabase } from '../../../src/db/pool.ts';
 import { ServerPool } from '../../../src/db/server-client.ts';
-import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
-import { readPushDatabase } from '../../../src/push/sql/push-database.ts';
+import { acceptDatabase, readPushDatabase } from '../../../src/push/sql/push-database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import {
   type EmbeddedPostgres,

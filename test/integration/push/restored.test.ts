@@ -1,6 +1,9 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { acceptDatabase, type OperatorAnswer } from '../../../src/push/sql/accept-database.ts';
-import { readPushDatabase } from '../../../src/push/sql/push-database.ts';
+import {
+  acceptDatabase,
+  type OperatorAnswer,
+  readPushDatabase,
+} from '../../../src/push/sql/push-database.ts';
 import { done } from '../../helpers/puller.ts';
 import { usePushes } from '../../helpers/pusher.ts';
 import { insertHealth } from '../../helpers/service-health.ts';
@@ -105,7 +108,7 @@ describe('a database that was restored from a backup', () => {
       'inbound_packing_slip.create done',
       'order.create done',
     ]);
-    expect(await outbox.row(id)).toMatchObject({ attempts: 1 });
+    await outbox.expectRow(id, { attempts: 1 });
     expect(await countAtService()).toEqual({ ...countsAfterOneSend(), orders: before.orders + 2 });
   });
 
@@ -177,7 +180,7 @@ test('restored: a dead row of the backup says that it may have been sent', async
   await database.restore();
   await outbox.push();
   await accept('restored');
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'dead',
     written_at: expect.any(Date),
     last_error: expect.stringMatching(/^refused; the database was restored/),

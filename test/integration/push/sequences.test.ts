@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { checkInserts, checkSequences } from '../../../src/operate/doctor/checks.ts';
-import { acceptDatabase } from '../../../src/push/sql/accept-database.ts';
+import { acceptDatabase } from '../../../src/push/sql/push-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();

@@ -59,7 +59,7 @@ test('a main shipping method that comes without its methods keeps its warehouses
   expect(await readOffers()).toBeLessThan(before);
 });
 
-test('the daily job writes changes, marks removed entries, and keeps a list that came empty', async () => {
+test('the daily job writes changes, marks removed entries, and keeps lists that are empty or absent', async () => {
   expect(done(await pull('refresh-settings'))).toMatchObject({
     fetched: 21,
     created: 25,
@@ -72,7 +72,11 @@ test('the daily job writes changes, marks removed entries, and keeps a list that
     updated: 0,
     removed: 0,
   });
+  const readOffers = () =>
+    database.query('select * from fulfilment.main_shipping_method_warehouses order by 2, 3');
+  const [methods, offers] = [await readOptions('mainShippingMethods'), await readOffers()];
   await answerWith({
+    mainShippingMethods: undefined,
     returnReasons: [],
     languages: [{ id: 51, name: 'Dutch', code: 'nl-NL' }],
   });
@@ -80,8 +84,11 @@ test('the daily job writes changes, marks removed entries, and keeps a list that
     created: 0,
     updated: 1,
     removed: 2,
-    warnings: ['the service lists lack returnReasons; the stored entries are kept'],
+    warnings: [
+      'the service lists lack mainShippingMethods, returnReasons; the stored entries are kept',
+    ],
   });
+  expect([await readOptions('mainShippingMethods'), await readOffers()]).toEqual([methods, offers]);
   expect(await readOptions('languages')).toMatchObject([
     { code: 'nl-NL', removed: false },
     { removed: true },
@@ -96,28 +103,6 @@ test('the daily job writes changes, marks removed entries, and keeps a list that
     operation: 'removed',
     key: expect.stringMatching(/^languages:5[23]$/),
   });
-});
-
-test('settings without some lists keep their entries, and the run names them', async () => {
-  done(await pull('refresh-settings'));
-  const absent = ['mainShippingMethods', 'returnReasons'];
-  const read = async () => [
-    await database.query(
-      'select * from fulfilment.setting_options where list = any($1) order by id',
-      [absent],
-    ),
-    await database.query('select * from fulfilment.main_shipping_method_warehouses order by 2, 3'),
-  ];
-  const before = await read();
-  await answerWith({
-    countries: [{ id: 81, name: 'New', code: 'NEW' }],
-    ...Object.fromEntries(absent.map((list) => [list, undefined])),
-  });
-  expect(done(await pull('refresh-settings'))).toMatchObject({
-    warnings: [`the service lists lack ${absent.join(', ')}; the stored entries are kept`],
-  });
-  expect(await read()).toEqual(before);
-  expect(await readOptions('countries')).toContainEqual({ code: 'NEW', removed: false });
 });
 
 test('an answer without any service list fails the run and changes nothing', async () => {
@@ -179,6 +164,7 @@ test('settings that cannot be read make no row dead and change no stored entry',
   const { id, ...row } = await outbox.sendOrder('SO-1');
   expect(row).toMatchObject({
     status: 'pending',
+    attempts: 0,
     last_error: expect.stringContaining('common.settings.get: NOK: «Settings are ok.»'),
   });
   const settingsUnread = async () => (await readOutboxStatus(database.db))[0]?.settingsUnread;
@@ -186,14 +172,14 @@ test('settings that cannot be read make no row dead and change no stored entry',
   // They are not read again at once, even if the row is due.
   await database.query('update fulfilment.outbox set next_attempt_at = now()');
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'pending',
     last_error: expect.stringContaining('because the settings could not be read'),
   });
   expect(await countListRequests()).toBe(1);
   await outbox.hurry();
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  await outbox.expectRow(id, { status: 'done' });
   expect(await settingsUnread()).toBe(0);
 
   const before = await readAll();

@@ -18,7 +18,7 @@ describe('members that WAREHOUSE_OPERATIONS_FILE makes optional', () => {
   test('may be missing in an order, which the service takes', async () => {
     const id = await outbox.insert('order.create', 'SO-1', payload);
     await push({ 'v3.orders.create': { optional } });
-    expect(await outbox.row(id)).toMatchObject({
+    await outbox.expectRow(id, {
       status: 'done',
       result: { orderId: expect.any(Number) },
     });
@@ -61,11 +61,11 @@ test('the attributes that cancel an order item are those of the switch', async (
   await outbox.insertOrder('SO-1');
   const refused = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
   await push({ 'v3.orderItems.cancel': { attributes: { cancelled: true } } });
-  expect(await outbox.row(refused)).toMatchObject({ status: 'dead' });
+  await outbox.expectRow(refused, { status: 'dead' });
   await outbox.cancel(refused);
   const taken = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
   await push({ 'v3.orderItems.cancel': { attributes: { quantity: 0, cancelled: true } } });
-  expect(await outbox.row(taken)).toMatchObject({
+  await outbox.expectRow(taken, {
     status: 'done',
     result: { modified: true, quantity: 0 },
   });

@@ -24,12 +24,14 @@ test('claims are renewed even while the other upkeep waits for a lock', async ()
     isFenced: false,
     claims: () => (row === undefined ? [] : [row]),
     sent: new RecentSends(1),
-    onDatabase: () => undefined,
-    onTakenOver: () => undefined,
-    onMarkedDead: () => undefined,
-    onOutdated: () => undefined,
-    onLookUpsDue: () => undefined,
-    onError: () => undefined,
+    events: {
+      onDatabase: () => undefined,
+      onTakenOver: () => undefined,
+      onMarkedDead: () => undefined,
+      onOutdated: () => undefined,
+      onError: () => undefined,
+    },
+    wake: () => undefined,
   });
   const other = database.open(1);
   let waiting: Promise<void> | undefined;

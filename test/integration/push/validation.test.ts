@@ -117,7 +117,7 @@ test('an item that an order has twice must be named by its id', async () => {
   );
   await outbox.replace(bySku, { orderItemId: first?.id });
   await outbox.push();
-  expect(await outbox.row(bySku)).toMatchObject({
+  await outbox.expectRow(bySku, {
     status: 'done',
     result: { orderItemId: first?.id, quantity: 0 },
   });
@@ -137,7 +137,7 @@ test('a row whose order cannot be read PUSH_MAX_ATTEMPTS times is dead, without 
   const id = await outbox.insert('order.update', 'SO-9', { reference: 'new' });
   for (const status of ['pending', 'dead']) {
     await outbox.push({ PUSH_MAX_ATTEMPTS: '2' });
-    expect(await outbox.row(id)).toMatchObject({ status, attempts: 0 });
+    await outbox.expectRow(id, { status, attempts: 0 });
     await outbox.hurry();
   }
 });

@@ -7,7 +7,6 @@ import { awakeMs } from '../../../src/push/pusher.ts';
 import { lastLookMs, sayAwake } from '../../../src/push/sql/due-work.ts';
 import { insertOrders, orderPayload } from '../../helpers/order-payload.ts';
 import { usePushes } from '../../helpers/pusher.ts';
-import { insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const { database, outbox } = usePushes();
@@ -119,14 +118,6 @@ const crowd = (pusher: { readonly onNotification: (client: string) => void }) =>
 };
 
 describe('a worker', () => {
-  test('falls asleep while its client is held, although rows are due', async () => {
-    await insertHealth(database, { code: 'asked_to_wait', sendWindow: null, untilInMs: 600_000 });
-    await insertRow();
-    await setAwake('300 milliseconds');
-    crowd(await startWorker());
-    await waitFor('the worker to sleep', async () => (await readAwake()) < -500, 10_000);
-  });
-
   test('falls asleep although a row is due that the ERP has locked', async () => {
     const id = await insertRow();
     await database.db.transaction().execute(async (erp) => {

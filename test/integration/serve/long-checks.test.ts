@@ -1,8 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import { operations } from '../../../config/operations.ts';
-import { performCheck } from '../../../src/push/check-payload.ts';
-import { type CheckTask, runInProcess } from '../../../src/push/check-pool.ts';
+import { type CheckTask, performCheck, runInProcess } from '../../../src/push/check-payload.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useApi } from '../../helpers/api.ts';
 import { useDatabase } from '../../helpers/database.ts';

@@ -12,26 +12,6 @@ import { withSwitches } from '../../helpers/config/operations-file.ts';
 const optionalByOperation = Object.entries(optionalMembers) as [OperationName, readonly string[]][];
 
 /**
- * The members that the interface itself requires, each with the section of docs/interface.md that
- * says so.
- */
-const fixedOfOrder = {
-  externalOrderNumber: '7.1 Fields',
-  items: '7.6 Create',
-  deliveryAddress: '7.6 Create',
-  'attachments.content': '9.2 Operations',
-};
-const fixed: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'order.create': fixedOfOrder,
-  'order.replace': fixedOfOrder,
-  'order.rename': { externalOrderNumber: '7.1 Fields' },
-  'order_attachment.create': { content: '9.2 Operations' },
-  'return.create': { shipmentId: '11.1 Fields', 'items.shipmentItemId': '11.2 Items' },
-  'return.replace': { shipmentId: '11.1 Fields', 'items.shipmentItemId': '11.2 Items' },
-  'return_label.create': { shipmentId: '15.9 Return label' },
-};
-
-/**
  * Returns the paths of all required members of a JSON Schema, also of objects in optional members
  * and in lists.
  */
@@ -49,10 +29,6 @@ function listRequired(schema: Json | undefined, place = ''): string[] {
     ...listRequired(schema.items, place),
   ];
 }
-
-const relaxed = withSwitches(
-  Object.fromEntries(optionalByOperation.map(([name, optional]) => [name, { optional }])),
-);
 
 function find(name: string, used: Operations): AnyKind {
   const kind = makeKinds(used).find((known) => known.name === name);
@@ -73,14 +49,6 @@ async function check(
   const problems = await findPayloadProblems(find(name, used), row, context);
   return problems.map(({ text }) => text);
 }
-
-test.each(makeKinds(relaxed).map((kind) => [kind.name, kind] as const))(
-  '%s requires only what the interface requires, if all its members may be optional',
-  (name, kind) => {
-    const required = listRequired(toPayloadSchema(kind));
-    expect(required.toSorted()).toEqual(Object.keys(fixed[name] ?? {}).toSorted());
-  },
-);
 
 test('each member that may be optional is required without the switch', () => {
   const required = new Set(outboxKinds.flatMap((kind) => listRequired(toPayloadSchema(kind))));

@@ -3,15 +3,8 @@ import { operations } from '../../../config/operations.ts';
 import { order as orderFields } from '../../../src/pull/streams/orders.ts';
 import { performCheck } from '../../../src/push/check-payload.ts';
 import { describeLineDifference, type PushContext } from '../../../src/push/kind.ts';
-import {
-  buildOrderDocument,
-  type OrderPayload,
-} from '../../../src/push/kinds/order/order-payload.ts';
-import {
-  buildWantedState,
-  findLoss,
-  listMembers,
-} from '../../../src/push/kinds/order/order-state.ts';
+import { buildOrderDocument, type OrderPayload } from '../../../src/push/kinds/order-payload.ts';
+import { buildWantedState, findLoss, listMembers } from '../../../src/push/kinds/order-state.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import type { WriteRequest } from '../../../src/service/client.ts';
 import { decodeRow } from '../../../src/service/decoding/fields.ts';
@@ -61,51 +54,6 @@ describe('the body of POST /v3/orders', () => {
       '"id":12345678901234567890',
     ])
       expect(body).toContain(part);
-  });
-
-  test('includes lines, addresses and the first attachment, linked by provisional ids', async () => {
-    const text = `{${requiredMembers}, "items": [{"sku": "A", "quantity": 1, "fulfillFrom": null, "metadata": {"extra6": "six", "extra7": null}}],
-      "billingAddress": {"lastName": "Z", "street1": "Y 2", "countryCode": "FR"}, "allowPartialDelivery": true,
-      "attachments": [{"filename": "a.pdf", "content": "JVBERg=="}, {"filename": "b.pdf", "content": "JVBERg=="}]}`;
-    const ids = { orderTypeId: 31, shippingMethodId: 12 };
-    const inside = buildOrderDocument(await order(text), ids, { included: 'inside' }) as {
-      data: { included: unknown[] };
-    };
-    const { included, ...data } = inside.data;
-    expect(data).toEqual({
-      type: 'order',
-      attributes: { externalOrderNumber: 'SO-1', locale: 'nl-NL', allowPartialDelivery: true },
-      relationships: {
-        orderType: { data: { id: 31, type: 'orderType' } },
-        deliveryAddress: { data: { id: 1, type: 'address' } },
-        billingAddress: { data: { id: 2, type: 'address' } },
-        preferredShippingMethod: { data: { id: 12, type: 'shippingMethod' } },
-      },
-    });
-    expect(included).toEqual([
-      { type: 'orderItem', attributes: { sku: 'A', quantity: 1, metadata: { extra6: 'six' } } },
-      { type: 'address', id: 1, attributes: { lastName: 'X', street1: 'Y 1', countryCode: 'FR' } },
-      { type: 'address', id: 2, attributes: { lastName: 'Z', street1: 'Y 2', countryCode: 'FR' } },
-      {
-        type: 'orderAttachment',
-        attributes: {
-          externalOrderNumber: 'SO-1',
-          filename: 'a.pdf',
-          contentType: 'application/pdf',
-          printStrategy: 'REQUIRED',
-          content: 'JVBERg==',
-        },
-      },
-    ]);
-    expect(buildOrderDocument(await order(text), ids, { included: 'top' })).toEqual({
-      data,
-      included,
-    });
-    const renamed = buildOrderDocument(await order(text), ids, {
-      included: 'top',
-      contentMember: 'document',
-    });
-    expect(JSON.stringify(renamed)).toContain('"document":"JVBERg=="');
   });
 });
 

@@ -10,7 +10,7 @@ import {
   measureListLagMs,
   readEvidence,
 } from '../../../src/push/judge-outcome.ts';
-import { batchRows } from '../../../src/push/kinds/order/look-up-orders.ts';
+import { batchRows } from '../../../src/push/kinds/look-up-orders.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { maskPayload, maskResult } from '../../../src/push/show-row.ts';
 import { findDoubtedScope } from '../../../src/service/health/client-health.ts';
@@ -64,8 +64,8 @@ describe('the outcome of a failed attempt', () => {
   });
 
   const ofMany = { attempts: 99, ageMs: 9e9 };
-  const free = { status: 'pending', countsAsAttempt: false };
-  const counted = { status: 'pending', countsAsAttempt: true };
+  const free = { status: 'pending', refund: true };
+  const counted = { status: 'pending', refund: false };
   const stopped = new WarehouseError('stopped', 'asked to stop', { outcome: 'unknown' });
   const explained = { body: '{"errors": [{"title": "Not yours"}]}' };
   const assumed = { documented: false };

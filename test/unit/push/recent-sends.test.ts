@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { RecentSends } from '../../../src/push/send-row.ts';
+import { isRecent, RecentSends } from '../../../src/push/send-row.ts';
 import type { ClaimedRow } from '../../../src/push/sql/claim-rows.ts';
 
 afterEach(() => vi.restoreAllMocks());
@@ -27,4 +27,17 @@ test('a row that was certainly not carried out is forgotten', () => {
   expect(ids(sends)).toEqual([2]);
   sends.clear();
   expect(ids(sends)).toEqual([]);
+});
+
+test.each([
+  ['right after it', 0, 0, true],
+  ['later', 4_000, 4_000, false],
+  ['after the machine was suspended', 0, 3_600_000, false],
+  ['after the clock was set back', 0, -3_600_000, false],
+])('a claim counts as recent %s: by both clocks', (_, ms, wallMs, expected) => {
+  const claim = { claimedAtMs: performance.now(), claimedWallMs: Date.now() };
+  const [now, wall] = [performance.now(), Date.now()];
+  vi.spyOn(performance, 'now').mockReturnValue(now + ms);
+  vi.spyOn(Date, 'now').mockReturnValue(wall + wallMs);
+  expect(isRecent(claim)).toBe(expected);
 });

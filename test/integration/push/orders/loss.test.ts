@@ -65,7 +65,7 @@ test.each([
   const { id } = await outbox.send(kind, 'SO-1', payload, short);
   await outbox.hurry();
   await outbox.push(short);
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'dead',
     attempts,
     last_error: expect.stringContaining('deliveryAddress.street1'),

@@ -9,23 +9,14 @@ const content = (await writePage(['Invoice'])).toString('base64');
 const address = orderPayload('').deliveryAddress;
 const attachments = ['first.pdf', 'second.pdf'].map((filename) => ({ filename, content }));
 
-interface SandboxOrder {
-  resource: { attributes: { externalOrderNumber: string } };
-  attachments: { filename: string }[];
-}
 /** Returns the names of the documents of each order at the service, by its number. */
-async function readDocuments(): Promise<Record<string, string[]>> {
-  const state = await sandbox.call<{ clients: { orders: SandboxOrder[] }[] }>(
-    'GET',
-    '/_sandbox/state',
-  );
-  return Object.fromEntries(
-    (state.clients[0]?.orders ?? []).map((order) => [
-      order.resource.attributes.externalOrderNumber,
-      order.attachments.map(({ filename }) => filename),
+const readDocuments = async () =>
+  Object.fromEntries(
+    (await sandbox.orders()).map(({ resource, attachments: sent }) => [
+      resource.attributes.externalOrderNumber,
+      sent.map(({ filename }) => filename),
     ]),
   );
-}
 
 test('the documents of a renamed order do not go to the order that gets its number', async () => {
   await outbox.insertOrder('SO-1', { attachments });
@@ -51,7 +42,7 @@ test('a follow-up whose order the service does not have is dead', async () => {
     [id],
   );
   await outbox.push(short);
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'dead',
     last_error: expect.stringContaining('does not have the order 999999 any more'),
   });
@@ -61,7 +52,7 @@ test('a row whose order existed before says that its documents were not sent', a
   await outbox.sendOrder('SO-1', {}, short);
   const id = await outbox.insertOrder('SO-1', { attachments });
   await outbox.pushRounds(4);
-  expect(await outbox.row(id)).toMatchObject({
+  await outbox.expectRow(id, {
     status: 'dead',
     last_error: expect.stringContaining('the attachments of this row were not sent'),
   });

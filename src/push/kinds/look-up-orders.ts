@@ -1,14 +1,14 @@
-import { makeUndecodableError, type WarehouseError } from '../../../core/errors.ts';
-import { isObject } from '../../../core/json.ts';
-import { quote } from '../../../core/quote.ts';
-import { addDays, minuteMs, toUtcDay } from '../../../core/time.ts';
-import { workOnHalves } from '../../../core/work-on-halves.ts';
-import { listPages } from '../../../pull/walk.ts';
-import { toDigits } from '../../../service/decoding/fields.ts';
-import { readId } from '../../../service/decoding/jsonapi.ts';
-import { encodeValue } from '../../../service/transport/query.ts';
-import { longestListLagMs } from '../../judge-outcome.ts';
-import { type LookUpContext, type LookUpResult, toNoAnswer } from '../../kind.ts';
+import { makeUndecodableError, type WarehouseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import { quote } from '../../core/quote.ts';
+import { addDays, minuteMs, toUtcDay } from '../../core/time.ts';
+import { workOnHalves } from '../../core/work-on-halves.ts';
+import { listPages } from '../../pull/walk.ts';
+import { toDigits } from '../../service/decoding/fields.ts';
+import { readId } from '../../service/decoding/jsonapi.ts';
+import { encodeValue } from '../../service/transport/query.ts';
+import { longestListLagMs } from '../judge-outcome.ts';
+import { type LookUpContext, type LookUpResult, toNoAnswer } from '../kind.ts';
 import {
   findLastOrderSince,
   findLaterOrders,
@@ -16,9 +16,9 @@ import {
   type LaterOrder,
   type StoredOrder,
   type UnknownRow,
-} from '../../sql/look-ups.ts';
-import { findRenames } from '../../sql/renames.ts';
-import { type AnsweredOrder, listByNumbers, readOrderById, readOrders } from './find-order.ts';
+} from '../sql/look-ups.ts';
+import { findRenames } from '../sql/renames.ts';
+import { type AnsweredOrder, listByNumbers, readOrderById, readOrders } from './order-state.ts';
 
 /** Maximum number of orders in one look-up: the size of a page (docs/interface.md, 5.1 Values). */
 const maxNumbers = 100;
@@ -371,8 +371,8 @@ async function assertWhole(
 }
 
 /**
- * Returns true if a failure concerns all numbers. An answer that cannot be read may be due to one
- * order in it.
+ * Returns true if a failure concerns all numbers. An answer that cannot be read, or does not come,
+ * may be due to one order.
  */
 const concernsAllNumbers = ({ code, status, retryAfterMs }: WarehouseError) =>
   retryAfterMs !== undefined ||

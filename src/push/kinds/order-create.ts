@@ -1,15 +1,18 @@
-/** The kinds that create an order: order.create and order.replace. */
+/**
+ * The kinds that create an order, and the documents beside the first: order.create, order.replace
+ * and order_attachment.create.
+ */
 
-import type { Operations } from '../../../../config/operations.ts';
-import { makeUndecodableError, rewordError, WarehouseError } from '../../../core/errors.ts';
-import { order, orders } from '../../../pull/streams/orders.ts';
+import type { Operations } from '../../../config/operations.ts';
+import { makeUndecodableError, rewordError, WarehouseError } from '../../core/errors.ts';
+import { order, orders } from '../../pull/streams/orders.ts';
 import {
   decodeDocument,
   findChildren,
   type Resource,
   readId,
-} from '../../../service/decoding/jsonapi.ts';
-import { encodeQuery } from '../../../service/transport/query.ts';
+} from '../../service/decoding/jsonapi.ts';
+import { encodeQuery } from '../../service/transport/query.ts';
 import {
   concludeOthersVersion,
   defineKind,
@@ -26,31 +29,36 @@ import {
   type PushResult,
   productsOfItems,
   readAnswered,
-} from '../../kind.ts';
-import { pickGiven } from '../../payload.ts';
-import { findNamedId } from '../../setting-codes.ts';
-import type { PushTarget } from '../../sql/claim-rows.ts';
-import { closeTarget, readSentTarget } from '../../sql/renames.ts';
-import {
-  type AnsweredOrder,
-  type FoundOrder,
-  findOrder,
-  orderInclude,
-  readLines,
-  readOrderById,
-} from './find-order.ts';
+} from '../kind.ts';
+import { pickGiven } from '../payload.ts';
+import { findNamedId } from '../setting-codes.ts';
+import type { PushTarget } from '../sql/claim-rows.ts';
+import { closeTarget, readSentTarget } from '../sql/renames.ts';
 import { findOrders, type RowToLookUp } from './look-up-orders.ts';
 import {
   buildOrderDocument,
   describeAddressDoubt,
   findOrderProblems,
   listDocuments,
+  makeAttachment,
   makeOrderPayload,
   methodMember,
+  type OrderAttachment,
   type OrderPayload,
   orderTypeMember,
+  toAttachmentAttributes,
 } from './order-payload.ts';
-import { changeNumber, readCancelledOrder, showsAllItems } from './order-state.ts';
+import {
+  type AnsweredOrder,
+  changeNumber,
+  type FoundOrder,
+  findOrder,
+  orderInclude,
+  readCancelledOrder,
+  readLines,
+  readOrderById,
+  showsAllItems,
+} from './order-state.ts';
 
 /**
  * Creates an order with all that belongs to it (docs/interface.md, 7.6 Create). Its number is
@@ -106,8 +114,7 @@ async function sendOrder(
   ids: Awaited<ReturnType<typeof findNamedIds>>,
   target?: PushTarget,
 ): Promise<PushResult> {
-  const { 'v3.orders.create': options, 'v3.orderAttachments.create': attaching } =
-    context.operations;
+  const { 'v3.orders.create': options, [attachment]: attaching } = context.operations;
   const contentMember = pickGiven({ contentMember: attaching.contentMember });
   const body = buildOrderDocument(payload, ids, { ...contentMember, ...options });
   const answer = await context.send({ operation: 'v3.orders.create', body }, target);
@@ -270,7 +277,7 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
     addWords(`Order ${id} has the number ${formerNumber} now. ${continues}`),
   );
   const rest = describeRest(present, known);
-  if (rest !== null) throw await giveNumberBack(context, { ...known, ...present }, rest);
+  if (rest !== null) throw await makeRestError(context, present, rest);
 
   const { result, ...pushed } = await sendOrder(payload, context, ids, { id }).catch(
     async (error: unknown) => {
@@ -393,48 +400,25 @@ async function cancelPresent(
 }
 
 /**
- * Gives an order its number back that could not be cancelled whole. The service may refuse that,
- * because an order that is completely fulfilled cannot be changed.
+ * Makes the error of an order that could not be cancelled whole. It keeps its new number: the
+ * service does not change an order that is completely fulfilled.
  * @param rest what is left of it, in words
- * @returns the error of the row, which says what is left
- * @throws WarehouseError if it is not known whether the order has its number again
  */
-async function giveNumberBack(
-  context: PushContext,
-  found: FoundOrder,
+async function makeRestError(
+  { db, row }: PushContext,
+  present: AnsweredOrder,
   rest: string,
-): Promise<NotFoundError | LostMembersError> {
-  const { db, row } = context;
-  const { id, external_order_number: formerNumber } = found.order;
-  const begin = `the order could not be cancelled whole, so no new one was created: ${rest}.`;
-  const hasAgain = `It has its number ${row.reference} again`;
+): Promise<NotFoundError> {
+  const words =
+    `the order could not be cancelled whole, so no new one was created: ${rest}. ` +
+    `It keeps the number ${present.order.external_order_number}`;
+  // Items that are not shown may still be shipped.
+  if (describeOpenItems(present) === '') return new NotFoundError(`${words}. ${continues}`);
 
-  try {
-    await changeNumber(context, found, row.reference);
-    await closeTarget(db, row);
-    return new NotFoundError(`${begin} ${hasAgain}; cancel this row`);
-  } catch (error) {
-    if (error instanceof LostMembersError) {
-      const { loss, reading } = error;
-      await closeTarget(db, row);
-      const restore = `but the service ${loss}: restore that, and cancel this row`;
-      return new LostMembersError(`${begin} ${hasAgain}, ${restore}`, loss, reading);
-    }
-    if (!(error instanceof WarehouseError) || error.outcome !== 'refused')
-      return addWords(`${begin} Order ${id} may have the number ${formerNumber}. ${continues}`)(
-        error,
-      );
-
-    const keeps =
-      `${begin} It keeps the number ${formerNumber}, because the service does not change it back ` +
-      `(${error.message})`;
-    // Items that are not shown may still be shipped.
-    if (describeOpenItems(found) === '') return new NotFoundError(`${keeps}. ${continues}`);
-    await closeTarget(db, row);
-    return new NotFoundError(
-      `${keeps}; cancel this row, and create an order for the remaining articles`,
-    );
-  }
+  await closeTarget(db, row);
+  return new NotFoundError(
+    `${words}; cancel this row, and create an order for the remaining articles`,
+  );
 }
 
 /** A new order that a look-up found, with the id of the one that it replaces. */
@@ -491,3 +475,73 @@ async function readFormer(
 const isCancelledAway = (found: FoundOrder, { id, reference }: RowToLookUp) =>
   found.order.external_order_number === makeFormerNumber(reference, id) &&
   describeRest(found, null) === null;
+
+const attachment = 'v3.orderAttachments.create';
+
+/**
+ * Adds a pdf to an order. The warehouse prints it during picking (docs/interface.md, 9.2
+ * Operations). The service has no operation to look up attachments.
+ */
+export const orderAttachmentCreate = (operations: Operations) =>
+  defineKind<OrderAttachment>({
+    name: 'order_attachment.create',
+    schema: makeAttachment(operations),
+    operation: attachment,
+    notFoundMeansRoute: true,
+    unknown: { do: 'ask operator' },
+    // The others wait: a document must not be missing when the order is released (order.release, or
+    // order.update with onHold), it names the order by its number (order.rename), and it belongs to
+    // the order (order.create).
+    overtakenBy: [
+      'order_attachment.create',
+      'return_label.create',
+      'order.cancel',
+      'order_item.cancel',
+    ],
+    document: { kind: 'order_attachment', path: [] },
+    documents: ({ content }) => [{ path: ['content'], content }],
+    push: createAttachment,
+  });
+
+async function createAttachment(
+  payload: OrderAttachment,
+  context: PushContext,
+): Promise<PushResult> {
+  const { order } = await findAttachedOrder(context);
+  const answer = await context.send({
+    operation: attachment,
+    body: {
+      data: {
+        type: 'orderAttachment',
+        attributes: toAttachmentAttributes(
+          order.external_order_number ?? context.row.reference,
+          payload,
+          context.operations[attachment],
+        ),
+        relationships: { order: { data: { id: order.id, type: 'order' } } },
+      },
+    },
+  });
+
+  const id = readId(decodeDocument(attachment, answer.body, 'single').data[0] ?? null);
+  if (id === null) throw makeUndecodableError(`${attachment}: the answer has no id`);
+
+  return { result: { orderAttachmentId: id, orderId: order.id } };
+}
+
+/**
+ * Finds the order of a row. A follow-up belongs to the order that the row before it made, whatever
+ * the number of that order is now: another order may have the number by now.
+ * @throws NotFoundError if the service does not have the order
+ */
+async function findAttachedOrder(context: PushContext): Promise<FoundOrder> {
+  const target = await readSentTarget(context.db, context.row.id);
+  if (target === null) return findOrder(context);
+
+  const found = await readOrderById(context, target.id);
+  if (found !== null) return found;
+  throw new NotFoundError(
+    `the service does not have the order ${target.id} any more, to which this document belongs; ` +
+      'cancel this row',
+  );
+}

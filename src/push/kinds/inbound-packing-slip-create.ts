@@ -1,24 +1,19 @@
-/**
- * This folder: kinds that concern an inbound delivery. A slip is looked up by reference, warehouse,
- * day and lines, because its reference is not unique.
- */
-
 import { z } from 'zod';
-import type { Operations } from '../../../../config/operations.ts';
-import { isObject, type Json } from '../../../core/json.ts';
+import type { Operations } from '../../../config/operations.ts';
+import { isObject, type Json } from '../../core/json.ts';
 import {
   inboundPackingSlips,
   openStatuses,
   slip,
   slipItem,
-} from '../../../pull/streams/inbound-packing-slips.ts';
-import { listPages } from '../../../pull/walk.ts';
+} from '../../pull/streams/inbound-packing-slips.ts';
+import { listPages } from '../../pull/walk.ts';
 import {
   type Document,
   decodeDocument,
   type Resource,
   readId,
-} from '../../../service/decoding/jsonapi.ts';
+} from '../../service/decoding/jsonapi.ts';
 import {
   defineKind,
   describeLineDifference,
@@ -31,7 +26,7 @@ import {
   readAnswered,
   readIncluded,
   readResources,
-} from '../../kind.ts';
+} from '../kind.ts';
 import {
   day,
   makeBody,
@@ -42,8 +37,8 @@ import {
   requiredText,
   requireUnless,
   textsNamed,
-} from '../../payload.ts';
-import { findUnclaimedSlips, type UnknownRow } from '../../sql/look-ups.ts';
+} from '../payload.ts';
+import { findUnclaimedSlips, type UnknownRow } from '../sql/look-ups.ts';
 
 const operation = 'v3.inboundPackingSlips.create';
 
@@ -66,7 +61,8 @@ type SlipPayload = z.infer<ReturnType<typeof makeSlipPayload>>;
 
 /**
  * Announces goods to a warehouse (docs/interface.md, 14.4 Operations). The row's reference becomes
- * the slip's.
+ * the slip's. A slip is looked up by reference, warehouse, day and lines, because its reference is
+ * not unique.
  */
 export const inboundPackingSlipCreate = (operations: Operations) =>
   defineKind<SlipPayload>({

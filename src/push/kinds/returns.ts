@@ -1,20 +1,21 @@
 /**
- * This folder: kinds that concern a return. An announced return is named by its id, or by a
- * reference that no other one has.
+ * The kinds that concern a return. An announced return is named by its id, or by a reference that
+ * no other one has.
  */
 
 import { z } from 'zod';
-import type { Operation, Operations } from '../../../../config/operations.ts';
-import { makeUndecodableError, WarehouseError } from '../../../core/errors.ts';
-import { isObject, parseExact } from '../../../core/json.ts';
-import { hasAuthorization } from '../../../pull/sql/authorization-rows.ts';
+import type { Operation, Operations } from '../../../config/operations.ts';
+import { makeUndecodableError, WarehouseError } from '../../core/errors.ts';
+import { isObject, parseExact } from '../../core/json.ts';
+import { hasAuthorization } from '../../pull/sql/authorization-rows.ts';
 import {
   authorization,
   authorizationItem,
   authorizations,
-} from '../../../pull/streams/authorizations.ts';
-import { shipmentItem } from '../../../pull/streams/shipments.ts';
-import type { RowOf } from '../../../service/decoding/fields.ts';
+} from '../../pull/streams/authorizations.ts';
+import { shipmentItem, shipments } from '../../pull/streams/shipments.ts';
+import { decodeEnvelope } from '../../service/decoding/envelope.ts';
+import type { RowOf } from '../../service/decoding/fields.ts';
 import {
   addIncluded,
   type Document,
@@ -22,8 +23,8 @@ import {
   indexIncluded,
   type Resource,
   readId,
-} from '../../../service/decoding/jsonapi.ts';
-import { encodeQuery } from '../../../service/transport/query.ts';
+} from '../../service/decoding/jsonapi.ts';
+import { encodeQuery } from '../../service/transport/query.ts';
 import {
   type CheckFacts,
   defineKind,
@@ -37,7 +38,7 @@ import {
   readAnswered,
   readIncluded,
   saysNothing,
-} from '../../kind.ts';
+} from '../kind.ts';
 import {
   anyMembers,
   codeOf,
@@ -50,8 +51,8 @@ import {
   quantity,
   requiredText,
   requireUnless,
-} from '../../payload.ts';
-import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
+} from '../payload.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../setting-codes.ts';
 
 /**
  * Announces a return (docs/interface.md, 11.4 Operations). No list has it, so it cannot be looked
@@ -382,4 +383,54 @@ function readRemovedId(body: string): number | null {
     if (error instanceof SyntaxError) return null;
     throw error;
   }
+}
+
+const labelling = 'v2.returnLabel.get';
+const labelSchema = z.strictObject({
+  shipmentId: idNumber,
+  shippingMethod: requiredText.nullish().meta(codeOf('returnShippingMethods')),
+  shippingMethodId: idNumber.nullish().meta(idOf('returnShippingMethods', 'shippingMethod')),
+  paperless: z.boolean().nullish(),
+});
+type LabelRequest = z.infer<typeof labelSchema>;
+
+const methodMember: CodedMember = {
+  list: 'returnShippingMethods',
+  byCode: 'shippingMethod',
+  byId: 'shippingMethodId',
+  required: false,
+};
+
+/**
+ * Requests a return label for a shipment (docs/interface.md, 15.9 Return label). A repeated request
+ * may create, and bill, another label (docs/assumptions.md). Therefore an operator decides, unless
+ * the operation is declared repeatable.
+ */
+export const returnLabelCreate = (operations: Operations) =>
+  defineKind<LabelRequest>({
+    name: 'return_label.create',
+    schema: labelSchema,
+    operation: labelling,
+    notFoundMeansRoute: false,
+    unknown: { do: operations[labelling].repeatable === true ? 'resend' : 'ask operator' },
+    document: { kind: 'return_label', path: [] },
+    check: (payload, _reference, { known }) => findCodeProblems(payload, methodMember, known),
+    push: createLabel,
+  });
+
+async function createLabel(payload: LabelRequest, context: PushContext): Promise<PushResult> {
+  const { shipmentId, paperless } = payload;
+  const shippingMethodId = await findNamedId(payload, methodMember, context);
+  const query = encodeQuery({
+    ...(shippingMethodId === null ? {} : { shippingMethodId }),
+    ...(paperless ? { paperless: 'true' } : {}),
+  });
+
+  const answer = await context.send({ operation: labelling, path: { shipmentId }, query });
+  const label = decodeEnvelope(labelling, answer.body);
+  if (label === null)
+    throw new NotFoundError(`the service made no label for shipment ${shipmentId}`);
+  if (!isObject(label)) throw makeUndecodableError(`${labelling}: the answer has no label`);
+
+  return { result: label, reread: { stream: shipments, id: shipmentId } };
 }

@@ -1,15 +1,10 @@
-/**
- * This folder: kinds that concern a product. Its sku identifies it, so saving it twice changes
- * nothing.
- */
-
 import { z } from 'zod';
-import type { Operations } from '../../../../config/operations.ts';
-import { hasCode, rewordError, WarehouseError } from '../../../core/errors.ts';
-import { isObject } from '../../../core/json.ts';
-import { decodeEnvelope } from '../../../service/decoding/envelope.ts';
-import { mayBeWrongPath } from '../../../service/health/evidence.ts';
-import { defineKind, type PushContext, type PushResult, saysNothing } from '../../kind.ts';
+import type { Operations } from '../../../config/operations.ts';
+import { hasCode, rewordError, WarehouseError } from '../../core/errors.ts';
+import { isObject } from '../../core/json.ts';
+import { decodeEnvelope } from '../../service/decoding/envelope.ts';
+import { mayBeWrongPath } from '../../service/health/evidence.ts';
+import { defineKind, type PushContext, type PushResult, saysNothing } from '../kind.ts';
 import {
   asNumber,
   base64Text,
@@ -17,7 +12,7 @@ import {
   optionalText,
   requiredText,
   requireUnless,
-} from '../../payload.ts';
+} from '../payload.ts';
 
 /** The same payload is added, or changes a product. */
 function makeProduct(operations: Operations) {
@@ -35,7 +30,7 @@ type Product = z.infer<ReturnType<typeof makeProduct>>;
 
 /**
  * Adds a product, or changes the one whose sku is the row's reference (docs/interface.md, 16.3
- * Rules).
+ * Rules). The sku identifies the product, so saving it twice changes nothing.
  */
 export const productSave = (operations: Operations) =>
   defineKind<Product>({

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Operation, Operations } from '../../../../config/operations.ts';
-import { isObject, type Json } from '../../../core/json.ts';
+import type { Operation, Operations } from '../../../config/operations.ts';
+import { isObject, type Json } from '../../core/json.ts';
 import {
   type CheckFacts,
   type JsonObject,
@@ -9,7 +9,7 @@ import {
   type PayloadDocument,
   type PayloadProblem,
   problemAt,
-} from '../../kind.ts';
+} from '../kind.ts';
 import {
   anyMembers,
   asNumber,
@@ -32,7 +32,7 @@ import {
   requiredText,
   requireUnless,
   textsNamed,
-} from '../../payload.ts';
+} from '../payload.ts';
 import {
   type CodedMember,
   findCode,
@@ -40,7 +40,7 @@ import {
   findListProblem,
   findWarehouses,
   nameCode,
-} from '../../setting-codes.ts';
+} from '../setting-codes.ts';
 
 /**
  * The form of a locale. The codes of the list `languages` are compared with it if all of them have
@@ -196,41 +196,15 @@ const listHouseNumberCountries = (operations: Operations): readonly string[] =>
 const listPostcodeCountries = (operations: Operations): readonly string[] =>
   operations['v3.orders.create'].postcodeCountries ?? defaultCountries;
 
-const namesOfAddresses = ['ExtraName', 'Region', 'ExtraAddress'].flatMap((part) =>
-  ['deliveryAddress', 'billingAddress'].flatMap((name) => [
-    `${name}${part}`,
-    `${name}.${part.charAt(0).toLowerCase()}${part.slice(1)}`,
-  ]),
-);
-
-const refuseOlder = (remedy: string, ...names: readonly string[]) =>
-  Object.fromEntries(
-    names.map((name) => [
-      name,
-      `exists only in the older order operation, which this program does not call; ${remedy}`,
-    ]),
-  );
-
-/**
- * Members of the older order operation that v3 lacks (docs/interface.md, 15.2 Add order: fields),
- * with what to do instead.
- */
+/** Members of the older order operation that v3 lacks, with what to do instead. */
 const olderMembers = {
-  ...refuseOlder('in v3 it is read-only', 'currency'),
-  ...refuseOlder(
-    'name the warehouse by its code, in fulfillFrom',
-    'warehouseId',
-    'items.warehouseId',
+  currency: 'is read-only at the service and cannot be sent',
+  ...Object.fromEntries(
+    ['warehouseId', 'items.warehouseId'].map((name) => [
+      name,
+      'is not a member of v3; name the warehouse by its code, in fulfillFrom',
+    ]),
   ),
-  ...refuseOlder('give the language and region in locale', 'languageId'),
-  ...refuseOlder(
-    'it is deprecated there',
-    'paymentMethodId',
-    'bankAccountNumber',
-    'bankAccountHolderName',
-    'bankAccountCityName',
-  ),
-  ...refuseOlder('an address of v3 has no such member', ...namesOfAddresses),
 };
 
 export const orderTypeMember: CodedMember = {
@@ -249,13 +223,13 @@ export const methodMember: CodedMember = {
 /** Returns the problems of an order that the schema cannot find. */
 export function findOrderProblems(
   payload: JsonObject,
-  reference: string,
+  reference: string | undefined,
   { known, operations }: CheckFacts,
 ): PayloadProblem[] {
   const { externalOrderNumber: number } = payload;
   const problems: PayloadProblem[] = [];
   // Lanes are made of references.
-  if (typeof number === 'string' && number !== reference)
+  if (reference !== undefined && typeof number === 'string' && number !== reference)
     problems.push(
       problemAt(
         ['externalOrderNumber'],

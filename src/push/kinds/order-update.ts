@@ -1,30 +1,41 @@
+/** The kinds that change members of an order: order.update, order.rename and order.release. */
+
 import { z } from 'zod';
-import type { Operations, TakenMember } from '../../../../config/operations.ts';
-import { type OrderRow, orders } from '../../../pull/streams/orders.ts';
+import type { Operations, TakenMember } from '../../../config/operations.ts';
+import { makeUndecodableError, WarehouseError } from '../../core/errors.ts';
+import { type OrderRow, orders } from '../../pull/streams/orders.ts';
+import { decodeEnvelope } from '../../service/decoding/envelope.ts';
+import { readId } from '../../service/decoding/jsonapi.ts';
 import {
   type CheckContext,
   type CheckFacts,
   checkCodes,
   defineKind,
+  type FoundResource,
+  isEmpty,
   type JsonObject,
+  type LookUpContext,
+  type LookUpResult,
+  lookUpEach,
   PayloadError,
   type PayloadProblem,
   type PushContext,
   type PushResult,
   problemAt,
-} from '../../kind.ts';
+} from '../kind.ts';
 import {
   anyMembers,
   codeOf,
   day,
   idNumber,
+  noMembers,
   optionalText,
   personalText,
   refusing,
   requiredText,
-} from '../../payload.ts';
-import { type CodedMember, findCodeProblems, findNamedId } from '../../setting-codes.ts';
-import { findOrder } from './find-order.ts';
+} from '../payload.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../setting-codes.ts';
+import { findTargetId, findUserOfNumber, readSentTarget } from '../sql/renames.ts';
 import {
   allowPartialDelivery,
   describeAddressDoubt,
@@ -38,9 +49,26 @@ import {
   methodMember,
   orderLinks,
   orderMetadata,
+  orderNumber,
   orderTypeMember,
 } from './order-payload.ts';
-import { buildWantedState, sendUpdate } from './order-state.ts';
+import {
+  type AnsweredOrder,
+  buildWantedState,
+  changeNumber,
+  describeLoss,
+  describeLostMembers,
+  type FoundOrder,
+  findLoss,
+  findOrder,
+  listByNumbers,
+  listMembers,
+  makeRenameAwaited,
+  readOrderById,
+  readOrders,
+  searchOrder,
+  sendUpdate,
+} from './order-state.ts';
 
 /** Members of every change. One that is absent is kept. */
 const alwaysTaken = {
@@ -257,4 +285,200 @@ async function buildTakenChange(
     ...(erasesMethod && { preferredShippingMethod: { data: null } }),
   };
   return { relationships: { ...relationships, ...erased }, included };
+}
+
+const renameSchema = z.strictObject({
+  externalOrderNumber: orderNumber.meta({
+    description: 'the new number; the reference of the row is the present one',
+  }),
+});
+type OrderRename = z.infer<typeof renameSchema>;
+
+/**
+ * Changes the number of an order (docs/interface.md, 7.1 Fields and 7.7 Update). The reference of
+ * the row is the present number. After a lost answer, the order is read by its id, because it has
+ * one number or the other.
+ */
+export const orderRename = defineKind<OrderRename, RenamedOrder>({
+  name: 'order.rename',
+  schema: renameSchema,
+  operation: 'v3.orders.update',
+  notFoundMeansRoute: true,
+  push: renameOrder,
+  unknown: {
+    do: 'look up',
+    lookUp: {
+      stream: orders,
+      find: (rows, context) => lookUpEach(rows, (row) => findRenamedOrder(row, context)),
+      // The order that is found has the new number, which is all that the row asks for.
+      conclude: ({ resource, lost }, { externalOrderNumber }, isOthers) =>
+        lost === null || isOthers
+          ? { result: { orderId: readId(resource), externalOrderNumber } }
+          : { status: 'dead', error: lost },
+      whenAbsent: 'resend',
+      doubtsRefusal: false,
+      byTarget: true,
+    },
+  },
+});
+
+async function renameOrder(
+  { externalOrderNumber: number }: OrderRename,
+  context: PushContext,
+): Promise<PushResult> {
+  const found = await findOrderToRename(number, context);
+  if (found.order.external_order_number === number) return toPushResult(found, null);
+  await assertNumberUnused(number, context);
+  const renamed = await changeNumber(context, found, number);
+  return toPushResult(renamed, renamed.note);
+}
+
+function toPushResult(renamed: AnsweredOrder, note: string | null): PushResult {
+  const { id: orderId, external_order_number: externalOrderNumber } = renamed.order;
+  const result = { orderId, externalOrderNumber, ...(note === null ? {} : { note }) };
+  return { result, reading: { stream: orders, ...renamed } };
+}
+
+/**
+ * Finds the order by its present number. If we know its id, an order that already has the new
+ * number is found too.
+ * @throws NotFoundError if the service has no order with the present number
+ */
+async function findOrderToRename(number: string, context: PushContext): Promise<FoundOrder> {
+  const { id, reference } = context.row;
+  const targetId = await findTargetId(context.db, id);
+  const known = targetId === null ? null : await readOrderById(context, targetId);
+  const knownNumber = known?.order.external_order_number;
+  if (known !== null && (knownNumber === reference || knownNumber === number)) return known;
+  return searchOrder(context);
+}
+
+/**
+ * Checks that no unfinished row of the outbox uses the new number.
+ * @throws PostponedError if an earlier rename will free the number
+ * @throws PayloadError if a row makes an order with the number
+ */
+async function assertNumberUnused(number: string, context: PushContext): Promise<void> {
+  const user = await findUserOfNumber(context.db, context.row, number);
+  if (user === null) return;
+  if (user.kind === 'order.rename') throw makeRenameAwaited(user, `frees the number ${number}`);
+  const words =
+    `${number} is the number of row ${user.id} (${user.kind}), ` +
+    `which is ${user.status}; choose another number, or cancel that row and retry this one`;
+  throw new PayloadError([problemAt(['externalOrderNumber'], words)]);
+}
+
+/** An order that has the new number, and what the attempt lost of it, in words. */
+interface RenamedOrder extends FoundResource {
+  readonly lost: string | null;
+}
+
+/** An `order.rename` row with unknown outcome. */
+interface RenameRow {
+  readonly id: number;
+  /** The former number. */
+  readonly reference: string;
+  readonly payloadRead: { readonly externalOrderNumber: string };
+}
+
+/**
+ * Looks up a rename: reads the order by the id that was stored before the request. A row without a
+ * stored id was not sent by this database. Its order is the one that the tables or earlier rows of
+ * its lane name; otherwise it is searched by both numbers.
+ */
+async function findRenamedOrder(
+  row: RenameRow,
+  context: LookUpContext,
+): Promise<LookUpResult<RenamedOrder>> {
+  const { id: rowId, reference } = row;
+  const { externalOrderNumber: wanted } = row.payloadRead;
+  const id = await findTargetId(context.db, rowId);
+  if (id === null) return searchBothNumbers(row, context);
+
+  const found = await readOrderById(context, id);
+  if (found === null)
+    return { seen: 'several', why: `the service does not have the order ${id} any more` };
+
+  const number = found.order.external_order_number;
+  if (number === wanted) {
+    const present = new Map(
+      (await readSentTarget(context.db, rowId))?.present.map((path) => [path, '']),
+    );
+    const { gone } = findLoss(present, listMembers(found.resource), [
+      'externalOrderNumber',
+      'preferredShippingDate',
+    ]);
+    const loss = describeLoss({ gone, changed: [] });
+    const lost = loss === null ? null : describeLostMembers(loss);
+    return { seen: 'there', resource: found.resource, escaped: found.escaped, lost };
+  }
+
+  if (number === reference) return { seen: 'absent', basis: 'read', why: stillFormerNumber };
+
+  return {
+    seen: 'several',
+    why: `the order ${id} has the number ${number}, neither ${reference} nor ${wanted}`,
+  };
+}
+
+const stillFormerNumber = 'the order still has its former number; looked up again';
+
+async function searchBothNumbers(
+  { reference, payloadRead: { externalOrderNumber: wanted } }: RenameRow,
+  { warehouse, signal }: LookUpContext,
+): Promise<LookUpResult<RenamedOrder>> {
+  const isThere = async (number: string) => {
+    const pages = await listByNumbers(warehouse, [number], signal);
+    return pages.flatMap(readOrders).some(({ order }) => order.external_order_number === number);
+  };
+
+  if (!(await isThere(wanted)) || (await isThere(reference)))
+    return { seen: 'absent', basis: 'list', why: stillFormerNumber };
+
+  return {
+    seen: 'several',
+    why: `an order has the number ${wanted}, but it is not known whether it was ${reference}`,
+  };
+}
+
+/** Releases an order that was created with onHold true (docs/interface.md, 15.1 Operations). */
+export const orderRelease = defineKind<Record<string, never>>({
+  name: 'order.release',
+  schema: noMembers,
+  operation: 'v2.order.release',
+  notFoundMeansRoute: true,
+  unknown: { do: 'resend' },
+  push: releaseOrder,
+});
+
+async function releaseOrder(_payload: unknown, context: PushContext): Promise<PushResult> {
+  const { reference, knownId } = context.row;
+  try {
+    const answer = await context.send({
+      operation: 'v2.order.release',
+      body: { externalOrderNumber: reference },
+    });
+    if (isEmpty(answer)) {
+      const problem = 'v2.order.release: the answer is empty, and the order is still on hold';
+      return await checkReleased(context, makeUndecodableError(problem));
+    }
+    decodeEnvelope('v2.order.release', answer.body);
+  } catch (error) {
+    if (!(error instanceof WarehouseError) || error.code !== 'nok') throw error;
+    return checkReleased(context, error);
+  }
+
+  // The answer does not show the order.
+  return { result: {}, ...(knownId === null ? {} : { reread: { stream: orders, id: knownId } }) };
+}
+
+/**
+ * Checks whether the order is released. If the service refused, an earlier attempt whose answer was
+ * lost may have released it, or someone else.
+ * @throws WarehouseError `failure`, if the order is still on hold
+ */
+async function checkReleased(context: PushContext, failure: WarehouseError): Promise<PushResult> {
+  const found = await findOrder(context);
+  if (found.order.on_hold !== false) throw failure;
+  return { result: {}, reading: { stream: orders, ...found } };
 }

@@ -1,0 +1,169 @@
+import { z } from 'zod';
+import { makeUndecodableError } from '../../core/errors.ts';
+import { orders } from '../../pull/streams/orders.ts';
+import type { Resource } from '../../service/decoding/jsonapi.ts';
+import {
+  defineKind,
+  isEmpty,
+  type JsonObject,
+  NotFoundError,
+  type PushContext,
+  type PushResult,
+  problemAt,
+} from '../kind.ts';
+import { idNumber, isGiven, noMembers, refusing, requiredText } from '../payload.ts';
+import {
+  findOrder,
+  orderInclude,
+  readCancelledOrder,
+  readLines,
+  readMeta,
+  readOrderById,
+  showsAllItems,
+} from './order-state.ts';
+
+const operation = 'v3.orders.cancel';
+
+/** Cancels the quantities of an order that were not shipped (docs/interface.md, 7.8 Cancel). */
+export const orderCancel = defineKind<Record<string, never>>({
+  name: 'order.cancel',
+  schema: noMembers,
+  operation,
+  notFoundMeansRoute: false,
+  unknown: { do: 'resend' },
+  push: cancelOrder,
+});
+
+async function cancelOrder(_payload: unknown, context: PushContext): Promise<PushResult> {
+  const found = await findOrder(context);
+  const { id: orderId } = found.order;
+  const request = { operation, path: { id: orderId }, query: orderInclude } as const;
+  const answer = await context.send(request);
+
+  // If the service does not have the order any more, everything of it is cancelled.
+  const remaining = await readCancelledOrder(context, answer, found);
+  const items = remaining === null ? [] : readLines(remaining.resource);
+  const answered = isEmpty(answer)
+    ? findModified(readLines(found.resource), items)
+    : readMeta(operation, answer.body);
+  const isShown = remaining === null || showsAllItems(remaining, found.resource);
+
+  const result = {
+    orderId,
+    ...describeModified(answered, items, context.row.maybeCarriedOut),
+    items,
+    ...(!isShown && { note: 'the service does not show all items of the order: items lacks some' }),
+  };
+  if (remaining === null) return { result, gone: { stream: orders, id: orderId } };
+  return { result, reading: { stream: orders, ...remaining } };
+}
+
+/** The note of a row that found cancelled what an earlier attempt of it may have cancelled. */
+const cancelledEarlier =
+  'an earlier attempt of this row, whose answer was lost, may have cancelled what has quantity 0';
+
+/**
+ * Returns what the row modified. If an earlier attempt may have been carried out, it may have
+ * cancelled what this one found cancelled. If nothing is left to ship, the row says that it did.
+ */
+function describeModified(
+  { modified, modifiedItems }: ReturnType<typeof readMeta>,
+  items: ReturnType<typeof readLines>,
+  maybeCarriedOut: boolean,
+): JsonObject {
+  const cancelled = items.filter(({ quantity }) => quantity === 0);
+  if (modified || !maybeCarriedOut || cancelled.length === 0)
+    return { modified, modifiedItemIds: modifiedItems };
+
+  return cancelled.length === items.length
+    ? { modified: true, modifiedItemIds: items.map(({ id }) => id), note: cancelledEarlier }
+    : { modified, modifiedItemIds: modifiedItems, note: cancelledEarlier };
+}
+
+/** Finds what a cancellation modified that was answered without a body. */
+function findModified(
+  before: ReturnType<typeof readLines>,
+  after: typeof before,
+): ReturnType<typeof readMeta> {
+  const left = new Map(after.map(({ id, quantity }) => [id, quantity]));
+  const changed = before.filter(({ id, quantity }) => quantity !== (left.get(id) ?? 0));
+  return { modified: changed.length > 0, modifiedItems: changed.map(({ id }) => id) };
+}
+
+/** The interface cancels what is left of an item, not a part of it. */
+const itemSchema = z
+  .strictObject({ orderItemId: idNumber.nullish(), sku: requiredText.nullish() })
+  .meta(
+    refusing({
+      quantity:
+        'the interface cancels all that is left of an item, not a part of it;' +
+        ' to change the quantity, use order.replace',
+    }),
+  );
+type CancelledItem = z.infer<typeof itemSchema>;
+
+const itemOperation = 'v3.orderItems.cancel';
+
+/**
+ * Cancels the quantity of one order item that was not shipped (docs/interface.md, 8.2 Operations).
+ */
+export const orderItemCancel = defineKind<CancelledItem>({
+  name: 'order_item.cancel',
+  schema: itemSchema,
+  operation: itemOperation,
+  notFoundMeansRoute: true,
+  unknown: { do: 'resend' },
+  check: (wanted) =>
+    isGiven(wanted, 'orderItemId') === isGiven(wanted, 'sku')
+      ? [problemAt([], 'give either orderItemId or sku')]
+      : [],
+  push: cancelItem,
+});
+
+async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<PushResult> {
+  const { order, resource } = await findOrder(context);
+  const { id, quantity: before } = findItem(resource, wanted, context.row.reference);
+  const { attributes = { quantity: 0 } } = context.operations[itemOperation];
+  const body = { data: { id, type: 'orderItem', attributes } };
+  const answer = await context.send({ operation: itemOperation, path: { id }, body });
+  const meta = isEmpty(answer) ? null : readMeta(itemOperation, answer.body);
+
+  // The answer shows the item only, and perhaps nothing.
+  const changed = await readOrderById(context, order.id);
+  const line = changed && readLines(changed.resource).find((one) => one.id === id);
+  if (changed === null || !line)
+    throw makeUndecodableError(`${itemOperation}: the order does not show the item afterwards`);
+
+  const modified = meta?.modified ?? before !== line.quantity;
+  const mayBeEarlier = !modified && context.row.maybeCarriedOut && line.quantity === 0;
+  return {
+    result: {
+      orderItemId: id,
+      modified: modified || mayBeEarlier,
+      ...(mayBeEarlier && { note: cancelledEarlier }),
+      quantity: line.quantity,
+    },
+    reading: { stream: orders, ...changed },
+  };
+}
+
+/**
+ * Returns the item that the payload names.
+ * @throws NotFoundError if no item fits, or several do
+ */
+function findItem(order: Resource, { orderItemId, sku }: CancelledItem, number: string) {
+  const lines = readLines(order);
+  const found = lines.filter((line) => (orderItemId ? line.id === orderItemId : line.sku === sku));
+  const [first, ...others] = found;
+  const held = lines.map((line) => `${line.id} (${line.sku})`).join(', ') || 'none';
+  if (first === undefined)
+    throw new NotFoundError(
+      `order ${number} has no item ${orderItemId ?? sku}; its items are ${held}`,
+    );
+  if (others.length > 0)
+    throw new NotFoundError(
+      `order ${number} has several items with the sku ${sku}; name one by orderItemId: ${held}`,
+    );
+
+  return first;
+}
