@@ -152,8 +152,10 @@ export class ClientPusher {
   /** A slot: sends a row and leaves the outcome to the settler. */
   async #send(row: ClaimedRow): Promise<void> {
     let settled: Promise<void> | undefined;
+    const sentAtMs = performance.now();
     try {
       const outcome = await sendRow(this.#deps, row, this.#signal);
+      this.#buffer.noteSendTime(performance.now() - sentAtMs);
       if (outcome !== null) settled = this.#settle(row, outcome);
       // If only a person can decide about a row, a lost worker leaves no more than one for each
       // slot.
@@ -328,12 +330,18 @@ function toKindRules(kinds: readonly AnyKind[], timeoutMs: number): KindRules {
 }
 
 /**
- * Number of rows that wait for each slot. More would wait long at a slow service, while other
- * workers have free slots, and would have to be looked up after a crash.
+ * Rows wait for a slot about this long: other workers may have free slots, and the ERP can no
+ * longer replace or cancel them.
  */
-const waitingPerSlot = 4;
+const maxWaitMs = 500;
+/** Minimum and maximum number of rows that wait for each slot. After a crash, they are looked up. */
+const minWaitingPerSlot = 4;
+const maxWaitingPerSlot = 16;
+/** The same for all slots together. */
 const minWaiting = 8;
 const maxWaiting = 256;
+/** Share of one row in the moving average of the time that a row takes. */
+const averageShare = 0.1;
 /** Maximum bytes of the payloads that a worker holds for a client, besides one large one. */
 const maxBytes = 16 * 1024 * 1024;
 
@@ -341,9 +349,11 @@ const maxBytes = 16 * 1024 * 1024;
  * The claimed rows of a client. Rows wait here for a slot, so that no slot has to wait for a claim.
  * Their number, and the bytes of all rows that are not settled, are bounded.
  */
-class RowBuffer {
+export class RowBuffer {
   readonly #db: Database;
-  readonly #maxWaiting: number;
+  readonly #slots: number;
+  /** Milliseconds that a slot needs for a row, on average. */
+  #sendMs = maxWaitMs;
   #waiting: ClaimedRow[] = [];
   /** All rows that this worker has claimed and not yet settled or returned. */
   readonly #held = new Set<ClaimedRow>();
@@ -352,7 +362,18 @@ class RowBuffer {
 
   constructor(db: Database, slots: number) {
     this.#db = db;
-    this.#maxWaiting = Math.min(maxWaiting, Math.max(minWaiting, waitingPerSlot * slots));
+    this.#slots = slots;
+  }
+
+  /** Notes how long a slot needed for a row. */
+  noteSendTime(ms: number): void {
+    this.#sendMs += (ms - this.#sendMs) * averageShare;
+  }
+
+  /** Maximum number of rows that wait: more if the service answers fast. */
+  get #maxWaiting(): number {
+    const perSlot = clamp(minWaitingPerSlot, maxWaitMs / this.#sendMs, maxWaitingPerSlot);
+    return clamp(minWaiting, Math.floor(perSlot * this.#slots), maxWaiting);
   }
 
   get held(): readonly ClaimedRow[] {
@@ -414,6 +435,8 @@ class RowBuffer {
     await returnClaims(this.#db, rows);
   }
 }
+
+const clamp = (min: number, value: number, max: number) => Math.min(max, Math.max(min, value));
 
 const isOfScope = ({ kind }: ClaimedRow, scope: string) => scope === clientScope || kind === scope;
 
