@@ -61,6 +61,13 @@ export interface Stand {
   stop(): Promise<void>;
 }
 
+function openBenchPool(connectionString: string): pg.Pool {
+  const pool = new pg.Pool({ connectionString, application_name: 'bench', max: 4 });
+  // Postgres may stop before the sessions of the ended pool are closed.
+  pool.on('error', () => undefined);
+  return pool;
+}
+
 /**
  * Starts a Postgres and a sandbox, and migrates the database.
  * @param checkout folder of the measured program; the sandbox and the Postgres are always those of
@@ -90,9 +97,7 @@ export async function openStand(
   };
   const postgres = await startEmbeddedPostgres({ ...postgresSettings, ...more });
   await collectOutput(start([entry, 'migrate'], { DATABASE_URL: postgres.url }), 'migrate');
-  const pool = new pg.Pool({ connectionString: postgres.url, application_name: 'bench', max: 4 });
-  // Postgres may stop before the sessions of the ended pool are closed.
-  pool.on('error', () => undefined);
+  const pool = openBenchPool(postgres.url);
   await pool.query('create extension pg_stat_statements');
   const args = [
     'sandbox',
