@@ -1,15 +1,5 @@
-import { execFileSync, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import {
-  chmodSync,
-  chownSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -115,34 +105,6 @@ describe('with a database', () => {
         code: 2,
         output: expect.stringContaining(words),
       });
-  });
-
-  test('status finds a full disk and ends with 1', async ({ skip }) => {
-    // Postgres writes temporary files to a disk of a few blocks.
-    const disk = mkdtempSync(join(tmpdir(), 'fulfilment-sync-test-'));
-    const isMounted =
-      spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk]).status === 0;
-    try {
-      const [{ data = '' } = {}] = await database.query<{ data: string }>(
-        "select current_setting('data_directory') data",
-      );
-      if (!isMounted || !existsSync(data))
-        skip('only root may mount a disk, for a Postgres of this machine');
-      chownSync(disk, statSync(data).uid, statSync(data).gid);
-      await database.query(`create tablespace small_disk location '${disk}'`);
-      await database.query(`do $$ begin
-        execute format('alter database %I set temp_tablespaces = small_disk', current_database()); end $$`);
-      expect(await runProcess(['status'], { DATABASE_URL: database.url })).toEqual({
-        code: 1,
-        output: expect.stringMatching(
-          /^every client: the disk of Postgres is full; nothing is lost; free space/,
-        ),
-      });
-    } finally {
-      await database.query('drop tablespace if exists small_disk');
-      if (isMounted) execFileSync('umount', [disk]);
-      rmSync(disk, { recursive: true });
-    }
   });
 });
 

@@ -237,17 +237,6 @@ test('a worker whose runs cannot be recorded because the disk is full says so, u
   await waitFor('its end', async () => !(await readCodes()).includes('database_full'));
 });
 
-test('a post of a worker that the receiver refuses holds no later one', async () => {
-  const receiver = await startReceiver(() => 400);
-  await startAlerter(receiver.url);
-  const isPosted = (type: string) => () =>
-    receiver.attempts.some(({ body }) => body.type === type && body.data.code === 'database_full');
-  diskFullSince = new Date();
-  await waitFor('its begin', isPosted('problem.began'));
-  diskFullSince = null;
-  await waitFor('its end', isPosted('problem.ended'));
-});
-
 test('a check decides nothing while too many posts wait', async () => {
   const bounds = { alerts: 5, perClient: 5 };
   const decide = vi.fn(() => ({ kept: [], removed: [], posts: [] }));

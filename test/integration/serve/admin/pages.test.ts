@@ -44,22 +44,6 @@ const readStatus = async (id: number) =>
     ])
   )[0]?.status;
 
-test('the title of every page begins with the number of problems, without notes', async () => {
-  const { visitor } = await admin();
-  const readTitles = async () => {
-    const texts = ['/', '/outbox'].map(async (path) => (await visitor.get(path)).text());
-    return (await Promise.all(texts)).map((text) => /<title>(.*?) · /.exec(text)?.[1]);
-  };
-  await database.query(`insert into sync.pauses (client, job, by) values ('', 'prune', 'me')`);
-  await insertRow('dead');
-  const answer = await visitor.get('/', { accept: 'application/json' });
-  const { problems } = (await answer.json()) as { problems: { severity: string }[] };
-  const count = problems.filter(({ severity }) => severity !== 'note').length;
-  expect(count).toBeGreaterThan(0);
-  expect(count).toBeLessThan(problems.length);
-  expect(await readTitles()).toEqual([`(${count}) Overview`, `(${count}) Outbox`]);
-});
-
 describe('the page of an outbox row', () => {
   test('says why the row is dead, masks payload and result, and records who reveals them', async () => {
     const { visitor } = await admin();
@@ -339,20 +323,4 @@ describe('the list of the outbox', () => {
     expect(whole.headers.get('location')).toContain('said=all');
     expect(await database.count("fulfilment.outbox where status = 'cancelled'")).toBe(101);
   });
-});
-
-test('the audit is filtered by who acted, and by what was done', async () => {
-  const { visitor } = await admin();
-  await database.query(`
-    insert into sync.audit (by, action, detail)
-    values ('page eva', 'paused', 'one'), ('page jan', 'paused', 'two'), ('page eva', 'resumed', 'three')`);
-  const read = async (query: string) => {
-    const answer = await visitor.get(`/audit?${query}`, { accept: 'application/json' });
-    return ((await answer.json()) as { entries: { detail: string }[] }).entries.map(
-      ({ detail }) => detail,
-    );
-  };
-  expect(await read('by=eva&action=')).toEqual(['three', 'one']);
-  expect(await read('action=paused')).toEqual(['two', 'one']);
-  expect((await visitor.get('/audit?action=nothing')).status).toBe(400);
 });
