@@ -119,13 +119,6 @@ describe('the timeline of an order', () => {
     expect(await readTexts('/order?client=default&number=SO-2')).toEqual(former);
   });
 
-  test('does not exist for an unknown order', async () => {
-    const { visitor } = await admin();
-    expect((await visitor.get('/order?client=default&number=NONE')).status).toBe(404);
-    expect((await visitor.get('/order')).status).toBe(400);
-    expect((await visitor.get(`/orders?q=${'x'.repeat(201)}`)).status).toBe(400);
-  });
-
   test('costs the same beside many other orders', async () => {
     await storeOrder();
     await database.query(`
