@@ -9,7 +9,7 @@ import type { Problem } from '../../../src/operate/health/problem.ts';
 import { findProblems } from '../../../src/operate/health/problems.ts';
 import { readCurrentState } from '../../../src/operate/health/state.ts';
 import { createLogger } from '../../../src/operate/logging/create-logger.ts';
-import { storeAlertChecks, takeAlertChecks } from '../../../src/operate/sql/open-alerts.ts';
+
 import { alertReceiver } from '../../../src/operate/sql/receivers.ts';
 import { openDispatcher } from '../../../src/service/transport/dispatcher.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -235,16 +235,4 @@ test('a worker whose runs cannot be recorded because the disk is full says so, u
   await waitFor('the problem', async () => (await readCodes()).includes('database_full'));
   await database.query('drop trigger fill on sync.jobs');
   await waitFor('its end', async () => !(await readCodes()).includes('database_full'));
-});
-
-test('a check decides nothing while too many posts wait', async () => {
-  const bounds = { alerts: 5, perClient: 5 };
-  const decide = vi.fn(() => ({ kept: [], removed: [], posts: [] }));
-
-  for (const posts of [0, 1]) {
-    const checks = await takeAlertChecks(database.db, [`${posts}`], 60_000);
-    await storeAlertChecks(database.db, checks, { ...bounds, posts }, decide);
-  }
-
-  expect(decide).toHaveBeenCalledOnce();
 });
