@@ -144,20 +144,6 @@ const causes = {
     const now = Date.now.bind(Date);
     vi.spyOn(Date, 'now').mockImplementation(() => now() + 200_000);
   },
-  database_full: async () => {
-    await sandbox.seed(2);
-    await database.query(`
-      create function public.fill() returns trigger language plpgsql as $$
-      begin raise disk_full using message = 'no room'; end $$;
-      create trigger fill before insert on fulfilment.shipments execute function public.fill()`);
-    await pull('pull-shipments');
-    diskFullSince = new Date();
-  },
-  queue_away: async () => {
-    await pull('pull-shipments');
-    await database.query(`
-      update sync.clients set served_at = now(), queue_away_since = now(), queue_error = 'connect ECONNREFUSED'`);
-  },
   client_parked: async () => {
     await pull('pull-shipments');
     await pull('pull-orders', { env: { WAREHOUSE_USERNAME: 'another' } });
@@ -169,7 +155,6 @@ const causes = {
     );
     await database.query(`update sync.clients set served_at = now() - interval '5 minutes'`);
   },
-  credentials_refused: () => pull('pull-shipments', { env: { WAREHOUSE_PASSWORD: 'wrong' } }),
   operation_failing: async () => {
     const effect = { status: 503, html: true };
     await sandbox.faults({ operation: 'v3.shipments.list', effect });

@@ -11,7 +11,7 @@ import {
   secretNames,
   variableNames,
 } from '../../../config/env.ts';
-import { findUnreadNames } from '../../../config/env-file.ts';
+
 import { jobNames, polledStreams, pushJob } from '../../../config/jobs.ts';
 import { parseSchedule } from '../../../config/schedules.ts';
 import { jobs } from '../../../jobs/registry.ts';
@@ -433,14 +433,4 @@ test('each job polls the stream that config/jobs.ts states', () => {
     stream === undefined ? [] : [[job, stream.name]],
   );
   expect(Object.fromEntries(polled)).toEqual(polledStreams);
-});
-
-test('names in the file of --env-file that nobody reads are found', () => {
-  const file = join(folder, 'worker.env');
-  writeFileSync(
-    file,
-    'LOOKBACK_DAY=9\nLOOKBACK_DAYS=8\nSCHEDULE_PRUNE=1d\nNODE_OPTIONS=\nTZ=UTC\n',
-  );
-  expect(findUnreadNames(file)).toEqual(['LOOKBACK_DAY']);
-  expect(findUnreadNames(undefined)).toEqual([]);
 });
