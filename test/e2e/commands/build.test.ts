@@ -1,5 +1,4 @@
 import { spawnSync } from 'node:child_process';
-
 import { expect, test } from 'vitest';
 
 /** The program that every end-to-end test runs (test/helpers/global-setup.ts). */

@@ -2,7 +2,6 @@ import { expect, test } from 'vitest';
 import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
-
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import type { SandboxControl } from '../../helpers/sandbox-control.ts';
 

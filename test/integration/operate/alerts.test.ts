@@ -9,7 +9,6 @@ import type { Problem } from '../../../src/operate/health/problem.ts';
 import { findProblems } from '../../../src/operate/health/problems.ts';
 import { readCurrentState } from '../../../src/operate/health/state.ts';
 import { createLogger } from '../../../src/operate/logging/create-logger.ts';
-
 import { alertReceiver } from '../../../src/operate/sql/receivers.ts';
 import { openDispatcher } from '../../../src/service/transport/dispatcher.ts';
 import { useDatabase } from '../../helpers/database.ts';

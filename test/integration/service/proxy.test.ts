@@ -3,7 +3,6 @@ import { createServer, request, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { checkTransport } from '../../../src/operate/doctor/checks.ts';
-
 import { useDatabase } from '../../helpers/database.ts';
 import { done, makeConfig, usePuller } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';

@@ -11,7 +11,6 @@ import {
   secretNames,
   variableNames,
 } from '../../../config/env.ts';
-
 import { jobNames, polledStreams, pushJob } from '../../../config/jobs.ts';
 import { parseSchedule } from '../../../config/schedules.ts';
 import { jobs } from '../../../jobs/registry.ts';

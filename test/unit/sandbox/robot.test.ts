@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { simulateUntil } from '../../../src/sandbox/robot/robot.ts';
-
 import type { Client } from '../../../src/sandbox/store/client.ts';
-
 import { World } from '../../../src/sandbox/world.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-
 import { registerClients } from '../../../../src/service/sql/clients.ts';
 import { useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
