@@ -53,7 +53,7 @@ async function tryLockMigrations<T>(trx: Transaction<T>): Promise<boolean> {
  * Describes up to three sessions whose open transactions use our tables, the oldest first. Empty if
  * there are none.
  */
-export async function findBlockers<T>(db: Kysely<T>): Promise<string> {
+async function findBlockers<T>(db: Kysely<T>): Promise<string> {
   const { rows } = await sql<{ who: string }>`
     select format('process %s (%s, %s, its transaction is open for %s s)', a.pid, a.usename,
       coalesce(nullif(a.application_name, ''), 'unnamed'),

@@ -145,7 +145,7 @@ function toKey({ client, name, key }: Lease): string {
  * locked is skipped, but counts as held: a transaction that writes a page under it extends it
  * itself. A slow page must not delay the renewal of the other leases.
  */
-export async function renewLeases(db: Database, leases: readonly Lease[]): Promise<Set<string>> {
+async function renewLeases(db: Database, leases: readonly Lease[]): Promise<Set<string>> {
   const { rows } = await sql<Lease>`
     with mine as (
       select l.client, l.name, l.key

@@ -1,24 +1,7 @@
-import { execFileSync, spawnSync } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
-import {
-  chmodSync,
-  chownSync,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
-import type { CliProcess } from '../../helpers/processes/cli-process.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
-import { waitFor } from '../../helpers/wait.ts';
 
 const processes = useProcesses();
 
@@ -116,34 +99,6 @@ describe('with a database', () => {
         output: expect.stringContaining(words),
       });
   });
-
-  test('status finds a full disk and ends with 1', async ({ skip }) => {
-    // Postgres writes temporary files to a disk of a few blocks.
-    const disk = mkdtempSync(join(tmpdir(), 'fulfilment-sync-test-'));
-    const isMounted =
-      spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk]).status === 0;
-    try {
-      const [{ data = '' } = {}] = await database.query<{ data: string }>(
-        "select current_setting('data_directory') data",
-      );
-      if (!isMounted || !existsSync(data))
-        skip('only root may mount a disk, for a Postgres of this machine');
-      chownSync(disk, statSync(data).uid, statSync(data).gid);
-      await database.query(`create tablespace small_disk location '${disk}'`);
-      await database.query(`do $$ begin
-        execute format('alter database %I set temp_tablespaces = small_disk', current_database()); end $$`);
-      expect(await runProcess(['status'], { DATABASE_URL: database.url })).toEqual({
-        code: 1,
-        output: expect.stringMatching(
-          /^every client: the disk of Postgres is full; nothing is lost; free space/,
-        ),
-      });
-    } finally {
-      await database.query('drop tablespace if exists small_disk');
-      if (isMounted) execFileSync('umount', [disk]);
-      rmSync(disk, { recursive: true });
-    }
-  });
 });
 
 describe('with an empty database', () => {
@@ -167,100 +122,5 @@ describe('with an empty database', () => {
     expect(code).toBe(0);
     expect(output).toMatch(/default v3\.shipments\.list: fails since .* answered 400/);
     expect(failed.output + output).not.toMatch(/bearer|access_token/i);
-  });
-});
-
-describe('demo', () => {
-  const database = useDatabase();
-
-  test('refuses a database that has tables of this program, and runs on an empty one', async () => {
-    const refused = await runProcess(['demo', '--once', '--database', database.url]);
-    expect(refused.code).toBe(2);
-    expect(refused.output).toMatch(/it has tables of fulfilment-sync; name an empty database/);
-    const name = `demo_${randomUUID().slice(0, 8)}`;
-    await database.query(`create database ${name}`);
-    const url = Object.assign(new URL(database.url), { pathname: `/${name}` });
-    try {
-      const { code, output } = await runProcess(['demo', '--once', '--database', url.href]);
-      expect(code, output).toBe(0);
-      expect(output).toMatch(/The tables equal the sandbox/);
-    } finally {
-      await database.query(`drop database ${name} with (force)`);
-    }
-  });
-
-  /** Makes a folder for what the demo stores, and lists the processes that know of it. */
-  const makeFolder = () => {
-    const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-demo-'));
-    // If the test runs as root, Postgres runs as another user, who must be able to enter the
-    // folder.
-    chmodSync(folder, 0o755);
-    const listProcesses = () =>
-      (existsSync('/proc/self/environ') ? readdirSync('/proc') : [])
-        .filter((name) => /^\d+$/.test(name))
-        .filter((pid) => {
-          try {
-            return readFileSync(`/proc/${pid}/environ`, 'utf8').includes(folder);
-          } catch {
-            // The process ended after it was listed.
-            return false;
-          }
-        });
-    return { folder, listProcesses };
-  };
-
-  /** Ends a demo, and checks that it leaves neither processes nor files. */
-  async function end(
-    demo: CliProcess,
-    place: ReturnType<typeof makeFolder>,
-    signal: NodeJS.Signals,
-  ) {
-    const { folder, listProcesses } = place;
-    demo.kill(signal);
-    const { code } = await demo.ended;
-    await waitFor('every process to be gone', () => listProcesses().length === 0);
-    expect(readdirSync(folder)).toEqual([]);
-    rmSync(folder, { recursive: true });
-    return code;
-  }
-
-  test('has rows of every kind at its first look, and leaves nothing behind', async () => {
-    const place = makeFolder();
-    const demo = processes.cli(['demo'], { TMPDIR: place.folder });
-    const url = (await demo.line("psql '")).split("'")[1] ?? '';
-    const client = new pg.Client(url);
-    await client.connect();
-    const tables = [
-      ...['orders', 'shipments', 'return_items', 'inbounds', 'inbound_packing_slips'],
-      ...['track_traces', 'parcels', 'stock_levels'],
-    ].map((name) => `select '${name}' where not exists (select from fulfilment.${name})`);
-    const missing = async () =>
-      (await client.query({ text: tables.join(' union all '), rowMode: 'array' })).rows.flat();
-    try {
-      await waitFor('rows of every kind', async () => (await missing()).length === 0);
-      const [, api, token] = /API=(\S+) TOKEN=(\S+)/.exec(demo.output) ?? [];
-      const changes = await fetch(`${api}/v1/changes`, {
-        headers: { authorization: `Bearer ${token}` },
-      });
-      expect(changes.status).toBe(200);
-      const [, order = '', look = ''] =
-        /in psql:\n(.*?;)\n[^\n]*\n(.*?;)\n/s.exec(demo.output) ?? [];
-      await client.query(order);
-      await waitFor('the order to be picked', async () => {
-        const { rows } = await client.query(look);
-        return rows[0]?.state === 'in_warehouse' || rows[0]?.state === 'shipped';
-      });
-    } finally {
-      await client.end();
-    }
-    expect(await end(demo, place, 'SIGINT')).toBe(0);
-  });
-
-  test.skipIf(!existsSync('/proc/self/environ'))('leaves nothing behind after a kill', async () => {
-    const place = makeFolder();
-    const demo = processes.cli(['demo'], { TMPDIR: place.folder });
-    await demo.line('rows changed: ');
-    expect(place.listProcesses().length).toBeGreaterThan(3);
-    await end(demo, place, 'SIGKILL');
   });
 });

@@ -2,14 +2,11 @@ import { expect, test } from 'vitest';
 import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
-import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
-import { useRedis } from '../../helpers/redis.ts';
 import type { SandboxControl } from '../../helpers/sandbox-control.ts';
 
 const database = useDatabase();
 const processes = useProcesses();
-const redis = useRedis();
 
 interface Finding {
   check: string;
@@ -171,24 +168,3 @@ test.each(brokenSetups)('$name is found, with what to do', async ({ env, before,
   ]);
   expect(code).toBe(state === 'fail' ? 1 : 0);
 });
-
-test.skipIf(!redis.available)(
-  'a Redis that may evict keys is found; one that keeps them is ok',
-  async () => {
-    const sandbox = await processes.sandbox();
-    const evicting = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
-    try {
-      const env = workerEnv(database.url, sandbox, { REDIS_URL: evicting?.url ?? '' });
-      expect(await doctor(env)).toMatchObject({
-        code: 1,
-        wrong: [{ check: 'queue', found: expect.stringContaining('allkeys-lru') }],
-      });
-    } finally {
-      await evicting?.stop();
-    }
-    expect(await doctor(workerEnv(database.url, sandbox, { REDIS_URL: redis.url }))).toEqual({
-      code: 0,
-      wrong: [],
-    });
-  },
-);

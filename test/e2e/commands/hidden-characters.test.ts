@@ -2,8 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { storePageRows } from '../../helpers/page-rows.ts';
 import { workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -21,26 +21,7 @@ const payload = join(tmpdir(), `hidden-characters-${process.pid}.json`);
 
 /** Stores the words wherever the service or the ERP may have put them. */
 async function store(): Promise<void> {
-  await registerClients(database.db, [
-    { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
-  ]);
-  const words = `'${hostile}'`;
-  await database.query(`
-    insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, finished_at, last_error)
-      values ('order.create', ${words}, jsonb_build_object('externalOrderNumber', ${words}), 'dead', null, now(), ${words}),
-        (${words}, ${words}, '{}', 'dead', null, now(), ${words});
-    insert into sync.outbox_attempts (outbox_id, step, by, became, duration_ms, error)
-      values (1, 'sent', ${words}, 'dead', 7, ${words});
-    insert into sync.jobs (client, job, stream, next_at, last_started_at, last_error, last_code, warnings)
-      values ('default', 'pull-orders', 'orders', now(), now(), ${words}, 'undecodable', array[${words}]);
-    insert into sync.pauses (client, job, by) values ('', 'pull-orders', ${words});
-    insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker)
-      values ('default', 'orders', '1', ${words}, ${words}, ${words}, ${words})`);
-  await database.query(`
-    insert into sync.service_health (client, scope, worker, code, reason, error_code, failures,
-      send_window, since, next_at, void_at)
-    values ('default', 'client', '*', 'no_answer', ${words}, 'timeout', 1, 0, now(), now(),
-      now() + interval '1 day')`);
+  await storePageRows(database, { words: hostile });
   writeFileSync(payload, JSON.stringify({ [hostile]: hostile }));
   await sandbox.seed(3);
   const set = [{ path: ['data', 0, 'attributes', 'orderedOn'], value: hostile }];

@@ -41,16 +41,11 @@ test('migrate --wait waits for a database that starts late', async () => {
   expect(migrate.output).toContain('Applied 0001_foundation');
 });
 
-test.each([
-  ['without --wait, at once', [], /the connection is refused.*ECONNREFUSED.*\nCheck DATABASE_URL/],
-  [
-    'with --wait 1, after a second',
-    ['--wait', '1'],
-    /^Waiting up to 1 s .*\n.*the connection is refused.*\nCheck DATABASE_URL/,
-  ],
-])('migrate fails without a database %s', async (_, args, words) => {
+test('migrate fails without a database after its --wait, and says what to check', async () => {
   const { url } = await prepareLateDatabase();
-  const migrate = processes.cli(['migrate', ...args], { DATABASE_URL: url });
+  const migrate = processes.cli(['migrate', '--wait', '1'], { DATABASE_URL: url });
   expect((await migrate.ended).code).toBe(1);
-  expect(migrate.output).toMatch(words);
+  expect(migrate.output).toMatch(
+    /^Waiting up to 1 s .*\n.*the connection is refused.*\nCheck DATABASE_URL/,
+  );
 });

@@ -249,6 +249,12 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     expect(worker.output).toContain(`"event":"${event}"`);
   expect(written.traces).toMatch(/\/v1\/traces/);
   expect(written.traces).toContain('run pull-orders');
+  const pushed = worker.lines.find((line) => line.includes('"event":"push_done"')) ?? '{}';
+  const { trace_id: trace, span_id: span } = JSON.parse(pushed) as Record<string, string>;
+  const spans = new RegExp(
+    `"traceId":"${trace}","spanId":"${span}"[^{]*"name":"push order.create"`,
+  );
+  expect(written.traces).toMatch(spans);
   expect(written.traces).toContain('v3/orders');
   expect(written.traces).not.toMatch(/page%5B|page\[|filter/);
 

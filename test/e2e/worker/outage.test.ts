@@ -39,7 +39,6 @@ async function query(
 
 describe.each([
   { away: 'postgres', queueIn: 'postgres' },
-  { away: 'postgres', queueIn: 'redis' },
   { away: 'redis', queueIn: 'redis' },
 ] as const)('$away is down for a while, with the queue in $queueIn', ({ away, queueIn }) => {
   test.skipIf(queueIn === 'redis' && !inject('redisAvailable'))(

@@ -109,9 +109,10 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     await refuseCredentials();
     // So that /database asks what it is.
     await database.query("update sync.push_database set mark = '1/2/3/4'");
-    for (const [width, scheme] of [
-      [360, 'light'],
-      [1_280, 'dark'],
+    // All pages have the same style sheet.
+    for (const [width, scheme, shown] of [
+      [360, 'light', paths],
+      [1_280, 'dark', ['/', '/charts', '/outbox/1', '/schedules']],
     ] as const) {
       const { page, complaints } = await browser.open({ width, colorScheme: scheme });
       await page.goto(`${base}/login`);
@@ -124,7 +125,7 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
       ]);
       await logIn(page, base);
       await page.getByText('has refused the user name').waitFor();
-      for (const path of paths) {
+      for (const path of shown) {
         await page.goto(base + path);
         await page.evaluate(
           `document.querySelectorAll('details').forEach((details) => { details.open = true; })`,

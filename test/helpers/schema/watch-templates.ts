@@ -77,6 +77,38 @@ export function watchTemplates(templates: readonly SqlTemplate[]): WatchedTempla
   return { executed, problems, end: () => spy.mockRestore() };
 }
 
+/**
+ * Asks Postgres for the columns of each template, with null for each of its values.
+ * @returns the places of the templates whose columns fit. Others are made of more than values.
+ */
+export async function findFittingTemplates(
+  templates: readonly SqlTemplate[],
+  url: string,
+): Promise<string[]> {
+  const fitting: string[] = [];
+  const client = new pg.Client(url);
+  let fields: readonly pg.FieldDef[] | null = null;
+  client.connection.on('rowDescription', (message: { fields: readonly pg.FieldDef[] }) => {
+    fields = message.fields;
+  });
+  await client.connect();
+
+  for (const template of templates) {
+    const [first = '', ...rest] = template.parts;
+    const text = first + rest.map((part, index) => `$${index + 1}${part}`).join('');
+    await client.query('begin');
+    fields = null;
+    // An insertion may fail, because null is refused, but its columns are known by then.
+    await client.query(text, Array(rest.length).fill(null)).catch(() => undefined);
+    if (fields !== null && compareColumns(template, fields).length === 0)
+      fitting.push(template.place);
+    await client.query('rollback');
+  }
+
+  await client.end();
+  return fitting;
+}
+
 function compareColumns({ columns }: SqlTemplate, fields: readonly pg.FieldDef[]): string[] {
   const returned = new Map(fields.map(({ name, dataTypeID }) => [name, dataTypeID]));
   const missing = [...columns.keys()]

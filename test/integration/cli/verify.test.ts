@@ -49,13 +49,6 @@ describe('against a service as we assume it', () => {
     for (const [, value = ''] of values) expect(output).not.toContain(value);
   });
 
-  test('an empty service leaves open what needs data', async () => {
-    await sandbox.call('POST', '/_sandbox/reset', { ordersPerDay: 0 });
-    const { code, unknown } = await verifyAsJson();
-    expect(code).toBe(0);
-    expect(unknown).toEqual(expect.arrayContaining(['list-orders', 'shipment-ids']));
-  });
-
   test('the track-trace list is asked once an hour by workers and --ask-track-trace together', async () => {
     const withDatabase = { DATABASE_URL: database.url };
     const countCalls = async () => (await sandbox.requestsTo('/v2/shipment/tracktrace')).length;
@@ -113,12 +106,6 @@ describe('against a service that differs', () => {
       evidence: expect.stringContaining('v3.inbounds.list: answered 400'),
       remedy: expect.stringContaining('set "pageSize": true for this list'),
     });
-  });
-
-  test('a zone in which times would lie in the future differs', async () => {
-    await sandbox.advance(2 * 86_400);
-    const { differs } = await verifyAsJson([], { WAREHOUSE_TIME_ZONE: 'America/New_York' });
-    expect(differs).toEqual(['time-zone']);
   });
 
   test('an update that erases what it omits differs', async () => {

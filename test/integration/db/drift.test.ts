@@ -12,7 +12,6 @@ const findSchemaCheck = async () =>
 
 test.each<[string, unknown]>([
   ['drop index sync.runs_by_end', 'index sync.runs_by_end'],
-  ['drop trigger outbox_notify on fulfilment.outbox', 'trigger fulfilment.outbox outbox_notify'],
   [
     'alter table fulfilment.outbox disable trigger outbox_notify',
     'trigger fulfilment.outbox outbox_notify',
@@ -22,10 +21,6 @@ test.each<[string, unknown]>([
     'constraint sync.runs runs_trigger_check',
   ],
   ['alter table sync.runs alter worker drop not null', 'column sync.runs.worker text not null'],
-  [
-    'drop table sync.admin_sessions',
-    'column sync.admin_sessions.ends_at timestamp with time zone not null',
-  ],
   [
     `create or replace function sync.notify_outbox() returns trigger language plpgsql as
       $$ begin return null; end $$`,

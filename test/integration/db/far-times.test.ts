@@ -1,15 +1,13 @@
 import { expect, test } from 'vitest';
 import { findProblems } from '../../../src/operate/health/problems.ts';
 import { readCurrentState } from '../../../src/operate/health/state.ts';
-import { ensureJobs } from '../../../src/schedule/sql/due-jobs.ts';
-import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { storePageRows } from '../../helpers/page-rows.ts';
 import { workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { makeConfig } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
-import { insertHealth } from '../../helpers/service-health.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -47,27 +45,7 @@ async function setAllTimes(time: string): Promise<void> {
 test.each(['294276-12-31 23:59:59+00', 'infinity', '4713-01-01 BC'])(
   'a stored time of %s stops no page, metric, problem or command',
   async (time) => {
-    await registerClients(database.db, [
-      { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
-    ]);
-    await ensureJobs(database.db, [
-      { client: 'default', job: 'pull-orders', stream: 'orders', due: null },
-    ]);
-    await database.query(`
-    insert into fulfilment.outbox (kind, reference, status, next_attempt_at, finished_at, last_error)
-      values ('order.cancel', 'SO-1', 'dead', null, now(), 'no'), ('order.cancel', 'SO-2', 'pending', now(), null, null);
-    insert into sync.outbox_attempts (outbox_id, step, by, became) values (1, 'sent', 'x', 'dead');
-    insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker)
-      values ('default', 'orders', '1', 'x', 'x', 'x', 'x');
-    insert into sync.runs (client, job, trigger, worker, status, started_at, finished_at, lease_key)
-      values ('default', 'pull-orders', 'manual', 'x', 'done', now(), now(), 1);
-    insert into sync.audit (by, action, client, detail) values ('x', 'paused', 'default', 'x');
-    insert into sync.pauses (client, job, by) values ('', 'pull-shipments', 'x');
-    insert into sync.turns (client, name, scope, next_at, taken_at) values ('default', 'track-trace', 'x', now(), now());
-    update sync.jobs set last_started_at = now(), last_success_at = now(), failing_since = now(), last_error = 'x',
-      last_code = 'timeout';
-    update sync.clients set served_at = now(), queue_away_since = now(), queue_error = 'x'`);
-    await insertHealth(database, { code: 'no_answer', sendWindow: 0 });
+    await storePageRows(database, { words: 'x', reference: 'SO-1' });
     await setAllTimes(time);
 
     const { visitor } = await admin();

@@ -83,18 +83,6 @@ test('several processes migrate at once, and each migration is applied by one of
   expect(await migrate(database.db, '1.2.3', { files })).toEqual([]);
 });
 
-test('a second process says that it waits while the first one migrates', async () => {
-  const files = await write(first);
-  await migrate(database.db, '1.2.3', { files: files.slice(0, 1) });
-  const holder = await database.open(1).startTransaction().execute();
-  await sql`lock table sync.migration_lock in exclusive mode`.execute(holder);
-  const { migrated, lines } = startMigrating(files);
-  await waitFor('the second process to wait', async () => lines.length > 0);
-  expect(lines).toEqual(['Another process is migrating this database; waiting for it …']);
-  await holder.rollback().execute();
-  expect(await migrated).toEqual(['0002_stock']);
-});
-
 test('a migration that fails leaves nothing, and the one before it stays', async () => {
   const files = await write({
     ...first,

@@ -72,15 +72,6 @@ test('a body of 15 MB takes no long turn of the event loop', async () => {
   expect(longestMs).toBeLessThan((await measureCheck()) / 2);
 });
 
-test('a row of 15 MB takes no long turn of the event loop', async () => {
-  await outbox.insert('order_attachment.create', 'A', JSON.parse(evaluate(longPayload)));
-  const { longestMs } = await measureLongestTurn(() => outbox.push());
-  expect(await outbox.rows()).toMatchObject([
-    { status: 'dead', last_error: expect.stringContaining('content: must be base64') },
-  ]);
-  expect(longestMs).toBeLessThan((await measureCheck()) / 2);
-});
-
 test('a long order is compared with the lists, and stored with every digit', async () => {
   const { call } = await api();
   const body = `{"kind":"order.create","reference":"A","payload":${longOrder('A')}}`;

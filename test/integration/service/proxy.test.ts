@@ -3,7 +3,6 @@ import { createServer, request, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { checkTransport } from '../../../src/operate/doctor/checks.ts';
-import { openDispatcher } from '../../../src/service/transport/dispatcher.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, makeConfig, usePuller } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -98,33 +97,6 @@ test('doctor warns if the certificate of Postgres is not checked', () => {
       found: expect.stringMatching(/^TLS: .*no-verify/),
     }),
   ]);
-});
-
-test.each<[string, string, boolean]>([
-  ['', 'other.test', true],
-  ['other.test', 'other.test', false],
-  ['OTHER.test.', 'other.test', false],
-  ['.test', 'other.test', false],
-  ['*.other.test', 'other.test', true],
-  ['her.test', 'other.test', true],
-  ['*', 'other.test', false],
-  ['none.test\tother.test:80', 'other.test', false],
-  ['*:81', 'other.test', true],
-  ['[::1]:80', '[::1]', false],
-  ['::1', '[::1]', false],
-])('with NO_PROXY=%s, a request to %s goes by the proxy: %s', async (noProxy, host, byProxy) => {
-  const { url, requests } = await startProxy();
-  const base = `http://${host}/`;
-  const config = makeConfig(database, sandbox, {
-    HTTP_PROXY: url,
-    no_proxy: noProxy,
-    WAREHOUSE_BASE_URL: base,
-  });
-  const dispatcher = openDispatcher(config, 1_000);
-  const asked = dispatcher.request({ origin: base, path: '/', method: 'GET' });
-  await asked.then(({ body }) => body.dump()).catch(() => undefined);
-  await dispatcher.destroy();
-  expect(requests.length > 0).toBe(byProxy);
 });
 
 test.each(['127.0.0.0/8', '*test', 'http://a.test', '0:0:0:0:0:0:0:1'])(

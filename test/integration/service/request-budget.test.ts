@@ -60,20 +60,6 @@ describe('the budget of an account', () => {
     for (const { status } of await Promise.allSettled(senders)) expect(status).toBe('rejected');
   });
 
-  test('is taken in few statements, and not at all without requests', async () => {
-    const wanted: number[] = [];
-    const budget = new RequestBudget(1_000, (count) => {
-      wanted.push(count);
-      return Promise.resolve({ requests: count, startsInMs: 0, endsInMs: 1_000 });
-    });
-    expect(wanted).toEqual([]);
-    for (let times = 0; times < 100; times++) await budget.waitForTurn(signal);
-    expect(wanted.length).toBeLessThan(40);
-    const taken = wanted.length;
-    await new Promise((resolve) => setImmediate(resolve));
-    expect(wanted).toHaveLength(taken);
-  });
-
   test('loses what a dead process took only until the next second', async () => {
     const dead = await takeRequests(database.db, { identity, perSecond: 4 }, 4);
     const next = await takeRequests(database.db, { identity, perSecond: 4 }, 1);

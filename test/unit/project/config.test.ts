@@ -11,7 +11,6 @@ import {
   secretNames,
   variableNames,
 } from '../../../config/env.ts';
-import { findUnreadNames, rememberEnvironment } from '../../../config/env-file.ts';
 import { jobNames, polledStreams, pushJob } from '../../../config/jobs.ts';
 import { parseSchedule } from '../../../config/schedules.ts';
 import { jobs } from '../../../jobs/registry.ts';
@@ -46,20 +45,6 @@ const file = (name: string, content: string) => {
 };
 
 describe('readConfig', () => {
-  test('has a default for everything that may be left out', () => {
-    const config = readConfig(needs, { ...base, LOG_LEVEL: '' });
-    expect(config).toMatchObject({
-      LOOKBACK_DAYS: 7,
-      PUSH_MAX_AGE: 259_200_000,
-      ADMIN_HOST: '127.0.0.1',
-      LOG_LEVEL: 'info',
-    });
-    expect(config.clients).toMatchObject([
-      { key: 'default', username: 'shop', timeZone: 'Europe/Amsterdam' },
-    ]);
-    expect(config.clients[0]?.baseUrl.href).toBe('https://service.example/base');
-  });
-
   test('names every problem at once', () => {
     const wrong = {
       WAREHOUSE_BASE_URL: 'ftp://x',
@@ -71,32 +56,6 @@ describe('readConfig', () => {
     const problems = readProblems({ ...wrong, ADMIN_HOST: '0.0.0.0' }).join('\n');
     const missing = ['DATABASE_URL', 'WAREHOUSE_USERNAME', 'WAREHOUSE_PASSWORD', 'ADMIN_TOKEN'];
     for (const name of [...Object.keys(wrong), ...missing]) expect(problems).toContain(name);
-  });
-
-  test('says which values are allowed', () => {
-    const tokens = file('tokens', JSON.stringify([{ name: 'a', rights: ['all'], extra: 1 }]));
-    const clients = file('clients', '{}');
-    const wrong = {
-      ADMIN_PORT: '65536',
-      LOG_LEVEL: 'loud',
-      DATABASE_FAILOVER: 'yes',
-      EVENT_PERSONAL_DATA: 'maybe',
-      API_TOKENS_FILE: tokens,
-      EVENT_SUBSCRIBERS_FILE: clients,
-    };
-    const problems = readProblems({ ...base, ...wrong });
-
-    expect(problems).toEqual([
-      'DATABASE_FAILOVER: must be ask or fenced',
-      'ADMIN_PORT: must be a whole number from 0 to 65535',
-      'EVENT_PERSONAL_DATA: must be 0, 1, true or false',
-      'LOG_LEVEL: must be trace, debug, info, warn, error, fatal or silent',
-      'EVENT_SUBSCRIBERS_FILE: must be a list',
-      'API_TOKENS_FILE: 0.sha256: is required',
-      'API_TOKENS_FILE: 0.client: is required',
-      'API_TOKENS_FILE: 0.rights.0: must be read or write',
-      'API_TOKENS_FILE: 0: has members that are not known: extra',
-    ]);
   });
 
   test('reads a secret from its variable or its file, but not from both', () => {
@@ -133,18 +92,6 @@ describe('readConfig', () => {
     const path = join(folder, 'secret');
     writeFileSync(path, content);
     expect(readProblems({ ...rest, WAREHOUSE_PASSWORD_FILE: path }).join()).toContain(words);
-  });
-
-  test('reads JSON and NAME=value lines behind the mark of UTF-8', () => {
-    const entry = { key: 'north', baseUrl: 'https://a.example', username: 'n', password: 'p' };
-    const path = file('clients.json', `\ufeff${JSON.stringify([entry])}`);
-    const env = { DATABASE_URL: base.DATABASE_URL, WAREHOUSE_CLIENTS_FILE: path };
-    expect(readConfig(needs, env).clients).toMatchObject([{ key: 'north' }]);
-    const read = rememberEnvironment(file('.env', '\ufeffFULFILMENT_MARKED=1\n'));
-    const former = process.env;
-    process.env = { ...former };
-    expect(read(() => process.env.FULFILMENT_MARKED)).toBe('1');
-    process.env = former;
   });
 
   test('refuses variables of one receiver of events beside a file of several', () => {
@@ -212,11 +159,6 @@ describe('readConfig', () => {
       expect(find()).toEqual([]);
     },
   );
-
-  test('switches the sweep of pushes off', () => {
-    expect(readConfig(needs, { ...base, SCHEDULE_PUSH_OUTBOX: 'off' }).pushSweepMs).toBeNull();
-    expect(readConfig(needs, base).pushSweepMs).toBe(15_000);
-  });
 
   test('overrides operations by name', () => {
     const readOperations = (entries: object) =>
@@ -490,14 +432,4 @@ test('each job polls the stream that config/jobs.ts states', () => {
     stream === undefined ? [] : [[job, stream.name]],
   );
   expect(Object.fromEntries(polled)).toEqual(polledStreams);
-});
-
-test('names in the file of --env-file that nobody reads are found', () => {
-  const file = join(folder, 'worker.env');
-  writeFileSync(
-    file,
-    'LOOKBACK_DAY=9\nLOOKBACK_DAYS=8\nSCHEDULE_PRUNE=1d\nNODE_OPTIONS=\nTZ=UTC\n',
-  );
-  expect(findUnreadNames(file)).toEqual(['LOOKBACK_DAY']);
-  expect(findUnreadNames(undefined)).toEqual([]);
 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { readOperationsFile } from '../../../config/files.ts';
 import { type OperationName, type Operations, operations } from '../../../config/operations.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
@@ -11,57 +11,25 @@ function read(name: OperationName, switches: object): { merged: Operations; prob
 }
 
 const order = 'v3.orders.create';
-const updating = 'v3.orders.update';
 const announcing = 'v3.returnMerchandiseAuthorizations.create';
-const replacing = 'v3.returnMerchandiseAuthorizations.replace';
-const slip = 'v3.inboundPackingSlips.create';
-const attaching = 'v3.orderAttachments.create';
 
-/** Each switch with a value, the operations that use it, and one that does not. */
-const cases: [string, unknown, OperationName[], OperationName][] = [
-  ['included', 'top', [order, updating, announcing, replacing, slip], 'v3.orders.cancel'],
-  ['billingAddress', 'omit', [order], slip],
-  ['takes', ['deliveryAddress'], [updating], order],
-  ['repeatable', true, ['v2.returnLabel.get'], order],
+test('a switch is taken by an operation that uses it, and changes nothing else', () => {
+  const { merged, problems } = read(order, { optional: [] });
+  expect(problems).toEqual([]);
+  expect(merged).toEqual({ ...operations, [order]: { ...operations[order], optional: [] } });
+  expect(listSetSwitches(merged)).toEqual([`optional of ${order}`]);
+});
+
+test.each<[OperationName, object, RegExp]>([
   [
-    'optional',
-    [],
-    [order, attaching, announcing, replacing, slip, 'oldest.product.add'],
-    'v3.orders.cancel',
+    announcing,
+    { houseNumberCountries: [] },
+    /houseNumberCountries belongs to v3.orders.create only$/,
   ],
-  ['postcodeCountries', ['NL', 'FR'], [order], attaching],
-  ['houseNumberCountries', [], [order], announcing],
-  ['contentMember', 'document', [attaching], order],
-  [
-    'attributes',
-    { status: 'CANCELLED', nested: [1] },
-    ['v3.orderItems.cancel'],
-    'v3.orders.cancel',
-  ],
-  ['pageSize', true, ['v3.returnItems.list', 'v3.inbounds.list'], 'v3.shipments.list'],
-];
-
-describe.each(cases)('the switch %s', (name, value, users, other) => {
-  test('is taken by the operations that use it, and changes nothing else', () => {
-    for (const user of users) {
-      const { merged, problems } = read(user, { [name]: value });
-      expect(problems).toEqual([]);
-      expect(merged).toEqual({ ...operations, [user]: { ...operations[user], [name]: value } });
-      expect(listSetSwitches(merged)).toEqual([`${name} of ${user}`]);
-    }
-  });
-
-  test('is refused at another operation, with the names of those that use it', () => {
-    expect(read(other, { [name]: value }).problems).toEqual([
-      `WAREHOUSE_OPERATIONS_FILE: ${other}: ${name} belongs to ${users.join(', ')} only`,
-    ]);
-  });
-
-  test('is refused with a value of another type', () => {
-    expect(read(users[0] ?? order, { [name]: 7 }).problems).toEqual([
-      expect.stringContaining(`WAREHOUSE_OPERATIONS_FILE: ${users[0]}.${name}: `),
-    ]);
-  });
+  [order, { optional: 7 }, /v3\.orders\.create\.optional: /],
+  [order, { postcodeCountries: ['Netherlands'] }, /must be a country code/],
+])('%s with %j is refused, with the reason', (name, switches, words) => {
+  expect(read(name, switches).problems).toEqual([expect.stringMatching(words)]);
 });
 
 test('no switch is set without a file, although two lists get no page[size]', () => {
@@ -73,10 +41,4 @@ test('a member that the interface requires cannot be optional; the error names t
   expect(read(announcing, { optional: ['shipmentId', 'items.quantity', 'x'] }).problems).toEqual([
     `WAREHOUSE_OPERATIONS_FILE: ${announcing}: optional: shipmentId, x cannot be optional; these can: items, items.quantity, items.reason`,
   ]);
-});
-
-test('countries are codes of two letters', () => {
-  expect(read(order, { postcodeCountries: ['Netherlands'] }).problems.join()).toContain(
-    'must be a country code',
-  );
 });

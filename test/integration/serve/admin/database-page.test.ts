@@ -31,14 +31,3 @@ test('a changed database is accepted on its page, once, by a person who ticked t
   const again = await visitor.post('/database/accept', { as: 'moved', sure: 'on' }, '/orders');
   expect(again.status).toBe(409);
 });
-
-test('the page names a planned failover, and the command that ends it', async () => {
-  const { visitor } = await admin();
-  await database.query(`
-    insert into sync.push_database (mark, accepted_as, accepted_by, failover_expected_until)
-    values (sync.database_mark(), 'first', 'w', '2999-01-01')`);
-
-  const page = await (await visitor.get('/database')).text();
-  expect(page).toContain('a failover until 2999-01-01T00:00:00.000Z is accepted as restored');
-  expect(page).toContain('database expect-failover --for 0s');
-});

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { pages } from '../../../../src/serve/admin/routes.ts';
-import { registerClients } from '../../../../src/service/sql/clients.ts';
 import { useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
+import { storePageRows } from '../../../helpers/page-rows.ts';
 
 const database = useDatabase();
 const admin = useAdmin(database);
@@ -19,34 +19,12 @@ const addresses = pages.map(({ path }) => {
   return `${path.replace('{id}', '1')}${query}`;
 });
 
-/** Stores something for each page to show. */
-async function fill(): Promise<void> {
-  await registerClients(database.db, [
-    { client: 'default', identity: 'x', baseUrl: 'http://127.0.0.1:9' },
-  ]);
-  await database.query(`
-    insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, finished_at, last_error)
-      values ('order.create', 'SO-1', '{"email": "jan@example.com"}', 'dead', null, now(), 'answered 422: «say "Jan"»');
-    insert into sync.outbox_attempts (outbox_id, step, by, became, duration_ms, error) values (1, 'sent', 'w', 'dead', 7, 'x');
-    insert into sync.jobs (client, job, stream, next_at, last_started_at, last_success_at, warnings)
-      values ('default', 'pull-orders', 'orders', now(), now(), now() - interval '3 hours', '{careful}'),
-        ('default', 'pull-shipments', 'shipments', now(), null, null, '{}');
-    insert into sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error, created)
-      values ('default', 'pull-orders', 'schedule', 'w', 1, now(), 'failed', now(), 'away', 3),
-        ('default', 'pull-orders', 'schedule', 'w', 2, now(), 'running', null, null, 1);
-    insert into sync.rescans (client, stream, kind, finished_at, outcome, missing) values ('default', 'orders', 'reconcile', now(), 'done', 2);
-    insert into sync.rescans (client, stream, kind, from_day) values ('default', 'orders', 'backfill', '2026-05-04');
-    insert into sync.gaps (client, stream, from_at, to_at) values ('default', 'orders', now(), now());
-    insert into sync.turns (name, scope, client, next_at, taken_at) values ('track-trace', 'x', 'default', now(), now());
-    insert into sync.pauses (client, job, by) values ('', 'pull-orders', 'me'), ('default', 'push-outbox', 'me');
-    insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
-      values ('default', 'orders', '1', 1, 'a.b', 'must be a number', '{}', 'w');
-    insert into sync.audit (by, action, client, detail) values ('me', 'paused', null, 'x')`);
-}
-
 describe('every page as JSON', () => {
   test('is sent to who asks for it and may read it; a viewer gets no words of the service', async () => {
-    await fill();
+    await storePageRows(database, { words: 'careful', reference: 'SO-1' });
+    await database.query(`
+      update fulfilment.outbox
+      set payload = '{"email": "jan@example.com"}', last_error = 'answered 422: «say "Jan"»' where id = 1`);
     const { visitor } = await admin(tokens);
     const operator = { authorization: `Bearer ${tokens.ADMIN_TOKEN}` };
     const viewer = { ...json, authorization: `Bearer ${tokens.ADMIN_VIEWER_TOKEN}` };

@@ -3,6 +3,7 @@ import { ensureJobs } from '../../../../src/schedule/sql/due-jobs.ts';
 import { registerClients } from '../../../../src/service/sql/clients.ts';
 import { useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
+import { storePageRows } from '../../../helpers/page-rows.ts';
 import { insertHealth } from '../../../helpers/service-health.ts';
 
 const database = useDatabase();
@@ -43,22 +44,6 @@ const readStatus = async (id: number) =>
       id,
     ])
   )[0]?.status;
-
-test('the title of every page begins with the number of problems, without notes', async () => {
-  const { visitor } = await admin();
-  const readTitles = async () => {
-    const texts = ['/', '/outbox'].map(async (path) => (await visitor.get(path)).text());
-    return (await Promise.all(texts)).map((text) => /<title>(.*?) · /.exec(text)?.[1]);
-  };
-  await database.query(`insert into sync.pauses (client, job, by) values ('', 'prune', 'me')`);
-  await insertRow('dead');
-  const answer = await visitor.get('/', { accept: 'application/json' });
-  const { problems } = (await answer.json()) as { problems: { severity: string }[] };
-  const count = problems.filter(({ severity }) => severity !== 'note').length;
-  expect(count).toBeGreaterThan(0);
-  expect(count).toBeLessThan(problems.length);
-  expect(await readTitles()).toEqual([`(${count}) Overview`, `(${count}) Outbox`]);
-});
 
 describe('the page of an outbox row', () => {
   test('says why the row is dead, masks payload and result, and records who reveals them', async () => {
@@ -127,24 +112,6 @@ describe('the page of an outbox row', () => {
       Object.entries(ids).map(([action, id]) => [`outbox_${action}`, `outbox row ${id}`]),
     );
   });
-
-  test('retries an unknown row only with a confirmation, and never replaces its payload', async () => {
-    const { visitor } = await admin();
-    const id = await insertRow('unknown');
-    const act = async (action: string, fields = {}) =>
-      (await visitor.post(`/outbox/${id}/${action}`, fields, `/outbox/${id}`)).status;
-    expect(await act('retry')).toBe(400);
-    expect(await act('replace', { payload: '{}' })).toBe(409);
-    expect(await readStatus(id)).toBe('unknown');
-    expect(await readAudit()).toEqual([]);
-  });
-
-  test('does not exist for an unknown id, or for an id that is not a number', async () => {
-    const { visitor } = await admin();
-    expect((await visitor.get('/outbox/99')).status).toBe(404);
-    expect((await visitor.get('/outbox/x')).status).toBe(400);
-    expect((await visitor.post('/outbox/99/retry', {}, '/schedules')).status).toBe(404);
-  });
 });
 
 test('a refused replacement keeps the text, names the place, and can be stored anyway', async () => {
@@ -168,32 +135,16 @@ test('a refused replacement keeps the text, names the place, and can be stored a
 test('no page turns the text of a row into markup', async () => {
   const { visitor } = await admin();
   const nasty = `"><script>alert(1)</script><img src=x onerror='alert(2)'>`;
-  const id = await insertRow('dead', nasty);
-  await database.query(`update fulfilment.outbox set last_error = $1, payload = $2 where id = $3`, [
-    nasty,
-    JSON.stringify({ [nasty]: nasty }),
-    id,
-  ]);
+  await storePageRows(database, { words: nasty });
   await database.query(
     `insert into sync.clients (client, identity, base_url) values ($1, 'x', $1)`,
     [nasty],
   );
-  const hold = { client: nasty, words: nasty, code: 'no_answer', sendWindow: 0 } as const;
-  await insertHealth(database, hold);
-  for (const insert of [
-    `sync.jobs (client, job, next_at, last_error, last_code, warnings)
-     values ('default', 'pull-orders', now(), $1, 'undecodable', array[$1])`,
-    `sync.runs (client, job, trigger, worker, lease_key, started_at, status, finished_at, error)
-     values ('default', 'pull-orders', 'schedule', $1, 1, now(), 'failed', now(), $1)`,
-    `sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker)
-     values ('default', 'orders', '1', $1, $1, '{}', $1)`,
-    'sync.audit (by, action, client, detail) values ($1, $1, $1, $1)',
-  ])
-    await database.query(`insert into ${insert}`, [nasty]);
+  await insertHealth(database, { client: nasty, words: nasty, code: 'no_answer', sendWindow: 0 });
   for (const path of [
     '/',
     '/outbox',
-    `/outbox/${id}`,
+    '/outbox/1',
     '/runs',
     '/schedules',
     '/quarantine',
@@ -339,20 +290,4 @@ describe('the list of the outbox', () => {
     expect(whole.headers.get('location')).toContain('said=all');
     expect(await database.count("fulfilment.outbox where status = 'cancelled'")).toBe(101);
   });
-});
-
-test('the audit is filtered by who acted, and by what was done', async () => {
-  const { visitor } = await admin();
-  await database.query(`
-    insert into sync.audit (by, action, detail)
-    values ('page eva', 'paused', 'one'), ('page jan', 'paused', 'two'), ('page eva', 'resumed', 'three')`);
-  const read = async (query: string) => {
-    const answer = await visitor.get(`/audit?${query}`, { accept: 'application/json' });
-    return ((await answer.json()) as { entries: { detail: string }[] }).entries.map(
-      ({ detail }) => detail,
-    );
-  };
-  expect(await read('by=eva&action=')).toEqual(['three', 'one']);
-  expect(await read('action=paused')).toEqual(['two', 'one']);
-  expect((await visitor.get('/audit?action=nothing')).status).toBe(400);
 });

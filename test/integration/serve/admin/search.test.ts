@@ -60,23 +60,3 @@ test('an article is searched in the newest orders only, so that a search is boun
   // Each order is met in the list, in its row and in its line.
   expect(asked.filter(({ touched }) => touched > 8 * maxSearchedOrders)).toEqual([]);
 });
-
-test('what is done for a small client is listed by an index', async () => {
-  await database.query(`
-    set session_replication_role = replica;
-    insert into fulfilment.outbox (client, kind, reference, status, next_attempt_at, finished_at, result)
-    select case when n <= 3000 then 'small' else 'large' end, 'order.cancel', 'SO-' || n, 'done', null, now(), '{}'
-    from generate_series(1, 30000) n;
-    set session_replication_role = origin;
-    analyze`);
-  const { executed, end } = await watchPlans(database);
-  try {
-    const { visitor } = await admin({}, database.open(2));
-    expect((await visitor.get('/outbox?group=done&client=small')).status).toBe(200);
-  } finally {
-    end();
-  }
-  const lists = executed.filter(({ statement }) => statement.includes('as because from (select'));
-  expect(lists).toHaveLength(1);
-  expect(lists.filter(({ touched }) => touched > 2_000)).toEqual([]);
-});

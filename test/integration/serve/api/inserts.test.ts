@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { newIds, outboxRow } from '../../../../src/serve/api/schemas.ts';
+import { outboxRow } from '../../../../src/serve/api/schemas.ts';
 import { useApi } from '../../../helpers/api.ts';
 import { useDatabase } from '../../../helpers/database.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
@@ -32,15 +32,6 @@ test('a row is stored as an INSERT stores it, with every digit, and read again',
   const row = await call(`/v1/outbox/${answer.json.id}`);
   expect(outboxRow.strict().parse(row.json)).toMatchObject({ status: 'pending', reference: 'A' });
   expect(row.text).toContain('9.9500000000000000001');
-});
-
-test('an array is inserted in its order', async () => {
-  const { call } = await api();
-  const answer = await call('/v1/outbox', ['A', 'B', 'C'].map(makeRow));
-  expect(answer.status).toBe(202);
-  const ids = (newIds.parse(answer.json) as { id: number }[]).map(({ id }) => id);
-  expect(ids).toEqual(ids.toSorted((one, other) => one - other));
-  expect(await readReferences()).toEqual(['A', 'B', 'C']);
 });
 
 test('everything that is wrong with a row is named, and nothing is inserted', async () => {
