@@ -13,6 +13,23 @@ const list = async (resources: string, query = '') =>
       return { ...attributes, id, items: included.map((item) => item.attributes) };
     },
   );
+const place = (externalOrderNumber: string, rest: object = {}) =>
+  sandbox.call<{ orderId: number }>('POST', '/_sandbox/order', {
+    client: 'default',
+    externalOrderNumber,
+    ...rest,
+  });
+const ship = (externalOrderNumber: string) =>
+  sandbox.call<{ shipmentIds: number[] }>('POST', '/_sandbox/ship', {
+    client: 'default',
+    externalOrderNumber,
+  });
+const announce = (shipmentId: number, quantity: number) =>
+  sandbox.call<{ authorizationId: number }>('POST', '/_sandbox/return', {
+    client: 'default',
+    shipmentId,
+    quantity,
+  });
 
 const post = (control: string, body: object, headers: Record<string, string> = {}) =>
   fetch(new URL(`/_sandbox/${control}`, sandbox.url), {
@@ -50,5 +67,21 @@ describe('the controls', () => {
   test('do what their own page asks for', async () => {
     expect((await post('order', { client: 'default' })).status).toBe(200);
     expect(await list('orders')).toHaveLength(1);
+  });
+
+  test('process a return once, whatever the robot has planned', async () => {
+    await place('WEB-1', { lines: [{ sku: 'MUG-BLUE', quantity: 3 }] });
+    const [shipmentId = 0] = (await ship('WEB-1')).shipmentIds;
+    const { authorizationId } = await announce(shipmentId, 1);
+    const body = { client: 'default', authorizationId };
+    await sandbox.call('POST', '/_sandbox/return/process', body);
+    const processed = await list('returnItems');
+    expect(processed).toMatchObject([{ quantity: 1, processedOn: '2026-05-04' }]);
+    await expect(sandbox.call('POST', '/_sandbox/return/process', body)).rejects.toThrow(
+      /was processed before/,
+    );
+    await sandbox.advance(60 * 86_400);
+    expect(await list('returnItems')).toMatchObject([{ processedOn: '2026-05-04' }]);
+    await expect(announce(shipmentId, 3)).rejects.toThrow(/left to return/);
   });
 });

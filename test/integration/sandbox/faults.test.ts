@@ -5,6 +5,16 @@ import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 
+test('rows of a list can be repeated and reversed', async () => {
+  await sandbox.seed(3);
+  const readIds = async () => (await client.ask('v3.shipments.list')).body.data.map(({ id }) => id);
+  const usual = await readIds();
+  const effect = { duplicateRow: true, reverseRows: true };
+  await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect });
+  expect(await readIds()).toEqual([usual[0], ...usual.toReversed()]);
+  expect(await readIds()).toEqual(usual);
+});
+
 describe('a rule', () => {
   test('applies after n requests, a number of times, with a probability, or for one client', async () => {
     const isFailing = async (asker = client) =>

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
@@ -106,6 +106,15 @@ describe('a lists file', () => {
       attributes: { fulfillFrom: 'AMS' },
     });
     expect(titles(elsewhere)).toMatch(/strategy \(UTR, GNT\)/);
+  });
+
+  test('is shown in docs/sandbox.md', () => {
+    const page = readFileSync(new URL('../../../docs/sandbox.md', import.meta.url), 'utf8');
+    const { orderTypes } = readListsFile(
+      write(/```json\n(.*?)```/s.exec(page)?.[1] ?? ''),
+      clients,
+    );
+    expect(orderTypes).toHaveLength(1);
   });
 
   const country = { id: 1, name: 'A', code: 'A' };

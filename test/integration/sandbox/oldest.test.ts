@@ -104,4 +104,33 @@ describeOperation('oldest.order.add', () => {
     expect(item?.attributes).toMatchObject({ sku: 'MUG-BLUE', price: 9.95, vat: 0.21 });
     expect(delivery?.attributes).toMatchObject({ street1: 'Keizersgracht', countryCode: 'NL' });
   });
+
+  test('accepts a form, and a country by its id in the settings', async () => {
+    const { OrderItems: _, ...flat } = order;
+    const fields = Object.fromEntries(
+      Object.entries(flat).map(([name, value]) => [name, String(value)]),
+    );
+    const items = { 'OrderItems[0].Sku': 'MUG-RED', 'OrderItems[0].Quantity': '1' };
+    const form = { ...fields, ...items, BillingAddressCountryIso: '62' };
+    const { body } = await client.ask('oldest.order.add', { form });
+    const query = 'include=orderItems,billingAddress';
+    const made = readOne(
+      await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }),
+    );
+    expect(
+      made.included?.map(({ attributes }) => attributes.sku ?? attributes.countryCode),
+    ).toEqual(['MUG-RED', 'DE']);
+  });
+});
+
+test.each([
+  ['Sku=1&Sku=2', 'given twice'],
+  ['Sku=1&Sku[b]=2', 'holds members'],
+])('the form %s is refused: %s', async (form, words) => {
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  const answer = await client.fetch('POST', '/product/search', { body: form, headers });
+  expect(answer.body).toMatchObject({
+    messageCode: 'NOK',
+    message: expect.stringContaining(words),
+  });
 });

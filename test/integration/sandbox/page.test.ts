@@ -37,6 +37,15 @@ describe('the log', () => {
     expect(everything).not.toContain(client.token);
     expect(everything).not.toContain('password=default');
   });
+
+  test('hides secrets in addresses and bodies of unknown routes', async () => {
+    const body = { user: { Password: 'hunter2', apiKey: 'hunter3' }, note: 'Bearer hunter4' };
+    await client.fetch('POST', `/v9/login?access_token=hunter5`, { body });
+    const text = JSON.stringify(await readExchange(await sandbox.lastPlace()));
+    expect(text).toContain('/v9/login?access_token=***');
+    expect(text).not.toContain('hunter');
+    expect((await load()).text).not.toContain('hunter');
+  });
 });
 
 test('the page escapes what clients send and what the address says', async () => {
@@ -49,4 +58,27 @@ test('the page escapes what clients send and what the address says', async () =>
   const { text } = await load(`/?client=${encodeURIComponent(hostile)}`);
   expect(text).toContain('>&quot;&#39;&gt;&lt;script&gt;');
   expect(text).not.toContain('<script>');
+});
+
+test('the page shows findings and faults; a fault that is used up is gone', async () => {
+  const faults = async () => (await load()).text.split('id="faults"')[1];
+  await sandbox.faults({ operation: 'v3.orders.list', count: 1, effect: { status: 503 } });
+  expect(await faults()).toContain('v3.orders.list');
+
+  expect((await client.fetch('GET', '/v3/orders?colour=red')).status).toBe(503);
+  expect(await faults()).toContain('None.');
+  expect((await client.fetch('GET', '/v3/orders?colour=red')).status).toBe(200);
+  expect((await load()).text).toContain('unknown_parameter colour');
+});
+
+test('the page loads nothing from elsewhere, and no other page may frame it', async () => {
+  const { text, headers } = await load();
+  const policy = headers.get('content-security-policy') ?? '';
+  expect(policy).toContain("default-src 'none'");
+  expect(policy).toContain("frame-ancestors 'none'");
+  expect(policy).not.toContain('unsafe');
+  for (const [, path = ''] of text.matchAll(/(?:src|href)="([^"]*)"/g))
+    expect(path).toMatch(/^(\/(?!\/)|data:,$|#)/);
+  for (const path of ['/_sandbox/page.css', '/_sandbox/page.js'])
+    expect((await load(path)).status).toBe(200);
 });

@@ -65,6 +65,20 @@ describeOperation('v2.order.add', () => {
       message: expect.stringContaining('Not Valid'),
     });
   });
+
+  test.each<[object, string]>([
+    [{ warehouseId: 9 }, 'There is no warehouse 9'],
+    [{ paymentMethodId: 2 }, 'paymentMethodId: must be 1'],
+    [{ deliveryAddressPostalCode: null }, 'deliveryAddressPostalCode'],
+    [{ deliveryAddressHouseNumber: '12' }, 'deliveryAddressHouseNumber: must be a whole number'],
+    [{ shippingMethodId: 11 }, 'shipping method 11'],
+    [{ billingAddressCityName: 'Köln', billingAddressCountryIso: 'XX1' }, 'country XX1'],
+  ])('%j is NOK, and the message says why', async (changes, words) => {
+    const { status, body } = await add(changes);
+    expect([status, body.messageCode, body.result]).toEqual([200, 'NOK', null]);
+    expect(body.message).toContain(words);
+    expect((await client.ask('v3.orders.list')).body.data).toEqual([]);
+  });
 });
 
 const searches: Readonly<Record<string, (number: string) => object>> = {

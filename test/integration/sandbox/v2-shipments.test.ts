@@ -208,4 +208,15 @@ describeOperation('v2.rma.add', () => {
       included: [{ attributes: { reasonCode: 'DAMAGED', quantity: 1 } }],
     });
   });
+
+  test.each<[object, object, string]>([
+    [{ shipmentId: 999_999 }, {}, 'no shipment'],
+    [{}, { returnReasonId: 49 }, 'not available'],
+    [{}, { quantity: 99 }, 'not 99 left'],
+  ])('%j %j is NOK, and the message says why', async (changes, items, words) => {
+    expect(await add(changes, items)).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining(words),
+    });
+  });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeOperation, readOne, useClient } from '../../helpers/client.ts';
+import { describeOperation, readOne, titles, useClient } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
@@ -46,6 +46,20 @@ describeOperation('v3.inboundPackingSlips.create', () => {
     ]);
     expect(await listSlips()).toEqual([made]);
   });
+
+  test('refuses an unknown product until it is added; then the slip brings its first stock', async () => {
+    const refused = await announce('2026-05-04', ['NEW-1']);
+    expect([refused.status, titles(refused)]).toEqual([
+      422,
+      expect.stringContaining('the sku NEW-1: add it first'),
+    ]);
+    const readStock = async () =>
+      (await client.ask('oldest.stock.get', { path: { sku: 'NEW-1' } })).body.result;
+    await client.ask('oldest.product.add', { body: { Sku: 'NEW-1', Name: 'New' } });
+    expect(await readStock()).toBe(0);
+    await announce('2026-05-04', ['NEW-1']);
+    await sandbox.advanceUntil(async () => Number(await readStock()) > 0);
+  });
 });
 
 describeOperation('v3.inboundPackingSlips.list', () => {
@@ -80,6 +94,30 @@ describeOperation('v3.inboundPackingSlips.list', () => {
     });
     await sandbox.advance(92 * 86_400);
     expect(await listSlips()).toEqual([]);
+  });
+
+  test('filters by status and by exclusive days of receipt and completion', async () => {
+    const first = readOne(await announce()).id;
+    await sandbox.advanceUntil(
+      async () => (await listSlips('filter[status][in]=COMPLETED')).length === 1,
+    );
+    const second = readOne(await announce('2040-01-01')).id;
+    const ids = async (query: string) => (await listSlips(query)).map(({ id }) => id);
+    expect(await ids('filter[status][in]=EXPECTED,CHECKING')).toEqual([second]);
+    expect(await ids('')).toEqual([first, second]);
+
+    const [slip] = await listSlips();
+    for (const member of ['receivedOn', 'completedOn']) {
+      // The filter takes days of the warehouses' time zone, although times are in UTC.
+      const day = (days: number) =>
+        new Date(
+          Date.parse(String(slip?.attributes[member])) + days * 86_400_000,
+        ).toLocaleDateString('sv-SE', { timeZone: 'Europe/Amsterdam' });
+      const filter = `filter[${member}]`;
+      expect(await ids(`${filter}[gt]=${day(-1)}&${filter}[lt]=${day(1)}`)).toEqual([first]);
+      expect(await ids(`${filter}[gt]=${day(0)}`)).toEqual([]);
+      expect(await ids(`${filter}[lt]=${day(0)}`)).toEqual([]);
+    }
   });
 });
 

@@ -68,6 +68,22 @@ describeOperation('v3.orders.update', () => {
     expect((await update({ locale: null })).status).toBe(400);
   });
 
+  test('refuses the number of another order, and accepts the present one', async () => {
+    await client.ask('v3.orders.create', { body: orderBody('A-2') });
+    const taken = await update({ externalOrderNumber: 'A-2' });
+    expect([taken.status, titles(taken)]).toEqual([
+      422,
+      expect.stringContaining('(A-2) already exists'),
+    ]);
+    for (const number of ['A-1', 'A-3'])
+      expect((await update({ externalOrderNumber: number })).status).toBe(200);
+    const query = 'filter[externalOrderNumber][in]=A-3,A-1';
+    const found = await client.ask('v3.orders.list', { query });
+    expect(found.body.data.map((row) => [row.id, row.attributes.externalOrderNumber])).toEqual([
+      [id, 'A-3'],
+    ]);
+  });
+
   test('accepts unchanged items, addresses, method and type, and refuses changed ones', async () => {
     const { relationships } = await readOrder();
     expect((await update({}, { relationships })).status).toBe(200);
@@ -77,10 +93,32 @@ describeOperation('v3.orders.update', () => {
     );
     expect((await update({}, { included: [line('MUG-RED')] })).status).toBe(400);
   });
+
+  test('refuses changes after the order is completely fulfilled', async () => {
+    await update({ allowPartialDelivery: true });
+    await sandbox.advance(2 * day);
+    const answer = await update({ reference: 'late' });
+    expect([answer.status, titles(answer)]).toEqual([
+      422,
+      expect.stringContaining('completely fulfilled'),
+    ]);
+  });
 });
 
 describeOperation('v3.orders.cancel', () => {
   const cancel = (query = '') => client.ask('v3.orders.cancel', { path: { id }, query });
+
+  test('open order: every quantity becomes 0', async () => {
+    const answer = await cancel('include=orderItems');
+    const items = readOne(answer).included ?? [];
+    expect(answer.body.meta).toEqual({
+      modified: true,
+      modifiedItems: { data: items.map((item) => ({ id: item.id, type: 'orderItem' })) },
+    });
+    expect(items.map(({ attributes }) => attributes.quantity)).toEqual([0, 0]);
+    await sandbox.advance(2 * day);
+    expect((await client.ask('v3.shipments.list')).body.data).toEqual([]);
+  });
 
   test('partly fulfilled order: shipped quantities stay, only changed items are named', async () => {
     await shipPartly();
@@ -117,6 +155,16 @@ describeOperation('v3.orderItems.cancel', () => {
     return client.ask('v3.orderItems.cancel', { path: { id: item }, body });
   };
 
+  test('open item: its quantity becomes 0, and the other item stays', async () => {
+    const answer = await cancelItem(1);
+    expect([answer.body.meta, readOne(answer).attributes.quantity]).toEqual([
+      { modified: true },
+      0,
+    ]);
+    expect(await readQuantities()).toEqual([4, 0]);
+    expect(titles(await cancelItem(0, { quantity: 1 }))).toContain('cancelled, not changed');
+  });
+
   test('partly fulfilled item: its shipped quantity stays; fulfilled item: nothing is modified', async () => {
     await shipPartly();
     const partly = await cancelItem(1);
@@ -143,6 +191,19 @@ describeOperation('v3.orderAttachments.create', () => {
     for (const size of sizes) document.addPage(size);
     return Buffer.from(await document.save()).toString('base64');
   };
+
+  test('accepts an order by number or by relationship; the answer omits the content', async () => {
+    const content = await makePdf(PageSizes.A4);
+    const relationships = { order: { data: { id, type: 'order' } } };
+    const answer = await attach(content, { number: 'A-1' });
+    expect(readOne(answer)).toMatchObject({
+      attributes: { externalOrderNumber: 'A-1', filename: 'note.pdf', printStrategy: 'REQUIRED' },
+      relationships,
+    });
+    expect(JSON.stringify(answer.body)).not.toContain(content);
+    expect((await attach(content, { relationships })).status).toBe(200);
+    expect(titles(await attach(content, { number: 'none' }))).toContain('no order');
+  });
 
   test('accepts pages of one format, A4 or A5, portrait or landscape', async () => {
     const attachPages = async (...sizes: [number, number][]) =>

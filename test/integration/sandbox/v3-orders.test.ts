@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import {
   address,
   describeOperation,
@@ -70,6 +71,65 @@ describeOperation('v3.orders.create', () => {
     expect(titles(answer)).toContain(words);
     expect((await client.ask('v3.orders.list')).body.data).toEqual([]);
   });
+
+  test('refuses a number that exists, unless the switch repeatedNumbers is on', async () => {
+    await create('A-1');
+    const again = await create('A-1');
+    expect([again.status, titles(again)]).toEqual([
+      422,
+      expect.stringContaining('(A-1) already exists'),
+    ]);
+    expect((await client.ask('v3.orders.list')).body.data).toHaveLength(1);
+    await sandbox.switches({ repeatedNumbers: true });
+    expect((await create('A-1')).status).toBeLessThan(300);
+  });
+
+  test('accepts one attachment, which must be a PDF and whose content is never shown', async () => {
+    const attachment = (content: string) => ({
+      type: 'orderAttachment',
+      attributes: { filename: 'a.pdf', contentType: 'application/pdf', content },
+    });
+    const attach = (number: string, ...contents: string[]) =>
+      create(number, {
+        included: [line('MUG-RED'), address('d'), address('b'), ...contents.map(attachment)],
+      });
+    const pdf = (await writePage(['Thank you'])).toString('base64');
+    const made = await attach('A-1', pdf);
+    expect([made.status, JSON.stringify(made.body).includes(pdf)]).toEqual([200, false]);
+    const text = await attach('A-2', Buffer.from('hello').toString('base64'));
+    expect([text.status, titles(text)]).toEqual([422, 'The content is no pdf document']);
+    expect(titles(await attach('A-2', pdf, pdf))).toContain('One orderAttachment');
+  });
+
+  test('refuses unknown products by name until they are added; then the order waits for stock', async () => {
+    const included = [line('MUG-RED'), line('NEW-1', 3), line('NEW-2'), address('d'), address('b')];
+    const refused = await create('A-1', { included });
+    expect([refused.status, titles(refused)]).toEqual([
+      422,
+      'There is no product with the sku NEW-1, NEW-2: add it first (POST /product/add)',
+    ]);
+    for (const Sku of ['NEW-1', 'NEW-2'])
+      await client.ask('oldest.product.add', { body: { Sku, Name: 'New' } });
+    const { id } = readOne(await create('A-1', { included }));
+    const listSkus = async () => {
+      const query = `include=shipmentItems&filter[orderId]=${id}`;
+      const shipments = (await client.ask('v3.shipments.list', { query })).body.data;
+      return shipments
+        .flatMap((row) => row.included?.map(({ attributes }) => attributes.sku))
+        .toSorted();
+    };
+    await sandbox.advance(86_400);
+    expect(await listSkus()).toEqual([]);
+    for (const sku of ['NEW-1', 'NEW-2'])
+      await sandbox.call('POST', '/_sandbox/stock', {
+        client: 'default',
+        sku,
+        warehouse: 'AMS',
+        quantity: 5,
+      });
+    await sandbox.advance(86_400);
+    expect(await listSkus()).toEqual(['MUG-RED', 'NEW-1', 'NEW-2']);
+  });
 });
 
 describeOperation('v3.orders.get', () => {
@@ -85,6 +145,19 @@ describeOperation('v3.orders.get', () => {
 });
 
 describeOperation('v3.orders.list', () => {
+  test('lists pages by ascending id, with the parts that are asked for inside each order', async () => {
+    await sandbox.seed(30);
+    const first = await client.ask('v3.orders.list', { query: `page[size]=20&${everything}` });
+    expect(new Set(first.body.data[0]?.included?.map(({ type }) => type))).toEqual(
+      new Set(['orderItem', 'address']),
+    );
+    const next = new URL(first.body.links.next?.href ?? '').search.slice(1);
+    const rest = await client.ask('v3.orders.list', { query: next });
+    const ids = [...first.body.data, ...rest.body.data].map(({ id }) => id);
+    expect(ids).toEqual([...new Set(ids)].sort((left, right) => left - right));
+    expect([ids.length, rest.body.links.next]).toEqual([30, null]);
+  });
+
   test('filters by number, reference and day, also combined', async () => {
     await sandbox.seed(30);
     const { data } = (await client.ask('v3.orders.list')).body;
@@ -121,6 +194,16 @@ describe('a missing house number', () => {
     const query = `filter[externalOrderNumber]=${number}`;
     return (await client.ask('v3.shipments.list', { query })).body.data.length;
   };
+
+  test.each([
+    ['Keizersgracht 12 b', '12', 'b'],
+    ['Plein 1940 7', '7', null],
+  ])('is taken from the street %s', async (street1, houseNumber, houseNumberExtension) => {
+    const made = await create('A-1', withAddress({ street1, houseNumber: '' }));
+    const delivery = readOne(made).included?.find(({ type }) => type === 'address');
+    expect(delivery?.attributes).toMatchObject({ street1, houseNumber, houseNumberExtension });
+    expect(await countShipments('A-1')).toBe(1);
+  });
 
   test.each(['NL', 'BE', 'DE'])(
     'keeps an order to %s from being shipped until it is set',

@@ -72,6 +72,24 @@ describeOperation(`${authorizations}.create`, () => {
       relationships: { returnItem: { data: null }, ...reason(42) },
     });
   });
+
+  test.each<[string, () => unknown[], string]>([
+    ['an unknown reason', () => [item(0, {}, reason(99))], 'no return reason 99'],
+    ['two reasons', () => [item(0, { reasonCode: 'REGRET' })], 'one known return reason'],
+    ['several lines of one item', () => [item(), item()], 'Several lines'],
+    ['more than was shipped', () => [item(0, { quantity: 99 })], 'not 99 left'],
+    ['no items', () => [], 'at least one item'],
+  ])('rejects %s', async (_, items, words) => {
+    const answer = await client.ask(`${authorizations}.create`, { body: document(items()) });
+    expect([answer.status, titles(answer)]).toEqual([422, expect.stringContaining(words)]);
+  });
+
+  test('rejects an unknown shipment', async () => {
+    const body = document([item()], {}, 9);
+    expect(titles(await client.ask(`${authorizations}.create`, { body }))).toContain(
+      'no shipment 9',
+    );
+  });
 });
 
 describeOperation(`${authorizations}.get`, () => {
@@ -120,6 +138,28 @@ describeOperation(`${authorizations}.delete`, () => {
 });
 
 describeOperation('v3.returnItems.list', () => {
+  test('lists only processed lines, at any age', async () => {
+    await announce();
+    await sandbox.advance(3_600);
+    expect(await listReturned()).toEqual([]);
+    const row = await advanceUntilProcessed();
+    expect(row).toMatchObject({
+      attributes: {
+        sku: shipment.included?.[0]?.attributes.sku,
+        quantity: 1,
+        processedIn: shipment.attributes.warehouseCode,
+        externalOrderNumber: expect.stringMatching(/^SO-default-/),
+      },
+      relationships: {
+        order: { data: { id: shipment.relationships.order?.data.id } },
+        shipmentItem: { data: { id: shipment.included?.[0]?.id } },
+      },
+    });
+    await sandbox.advance(100 * 86_400);
+    expect((await listReturned()).map(({ id }) => id)).toEqual([row.id]);
+    expect((await client.ask('v3.returnItems.list', { query: 'include=order' })).status).toBe(400);
+  });
+
   test('lists by ascending id, not day; filters by exclusive days', async () => {
     await sandbox.call('POST', '/_sandbox/reset', { seed: 3, ordersPerDay: 68 });
     await client.logIn();

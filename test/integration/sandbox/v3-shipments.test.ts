@@ -12,6 +12,27 @@ const readStatuses = (shipments: Resource[]) => [
 beforeEach(() => sandbox.seed(30, { statuses: ['SHIPPED', 'READY_TO_PICK', 'ERROR'] }));
 
 describeOperation('v3.shipments.list', () => {
+  test('answers every field of the interface; times have fractions and no zone', async () => {
+    const [shipment] = await list('include=shipmentItems');
+    const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}$/);
+    expect(shipment).toMatchObject({
+      attributes: { status: 'SHIPPED', readyToPickOn: time, readyToShipOn: time, shippedOn: time },
+      relationships: {
+        order: { data: { type: 'order' } },
+        orderType: { data: { type: 'orderType' } },
+        shippingMethod: { data: { type: 'shippingMethod' } },
+        shipmentItems: { data: expect.arrayContaining([expect.any(Object)]) },
+      },
+    });
+    expect(shipment?.included?.[0]).toMatchObject({
+      attributes: { sku: expect.any(String), serialNumbers: expect.any(Array) },
+      relationships: {
+        orderItem: { data: { type: 'orderItem' } },
+        product: { data: { type: 'product' } },
+      },
+    });
+  });
+
   test('filters by status, order, number, order type and reference, also combined', async () => {
     const all = await list('');
     expect(readStatuses(await list('filter[status][in]=ERROR,READY_TO_PICK'))).toEqual([
@@ -36,6 +57,17 @@ describeOperation('v3.shipments.list', () => {
     const referred = await list(`filter[reference][in]=${encodeURIComponent(String(reference))}`);
     expect(new Set(referred.map(({ relationships }) => relationships.order?.data.id))).toEqual(
       new Set(same.map(({ id }) => id)),
+    );
+  });
+
+  test('filters by exclusive days of shipping', async () => {
+    const shipped = await list('filter[status][in]=SHIPPED');
+    const days = shipped.map(({ attributes }) => String(attributes.shippedOn).slice(0, 10)).sort();
+    const [first, last] = [days[0] ?? '', days.at(-1) ?? ''];
+    const expected = days.filter((day) => day > first && day < last).length;
+    expect(expected).toBeGreaterThan(0);
+    expect(await list(`filter[shippedOn][gt]=${first}&filter[shippedOn][lt]=${last}`)).toHaveLength(
+      expected,
     );
   });
 
