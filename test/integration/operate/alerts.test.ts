@@ -9,6 +9,7 @@ import type { Problem } from '../../../src/operate/health/problem.ts';
 import { findProblems } from '../../../src/operate/health/problems.ts';
 import { readCurrentState } from '../../../src/operate/health/state.ts';
 import { createLogger } from '../../../src/operate/logging/create-logger.ts';
+import { storeAlertChecks, takeAlertChecks } from '../../../src/operate/sql/open-alerts.ts';
 import { alertReceiver } from '../../../src/operate/sql/receivers.ts';
 import { openDispatcher } from '../../../src/service/transport/dispatcher.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -143,6 +144,20 @@ const causes = {
     const now = Date.now.bind(Date);
     vi.spyOn(Date, 'now').mockImplementation(() => now() + 200_000);
   },
+  database_full: async () => {
+    await sandbox.seed(2);
+    await database.query(`
+      create function public.fill() returns trigger language plpgsql as $$
+      begin raise disk_full using message = 'no room'; end $$;
+      create trigger fill before insert on fulfilment.shipments execute function public.fill()`);
+    await pull('pull-shipments');
+    diskFullSince = new Date();
+  },
+  queue_away: async () => {
+    await pull('pull-shipments');
+    await database.query(`
+      update sync.clients set served_at = now(), queue_away_since = now(), queue_error = 'connect ECONNREFUSED'`);
+  },
   client_parked: async () => {
     await pull('pull-shipments');
     await pull('pull-orders', { env: { WAREHOUSE_USERNAME: 'another' } });
@@ -154,6 +169,7 @@ const causes = {
     );
     await database.query(`update sync.clients set served_at = now() - interval '5 minutes'`);
   },
+  credentials_refused: () => pull('pull-shipments', { env: { WAREHOUSE_PASSWORD: 'wrong' } }),
   operation_failing: async () => {
     const effect = { status: 503, html: true };
     await sandbox.faults({ operation: 'v3.shipments.list', effect });
@@ -219,4 +235,27 @@ test('a worker whose runs cannot be recorded because the disk is full says so, u
   await waitFor('the problem', async () => (await readCodes()).includes('database_full'));
   await database.query('drop trigger fill on sync.jobs');
   await waitFor('its end', async () => !(await readCodes()).includes('database_full'));
+});
+
+test('a post of a worker that the receiver refuses holds no later one', async () => {
+  const receiver = await startReceiver(() => 400);
+  await startAlerter(receiver.url);
+  const isPosted = (type: string) => () =>
+    receiver.attempts.some(({ body }) => body.type === type && body.data.code === 'database_full');
+  diskFullSince = new Date();
+  await waitFor('its begin', isPosted('problem.began'));
+  diskFullSince = null;
+  await waitFor('its end', isPosted('problem.ended'));
+});
+
+test('a check decides nothing while too many posts wait', async () => {
+  const bounds = { alerts: 5, perClient: 5 };
+  const decide = vi.fn(() => ({ kept: [], removed: [], posts: [] }));
+
+  for (const posts of [0, 1]) {
+    const checks = await takeAlertChecks(database.db, [`${posts}`], 60_000);
+    await storeAlertChecks(database.db, checks, { ...bounds, posts }, decide);
+  }
+
+  expect(decide).toHaveBeenCalledOnce();
 });

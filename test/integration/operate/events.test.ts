@@ -176,6 +176,30 @@ test('an order whose outcome was unknown for a moment is one event', async () =>
   expect(await takeAll()).toEqual([{ type: 'order.rejected' }]);
 });
 
+test('an order that is refused waits for the earlier events of its number', async () => {
+  await register();
+  for (const status of ['done', 'dead'] as const) {
+    await database.query(`
+      with row as (
+        insert into fulfilment.outbox
+          (kind, reference, payload, status, result, last_error, next_attempt_at, finished_at)
+        select 'order.create', 'SO-1', '{}', '${status}',
+          case '${status}' when 'done' then '{"orderId": 7}'::jsonb end,
+          case '${status}' when 'dead' then 'refused' end, null, now()
+        returning id
+      )
+      insert into fulfilment.changes (client, entity, id, operation, changed_columns)
+      select 'default', 'outbox', id, 'updated', '{status,finished_at}' from row`);
+    await takeAll();
+  }
+
+  const made = 'select type, lane, next_at is null as waits from sync.deliveries order by id';
+  expect(await database.query(made)).toEqual([
+    { type: 'order.accepted', lane: 'default order 7', waits: false },
+    { type: 'order.rejected', lane: 'default order 7', waits: true },
+  ]);
+});
+
 test('a database that may be a copy posts no events until it is accepted', async () => {
   await register();
   await insert('order.create', 'SO-1', orderPayload('SO-1'));

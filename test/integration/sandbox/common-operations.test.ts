@@ -6,6 +6,24 @@ const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 
 describeOperation('common.token', () => {
+  const ask = (form: Record<string, string>) => client.ask('common.token', { form });
+
+  test.each([
+    [{ grant_type: 'password', username: 'default', password: 'wrong' }, 'invalid_grant'],
+    [{ grant_type: 'password', username: 'stranger', password: 'stranger' }, 'invalid_grant'],
+    [
+      { grant_type: 'client_credentials', username: 'default', password: 'default' },
+      'invalid_request',
+    ],
+    [{ grant_type: 'password', username: 'default' }, 'invalid_request'],
+  ])('%j is refused: %s', async (form, error) => {
+    const answer = await ask(form as Record<string, string>);
+    expect([answer.status, (answer.body as unknown as { error: string }).error]).toEqual([
+      400,
+      error,
+    ]);
+  });
+
   test('answers a token that expires in real time', async () => {
     await sandbox.switches({ tokenSeconds: 1 });
     await client.logIn();

@@ -244,6 +244,16 @@ describe('runs', () => {
       expect(await run()).toBeLessThanOrEqual(33);
     });
 
+    test('a settled push leaves a job alone that is off, or has one interval', async () => {
+      await run(0, { kind: 'every', everyMs: 240_000 });
+      const before = await readJob();
+      await notePush();
+      expect(await readJob()).toEqual(before);
+      await run(0, { kind: 'on-request' });
+      await notePush();
+      expect(await readDueSeconds()).toBe(Number.POSITIVE_INFINITY);
+    });
+
     test('a settlement does not wait for a job that is locked', async () => {
       await run();
       await database.db.transaction().execute(async (trx) => {

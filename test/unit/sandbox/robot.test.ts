@@ -1,12 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { simulateUntil } from '../../../src/sandbox/robot/robot.ts';
-<<<<<<< HEAD
-import type { Client } from '../../../src/sandbox/store/client.ts';
-=======
 import { placeRequestedOrder } from '../../../src/sandbox/robot/shop.ts';
 import type { Client } from '../../../src/sandbox/store/client.ts';
 import { createServiceLists } from '../../../src/sandbox/store/service-lists.ts';
->>>>>>> parent of 632f427a (Drop tests of the sandbox that pulls and pushes repeat)
 import { World } from '../../../src/sandbox/world.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');

@@ -114,6 +114,17 @@ describeOperation('v2.shipment.sync', () => {
     ]);
     expect((await client.ask('v3.shipments.list')).body.data).toHaveLength(rest.length + 2);
   });
+
+  test('acknowledges nothing if a shipment does not exist', async () => {
+    const before = await listIds();
+    const answer = await sync(before[0] ?? 0, 1);
+    expect(answer).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining('1'),
+      result: null,
+    });
+    expect(await listIds()).toEqual(before);
+  });
 });
 
 describeOperation('v2.product.search', () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { listOrders, maxSearchedOrders } from '../../../../src/operate/sql/order-list.ts';
 import { registerClients } from '../../../../src/service/sql/clients.ts';
 import { useAdmin } from '../../../helpers/admin.ts';
 import { useDatabase } from '../../../helpers/database.ts';
@@ -84,6 +85,32 @@ describe('the timeline of an order', () => {
     });
   });
 
+  test('has what happened at one moment in the order in which it must have happened', async () => {
+    await storeOrder();
+    await database.query(`
+      update fulfilment.outbox set created_at = '2026-05-04 15:00';
+      update sync.outbox_attempts set at = '2026-05-04 15:00';
+      update fulfilment.orders set first_seen_at = '2026-05-04 15:00', changed_at = '2026-05-04 15:00';
+      update fulfilment.shipments set first_seen_at = '2026-05-04 15:00', unlisted_since = '2026-05-04 15:00';
+      update fulfilment.shipment_events set seen_at = '2026-05-04 15:00', status = 'READY_TO_PICK' where status = 'ERROR';
+      update fulfilment.parcels set first_seen_at = '2026-05-04 15:00', changed_at = '2026-05-04 15:00'`);
+    const texts = await readTexts();
+    expect(texts.filter((text) => !/Return|Row|carrier status/.test(text))).toEqual([
+      'Order 5 (SO-1) stored here, entered the feed',
+      'Shipment 7 stored here, entered the feed',
+      'Shipment 7 read, status READY_TO_PICK',
+      'Shipment 7 read, status SHIPPED',
+      'Parcel P-1 of shipment 7 stored here, entered the feed',
+      'Shipment 7 unlisted',
+    ]);
+    expect(texts.slice(0, 4)).toEqual([
+      'Row 1 inserted: order.create of SO-1',
+      'Row 1 sent: unknown',
+      'Row 1 looked up: done',
+      'Row 2 inserted: return.create of RET-1',
+    ]);
+  });
+
   test('shows neither names nor addresses, and tracking links to operators only', async () => {
     await storeOrder();
     const tokens = {
@@ -116,6 +143,13 @@ describe('the timeline of an order', () => {
     expect(former).toContain('Order 5 (SO-2) stored here, entered the feed');
     expect(former).toContain('Row 1 inserted: order.create of SO-1');
     expect(await readTexts('/order?client=default&number=SO-2')).toEqual(former);
+  });
+
+  test('does not exist for an unknown order', async () => {
+    const { visitor } = await admin();
+    expect((await visitor.get('/order?client=default&number=NONE')).status).toBe(404);
+    expect((await visitor.get('/order')).status).toBe(400);
+    expect((await visitor.get(`/orders?q=${'x'.repeat(201)}`)).status).toBe(400);
   });
 
   test('costs the same beside many other orders', async () => {
@@ -189,6 +223,23 @@ test('lists have the orders that are late, in trouble or on back order', async (
   expect(await read('trouble')).toEqual(['SO-1']);
   expect(await read('back+order')).toEqual(['SO-3', 'SO-2']);
   expect(await (await visitor.get('/orders?list=trouble')).text()).toContain('warehouse error');
+});
+
+test('lists search 2,000 orders in all, however many clients there are', async () => {
+  await database.query(`
+    set session_replication_role = replica;
+    insert into sync.clients (client, identity, base_url)
+    select 'c' || c, 'x', 'http://127.0.0.1:9' from generate_series(1, 101) c;
+    insert into fulfilment.orders (client, id, external_order_number, ordered_on, raw, read_no)
+    select 'c' || c, n, 'SO-' || n, current_date, '{}', 1
+    from generate_series(1, 101) c, generate_series(1, 30) n;
+    set session_replication_role = origin`);
+  const filter = { list: 'newest', client: null } as const;
+  const clients = (await listOrders(database.db, filter, { skip: 0, limit: 10_000 })).map(
+    (order) => order.client,
+  );
+  expect(clients.length).toBeLessThanOrEqual(maxSearchedOrders);
+  expect(new Set(clients).size).toBeGreaterThan(90);
 });
 
 describe('the search for an order', () => {
