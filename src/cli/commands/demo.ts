@@ -71,7 +71,10 @@ const watchedSkus = ['MUG-BLUE', 'TEA-500', 'CREAM-50'];
 /** Articles of the sandbox's shop that are never shipped. */
 const serviceSkus = ['SHIPPING', 'DISCOUNT'];
 
-/** Ports of the status page and of the API, if they are free. A fixed port is easy to remember. */
+/**
+ * Ports of the status page and of the API, if they are free. A fixed port is easy to remember, but
+ * nobody looks at a demo with `--once`, and several may begin at the same moment.
+ */
 const preferredPorts = { admin: 8080, api: 8070 };
 
 /** What the worker listens on, and the token of its API. */
@@ -89,7 +92,7 @@ interface DemoServers {
  */
 async function demoCommand({ once = false, database: given }: DemoOptions): Promise<number> {
   const stop = AbortSignal.any([createStopSignal(), outputClosed]);
-  const servers = await prepareServers();
+  const servers = await prepareServers(once);
   await using opened = new AsyncDisposableStack();
   opened.defer(() => deleteToken(servers));
 
@@ -150,11 +153,10 @@ const endsAt = (stop: AbortSignal) =>
   });
 
 /** Finds free ports, and makes a token for the API. */
-async function prepareServers(): Promise<DemoServers> {
-  const [adminPort, apiPort] = await Promise.all([
-    getPort({ host: '127.0.0.1', port: preferredPorts.admin }),
-    getPort({ host: '127.0.0.1', port: preferredPorts.api }),
-  ]);
+async function prepareServers(isOnce: boolean): Promise<DemoServers> {
+  const findPort = (port: number) => getPort({ host: '127.0.0.1', ...(isOnce ? {} : { port }) });
+  const adminPort = await findPort(preferredPorts.admin);
+  const apiPort = await findPort(preferredPorts.api);
   const token = randomBytes(18).toString('base64url');
   const sha256 = createHash('sha256').update(token).digest('hex');
   const entry = { name: 'demo', sha256, client: 'default', rights: ['read', 'write'] };
