@@ -575,10 +575,11 @@ function judgeListed(
   { shipmentIds, numbers }: PresentPackages,
 ): JudgedPackages {
   const keys = new Set(rows.map(toPackageKey));
+  const [presentShipments, presentNumbers] = [new Set(shipmentIds), new Set(numbers)];
   const isPresent = (row: ListedPackage) =>
     keys.has(toPackageKey(row)) ||
-    shipmentIds.includes(row.shipment_id) ||
-    numbers.includes(row.package_number);
+    presentShipments.has(row.shipment_id) ||
+    presentNumbers.has(row.package_number);
 
   const missing = listed.filter((row) => !isPresent(row));
   const isEmpty = rows.length + shipmentIds.length + numbers.length === 0;

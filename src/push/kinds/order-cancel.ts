@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { makeUndecodableError } from '../../core/errors.ts';
-import { orders } from '../../pull/streams/orders.ts';
-import type { Resource } from '../../service/decoding/jsonapi.ts';
+import type { Json } from '../../core/json.ts';
+import { orderItem, orders } from '../../pull/streams/orders.ts';
+import { decodeRow } from '../../service/decoding/fields.ts';
+import { decodeDocument, type Resource, readId } from '../../service/decoding/jsonapi.ts';
 import {
   defineKind,
   isEmpty,
@@ -121,26 +123,61 @@ export const orderItemCancel = defineKind<CancelledItem>({
 });
 
 async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<PushResult> {
-  const { order, resource } = await findOrder(context);
-  const { id, quantity: before } = findItem(resource, wanted, context.row.reference);
-  const { attributes = { quantity: 0 } } = context.operations[itemOperation];
-  const body = { data: { id, type: 'orderItem', attributes } };
-  const answer = await context.send({ operation: itemOperation, path: { id }, body });
-  const meta = isEmpty(answer) ? null : readMeta(itemOperation, answer.body);
+  const { order, resource, escaped } = await findOrder(context);
+  const id = findItemId(resource, wanted, context.row.reference);
+  const answer = await context.send({
+    operation: itemOperation,
+    path: { id },
+    body: {
+      data: {
+        id,
+        type: 'orderItem',
+        attributes: context.operations[itemOperation].attributes ?? { quantity: 0 },
+      },
+    },
+  });
+  if (isEmpty(answer)) return readCancelledItem(order.id, id, resource, context);
 
-  // The answer shows the item only, and perhaps nothing.
-  const changed = await readOrderById(context, order.id);
-  const line = changed && readLines(changed.resource).find((one) => one.id === id);
-  if (changed === null || !line)
-    throw makeUndecodableError(`${itemOperation}: the order does not show the item afterwards`);
+  const document = decodeDocument(itemOperation, answer.body, 'single');
+  const item = document.data[0] as Resource;
+  const read = decodeRow(orderItem, item);
+  if ('problem' in read || read.row.id !== id)
+    throw makeUndecodableError(`${itemOperation}: the answer describes another item`);
+  const { modified } = readMeta(itemOperation, answer.body);
+  const { quantity } = read.row;
+  return {
+    result: { orderItemId: id, ...describeItemModified(modified, quantity, context), quantity },
+    reading: {
+      stream: orders,
+      resource: replaceItem(resource, id, item),
+      escaped: escaped || document.escaped,
+    },
+  };
+}
 
-  const modified = meta?.modified ?? before !== line.quantity;
-  const mayBeEarlier = !modified && context.row.maybeCarriedOut && line.quantity === 0;
+/**
+ * Returns the result of a cancellation that was answered without a body, by reading the order
+ * again.
+ */
+async function readCancelledItem(
+  orderId: number,
+  id: number,
+  before: Resource,
+  context: PushContext,
+): Promise<PushResult> {
+  const changed = await readOrderById(context, orderId);
+  const findLine = (order: Resource) => readLines(order).find((line) => line.id === id);
+  const line = changed === null ? undefined : findLine(changed.resource);
+  if (changed === null || line === undefined)
+    throw makeUndecodableError(
+      `${itemOperation}: the answer is empty, and the order does not show the item`,
+    );
+
+  const modified = findLine(before)?.quantity !== line.quantity;
   return {
     result: {
       orderItemId: id,
-      modified: modified || mayBeEarlier,
-      ...(mayBeEarlier && { note: cancelledEarlier }),
+      ...describeItemModified(modified, line.quantity, context),
       quantity: line.quantity,
     },
     reading: { stream: orders, ...changed },
@@ -148,10 +185,23 @@ async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<
 }
 
 /**
- * Returns the item that the payload names.
+ * Returns what the row modified. If an earlier attempt may have been carried out, it may have
+ * cancelled the item that this one found cancelled.
+ */
+function describeItemModified(
+  modified: boolean,
+  quantity: number | null,
+  { row }: PushContext,
+): JsonObject {
+  const mayBeEarlier = !modified && row.maybeCarriedOut && quantity === 0;
+  return mayBeEarlier ? { modified: true, note: cancelledEarlier } : { modified };
+}
+
+/**
+ * Returns the id of the item that the payload names.
  * @throws NotFoundError if no item fits, or several do
  */
-function findItem(order: Resource, { orderItemId, sku }: CancelledItem, number: string) {
+function findItemId(order: Resource, { orderItemId, sku }: CancelledItem, number: string): number {
   const lines = readLines(order);
   const found = lines.filter((line) => (orderItemId ? line.id === orderItemId : line.sku === sku));
   const [first, ...others] = found;
@@ -165,5 +215,12 @@ function findItem(order: Resource, { orderItemId, sku }: CancelledItem, number: 
       `order ${number} has several items with the sku ${sku}; name one by orderItemId: ${held}`,
     );
 
-  return first;
+  return first.id;
+}
+
+/** Returns the order with one item replaced by its new version. */
+function replaceItem(order: Resource, id: number, item: Json): Resource {
+  const included = Array.isArray(order.included) ? order.included : [];
+  const isSame = (other: Json) => readId(other) === id && (other as Resource).type === 'orderItem';
+  return { ...order, included: included.map((other) => (isSame(other) ? item : other)) };
 }
