@@ -413,6 +413,9 @@ async function recordRescanFindings(
 const toleratedExtras = 20;
 const toleratedShare = 0.01;
 
+/** Maximum number of rows without a read by id that are marked in one transaction, if accepted. */
+const markBatchSize = 500;
+
 /** An error for a list of the service that lacks too many of our rows to be believed. */
 class TooManyExtrasError extends CodedError {
   constructor(stream: string, doubts: readonly string[]) {
@@ -524,12 +527,17 @@ async function unlistWithoutRead(
   }
 
   const reading = makeEmptyReading(readNo ?? 0);
-  await commitProgress(context, reading, async (transaction) => {
-    const walk = { pass: 'reconcile', rescanId: id } as const;
-    const gone = accept ? ids : await recordUnlistedReads(transaction, walk, ids);
-    const marked = await unlist(transaction, stream, gone, reading.readNo);
-    return recordExtra(transaction, context, marked);
-  });
+  const walk = { pass: 'reconcile', rescanId: id } as const;
+  // An operator may accept any number of rows. Without that, a list that lacks many is not believed.
+  const size = accept ? markBatchSize : Math.max(1, ids.length);
+  for (let start = 0; start === 0 || start < ids.length; start += size) {
+    const batch = ids.slice(start, start + size);
+    await commitProgress(context, reading, async (transaction) => {
+      const gone = accept ? batch : await recordUnlistedReads(transaction, walk, batch);
+      const marked = await unlist(transaction, stream, gone, reading.readNo);
+      return recordExtra(transaction, context, marked);
+    });
+  }
 }
 
 /** Records rows that were marked as unlisted as findings of the rescan. */

@@ -334,7 +334,7 @@ function toKindRules(kinds: readonly AnyKind[], timeoutMs: number): KindRules {
  * longer replace or cancel them.
  */
 const maxWaitMs = 500;
-/** Minimum and maximum number of rows that wait for each slot. After a crash, they are looked up. */
+/** Bounds of the number of rows that wait for each slot. After a crash, they are looked up. */
 const minWaitingPerSlot = 4;
 const maxWaitingPerSlot = 16;
 /** The same for all slots together. */
