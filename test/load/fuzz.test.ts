@@ -62,6 +62,7 @@ const garbage: readonly (() => unknown)[] = [
   () => [],
   () => ({}),
   () => ({ __proto__: { a: 1 }, constructor: 1 }),
+  () => ({ toString: 1, valueOf: 1, toJSON: 1 }),
   () => [null, [[]]],
   () => Array.from({ length: 50 }, (_, index) => ({ id: index, type: 'orderItem' })),
   () => JSON.parse('['.repeat(400) + ']'.repeat(400)),

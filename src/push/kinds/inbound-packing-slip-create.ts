@@ -195,12 +195,11 @@ function isWanted({ reference, payloadRead }: SlipRow, { row, resource }: FoundS
  * for.
  */
 function mayBeWanted({ reference, payloadRead }: SlipRow, { attributes }: UnreadableSlip): boolean {
-  const mayBe = (found: Json | undefined, wanted: string) =>
-    (found !== null && typeof found !== 'string') || found === wanted;
+  const mayBe = (found: Json | undefined, wanted: string | null | undefined) =>
+    (found !== null && typeof found !== 'string') || isEqualOrLeftOut(found, wanted);
 
   return (
-    mayBe(attributes.reference, reference) &&
-    mayBe(attributes.expectedIn, payloadRead.expectedIn ?? String(attributes.expectedIn))
+    mayBe(attributes.reference, reference) && mayBe(attributes.expectedIn, payloadRead.expectedIn)
   );
 }
 
