@@ -107,7 +107,9 @@ function findGrowth(samples: readonly Sample[], descriptorsAtRest: number): stri
     grown.push(`memory grew from ${memoryBefore.toFixed(0)} to ${memoryAfter.toFixed(0)} MB`);
   const descriptorsBefore = mean('descriptors', third);
   if (descriptorsAtRest > descriptorsBefore)
-    grown.push(`${descriptorsAtRest} descriptors stayed open, ${descriptorsBefore.toFixed(0)} under load`);
+    grown.push(
+      `${descriptorsAtRest} descriptors stayed open, ${descriptorsBefore.toFixed(0)} under load`,
+    );
   const share = (from: number) => mean('deadRows', from) / mean('liveRows', from);
   if (share(2 * third) > share(third) * 1.5)
     grown.push(`dead rows grew to ${(share(2 * third) * 100).toFixed(1)} % of all`);
