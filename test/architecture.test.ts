@@ -43,7 +43,7 @@ const onlyFrom: Readonly<Record<string, readonly string[]>> = {
 
 /** Packages that only these places may import, types included. */
 const restrictedPackages: Record<string, RegExp> = {
-  undici: /^src\/service\/transport\/|^src\/operate\/(webhooks|deliveries)\//,
+  undici: /^src\/service\/transport\/|^src\/operate\/deliveries\//,
   pg: /^src\/db\/|^src\/[^/]+\/sql\//,
   kysely: /^src\/db\/|^src\/[^/]+\/sql\//,
   bullmq: /^src\/schedule\//,

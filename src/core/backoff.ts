@@ -43,10 +43,7 @@ export const makeFixedPause = (ms: number): Backoff => ({
 /** Maximum wait before the service is asked again, even if its Retry-After is longer. */
 export const longestWaitMs = 15 * minuteMs;
 
-/**
- * Every pause before something is tried again. docs/outbox.md and docs/operations.md name some of
- * them.
- */
+/** The pauses before a request, a run, a row, a delivery or a statement is tried again. */
 export const pauses = {
   /** A request that only reads. */
   read: makeDoublingPause(250, 4 * secondMs, 'full'),

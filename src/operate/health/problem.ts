@@ -137,7 +137,7 @@ export const sortBySeverity = (problems: readonly Problem[]): Problem[] =>
 
 /**
  * When something is a problem. The pages, posts and `doctor` show the same list, and Prometheus
- * counts it (`fulfilment_problems`), so no other place has a threshold.
+ * counts it (`fulfilment_problems`).
  */
 export const limits = {
   /** Time after which something that workers try again by themselves needs a person. */

@@ -261,22 +261,10 @@ interface ChangedAttributes {
   readonly metadata?: Readonly<Record<string, string | null | undefined>> | null | undefined;
 }
 
-/** Members of an order that an update sends. Members that the service sets are never sent back. */
-const members = [
-  'externalOrderNumber',
-  'reference',
-  'consumerReference',
-  'promotionCode',
-  'locale',
-  'email',
-  'phoneNumber',
-  'vatNumber',
-  'fulfillFrom',
-  'preferredShippingDate',
-  'allowPartialDelivery',
-  'onHold',
-  'metadata',
-] as const;
+/** Members of an order that the service sets. An update never sends them back. */
+const setByService = ['orderedOn', 'currency', 'channelIdentifier'];
+/** Members of an order that an update sends. */
+const members = Object.keys(orderFields.attributes).filter((name) => !setByService.includes(name));
 /**
  * Members that must not be null (docs/interface.md, 7.1 Fields). If the order does not show them,
  * they are omitted.

@@ -14,6 +14,7 @@ import {
 import { jobNames, polledStreams, pushJob } from '../../../config/jobs.ts';
 import { parseSchedule } from '../../../config/schedules.ts';
 import { jobs } from '../../../jobs/registry.ts';
+import { streams } from '../../../src/pull/streams/all-streams.ts';
 
 const needs = { database: true, clients: true };
 const base = {
@@ -427,9 +428,10 @@ test('trusted proxies are addresses and networks; anything else is not trusted',
   expect(isTrusted?.(undefined)).toBe(false);
 });
 
-test('each job polls the stream that config/jobs.ts states', () => {
+test('each job polls the stream that config/jobs.ts states, and all streams are reconciled', () => {
   const polled = Object.entries(jobs).flatMap(([job, { stream }]) =>
     stream === undefined ? [] : [[job, stream.name]],
   );
   expect(Object.fromEntries(polled)).toEqual(polledStreams);
+  expect(streams.map(({ name }) => name)).toEqual(Object.values(polledStreams));
 });
