@@ -100,8 +100,8 @@ export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
 const numberOfColli: Field<number | null> = {
   ...count,
   read: (value) => {
-    const digits = String(toWholeNumber(value));
-    return /^\d{1,9}$/.test(digits) ? Number(digits) : null;
+    const digits = toDigits(toWholeNumber(value));
+    return typeof digits === 'string' && /^\d{1,9}$/.test(digits) ? Number(digits) : null;
   },
 };
 

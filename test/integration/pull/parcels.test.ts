@@ -187,7 +187,7 @@ test('the lines that a package names, its number of colli and its tracking numbe
   ];
   await answerWith([
     item(id, { numberOfColli: '2', trackingNumber: 12345678901, shipmentItems }),
-    item(id, { packageNumber: '3S2', numberOfColli: 'two' }),
+    item(id, { packageNumber: '3S2', numberOfColli: { toString: 'two' } }),
   ]);
   await pullParcels();
   expect(
