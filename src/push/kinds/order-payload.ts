@@ -326,7 +326,7 @@ export function findAddressProblems(
 }
 
 const isEmpty = (value: Json | undefined) =>
-  value === undefined || value === null || String(value).trim() === '';
+  value === undefined || value === null || (typeof value === 'string' && value.trim() === '');
 
 /**
  * Returns a note for an order whose house number the service may not find, because it is in the

@@ -138,6 +138,11 @@ describe('the check of a payload', () => {
       ['attachments[0].content: is a pdf document that cannot be read'],
     ],
     ['return_label.create', label({ paperless: 1 }), ['paperless: must be a boolean']],
+    [
+      'order.create',
+      order({ deliveryAddress: { lastName: 'A', countryCode: 'NL', postcode: { toString: 1 } } }),
+      expect.arrayContaining(['deliveryAddress.postcode: must be a string']) as string[],
+    ],
   ])('names the problems of %s %j', async (kind, payload, problems) => {
     expect(await check(kind, payload)).toEqual(problems);
   });
