@@ -51,8 +51,11 @@ const cronSpreadMs = 30_000;
 const gapSpreadMs = 20_000;
 /** A turn that lies at most this long before the end of a gap is moved to that end. */
 const earlyStartMs = 60_000;
-/** Maximum number of missed turns that are counted. */
-const maxMissed = 10_000;
+/**
+ * Maximum number of missed turns that are counted: of an interval, and of a cron expression, of
+ * which each turn takes up to some milliseconds. Every look for due runs counts those of all.
+ */
+const [maxMissed, maxMissedOfCron] = [10_000, 100];
 /** A job with two intervals runs after this share of the time for which nothing has moved. */
 const idleShare = 0.01;
 
@@ -90,7 +93,7 @@ export function countMissed(schedule: Schedule, wasDueAt: Date, now: Date): numb
   const turns = CronExpressionParser.parse(schedule.pattern, { currentDate: wasDueAt, tz: 'UTC' });
 
   let missed = 0;
-  while (missed < maxMissed && turns.next().getTime() <= now.getTime()) missed++;
+  while (missed < maxMissedOfCron && turns.next().getTime() <= now.getTime()) missed++;
   return missed;
 }
 
