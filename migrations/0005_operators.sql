@@ -48,7 +48,8 @@ create table sync.alerts (
 create table sync.erasures (
   client text not null,
   entity text not null
-    check (entity in ('orders', 'outbox', 'return_items', 'return_merchandise_authorizations')),
+    check (entity in
+      ('orders', 'outbox', 'return_items', 'return_merchandise_authorizations', 'shipments')),
   id bigint not null,
   external_order_number text,
   erased_at timestamptz not null default now(),
@@ -59,7 +60,7 @@ create index erasures_by_number on sync.erasures (client, external_order_number)
 -- sync.erasures: Orders and returns whose personal data was erased; each later reading of them is
 --   masked before it is written
 --   entity: orders; outbox for an order.create whose order was not read yet; or the table of a
---     return that belongs to no stored order
+--     return or shipment that belongs to no stored order
 
 create view fulfilment.erased_orders as
 select client, id as order_id, external_order_number, erased_at

@@ -949,7 +949,7 @@ alter table sync.deliveries add constraint deliveries_pkey PRIMARY KEY (id);
 alter table sync.deliveries add constraint deliveries_receiver_fkey FOREIGN KEY (receiver) REFERENCES sync.receivers(name) ON DELETE CASCADE;
 alter table sync.deliveries add constraint deliveries_status_check CHECK ((status = ANY (ARRAY['waiting'::text, 'delivered'::text, 'dead'::text])));
 alter table sync.deliveries add constraint deliveries_tries_check CHECK ((tries >= 0));
-alter table sync.erasures add constraint erasures_entity_check CHECK ((entity = ANY (ARRAY['orders'::text, 'outbox'::text, 'return_items'::text, 'return_merchandise_authorizations'::text])));
+alter table sync.erasures add constraint erasures_entity_check CHECK ((entity = ANY (ARRAY['orders'::text, 'outbox'::text, 'return_items'::text, 'return_merchandise_authorizations'::text, 'shipments'::text])));
 alter table sync.erasures add constraint erasures_pkey PRIMARY KEY (client, entity, id);
 alter table sync.event_checkpoint add constraint event_checkpoint_only_row_check CHECK (only_row);
 alter table sync.event_checkpoint add constraint event_checkpoint_pkey PRIMARY KEY (only_row);

@@ -79,8 +79,8 @@ interface KeptOrders {
 
 /**
  * Erases the personal data of a client that is older than PERSONAL_DATA_DAYS, in small batches: of
- * finished orders, of finished outbox rows and their documents, of returns without a stored order,
- * of the quarantine, and of errors.
+ * finished orders, of finished outbox rows and their documents, of returns and shipments without a
+ * stored order, of the quarantine, and of errors.
  */
 async function eraseAged(context: RunContext, client: string, days: number): Promise<void> {
   const { db, run } = context;
@@ -132,6 +132,7 @@ const countNames: Readonly<Record<AgedTableName, string>> = {
   documents: 'documents',
   return_items: 'returns',
   return_merchandise_authorizations: 'returns',
+  shipments: 'shipments',
 };
 
 function warnOfKeptOrders(context: RunContext, { blocked, incomplete }: KeptOrders): void {

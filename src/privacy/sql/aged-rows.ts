@@ -122,12 +122,30 @@ const agedTables = {
     and not ${isErased(client, 'return_merchandise_authorizations', 't.id')}
     and not ${isOfOrder(client, selectByShipment(client, sql`t.shipment_id`), 'stored')}
     and not ${isAnnounced(client, 't')}`,
+  /** What has not left is under way. */
+  shipments: (client, cutoff) => sql`t.changed_at < ${cutoff}
+    and (t.status = 'SHIPPED' or t.unlisted_since is not null)
+    and not ${isErased(client, 'shipments', 't.id')}
+    and not ${isOfOrder(client, sql`select t.order_id`, 'stored')}`,
 } as const satisfies Readonly<
   Record<string, (client: string, cutoff: RawBuilder<unknown>) => RawBuilder<unknown>>
 >;
 
 export type AgedTableName = keyof typeof agedTables;
 export const agedTableNames = Object.keys(agedTables) as AgedTableName[];
+
+/** Tables whose rows belong to those of another, and the column with its id. */
+const parts: Readonly<Partial<Record<AgedTableName, Readonly<Record<string, string>>>>> = {
+  return_merchandise_authorizations: {
+    return_merchandise_authorization_items: 'return_merchandise_authorization_id',
+  },
+  shipments: {
+    shipment_items: 'shipment_id',
+    parcels: 'shipment_id',
+    track_traces: 'shipment_id',
+    track_trace_events: 'shipment_id',
+  },
+};
 
 /** Number of rows that a step masked, and the id after which the next one begins; null: none. */
 export interface MaskedPart {
@@ -160,11 +178,12 @@ export async function maskAgedRows(
   const erasures = ids.map((id) => ({ entity: name, id, number: null }));
   await recordErasures(trx, step.client, step.by, erasures);
 
-  const items: Place = [
-    'return_merchandise_authorization_items',
-    isAny('return_merchandise_authorization_id', name === 'return_items' ? [] : ids),
-  ];
-  await maskPlaces(trx, step, [[name, isAny('id', ids)], items]);
+  const places = Object.entries({ [name]: 'id', ...parts[name] });
+  await maskPlaces(
+    trx,
+    step,
+    places.map(([table, column]) => [table, isAny(column, ids)]),
+  );
   return { rows: ids.length, next };
 }
 

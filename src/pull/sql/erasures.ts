@@ -12,11 +12,16 @@ import {
 } from './mirror-tables.ts';
 
 /**
- * A resource that an erasure names: an order, a return that belongs to no stored order, or an
- * order.create row. The latter means an order that the service may have, whose id is not known.
+ * A resource that an erasure names: an order, a shipment or return that belongs to no stored order,
+ * or an order.create row. The latter means an order that the service may have, whose id is not known.
  */
 export interface Erasure {
-  readonly entity: 'orders' | 'outbox' | 'return_items' | 'return_merchandise_authorizations';
+  readonly entity:
+    | 'orders'
+    | 'outbox'
+    | 'return_items'
+    | 'return_merchandise_authorizations'
+    | 'shipments';
   readonly id: number;
   readonly number: string | null;
 }
@@ -203,14 +208,14 @@ async function findErasedParents(
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Returns those of the shipments whose order was erased. */
+/** Returns those of the shipments that were erased, alone or with their order. */
 export async function findErasedShipments(
   trx: Transaction<DB>,
   client: string,
   shipmentIds: readonly number[],
 ): Promise<ReadonlySet<number>> {
   const links = shipmentIds.map((id) => ({ id, shipment_id: id }));
-  return findErasedParents(trx, client, 'parcels', links);
+  return findErasedParents(trx, client, 'shipments', links);
 }
 
 /** What replaces an error, which may repeat words of the payload or of the service. */

@@ -1,4 +1,7 @@
 import { expect, test } from 'vitest';
+import { inTransaction } from '../../../src/db/transaction.ts';
+import { requestParcelReads } from '../../../src/pull/sql/waiting-reads.ts';
+import { ServiceClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { findTexts, placeOrder } from '../../helpers/privacy/placed-order.ts';
@@ -132,6 +135,45 @@ test('returns without a stored order are erased by their own age', async () => {
     `select id from fulfilment.return_items where raw::text like '%qz-comment%'`,
   );
   expect(raw).toHaveLength(71);
+});
+
+test('shipments without a stored order are erased by their own age, with their packages', async () => {
+  await sandbox.seed(3);
+  const client = new ServiceClient(sandbox, 'default');
+  await client.logIn();
+  const read = async () => {
+    await database.query('delete from sync.cursors');
+    done(await pull('pull-shipments'));
+    const ids = await database.ids('fulfilment.shipments');
+    await inTransaction(database.db, (trx) => requestParcelReads(trx, 'default', ids));
+    done(await pull('pull-parcels'));
+    return ids;
+  };
+  const [old = 0, young = 0, ordered = 0] = await read();
+  for (const shipmentId of [old, young, ordered])
+    await client.ask('v2.returnLabel.get', { path: { shipmentId } });
+  await read();
+  await database.query(`
+    update fulfilment.shipments
+    set changed_at = now() - make_interval(days => case id when ${young} then 99 else 101 end);
+    insert into fulfilment.orders (client, id, raw, read_no)
+    select client, order_id, '{}', 1 from fulfilment.shipments where id = ${ordered}`);
+  const findKept = () =>
+    database.query<{ id: number }>(`
+      select id from fulfilment.shipments s where return_label is not null and exists (
+        select from fulfilment.parcels where shipment_id = s.id and track_and_trace_code is not null)
+      order by id`);
+  expect(await findKept()).toHaveLength(3);
+
+  done(await prune(100));
+  expect(await findKept()).toEqual([{ id: young }, { id: ordered }]);
+  await read();
+  expect(await findKept()).toEqual([{ id: young }, { id: ordered }]);
+  expect(
+    await database.count(
+      `fulfilment.parcels where shipment_id = ${old} and track_and_trace_code is not null`,
+    ),
+  ).toBe(0);
 });
 
 test('a client that is served, or whose prune is paused, is left alone', async () => {
