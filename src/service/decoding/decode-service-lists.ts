@@ -21,7 +21,16 @@ const name: typeof text = {
   read: (value) => (typeof value === 'string' ? value : null),
 };
 const optionFields = { id: ownId, name, code: text };
-const methodFields = { id: ownId, warehouse: text };
+/** A short code, because it is a part of a key. */
+const warehouse: typeof text = {
+  ...text,
+  read: (value, zone) => {
+    const code = text.read(value, zone);
+    if (code !== null && code.length > 200) throw new RangeError('is longer than 200 characters');
+    return code;
+  },
+};
+const methodFields = { id: ownId, warehouse };
 
 /** One entry of a list of settings. */
 interface SettingOption {

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { lostAnswer, lostRequest, once, short, usePushes } from '../../helpers/pusher.ts';
 import { useEditedService } from '../../helpers/services/edited-service.ts';
@@ -16,6 +17,12 @@ async function pushRounds(times: number): Promise<void> {
 /** A resource of an answer. */
 interface Resource {
   readonly attributes: Record<string, unknown>;
+}
+
+/** The service lists of an answer, as far as tests change them. */
+interface SettingLists {
+  readonly orderTypes: readonly object[];
+  readonly mainShippingMethods: readonly { readonly shippingMethods: readonly object[] }[];
 }
 
 /** Changes the resources of the answers to requests that begin so. */
@@ -131,24 +138,36 @@ test.each([
   expect(await outbox.statuses()).toEqual(['done']);
 });
 
-test('an entry of the settings that cannot be read is named, and its list loses nothing', async () => {
-  const env = service.env();
-  await pull('refresh-settings', { env });
-  service.edit((request, answer) => {
-    if (!request.startsWith('GET /settings/get')) return;
-    const document = JSON.parse(answer.body) as { result: { orderTypes: { id: number }[] } };
-    for (const entry of document.result.orderTypes.slice(0, 1)) entry.id = 0;
-    answer.body = JSON.stringify(document);
-  });
+test.each<[string, (lists: SettingLists) => void]>([
+  ['orderTypes.0', ({ orderTypes: [first] }) => Object.assign(first ?? {}, { id: 0 })],
+  [
+    'mainShippingMethods.0.shippingMethods.0.warehouse',
+    ({ mainShippingMethods: [first] }) =>
+      // No index takes it.
+      Object.assign(first?.shippingMethods[0] ?? {}, {
+        warehouse: randomBytes(10_000).toString('hex'),
+      }),
+  ],
+])(
+  '%s of the settings is named if it cannot be read, and its list loses nothing',
+  async (path, damage) => {
+    const env = service.env();
+    await pull('refresh-settings', { env });
+    service.edit((request, answer) => {
+      if (!request.startsWith('GET /settings/get')) return;
+      const document = JSON.parse(answer.body) as { result: SettingLists };
+      damage(document.result);
+      answer.body = JSON.stringify(document);
+    });
 
-  const run = await pull('refresh-settings', { env });
+    const run = await pull('refresh-settings', { env });
 
-  expect(run).toMatchObject({ status: 'done' });
-  expect(JSON.stringify(run)).toContain('orderTypes.0');
-  expect(
-    await database.query('select 1 from fulfilment.setting_options where removed_at is not null'),
-  ).toEqual([]);
-});
+    expect(run).toMatchObject({ status: 'done' });
+    expect(JSON.stringify(run)).toContain(path);
+    for (const table of ['setting_options', 'main_shipping_method_warehouses'])
+      expect(await database.count(`fulfilment.${table} where removed_at is not null`)).toBe(0);
+  },
+);
 
 test('an order whose shipments cannot be listed does not keep others from being settled', async () => {
   for (const name of ['A', 'B', 'C']) await outbox.insertOrder(`SO-${name}`);
