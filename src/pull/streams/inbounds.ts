@@ -99,6 +99,7 @@ function markUnlinked(decoded: DecodedResource, onTop: IncludedIndex): DecodedRe
   return { ...decoded, mustReadById: parent.status === open.closed ? 'changed' : 'always' };
 }
 
+const readLine = 'v3.inboundItems.get';
 /**
  * Maximum number of lines per page that are read by id. The next reconciliation reads the others.
  */
@@ -149,16 +150,17 @@ async function checkLines(
 }
 
 /**
- * Returns true if the service has a line. If it refuses to say so, the line stays, with a warning:
- * the other lines are checked.
+ * Returns true if the service has a line, or if its 404 proves nothing, because the path may be
+ * wrong. If it refuses to say so, the line stays, with a warning: the other lines are checked.
  * @throws WarehouseError if the run must end
  */
 async function hasLine(context: RescanContext, id: number): Promise<boolean> {
   const { health, signal, stream, warehouse } = context;
   try {
-    const found = await warehouse.hasResource('v3.inboundItems.get', id, { signal });
+    const found = await warehouse.hasResource(readLine, id, { signal });
     health.noteAnswer();
-    return found;
+    if (found) await health.proveOperation(readLine);
+    return found || !(await health.isProven(readLine));
   } catch (error) {
     if (!(error instanceof WarehouseError) || (await health.endsRun(error))) throw error;
     warn(

@@ -99,3 +99,15 @@ test('a line whose read is refused does not keep others from being marked as unl
     900_002,
   ]);
 });
+
+test('a line is not marked after a 404 of another path that has found no line yet', async () => {
+  await sandbox.advance(30 * day);
+  done(await pull('pull-inbounds'));
+  await database.query(`
+    insert into fulfilment.inbound_items (client, id, inbound_id, raw, first_seen_at)
+    select client, 900001, inbound_id, raw, now() - interval '1 day'
+    from (select * from fulfilment.inbound_items order by id limit 1) i`);
+  const file = writeSwitches({ 'v3.inboundItems.get': { path: '/v3/lines/{id}' } });
+  done(await pull('reconcile', { env: { WAREHOUSE_OPERATIONS_FILE: file } }));
+  expect(await database.count('fulfilment.inbound_items where unlisted_since is not null')).toBe(0);
+});
