@@ -131,7 +131,6 @@ create table sync.rescans (
   from_day date,
   to_day date,
   background boolean not null default false,
-  requested_at timestamptz not null default now(),
   started_at timestamptz,
   finished_at timestamptz,
   outcome text check (outcome in ('done', 'failed')),

@@ -439,7 +439,6 @@ create table sync.proven_kinds (
   kind text not null,
   method text not null,
   path text not null,
-  proven_at timestamptz not null default clock_timestamp(),
   primary key (client, kind, method, path)
 );
 -- sync.proven_kinds: Kinds and jobs that the service has carried out before, and operations that

@@ -687,7 +687,6 @@ create table sync.proven_kinds (
   kind text not null,
   method text not null,
   path text not null,
-  proven_at timestamp with time zone not null default clock_timestamp(),
 ); -- 
 create table sync.push_database (
   only_row boolean not null default true,
@@ -772,7 +771,6 @@ create table sync.rescans (
   from_day date,
   to_day date,
   background boolean not null default false,
-  requested_at timestamp with time zone not null default now(),
   started_at timestamp with time zone,
   finished_at timestamp with time zone,
   outcome text,

@@ -2790,7 +2790,6 @@ export interface SyncProvenKinds {
   kind: string;
   method: string;
   path: string;
-  proven_at: Generated<Timestamp>;
 }
 
 export interface SyncPushDatabase {
@@ -2895,7 +2894,6 @@ export interface SyncRescans {
   pages: Generated<number>;
   query: string | null;
   read_no: number | null;
-  requested_at: Generated<Timestamp>;
   stale: Generated<number>;
   started_at: Timestamp | null;
   step: Generated<number>;
