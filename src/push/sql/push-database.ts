@@ -495,8 +495,8 @@ async function acceptPresentPlaces(trx: Transaction<DB>, by: string): Promise<vo
 
 /**
  * Makes the open rows of the backup unknown. Each gets a new claim number, so that a late answer to
- * a former worker cannot settle it. A dead row of the backup stays dead, with the note that it may
- * have been sent.
+ * a former worker cannot settle it. A row that is unknown already is looked for as if it was sent
+ * now. A dead row of the backup stays dead, with the note that it may have been sent.
  * @param rowsUntil largest id of a row of the backup; null if it is not known, as after a restored
  *   disk snapshot: then every open row may come from the backup
  */
@@ -514,6 +514,12 @@ async function markBackupRowsUnknown(
     set written_at = statement_timestamp(),
       last_error = left(concat(o.last_error, '; ', ${reason}::text), 4000)
     where o.status = 'dead' and ${isOfBackup}`.execute(trx);
+  // The former database may have sent them again just before.
+  await sql`
+    update fulfilment.outbox o
+    set written_at = statement_timestamp(), absences = 0, absent_at = null,
+      replaced_at = o.replaced_at + (statement_timestamp() - o.written_at)
+    where o.status = 'unknown' and o.written_at is not null and ${isOfBackup}`.execute(trx);
   const { rows } = await sql<AcceptedDatabase>`
     with doubted as (
       update fulfilment.outbox o

@@ -161,6 +161,20 @@ test('a row that was sending in the backup is not sent again', async () => {
   expect(await outbox.rows()).toMatchObject([{ status: 'unknown', written_at: expect.any(Date) }]);
 });
 
+test('restored: an order that is looked up already is not believed absent soon', async () => {
+  const id = await outbox.insertOrder('SO-1');
+  await database.query(`
+    update fulfilment.outbox set status = 'unknown', attempts = 1, absences = 1,
+      claim_no = nextval('sync.read_no'), written_at = now() - interval '1 hour',
+      absent_at = now() - interval '1 minute'`);
+  await database.backUp();
+  await database.restore();
+  await outbox.push();
+  await accept('restored');
+  await outbox.push();
+  await outbox.expectRow(id, { status: 'unknown', attempts: 1, absences: 0 });
+});
+
 test('restored, with the same database mark: every open row counts as a row of the backup', async () => {
   await outbox.insert('order.cancel', 'SO-1');
   await database.query(
