@@ -177,8 +177,9 @@ async function writeSettlements(
       sent_at = null, refusal = s.refusal, refused_as = s."refusedAs",
       next_attempt_at = clock_timestamp() + make_interval(secs => s."delayMs" / 1000),
       finished_at = case when s.status in ('done', 'dead') then clock_timestamp() end,
-      attempts = o.attempts - case when s.refund or s."isUnsent" then 1 else 0 end,
       -- A lost worker's try was counted when its row was taken over.
+      attempts = o.attempts
+        - case when (s.refund or s."isUnsent") and o.status <> 'pending' then 1 else 0 end,
       tries = case when s.step = 'looked up' then o.tries
         else o.tries + case when s.refund then 0 else 1 end
           - case when o.status = 'sending' then 0 else 1 end end,

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
+import { takeOverClaims } from '../../../../src/push/sql/lost-rows.ts';
 import { orderPayload } from '../../../helpers/order-payload.ts';
 import { lostAnswer, lostRequest, once, short, usePushes } from '../../../helpers/pusher.ts';
 import type { FaultRule } from '../../../helpers/sandbox-control.ts';
+import { waitFor } from '../../../helpers/wait.ts';
 
 const { database, sandbox, outbox } = usePushes();
 
@@ -41,6 +43,24 @@ test('a rename of an order that already has the new number is done without a req
   expect(await sendRename('SO-1', 'SO-2')).toMatchObject({ status: 'done' });
   expect(await countUpdates()).toBe(0);
   expect(await readNumbers()).toEqual(['SO-2']);
+});
+
+test('a rename that needs no request is settled by a worker that was taken for lost', async () => {
+  await createOrder('SO-1');
+  await renameElsewhere('SO-2');
+  const readings = await sandbox.count('v3.orders.get');
+  await sandbox.faults({ operation: 'v3.orders.get', effect: { delayMs: 1_500 } });
+  const id = await insertRename('SO-1', 'SO-2');
+  const pushing = outbox.push();
+  await waitFor('the reading', async () => (await sandbox.count('v3.orders.get')) > readings);
+  await database.query("update fulfilment.outbox set lease_until = now() where status = 'sending'");
+  await takeOverClaims(database.db, 'another', { 'order.rename': 'look up' });
+  await database.query(
+    "update fulfilment.outbox set next_attempt_at = now() + interval '1 hour' where id = $1",
+    [id],
+  );
+  await pushing;
+  await outbox.expectRow(id, { status: 'done', attempts: 0 });
 });
 
 describe('a rename whose outcome is unknown', () => {
