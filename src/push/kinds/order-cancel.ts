@@ -17,10 +17,10 @@ import { idNumber, isGiven, noMembers, refusing, requiredText } from '../payload
 import {
   findOrder,
   orderInclude,
+  readAfterChange,
   readCancelledOrder,
   readLines,
   readMeta,
-  readOrderById,
   showsAllItems,
 } from './order-state.ts';
 
@@ -165,7 +165,7 @@ async function readCancelledItem(
   before: Resource,
   context: PushContext,
 ): Promise<PushResult> {
-  const changed = await readOrderById(context, orderId);
+  const changed = await readAfterChange(itemOperation, orderId, context);
   const findLine = (order: Resource) => readLines(order).find((line) => line.id === id);
   const line = changed === null ? undefined : findLine(changed.resource);
   if (changed === null || line === undefined)

@@ -63,6 +63,24 @@ test('a change of an order that is answered without a body is settled by reading
   ]);
 });
 
+test.each([
+  ['order.cancel', 'v3.orders.cancel', {}],
+  ['order_item.cancel', 'v3.orderItems.cancel', { sku: 'MUG-RED' }],
+] as const)(
+  '%s says what it modified, although the order could not be read after the empty answer',
+  async (kind, operation, payload) => {
+    await createOrder('SO-1');
+    await answerEmpty(operation);
+    // The order is read once before the change.
+    const unread = { operation: 'v3.orders.get', after: 1, count: 1, effect: { status: 425 } };
+    await sandbox.faults(unread);
+    const { id } = await outbox.send(kind, 'SO-1', payload);
+    await outbox.hurry();
+    await outbox.push();
+    await outbox.expectRow(id, { status: 'done', attempts: 2, result: { modified: true } });
+  },
+);
+
 test('an order that the service no longer has after an empty answer to its cancellation is gone', async () => {
   const { result } = await createOrder('SO-1');
   await answerEmpty('v3.orders.cancel');
