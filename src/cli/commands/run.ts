@@ -13,6 +13,7 @@ import type { RunReport } from '../../schedule/run.ts';
 import { runJob, toClientIdentity } from '../../schedule/runs.ts';
 import { readRefusal } from '../../schedule/sql/start-runs.ts';
 import { registerClients } from '../../service/sql/clients.ts';
+import { clientScope, everyWorker, isHeld, readHealth } from '../../service/sql/service-health.ts';
 import {
   addCommand,
   asJson,
@@ -53,6 +54,7 @@ async function pushOnce(options: CommonOptions): Promise<number> {
     const heldBecause = database === null ? null : describeHold(database);
     // A copy needs no person: somebody has said that nothing is ever sent from it.
     const isCopy = database?.acceptedAs === 'copy' && database.change === 'none';
+    const holds = await readHolds(deps);
 
     const job = pushJob.name;
     const ended = [];
@@ -62,8 +64,9 @@ async function pushOnce(options: CommonOptions): Promise<number> {
       const refusal = await readRefusal(deps.db, asked);
       isAnyParked ||= refusal?.reason === 'identity';
 
-      const skipped = refusal?.because ?? heldBecause;
       const settled = counts.get(client.key) ?? new Map<string, number>();
+      const hold = settled.size === 0 ? holds.get(client.key) : undefined;
+      const skipped = refusal?.because ?? heldBecause ?? hold ?? null;
       const counted = describeCounts(settled) || 'nothing was due';
       const words = skipped === null ? counted : `skipped (${skipped})`;
       const status = skipped === null ? 'done' : 'skipped';
@@ -74,9 +77,22 @@ async function pushOnce(options: CommonOptions): Promise<number> {
     else for (const { client, words } of ended) print(`${client} ${job}: ${words}`);
 
     const isAnyDead = [...counts.values()].some((statuses) => statuses.has('dead'));
-    const isHeld = heldBecause !== null && !isCopy;
-    return stop.aborted || isAnyParked || isHeld || isAnyDead ? 1 : 0;
+    const isDatabaseHeld = heldBecause !== null && !isCopy;
+    return stop.aborted || isAnyParked || isDatabaseHeld || isAnyDead ? 1 : 0;
   });
+}
+
+/** Reads why nothing is sent to the service of a client, and until when, by client. */
+async function readHolds({ db, worker }: Foreground['deps']): Promise<ReadonlyMap<string, string>> {
+  const holds = (await readHealth(db)).filter(
+    (one) => one.scope === clientScope && [everyWorker, worker].includes(one.worker) && isHeld(one),
+  );
+  return new Map(
+    holds.map(({ client, cause, nextAt }) => [
+      client,
+      `${cause.words}; tried again at ${nextAt.toISOString()}`,
+    ]),
+  );
 }
 
 /** Numbers of settled rows by status. */

@@ -5,6 +5,7 @@ import { workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { insertHealth } from '../../helpers/service-health.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -77,6 +78,18 @@ test('a command changes many rows at once, but only those that were asked for', 
     "select by from sync.outbox_attempts where step = 'retried' limit 1",
   );
   expect(history?.by).toMatch(/ \(outbox retry\)$/);
+});
+
+test('a push for a client that is held says why nothing is sent, and until when', async () => {
+  await outbox.insertOrder('SO-1');
+  const held = { words: 'the password is refused', sendWindow: 0, untilInMs: 900_000 };
+  await insertHealth(database, { code: 'credentials_refused', ...held });
+  const words = /^default push-outbox: skipped \(the password is refused; tried again at 2\S+Z\)$/;
+  expect(await command('run', 'push-outbox')).toEqual({
+    code: 0,
+    output: expect.stringMatching(words),
+  });
+  expect(await outbox.statuses()).toEqual(['pending']);
 });
 
 test('on a copy, commands say that nothing is sent, and that is no failure', async () => {
