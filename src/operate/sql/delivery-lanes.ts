@@ -111,3 +111,22 @@ export async function promoteHeads(
     ) h
     where d.id = h.id and d.next_at is null`.execute(trx);
 }
+
+/**
+ * Makes the first waiting delivery of each of these lanes due now, and the others wait behind it.
+ * Lock their receivers before.
+ */
+export async function restartLanes(
+  trx: Transaction<DB>,
+  lanes: readonly DeliveryLane[],
+): Promise<void> {
+  if (lanes.length === 0) return;
+
+  await sql`
+    update sync.deliveries d
+    set next_at = null
+    from ${laneSet(lanes)}
+    where d.receiver = l.receiver and d.lane = l.lane and d.status = 'waiting'
+      and d.next_at is not null`.execute(trx);
+  await promoteHeads(trx, lanes);
+}

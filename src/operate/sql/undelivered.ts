@@ -4,7 +4,7 @@ import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction } from '../../db/transaction.ts';
-import { type DeliveryLane, promoteHeads } from './delivery-lanes.ts';
+import { type DeliveryLane, restartLanes } from './delivery-lanes.ts';
 import { lockReceivers } from './receivers.ts';
 
 /** A delivery that is not delivered. */
@@ -58,14 +58,13 @@ export function retryDeliveries(db: Database, ids: readonly number[] | null): Pr
     const { rows } = await sql<DeliveryLane & { id: number }>`
       update sync.deliveries
       set status = 'waiting', finished_at = null, not_before = null,
-        tries = case status when 'dead' then 0 else tries end,
-        next_at = case when next_at is not null then clock_timestamp() end
+        tries = case status when 'dead' then 0 else tries end
       where status <> 'delivered'
         and case when ${ids}::bigint[] is null then status = 'dead'
           else id = any(${ids}::bigint[]) end
       returning id::int8 as id, receiver, lane`.execute(trx);
 
-    await promoteHeads(trx, rows);
+    await restartLanes(trx, rows);
     return rows.map(({ id }) => id);
   });
 }

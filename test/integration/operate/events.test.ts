@@ -257,17 +257,22 @@ test('a feed that no longer has all changes is a problem, and events continue wi
   expect(code).toBe(1);
 });
 
-test('events that were given up are a problem, and are listed and retried', async () => {
+test('events that were given up are a problem, and are listed and retried in their lane', async () => {
   await register();
   await database.query(`
     insert into sync.deliveries (receiver, type, client, turn, lane, happened_at, tries, status, last_error_code, last_error, finished_at)
     values ('default', 'stock.changed', 'default', 'default', 'a', now() - interval '4 days', 20, 'dead', 'http_500',
       'the receiver answered 500', now())`);
+  await database.query(`
+    insert into sync.deliveries (receiver, type, client, turn, lane, happened_at, next_at)
+    values ('default', 'stock.changed', 'default', 'default', 'a', now(), now())`);
   const env = workerEnv(database.url, sandbox);
   expect((await runCommand(['status'], env)).output).toContain('1 event was given up');
   expect((await runCommand(['events', 'list'], env)).output).toContain('stock.changed');
   expect((await runCommand(['events', 'retry'], env)).output).toContain('1 event is due now.');
-  expect(await database.count("sync.deliveries where status = 'waiting'")).toBe(1);
+  expect(await database.count("sync.deliveries where status = 'waiting'")).toBe(2);
+  const claim = { receiver: 'default', underWay: 0, lastTurn: '', leaseMs: 60_000 };
+  expect((await claimDeliveries(database.db, claim)).map(({ id }) => id)).toEqual(['1']);
 });
 
 test('an event whose row cannot be read is tried again with pauses', async () => {
