@@ -1,5 +1,8 @@
 import { isObject, type Json } from './json.ts';
 
+/** What people see in place of a personal value. */
+export const hiddenValue = '•••';
+
 /**
  * Masks the personal data of an erased order. It keeps only members that are known to be harmless,
  * so a member that the service adds one day is dropped.

@@ -13,6 +13,7 @@ import type { Operations } from '../../config/operations.ts';
 import { CodedError, toStopError } from '../core/errors.ts';
 import { programs } from '../core/installation.ts';
 import { findUnstorableReason, isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
+import { hiddenValue } from '../core/personal-data.ts';
 import { quote, shorten } from '../core/quote.ts';
 import { dayMs } from '../core/time.ts';
 import {
@@ -212,8 +213,8 @@ async function checkValue(
   reference: string | undefined,
   tools: CheckTools,
 ): Promise<CheckedPayload> {
-  const unstorable = findUnstorable(JSON.stringify(given));
-  if (unstorable !== null) return { problems: [problemAt([], unstorable)] };
+  const untaken = findUntakenReason(JSON.stringify(given));
+  if (untaken !== null) return { problems: [problemAt([], untaken)] };
 
   const checked = readMembers(kind, given);
   const found = 'problems' in checked ? [...checked.problems] : [];
@@ -230,8 +231,14 @@ async function checkValue(
   return found.length > 0 ? { problems: limitProblems(found) } : checked;
 }
 
-/** Returns why the outbox would not store a payload; null if it would. */
-function findUnstorable(payload: string): string | null {
+/**
+ * Returns why a payload is not taken as a whole: the outbox would not store it, or a person copied
+ * it from where personal data is hidden. Null if it is taken.
+ */
+function findUntakenReason(payload: string): string | null {
+  if (payload.includes(`"${hiddenValue}`))
+    return `has ${hiddenValue} in place of hidden values; outbox show <id> --reveal shows them`;
+
   const bytes = Buffer.byteLength(payload);
   return bytes > maxBytes
     ? `has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`

@@ -1,7 +1,7 @@
 /** Shows rows of the outbox to people: masked, and with what to do about them. */
 
 import { isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
-import { maskJson } from '../core/personal-data.ts';
+import { hiddenValue, maskJson } from '../core/personal-data.ts';
 import { shorten } from '../core/quote.ts';
 import type { AnyKind } from './kind.ts';
 import { outboxKinds } from './kinds/registry.ts';
@@ -66,8 +66,6 @@ export function adviseOperator({
     ? advice.undecided
     : 'A worker looks it up at the service. Nothing needs to be done.';
 }
-
-const masked = '•••';
 
 const plainTypes: ReadonlySet<unknown> = new Set([
   'string',
@@ -145,7 +143,9 @@ function maskMembers(
     .map((name) => [name, mask(name, value[name] ?? null)] as const);
   const hidden = names.length - shown.length;
   const rest =
-    hidden === 0 ? [] : [[masked, `${hidden} unknown member${hidden === 1 ? '' : 's'}`] as const];
+    hidden === 0
+      ? []
+      : [[hiddenValue, `${hidden} unknown member${hidden === 1 ? '' : 's'}`] as const];
 
   return Object.fromEntries([...shown, ...rest]);
 }
@@ -175,6 +175,6 @@ const interfaceName = /^[a-z][A-Za-z]{0,39}$/;
 
 function hide(value: Json): Json {
   return typeof value === 'string' && value.length > 500
-    ? `${masked} (${value.length} characters)`
-    : masked;
+    ? `${hiddenValue} (${value.length} characters)`
+    : hiddenValue;
 }

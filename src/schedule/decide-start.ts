@@ -110,6 +110,12 @@ function planTurn(request: StartRequest, wasDueAt: Date, now: Date) {
   };
 }
 
+/** Says what to do about a client whose rows come from another account. */
+export const adviseParked = (client: string): string =>
+  'restore the former base URL and user name, or accept the new ones: ' +
+  `fulfilment-sync client accept-identity ${client} --keep-cursors if it is the same account at ` +
+  'another address, without --keep-cursors if it is another account, whose ids mean other orders';
+
 /** Returns why a job of a client may not begin at all; null if it may. */
 export function judgeRefusal(
   { client, job, identity }: AccountJob,
@@ -119,8 +125,8 @@ export function judgeRefusal(
     return {
       reason: 'identity',
       because:
-        `the client is parked: its rows come from another account, at ${facts.baseUrl}; if the ` +
-        `new account is right, accept it: fulfilment-sync client accept-identity ${client}`,
+        `the client is parked: its rows come from another account, at ${facts.baseUrl}; ` +
+        adviseParked(client),
     };
   if (facts.pausedSince === null) return null;
 

@@ -7,6 +7,7 @@ import { tryRunExclusively } from '../db/transaction.ts';
 import { noteQueue, registerClients } from '../service/sql/clients.ts';
 import { endHoldWaits } from '../service/sql/service-health.ts';
 import type { TaskQueue } from './backend.ts';
+import { adviseParked } from './decide-start.ts';
 import { type JobKey, planNext } from './plan-next.ts';
 import type { RunClient } from './run.ts';
 import { type RunnerDeps, toClientIdentity } from './runs.ts';
@@ -136,8 +137,8 @@ export class Schedules {
         event: 'client_parked',
         client,
         error:
-          'the base URL or username differs from the account that the rows come from; ' +
-          `correct it, or accept it with: fulfilment-sync client accept-identity ${client}`,
+          'the base URL or user name differs from the account that the rows come from; ' +
+          adviseParked(client),
       });
     for (const client of this.#parked.filter((key) => !parked.includes(key)))
       log.info({ event: 'client_unparked', client });

@@ -3,6 +3,10 @@
 import type { Json } from '../core/json.ts';
 import type { Database } from '../db/pool.ts';
 import { readSqlState } from '../db/transaction.ts';
+import { findPayloadProblems } from '../push/check-payload.ts';
+import type { CheckContext, PayloadProblem } from '../push/kind.ts';
+import { nameKinds } from '../push/kinds/registry.ts';
+import { readStoredCodes } from '../push/setting-codes.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -64,6 +68,24 @@ export async function changeRow(
     throw new RequestError(409, `Row ${id} has changed meanwhile; reload its page and try again`);
   const possible = `this action is possible only from ${allowed.join(', ')}`;
   throw new RequestError(409, `Row ${id} is ${status}; ${possible}`);
+}
+
+/**
+ * Finds why a worker would refuse another payload of a row. Codes are compared with the stored
+ * lists. Finds nothing if the payload cannot be replaced at all.
+ * @throws what `findPayloadProblems` throws
+ */
+export async function findReplacementProblems(
+  db: Database,
+  { kind: name, client, reference, status }: OutboxDetail,
+  payload: string,
+  context: Omit<CheckContext, 'codes'>,
+): Promise<readonly PayloadProblem[]> {
+  const kind = nameKinds(context.operations).get(name);
+  if (kind === undefined || (status !== 'dead' && status !== 'pending')) return [];
+
+  const { codes } = await readStoredCodes(db, client);
+  return findPayloadProblems(kind, { payload, reference }, { ...context, codes });
 }
 
 /**

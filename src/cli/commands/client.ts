@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { readConfig } from '../../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import { acceptIdentity } from '../../operate/sql/accept-identity.ts';
+import { adviseParked } from '../../schedule/decide-start.ts';
 import { toClientIdentity } from '../../schedule/runs.ts';
 import { type KnownClient, readClients } from '../../service/sql/clients.ts';
 import { holdsRuns, readHealth, type StoredHealth } from '../../service/sql/service-health.ts';
@@ -75,7 +76,7 @@ function describeState(
   if (row.identity !== toIdentity(own)) {
     const because =
       `its rows come from ${row.baseUrl}, or from another account there; ` +
-      `to accept the new account: fulfilment-sync client accept-identity ${row.client}`;
+      adviseParked(row.client);
     return { state: 'parked', because };
   }
 
@@ -111,7 +112,7 @@ async function acceptIdentityCommand(
 function printAccepted(
   { key, baseUrl }: WarehouseClient,
   keepsCursors: boolean,
-  { formerBaseUrl, waitingRows, deadRows }: Awaited<ReturnType<typeof acceptIdentity>>,
+  { formerBaseUrl, waitingRows, deadRows, erasures }: Awaited<ReturnType<typeof acceptIdentity>>,
 ): void {
   const former = formerBaseUrl === null ? '' : `; until now it was ${formerBaseUrl}`;
   print(`${key}: ${baseUrl.href} is accepted${former}`);
@@ -124,6 +125,11 @@ function printAccepted(
         'to start without them, give the client another key.',
     );
 
+  if (erasures > 0)
+    print(
+      `${erasures} erasures of the former account are forgotten, because its ids may now be those ` +
+        'of other orders. If the account is the same, its personal data comes back: erase it again.',
+    );
   if (deadRows > 0)
     print(
       `${deadRows} outbox rows are now dead, ` +
@@ -154,8 +160,9 @@ export function addClientCommands(cli: Command): void {
   addCommand(client, {
     name: 'accept-identity',
     description:
-      'accept a changed base URL or user name of a client, so that it is read and pushed again',
-    examples: 'default',
+      'accept a changed base URL or user name of a client, so that it is read and pushed again; ' +
+      'another account forgets cursors and erasures, and unknown rows become dead',
+    examples: 'default --keep-cursors',
   })
     .argument('<client>', 'client key')
     .option(

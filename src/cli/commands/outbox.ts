@@ -24,7 +24,7 @@ import {
   outboxStatuses,
   readOutbox,
 } from '../../push/sql/read-outbox.ts';
-import { replacePayload } from '../../serve/row-actions.ts';
+import { findReplacementProblems, replacePayload, requireRow } from '../../serve/row-actions.ts';
 import {
   addCommand,
   asJson,
@@ -190,15 +190,30 @@ async function readHold(db: Database): Promise<string | null> {
   return database === null ? null : describeHold({ ...database, isPlaceAccepted: true });
 }
 
-async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
+async function outboxReplaceCommand(
+  id: string,
+  payload: string,
+  { yes }: OutboxOptions,
+): Promise<number> {
   const text = readPayload(payload);
   parseJsonObject(text, 'payload (JSON, @file, or - for standard input)');
+  const { operations } = readConfig({ database: true, clients: false });
+  const { signal } = new AbortController();
+  const context = { owner: 'command', operations, signal };
 
-  await withDatabase('outbox', (db) =>
-    replacePayload(db, parseRowId(id), text, `${readOperatorName()} (outbox replace)`),
-  );
-  print(`Row ${id} has the new payload and is pending`);
-  return 0;
+  return withDatabase('outbox', async (db) => {
+    const row = await requireRow(db, parseRowId(id));
+    const problems = yes ? [] : await findReplacementProblems(db, row, text, context);
+    if (problems.length > 0) {
+      for (const problem of problems) print(problem.text);
+      printError('Nothing was stored: correct the payload, or add --yes to store it anyway');
+      return 1;
+    }
+
+    await replacePayload(db, row.id, text, `${readOperatorName()} (outbox replace)`);
+    print(`Row ${id} has the new payload and is pending`);
+    return 0;
+  });
 }
 
 /** Reads a payload as a command names it: JSON, `@file`, or `-` for standard input. */
@@ -302,6 +317,7 @@ export function addOutboxCommands(cli: Command): void {
   })
     .argument('<id>', 'number of the row')
     .argument('<payload>', 'JSON, @file, or - for standard input')
+    .option('--yes', 'stores a payload that workers will refuse')
     .action(exitWith(outboxReplaceCommand));
 
   addCommand(outbox, {

@@ -30,6 +30,7 @@ import { tryInsert } from '../../push/sql/insert-rows.ts';
 import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
 import { findSequencesBehind, readPushDatabase } from '../../push/sql/push-database.ts';
 import { findRedisProblem } from '../../schedule/backend.ts';
+import { adviseParked } from '../../schedule/decide-start.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
 import { readRedisInfo } from '../../schedule/open-redis.ts';
 import type { Warehouse } from '../../service/client.ts';
@@ -154,10 +155,8 @@ function checkIdentity(client: WarehouseClient, row: KnownClient | undefined): C
   if (row === undefined || row.identity === toIdentity(client)) return [];
 
   const found = `its rows come from ${row.baseUrl}, or from another account there`;
-  const remedy =
-    'restore the former base URL and user name, or: ' +
-    `fulfilment-sync client accept-identity ${client.key}`;
-  return [fail(`${client.key}: account`, `the client is parked: ${found}`, remedy)];
+  const problem = `the client is parked: ${found}`;
+  return [fail(`${client.key}: account`, problem, adviseParked(client.key))];
 }
 
 async function checkService(

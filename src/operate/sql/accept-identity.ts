@@ -19,7 +19,8 @@ const rereadJobs = ['refresh-settings', 'pull-parcels', 'pull-stock'];
  *   again from the beginning, because the cursors of one service mean nothing to another.
  * @param by the operator, for the audit
  * @returns also the numbers of pending outbox rows, which will be sent to the new service, and of
- *   rows that are dead now because their outcome at the former service is unknown: a person decides
+ *   rows that are dead now because their outcome at the former service is unknown: a person
+ *   decides; and of erasures that were forgotten
  */
 export async function acceptIdentity(
   db: Database,
@@ -38,7 +39,7 @@ export async function acceptIdentity(
       .executeTakeFirst();
     const formerBaseUrl = former?.base_url ?? null;
     if (former?.identity === identity)
-      return { accepted: false, formerBaseUrl, waitingRows: 0, deadRows: 0 };
+      return { accepted: false, formerBaseUrl, waitingRows: 0, deadRows: 0, erasures: 0 };
 
     // Runs lock their lease before anything else. The same order here avoids deadlocks.
     await abandonRuns(trx, client);
@@ -48,7 +49,9 @@ export async function acceptIdentity(
     // The same account must not be called sooner because its address has changed.
     if (keepCursors && former !== undefined)
       await copyTurn(trx, { name: 'track-trace', scope: former.identity }, identity);
-    const changes = keepCursors ? [] : await forgetService(trx, client);
+    const { changes, erasures } = keepCursors
+      ? { changes: [], erasures: 0 }
+      : await forgetService(trx, client);
     const deadRows = keepCursors
       ? 0
       : await markUnsettledDead(trx, client, formerBaseUrl ?? 'the former service', by);
@@ -62,7 +65,7 @@ export async function acceptIdentity(
     const detail = `${formerBaseUrl ?? 'none'} -> ${baseUrl}, ${kept}`;
     await recordAudit(trx, { by, action: 'identity_accepted', client, detail });
 
-    return { accepted: true, formerBaseUrl, waitingRows, deadRows };
+    return { accepted: true, formerBaseUrl, waitingRows, deadRows, erasures };
   });
 }
 
@@ -177,8 +180,6 @@ const forgottenTables = [
   'sync.rescans',
   'sync.quarantine',
   'sync.proven_kinds',
-  // Ids of the former service may be those of other orders at the new one.
-  'sync.erasures',
 ] as const;
 
 /**
@@ -210,12 +211,20 @@ const markedTables = [
 /**
  * Deletes the state of the client's streams, and marks service lists and return authorizations of
  * the former service. Pushes and replays would take them for those of the new one.
- * @returns the changes for the feed
+ * @returns the changes for the feed, and the number of forgotten erasures
  */
-async function forgetService(trx: Transaction<DB>, client: string): Promise<Change[]> {
+async function forgetService(
+  trx: Transaction<DB>,
+  client: string,
+): Promise<{ readonly changes: readonly Change[]; readonly erasures: number }> {
   for (const table of forgottenTables)
     await trx.deleteFrom(table).where('client', '=', client).execute();
   await deleteTurn(trx, { name: 'service-lists', scope: client });
+  // Ids of the former service may be those of other orders at the new one.
+  const { numDeletedRows } = await trx
+    .deleteFrom('sync.erasures')
+    .where('client', '=', client)
+    .executeTakeFirstOrThrow();
 
   const changes: Change[] = [];
   for (const { entity, since, name, operation } of markedTables) {
@@ -226,5 +235,5 @@ async function forgetService(trx: Transaction<DB>, client: string): Promise<Chan
       returning ${name}`.execute(trx);
     for (const row of rows) changes.push({ entity, ...row, operation });
   }
-  return changes;
+  return { changes, erasures: Number(numDeletedRows) };
 }

@@ -15,11 +15,7 @@ import { replayQuarantined } from '../../pull/rescan.ts';
 import { readQuarantined } from '../../pull/sql/quarantine.ts';
 import { toRescanContext } from '../../pull/stream.ts';
 import { streams } from '../../pull/streams/all-streams.ts';
-import { findPayloadProblems } from '../../push/check-payload.ts';
-import type { PayloadProblem } from '../../push/kind.ts';
-import { nameKinds } from '../../push/kinds/registry.ts';
 import { maxPayloadValues } from '../../push/payload.ts';
-import { readStoredCodes } from '../../push/setting-codes.ts';
 import { revealOutbox } from '../../push/sql/operator-actions.ts';
 import { acceptDatabase, isChangeFound, readPushDatabase } from '../../push/sql/push-database.ts';
 import type { OutboxDetail } from '../../push/sql/read-outbox.ts';
@@ -28,7 +24,7 @@ import { requestRun } from '../../schedule/sql/due-jobs.ts';
 import { pauseJob, resumeJob } from '../../schedule/sql/pauses.ts';
 import type { PayloadDraft } from '../pages/outbox-page.ts';
 import { RequestError } from '../request-error.ts';
-import { changeRow, replacePayload, requireRow } from '../row-actions.ts';
+import { changeRow, findReplacementProblems, replacePayload, requireRow } from '../row-actions.ts';
 import { maxPayloadBytes, nameSenders, requestTimeoutMs } from './access.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { idSchema, readQuarantineRow } from './routes.ts';
@@ -144,25 +140,14 @@ async function findRefusal(
   text: string,
   isSure: boolean,
 ): Promise<PayloadDraft | null> {
-  const { operations } = config;
-  const kind = nameKinds(operations).get(row.kind);
   const isObject = parseObject(text, maxPayloadValues) !== null;
-  const isChangeable = row.status === 'dead' || row.status === 'pending';
-  if (isObject && (isSure || kind === undefined || !isChangeable)) return null;
+  if (isObject && isSure) return null;
 
-  const problems: PayloadProblem[] = [];
-  if (!isObject) problems.push({ path: [], text: 'The payload must be a JSON object' });
-  if (kind !== undefined) {
-    const { codes } = await readStoredCodes(db, row.client);
-    const signal = AbortSignal.timeout(requestTimeoutMs);
-    const context = { codes, owner: 'pages', operations, signal };
-    const found = await findPayloadProblems(
-      kind,
-      { payload: text, reference: row.reference },
-      context,
-    );
-    for (const problem of found) problems.push(problem);
-  }
+  const { operations } = config;
+  const signal = AbortSignal.timeout(requestTimeoutMs);
+  const context = { owner: 'pages', operations, signal };
+  const problems = [...(await findReplacementProblems(db, row, text, context))];
+  if (!isObject) problems.unshift({ path: [], text: 'The payload must be a JSON object' });
 
   return problems.length === 0 ? null : { text, problems, mayStore: isObject };
 }

@@ -3,6 +3,7 @@ import { operations } from '../../../config/operations.ts';
 import { findPayloadProblems } from '../../../src/push/check-payload.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import { anyCode } from '../../../src/push/setting-codes.ts';
+import { maskPayload } from '../../../src/push/show-row.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 
@@ -138,6 +139,11 @@ describe('the check of a payload', () => {
       ['attachments[0].content: is a pdf document that cannot be read'],
     ],
     ['return_label.create', label({ paperless: 1 }), ['paperless: must be a boolean']],
+    [
+      'order.update',
+      { email: maskPayload(undefined, 'anna@example.com') },
+      ['payload: has ••• in place of hidden values; outbox show <id> --reveal shows them'],
+    ],
     [
       'order.create',
       order({ deliveryAddress: { lastName: 'A', countryCode: 'NL', postcode: { toString: 1 } } }),
