@@ -373,8 +373,8 @@ function findNotifyProblems(used: number): Problem[] {
     `${Math.round(used * 100)} % of the NOTIFY queue is used:` +
     ' a session that listens keeps a transaction open';
   const remedy =
-    'end the oldest transaction (docs/operations.md);' +
-    ' from 50 % on nobody is notified, and the ERP waits longer';
+    'end the oldest of: select pid, xact_start from pg_stat_activity order by xact_start, with' +
+    ' pg_terminate_backend(pid); from 50 % on nobody is notified, and the ERP waits longer';
   return [createProblem('notify_queue', { client: null }, text, { remedy })];
 }
 
