@@ -3,6 +3,13 @@
  * the error is kept beside the words, so that people can search for it.
  */
 
+/** What to do about a database that takes no writes. */
+export const readOnlyRemedy =
+  'DATABASE_URL must lead to the primary, and default_transaction_read_only must be off';
+
+/** Says that the database takes no writes, and what to do. */
+export const readOnlyWords = `the database takes no writes at present; ${readOnlyRemedy}`;
+
 /** Words by the code of an error: of a system call, of undici, or of Postgres (SQLSTATE). */
 const wordsByCode: Readonly<Partial<Record<string, string>>> = {
   ECONNREFUSED: 'the connection is refused; nothing listens there, or a firewall refuses it',
@@ -18,7 +25,7 @@ const wordsByCode: Readonly<Partial<Record<string, string>>> = {
   UND_ERR_HEADERS_TIMEOUT: 'no answer came in time',
   UND_ERR_BODY_TIMEOUT: 'the answer was not complete in time',
   UND_ERR_SOCKET: 'the other side has broken the connection',
-  '25006': 'Postgres only reads: it is a standby, or is set to read-only',
+  '25006': readOnlyWords,
   '53100': 'the disk of Postgres is full',
   '53300': 'Postgres has no free connection (max_connections)',
   '57P01': 'Postgres has ended the connection, because it stops or an administrator wants it',

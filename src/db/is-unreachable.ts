@@ -42,6 +42,10 @@ export function isUnreachable(error: unknown, hasRedis = false): boolean {
 export const isDatabaseAway = (error: unknown): boolean =>
   isAway(error) || isLoginRefused(error) || hasCode(error, 'not_in_time');
 
+/** Returns true if the database takes no writes. */
+export const isWriteRefused = (error: unknown): boolean =>
+  ['25006', 'database_read_only'].includes(readSqlState(error));
+
 /** Returns true if Postgres refuses the password or the user, or has no such database. */
 export const isLoginRefused = (error: unknown): boolean =>
   ['28P01', '28000', '3D000'].includes(readSqlState(error));

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { CodedError } from '../core/errors.ts';
+import { readOnlyWords } from '../core/library-messages.ts';
 
 /**
  * Limit of the time that a session idles in a transaction or waits for a lock. A frozen worker
@@ -104,11 +105,7 @@ export async function prepareSession(
     });
 
   if (writes && rows[0]?.readOnly === 'on')
-    throw new CodedError(
-      'database_read_only',
-      'the database takes no writes at present; DATABASE_URL must lead to the primary, and ' +
-        'default_transaction_read_only must be off',
-    );
+    throw new CodedError('database_read_only', readOnlyWords);
   return rows[0]?.pid ?? 0;
 }
 

@@ -1,5 +1,6 @@
 import { CodedError } from '../core/errors.ts';
-import { isDatabaseAway, isLoginRefused } from '../db/is-unreachable.ts';
+import { readOnlyRemedy } from '../core/library-messages.ts';
+import { isDatabaseAway, isLoginRefused, isWriteRefused } from '../db/is-unreachable.ts';
 import { isDiskFull, readSqlState } from '../db/transaction.ts';
 
 /** A request that is refused. The message says why, in words for the sender. */
@@ -22,6 +23,8 @@ export function describeTrouble(error: unknown): string | null {
     return 'The disk of Postgres is full. Free space, or enlarge it; then the worker continues';
   if (isLoginRefused(error))
     return 'Postgres refuses the login of the worker. Correct DATABASE_URL, and restart the worker';
+  if (isWriteRefused(error))
+    return `The database takes no writes at present: ${readOnlyRemedy}. Then the worker continues`;
   if (isDatabaseAway(error))
     return 'The database cannot be reached; the worker continues when it is back. Try again later';
   return busyStates[readSqlState(error)] ?? null;

@@ -15,6 +15,7 @@ import { listSetSwitches } from '../../../config/switches.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
 import { describeChoice, describeExpected, placeInWords } from '../../core/database-mark.ts';
 import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
+import { readOnlyRemedy } from '../../core/library-messages.ts';
 import type { Logger } from '../../core/logger.ts';
 import { TlsError } from '../../core/tls-error.ts';
 import { version } from '../../core/version.ts';
@@ -497,12 +498,7 @@ function checkWritable({
   version: serverVersion,
   databaseBytes,
 }: ServerFacts): CheckResult {
-  if (readOnly) {
-    const remedy =
-      'point DATABASE_URL to the primary, not to a replica; ' +
-      'there, default_transaction_read_only must be off';
-    return fail('database', 'it is read-only', remedy);
-  }
+  if (readOnly) return fail('database', 'it is read-only', readOnlyRemedy);
 
   const megabytes = Math.round(databaseBytes / 1024 / 1024).toLocaleString('en');
   return ok('database', `Postgres ${serverVersion}, ${megabytes} MB`);
