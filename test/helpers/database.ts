@@ -229,6 +229,17 @@ function openForRuns(url: string): NonNullable<OpenDatabase['runs']> {
   return { db: main.db, keeper, close: () => Promise.all([main.close(), leases.close()]) };
 }
 
+/**
+ * Decides whether the database of a test takes writes, and ends all sessions but those of the test
+ * itself, so that the next ones know.
+ */
+export async function setReadOnly({ query }: TestDatabase, value: 'on' | 'off'): Promise<void> {
+  await query(`do $$ begin
+    execute format('alter database %I set default_transaction_read_only = ${value}', current_database());
+    perform pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and application_name <> '${keptName}'; end $$`);
+}
+
 /** Counts the connections to a database whose names are not `except`. */
 async function countConnections(name: string, except: readonly string[] = []): Promise<number> {
   const [row] = await maintain<{ count: number }>(

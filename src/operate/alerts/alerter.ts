@@ -11,6 +11,7 @@ import { findOwnProblems } from '../health/causes.ts';
 import type { Problem } from '../health/problem.ts';
 import { findProblems } from '../health/problems.ts';
 import { readCurrentState, toClockSkewMs } from '../health/state.ts';
+import { takesNoWrites } from '../sql/database-facts.ts';
 import { readDatabaseClock } from '../sql/job-status.ts';
 import { type StoredAlert, storeAlertChecks, takeAlertChecks } from '../sql/open-alerts.ts';
 import { type AlertPost, decideAlerts, toAlerts, toFoundAlerts } from './decide-alerts.ts';
@@ -44,8 +45,8 @@ interface AlerterOptions {
 /**
  * Finds problems that begin and end. Several workers share the checks by Postgres: each problem is
  * posted once when it begins, when it becomes worse, and when it ends; the deliverer posts it.
- * While the disk of the database is full, nothing is posted but what this worker finds by itself:
- * such problems and their posts are kept in its memory.
+ * While the database is full or takes no writes, nothing is posted but what this worker finds by
+ * itself: such problems and their posts are kept in its memory.
  */
 export class Alerter {
   readonly #options: AlerterOptions;
@@ -139,15 +140,18 @@ export class Alerter {
 
   async #findOwnProblems(): Promise<Problem[]> {
     const { db, diskFullSince } = this.#options;
-    const askedAtMs = Date.now();
     const full = diskFullSince();
     // A database that is full may not even answer.
-    const clock = await readDatabaseClock(db).catch((error: unknown) => {
-      if (full === null) throw error;
-      return null;
-    });
+    const ask = <T>(question: Promise<T>) =>
+      question.catch((error: unknown) => {
+        if (full === null) throw error;
+        return null;
+      });
 
+    const readOnly = (await ask(takesNoWrites(db))) ?? false;
+    const askedAtMs = Date.now();
+    const clock = readOnly ? null : await ask(readDatabaseClock(db));
     const skewMs = clock === null ? 0 : toClockSkewMs(askedAtMs, clock);
-    return findOwnProblems(skewMs, full, clock ?? new Date());
+    return findOwnProblems({ skewMs, diskFullSince: full, readOnly }, clock ?? new Date());
   }
 }

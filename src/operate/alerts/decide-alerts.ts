@@ -141,6 +141,7 @@ const unchecked: ReadonlySet<string> = new Set([
   'alerts_undelivered',
   'clock_wrong',
   'database_full',
+  'database_read_only',
 ]);
 
 /**

@@ -6,6 +6,7 @@
 import { hostname } from 'node:os';
 import { pauses } from '../../core/backoff.ts';
 import { type Failure, isOutage } from '../../core/errors.ts';
+import { readOnlyRemedy } from '../../core/library-messages.ts';
 import { formatSpan, minuteMs } from '../../core/time.ts';
 import type { KnownClient } from '../../service/sql/clients.ts';
 import {
@@ -80,17 +81,21 @@ interface FailingJob extends JobStatus {
 /** Finds the causes of a state. A cause that comes first explains more than a later one. */
 export function findCauses(state: CurrentState): Cause[] {
   const { snapshot, clockSkewMs, diskFullSince } = state;
-  const { clients, now } = snapshot;
+  const { clients, now, readOnly } = snapshot;
   const failing = findFailingJobs(snapshot);
   const states = clients.map((known) => toClientState(known, failing, state));
-  const full = findFullDatabase(clients, failing, diskFullSince, now);
+  const stuck = [
+    ...findReadOnlyDatabase(clients, readOnly),
+    ...findFullDatabase(clients, failing, diskFullSince, now),
+  ];
 
   return [
     ...findWrongClock(clockSkewMs).map((problem) => ({ problem })),
-    ...full,
-    // A queue in a database that is full fails, too.
-    ...(full.length > 0 ? [] : findAwayQueue(clients, now)),
-    ...findLostWorker(states.filter(isUnserved), now),
+    ...stuck,
+    // A queue in a database that cannot write fails, too.
+    ...(stuck.length > 0 ? [] : findAwayQueue(clients, now)),
+    // Workers cannot record that they serve a client.
+    ...(readOnly ? [] : findLostWorker(states.filter(isUnserved), now)),
     ...states.flatMap(findClientCauses),
   ];
 }
@@ -168,17 +173,39 @@ function findWrongClock(skewMs: number): Problem[] {
   return [createProblem('clock_wrong', { client: null }, text, { remedy })];
 }
 
+/** What a process knows by itself. */
+interface OwnState {
+  readonly skewMs: number;
+  readonly diskFullSince: Date | null;
+  readonly readOnly: boolean;
+}
+
 /**
  * Finds what only this process can see, or what no table can hold while it lasts. Needs no table.
  */
 export const findOwnProblems = (
-  skewMs: number,
-  diskFullSince: Date | null,
+  { skewMs, diskFullSince, readOnly }: OwnState,
   now: Date,
 ): Problem[] => [
   ...findWrongClock(skewMs),
+  ...(readOnly ? [makeReadOnlyProblem()] : []),
   ...(diskFullSince === null ? [] : [makeFullDatabaseProblem(diskFullSince, now)]),
 ];
+
+/** Finds a database that takes no writes: nothing is pulled, pushed, numbered or delivered. */
+function findReadOnlyDatabase(clients: readonly KnownClient[], readOnly: boolean): Cause[] {
+  if (!readOnly) return [];
+  const everything = [null, ...clients.map(({ client }) => client)];
+  return [{ problem: makeReadOnlyProblem(), clients: everything, codes: unwrittenCodes }];
+}
+
+const makeReadOnlyProblem = (): Problem =>
+  createProblem(
+    'database_read_only',
+    { client: null },
+    'the database takes no writes at present; nothing is lost',
+    { remedy: readOnlyRemedy },
+  );
 
 /**
  * Finds a full disk: by the failures of jobs, or, as those can often not be recorded, by what this
@@ -549,4 +576,13 @@ const waitingCodes: ProblemCode[] = [
   'outbox_slow',
   'stream_first_load',
   'stream_stale',
+];
+
+/** What is told of work that ends with a write. */
+const unwrittenCodes: ProblemCode[] = [
+  ...waitingCodes,
+  'alerts_undelivered',
+  'events_undelivered',
+  'feed_late',
+  'stream_rescan',
 ];

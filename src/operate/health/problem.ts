@@ -18,6 +18,7 @@ const problemCodes = {
   database_changed: ['bad', 'everybody'],
   database_full: ['bad', 'everybody'],
   database_is_copy: ['note', 'everybody'],
+  database_read_only: ['bad', 'everybody'],
   events_missed: ['bad', 'everybody'],
   events_undelivered: ['warn', 'everybody'],
   feed_late: ['bad', 'everybody'],

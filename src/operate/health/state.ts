@@ -14,7 +14,7 @@ import { readPauses } from '../../schedule/sql/pauses.ts';
 import { readTurns } from '../../schedule/sql/turns.ts';
 import { readClients } from '../../service/sql/clients.ts';
 import { isRestricted, readHealth, type StoredHealth } from '../../service/sql/service-health.ts';
-import { countWatchedArticles, readNotifyQueue } from '../sql/database-facts.ts';
+import { countWatchedArticles, readNotifyQueue, takesNoWrites } from '../sql/database-facts.ts';
 import { type JobStatus, readDatabaseClock, readJobStatus } from '../sql/job-status.ts';
 import { readOutboxStatus } from '../sql/outbox-status.ts';
 import { readStreamStatus } from '../sql/stream-status.ts';
@@ -51,6 +51,8 @@ export const readSnapshot = (db: Database, clients: readonly string[] = []) =>
     deliveries: readDeliveryBacklog(db),
     /** Changes that are not in the feed yet. */
     feed: readFeedBacklog(db),
+    /** True if the database takes no writes. */
+    readOnly: takesNoWrites(db),
     /** Used part of the server's NOTIFY queue, from 0 to 1. */
     notifyQueue: readNotifyQueue(db),
     /** Parts of the schema that are missing. */

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
+import { isWriteRefused } from '../../db/is-unreachable.ts';
 import { anyText } from '../../db/values.ts';
 
 /** Facts about the database server, as it reports them. */
@@ -40,6 +41,18 @@ export async function readServerFacts(db: Kysely<DB>): Promise<ServerFacts> {
       pg_database_size(current_database())::float8 as "databaseBytes"`.execute(db);
 
   return rows[0] as ServerFacts;
+}
+
+/** Returns true if the database takes no writes: it is a standby, or is set so. */
+export async function takesNoWrites(db: Kysely<DB>): Promise<boolean> {
+  try {
+    const { rows } = await sql<{ readOnly: boolean }>`
+      select current_setting('transaction_read_only')::boolean as "readOnly"`.execute(db);
+    return rows[0]?.readOnly ?? false;
+  } catch (error) {
+    if (isWriteRefused(error)) return true;
+    throw error;
+  }
 }
 
 /** Reads the used part of the server's NOTIFY queue, from 0 to 1. */

@@ -65,11 +65,13 @@ function registerHealthChecks(app: FastifyInstance, { daemon, config, readers }:
     const isStale = request.query.stale === 'fail' && state !== null && state.stale.length > 0;
 
     // A worker starts when it has reached all its servers. It tries for ever.
-    const missing = state === null || config.REDIS_URL === undefined ? 'Postgres' : 'Redis';
+    const readOnly = state?.snapshot.readOnly ?? false;
+    const isPostgres = state === null || readOnly || config.REDIS_URL === undefined;
     return reply.code(ready && !isStale ? 200 : 503).send({
       ready,
       lastSweepSecondsAgo: ageMs === undefined ? null : Math.round(ageMs / 1_000),
-      ...(daemon() === null && { waitsFor: missing }),
+      ...(daemon() === null && { waitsFor: isPostgres ? 'Postgres' : 'Redis' }),
+      ...(readOnly && { database: 'takes no writes' }),
       ...(state === null
         ? { database: 'cannot be read' }
         : { stale: state.stale.map(toLateJobJson) }),

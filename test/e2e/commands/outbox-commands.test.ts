@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { useDatabase } from '../../helpers/database.ts';
+import { setReadOnly, useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
@@ -105,4 +105,22 @@ test('on a copy, commands say that nothing is sent, and that is no failure', asy
     code: 0,
     output: 'default push-outbox: skipped (this database is a copy: nothing is sent from it)',
   });
+});
+
+test('while the database takes no writes, status says so, and each command what to do', async () => {
+  const id = await outbox.insertOrder('SO-1');
+  await setReadOnly(database, 'on');
+  const remedy = /takes no writes at present.*DATABASE_URL must lead to the primary/;
+  const failing = [
+    ...[['status'], ['migrate'], ['erase', 'SO-1', '--yes']],
+    ...[
+      ['outbox', 'cancel', `${id}`],
+      ['outbox', 'replace', `${id}`, '{}'],
+    ],
+  ];
+  for (const words of failing)
+    expect([words, await command(...words)]).toEqual([
+      words,
+      { code: 1, output: expect.stringMatching(remedy) },
+    ]);
 });

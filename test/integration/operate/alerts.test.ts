@@ -2,6 +2,8 @@ import { text } from 'node:stream/consumers';
 import { Webhook } from 'standardwebhooks';
 import { afterEach, expect, test, vi } from 'vitest';
 import { makeFixedPause } from '../../../src/core/backoff.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { connectForWriting } from '../../../src/db/connect.ts';
 import { Alerter } from '../../../src/operate/alerts/alerter.ts';
 import type { PostBody } from '../../../src/operate/alerts/decide-alerts.ts';
 import { Deliverer } from '../../../src/operate/deliveries/deliverer.ts';
@@ -12,7 +14,7 @@ import { createLogger } from '../../../src/operate/logging/create-logger.ts';
 import { storeAlertChecks, takeAlertChecks } from '../../../src/operate/sql/open-alerts.ts';
 import { alertReceiver } from '../../../src/operate/sql/receivers.ts';
 import { openDispatcher } from '../../../src/service/transport/dispatcher.ts';
-import { useDatabase } from '../../helpers/database.ts';
+import { setReadOnly, useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { useServices } from '../../helpers/processes/service.ts';
@@ -79,7 +81,8 @@ async function startAlerter(url: URL, { maxAgeMs = 60_000 } = {}) {
   const lines: string[] = [];
   const config = makeConfig(database, sandbox);
   const dispatcher = openDispatcher(config, 10_000);
-  const [db, timeoutMs] = [database.open(), 20_000];
+  const timeoutMs = 20_000;
+  const { db, close } = connectForWriting(database.url, silentLogger, { name: 'alerts' });
   const log = createLogger('info', { write: (line) => void lines.push(line) });
   const webhook = { url: url.href, secret, dispatcher, timeoutMs };
   const all = { kind: 'alert', types: null, clients: null, personalData: false } as const;
@@ -96,7 +99,7 @@ async function startAlerter(url: URL, { maxAgeMs = 60_000 } = {}) {
   });
   closers.push(async () => {
     await Promise.all([alerter.close(), deliverer.close()]);
-    await dispatcher.destroy();
+    await Promise.all([dispatcher.destroy(), close()]);
   });
   await deliverer.start();
   alerter.start();
@@ -246,6 +249,20 @@ test('a post of a worker that the receiver refuses holds no later one', async ()
   await waitFor('its begin', isPosted('problem.began'));
   diskFullSince = null;
   await waitFor('its end', isPosted('problem.ended'));
+});
+
+test('a database that takes no writes is posted by the worker itself, until it takes them again', async () => {
+  const receiver = await startReceiver();
+  await startAlerter(receiver.url);
+  await waitFor('a check', async () => (await countChecks()) > 0);
+  await setReadOnly(database, 'on');
+  await waitFor('its begin', () => receiver.listTaken().length === 1);
+  await setReadOnly(database, 'off');
+  await waitFor('its end', () => receiver.listTaken().length === 2);
+  expect(receiver.listTaken().map(({ type, data }) => [type, data.code, data.severity])).toEqual([
+    ['problem.began', 'database_read_only', 'bad'],
+    ['problem.ended', 'database_read_only', 'bad'],
+  ]);
 });
 
 test('a check decides nothing while too many posts wait', async () => {

@@ -100,6 +100,7 @@ function find(
       parcelBacklog: [],
       listLags: [],
       notifyQueue: 0,
+      readOnly: false,
       feed: { waiting: 0, oldestAt: null },
       now,
     },
@@ -309,6 +310,17 @@ const cases: readonly Case[] = [
     'a full database that cannot record it',
     [{ clients: [makeClient({ queueAwaySince: ago(5) })] }, { diskFullSince: ago(2) }],
     [['database_full', 'bad', 0]],
+  ],
+  [
+    'a database that takes no writes, in which no worker is seen',
+    [
+      {
+        ...{ readOnly: true, feed: { waiting: 7, oldestAt: ago(2) }, outbox: [slow] },
+        clients: [makeClient({ servedAt: ago(5) })],
+      },
+      { stale: late },
+    ],
+    [['database_read_only', 'bad', 4, /^every client: .* takes no writes .*; DATABASE_URL must/]],
   ],
   [
     'late jobs without a worker',

@@ -8,7 +8,7 @@ import { newTotals } from '../../../../src/schedule/run.ts';
 import { ensureJobs } from '../../../../src/schedule/sql/due-jobs.ts';
 import { registerClients } from '../../../../src/service/sql/clients.ts';
 import { makeDaemon, useAdmin } from '../../../helpers/admin.ts';
-import { useDatabase } from '../../../helpers/database.ts';
+import { setReadOnly, useDatabase } from '../../../helpers/database.ts';
 import { insertHealth } from '../../../helpers/service-health.ts';
 
 const database = useDatabase();
@@ -158,6 +158,26 @@ describe('while the database is unreachable', () => {
       expect.stringContaining('The database cannot be reached'),
     ]);
     await away.close();
+  });
+
+  test('a database that takes no writes is a problem, and an action says so', async () => {
+    await setReadOnly(database, 'on');
+    const { visitor } = await admin({}, database.open());
+    const overview = await (await visitor.get('/', { accept: 'application/json' })).json();
+    expect(overview).toMatchObject({
+      problems: [{ code: 'database_read_only', remedy: expect.stringContaining('primary') }],
+    });
+    const fields = { client: '', job: 'pull-orders' };
+    const problem = 'client="",code="database_read_only",severity="bad"';
+    expect((await scrape(visitor)).get(`fulfilment_problems{${problem}}`)).toBe(1);
+    expect(await (await visitor.get('/readyz')).json()).toMatchObject({
+      database: 'takes no writes',
+    });
+    const answer = await visitor.post('/schedules/pause', fields, '/schedules');
+    expect([answer.status, await answer.text()]).toEqual([
+      503,
+      expect.stringMatching(/takes no writes at present.*default_transaction_read_only/),
+    ]);
   });
 
   test('probes and metrics do not wait for a database that never answers', async () => {
