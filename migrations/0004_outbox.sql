@@ -539,9 +539,20 @@ select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt
       format('row %s (%s) of the same reference %s and is %s%s', b.id, b.kind,
         case when b.id < o.id then 'comes first' else 'was begun before' end,
         b.status, coalesce(': ' || b.last_error, ''))
-    when o.status = 'pending' and k.client is null and s.clients is not null then
-      format('no worker was ever set up with client %s; known are %s', o.client, s.clients)
+    when o.status = 'pending' and k.client is null then
+      format('no worker was ever set up with client %s; known are %s', o.client,
+        coalesce(s.clients, 'none'))
     when o.status = 'pending' and d.reason is not null then d.reason
+    -- After a minute, as in status.
+    when o.status = 'pending'
+        and coalesce(k.served_at, k.accepted_at) < now() - interval '1 minute' then
+      case when k.offered_at > now() - interval '1 minute' then
+        format('the worker has another account than the accepted one, and sends nothing: '
+          'client accept-identity %s', o.client)
+      else
+        format('no worker has served client %s since %s', o.client,
+          sync.format_time(coalesce(k.served_at, k.accepted_at)))
+      end
     when o.status = 'pending' and p.since is not null then
       'pushes are paused since ' || sync.format_time(p.since)
     when o.status = 'pending' and h.reason is not null then h.reason

@@ -1516,8 +1516,13 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
                 WHEN (b.id < o.id) THEN 'comes first'::text
                 ELSE 'was begun before'::text
             END, b.status, COALESCE((': '::text || b.last_error), ''::text))
-            WHEN ((o.status = 'pending'::text) AND (k.client IS NULL) AND (s.clients IS NOT NULL)) THEN format('no worker was ever set up with client %s; known are %s'::text, o.client, s.clients)
+            WHEN ((o.status = 'pending'::text) AND (k.client IS NULL)) THEN format('no worker was ever set up with client %s; known are %s'::text, o.client, COALESCE(s.clients, 'none'::text))
             WHEN ((o.status = 'pending'::text) AND (d.reason IS NOT NULL)) THEN d.reason
+            WHEN ((o.status = 'pending'::text) AND (COALESCE(k.served_at, k.accepted_at) < (now() - '00:01:00'::interval))) THEN
+            CASE
+                WHEN (k.offered_at > (now() - '00:01:00'::interval)) THEN format('the worker has another account than the accepted one, and sends nothing: client accept-identity %s'::text, o.client)
+                ELSE format('no worker has served client %s since %s'::text, o.client, sync.format_time(COALESCE(k.served_at, k.accepted_at)))
+            END
             WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN ('pushes are paused since '::text || sync.format_time(p.since))
             WHEN ((o.status = 'pending'::text) AND (h.reason IS NOT NULL)) THEN h.reason
             WHEN ((o.status = 'pending'::text) AND (o.not_before > now())) THEN ('it is not to be sent before '::text || sync.format_time(o.not_before))

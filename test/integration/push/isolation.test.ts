@@ -88,6 +88,7 @@ describe('a client that this worker does not push for', () => {
 
   test('that no worker knows has ten minutes to be set up, and its rows say so at once', async () => {
     const id = await outbox.insert('order.cancel', 'SO-1', {}, 'shop-z');
+    expect(await outbox.readBecause(id)).toMatch(/client shop-z; known are none$/);
     await outbox.push();
     const reason = 'no worker was ever set up with client shop-z; known are default';
     await outbox.expectRow(id, { status: 'pending' });

@@ -30,12 +30,20 @@ const accept = ({ keepCursors = false } = {}) =>
     'test',
   );
 
+/** Makes the last sign of a worker for each client older than a minute. */
+const ageClient = () =>
+  database.query("update sync.clients set served_at = now() - interval '2 minutes'");
+
 describe('another base URL for a client', () => {
   test('parks the client: nothing is read from there or pushed there until it is accepted', async () => {
     await sandbox.seed(30);
     await other.seed(70);
     done(await pull('pull-shipments'));
-    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const id = await outbox.insertOrder('SO-1');
+    await ageClient();
+    expect(await outbox.readBecause(id)).toMatch(
+      /^no worker has served client default since \d{4}-/,
+    );
     expect(await pullOther('pull-shipments')).toMatchObject({
       ...{ status: 'skipped', reason: 'identity' },
       because: expect.stringContaining(sandbox.url.href),
@@ -43,7 +51,8 @@ describe('another base URL for a client', () => {
     await outboxOther.push();
     expect(await other.requests()).toEqual([]);
     expect(await database.count('fulfilment.shipments')).toBe(30);
-    expect((await outbox.rows())[0]).toMatchObject({ status: 'pending', attempts: 0 });
+    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
+    expect(await outbox.readBecause(id)).toContain('client accept-identity default');
     // The accepted account is still read meanwhile.
     done(await pull('pull-shipments'));
 
