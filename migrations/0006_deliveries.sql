@@ -24,8 +24,8 @@ create table sync.receivers (
 --   clients: Clients of its events; null: all
 --   started_at: When a worker first had it; it gets later changes only
 --   seen_at: When a worker last had it, within some minutes. After 7 days without one it is deleted
---   missed_at: When events were last not made for it: the feed no longer had all changes, or it had
---     been away for 7 days
+--   missed_at: When events were last not made for it: the feed no longer had all changes, it had
+--     been away for 7 days, or the database had been a copy
 --   places: Number of deliveries that each worker may post at the same time
 --   failures: Number of posts in vain since it went away
 --   away_since: Since when it does not answer, answers 5xx or asks to wait; null: it answers

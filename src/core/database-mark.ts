@@ -39,7 +39,7 @@ export const acceptanceInWords = {
   restored:
     'It comes from a backup. Its open rows may have been sent since: they are looked up, or you ' +
     'decide.',
-  copy: 'The former database is still in use. Nothing is ever sent from this one.',
+  copy: 'The former database is still in use. No row or event is ever sent from this one.',
 };
 
 /** What an operator says about a database, by what differs, in words. */

@@ -89,7 +89,7 @@ async function acceptAs(db: Database, as: OperatorAnswer): Promise<number> {
   const rows = await acceptDatabase(db, as, readOperatorName());
 
   if (as === 'copy') {
-    print('Accepted as a copy: nothing is sent from it. Pulls continue.');
+    print('Accepted as a copy: no row or event is sent from it. Pulls and alerts continue.');
     return 0;
   }
   print(`Accepted as ${as}: rows are sent again.`);

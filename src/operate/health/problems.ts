@@ -350,8 +350,8 @@ function findEventProblems(backlog: DeliveryBacklog, now: Date): Problem[] {
 
   if (missedAt !== null) {
     const text =
-      'the feed no longer had all changes, or the receiver was away for 7 days,' +
-      ` at ${formatClock(missedAt, now)}: some events were not made`;
+      'the feed no longer had all changes, the receiver was away for 7 days,' +
+      ` or this database was a copy, at ${formatClock(missedAt, now)}: some events were not made`;
     const remedy = 'compare the receiver with the tables; this note ends after 7 days';
     found.push(createProblem('events_missed', place, text, { remedy, since: missedAt }));
   }
@@ -392,8 +392,8 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
 
   if (change === 'none' && acceptedAs === 'copy') {
     const at = acceptedAt.toISOString();
-    const text = `no row is sent: this database was accepted as a copy at ${at}`;
-    const more = { remedy: 'pulls continue', since: acceptedAt };
+    const text = `no row or event is sent: this database was accepted as a copy at ${at}`;
+    const more = { remedy: 'pulls and alerts continue', since: acceptedAt };
     return [createProblem('database_is_copy', place, text, more)];
   }
   if (change === 'none' && askedSince === null) return [];

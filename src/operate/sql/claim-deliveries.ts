@@ -44,8 +44,8 @@ export interface DeliveryClaim {
 
 /**
  * Claims deliveries that are due and first in their lanes, as many as the receiver has places. Of a
- * receiver that is away, one at a time tries whether it is back. A database that may be a copy
- * posts no events, because the one in use does; its alerts say that it waits to be accepted.
+ * receiver that is away, one at a time tries whether it is back. A database that is or may be a
+ * copy posts no events, because the one in use does; its alerts go on.
  */
 export async function claimDeliveries(
   db: Kysely<DB>,

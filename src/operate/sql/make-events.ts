@@ -4,6 +4,7 @@ import { sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { inTransaction, readSqlState } from '../../db/transaction.ts';
+import { isCopy } from '../../push/sql/push-database.ts';
 import {
   type EventFact,
   type EventReceiver,
@@ -61,12 +62,12 @@ interface FeedSpan {
   readonly last: number;
 }
 
-/** Makes the events of the next changes. Returns the number of changes. */
+/** Makes the events of the next changes, but none in a copy. Returns the number of changes. */
 async function makeNext(trx: Transaction<DB>): Promise<number> {
   const span = await takeChanges(trx);
   if (span === null) return 0;
 
-  await addEvents(trx, span, await readFacts(trx, span));
+  if (span.postsEvents) await addEvents(trx, span, await readFacts(trx, span));
 
   await sql`update sync.event_checkpoint set seq = ${span.last}`.execute(trx);
   return span.changes;
@@ -78,7 +79,7 @@ async function makeNext(trx: Transaction<DB>): Promise<number> {
  */
 async function takeChanges(
   trx: Transaction<DB>,
-): Promise<(FeedSpan & { readonly changes: number }) | null> {
+): Promise<(FeedSpan & { readonly changes: number; readonly postsEvents: boolean }) | null> {
   const { rows: places } = await sql<{ after: number }>`
     select c.seq as after
     from sync.event_checkpoint c
@@ -87,12 +88,12 @@ async function takeChanges(
   const after = places[0]?.after;
   if (after === undefined) return null;
 
-  const { rows } = await sql<{ last: number | null; changes: number }>`
-    select max(seq) as last, count(*)::int as changes
+  const { rows } = await sql<{ last: number | null; changes: number; postsEvents: boolean }>`
+    select max(seq) as last, count(*)::int as changes, not ${isCopy} as "postsEvents"
     from fulfilment.changes_since(${after}, ${maxChanges})`.execute(trx);
 
-  const { last = null, changes = 0 } = rows[0] ?? {};
-  return last === null ? null : { after, last, changes };
+  const { last = null, changes = 0, postsEvents = false } = rows[0] ?? {};
+  return last === null ? null : { after, last, changes, postsEvents };
 }
 
 /** SQL: the changes of a span. */

@@ -61,15 +61,19 @@ const presentMark = sql<string>`sync.database_mark()`;
 /** SQL: the place at which this session reached the database. */
 const ownPlace = sql<string>`current_setting(${sql.lit(placeSetting)}, true)`;
 
+/** SQL: true if this database was accepted as a copy of the one in use. */
+export const isCopy = sql<boolean>`exists (
+  select from sync.push_database d
+  where d.accepted_as = 'copy')`;
+
 /**
- * SQL: true if this database may be a copy of the one in use, because nobody has accepted it, or
- * the place at which this session reached it.
+ * SQL: true if this database is a copy of the one in use, or may be one, because nobody has
+ * accepted it, or the place at which this session reached it.
  */
 export const mayBeCopy = sql<boolean>`exists (
   select from sync.push_database d
-  where d.mark <> ${presentMark}
-    or d.accepted_as <> 'copy'
-      and exists (select from sync.push_places o where o.accepted_at is not null)
+  where d.mark <> ${presentMark} or d.accepted_as = 'copy'
+    or exists (select from sync.push_places o where o.accepted_at is not null)
       and not exists (
         select from sync.push_places p
         where p.place = ${ownPlace} and p.accepted_at is not null))`;
@@ -432,6 +436,7 @@ async function acceptWithin(
 ): Promise<AcceptedDatabase> {
   const former = await trx
     .selectFrom('sync.push_database')
+    .select('accepted_as as acceptedAs')
     .select(
       // Without it, every open row may be one of the backup.
       sql<number | null>`
@@ -455,7 +460,9 @@ async function acceptWithin(
     .execute();
 
   await forgetFormerState(trx);
-  if (as !== 'copy') await acceptPresentPlaces(trx, by);
+  if (as === 'copy') await deleteEvents(trx);
+  else await acceptPresentPlaces(trx, by);
+  if (as !== 'copy' && former?.acceptedAs === 'copy') await noteMissedEvents(trx);
   await raiseSequences(trx);
 
   const unknownRows =
@@ -479,6 +486,25 @@ async function forgetFormerState(trx: Transaction<DB>): Promise<void> {
     .where('confirmed_mark', 'is distinct from', presentMark)
     .execute();
   await trx.deleteFrom('sync.service_health').execute();
+}
+
+/** Deletes the events that are not delivered: a copy posts none, and makes no others. */
+async function deleteEvents(trx: Transaction<DB>): Promise<void> {
+  // Nobody makes events, or finishes one, until the commit.
+  await sql`select from sync.event_checkpoint for update`.execute(trx);
+  await sql`select from sync.receivers order by name for update`.execute(trx);
+  await sql`
+    delete from sync.deliveries d
+    using sync.receivers r
+    where r.name = d.receiver and r.kind = 'event' and d.status <> 'delivered'`.execute(trx);
+}
+
+/** Records that no events were made while the database was a copy. */
+async function noteMissedEvents(trx: Transaction<DB>): Promise<void> {
+  await sql`
+    update sync.receivers
+    set missed_at = clock_timestamp()
+    where kind = 'event'`.execute(trx);
 }
 
 /** Accepts the place of this session, and those at which workers ask. */

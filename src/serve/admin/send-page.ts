@@ -18,7 +18,7 @@ const formMessages: Readonly<Record<string, string>> = {
   kept: 'It still cannot be decoded or stored, and stays in quarantine.',
   moved: 'Accepted as moved: rows are sent again.',
   restored: 'Accepted as restored: rows that may have been sent are looked up, or wait for you.',
-  copy: 'Accepted as a copy: nothing is sent from this database.',
+  copy: 'Accepted as a copy: no row or event is sent from this database.',
   run: 'The job is due now. A worker starts it within seconds, unless its client is held.',
 };
 

@@ -28,6 +28,12 @@ const startPosting = usePosting(database, sandbox);
 const register = () =>
   registerReceivers(database.db, [{ name: 'default', kind: 'event', types: null, clients: null }]);
 
+/** Claims what is due for a receiver, and returns the types. */
+async function claim(receiver = 'default'): Promise<string[]> {
+  const turn = { receiver, underWay: 0, lastTurn: '', leaseMs: 0 };
+  return (await claimDeliveries(database.db, turn)).map(({ type }) => type);
+}
+
 /** The messages of docs/events.asyncapi.json. */
 const documented = Object.values(asyncApi.components.messages) as {
   name: string;
@@ -205,15 +211,6 @@ test('a database that may be a copy posts no events until it is accepted', async
   await insert('order.create', 'SO-1', orderPayload('SO-1'));
   await push();
   await takeAll();
-  const claim = async () => {
-    const claimed = await claimDeliveries(database.db, {
-      receiver: 'default',
-      underWay: 0,
-      lastTurn: '',
-      leaseMs: 0,
-    });
-    return claimed.map(({ type }) => type);
-  };
   expect(await claim()).toEqual(['order.accepted']);
 
   await database.query("update sync.push_places set place = 'elsewhere/erp'");
@@ -223,8 +220,46 @@ test('a database that may be a copy posts no events until it is accepted', async
 
   await database.query("update sync.push_database set mark = '1/2/3/4'");
   expect(await claim()).toEqual([]);
+});
+
+test('an accepted copy keeps and makes no events, until it is accepted as no copy', async () => {
+  await register();
+  await registerReceivers(database.db, [
+    { name: 'problems', kind: 'alert', types: null, clients: null },
+  ]);
+  await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await push();
+  await takeAll();
+  await database.query(`
+    insert into sync.deliveries (receiver, type, client, turn, lane, happened_at, next_at, body)
+    values ('problems', 'problem.began', 'default', 'default', 'a', now(), now(), '{}')`);
+  const readTypes = () => database.query('select type from sync.deliveries');
+
   await acceptDatabase(database.db, 'copy', 'test');
-  expect(await claim()).toEqual(['order.accepted']);
+  expect(await readTypes()).toEqual([{ type: 'problem.began' }]);
+  expect(await claim('problems')).toEqual(['problem.began']);
+
+  const reject = (number: string) =>
+    database.query(
+      `with row as (
+        insert into fulfilment.outbox
+          (kind, reference, payload, status, last_error, next_attempt_at, finished_at)
+        values ('order.create', $1, '{}', 'dead', 'refused', null, now())
+        returning id
+      )
+      insert into fulfilment.changes (client, entity, id, operation, changed_columns)
+      select 'default', 'outbox', id, 'updated', '{status,finished_at}' from row`,
+      [number],
+    );
+  await reject('SO-2');
+  expect(await takeAll()).toEqual([{ type: 'problem.began' }]);
+
+  await acceptDatabase(database.db, 'moved', 'test');
+  const missed = "sync.receivers where missed_at is not null and kind = 'event'";
+  expect(await database.count(missed)).toBe(1);
+  await reject('SO-3');
+  expect(await takeAll()).toEqual([{ type: 'problem.began' }, { type: 'order.rejected' }]);
+  expect(await claim()).toEqual(['order.rejected']);
 });
 
 test('a first load makes no events, however many runs it takes', async () => {
