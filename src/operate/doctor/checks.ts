@@ -38,6 +38,7 @@ import type { Warehouse } from '../../service/client.ts';
 import { decodeServiceLists } from '../../service/decoding/decode-service-lists.ts';
 import { openWarehouses } from '../../service/open-warehouses.ts';
 import type { KnownClient } from '../../service/sql/clients.ts';
+import { lacksTokenPath } from '../../service/transport/auth.ts';
 import { listSome, type Problem, type ProblemCode } from '../health/problem.ts';
 import {
   readMissingGrants,
@@ -227,7 +228,11 @@ async function checkAccess(
     const accepted = ok(access, 'the service accepts the user name and password');
     return [accepted, checkServiceLists(lists, options)];
   } catch (error) {
-    if (hasCode(error, 'credentials_refused')) {
+    if (error instanceof WarehouseError && error.code === 'credentials_refused') {
+      if (lacksTokenPath(error.status)) {
+        const found = `the service answers POST /token with ${error.status}`;
+        return [fail(access, found, 'correct the base URL: /token follows it')];
+      }
       const remedy = 'correct them, or ask the operator of the service for new ones';
       return [fail(access, 'the service refuses the user name and password', remedy)];
     }

@@ -15,6 +15,7 @@ import {
   isHeld,
   type StoredHealth,
 } from '../../service/sql/service-health.ts';
+import { lacksTokenPath } from '../../service/transport/auth.ts';
 import type { JobStatus } from '../sql/job-status.ts';
 import {
   createProblem,
@@ -313,16 +314,24 @@ function findRefusedCredentials(state: ClientState): Cause[] {
   const { client, whole, now } = state;
   const isRefused = ({ code }: { readonly code: string }) => code === 'credentials_refused';
   const holds = whole.filter((hold) => isRefused(hold) && isHeld(hold));
-  if (holds.length === 0) return [];
+  const [first] = holds;
+  if (first === undefined) return [];
 
+  const status = first.cause.httpStatus;
+  const [what, remedy] = lacksTokenPath(status)
+    ? [`answered POST /token with ${status}`, 'correct the base URL']
+    : ['refused the user name and password', 'correct them'];
   const failing = state.failing.filter(({ failure }) => isRefused(failure));
   const since = findSince(holds, now);
   const text =
-    `the service has refused the user name and password since ${formatClock(since, now)}` +
+    `the service has ${what} since ${formatClock(since, now)}` +
     `${describeWaiting({ ...state, failing })} nothing is lost, and it is tried again every` +
     ` ${formatMinutes(pauses.refusedCredentials.longestMs)}`;
-  const remedy = 'correct them in the configuration, and restart the workers (SIGHUP)';
-  const problem = createProblem('credentials_refused', { client }, text, { remedy, since });
+  const more = {
+    remedy: `${remedy} in the configuration, and restart the workers (SIGHUP)`,
+    since,
+  };
+  const problem = createProblem('credentials_refused', { client }, text, more);
   return [{ problem, failing, codes: listHeldUp(failing) }];
 }
 

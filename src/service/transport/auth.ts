@@ -79,7 +79,8 @@ export class TokenSource {
 
   /**
    * Returns a valid token, and requests a new one if needed.
-   * @throws WarehouseError `credentials_refused` if the service refuses the user name and password
+   * @throws WarehouseError `credentials_refused` if the service refuses the user name and password, or has no
+   *   such path
    */
   get(signal: AbortSignal): Promise<string> {
     const token = this.#getShared();
@@ -194,10 +195,16 @@ function isRefusal(error: unknown): error is WarehouseError {
   return error.status >= 400 && error.status < 500 && ![408, 425, 429].includes(error.status);
 }
 
+/** Returns true if a refusal of the token request says that the service has no such path. */
+export const lacksTokenPath = (status: number | null | undefined): boolean =>
+  status === 404 || status === 405;
+
 function makeCredentialsRefusedError(cause: WarehouseError): WarehouseError {
   return new WarehouseError(
     'credentials_refused',
-    'The service refused the user name and password; check them with the issuer',
+    lacksTokenPath(cause.status)
+      ? `The service answered POST /token with ${cause.status}; check the base URL`
+      : 'The service refused the user name and password; check them with the issuer',
     { outcome: 'refused', cause, ...(cause.status === undefined ? {} : { status: cause.status }) },
   );
 }

@@ -121,6 +121,11 @@ const brokenSetups: readonly BrokenSetup[] = [
     finds: ['fail', 'default: access', /refuses the user name and password/, /correct them/],
   },
   {
+    name: 'a base URL whose path is wrong',
+    env: () => ({ WAREHOUSE_OPERATIONS_FILE: writeSwitches({ 'common.token': { path: '/x' } }) }),
+    finds: ['fail', 'default: access', /answers POST \/token with 404/, /base URL/],
+  },
+  {
     name: 'another account than the one that was accepted',
     before: () =>
       database.query(

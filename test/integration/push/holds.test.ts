@@ -51,6 +51,16 @@ test('wrong credentials hold the client without using attempts; correct ones end
   expect(await readHolds()).toEqual([]);
 });
 
+test('a token request whose path is wrong holds the client, and names the base URL as the reason', async () => {
+  const id = await outbox.insertOrder('SO-1');
+  await outbox.push({ WAREHOUSE_BASE_URL: new URL('wrong/', sandbox.url).href });
+
+  expect(await readHolds()).toMatchObject([{ code: 'credentials_refused', held: true }]);
+  expect(await outbox.readBecause(id)).toBe(
+    'The service answered POST /token with 404; check the base URL',
+  );
+});
+
 test('silence that one worker has met holds its own claims, and no other worker', async () => {
   const silent = { code: 'no_answer', sendWindow: 0, untilInMs: 600_000 } as const;
   await insertHealth(database, { ...silent, worker: 'other' });

@@ -236,6 +236,11 @@ const cases: readonly Case[] = [
     [['credentials_refused', 'bad', 1, /refused the user .* since 11:55 UTC; .*\(SIGHUP\)/]],
   ],
   [
+    'a base URL without /token',
+    [{ holds: [makeHold({ ...refusedHold, cause: { ...refused, httpStatus: 405 } })] }],
+    [['credentials_refused', 'bad', 0, /POST \/token with 405 since 11:55 UTC; .*the base URL/]],
+  ],
+  [
     'a rate limit with jobs that fail',
     [{ holds: [tooFast], jobs: limited(10) }],
     [['rate_limited', 'warn', 1, /\(429\) since 11:18 UTC; .*no attempt counts/]],
