@@ -2631,7 +2631,7 @@ AS $function$
         and regexp_replace(d.mark, '[^/]*$', '')
           = regexp_replace(sync.database_mark(), '[^/]*$', '')) then
       'the database has changed, and nothing is sent from it: '
-      'database accept --as moved, restored or copy (docs/operations.md)'
+      'fulfilment-sync status names the answers of database accept (docs/operations.md)'
     when d.accepted_as = 'copy' then 'this database is a copy: nothing is sent from it'
     -- Workers at accepted places send the rows, if there are any.
     when exists (
@@ -2639,7 +2639,7 @@ AS $function$
         where p.accepted_at is null and p.asked_at > now() - interval '30 seconds'
           and p.asked_since < now() - interval '10 seconds') then
       'a worker reaches this database at another address, and sends nothing: '
-      'database accept --as moved or copy (docs/operations.md)'
+      'fulfilment-sync status names the answers of database accept (docs/operations.md)'
   end
   from sync.push_database d
 $function$

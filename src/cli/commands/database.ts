@@ -1,6 +1,11 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseSpanMs } from '../../../config/schedules.ts';
-import { acceptanceInWords, changeInWords, describeHold } from '../../core/database-mark.ts';
+import {
+  acceptanceInWords,
+  changeInWords,
+  describeHold,
+  placeInWords,
+} from '../../core/database-mark.ts';
 import { toDirectUrl } from '../../db/connect.ts';
 import type { Database } from '../../db/pool.ts';
 import { formatCount } from '../../operate/health/problem.ts';
@@ -8,6 +13,7 @@ import {
   acceptDatabase,
   expectFailover,
   type OperatorAnswer,
+  type PushDatabase,
   readPushDatabase,
 } from '../../push/sql/push-database.ts';
 import {
@@ -45,7 +51,7 @@ function acceptDatabaseCommand({ as, yes = false }: AcceptOptions): Promise<numb
 
       if (former !== null)
         print(
-          `Compared with the database that rows were sent from: ${changeInWords[former.change]}.`,
+          `Compared with the database that rows were sent from: ${describeComparison(former)}.`,
         );
       if (former?.change === 'none' && as === 'restored')
         print('Its identity has not changed, so every open row is treated as a row of the backup.');
@@ -53,6 +59,11 @@ function acceptDatabaseCommand({ as, yes = false }: AcceptOptions): Promise<numb
     },
     toDirectUrl,
   );
+}
+
+function describeComparison({ change, isPlaceAccepted, isAsked }: PushDatabase): string {
+  if (change !== 'none' || (isPlaceAccepted && !isAsked)) return changeInWords[change];
+  return `its identity is the same, but ${placeInWords}`;
 }
 
 /** Lets workers accept a failover that is planned. */
