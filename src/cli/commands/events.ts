@@ -1,6 +1,11 @@
 import type { Command } from 'commander';
+import { formatCount } from '../../operate/health/problem.ts';
 import { hasEventReceivers } from '../../operate/sql/receivers.ts';
-import { listUndelivered, retryDeliveries } from '../../operate/sql/undelivered.ts';
+import {
+  countOtherWaiting,
+  listUndelivered,
+  retryDeliveries,
+} from '../../operate/sql/undelivered.ts';
 import {
   addCommand,
   asJson,
@@ -46,14 +51,17 @@ async function eventsRetryCommand(
   const ids = numbers.map((number) =>
     parseId(number, 'the id of an event; see: fulfilment-sync events list'),
   );
-  const retried = await withDatabase('events', (db) =>
-    retryDeliveries(db, ids.length === 0 ? null : ids),
-  );
+  const isAll = ids.length === 0;
+  const { retried, waiting } = await withDatabase('events', async (db) => {
+    const due = await retryDeliveries(db, isAll ? null : ids);
+    return { retried: due, waiting: await countOtherWaiting(db, due) };
+  });
 
   const count = retried.length;
   const left = ids.filter((id) => !retried.includes(id));
-  if (json) printJson({ retried: count, left });
-  else print(`${count === 1 ? '1 event is' : `${count} events are`} due now.`);
+  if (json) printJson({ retried: count, left, waiting });
+  else if (isAll) print(describeRetry(count, waiting));
+  else print(`${formatCount(count, 'event', 'is', 'are')} due now.`);
   if (left.length === 0) return 0;
 
   printError(
@@ -61,6 +69,19 @@ async function eventsRetryCommand(
       'see: fulfilment-sync events list',
   );
   return 1;
+}
+
+/** Says how many events were given up, and how many others wait. */
+function describeRetry(retried: number, waiting: number): string {
+  const givenUp = formatCount(retried, 'event', 'was given up', 'were given up');
+  const due = retried === 0 ? '' : ` and ${retried === 1 ? 'is' : 'are'} due now`;
+  const others = formatCount(
+    waiting,
+    'event',
+    'waits and is tried by itself',
+    'wait and are tried by themselves',
+  );
+  return `${givenUp}${due}${waiting === 0 ? '' : `; ${others}`}.`;
 }
 
 /** Adds the commands `events …`. */

@@ -69,6 +69,15 @@ export function retryDeliveries(db: Database, ids: readonly number[] | null): Pr
   });
 }
 
+/** Counts the deliveries that wait, but these. */
+export async function countOtherWaiting(db: Kysely<DB>, ids: readonly number[]): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count
+    from sync.deliveries
+    where status = 'waiting' and id <> all(${ids}::bigint[])`.execute(db);
+  return rows[0]?.count ?? 0;
+}
+
 /** The deliveries of one receiver that are not delivered as they should. */
 export interface DeliveryBacklog {
   readonly receiver: string;
