@@ -67,7 +67,10 @@ function warn(check: string, found: string, remedy: string): CheckResult {
 }
 
 function fail(check: string, found: string, remedy: string): CheckResult {
-  return { check, state: 'fail', found, remedy };
+  // The message of an error may end with the remedy, for commands that show nothing else.
+  const told = `; ${remedy}`;
+  const shown = found.endsWith(told) ? found.slice(0, -told.length) : found;
+  return { check, state: 'fail', found: shown, remedy };
 }
 
 const hasFailed = (findings: readonly CheckResult[]) =>
