@@ -169,6 +169,11 @@ export const operatorChoices =
   'It may have been carried out, and the service cannot be asked. ' +
   'Check there, then mark it as done if it was carried out, or retry it to send it again';
 
+/** The advice to an operator on a row that may be sent again without harm. */
+export const resendChoices =
+  'It may have been carried out. ' +
+  'Retry it to send it again, which does no harm, or mark it as done';
+
 /**
  * Returns the reason to give a row up: too many attempts, or too old. Returns null if it should be
  * tried again.

@@ -5,6 +5,7 @@
  */
 
 import { operations as builtIn, type Operations } from '../../../config/operations.ts';
+import type { UnknownRule } from '../judge-outcome.ts';
 import type { AnyKind } from '../kind.ts';
 import { toPayloadSchema } from '../payload.ts';
 import type { StoredKind } from '../sql/kinds.ts';
@@ -50,10 +51,14 @@ export function nameKinds(operations: Operations): ReadonlyMap<string, AnyKind> 
 /** The kinds without switches, where only what no switch changes matters, such as the names. */
 export const outboxKinds = makeKinds(builtIn);
 
+const listKinds = (rule: UnknownRule) =>
+  outboxKinds.filter(({ unknown }) => unknown.do === rule).map(({ name }) => name);
+
 /** Names of the kinds whose rows can be looked up at the service. */
-export const lookedUpKinds = outboxKinds
-  .filter(({ unknown }) => unknown.do === 'look up')
-  .map(({ name }) => name);
+export const lookedUpKinds = listKinds('look up');
+
+/** Names of the kinds whose rows may be sent again without harm. */
+export const resentKinds = listKinds('resend');
 
 /** Returns what `migrate` stores of the kinds, so that SQL knows it. */
 export const listStoredKinds = (operations: Operations): StoredKind[] =>

@@ -9,8 +9,8 @@ import type { Database } from '../../db/pool.ts';
 import { inTransaction, lockName } from '../../db/transaction.ts';
 import { rowSet } from '../../pull/sql/mirror-tables.ts';
 import { postponeTurns } from '../../schedule/sql/turns.ts';
-import { operatorChoices } from '../judge-outcome.ts';
-import { lookedUpKinds } from '../kinds/registry.ts';
+import { operatorChoices, resendChoices } from '../judge-outcome.ts';
+import { lookedUpKinds, resentKinds } from '../kinds/registry.ts';
 
 /**
  * How an operator or the workers accepted the present database. Nothing is ever sent from a `copy`.
@@ -57,6 +57,10 @@ interface StoredRow extends Omit<PushDatabase, 'change'> {
 
 /** SQL: the identity of this database. */
 const presentMark = sql<string>`sync.database_mark()`;
+
+/** SQL: the largest id that fulfilment.outbox has given out. */
+const newestRow = sql<number>`greatest((select max(o.id) from fulfilment.outbox o),
+  pg_sequence_last_value('fulfilment.outbox_id_seq'))`;
 
 /** SQL: the place at which this session reached the database. */
 const ownPlace = sql<string>`current_setting(${sql.lit(placeSetting)}, true)`;
@@ -179,8 +183,7 @@ async function noteChange(trx: Kysely<DB>): Promise<void> {
   const { rows } = await sql`
     update sync.push_database
     set found_mark = ${presentMark}, changed_at = clock_timestamp(),
-      former_rows_until = greatest((select max(o.id) from fulfilment.outbox o),
-        pg_sequence_last_value('fulfilment.outbox_id_seq')),
+      former_rows_until = ${newestRow},
       seen_at = case when changed_at is null
         then greatest(seen_at, (select max(w.seen_at) from sync.push_workers w))
         else seen_at end
@@ -356,7 +359,8 @@ export interface AcceptedDatabase {
 /**
  * Accepts the present database, and the places at which workers reach it now. With `restored`, each
  * unsettled row of the backup becomes `unknown`: the former database may have sent it after the
- * backup was made. Rows that were inserted after a worker had found the change are not touched.
+ * backup was made. Rows that were inserted after a worker had found the change, or after the
+ * acceptance as a copy, are not touched.
  * @returns the numbers of rows that became unknown
  */
 export const acceptDatabase = (
@@ -440,13 +444,19 @@ async function acceptWithin(
     .select(
       // Without it, every open row may be one of the backup.
       sql<number | null>`
-        case when changed_at is not null and found_mark = ${presentMark} and mark <> ${presentMark}
+        case when mark = ${presentMark} and accepted_as = 'copy'
+            or changed_at is not null and found_mark = ${presentMark} and mark <> ${presentMark}
           then former_rows_until end`.as('rowsUntil'),
     )
     .forUpdate()
     .executeTakeFirst();
 
-  const accepted = { mark: presentMark, accepted_as: as, accepted_by: by };
+  const rowsUntil = former?.rowsUntil ?? null;
+  const accepted = {
+    ...{ mark: presentMark, accepted_as: as, accepted_by: by },
+    // Later rows are inserted into the copy, and sent by nobody.
+    former_rows_until: as === 'copy' ? (rowsUntil ?? newestRow) : rowsUntil,
+  };
   const changes = {
     ...accepted,
     accepted_at: sql<Date>`clock_timestamp()`,
@@ -467,7 +477,7 @@ async function acceptWithin(
 
   const unknownRows =
     as === 'restored'
-      ? await markBackupRowsUnknown(trx, by, former?.rowsUntil ?? null)
+      ? await markBackupRowsUnknown(trx, by, rowsUntil)
       : { lookedUp: 0, toDecide: 0 };
   if (as !== 'moved') await delayTrackTrace(trx);
 
@@ -555,6 +565,7 @@ async function markBackupRowsUnknown(
         tries = o.tries + case when o.status = 'sending' then 1 else 0 end,
         next_attempt_at = case when ${isLookedUp} then statement_timestamp() end,
         last_error = case when ${isLookedUp} then ${`${reason}; being looked up`}
+          when o.kind = any(${resentKinds}::text[]) then ${`${reason}. ${resendChoices}`}
           else ${`${reason}. ${operatorChoices}`} end
       where o.status in ('pending', 'sending') and ${isOfBackup}
       returning o.id, o.claim_no, o.last_error, o.next_attempt_at is not null as is_looked_up

@@ -138,6 +138,27 @@ describe('a database that was restored from a backup', () => {
   });
 });
 
+test('restored, after copy: only rows up to the first acceptance become unknown', async () => {
+  await outbox.insert('product.save', 'A', { name: 'A' });
+  await outbox.insert('order.cancel', 'SO-1');
+  await outbox.insert('return.create', 'RET-1');
+  await accept('copy');
+  await outbox.insert('order.cancel', 'SO-2');
+  await accept('copy');
+  await outbox.push();
+
+  expect(await accept('restored')).toEqual({ lookedUp: 0, toDecide: 3 });
+  const why =
+    'the former one may have sent this row after the backup. It may have been carried out';
+  const again = `${why}. Retry it to send it again, which does no harm, or mark it as done`;
+  expect(await outbox.rows()).toMatchObject([
+    { status: 'unknown', last_error: expect.stringContaining(again) },
+    { status: 'unknown', last_error: expect.stringContaining(again) },
+    { status: 'unknown', last_error: expect.stringContaining(`${why}, and the service cannot`) },
+    { status: 'pending', last_error: null },
+  ]);
+});
+
 test('moved: rows are sent as before', async () => {
   await outbox.insertOrder('SO-1');
   await database.backUp();
