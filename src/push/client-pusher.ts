@@ -201,19 +201,23 @@ export class ClientPusher {
     this.#changed.ring();
   }
 
-  /** Looks up the due rows with an unknown outcome, unless that is under way. */
+  /** Looks up the due rows with an unknown outcome, unless those of a kind are under way. */
   lookUpDue(): void {
-    void this.#runTask('look up', async () => {
-      const settle = (outcome: PushOutcome, kind: string) =>
-        void this.#settler.settle(outcome, kind).then(() => {
-          this.#changed.ring();
-          this.#ended.ring();
-        });
-      if (!(await lookUpDueRows(this.#deps, this.#health, this.#signal, settle))) return;
+    for (const kind of this.#deps.kinds.values())
+      void this.#runTask(`look up ${kind.name}`, () => this.#lookUpKind(kind));
+  }
 
-      this.#hasWorked = true;
-      this.#events.onDue(0);
-    });
+  async #lookUpKind(kind: AnyKind): Promise<void> {
+    const settle = (outcome: PushOutcome) =>
+      void this.#settler.settle(outcome, kind.name).then(() => {
+        this.#changed.ring();
+        this.#ended.ring();
+      });
+    const use = { health: this.#health, signal: this.#signal };
+    if (!(await lookUpDueRows(this.#deps, kind, use, settle))) return;
+
+    this.#hasWorked = true;
+    this.#events.onDue(0);
   }
 
   /** Asks the service whether a hold of the client is over, unless that is under way. */

@@ -41,28 +41,21 @@ interface LookUpRound {
 }
 
 /**
- * Looks up the due unknown rows of all kinds, has the outcomes settled, and stores what they show
+ * Looks up the due unknown rows of one kind, has the outcomes settled, and stores what they show
  * about the service.
  * @returns true if there were any rows. Rows that others have locked are looked up again later, not
  *   at once.
  */
 export async function lookUpDueRows(
   deps: PushDeps,
-  health: ClientHealth,
-  signal: AbortSignal,
-  settle: (outcome: PushOutcome, kind: string) => void,
+  kind: AnyKind,
+  { health, signal }: { readonly health: ClientHealth; readonly signal: AbortSignal },
+  settle: (outcome: PushOutcome) => void,
 ): Promise<boolean> {
-  let hasLookedUp = false;
-  for (const kind of deps.kinds.values()) {
-    const { outcomes, evidence } = await lookUpRows(deps, kind, signal);
-    hasLookedUp ||= outcomes.length > 0;
-    for (const outcome of outcomes) settle(outcome, kind.name);
-    await health.record([...outcomes.flatMap((row) => row.evidence), ...evidence], kind.name);
-    // Ask nothing more if the credentials are refused or the service asked to wait.
-    if (evidence.some(({ evidence }) => evidence !== 'ask')) break;
-  }
-
-  return hasLookedUp;
+  const { outcomes, evidence } = await lookUpRows(deps, kind, signal);
+  for (const outcome of outcomes) settle(outcome);
+  await health.record([...outcomes.flatMap((row) => row.evidence), ...evidence], kind.name);
+  return outcomes.length > 0;
 }
 
 /** A row to look up, with its payload; null if it cannot be read. */

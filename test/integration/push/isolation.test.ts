@@ -5,7 +5,7 @@ import { connectForWriting } from '../../../src/db/connect.ts';
 import { takeOverClaims } from '../../../src/push/sql/lost-rows.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { registerClients } from '../../../src/service/sql/clients.ts';
-import { once, usePushes } from '../../helpers/pusher.ts';
+import { lostAnswer, once, usePushes } from '../../helpers/pusher.ts';
 import { useEditedService } from '../../helpers/services/edited-service.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -99,6 +99,29 @@ describe('a client that this worker does not push for', () => {
     await outbox.push();
     await outbox.expectRow(id, { status: 'dead', last_error: reason });
   });
+});
+
+test('a look-up of orders without an answer does not delay one of another kind', async () => {
+  const env = { ...service.env(), HTTP_TIMEOUT_MS: '120000' };
+  const slip = { expectedIn: 'AMS', expectedOn: '2026-05-11' };
+  await sandbox.faults(
+    once('v3.orders.create', lostAnswer),
+    once('v3.inboundPackingSlips.create', lostAnswer),
+  );
+  const order = await outbox.insertOrder('SO-1');
+  const items = [{ sku: 'MUG-BLUE', quantity: 40 }];
+  const other = await outbox.insert('inbound_packing_slip.create', 'PO-1', { ...slip, items });
+  await outbox.push(env);
+  await outbox.hurry();
+
+  const opened = Promise.withResolvers<void>();
+  service.edit((request) => (request.startsWith('GET /v3/orders') ? opened.promise : undefined));
+  const pushed = outbox.push(env);
+  await waitFor('the slip to be found', async () => (await outbox.row(other)).status === 'done');
+  await outbox.expectRow(order, { status: 'unknown' });
+  opened.resolve();
+  await pushed;
+  await outbox.expectRow(order, { status: 'done', attempts: 1 });
 });
 
 test('PUSH_MAX_AGE counts from the first attempt that counted, not from the insert', async () => {
