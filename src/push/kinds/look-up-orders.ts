@@ -8,7 +8,7 @@ import { toDigits } from '../../service/decoding/fields.ts';
 import { readId } from '../../service/decoding/jsonapi.ts';
 import { encodeValue } from '../../service/transport/query.ts';
 import { longestListLagMs } from '../judge-outcome.ts';
-import { type LookUpContext, type LookUpResult, toNoAnswer } from '../kind.ts';
+import { concernsAllRows, type LookUpContext, type LookUpResult, toNoAnswer } from '../kind.ts';
 import {
   findLastOrderSince,
   findLaterOrders,
@@ -182,22 +182,33 @@ const listStored = (rows: readonly RowToLookUp[], stored: readonly StoredOrder[]
       })),
   );
 
-/** Reads orders by id, and sets the result of each row whose order still has the row's number. */
+/**
+ * Reads orders by id, and sets the result of each row whose order still has the row's number. If
+ * the service does not answer at all, the others are not read now.
+ */
 async function readCandidates(
   candidates: readonly Candidate[],
   results: Results,
   context: LookUpContext,
 ): Promise<void> {
-  for (const { row, orderId, listedAgoMs } of candidates) {
-    try {
-      const order = await readOrderById(context, orderId);
-      if (order?.order.external_order_number !== row.reference) continue;
-      for (const [id, result] of await toResults([row], [order], context, listedAgoMs))
-        results.set(id, result);
-    } catch (error) {
-      results.set(row.id, toNoAnswer(error));
-    }
+  let failed: LookUpResult | undefined;
+  for (const candidate of candidates) {
+    const result = failed ?? (await readCandidate(candidate, context).catch(toNoAnswer));
+    if (result === undefined) continue;
+    results.set(candidate.row.id, result);
+    const cause = result.seen === 'no answer' ? result.cause : undefined;
+    if (cause !== undefined && concernsAllRows(cause)) failed = result;
   }
+}
+
+/** Returns the result of a row; undefined if the order has another number now, or is gone. */
+async function readCandidate(
+  { row, orderId, listedAgoMs }: Candidate,
+  context: LookUpContext,
+): Promise<LookUpResult | undefined> {
+  const order = await readOrderById(context, orderId);
+  if (order?.order.external_order_number !== row.reference) return undefined;
+  return (await toResults([row], [order], context, listedAgoMs)).get(row.id);
 }
 
 /** A range of days, both exclusive. */

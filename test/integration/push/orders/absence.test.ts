@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { orderBody, useClient } from '../../../helpers/client.ts';
 import { lostAnswer, lostRequest, once, short, usePushes } from '../../../helpers/pusher.ts';
 
-const { database, sandbox, outbox } = usePushes();
+const { database, sandbox, outbox, pull } = usePushes();
 const client = useClient(sandbox);
 const loseAnswer = () => sandbox.faults(once('v3.orders.create', lostAnswer));
 const loseRequest = () => sandbox.faults(once('v3.orders.create', lostRequest));
@@ -35,6 +35,23 @@ describe('an order that the filter of the service cannot find', () => {
     await outbox.pushRounds(5);
     await outbox.expectRow(id, { status: 'done', attempts: 2, last_error: null });
     expect(await sandbox.orderNumbers()).toEqual(['A,1']);
+  });
+
+  test('is read by its id, until the service does not answer for one of them', async () => {
+    await sandbox.switches(careless);
+    await sandbox.faults({ operation: 'v3.orders.create', count: 3, effect: lostAnswer });
+    for (const number of ['A,1', 'A,2', 'A,3']) await outbox.insertOrder(number);
+    await outbox.push(short);
+    await pull('pull-orders');
+    await sandbox.faults({ operation: 'v3.orders.get', effect: { noAnswer: true } });
+    const before = await sandbox.count('v3.orders.get');
+    await outbox.hurry();
+    await outbox.push(short);
+    expect((await sandbox.count('v3.orders.get')) - before).toBe(1);
+    await sandbox.clearFaults();
+    await outbox.hurry();
+    await outbox.push(short);
+    expect(await outbox.statuses()).toEqual(['done', 'done', 'done']);
   });
 
   test('is dead if another program made it otherwise, and done if it made the same', async () => {
