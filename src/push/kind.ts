@@ -474,6 +474,27 @@ export function readResources<Of extends ResourceFields>(
 }
 
 /**
+ * Reads what a request changed, if its answer does not show that.
+ * @throws WarehouseError with unknown outcome if it cannot be read: the change was carried out
+ */
+export async function readAfterChange<Changed>(
+  operation: OperationName,
+  read: () => Promise<Changed>,
+): Promise<Changed> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof WarehouseError)) throw error;
+    const { message, retryAfterMs } = error;
+    const words = `${operation} was answered, but does not show what it changed, and ${message}`;
+    throw new WarehouseError('undecodable', words, {
+      ...{ outcome: 'unknown', operation, cause: error },
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
+    });
+  }
+}
+
+/**
  * Reads the resource of an answer.
  * @throws WarehouseError `undecodable` if it cannot be read, or is not the one that was asked for
  */

@@ -12,15 +12,16 @@ import {
   type PushContext,
   type PushResult,
   problemAt,
+  readAfterChange,
 } from '../kind.ts';
 import { idNumber, isGiven, noMembers, refusing, requiredText } from '../payload.ts';
 import {
   findOrder,
   orderInclude,
-  readAfterChange,
   readCancelledOrder,
   readLines,
   readMeta,
+  readOrderById,
   showsAllItems,
 } from './order-state.ts';
 
@@ -165,7 +166,7 @@ async function readCancelledItem(
   before: Resource,
   context: PushContext,
 ): Promise<PushResult> {
-  const changed = await readAfterChange(itemOperation, orderId, context);
+  const changed = await readAfterChange(itemOperation, () => readOrderById(context, orderId));
   const findLine = (order: Resource) => readLines(order).find((line) => line.id === id);
   const line = changed === null ? undefined : findLine(changed.resource);
   if (changed === null || line === undefined)

@@ -36,6 +36,7 @@ import {
   PostponedError,
   type PushContext,
   problemAt,
+  readAfterChange,
   readAnswered,
   readIncluded,
   readResources,
@@ -202,29 +203,6 @@ function readAnsweredOrder(operation: OperationName, body: string, id: number): 
 }
 
 /**
- * Reads an order whose change was answered, but not shown. Returns null if the service does not
- * have it any more.
- * @throws WarehouseError with unknown outcome if it cannot be read: the change was carried out
- */
-export async function readAfterChange(
-  operation: OperationName,
-  id: number,
-  context: PushContext,
-): Promise<AnsweredOrder | null> {
-  try {
-    return await readOrderById(context, id);
-  } catch (error) {
-    if (!(error instanceof WarehouseError)) throw error;
-    const { message, retryAfterMs } = error;
-    const words = `${operation} was answered, but does not show the order, and ${message}`;
-    throw new WarehouseError('undecodable', words, {
-      ...{ outcome: 'unknown', operation, cause: error },
-      ...(retryAfterMs !== undefined && { retryAfterMs }),
-    });
-  }
-}
-
-/**
  * Returns an order after a change. If the answer has no body, reads the order by its id.
  * @throws WarehouseError `undecodable` if the answer shows another order, or if the service does
  *   not have it any more
@@ -236,7 +214,7 @@ async function readChangedOrder(
   context: PushContext,
 ): Promise<AnsweredOrder> {
   if (!isEmpty(answer)) return readAnsweredOrder(operation, answer.body, id);
-  const order = await readAfterChange(operation, id, context);
+  const order = await readAfterChange(operation, () => readOrderById(context, id));
   if (order !== null) return order;
 
   throw makeUndecodableError(
@@ -456,7 +434,7 @@ export async function readCancelledOrder(
   const { id } = before.order;
   const answered = isEmpty(answer) ? null : readAnsweredOrder('v3.orders.cancel', answer.body, id);
   if (answered !== null && showsAllItems(answered, before.resource)) return answered;
-  return readAfterChange('v3.orders.cancel', id, context);
+  return readAfterChange('v3.orders.cancel', () => readOrderById(context, id));
 }
 
 /**

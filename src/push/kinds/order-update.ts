@@ -22,6 +22,7 @@ import {
   type PushContext,
   type PushResult,
   problemAt,
+  readAfterChange,
 } from '../kind.ts';
 import {
   anyMembers,
@@ -478,7 +479,7 @@ async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pu
  * @throws WarehouseError `failure`, if the order is still on hold
  */
 async function checkReleased(context: PushContext, failure: WarehouseError): Promise<PushResult> {
-  const found = await findOrder(context);
+  const found = await readAfterChange('v2.order.release', () => findOrder(context));
   if (found.order.on_hold !== false) throw failure;
   return { result: {}, reading: { stream: orders, ...found } };
 }

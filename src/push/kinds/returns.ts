@@ -35,6 +35,7 @@ import {
   type PayloadProblem,
   type PushContext,
   type PushResult,
+  readAfterChange,
   readAnswered,
   readIncluded,
   saysNothing,
@@ -163,7 +164,7 @@ async function announceReturn(
   const answer = await context.send({ operation, ...(id !== null && { path: { id } }), body });
   const isReplaced = id !== null && isEmpty(answer);
   const document = isReplaced
-    ? await readReplaced(id, context)
+    ? await readAfterChange(operation, () => readReplaced(id, context))
     : decodeDocument(operation, answer.body, 'single');
 
   return readAnnouncement(operation, document, id);

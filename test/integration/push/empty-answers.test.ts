@@ -126,6 +126,29 @@ test('a return and a product are replaced, deleted and saved although the answer
   });
 });
 
+test('a return.replace is done, although the return could not be read after the empty answer', async () => {
+  await createOrder('SO-1');
+  const announcement = await shipOrders();
+  await outbox.send('return.create', 'RET-1', announcement);
+  await answerEmpty('v3.returnMerchandiseAuthorizations.replace');
+  const operation = 'v3.returnMerchandiseAuthorizations.get';
+  await sandbox.faults({ operation, count: 1, effect: { status: 400 } });
+  const { id } = await outbox.send('return.replace', 'RET-1', announcement);
+  await outbox.hurry();
+  await outbox.push();
+  await outbox.expectRow(id, { status: 'done', attempts: 2 });
+});
+
+test('an order.release is done, although the order could not be read after the empty answer', async () => {
+  await createOrder('SO-1', { onHold: true });
+  await answerEmpty('v2.order.release');
+  await sandbox.faults({ operation: 'v3.orders.get', count: 1, effect: { status: 400 } });
+  const { id } = await outbox.send('order.release', 'SO-1');
+  await outbox.hurry();
+  await outbox.push();
+  await outbox.expectRow(id, { status: 'done', attempts: 2 });
+});
+
 test('what an empty answer does not prove is left to a person', async () => {
   await createOrder('SO-1');
   await answerEmpty('v3.orderAttachments.create');
