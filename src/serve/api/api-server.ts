@@ -211,7 +211,7 @@ function guard(scope: FastifyInstance, { config, isReady }: ApiDeps, budget: Bud
   });
 
   scope.addHook('preParsing', async (request, _reply, body) =>
-    request.method === 'POST' ? budget.count(request, body) : body,
+    ['GET', 'HEAD'].includes(request.method) ? body : budget.count(request, body),
   );
 }
 

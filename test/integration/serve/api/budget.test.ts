@@ -20,7 +20,7 @@ async function open(port: number): Promise<Socket> {
 }
 
 /** Begins to send a body of 16 MB, and keeps the connection open. */
-async function sendHalf(port: number, token: string, bytes: number) {
+async function sendHalf(port: number, token: string, bytes: number, route = 'POST /v1/outbox') {
   const socket = await open(port);
   const seen = { text: '', isClosed: false };
   socket.on('close', () => {
@@ -30,7 +30,7 @@ async function sendHalf(port: number, token: string, bytes: number) {
     seen.text += String(data);
   });
   socket.write(
-    `POST /v1/outbox HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\ncontent-length: ${16 * megabyte + 65_000}\r\n\r\n`,
+    `${route} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\ncontent-type: application/json\r\ncontent-length: ${16 * megabyte + 65_000}\r\n\r\n`,
   );
   // A server that refuses the body may close the connection while it is being sent.
   for (let sent = 0; sent < bytes && socket.writable; sent += megabyte)
@@ -54,21 +54,24 @@ test('half-sent bodies of a token count as what was received, and others insert'
   expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 202));
 });
 
-test('a token that sends too much at once is refused, and others are not', async () => {
-  const { server, as } = await api();
-  const bodies = await Promise.all(
-    [1, 2, 3].map(() => sendHalf(server.port, 'slow', 15 * megabyte)),
-  );
-  await waitFor('a refusal', () => bodies.some(({ isClosed }) => isClosed), 60_000);
-  const refused = bodies.filter(({ isClosed }) => isClosed);
-  expect(refused).toHaveLength(1);
-  // The answer is lost if the connection breaks while the client still sends.
-  for (const { text } of refused.filter((one) => one.text !== ''))
-    expect(text).toMatch(/^HTTP\/1.1 503 .*retry-after: 1.*application\/problem\+json/is);
-  const large = { ...makeRow('L'), payload: { content: 'x'.repeat(15 * megabyte) } };
-  expect((await as('other')('/v1/outbox', large)).status).toBe(422);
-  expect((await as('other')('/v1/outbox', makeRow('S'))).status).toBe(202);
-});
+test.each(['POST /v1/outbox', 'PUT /v1/stock_watch/A'])(
+  'a token that sends too much at once by %s is refused, and others are not',
+  async (route) => {
+    const { server, as } = await api();
+    const bodies = await Promise.all(
+      [1, 2, 3].map(() => sendHalf(server.port, 'slow', 15 * megabyte, route)),
+    );
+    await waitFor('a refusal', () => bodies.some(({ isClosed }) => isClosed), 60_000);
+    const refused = bodies.filter(({ isClosed }) => isClosed);
+    expect(refused).toHaveLength(1);
+    // The answer is lost if the connection breaks while the client still sends.
+    for (const { text } of refused.filter((one) => one.text !== ''))
+      expect(text).toMatch(/^HTTP\/1.1 503 .*retry-after: 1.*application\/problem\+json/is);
+    const large = { ...makeRow('L'), payload: { content: 'x'.repeat(15 * megabyte) } };
+    expect((await as('other')('/v1/outbox', large)).status).toBe(422);
+    expect((await as('other')('/v1/outbox', makeRow('S'))).status).toBe(202);
+  },
+);
 
 test('more idle connections without a token than are kept open refuse nobody', async () => {
   const { server, call } = await api();
