@@ -211,12 +211,14 @@ async function endDelivery(
 ): Promise<void> {
   const delayMs = end.status === 'waiting' ? end.delayMs : null;
 
-  // If another worker has taken it over, only its success counts.
+  // If another worker has taken it over, only its success counts. Without a time, it waits for an
+  // earlier one of its lane that a person retried.
   await sql`
     update sync.deliveries
     set status = ${end.status},
       finished_at = case when ${delayMs}::float8 is null then clock_timestamp() end,
-      next_at = clock_timestamp() + make_interval(secs => ${delayMs}::float8 / 1000),
+      next_at = case when next_at is not null
+        then clock_timestamp() + make_interval(secs => ${delayMs}::float8 / 1000) end,
       last_error_code = ${failure?.code ?? null}, last_error = ${failure?.error ?? null}
     where id = ${delivery.id} and status = 'waiting'
       and (${end.status} = 'delivered' or tries = ${delivery.tries})`.execute(trx);
@@ -246,6 +248,6 @@ export async function returnDelivery(
 ): Promise<void> {
   await sql`
     update sync.deliveries
-    set tries = tries - 1, next_at = clock_timestamp()
+    set tries = tries - 1, next_at = case when next_at is not null then clock_timestamp() end
     where id = ${id} and status = 'waiting' and tries = ${tries}`.execute(db);
 }

@@ -1,9 +1,15 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import asyncApi from '../../../docs/events.asyncapi.json' with { type: 'json' };
-import { claimDeliveries } from '../../../src/operate/sql/claim-deliveries.ts';
+import {
+  type Attempt,
+  claimDeliveries,
+  returnDelivery,
+  settleAttempt,
+} from '../../../src/operate/sql/claim-deliveries.ts';
 import { makeEvents } from '../../../src/operate/sql/make-events.ts';
 import { registerReceivers } from '../../../src/operate/sql/receivers.ts';
+import { retryDeliveries } from '../../../src/operate/sql/undelivered.ts';
 import { acceptDatabase } from '../../../src/push/sql/push-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startReceiver, subscribe, usePosting } from '../../helpers/event-receiver.ts';
@@ -315,6 +321,32 @@ test('events that were given up are a problem, and are listed and retried in the
     output: '0 events were given up; 2 events wait and are tried by themselves.',
   });
 });
+
+test.each([
+  ['fails', settleAttempt],
+  ['is aborted', (_db: unknown, { delivery }: Attempt) => returnDelivery(database.db, delivery)],
+] as const)(
+  'an event whose post %s still waits for an earlier one that was retried meanwhile',
+  async (_how, end) => {
+    await register();
+    await database.query(`
+    insert into sync.deliveries (receiver, type, client, turn, lane, happened_at, status, finished_at, next_at)
+    values ('default', 'stock.changed', 'default', 'default', 'a', now(), 'dead', now(), null),
+      ('default', 'stock.changed', 'default', 'default', 'a', now(), 'waiting', null, now())`);
+    const claim = { receiver: 'default', underWay: 0, lastTurn: '', leaseMs: 60_000 };
+    const [delivery] = await claimDeliveries(database.db, claim);
+    if (delivery === undefined) throw new Error('nothing was claimed');
+    await retryDeliveries(database.db, null);
+
+    const failure = { code: 'http_500', error: 'the receiver answered 500' };
+    const waiting = { status: 'waiting', delayMs: 0 } as const;
+    const attempt = { receiver: 'default', delivery, end: waiting, failure };
+    await end(database.db, attempt, (state) => ({ ...state, delayMs: 0 }));
+    expect(
+      await database.query('select id from sync.deliveries where next_at is not null'),
+    ).toEqual([{ id: 1 }]);
+  },
+);
 
 test('an event whose row cannot be read is tried again with pauses', async () => {
   const receiver = await startReceiver(services);
