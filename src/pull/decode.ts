@@ -5,7 +5,7 @@
 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { CodedError } from '../core/errors.ts';
-import { findUnstorableReason, isObject, type Json } from '../core/json.ts';
+import { findUnstorable, isObject, type Json } from '../core/json.ts';
 import { decodeRow, type ResourceFields, toColumn } from '../service/decoding/fields.ts';
 import {
   addIncluded,
@@ -365,12 +365,12 @@ function findProblem(
 ): DecodingProblem | null {
   const reason = sizes.findExcess(whole);
   if (reason !== null) return { path: '', reason };
-  return escaped ? findUnstorable(resource) : null;
+  return escaped ? findUnstorableRow(resource) : null;
 }
 
-function findUnstorable({ parent, children }: ResourceRows): DecodingProblem | null {
+function findUnstorableRow({ parent, children }: ResourceRows): DecodingProblem | null {
   const rows = [parent, ...children.flatMap((set) => set.rows)];
-  const reasons = rows.map(({ raw }) => findUnstorableReason(JSON.stringify(raw)));
+  const reasons = rows.map(({ raw }) => findUnstorable(raw as Json));
   const index = reasons.findIndex((reason) => reason !== null);
   return index < 0
     ? null

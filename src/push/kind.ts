@@ -216,7 +216,7 @@ export interface PushContext extends CheckContext {
 interface PushedReading {
   readonly stream: MirroredResource;
   readonly resource: Resource;
-  /** True if the answer has \\u escapes, so that texts must be checked before they are stored. */
+  /** True if the answer may hold what Postgres cannot store, so that it must be checked. */
   readonly escaped: boolean;
 }
 

@@ -2,7 +2,7 @@ import { makeUndecodableError } from '../../core/errors.ts';
 import { isObject, type Json, toWholeNumber } from '../../core/json.ts';
 import {
   count,
-  decodeMembers,
+  decodeStorable,
   type Field,
   type Fields,
   ownId,
@@ -174,7 +174,7 @@ function decodeItems<Of extends Fields>(operation: string, result: Json, fields:
   const items: Item<Of>[] = [];
   const undecodable: (DecodingProblem & { readonly raw: Json })[] = [];
   for (const raw of list) {
-    const decoded = decodeMembers(fields, raw, zone);
+    const decoded = decodeStorable(fields, raw, zone);
     if ('problem' in decoded) undecodable.push({ ...decoded.problem, raw });
     else items.push({ ...decoded.value, raw });
   }

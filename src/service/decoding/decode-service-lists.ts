@@ -1,6 +1,6 @@
 import { makeUndecodableError, type WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact, toStorableJson } from '../../core/json.ts';
-import { decodeMembers, type Fields, ownId, text, type ValueOf } from './fields.ts';
+import { decodeStorable, type Fields, ownId, text, type ValueOf } from './fields.ts';
 
 /** Lists of settings/get (docs/interface.md, 6.2 Settings). */
 const settingLists = [
@@ -154,7 +154,7 @@ function readEntries<Of extends Fields>(
   }
 
   for (const [index, raw] of entries.entries()) {
-    const decoded = decodeMembers(fields, raw);
+    const decoded = decodeStorable(fields, raw);
     if ('value' in decoded) {
       read.push({ value: decoded.value, raw, index });
       continue;

@@ -3,7 +3,7 @@
  * table of fields. A value that does not fit is named by its path, never quoted.
  */
 
-import { isObject, type Json, toWholeNumber } from '../../core/json.ts';
+import { findUnstorable, isObject, type Json, toWholeNumber } from '../../core/json.ts';
 import { readDate, readDateTime } from '../../core/time.ts';
 import { type DecodingProblem, type Resource, toId } from './jsonapi.ts';
 
@@ -372,4 +372,16 @@ export function decodeMembers<Of extends Fields>(
   } catch (error) {
     return { problem: toProblem(error, path) };
   }
+}
+
+/** Decodes an object whose `raw` is stored: it must hold only what Postgres can store. */
+export function decodeStorable<Of extends Fields>(
+  fields: Of,
+  value: Json,
+  zone?: string,
+): ReturnType<typeof decodeMembers<Of>> {
+  const decoded = decodeMembers(fields, value, zone);
+  const reason = 'value' in decoded ? findUnstorable(value) : null;
+
+  return reason === null ? decoded : { problem: { path: '', reason } };
 }

@@ -5,7 +5,14 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { makeUndecodableError, type WarehouseError } from '../../core/errors.ts';
-import { isObject, type Json, parseExact, ShapeError, toWholeNumber } from '../../core/json.ts';
+import {
+  isObject,
+  type Json,
+  mayBeUnstorable,
+  parseExact,
+  ShapeError,
+  toWholeNumber,
+} from '../../core/json.ts';
 
 /** A resource as received, not decoded yet. */
 export type Resource = { [member: string]: Json };
@@ -18,10 +25,7 @@ export interface Document {
   readonly data: readonly Json[];
   readonly included: readonly Json[];
   readonly links: Json | undefined;
-  /**
-   * True if a text in it has \\u escapes, so that it may hold characters that Postgres cannot
-   * store.
-   */
+  /** True if it may hold characters or numbers that Postgres cannot store. */
   readonly escaped: boolean;
   /** Number of characters of the answer. */
   readonly size: number;
@@ -85,7 +89,7 @@ export function decodeDocument(
     data: Array.isArray(data) ? data : [data as Json],
     included: included ?? [],
     links,
-    escaped: body.includes('\\u'),
+    escaped: mayBeUnstorable(body),
     size: body.length,
   };
 }

@@ -47,7 +47,7 @@ test('a resource that only the database refuses is quarantined; the others are s
   const data = await listShipments();
   const [bad, ...good] = data;
   if (bad === undefined) throw new Error('no shipment');
-  bad.attributes.weight = JSON.rawJSON('1e999999');
+  bad.attributes.weight = JSON.rawJSON(`0.${'1'.repeat(20_000)}`);
 
   const report = await work('refetch', async (context) => {
     for (let turn = 1; turn <= 2; turn++) {

@@ -209,8 +209,10 @@ test('an undecodable package is quarantined, and no package that it may be is ma
   await answerWith([item(2), item(null), item(1, { packageNumber: 'a\u0000b' })]);
   expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 2 });
   expect(await traces()).toMatchObject([{ gone: false }, { gone: false }, { gone: true }]);
-  expect(await database.query('select member_path from sync.quarantine order by 1')).toEqual([
-    { member_path: '' },
+  expect(
+    await database.query('select member_path, reason from sync.quarantine order by 1'),
+  ).toMatchObject([
+    { member_path: '', reason: 'holds a NUL character, which Postgres cannot store' },
     { member_path: 'shipmentId' },
   ]);
 });

@@ -22,6 +22,7 @@ interface Resource {
 /** The service lists of an answer, as far as tests change them. */
 interface SettingLists {
   readonly orderTypes: readonly object[];
+  readonly returnReasons: readonly object[];
   readonly mainShippingMethods: readonly { readonly shippingMethods: readonly object[] }[];
 }
 
@@ -140,6 +141,11 @@ test.each([
 
 test.each<[string, (lists: SettingLists) => void]>([
   ['orderTypes.0', ({ orderTypes: [first] }) => Object.assign(first ?? {}, { id: 0 })],
+  [
+    'returnReasons.0',
+    ({ returnReasons: [first] }) =>
+      Object.assign(first ?? {}, { weight: JSON.rawJSON('1e999999') }),
+  ],
   [
     'mainShippingMethods.0.shippingMethods.0.warehouse',
     ({ mainShippingMethods: [first] }) =>

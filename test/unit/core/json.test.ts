@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
+  findUnstorable,
   findUnstorableReason,
+  mayBeUnstorable,
   parseExact,
   ShapeError,
   toStorableJson,
@@ -65,6 +67,24 @@ describe('parseExact', () => {
     });
     expect(parseExact(text)).toEqual(JSON.parse(text));
     expect(() => parseExact(`"${'['.repeat(2_500)}`)).toThrow(SyntaxError);
+  });
+});
+
+describe('findUnstorable', () => {
+  const raw = (number: string) => ({ a: '"\\', b: [JSON.rawJSON(number)] });
+
+  test.each(['1e999999', '-1e131071', '1E+400', '0.1e-400', '1e00400'])('refuses %s', (number) => {
+    expect(findUnstorable(raw(number))).toContain('exponent');
+    expect(mayBeUnstorable(JSON.stringify(raw(number)))).toBe(true);
+  });
+
+  test.each(['1.7976931348623157e+308', '4.9e-324', '1e0', '12'])('accepts %s', (number) => {
+    expect(findUnstorable(raw(number))).toBeNull();
+  });
+
+  test('accepts texts that look like such a number, and refuses NUL', () => {
+    expect(findUnstorable({ '1e999999': '"1e999999', code: '3e99999\\' })).toBeNull();
+    expect(findUnstorable(['\0'])).toContain('NUL');
   });
 });
 
