@@ -1361,7 +1361,7 @@ comment on column fulfilment.order_lines.last_shipped_on is
 create view fulfilment.backorders as
 select l.client, l.external_order_number, l.order_id, l.order_item_id, l.sku, l.quantity, l.shipped,
   l.in_warehouse, l.missing,
-  o.ordered_on, t.stock
+  sync.real_day(o.ordered_on) as ordered_on, t.stock
 from fulfilment.orders o
 join fulfilment.order_lines l on l.client = o.client and l.order_id = o.id
 left join fulfilment.stock_levels t on t.client = l.client and t.sku = l.sku
