@@ -1099,7 +1099,7 @@ create view fulfilment.backorders as -- Lines with pieces that are on no shipmen
     l.shipped,
     l.in_warehouse,
     l.missing,
-    o.ordered_on,
+    sync.real_day(o.ordered_on) AS ordered_on,
     t.stock
    FROM ((fulfilment.orders o
      JOIN fulfilment.order_lines l ON (((l.client = o.client) AND (l.order_id = o.id))))
@@ -1341,7 +1341,7 @@ create view fulfilment.order_overview as -- Orders at the service, one row each:
     o.external_order_number,
     o.email,
     o.ordered_on,
-    o.preferred_shipping_date,
+    sync.real_day(o.preferred_shipping_date) AS preferred_shipping_date,
     t.state,
     ( SELECT t_1.code
            FROM fulfilment.setting_options t_1

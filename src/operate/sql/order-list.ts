@@ -43,7 +43,8 @@ const isTrouble = sql`v.problem_code in ('warehouse_error', 'parcel_exception', 
 
 const conditions = {
   newest: sql`true`,
-  late: sql`${isOpen} and v.ordered_on <= current_date - 2`,
+  late: sql`${isOpen}
+    and coalesce(sync.real_day(n.ordered_on), n.first_seen_at::date) <= current_date - 2`,
   trouble: isTrouble,
   'back order': sql`v.problem_code = 'back_order'`,
 } satisfies Record<OrderFilter['list'], unknown>;
@@ -59,10 +60,10 @@ export const newestOrders = (client: string | null) => sql`
     from sync.clients c
     where c.client = coalesce(${client}::text, c.client)
   ), newest as materialized (
-    select o.client, o.id, o.ordered_on
+    select o.client, o.id, o.ordered_on, o.first_seen_at
     from chosen c
     cross join lateral (
-      select o.client, o.id, o.ordered_on
+      select o.client, o.id, o.ordered_on, o.first_seen_at
       from fulfilment.orders o
       where o.client = c.client and o.ordered_on is not null
       order by o.ordered_on desc

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { inTransaction } from '../../../src/db/transaction.ts';
 import { makeEvents } from '../../../src/operate/sql/make-events.ts';
+import { listOrders } from '../../../src/operate/sql/order-list.ts';
 import { registerReceivers } from '../../../src/operate/sql/receivers.ts';
 import { findAgedOrders } from '../../../src/privacy/sql/aged-orders.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -13,8 +14,8 @@ const pull = usePuller(database, sandbox);
 
 /** Our own times. All other times of the tables come from the service. */
 const ownTimes = ['first_seen_at', 'changed_at', 'unlisted_since', 'seen_at', 'read_at'];
-/** Columns of plans: they never say that something has happened. */
-const plans = ['ordered_on', 'preferred_shipping_date', 'expected_on', 'expiration_date'];
+/** Columns of plans, which never say that something has happened, and an indexed one. */
+const plans = ['ordered_on', 'expected_on', 'expiration_date'];
 
 /** Lists the columns of tables or views of the schema that hold dates or times. */
 const listTimeColumns = (kind: 'r' | 'v') =>
@@ -32,7 +33,7 @@ test('a date before 1970 stays in the tables, and is none in every view and hist
   await sandbox.advance(12 * 86_400);
   for (const job of dailyJobs) done(await pull(job));
   const mirror = (await listTimeColumns('r')).filter(({ name }) =>
-    /^(shipments|return_items|inbounds|inbound_packing_slips|parcels|track_traces|track_trace_events)$/.test(
+    /^(orders|shipments|return_items|inbounds|inbound_packing_slips|parcels|track_traces|track_trace_events)$/.test(
       name,
     ),
   );
@@ -92,6 +93,22 @@ test('a poll stores such a date as it came, moves no watermark to it, and announ
     .filter(({ operation }) => operation === 'v3.returnItems.list')
     .slice(-1);
   expect(JSON.stringify(request)).not.toContain('-0000');
+});
+
+test('an order whose dates mean none is late two days after it was stored', async () => {
+  await database.query(`
+    insert into fulfilment.orders (client, id, external_order_number, ordered_on, raw, read_no)
+    values ('default', 1, 'SO-1', '0001-01-01', '{}', 1)`);
+  await database.query(`
+    insert into sync.clients (client, identity, base_url) values ('default', 'x', 'x')`);
+  const countLate = async () => {
+    const filter = { list: 'late', client: 'default' } as const;
+    return (await listOrders(database.db, filter, { skip: 0, limit: 9 })).length;
+  };
+  expect(await countLate()).toBe(0);
+
+  await database.query(`update fulfilment.orders set first_seen_at = now() - interval '3 days'`);
+  expect(await countLate()).toBe(1);
 });
 
 test('an order whose dates mean none is not old', async () => {
