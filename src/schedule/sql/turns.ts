@@ -55,7 +55,11 @@ interface WantedTurns {
   readonly client?: string;
 }
 
-/** Takes those turns of one name for which it is time. Leaves out those that others just take. */
+/**
+ * Takes those turns of one name for which it is time. Leaves out those that others just take. If the
+ * clock went back behind the last turn, that turn counts as taken now: nobody waits for a time that
+ * is far ahead.
+ */
 export async function takeTurns(
   db: Kysely<DB>,
   { name, scopes, client }: WantedTurns,
@@ -68,6 +72,11 @@ export async function takeTurns(
       from sync.turns t
       where t.name = ${name} and t.scope = any(${scopes}::text[]) and t.next_at <= sync.clock()
       for update skip locked
+    ), rewound as (
+      update sync.turns t
+      set taken_at = sync.clock(), next_at = least(t.next_at, ${after(everyMs)})
+      where t.name = ${name} and t.scope = any(${scopes}::text[]) and t.next_at > sync.clock()
+        and t.taken_at > sync.clock()
     ), again as (
       update sync.turns t
       set client = coalesce(${by}, t.scope), next_at = ${after(everyMs)}, taken_at = sync.clock(),

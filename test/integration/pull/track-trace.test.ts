@@ -58,6 +58,21 @@ test('the list is requested once an hour; a run before that is skipped, counted,
   expect(await asked()).toBe(2);
 });
 
+test('if the clock jumps ahead and back, the list is requested again after an hour', async () => {
+  const days = 5 * 86_400;
+  await setScheduleClock(database, days);
+  done(await pull('track-trace'));
+  await setScheduleClock(database, 0);
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+  await setScheduleClock(database, 3_590);
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+  expect(await asked()).toBe(1);
+
+  await setScheduleClock(database, 3_700);
+  done(await pull('track-trace'));
+  expect(await asked()).toBe(2);
+});
+
 test('another key for the same account meets the same gate', async () => {
   done(await pull('track-trace'));
   await database.query(`update sync.turns set client = 'former-key'`);
