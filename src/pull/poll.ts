@@ -480,7 +480,7 @@ async function walkDays(
   // days that no walk has read again.
   const start = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
   let cursor = stored;
-  let largest = start.largestSeen;
+  let { query: reached, lastId: lastSeen, largestSeen: largest } = start;
   let [whole, isAtEnd, rows, pages] = [true, false, 0, 0];
 
   const parameters = toDateFilter(attribute, days);
@@ -495,12 +495,14 @@ async function walkDays(
     if (page.dateMs === null)
       warn(context, `${pass}: the service sends no Date header, so the watermark cannot move`);
     largest = findLatest([largest, findLargestDate(page, toColumn(attribute))]);
+    // An empty page does not move the cursor: it has no row to find the place by.
+    if (lastId !== null) [reached, lastSeen] = [query, lastId];
     const moved: Cursor = atEnd
       ? {
           ...{ ...start, query: null, meaning, lastId: null, largestSeen: null },
           watermark: findLatest([start.watermark, largest]),
         }
-      : { ...start, query, meaning, lastId, largestSeen: largest };
+      : { ...start, query: reached, meaning, lastId: lastSeen, largestSeen: largest };
 
     const move = { pass, from: cursor, to: moved, atEnd };
     await inTurn(() => commitWithCursor(context, page, move));

@@ -331,10 +331,12 @@ async function healPage(
   const nextWindow = { query: null, lastId: null, step: step + 1 };
   const wanted = page.decoded.resources.filter(isWanted);
   const isOver = atEnd && !wanted.some(isUnlinked);
+  // An empty page does not move the place: it has no row to find the place by.
+  const place = lastId === null ? {} : { query, lastId };
 
   const reading = { ...page, decoded: { ...page.decoded, resources: wanted } };
   const resources = await commitProgress(context, reading, async () => ({
-    ...{ query, lastId, meaning, fullList: fullList && !full },
+    ...{ ...place, meaning, fullList: fullList && !full },
     ...(isOver ? nextWindow : {}),
     ...{ pages: page.pages, fetched: page.data.length },
     ids: kind === 'reconcile' ? readIds(page.data) : [],

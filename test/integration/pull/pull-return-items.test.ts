@@ -1,12 +1,13 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { compareWithSandbox } from '../../helpers/oracle.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
+import { done, usePuller, useReconcile } from '../../helpers/puller.ts';
 import { useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], { ordersPerDay: 68 });
 const pull = usePuller(database, sandbox);
+const reconcile = useReconcile(database, sandbox);
 
 const day = 86_400;
 const list = 'v3.returnItems.list';
@@ -42,3 +43,28 @@ test('a walk that was cut short 20 days ago starts again at the first page', asy
   expect((await sandbox.requestsTo('/v3/returnItems', place))[0]?.query).not.toContain('cursor');
   expect(await differences()).toEqual([]);
 });
+
+test.each([
+  ['poll', 'sync.cursors', () => pull('pull-return-items')],
+  ['reconciliation', 'sync.rescans', async () => (await reconcile('return-items')).report],
+])(
+  'a %s that is cut short after an empty page continues at the page before it',
+  async (_name, table, run) => {
+    await sandbox.call('POST', '/_sandbox/reset', { ordersPerDay: 150 });
+    await sandbox.advance(40 * day);
+    // The page before it is written alone meanwhile.
+    const empty = { delayMs: 1_000, set: [{ path: ['data'], value: [] }] };
+    await sandbox.faults(
+      { operation: list, after: 2, count: 1, effect: empty },
+      { operation: list, after: 3, effect: { status: 500 } },
+    );
+
+    expect((await run()).status).toBe('failed');
+
+    expect(
+      await database.query(
+        `select last_id is not null as "hasRow" from ${table} where query is not null`,
+      ),
+    ).toEqual([{ hasRow: true }]);
+  },
+);
