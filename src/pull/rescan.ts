@@ -49,7 +49,7 @@ import {
   recordUnlistedReads,
 } from './sql/unlisted.ts';
 import { listIds } from './sql/upsert.ts';
-import { findWaiting } from './sql/waiting-reads.ts';
+import { findWaiting, hastenReads } from './sql/waiting-reads.ts';
 import {
   type PullContext,
   type RescanContext,
@@ -668,6 +668,7 @@ export async function reconcileAll(context: RunContext, streams: readonly Stream
       .map(
         (one) => (within: RunContext) => reconcileStream(toRescanContext(within, one), 'worker'),
       ),
+    ({ run }) => underLease(db, run.lease, (trx) => hastenReads(trx, client)),
     rereadAuthorizations,
     requestMissingParcels,
     requestOrdersOfShipments,

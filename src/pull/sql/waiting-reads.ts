@@ -259,6 +259,20 @@ export async function requestMissingOrders(
 export const parcels = 'parcels';
 
 /**
+ * Makes reads due that wait for longer than any pause lasts: the clock of the database was ahead
+ * when they were postponed.
+ */
+export async function hastenReads(trx: Transaction<DB>, client: string): Promise<void> {
+  await sql`
+    update sync.waiting_reads
+    set next_at = sync.clock()
+    where client = ${anyClient(client)} and isfinite(next_at) and next_at > sync.clock()
+      + case resource when ${parcels} then interval '31 days' else interval '1 day' end`.execute(
+    trx,
+  );
+}
+
+/**
  * Requests look-ups of those shipments that are SHIPPED. They are due at once, and so is the job
  * that makes them.
  */

@@ -246,3 +246,19 @@ test('workers run a backfill that was requested in the background', async () => 
     await database.query('select next_at::text from sync.jobs where job = $1', ['backfill']),
   ).toEqual([{ next_at: 'infinity' }]);
 });
+
+test('the daily job makes reads due that a clock that jumped ahead and back had postponed', async () => {
+  await database.query(`
+    insert into sync.waiting_reads (client, resource, id, tries, next_at, reason)
+    select 'default', resource, id, 1, sync.clock() + days * interval '1 day', reason
+    from (values ('shipments', 1, 0.9, 'read_failed'), ('shipments', 2, 5, 'read_failed'),
+      ('parcels', 3, 30, 'aging'), ('parcels', 4, 36, 'aging')) w (resource, id, days, reason)`);
+
+  done(await reconcileJob());
+
+  expect(
+    await database.query(
+      'select id from sync.waiting_reads where next_at <= sync.clock() order by id',
+    ),
+  ).toEqual([{ id: 2 }, { id: 4 }]);
+});
