@@ -33,10 +33,14 @@ const nameOrNumber: Field<string | null> = {
   read: (value, zone) => text.read(toDigits(value), zone),
 };
 
-/** The number of a package; empty if there is none. */
+/** The number of a package; empty if there is none. It is short, because it is a part of a key. */
 const packageNumber: Field<string> = {
   ...text,
-  read: (value, zone) => nameOrNumber.read(value, zone) ?? '',
+  read: (value, zone) => {
+    const number = nameOrNumber.read(value, zone) ?? '';
+    if (number.length > 200) throw new RangeError('is longer than 200 characters');
+    return number;
+  },
 };
 
 /** A time whose empty text means that it is absent. */

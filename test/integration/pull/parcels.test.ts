@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import type { DatabaseTransaction } from '../../../src/db/pool.ts';
@@ -265,9 +266,10 @@ test('five refusals without an answer hold the job; later, a refusal concerns it
 test('what cannot be decoded or stored is quarantined, and released by the next answer', async () => {
   const [first = 0, second = 0] = await storeShipped(2);
   await answerWith([item(second, { packageNumber: { no: 'text' } })]);
-  // Only the database refuses the first of these packages.
   await answerWith([
     ...[item(first, { packageNumber: 'a\u0000b' }), item(first)],
+    // Only the database refuses this one: its index takes no longer code.
+    item(first, { packageNumber: '3S2', trackAndTraceCode: randomBytes(10_000).toString('hex') }),
     // One of another shipment does not count.
     item(first + 1_000, { shippingDate: 'yesterday' }),
   ]);

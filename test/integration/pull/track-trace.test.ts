@@ -221,13 +221,15 @@ test('an undecodable package is quarantined, and no package that it may be is ma
     { member_path: 'currentTrackTraceStatusDateTime' },
   ]);
   await passAnHour();
-  await answerWith([item(2), item(null), item(1, { packageNumber: 'a\u0000b' })]);
-  expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 2 });
+  const long = item(1, { packageNumber: 'x'.repeat(201) });
+  await answerWith([item(2), item(null), item(1, { packageNumber: 'a\u0000b' }), long]);
+  expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 3 });
   expect(await traces()).toMatchObject([{ gone: false }, { gone: false }, { gone: true }]);
   expect(
     await database.query('select member_path, reason from sync.quarantine order by 1'),
   ).toMatchObject([
     { member_path: '', reason: 'holds a NUL character, which Postgres cannot store' },
+    { member_path: 'packageNumber', reason: 'is longer than 200 characters' },
     { member_path: 'shipmentId' },
   ]);
 });
