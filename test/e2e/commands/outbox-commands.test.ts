@@ -115,7 +115,7 @@ test('while the database takes no writes, status says so, and each command what 
     ...[['status'], ['migrate'], ['erase', 'SO-1', '--yes']],
     ...[
       ['outbox', 'cancel', `${id}`],
-      ['outbox', 'replace', `${id}`, '{}'],
+      ['outbox', 'replace', `${id}`, '{}', '--yes'],
     ],
   ];
   for (const words of failing)
