@@ -463,8 +463,8 @@ create table sync.push_database (
 --     restored or copy (nothing is sent from a copy)
 --   changed_at: When a worker first found that this database is not the accepted one; null if it is
 --   found_mark: Identity of the database that was found instead of the accepted one
---   former_rows_until: Largest id of fulfilment.outbox when the change was found, or when the
---     database was accepted as a copy: the former database may have sent rows up to it
+--   former_rows_until: Largest id of fulfilment.outbox when the change was found: the former
+--     database may have sent rows up to it
 --   seen_at: Last sign of life of a worker that has ended, or of any worker when the change of the
 --     database was found
 --   failover_expected_until: Until then a failover is planned, and accepted as restored (database

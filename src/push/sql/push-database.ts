@@ -58,10 +58,6 @@ interface StoredRow extends Omit<PushDatabase, 'change'> {
 /** SQL: the identity of this database. */
 const presentMark = sql<string>`sync.database_mark()`;
 
-/** SQL: the largest id that fulfilment.outbox has given out. */
-const newestRow = sql<number>`greatest((select max(o.id) from fulfilment.outbox o),
-  pg_sequence_last_value('fulfilment.outbox_id_seq'))`;
-
 /** SQL: the place at which this session reached the database. */
 const ownPlace = sql<string>`current_setting(${sql.lit(placeSetting)}, true)`;
 
@@ -183,7 +179,8 @@ async function noteChange(trx: Kysely<DB>): Promise<void> {
   const { rows } = await sql`
     update sync.push_database
     set found_mark = ${presentMark}, changed_at = clock_timestamp(),
-      former_rows_until = ${newestRow},
+      former_rows_until = greatest((select max(o.id) from fulfilment.outbox o),
+        pg_sequence_last_value('fulfilment.outbox_id_seq')),
       seen_at = case when changed_at is null
         then greatest(seen_at, (select max(w.seen_at) from sync.push_workers w))
         else seen_at end
@@ -359,8 +356,7 @@ export interface AcceptedDatabase {
 /**
  * Accepts the present database, and the places at which workers reach it now. With `restored`, each
  * unsettled row of the backup becomes `unknown`: the former database may have sent it after the
- * backup was made. Rows that were inserted after a worker had found the change, or after the
- * acceptance as a copy, are not touched.
+ * backup was made. Rows that were inserted after a worker had found the change are not touched.
  * @returns the numbers of rows that became unknown
  */
 export const acceptDatabase = (
@@ -444,19 +440,13 @@ async function acceptWithin(
     .select(
       // Without it, every open row may be one of the backup.
       sql<number | null>`
-        case when mark = ${presentMark} and accepted_as = 'copy'
-            or changed_at is not null and found_mark = ${presentMark} and mark <> ${presentMark}
+        case when changed_at is not null and found_mark = ${presentMark} and mark <> ${presentMark}
           then former_rows_until end`.as('rowsUntil'),
     )
     .forUpdate()
     .executeTakeFirst();
 
-  const rowsUntil = former?.rowsUntil ?? null;
-  const accepted = {
-    ...{ mark: presentMark, accepted_as: as, accepted_by: by },
-    // Later rows are inserted into the copy, and sent by nobody.
-    former_rows_until: as === 'copy' ? (rowsUntil ?? newestRow) : rowsUntil,
-  };
+  const accepted = { mark: presentMark, accepted_as: as, accepted_by: by };
   const changes = {
     ...accepted,
     accepted_at: sql<Date>`clock_timestamp()`,
@@ -477,7 +467,7 @@ async function acceptWithin(
 
   const unknownRows =
     as === 'restored'
-      ? await markBackupRowsUnknown(trx, by, rowsUntil)
+      ? await markBackupRowsUnknown(trx, by, former?.rowsUntil ?? null)
       : { lookedUp: 0, toDecide: 0 };
   if (as !== 'moved') await delayTrackTrace(trx);
 
