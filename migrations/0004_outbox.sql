@@ -547,8 +547,8 @@ select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt
     when o.status = 'pending'
         and coalesce(k.served_at, k.accepted_at) < now() - interval '1 minute' then
       case when k.offered_at > now() - interval '1 minute' then
-        format('the worker has another account than the accepted one, and sends nothing: '
-          'client accept-identity %s', o.client)
+        'the worker has another account than the accepted one, and sends nothing; '
+          'what to do: fulfilment-sync client list'
       else
         format('no worker has served client %s since %s', o.client,
           sync.format_time(coalesce(k.served_at, k.accepted_at)))

@@ -1520,7 +1520,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
             WHEN ((o.status = 'pending'::text) AND (d.reason IS NOT NULL)) THEN d.reason
             WHEN ((o.status = 'pending'::text) AND (COALESCE(k.served_at, k.accepted_at) < (now() - '00:01:00'::interval))) THEN
             CASE
-                WHEN (k.offered_at > (now() - '00:01:00'::interval)) THEN format('the worker has another account than the accepted one, and sends nothing: client accept-identity %s'::text, o.client)
+                WHEN (k.offered_at > (now() - '00:01:00'::interval)) THEN 'the worker has another account than the accepted one, and sends nothing; what to do: fulfilment-sync client list'::text
                 ELSE format('no worker has served client %s since %s'::text, o.client, sync.format_time(COALESCE(k.served_at, k.accepted_at)))
             END
             WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN ('pushes are paused since '::text || sync.format_time(p.since))

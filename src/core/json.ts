@@ -201,9 +201,12 @@ export function findUnstorableReason(text: string): string | null {
  * Matches a number that is beyond a double. Postgres refuses it, or writes it out: `1e131071` takes
  * 131,072 characters, and a text with thousands of such numbers is too large to be read again.
  */
-const hugeNumber = /\d[eE][+-]?0*(?:\d{4}|[4-9]\d\d)/;
+const hugeNumber = /\d[eE][+-]?0*(?:[1-9]\d{3}|[4-9]\d\d)/;
 
-/** Returns false if `findUnstorable` accepts a JSON text and its parts. Takes much less time. */
+/**
+ * Returns false if Postgres can store a JSON text and every part of it. True says only that
+ * `findUnstorable` has to look. Much faster than that.
+ */
 export const mayBeUnstorable = (text: string): boolean =>
   text.includes('\\u') || hugeNumber.test(text);
 

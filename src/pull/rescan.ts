@@ -530,7 +530,7 @@ async function unlistWithoutRead(
 
   const reading = makeEmptyReading(readNo ?? 0);
   const walk = { pass: 'reconcile', rescanId: id } as const;
-  // An operator may accept any number of rows. Without that, a list that lacks many is not believed.
+  // An operator may accept any number of rows; by itself, a rescan marks only a few.
   const size = accept ? markBatchSize : Math.max(1, ids.length);
   for (let start = 0; start === 0 || start < ids.length; start += size) {
     const batch = ids.slice(start, start + size);

@@ -127,8 +127,9 @@ function printAccepted(
 
   if (erasures > 0)
     print(
-      `${erasures} erasures of the former account are forgotten, because its ids may now be those ` +
-        'of other orders. If the account is the same, its personal data comes back: erase it again.',
+      `${erasures} erasures of the former account are forgotten, ` +
+        'because its ids may now be those of other orders. ' +
+        'If the account is the same, its personal data comes back: erase it again.',
     );
   if (deadRows > 0)
     print(
@@ -161,7 +162,7 @@ export function addClientCommands(cli: Command): void {
     name: 'accept-identity',
     description:
       'accept a changed base URL or user name of a client, so that it is read and pushed again; ' +
-      'another account forgets cursors and erasures, and unknown rows become dead',
+      'for another account, this forgets cursors and erasures, and makes unknown rows dead',
     examples: 'default --keep-cursors',
   })
     .argument('<client>', 'client key')

@@ -73,15 +73,19 @@ async function eventsRetryCommand(
 
 /** Says how many events were given up, and how many others wait. */
 function describeRetry(retried: number, waiting: number): string {
-  const givenUp = formatCount(retried, 'event', 'was given up', 'were given up');
-  const due = retried === 0 ? '' : ` and ${retried === 1 ? 'is' : 'are'} due now`;
+  const due = formatCount(
+    retried,
+    'event',
+    'that was given up is due now',
+    'that were given up are due now',
+  );
   const others = formatCount(
     waiting,
     'event',
     'waits and is tried by itself',
     'wait and are tried by themselves',
   );
-  return `${givenUp}${due}${waiting === 0 ? '' : `; ${others}`}.`;
+  return waiting === 0 ? `${due}.` : `${due}; ${others}.`;
 }
 
 /** Adds the commands `events …`. */

@@ -13,7 +13,8 @@ import {
 
 /**
  * A resource that an erasure names: an order, a shipment or return that belongs to no stored order,
- * or an order.create row. The latter means an order that the service may have, whose id is not known.
+ * or an order.create row. Such a row means an order that the service may have, whose id is not
+ * known.
  */
 export interface Erasure {
   readonly entity:

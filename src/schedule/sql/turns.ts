@@ -56,9 +56,8 @@ interface WantedTurns {
 }
 
 /**
- * Takes those turns of one name for which it is time. Leaves out those that others just take. If the
- * clock went back behind the last turn, that turn counts as taken now: nobody waits for a time that
- * is far ahead.
+ * Takes those turns of one name for which it is time. Leaves out those that others just take. A
+ * turn that was taken in the future, because the clock has gone back since, counts as taken now.
  */
 export async function takeTurns(
   db: Kysely<DB>,

@@ -9,6 +9,7 @@ import {
   text,
   time,
   toDigits,
+  toKeyText,
   type ValueOf,
 } from './fields.ts';
 import { type DecodingProblem, toId } from './jsonapi.ts';
@@ -33,14 +34,10 @@ const nameOrNumber: Field<string | null> = {
   read: (value, zone) => text.read(toDigits(value), zone),
 };
 
-/** The number of a package; empty if there is none. It is short, because it is a part of a key. */
+/** The number of a package; empty if there is none. */
 const packageNumber: Field<string> = {
   ...text,
-  read: (value, zone) => {
-    const number = nameOrNumber.read(value, zone) ?? '';
-    if (number.length > 200) throw new RangeError('is longer than 200 characters');
-    return number;
-  },
+  read: (value, zone) => toKeyText(nameOrNumber.read(value, zone) ?? ''),
 };
 
 /** A time whose empty text means that it is absent. */

@@ -1,6 +1,6 @@
 import { makeUndecodableError, type WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact, toStorableJson } from '../../core/json.ts';
-import { decodeStorable, type Fields, ownId, text, type ValueOf } from './fields.ts';
+import { decodeStorable, type Fields, ownId, text, toKeyText, type ValueOf } from './fields.ts';
 
 /** Lists of settings/get (docs/interface.md, 6.2 Settings). */
 const settingLists = [
@@ -21,13 +21,11 @@ const name: typeof text = {
   read: (value) => (typeof value === 'string' ? value : null),
 };
 const optionFields = { id: ownId, name, code: text };
-/** A short code, because it is a part of a key. */
 const warehouse: typeof text = {
   ...text,
   read: (value, zone) => {
     const code = text.read(value, zone);
-    if (code !== null && code.length > 200) throw new RangeError('is longer than 200 characters');
-    return code;
+    return code === null ? null : toKeyText(code);
   },
 };
 const methodFields = { id: ownId, warehouse };

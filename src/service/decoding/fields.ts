@@ -374,6 +374,15 @@ export function decodeMembers<Of extends Fields>(
   }
 }
 
+/** Maximum characters of a text that is a part of a key. An index takes no long ones. */
+const maxKeyText = 200;
+
+/** Returns a text that is a part of a key. */
+export function toKeyText(value: string): string {
+  if (value.length <= maxKeyText) return value;
+  throw new RangeError(`is longer than ${maxKeyText} characters`);
+}
+
 /** Decodes an object whose `raw` is stored: it must hold only what Postgres can store. */
 export function decodeStorable<Of extends Fields>(
   fields: Of,

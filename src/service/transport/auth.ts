@@ -79,8 +79,8 @@ export class TokenSource {
 
   /**
    * Returns a valid token, and requests a new one if needed.
-   * @throws WarehouseError `credentials_refused` if the service refuses the user name and password, or has
-   *   no such path
+   * @throws WarehouseError `credentials_refused` if the service refuses the user name and password,
+   *   or has no such path
    */
   get(signal: AbortSignal): Promise<string> {
     const token = this.#getShared();

@@ -65,7 +65,7 @@ describe('with a database', () => {
     [['quarantine', 'show', '999'], 1, /^There is no row 999 in quarantine/],
     [['quarantine', 'replay'], 0, /0 released, 0 kept|Nothing/],
     [['events', 'list'], 0, /^Events are off: no worker has a receiver.*EVENT_WEBHOOK_URL/],
-    [['events', 'retry'], 0, /^0 events were given up\.$/],
+    [['events', 'retry'], 0, /^0 events that were given up are due now\.$/],
     [['events', 'retry', '7'], 1, /^Nothing was done for 7: /m],
     [['outbox', 'list', '--limit', '0'], 2, /a whole number from 1 to 100000/],
     [['sandbox', '--port', '65536'], 2, /a whole number from 0 to 65535/],

@@ -312,13 +312,13 @@ test('events that were given up are a problem, and are listed and retried in the
   expect((await runCommand(['events', 'list'], env)).output).toContain('stock.changed');
   expect(await runCommand(['events', 'retry'], env)).toEqual({
     code: 0,
-    output: '1 event was given up and is due now; 1 event waits and is tried by itself.',
+    output: '1 event that was given up is due now; 1 event waits and is tried by itself.',
   });
   const claim = { receiver: 'default', underWay: 0, lastTurn: '', leaseMs: 60_000 };
   expect((await claimDeliveries(database.db, claim)).map(({ id }) => id)).toEqual(['1']);
   expect(await runCommand(['events', 'retry'], env)).toEqual({
     code: 0,
-    output: '0 events were given up; 2 events wait and are tried by themselves.',
+    output: '0 events that were given up are due now; 2 events wait and are tried by themselves.',
   });
 });
 

@@ -52,7 +52,7 @@ describe('another base URL for a client', () => {
     expect(await other.requests()).toEqual([]);
     expect(await database.count('fulfilment.shipments')).toBe(30);
     expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
-    expect(await outbox.readBecause(id)).toContain('client accept-identity default');
+    expect(await outbox.readBecause(id)).toContain('fulfilment-sync client list');
     // The accepted account is still read meanwhile.
     done(await pull('pull-shipments'));
 
