@@ -1,17 +1,13 @@
 /**
- * The program of the processes that check payloads for a worker (check-payload.ts). A hostile
+ * The program of the processes that check payloads for a worker (check-process.ts). A hostile
  * payload or document can end such a process, but not the worker.
  */
 
 import { Worker } from 'node:worker_threads';
 import { describeError } from '../core/errors.ts';
-import {
-  type CheckMessage,
-  type CheckTask,
-  findPrintProblem,
-  performCheck,
-  type ReadDocument,
-} from './check-payload.ts';
+import { performCheck, type ReadDocument } from './check-payload.ts';
+import type { CheckMessage, CheckTask } from './check-process.ts';
+import { findPrintProblem } from './print-problem.ts';
 
 /** Time between two looks at the worker and at the CPU time, in milliseconds. */
 const watchMs = 1_000;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { operations } from '../../config/operations.ts';
-import { runInProcess } from '../../src/push/check-payload.ts';
+import { runInProcess } from '../../src/push/check-process.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { makeBomb } from '../helpers/document-bomb.ts';
 import { orderPayload } from '../helpers/order-payload.ts';

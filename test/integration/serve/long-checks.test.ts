@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import { operations } from '../../../config/operations.ts';
-import { type CheckTask, performCheck, runInProcess } from '../../../src/push/check-payload.ts';
+import { performCheck } from '../../../src/push/check-payload.ts';
+import { type CheckTask, runInProcess } from '../../../src/push/check-process.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useApi } from '../../helpers/api.ts';
 import { useDatabase } from '../../helpers/database.ts';

@@ -1,6 +1,6 @@
 import { PDFDocument } from '@cantoo/pdf-lib';
 import { expect, test } from 'vitest';
-import { findPrintProblem } from '../../../src/push/check-payload.ts';
+import { findPrintProblem } from '../../../src/push/print-problem.ts';
 import { checkPrintable } from '../../../src/sandbox/rules/pdf.ts';
 
 /** Makes a pdf with a page that differs from A4 by some points. */
