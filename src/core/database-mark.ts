@@ -25,8 +25,8 @@ export function compareMarks(accepted: string, found: string): DatabaseChange {
 export const changeInWords: Readonly<Record<DatabaseChange, string>> = {
   none: 'it is the database that rows were sent from before',
   timeline:
-    'a standby was promoted, or the server was recovered to a point in time, ' +
-    'and rows that were sent may be lost',
+    'a standby was promoted, or the server was recovered to a point in time, and rows that were ' +
+    'sent may be lost; workers that find all that they sent go on within half a minute',
   table: 'fulfilment.outbox was created again, as when a backup is restored into the same database',
   database:
     'it is another database of the same server, as when a backup is restored under another name',
