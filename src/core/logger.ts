@@ -1,6 +1,7 @@
 /** The logger. It writes lines of fields. */
 
 import { describeError } from './errors.ts';
+import { describeLibraryError } from './library-messages.ts';
 
 /**
  * Writes one event per call, as fields only. A free-text message is not possible: it would bypass
@@ -26,7 +27,7 @@ export const silentLogger: Logger = {
 
 /**
  * Turns an error into log fields: its stable code, and its chain of causes in words. Adds the stack
- * only if the error has no code, because then the fault is in this program.
+ * only of an error without a code that no library is known to throw: the fault is in this program.
  */
 export function errorFields(error: unknown): { code: string; error: string; stack?: string } {
   const code =
@@ -36,7 +37,7 @@ export function errorFields(error: unknown): { code: string; error: string; stac
 
   const fields = { code, error: describeError(error) };
 
-  return code === 'unexpected' && error instanceof Error
+  return code === 'unexpected' && error instanceof Error && describeLibraryError(error) === null
     ? { ...fields, stack: readFrames(error) }
     : fields;
 }

@@ -83,6 +83,11 @@ describe('the description of an error', () => {
     ],
   ])('%s', (_what, error, words) => expect(describeError(error)).toBe(words));
 
+  test('of a lost connection has no stack: the fault is not in this program', () => {
+    const lost = new Error('Connection terminated unexpectedly');
+    expect(errorFields(lost)).not.toHaveProperty('stack');
+  });
+
   test('of a programming error has its stack, without the message again', () => {
     const { stack = '' } = errorFields(new SyntaxError('Jan'));
     expect(stack).toMatch(/^ {4}at /);
