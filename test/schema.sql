@@ -2261,8 +2261,9 @@ begin
   -- first, if its kind can be.
   update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending',
     next_attempt_at = clock_timestamp(), finished_at = null, last_error = null, refusal = null,
-    claim_no = null, lookups = 0, absences = 0, absent_at = null, replaced_at = clock_timestamp(),
-    limits_from = clock_timestamp(), tries = 0
+    refused_as = null, claim_no = null, lookups = 0, absences = 0, absent_at = null,
+    replaced_at = clock_timestamp(), limits_from = clock_timestamp(), tries = 0,
+    refused_for_others = 0
   where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
   if not found then
     raise exception 'outbox row % %: only pending and dead rows can be replaced', id,

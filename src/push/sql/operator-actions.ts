@@ -63,7 +63,7 @@ export async function actOnOutbox(
 ): Promise<number[]> {
   const changes = {
     retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null,
-      refusal = null, claim_no = null, lookups = 0, absent_at = null,
+      refusal = null, refused_as = null, claim_no = null, lookups = 0, absent_at = null,
       absences = case when o.status = 'unknown' and o.next_attempt_at is null then 2 else 0 end,
       limits_from = clock_timestamp(), tries = 0, refused_for_others = 0`,
     done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(),

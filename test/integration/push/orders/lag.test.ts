@@ -168,6 +168,17 @@ describe('an order that is refused as taken after a lost answer', () => {
     await outbox.expectRow(id, { status: 'dead', attempts: 2 });
   });
 
+  test.each<[string, (id: number) => Promise<unknown>]>([
+    ['retried', (id) => actOnOutbox(database.db, 'retry', { ids: [id] }, { by: 'anna' })],
+    ['replaced', (id) => outbox.replace(id, orderPayload('SO-1'))],
+  ])('loses what the refusal said when it is %s', async (_how, change) => {
+    const id = await makeTakenOrder();
+    await outbox.expectRow(id, { refused_as: 'perhaps taken' });
+    await outbox.believeAbsent(id);
+    await change(id);
+    await outbox.expectRow(id, { status: 'pending', refused_as: null });
+  });
+
   test('is still looked for if a person had it sent again', async () => {
     const id = await loseOrder(lostAnswer, lag);
     await outgrowMaxAge(id);
