@@ -69,9 +69,13 @@ export class WarehouseError extends CodedError {
 export const makeUndecodableError = (message: string, operation?: string): WarehouseError =>
   new WarehouseError('undecodable', message, { outcome: 'unknown', operation });
 
-/** Makes the same error in other words. */
-export function rewordError(error: WarehouseError, message: string): WarehouseError {
-  const { code, outcome, status, operation, retryAfterMs, jsonBody, explained } = error;
+/** Makes the same error in other words, perhaps with another outcome. */
+export function rewordError(
+  error: WarehouseError,
+  message: string,
+  outcome = error.outcome,
+): WarehouseError {
+  const { code, status, operation, retryAfterMs, jsonBody, explained } = error;
   return new WarehouseError(code, message, {
     outcome,
     status,

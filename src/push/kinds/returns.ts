@@ -5,7 +5,7 @@
 
 import { z } from 'zod';
 import type { Operation, Operations } from '../../../config/operations.ts';
-import { makeUndecodableError, WarehouseError } from '../../core/errors.ts';
+import { makeUndecodableError, rewordError, WarehouseError } from '../../core/errors.ts';
 import { isObject, parseExact } from '../../core/json.ts';
 import { hasAuthorization } from '../../pull/sql/authorization-rows.ts';
 import {
@@ -346,8 +346,8 @@ export const returnDelete = defineKind<z.infer<typeof deletionSchema>>({
       if (saysNothing(answer) || readRemovedId(answer.body) === id) return removed;
     } catch (error) {
       if (!(error instanceof WarehouseError && error.status === 404 && error.jsonBody)) throw error;
-      const { row, db, warehouse, operations, proven, signal } = context;
-      if (await warehouse.hasResource(reading, id, { signal }))
+      const { row, db, operations, proven } = context;
+      if (await mayBeThere(id, context))
         throw new NotFoundError(
           `the service still has the announced return ${id}, but answers 404 to its removal: ` +
             `nothing was removed. Check the path of ${deletion} (docs/assumptions.md), then retry ` +
@@ -372,6 +372,22 @@ export const returnDelete = defineKind<z.infer<typeof deletionSchema>>({
     throw makeUndecodableError(`${deletion}: the answer describes another return`);
   },
 });
+
+/**
+ * Returns true if the service has a return whose removal it answered with 404. If the reading is
+ * refused, the 404 counts only after an attempt that may have removed the return.
+ * @throws WarehouseError if the reading fails otherwise: that removal was not carried out
+ */
+async function mayBeThere(id: number, { row, warehouse, signal }: PushContext): Promise<boolean> {
+  try {
+    return await warehouse.hasResource(reading, id, { signal });
+  } catch (error) {
+    if (!(error instanceof WarehouseError)) throw error;
+    if (error.outcome !== 'refused') throw rewordError(error, error.message, 'not_executed');
+    if (row.maybeCarriedOut) return false;
+    throw error;
+  }
+}
 
 /**
  * Returns the id from the answer, which is an object with the id as text; null if it cannot be

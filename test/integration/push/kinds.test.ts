@@ -224,6 +224,31 @@ test('return.delete is done if its answer was lost and the return is gone, whate
   await outbox.expectRow(id, { status: 'done' });
 });
 
+test('return.delete is done if its answer was lost and the reading of the return is refused', async () => {
+  await announceReturn();
+  const reading = 'v3.returnMerchandiseAuthorizations.get';
+  await sandbox.faults(once('v3.returnMerchandiseAuthorizations.delete', lostAnswer), {
+    operation: reading,
+    effect: { status: 403 },
+  });
+  const { id } = await outbox.send('return.delete', 'RET-1');
+  await outbox.pushRounds(2);
+  await outbox.expectRow(id, { status: 'done' });
+});
+
+test('return.delete is certainly not carried out after a 404 whose check gets no answer', async () => {
+  await announceReturn();
+  for (const operation of ['delete', 'get'] as const)
+    await sandbox.faults({
+      operation: `v3.returnMerchandiseAuthorizations.${operation}`,
+      effect: { status: operation === 'get' ? 500 : 404 },
+    });
+
+  const row = await outbox.send('return.delete', 'RET-1');
+  expect(row).toMatchObject({ status: 'pending', attempts: 1, written_at: null });
+  await expectListed(1);
+});
+
 test('return.delete trusts no 404 of paths that were never right', async () => {
   await announceReturn();
   for (const operation of ['delete', 'get'] as const)
