@@ -7,7 +7,7 @@ import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { z } from 'zod';
-import { findUnstorableReason, isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
+import { findUnstorable, isObject, type Json, parseExact, ShapeError } from '../core/json.ts';
 import { hiddenValue } from '../core/personal-data.ts';
 import { quote, shorten } from '../core/quote.ts';
 import { dayMs } from '../core/time.ts';
@@ -208,7 +208,7 @@ async function checkValue(
   reference: string | undefined,
   tools: CheckTools,
 ): Promise<CheckedPayload> {
-  const untaken = findUntakenReason(JSON.stringify(given));
+  const untaken = findUntakenReason(given);
   if (untaken !== null) return { problems: [problemAt([], untaken)] };
 
   const checked = readMembers(kind, given);
@@ -230,14 +230,30 @@ async function checkValue(
  * Returns why a payload is not taken as a whole: the outbox would not store it, or a person copied
  * it from where personal data is hidden. Null if it is taken.
  */
-function findUntakenReason(payload: string): string | null {
+function findUntakenReason(given: Json): string | null {
+  const payload = JSON.stringify(given);
   if (payload.includes(`"${hiddenValue}`))
     return `has ${hiddenValue} in place of hidden values; outbox show <id> --reveal shows them`;
 
-  const bytes = Buffer.byteLength(payload);
+  const bytes = Buffer.byteLength(payload) + countAddedBytes(given);
   return bytes > maxBytes
     ? `has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`
-    : findUnstorableReason(payload);
+    : findUnstorable(given);
+}
+
+/**
+ * Returns how many bytes more a value has as the text of jsonb, which the INSERT measures: at most,
+ * if a number has an exponent, which jsonb writes out.
+ */
+function countAddedBytes(value: Json): number {
+  if (typeof value === 'number' || JSON.isRawJSON(value))
+    return Math.abs(Number(/e(.*)/i.exec(JSON.stringify(value))?.[1] ?? 0));
+  if (typeof value !== 'object' || value === null) return 0;
+
+  // A blank behind each comma and each colon.
+  const members = Object.values(value);
+  const blanks = members.length * (Array.isArray(value) ? 1 : 2) - 1;
+  return members.reduce((sum: number, one) => sum + countAddedBytes(one), Math.max(0, blanks));
 }
 
 /**
