@@ -28,7 +28,7 @@ import { alertReceiver } from '../../operate/sql/receivers.ts';
 import { FeedNumbering } from '../../push/feed-numbering.ts';
 import { listStoredKinds } from '../../push/kinds/registry.ts';
 import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
-import { noteDatabase } from '../../push/sql/push-database.ts';
+import { askForPlace, noteDatabase } from '../../push/sql/push-database.ts';
 import { type QueueBackend, queueName } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
 import type { RunReport, Work } from '../../schedule/run.ts';
@@ -346,6 +346,9 @@ function listReceivers({
   return [...receivers, { name: alertReceiver, kind: 'alert', url, secret, ...everything }];
 }
 
+/** Milliseconds between two questions whether the place of this worker is accepted. */
+const placeMs = 3_000;
+
 /**
  * Starts to find problems, to make business events, and to post both, with connections of its own.
  * Does nothing without receivers.
@@ -377,6 +380,14 @@ async function openDeliveries(
   );
   await deliverer.start();
   if (subscribers.length > 0) closeLater(opened, startEventMaker(db, log));
+  if (subscribers.length > 0 && config.pushSweepMs === null) {
+    const warn = throttleWarnings(log);
+    const ask = () =>
+      askForPlace(db, workerName()).catch((error: unknown) =>
+        warn({ event: 'place_failed', ...errorFields(error) }),
+      );
+    closeLater(opened, repeat(placeMs, ask));
+  }
 
   const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret } = config;
   if (url !== undefined) {

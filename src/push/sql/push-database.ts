@@ -228,6 +228,14 @@ export async function notePlace(
   return { ...database, isPlaceAccepted: rows[0]?.isAccepted ?? false };
 }
 
+/** Asks for the place of a worker that sends no rows, because it posts no events without it. */
+export async function askForPlace(db: Kysely<DB>, worker: string): Promise<void> {
+  const database = await noteDatabase(db, worker, []);
+  const { rows } = await sql`select where ${mayBeCopy}`.execute(db);
+
+  if (rows.length > 0) await notePlace(db, worker, database);
+}
+
 /** Accepts the places at which workers ask. */
 async function acceptPlaces(db: Kysely<DB>, worker: string): Promise<void> {
   const { rows } = await sql`

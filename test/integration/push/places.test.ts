@@ -1,9 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { migrateDatabase } from '../../../src/cli/commands/migrate.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
+import { connectDatabase } from '../../../src/db/connect.ts';
 import { makePoolConfig, openDatabase } from '../../../src/db/pool.ts';
 import { ServerPool } from '../../../src/db/server-client.ts';
-import { acceptDatabase, readPushDatabase } from '../../../src/push/sql/push-database.ts';
+import {
+  acceptDatabase,
+  askForPlace,
+  readPushDatabase,
+} from '../../../src/push/sql/push-database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import {
   type EmbeddedPostgres,
@@ -39,6 +44,8 @@ const useLocalhost = () => {
 };
 const readStatus = async (id: number) => (await outbox.row(id)).status;
 
+const countPlaces = () => database.count('sync.push_places where accepted_at is not null');
+
 /** Sends a first order, so that the place of the database is known. */
 async function sendFirst(): Promise<void> {
   const { id } = await outbox.sendOrder('SO-1');
@@ -53,7 +60,7 @@ test('a worker at another address of the server sends once a worker at a known o
     const id = await outbox.insertOrder('SO-2');
     await elsewhere.push();
     await waitFor('the row', async () => (await readStatus(id)) === 'done');
-    expect(await database.count('sync.push_places where accepted_at is not null')).toBe(2);
+    expect(await countPlaces()).toBe(2);
   } finally {
     await worker.stop(0);
   }
@@ -85,6 +92,22 @@ test('a new host name is held if no worker at a known address lives, until it is
   expect(output).toMatch(/its identity is the same, but host, port or name .* are new/);
   await elsewhere.push();
   expect(await readStatus(id)).toBe('done');
+});
+
+test('a worker that sends no rows asks for its place only if another one is accepted', async () => {
+  await askForPlace(database.db, 'reader');
+  expect(await countPlaces()).toBe(0);
+
+  await sendFirst();
+  const worker = await outbox.start();
+  useLocalhost();
+  const { db, close } = connectDatabase(otherUrl, silentLogger);
+  try {
+    await askForPlace(db, 'reader');
+    await waitFor('the answer', async () => (await countPlaces()) === 2);
+  } finally {
+    await Promise.all([close(), worker.stop(0)]);
+  }
 });
 
 test('any place is accepted while the outbox is empty', async () => {
