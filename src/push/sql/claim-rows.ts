@@ -245,7 +245,7 @@ async function readGate(
 interface LockedRows {
   /** The time of the claim. */
   readonly nowMs: number;
-  /** Number of due rows, also those that somebody else has locked. */
+  /** Number of due rows, without those that somebody else had locked. */
   readonly found: number;
   /** Those that are locked now, in the order in which they are due. */
   readonly locked: readonly DueRow[];
@@ -284,6 +284,8 @@ async function lockDueRows(
           and (${takesLarge} or o.payload_bytes <= ${largeBytes})
         order by o.next_attempt_at, o.id
         limit i.most
+        -- Those that somebody else has locked, however many, hide no others.
+        for no key update of o skip locked
       ) d
     ), rules as materialized (${selectRules(
       client,

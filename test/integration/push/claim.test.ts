@@ -110,6 +110,17 @@ test('a claim reads no row of a kind that is held, no matter how many there are'
   expect(read).toBeLessThan(200);
 });
 
+test('a claim finds the rows behind many that the ERP has locked', async () => {
+  await database.query(`
+    insert into fulfilment.outbox (kind, reference)
+    select 'order.cancel', 'L-' || i from generate_series(1, 300) i`);
+  const id = await insert();
+  await database.db.transaction().execute(async (erp) => {
+    await sql`select from fulfilment.outbox where id <> ${id} for update`.execute(erp);
+    expect(readIds(await claim())).toEqual([id]);
+  });
+});
+
 test('a claim counts the bytes of payloads as text, not as they are stored', async () => {
   await database.query(`
     insert into fulfilment.outbox (kind, reference, payload)
