@@ -468,7 +468,9 @@ const selectKnown = sql`
         select r.id
         from fulfilment.return_merchandise_authorizations r
         where o.family = 'return' and r.client = o.client and r.external_reference = o.reference
-          and r.unlisted_since is null
+          -- An earlier attempt may have removed it, and a reading has missed it since.
+          and (r.unlisted_since is null or o.kind = 'return.delete' and o.written_at is not null
+            and r.unlisted_since > o.limits_from)
       ) k`;
 
 /**

@@ -236,6 +236,18 @@ test('return.delete is done if its answer was lost and the reading of the return
   await outbox.expectRow(id, { status: 'done' });
 });
 
+test('return.delete is done if its answer was lost and a reading has missed the return since', async () => {
+  await announceReturn();
+  await sandbox.faults(once('v3.returnMerchandiseAuthorizations.delete', lostAnswer));
+  const { id } = await outbox.send('return.delete', 'RET-1');
+  await database.query(
+    'update fulfilment.return_merchandise_authorizations set unlisted_since = now()',
+  );
+  await outbox.hurry();
+  await outbox.push();
+  await outbox.expectRow(id, { status: 'done', result: { id: expect.any(Number) } });
+});
+
 test('return.delete is certainly not carried out after a 404 whose check gets no answer', async () => {
   await announceReturn();
   for (const operation of ['delete', 'get'] as const)
