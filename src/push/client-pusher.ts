@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { context, ROOT_CONTEXT, SpanStatusCode, trace } from '@opentelemetry/api';
 import type { Database } from '../db/pool.ts';
 import { ClientHealth } from '../service/health/client-health.ts';
@@ -23,6 +24,8 @@ export interface PushEvents extends SettleEvents {
 
 /** Milliseconds until a claim that failed is made again. */
 const failedClaimMs = 1_000;
+/** Milliseconds that a slot waits for the settlement of a row that only a person could decide. */
+const lockedRowMs = 2_000;
 
 /** Makes the spans of attempts. It does nothing unless the operator starts an SDK (deploy/otel). */
 const tracer = trace.getTracer('fulfilment-sync');
@@ -158,8 +161,9 @@ export class ClientPusher {
       this.#buffer.noteSendTime(performance.now() - sentAtMs);
       if (outcome !== null) settled = this.#settle(row, outcome);
       // If only a person can decide about a row, a lost worker leaves no more than one for each
-      // slot.
-      if (this.#deps.kinds.get(row.kind)?.unknown.do === 'ask operator') await settled;
+      // slot, unless somebody has locked the row.
+      if (this.#deps.kinds.get(row.kind)?.unknown.do === 'ask operator')
+        await Promise.race([settled, wait(lockedRowMs, undefined, { ref: false })]);
     } catch (error) {
       // Without an outcome, the claim expires.
       this.#events.onError('push', error);

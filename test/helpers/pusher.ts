@@ -63,6 +63,7 @@ export interface OutboxRow {
   last_error: string | null;
   result: Record<string, unknown> | null;
   next_attempt_at: Date | null;
+  sent_at: Date | null;
   written_at: Date | null;
   absences: number;
 }

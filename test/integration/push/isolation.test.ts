@@ -71,6 +71,28 @@ describe('a transaction that the ERP keeps open', () => {
   });
 });
 
+test('a lock on an attachment that was added does not keep its slot', async () => {
+  const opened = Promise.withResolvers<void>();
+  const env = { ...service.env(), PUSH_CONCURRENCY: '1', HTTP_TIMEOUT_MS: '120000' };
+  await outbox.sendOrder('SO-1', {}, env);
+  service.edit((request) => (request === 'POST /v3/orderAttachments' ? opened.promise : undefined));
+  const content = Buffer.from(await writePage(['A page'])).toString('base64');
+  const id = await outbox.insert('order_attachment.create', 'SO-1', { filename: 'a.pdf', content });
+  const other = await outbox.insertOrder('SO-2');
+  const pushed = outbox.push(env);
+  await waitFor('the row to be sent', async () => (await outbox.row(id)).sent_at !== null);
+
+  await database.db.transaction().execute(async (erp) => {
+    await sql`set local idle_in_transaction_session_timeout = 0`.execute(erp);
+    await sql`select 1 from fulfilment.outbox where id = ${id} for update`.execute(erp);
+    opened.resolve();
+    const isDone = async () => (await outbox.row(other)).status === 'done';
+    await waitFor('the other row to be settled', isDone, 20_000);
+  });
+  await pushed;
+  await outbox.expectRow(id, { status: 'done' });
+});
+
 describe('a client that this worker does not push for', () => {
   test('keeps its rows if any worker was ever set up with it', async () => {
     await registerClients(database.db, [
