@@ -166,7 +166,8 @@ function notePoll(client: string, poll: CompletedPoll, fetched: number): RawBuil
     select ${client}, ${stream}, ${beganAt}, ${newestSource}
     from locked
     on conflict (client, stream) do update
-    set complete_at = greatest(f.complete_at, excluded.complete_at),
+    -- A time ahead of the database's clock stays only if the service still tells such a time.
+    set complete_at = greatest(least(f.complete_at, now()), excluded.complete_at),
       newest_source_at = greatest(f.newest_source_at, excluded.newest_source_at),
       usual_fetched = ${usual})`;
   if (gap === null) return [freshness];

@@ -371,4 +371,17 @@ describe('runs', () => {
       { from_at: gap.from, to_at: gap.to },
     ]);
   });
+
+  test('a wrong time of the service does not stay as the freshness of a stream', async () => {
+    const [right, ahead, behind] = [new Date(), new Date('2200-01-01'), new Date(0)];
+    for (const beganAt of [ahead, right, behind]) {
+      const poll = { stream: 'shipments', beganAt, newestSource: null, gap: null };
+      await endRun(database.db, await start('manual'), newTotals(), { status: 'done', poll });
+    }
+    const [stored] = await database.query<{ complete_at: Date }>(
+      'select complete_at from sync.freshness',
+    );
+    expect(stored?.complete_at.getTime()).toBeGreaterThanOrEqual(right.getTime());
+    expect(stored?.complete_at.getTime()).toBeLessThanOrEqual(Date.now());
+  });
 });
