@@ -100,7 +100,8 @@ interface Asker {
 export async function askWhetherOver(asker: Asker, code: HealthCode): Promise<Evidence | null> {
   if (!(await takeTrial(asker.db, asker))) return null;
 
-  const findProblem = code === 'credentials_refused' ? findSignInProblem : findOutage;
+  const signedIn = code === 'credentials_refused';
+  const findProblem = signedIn ? findSignInProblem : findOutage;
   const problem = await findProblem(asker.warehouse, asker.signal);
-  return { ...(problem ?? { seen: 'answered' }), isTrial: true };
+  return { ...(problem ?? { seen: 'answered', signedIn }), isTrial: true };
 }

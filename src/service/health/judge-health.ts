@@ -94,8 +94,8 @@ type Observation =
    * The service refused a request because requests come too fast, and did not say how long to wait.
    */
   | { readonly seen: 'too fast'; readonly failure: Failure }
-  /** The question that ends a hold was answered. */
-  | { readonly seen: 'answered' };
+  /** The question that ends a hold was answered. `signedIn`: with a token, not only by status/get. */
+  | { readonly seen: 'answered'; readonly signedIn: boolean };
 
 /** The pauses of holds. Health is void after the longest pause, and the time of a trial. */
 const pauseOf: Readonly<Record<HealthCode, Backoff>> = {
@@ -143,7 +143,7 @@ export function judgeHealth(former: Health | null, evidence: Evidence, now: Date
     case 'success':
       return judgeSuccess(health, now);
     case 'answered':
-      return judgeAnswer(health, now);
+      return judgeAnswer(moment, evidence.signedIn);
     case 'failure':
       return judgeFailedRow(moment, evidence);
     case 'wrong path':
@@ -189,9 +189,10 @@ function judgeSuccess(health: Health | null, now: Date): Health | null {
   return extend({ ...health, failures: 0, sendWindow, nextAt: now }, now);
 }
 
-/** An answered question ends the hold that waited for it. */
-function judgeAnswer(health: Health | null, now: Date): Health | null {
+/** An answered question ends the hold that waited for it. Status/get knows no credentials. */
+function judgeAnswer({ former: health, now }: Moment, signedIn: boolean): Health | null {
   if (health === null || !awaitsAnswer(health)) return health;
+  if (health.code === 'credentials_refused' && !signedIn) return health;
   return extend({ ...health, failures: 0, sendWindow: 1, nextAt: now }, now);
 }
 

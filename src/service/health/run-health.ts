@@ -126,7 +126,7 @@ export class RunHealth {
   async noteEnd(failure: unknown, wasHeld: boolean): Promise<void> {
     const { job } = this.#options;
     if (failure === undefined && wasHeld) {
-      await this.#note(clientScope, { seen: 'answered' });
+      await this.#note(clientScope, { seen: 'answered', signedIn: true });
       await this.#note(job, { seen: 'success' });
     }
     if (!(failure instanceof WarehouseError)) return;

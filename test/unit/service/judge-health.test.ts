@@ -20,7 +20,7 @@ const failed = (isNew = true): Evidence => ({
   isNew,
 });
 const success: Evidence = { seen: 'success' };
-const answered: Evidence = { seen: 'answered', isTrial: true };
+const answered: Evidence = { seen: 'answered', signedIn: true, isTrial: true };
 const silence: Evidence = { seen: 'no answer', failure: toFailure('timeout', 'no answer') };
 const refused: Evidence = {
   ...{ seen: 'credentials refused', failure: toFailure('credentials_refused', 'refused') },
@@ -133,6 +133,15 @@ describe('a client', () => {
     const accepted = judgeHealth(closed, answered, now);
     expect(accepted).toMatchObject({ failures: 0, sendWindow: 1, nextAt: now });
     expect(judgeAll([success, success], accepted)).toMatchObject({ sendWindow: 3 });
+  });
+
+  test('that answers status/get keeps a hold for refused credentials, and no other', () => {
+    const closed = makeHealth({ code: 'credentials_refused', sendWindow: 0 });
+    expect(judgeHealth(closed, { ...answered, signedIn: false }, now)).toBe(closed);
+    const away = makeHealth({ code: 'no_answer', sendWindow: 0 });
+    expect(judgeHealth(away, { ...answered, signedIn: false }, now)).toMatchObject({
+      sendWindow: 1,
+    });
   });
 
   test('whose question is answered keeps a hold that waits for no answer', () => {
