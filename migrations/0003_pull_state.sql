@@ -48,7 +48,7 @@ create index waiting_reads_by_since on sync.waiting_reads (since);
 --     asks for it
 --   tries: Number of reads in a row that did not help; of lists in a row that lacked the row
 --   asked_no: Number of the last request, of sync.read_no; 0 if nothing asked. A reading with a
---     smaller number does not answer it
+--     smaller number does not answer it. Of a row that lists lacked: the key of that run's lease
 --   since: When it began to wait; for packages, when they were last asked for
 
 create table sync.quarantine (

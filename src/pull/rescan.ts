@@ -46,6 +46,7 @@ import {
   type DayWindow,
   findOldestDay,
   findUnlistedRows,
+  forgetUnlistedReads,
   recordUnlistedReads,
 } from './sql/unlisted.ts';
 import { listIds } from './sql/upsert.ts';
@@ -335,12 +336,16 @@ async function healPage(
   const place = lastId === null ? {} : { query, lastId };
 
   const reading = { ...page, decoded: { ...page.decoded, resources: wanted } };
-  const resources = await commitProgress(context, reading, async () => ({
-    ...{ ...place, meaning, fullList: fullList && !full },
-    ...(isOver ? nextWindow : {}),
-    ...{ pages: page.pages, fetched: page.data.length },
-    ids: kind === 'reconcile' ? readIds(page.data) : [],
-  }));
+  const resources = await commitProgress(context, reading, async (transaction) => {
+    const ids = kind === 'reconcile' ? readIds(page.data) : [];
+    if (stream.get === null && ids.length > 0) await forgetUnlistedReads(transaction, ids);
+
+    return {
+      ...{ ...place, meaning, fullList: fullList && !full },
+      ...(isOver ? nextWindow : {}),
+      ...{ pages: page.pages, fetched: page.data.length, ids },
+    };
+  });
   // Reads by id must not wait for memory while the page holds some.
   page.release();
 
@@ -515,7 +520,7 @@ async function unlistWithoutRead(
   accept: boolean,
 ): Promise<void> {
   const { stream, run } = context;
-  const { startedAt, id, readNo } = context.progress.rescan;
+  const { startedAt, readNo } = context.progress.rescan;
   // After an interruption, rows that polls found unchanged in between are not known, and an absence
   // must not count twice.
   if (!accept && startedAt !== null && startedAt < run.startedAt) {
@@ -529,13 +534,12 @@ async function unlistWithoutRead(
   }
 
   const reading = makeEmptyReading(readNo ?? 0);
-  const walk = { pass: 'reconcile', rescanId: id } as const;
   // An operator may accept any number of rows; by itself, a rescan marks only a few.
-  const size = accept ? markBatchSize : Math.max(1, ids.length);
-  for (let start = 0; start === 0 || start < ids.length; start += size) {
+  const size = accept ? markBatchSize : ids.length;
+  for (let start = 0; start < ids.length; start += size) {
     const batch = ids.slice(start, start + size);
     await commitProgress(context, reading, async (transaction) => {
-      const gone = accept ? batch : await recordUnlistedReads(transaction, walk, batch);
+      const gone = accept ? batch : await recordUnlistedReads(transaction, 'reconcile', batch);
       const marked = await unlist(transaction, stream, gone, reading.readNo);
       return recordExtra(transaction, context, marked);
     });

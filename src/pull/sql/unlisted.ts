@@ -3,10 +3,14 @@
 import { type Kysely, sql } from 'kysely';
 import { firstRealDay } from '../../core/time.ts';
 import type { DB } from '../../db/generated/tables.ts';
-import { anyClient } from '../../db/values.ts';
+import { anyClient, anyId } from '../../db/values.ts';
 import type { Change } from './feed.ts';
 import { type ChildTable, tableRef } from './mirror-tables.ts';
-import { isConfirmedSince, type StreamTransaction } from './stream-transaction.ts';
+import {
+  isConfirmedSince,
+  type RunTransaction,
+  type StreamTransaction,
+} from './stream-transaction.ts';
 
 /** The table whose rows are marked. */
 interface UnlistedResource {
@@ -99,50 +103,55 @@ export async function markChildrenUnlisted(
  */
 const walksUntilUnlisted = 2;
 
-/** The walk whose list lacked rows. */
-export interface CompleteWalk {
-  readonly pass: 'poll' | 'reconcile';
-  /** The number of the reconciliation; null for a poll. */
-  readonly rescanId?: number | null;
-}
+/** The walks that count together. Polls and reconciliations walk other lists. */
+type WalkPass = 'poll' | 'reconcile';
 
 /**
  * Records the rows that a complete walk lacked, in a stream without a read by id: they wait for the
- * next such walk. Removes those that this walk showed. Polls and reconciliations walk other lists,
- * so each counts its own.
+ * next such walk. A poll lists all open rows, so it removes all others, and only counts on from the
+ * run before it: one that was cut short may have shown the rows.
  * @param unlisted ids of the rows that the walk lacked
  * @returns ids of the rows that enough consecutive walks lacked
  */
 export async function recordUnlistedReads(
-  { trx, client, stream }: StreamTransaction,
-  { pass, rescanId = null }: CompleteWalk,
+  { trx, client, stream, run }: RunTransaction,
+  pass: WalkPass,
   unlisted: readonly number[],
 ): Promise<number[]> {
   const resource = `${pass} of ${stream}`;
-  // A reconciliation does not read everything, so only the rows on its pages count as seen. A poll
-  // lists all open rows, so every other row counts as seen.
-  const seen =
-    rescanId === null
-      ? sql<boolean>`not (id = any(${unlisted}::bigint[]))`
-      : sql<boolean>`id in (
-          select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
-
-  await trx
-    .deleteFrom('sync.waiting_reads')
-    .where('client', '=', anyClient(client))
-    .where('resource', '=', resource)
-    .where(seen)
-    .execute();
+  const { key } = run.lease;
+  if (pass === 'poll')
+    await trx
+      .deleteFrom('sync.waiting_reads')
+      .where('client', '=', anyClient(client))
+      .where('resource', '=', resource)
+      .where(sql<boolean>`not (id = any(${unlisted}::bigint[]))`)
+      .execute();
   if (unlisted.length === 0) return [];
 
   const { rows } = await sql<{ id: number; tries: number }>`
-    insert into sync.waiting_reads as w (client, resource, id, reason, tries, next_at)
-    select ${client}, ${resource}, i.id, 'not_listed', 1, 'infinity'
+    insert into sync.waiting_reads as w (client, resource, id, reason, tries, next_at, asked_no)
+    select ${client}, ${resource}, i.id, 'not_listed', 1, 'infinity', ${key}
     from unnest(${unlisted}::bigint[]) as i (id)
     order by i.id
-    on conflict (client, resource, id) do update set tries = w.tries + 1
+    on conflict (client, resource, id) do update set asked_no = excluded.asked_no,
+      tries = case when ${pass === 'reconcile'} or w.asked_no = ${key - 1}
+        then w.tries + 1 else 1 end
     returning id, tries`.execute(trx);
   return rows.filter(({ tries }) => tries >= walksUntilUnlisted).map(({ id }) => id);
+}
+
+/** Forgets that earlier reconciliations lacked these rows, because a page shows them. */
+export async function forgetUnlistedReads(
+  { trx, client, stream }: StreamTransaction,
+  ids: readonly number[],
+): Promise<void> {
+  await trx
+    .deleteFrom('sync.waiting_reads')
+    .where('client', '=', anyClient(client))
+    .where('resource', '=', `reconcile of ${stream}`)
+    .where('id', '=', anyId(ids))
+    .execute();
 }
 
 /**

@@ -9,7 +9,7 @@ import {
   text,
   time,
 } from '../../service/decoding/fields.ts';
-import { commitReading, commitRun, makeEmptyReading, noCounts, unlist } from '../commit.ts';
+import { commitReading, makeEmptyReading, unlist } from '../commit.ts';
 import {
   type DateWindow,
   findUnlistedOpen,
@@ -102,10 +102,7 @@ export const inboundPackingSlips = declareStream<Stream>({
   async poll(context, pass) {
     const open = await pass(() => readOpen(context, openSlips));
     const completed = await pass(() => readWindow(context, completedOn));
-    if (open === null || completed === null) {
-      await pass(() => forgetUnlistedReads(context));
-      return;
-    }
+    if (open === null || completed === null) return;
 
     const isWhole = open.ids.size + completed.rows > 0 && open.whole && completed.whole;
     await pass(() => checkUnlisted(context, open, isWhole));
@@ -141,7 +138,6 @@ async function checkUnlisted(
         context,
         `${nameSome(unlisted)} are not listed, but the lists seem incomplete, so none was marked`,
       );
-    await forgetUnlistedReads(context);
     return;
   }
 
@@ -149,21 +145,11 @@ async function checkUnlisted(
 
   // Marking a slip as unlisted must not undo a reading made during this poll.
   const added = await commitReading(context, makeEmptyReading(readNo), async (transaction) => {
-    const ids = await recordUnlistedReads(transaction, { pass: 'poll' }, missing);
+    const ids = await recordUnlistedReads(transaction, 'poll', missing);
     return unlist(transaction, context.stream, ids, readNo);
   });
   if (added !== null && added.length > 0) warn(context, `${nameSome(added)} ${noLongerListed}`);
 }
-
-/**
- * Forgets the slips that the last poll lacked, because this poll could not judge: it may have shown
- * them.
- */
-const forgetUnlistedReads = (context: StreamContext): Promise<void> =>
-  commitRun(context, context.stream.name, async (transaction) => {
-    await recordUnlistedReads(transaction, { pass: 'poll' }, []);
-    return noCounts;
-  });
 
 /**
  * Reads the list without a filter, and returns the slips that it lacks, too. A slip that was

@@ -39,32 +39,40 @@ test('an open slip on neither list is marked after two polls, until it is listed
   expect(await differences()).toEqual([]);
 });
 
-test('two polls that lack an open slip count only if no poll between them failed', async () => {
-  await sandbox.advance(15 * day);
-  const env = service.env();
-  done(await pull(job, { env }));
-  const [hidden] = await readOpen();
-  const hide = () =>
-    service.edit((_request, answer) => {
-      const document = JSON.parse(answer.body);
-      if (!Array.isArray(document.data)) return;
-      document.data = document.data.filter(({ id }: { id: number }) => id !== hidden);
-      answer.body = JSON.stringify(document);
+test.each([
+  ['failed', 500],
+  ['met an outage', 401],
+])(
+  'two polls that lack an open slip count only if no poll between them %s',
+  async (_name, status) => {
+    await sandbox.advance(15 * day);
+    const env = service.env();
+    done(await pull(job, { env }));
+    const [hidden] = await readOpen();
+    const hide = () =>
+      service.edit((_request, answer) => {
+        const document = JSON.parse(answer.body);
+        if (!Array.isArray(document.data)) return;
+        document.data = document.data.filter(({ id }: { id: number }) => id !== hidden);
+        answer.body = JSON.stringify(document);
+      });
+
+    hide();
+    done(await pull(job, { env }));
+    let isDown = false;
+    service.edit((request, answer) => {
+      isDown ||= request.includes('filter[completedOn]');
+      if (isDown) answer.status = status;
     });
+    expect(await pull(job, { env })).toMatchObject({ status: 'failed' });
+    hide();
+    done(await pull(job, { env }));
+    expect(await readMarked()).toEqual([]);
 
-  hide();
-  done(await pull(job, { env }));
-  service.edit((request, answer) => {
-    if (request.includes('filter[completedOn]')) answer.status = 500;
-  });
-  expect(await pull(job, { env })).toMatchObject({ status: 'failed' });
-  hide();
-  done(await pull(job, { env }));
-  expect(await readMarked()).toEqual([]);
-
-  done(await pull(job, { env }));
-  expect(await readMarked()).toEqual([hidden]);
-});
+    done(await pull(job, { env }));
+    expect(await readMarked()).toEqual([hidden]);
+  },
+);
 
 test.each([
   [

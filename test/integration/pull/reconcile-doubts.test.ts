@@ -80,6 +80,32 @@ test('too many missing rows are never marked in a stream without a read by id', 
   expect(await database.count('fulfilment.return_items where unlisted_since is not null')).toBe(0);
 });
 
+test('two reconciliations that lack a row count only if none between them showed it', async () => {
+  const list = async (ids: readonly number[], links = {}) => {
+    await sandbox.clearFaults();
+    const attributes = { sku: 'MUG', quantity: 1, processedOn: '2026-05-01' };
+    const data = ids.map((id) => ({ id, type: 'returnItem', attributes, relationships: {} }));
+    const set = [
+      { path: ['data'], value: data },
+      { path: ['links'], value: links },
+    ];
+    await sandbox.faults({ operation: 'v3.returnItems.list', effect: { set } });
+  };
+  const readMarked = () => database.ids('fulfilment.return_items where unlisted_since is not null');
+  await list([1, 2]);
+  done(await pull('pull-return-items'));
+  await database.query(`update fulfilment.return_items set first_seen_at = '2026-05-01'`);
+  await list([1]);
+  await reconcile('return-items');
+  await list([1, 2], { next: 'https://elsewhere.example/' });
+  expect(await reconcile('return-items')).toMatchObject({ report: { status: 'failed' } });
+  await list([1]);
+  for (const marked of [[], [], [2]]) {
+    await reconcile('return-items');
+    expect(await readMarked()).toEqual(marked);
+  }
+});
+
 test('an operator can accept that missing rows are gone, but not if the list is empty', async () => {
   await sandbox.seed(60);
   done(await pull('pull-orders'));
