@@ -2796,7 +2796,9 @@ begin
     set holder = null, expires_at = null
     where (l.client, l.name) in (
       select f.client, f.name from sync.leases f
-      where f.expires_at <= clock_timestamp()
+      where (f.expires_at <= clock_timestamp()
+          -- Nobody has renewed it since the clock was set back.
+          or f.expires_at > clock_timestamp() + interval '1 minute')
         and (of_client is null or f.client = of_client and f.name = of_job)
       for update skip locked)
     returning l.client, l.name)

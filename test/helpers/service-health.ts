@@ -35,7 +35,8 @@ export async function insertHealth(
     `insert into sync.service_health (client, scope, worker, code, reason, error_code, failures,
        send_window, since, next_at, void_at)
      values ($1, $2, $3, $4, $5, 'timeout', 1, $6, now() - make_interval(mins => $7),
-       now() + $8 * interval '1 millisecond', now() + interval '1 day')`,
+       now() + $8 * interval '1 millisecond',
+       now() + greatest(interval '30 minutes', $8 * interval '1 millisecond'))`,
     [client, scope, worker, code, words, sendWindow, minutes, untilInMs],
   );
 }

@@ -20,6 +20,19 @@ export async function reviveAbandoned(
   return rows;
 }
 
+/** Makes jobs due whose last run began or ended in the future: the clock was set back since. */
+export async function hastenJobs(db: Kysely<DB>): Promise<void> {
+  await sql`
+    update sync.jobs
+    set next_at = sync.clock()
+    where (client, job) in (
+      select client, job
+      from sync.jobs
+      where greatest(last_started_at, last_finished_at) > now() + interval '1 minute'
+        and isfinite(next_at) and next_at > sync.clock()
+      for update skip locked)`.execute(db);
+}
+
 /** Records runs as abandoned whose leases were just taken from them, by an earlier statement. */
 export async function recordAbandonedRuns(
   trx: Transaction<DB>,

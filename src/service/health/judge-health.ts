@@ -25,7 +25,8 @@
  *   themselves, or go on if only the path from that worker is broken.
  * - Evidence from a request that was sent before a hold began does not change the hold. Only a
  *   Retry-After makes a wait longer.
- * - Health that is older than its longest pause is void: a restored backup holds nobody.
+ * - Health that is older than its longest pause is void: a restored backup holds nobody. So is
+ *   health that was stored before the clock was set back.
  */
 
 import {
@@ -36,7 +37,7 @@ import {
   pauses,
 } from '../../core/backoff.ts';
 import type { Failure } from '../../core/errors.ts';
-import { minuteMs } from '../../core/time.ts';
+import { hourMs, minuteMs } from '../../core/time.ts';
 
 /** The reason why nothing, or only a little, is asked of the service. */
 export type HealthCode =
@@ -107,6 +108,9 @@ const pauseOf: Readonly<Record<HealthCode, Backoff>> = {
   wrong_path: pauses.wrongPath,
 };
 
+/** Maximum milliseconds for which health is valid. If more are left, the clock was set back. */
+export const longestValidMs = hourMs;
+
 /** Milliseconds that a trial has for its answer, before another one is made. */
 export const trialMs = minuteMs;
 
@@ -133,7 +137,8 @@ export const awaitsAnswer = ({ sendWindow }: Pick<Health, 'sendWindow'>): boolea
  * @returns null if everything is open; `former` itself if nothing changes
  */
 export function judgeHealth(former: Health | null, evidence: Evidence, now: Date): Health | null {
-  const health = former !== null && former.voidAt > now ? former : null;
+  const validMs = (former?.voidAt.getTime() ?? 0) - now.getTime();
+  const health = validMs > 0 && validMs < longestValidMs ? former : null;
   const isHeld = health !== null && (awaitsAnswer(health) || health.nextAt > now);
   if (isHeld && evidence.isTrial !== true && isKept(health, evidence))
     return keepHold(health, evidence);

@@ -11,6 +11,7 @@ import {
   type Health,
   type HealthCode,
   judgeHealth,
+  longestValidMs,
   trialMs,
 } from '../health/judge-health.ts';
 
@@ -46,7 +47,8 @@ export const isRestricted = (health: StoredHealth): boolean =>
   isHeld(health) || health.sendWindow !== null;
 
 /** SQL: true if a row `h` of sync.service_health is not void. */
-export const isValid = sql<boolean>`h.void_at > statement_timestamp()`;
+export const isValid = sql<boolean>`(h.void_at > statement_timestamp()
+  and h.void_at < statement_timestamp() + make_interval(secs => ${longestValidMs / 1_000}))`;
 
 /** SQL: true if a valid row `h` of sync.service_health holds all that it concerns. */
 export const holds = sql<boolean>`

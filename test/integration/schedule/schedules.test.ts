@@ -194,6 +194,17 @@ test('the run of a lost worker begins again at the next sweep', async () => {
   expect(await readStarted()).toEqual(['pull-orders']);
 });
 
+test('a sweep starts what a clock that jumped ahead and back would keep waiting', async () => {
+  await prepare({});
+  await database.query(`
+    update sync.jobs set next_at = now() + interval '1 day',
+      last_finished_at = case job when 'pull-orders' then now() + interval '1 day' end;
+    update sync.leases set holder = 'lost', expires_at = now() + interval '1 day' where name = 'pull-inbounds'`);
+  await insertHealth(database, { code: 'no_answer', sendWindow: 0, untilInMs: 86_400_000 });
+  await withRuns((runs) => runs.sweep());
+  expect(await readStarted()).toEqual(['pull-inbounds', 'pull-orders']);
+});
+
 /**
  * Calls `work` with the runs of a worker of several clients. Each run does `run`. Then stops them.
  */

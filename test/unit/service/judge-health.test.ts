@@ -194,6 +194,8 @@ test.each([
   expect(voidAt).toEqual(later(ms + 60_000));
   // What a backup brings is taken for nothing.
   expect(judgeHealth(health, success, voidAt)).toBeNull();
+  // So is what was stored before the clock was set back.
+  expect(judgeHealth(health, success, later(-86_400_000))).toBeNull();
 });
 
 /** Milliseconds of a request to the service, and of one that it does not answer. */
