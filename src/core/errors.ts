@@ -7,14 +7,21 @@ import type { ErrorCode } from './error-codes.ts';
 import { describeLibraryError } from './library-messages.ts';
 import { quote } from './quote.ts';
 
+interface CodedErrorOptions extends ErrorOptions {
+  readonly remedy?: string;
+}
+
 /** An error with a stable `code`. Logs, sync.runs and scripts may rely on the code. */
 export class CodedError extends Error {
   readonly code: ErrorCode;
+  /** What to do. `describeError` shows it behind the message. */
+  readonly remedy: string | undefined;
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+  constructor(code: ErrorCode, message: string, options?: CodedErrorOptions) {
     super(message, options);
     this.name = new.target.name;
     this.code = code;
+    this.remedy = options?.remedy;
   }
 }
 
@@ -230,7 +237,8 @@ const plainErrorNames = new Set([
 ]);
 
 function describeOneError(error: Error, code: string): string {
-  if (error instanceof CodedError) return error.message;
+  if (error instanceof CodedError)
+    return error.remedy === undefined ? error.message : `${error.message}; ${error.remedy}`;
   // An error around one with the same code only repeats it.
   const isWrapper =
     error.cause instanceof Error && 'code' in error.cause && error.cause.code === code;

@@ -110,22 +110,12 @@ const remedies: Readonly<Record<TlsServer, Readonly<Record<TlsFault, string>>>> 
   },
 };
 
-/**
- * The error of a connection that TLS prevents. The message says what to set; `found` and `remedy`
- * are its two parts.
- */
+/** The error of a connection that TLS prevents. */
 export class TlsError extends CodedError {
-  readonly found: string;
-  readonly remedy: string;
-
   constructor(server: TlsServer, fault: TlsFault, detail: string) {
     const inBrackets = detail === '' ? '' : ` (${detail})`;
-    const found = `TLS: ${describeFault[fault](serverNames[server])}${inBrackets}`;
-    const remedy = remedies[server][fault];
-    super('tls_failed', `${found}; ${remedy}`);
-
-    this.found = found;
-    this.remedy = remedy;
+    const message = `TLS: ${describeFault[fault](serverNames[server])}${inBrackets}`;
+    super('tls_failed', message, { remedy: remedies[server][fault] });
   }
 }
 

@@ -14,17 +14,12 @@ export async function assertSchemaFits<T>(
   const missing = await readMissingMigrations(db, known);
   if (missing.length === 0) return;
 
+  const remedy = 'run: fulfilment-sync migrate';
   if (missing.length === known.length)
-    throw new SchemaError(
-      'schema_missing',
-      'The database has no schema yet; run: fulfilment-sync migrate',
-    );
+    throw new SchemaError('schema_missing', 'The database has no schema yet', { remedy });
 
   const list = missing.map(({ name }) => name).join(', ');
-  throw new SchemaError(
-    'schema_behind',
-    `The database lacks ${list}; run: fulfilment-sync migrate`,
-  );
+  throw new SchemaError('schema_behind', `The database lacks ${list}`, { remedy });
 }
 
 /**
@@ -69,8 +64,8 @@ export async function findMissingMigrations<T>(
   if (unknown !== undefined)
     throw new SchemaError(
       'code_too_old',
-      `The database has the migration ${unknown.name}, ` +
-        'which this program does not know: upgrade fulfilment-sync',
+      `The database has the migration ${unknown.name}, which this program does not know`,
+      { remedy: 'upgrade fulfilment-sync' },
     );
 
   const applied = new Set(rows.map(({ name }) => name));
@@ -107,8 +102,8 @@ export async function assertPostgres<T>(db: Kysely<T>): Promise<void> {
   if (product !== null)
     throw new SchemaError(
       'postgres_unsupported',
-      `DATABASE_URL: ${product} is not supported, because it orders and locks rows differently; ` +
-        'use PostgreSQL 14 or newer',
+      `DATABASE_URL: ${product} is not supported, because it orders and locks rows differently`,
+      { remedy: 'use PostgreSQL 14 or newer (docs/which-postgres.md)' },
     );
 }
 
@@ -126,15 +121,15 @@ export async function assertPostgresFits<T>(db: Kysely<T>): Promise<void> {
 
   const { number = 0, text = '', encoding = '' } = rows[0] ?? {};
   if (number < oldestPostgres)
-    throw new SchemaError(
-      'postgres_too_old',
-      `DATABASE_URL: Postgres ${text} is too old; use 14 or newer`,
-    );
+    throw new SchemaError('postgres_too_old', `DATABASE_URL: Postgres ${text} is too old`, {
+      remedy: 'use 14 or newer',
+    });
 
   if (encoding !== 'UTF8')
     throw new SchemaError(
       'database_encoding',
       `DATABASE_URL: the encoding of the database is ${encoding}, ` +
-        `which cannot store every name; ${encodingRemedy}`,
+        'which cannot store every name',
+      { remedy: encodingRemedy },
     );
 }

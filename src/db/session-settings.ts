@@ -127,7 +127,9 @@ export function toRefusal(error: unknown): unknown {
 
   const message =
     'the server, database or role sets session_replication_role, ' +
-    'with which triggers and foreign keys do not work; as a superuser: ' +
+    'with which triggers and foreign keys do not work';
+  const remedy =
+    'as a superuser: ' +
     'alter database … reset session_replication_role (alter role …, or postgresql.conf)';
-  return new CodedError('database_setting', message, { cause: error });
+  return new CodedError('database_setting', message, { remedy, cause: error });
 }

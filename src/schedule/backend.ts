@@ -191,16 +191,18 @@ export async function assertPostgresQueueFits(pool: PgPool): Promise<void> {
     if ((await assertSchemaCompatibility(pool)) > 0) return;
   } catch (cause) {
     if (cause instanceof SchemaMigrationRequiredError) {
-      const message = "The database lacks the queue's schema; run: fulfilment-sync migrate";
-      throw new QueueSetupError('queue_schema_missing', message, { cause });
+      const message = "The database lacks the queue's schema";
+      const remedy = 'run: fulfilment-sync migrate';
+      throw new QueueSetupError('queue_schema_missing', message, { cause, remedy });
     }
     if (!(cause instanceof SchemaVersionMismatchError)) throw cause;
-    const message = "The queue's schema is newer than this version; upgrade fulfilment-sync";
-    throw new QueueSetupError('queue_schema_too_new', message, { cause });
+    const message = "The queue's schema is newer than this version";
+    const remedy = 'upgrade fulfilment-sync';
+    throw new QueueSetupError('queue_schema_too_new', message, { cause, remedy });
   }
-  const message =
-    "The tables of the queue's schema were emptied; create it again with: fulfilment-sync migrate";
-  throw new QueueSetupError('queue_schema_emptied', message);
+  const message = "The tables of the queue's schema were emptied";
+  const remedy = 'create it again with: fulfilment-sync migrate';
+  throw new QueueSetupError('queue_schema_emptied', message, { remedy });
 }
 
 const minRedisVersion = [6, 2] as const;
@@ -222,31 +224,36 @@ export function findRedisProblem(info: string): QueueSetupError | null {
   const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '0.0';
   const [major = 0, minor = 0] = version.split('.').map(Number);
   if (major < minRedisVersion[0] || (major === minRedisVersion[0] && minor < minRedisVersion[1])) {
-    return new QueueSetupError(
-      'redis_too_old',
-      `REDIS_URL: Redis ${version} is too old; use 6.2 or newer`,
-    );
+    const remedy = 'use 6.2 or newer';
+    return new QueueSetupError('redis_too_old', `REDIS_URL: Redis ${version} is too old`, {
+      remedy,
+    });
   }
   const role = findRedisRole(info);
-  if (role !== null) return new QueueSetupError('redis_role', `REDIS_URL leads to ${role}`);
+  if (role !== null) return role;
 
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1];
   if (policy === 'noeviction') return null;
   return new QueueSetupError(
     'redis_evicts',
     `REDIS_URL: maxmemory-policy is ${policy ?? 'not known'}, ` +
-      'with which Redis may delete queue data; set it with: ' +
-      'redis-cli config set maxmemory-policy noeviction (and in redis.conf)',
+      'with which Redis may delete queue data',
+    {
+      remedy: 'redis-cli config set maxmemory-policy noeviction (and in redis.conf)',
+    },
   );
 }
 
 const oneAddress = 'set REDIS_URL to an address that always leads to the primary, such as a proxy';
+const noCluster = 'set REDIS_URL to a Redis without cluster mode, or unset it';
 
-/** Returns what a server is that cannot hold the queue, and what to do; null if it can. */
-function findRedisRole(info: string): string | null {
-  if (/^redis_mode:sentinel/m.test(info)) return `a Sentinel, not to Redis; ${oneAddress}`;
-  if (/^redis_mode:cluster/m.test(info))
-    return 'a Redis Cluster; set REDIS_URL to a Redis without cluster mode, or unset it';
-  if (/^role:slave/m.test(info)) return `a replica, which takes no writes; ${oneAddress}`;
+/** Returns the error of a server whose role does not fit; null if it can hold the queue. */
+function findRedisRole(info: string): QueueSetupError | null {
+  const refuse = (role: string, remedy: string) =>
+    new QueueSetupError('redis_role', `REDIS_URL leads to ${role}`, { remedy });
+
+  if (/^redis_mode:sentinel/m.test(info)) return refuse('a Sentinel, not to Redis', oneAddress);
+  if (/^redis_mode:cluster/m.test(info)) return refuse('a Redis Cluster', noCluster);
+  if (/^role:slave/m.test(info)) return refuse('a replica, which takes no writes', oneAddress);
   return null;
 }

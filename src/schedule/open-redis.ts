@@ -113,11 +113,11 @@ const refusedLogin = /^(NOAUTH|WRONGPASS|NOPERM|ERR invalid password)\b/;
 /** Returns the error of a refused login with what to do; null for any other error. */
 const explainRefusedLogin = ({ name, message }: Error): CodedError | null =>
   name === 'ReplyError' && refusedLogin.test(message)
-    ? new CodedError(
-        'redis_login_refused',
-        'Redis refuses the login; correct the password in REDIS_URL ' +
+    ? new CodedError('redis_login_refused', 'Redis refuses the login', {
+        remedy:
+          'correct the password in REDIS_URL ' +
           '(redis://:password@host:6379, or redis://user:password@host:6379)',
-      )
+      })
     : null;
 
 /**

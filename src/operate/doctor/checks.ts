@@ -14,14 +14,12 @@ import type { OperationName, Operations } from '../../../config/operations.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
 import { describeChoice, describeExpected, placeInWords } from '../../core/database-mark.ts';
-import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
+import { CodedError, describeError, WarehouseError } from '../../core/errors.ts';
 import { readOnlyRemedy } from '../../core/library-messages.ts';
 import type { Logger } from '../../core/logger.ts';
-import { TlsError } from '../../core/tls-error.ts';
 import { version } from '../../core/version.ts';
 import { toDirectUrl } from '../../db/connect.ts';
 import { readSchemaDrift } from '../../db/drift.ts';
-import { SchemaError } from '../../db/migration-files.ts';
 import { findSessions } from '../../db/own-sessions.ts';
 import type { Database } from '../../db/pool.ts';
 import { assertPostgres, assertSchemaFits, encodingRemedy } from '../../db/schema-fit.ts';
@@ -68,10 +66,7 @@ function warn(check: string, found: string, remedy: string): CheckResult {
 }
 
 function fail(check: string, found: string, remedy: string): CheckResult {
-  // The message of an error may end with the remedy, for commands that show nothing else.
-  const told = `; ${remedy}`;
-  const shown = found.endsWith(told) ? found.slice(0, -told.length) : found;
-  return { check, state: 'fail', found: shown, remedy };
+  return { check, state: 'fail', found, remedy };
 }
 
 const hasFailed = (findings: readonly CheckResult[]) =>
@@ -89,17 +84,14 @@ async function runCheck(
   try {
     return [await work()].flat();
   } catch (error) {
-    const found = error instanceof TlsError ? error.found : describeError(error);
-    return [fail(check, found, findRemedy(error) ?? remedy)];
+    if (error instanceof CodedError && error.remedy !== undefined)
+      return [fail(check, error.message, error.remedy)];
+    return [fail(check, describeError(error), findRemedy(error) ?? remedy)];
   }
 }
 
 /** Finds what to do about an error whose cause is known. */
 function findRemedy(error: unknown): string | null {
-  if (error instanceof TlsError) return error.remedy;
-  // Its message names the setting.
-  if (hasCode(error, 'database_setting')) return 'reset it, then try again';
-  if (hasCode(error, 'postgres_unsupported')) return 'use PostgreSQL (docs/which-postgres.md)';
   if (isDiskFull(error)) return diskRemedy;
 
   const status = error instanceof WarehouseError ? (error.status ?? 0) : 0;
@@ -534,14 +526,7 @@ function checkConnections({ maxConnections, connections }: ServerFacts): CheckRe
 }
 
 async function checkSchema(db: Database): Promise<CheckResult> {
-  try {
-    await assertSchemaFits(db);
-  } catch (error) {
-    if (!(error instanceof SchemaError)) throw error;
-    const remedy =
-      error.code === 'code_too_old' ? 'upgrade this program' : 'run: fulfilment-sync migrate';
-    return fail('schema', error.message, remedy);
-  }
+  await assertSchemaFits(db);
 
   const { missing, unexpected } = await readSchemaDrift(db);
   if (missing.length > 0) {
@@ -687,12 +672,6 @@ export const checkSequences = (db: Database): Promise<CheckResult[]> =>
     return fail('sequences', found, remedy);
   });
 
-const redisRemedies: Readonly<Record<string, string>> = {
-  redis_too_old: 'upgrade Redis',
-  redis_evicts: 'change this setting of Redis',
-  redis_role: 'change REDIS_URL, or unset it to have the queue in Postgres',
-};
-
 /** Checks that the queue can be opened: in Redis if REDIS_URL is set, else in Postgres. */
 export async function checkQueue(config: Config, log: Logger): Promise<CheckResult[]> {
   const { REDIS_URL: url } = config;
@@ -709,13 +688,7 @@ export async function checkQueue(config: Config, log: Logger): Promise<CheckResu
   return runCheck('queue', unreachable, async () => {
     const info = await readRedisInfo(url);
     const problem = findRedisProblem(info);
-    if (problem !== null) {
-      return fail(
-        'queue',
-        problem.message,
-        redisRemedies[problem.code] ?? 'see docs/production.md',
-      );
-    }
+    if (problem !== null) throw problem;
 
     const redisVersion = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '';
     const keeps = /^aof_enabled:1/m.test(info)

@@ -1,6 +1,11 @@
 import { longestWaitMs } from '../../core/backoff.ts';
 import type { ErrorCode } from '../../core/error-codes.ts';
-import { makeUndecodableError, type Outcome, WarehouseError } from '../../core/errors.ts';
+import {
+  describeError,
+  makeUndecodableError,
+  type Outcome,
+  WarehouseError,
+} from '../../core/errors.ts';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { quote } from '../../core/quote.ts';
 import { findTlsError } from '../../core/tls-error.ts';
@@ -43,7 +48,7 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
       return makeError('connect_failed', 'not_executed', 'no connection to the service');
 
     // Without the cause: its words would repeat the message.
-    const message = `${operation}: no connection to the service: ${tlsError.message}`;
+    const message = `${operation}: no connection to the service: ${describeError(tlsError)}`;
     return new WarehouseError('connect_failed', message, { outcome: 'not_executed', operation });
   }
 

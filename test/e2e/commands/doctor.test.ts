@@ -95,6 +95,14 @@ const brokenSetups: readonly BrokenSetup[] = [
     finds: ['fail', 'schema', /has no schema yet$/, /^run: fulfilment-sync migrate$/],
   },
   {
+    name: 'a program that is older than the schema',
+    before: () =>
+      database.query(
+        "insert into sync.migrations (name, applied_by) values ('9999_later', '9.9.9')",
+      ),
+    finds: ['fail', 'schema', /which this program does not know$/, /^upgrade fulfilment-sync$/],
+  },
+  {
     name: 'a role that may only read',
     before: () =>
       database.query(`do $$ begin

@@ -73,7 +73,7 @@ test('several processes migrate at once, and each migration is applied by one of
   const files = await write(first);
   await expect(assertSchemaFits(database.db, files)).rejects.toMatchObject({
     code: 'schema_missing',
-    message: expect.stringContaining('fulfilment-sync migrate'),
+    remedy: 'run: fulfilment-sync migrate',
   });
   const applied = await Promise.all(
     [1, 2, 3].map(() => migrate(database.open(), '1.2.3', { files })),
@@ -94,7 +94,7 @@ test('a migration that fails leaves nothing, and the one before it stays', async
   ]);
   await expect(assertSchemaFits(database.db, files)).rejects.toMatchObject({
     code: 'schema_behind',
-    message: 'The database lacks 0002_stock; run: fulfilment-sync migrate',
+    message: 'The database lacks 0002_stock',
   });
 });
 
@@ -104,7 +104,8 @@ test('code that does not know an applied migration refuses to run and to migrate
   const older = files.slice(0, 1);
   const refusal = {
     code: 'code_too_old',
-    message: expect.stringMatching(/0002_stock.*: upgrade fulfilment-sync$/),
+    message: expect.stringContaining('0002_stock'),
+    remedy: 'upgrade fulfilment-sync',
   };
   await expect(assertSchemaFits(database.db, older)).rejects.toMatchObject(refusal);
   await expect(migrate(database.db, '1.2.2', { files: older })).rejects.toMatchObject(refusal);
@@ -201,7 +202,7 @@ test('a database that is not UTF8 is refused by migrate, worker and doctor befor
   try {
     const refusal = {
       code: 'database_encoding',
-      message: expect.stringMatching(/LATIN1.*encoding 'UTF8'/),
+      message: expect.stringContaining('LATIN1'),
     };
     await expect(migrateDatabase(url.href, silentLogger)).rejects.toMatchObject(refusal);
     // The worker and all commands begin with this check.

@@ -177,7 +177,7 @@ describe('what a session cannot change', () => {
       closers.push(close);
       await expect(sql`select 1`.execute(db)).rejects.toMatchObject({
         code: 'database_setting',
-        message: expect.stringContaining('reset session_replication_role'),
+        remedy: expect.stringContaining('reset session_replication_role'),
       });
       expect(await checkDatabase(db)).toEqual([
         expect.objectContaining({ check: 'database', state: 'fail' }),

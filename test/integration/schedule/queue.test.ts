@@ -134,7 +134,7 @@ describe('a Redis', () => {
         openQueueBackend({ REDIS_URL: evicting?.url }, database.url, silentLogger),
       ).rejects.toMatchObject({
         code: 'redis_evicts',
-        message: expect.stringContaining('config set maxmemory-policy noeviction'),
+        remedy: expect.stringContaining('config set maxmemory-policy noeviction'),
       });
     } finally {
       await evicting?.stop();
@@ -147,7 +147,7 @@ describe('a database that was never migrated', () => {
   test('is refused with what to do', async () => {
     await expect(openQueueBackend({}, database.url, silentLogger)).rejects.toMatchObject({
       code: 'queue_schema_missing',
-      message: expect.stringContaining('fulfilment-sync migrate'),
+      remedy: expect.stringContaining('fulfilment-sync migrate'),
     });
   });
 });

@@ -15,12 +15,13 @@ test.each([
 
 test.each([
   ['redis_mode:cluster\r\nrole:master', /Redis Cluster/],
-  ['redis_mode:standalone\r\nrole:slave', /a replica.*primary/],
-  ['redis_mode:sentinel', /a Sentinel.*primary/],
+  ['redis_mode:standalone\r\nrole:slave', /a replica/],
+  ['redis_mode:sentinel', /a Sentinel/],
 ])('a server with %j is named, with what to use', (lines, words) => {
   const problem = findRedisProblem(`redis_version:7.2.4\r\n${lines}\r\n`);
   expect(problem?.code).toBe('redis_role');
   expect(problem?.message).toMatch(words);
+  expect(problem?.remedy).toMatch(/^set REDIS_URL/);
 });
 
 test('a single primary is accepted', () => {
