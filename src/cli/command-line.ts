@@ -11,6 +11,7 @@ import { describeFileError } from '../../config/config-error.ts';
 import { type Config, readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
 import { polledStreams } from '../../config/jobs.ts';
+import { describeHold } from '../core/database-mark.ts';
 import { CodedError } from '../core/errors.ts';
 import { silentLogger } from '../core/logger.ts';
 import { escapeHidden, toVisible } from '../core/quote.ts';
@@ -20,6 +21,7 @@ import { assertSchemaFits } from '../db/schema-fit.ts';
 import { isDiskFull } from '../db/transaction.ts';
 import type { Stream } from '../pull/stream.ts';
 import { streams } from '../pull/streams/all-streams.ts';
+import { readPushDatabase } from '../push/sql/push-database.ts';
 import { readClients } from '../service/sql/clients.ts';
 import { formatTable } from './table.ts';
 
@@ -255,6 +257,15 @@ export async function withDatabase<T>(
   } finally {
     await close();
   }
+}
+
+/**
+ * Returns why no worker sends anything from this database; null if they do. The address of this session
+ * does not matter: workers have their own.
+ */
+export async function readHold(db: Database): Promise<string | null> {
+  const database = await readPushDatabase(db);
+  return database === null ? null : describeHold({ ...database, isPlaceAccepted: true });
 }
 
 /** Returns the stream of a name that the command line has checked. */

@@ -16,6 +16,7 @@ import {
   printError,
   printJson,
   printRows,
+  readHold,
   withDatabase,
 } from '../command-line.ts';
 
@@ -33,35 +34,47 @@ const eventsAreOff =
 
 /** Prints the events that are not delivered, those that were given up first. */
 async function eventsListCommand(options: CommonOptions): Promise<number> {
-  const { events, hasReceivers } = await withDatabase('events', async (db) => ({
+  const { events, hasReceivers, hold } = await withDatabase('events', async (db) => ({
     events: await listUndelivered(db, maxListed),
     hasReceivers: await hasEventReceivers(db),
+    hold: await readHold(db),
   }));
 
-  const none = hasReceivers ? 'Every event is delivered.' : eventsAreOff;
+  const none = hasReceivers ? 'No event waits or was given up.' : eventsAreOff;
   printRows(events, none, options, shownMembers);
+  printHold(hold, options);
   return 0;
+}
+
+/** Says why no event is posted from this database. */
+function printHold(hold: string | null, { json }: CommonOptions): void {
+  if (hold !== null && !json) print(`No event is posted: ${hold}`);
 }
 
 /** Makes events due at once: those named, or all that were given up. */
 async function eventsRetryCommand(
   numbers: readonly string[],
-  { json }: CommonOptions,
+  options: CommonOptions,
 ): Promise<number> {
   const ids = numbers.map((number) =>
     parseId(number, 'the id of an event; see: fulfilment-sync events list'),
   );
   const isAll = ids.length === 0;
-  const { retried, waiting } = await withDatabase('events', async (db) => {
+  const { retried, waiting, hold } = await withDatabase('events', async (db) => {
     const due = await retryDeliveries(db, isAll ? null : ids);
-    return { retried: due, waiting: await countOtherWaiting(db, due) };
+    return {
+      retried: due,
+      waiting: await countOtherWaiting(db, due),
+      hold: await readHold(db),
+    };
   });
 
   const count = retried.length;
   const left = ids.filter((id) => !retried.includes(id));
-  if (json) printJson({ retried: count, left, waiting });
+  if (options.json) printJson({ retried: count, left, waiting });
   else if (isAll) print(describeRetry(count, waiting));
   else print(`${formatCount(count, 'event', 'is', 'are')} due now.`);
+  printHold(hold, options);
   if (left.length === 0) return 0;
 
   printError(

@@ -1,8 +1,6 @@
 import { Argument, type Command, Option } from 'commander';
 import { readConfig } from '../../../config/env.ts';
-import { describeHold } from '../../core/database-mark.ts';
 import { type Json, parseObject } from '../../core/json.ts';
-import type { Database } from '../../db/pool.ts';
 import { formatCount } from '../../operate/health/problem.ts';
 import { findPayloadProblems } from '../../push/check-payload.ts';
 import type { CodeLists } from '../../push/kind.ts';
@@ -17,7 +15,6 @@ import {
   type OutboxAction,
   revealOutbox,
 } from '../../push/sql/operator-actions.ts';
-import { readPushDatabase } from '../../push/sql/push-database.ts';
 import {
   listOutbox,
   type OutboxFilter,
@@ -40,6 +37,7 @@ import {
   printJson,
   printRows,
   printStyled,
+  readHold,
   readInput,
   readOperatorName,
   UsageError,
@@ -179,15 +177,6 @@ async function outboxActCommand(
     );
     return 1;
   });
-}
-
-/**
- * Returns why no worker sends rows from this database; null if they do. The address of this session
- * does not matter: workers have their own.
- */
-async function readHold(db: Database): Promise<string | null> {
-  const database = await readPushDatabase(db);
-  return database === null ? null : describeHold({ ...database, isPlaceAccepted: true });
 }
 
 async function outboxReplaceCommand(
