@@ -2,6 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 
+if (!process.env.DATABASE_URL) fail('Set DATABASE_URL to the URL of the database');
 const [, , reference] = process.argv;
 const payload = {
   externalOrderNumber: reference,
@@ -15,6 +16,11 @@ const payload = {
     countryCode: 'NL',
   },
 };
+
+function fail(words) {
+  process.stderr.write(`${words}\n`);
+  process.exit(1);
+}
 
 /** Inserts the row and books it in one statement, so a restart orders nothing twice. */
 const order = (db) =>
@@ -73,7 +79,7 @@ for (;;) {
     process.exit(status === 'done' ? 0 : 1);
   } catch (error) {
     // A mistake, not a lost connection: a lost place in the feed, a missing right, a wrong password.
-    if (/^(22|28|42)/.test(error.code)) throw error;
+    if (/^(22|28|42)/.test(error.code)) fail(error.message);
     process.stderr.write(`DATABASE_URL: ${error.message}; connecting again\n`);
     db.end().catch(() => undefined);
     await wait(1_000);

@@ -6,6 +6,8 @@ import time
 
 import psycopg
 
+if not os.environ.get("DATABASE_URL"):
+    sys.exit("Set DATABASE_URL to the URL of the database")
 reference = sys.argv[1] if len(sys.argv) > 1 else None
 payload = {
     "externalOrderNumber": reference,

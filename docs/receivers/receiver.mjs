@@ -3,7 +3,12 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 
-const key = Buffer.from(process.env.SECRET.replace('whsec_', ''), 'base64');
+const { SECRET = '', PORT = '8099' } = process.env;
+if (SECRET === '') {
+  process.stderr.write('Set SECRET to the secret of the sender\n');
+  process.exit(1);
+}
+const key = Buffer.from(SECRET.replace('whsec_', ''), 'base64');
 const seen = new Set(); // Keep these in your database, in the transaction that does the work.
 
 createServer(async (request, response) => {
@@ -23,4 +28,4 @@ createServer(async (request, response) => {
   if (!seen.has(id)) process.stdout.write(`${JSON.parse(body).type} ${id}\n`);
   seen.add(id);
   response.writeHead(204).end();
-}).listen(Number(process.env.PORT ?? 8099), '127.0.0.1');
+}).listen(Number(PORT), '127.0.0.1');

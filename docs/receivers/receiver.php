@@ -1,5 +1,10 @@
 <?php
 // Receives events: SECRET=whsec_… php -S 127.0.0.1:8099 receiver.php
+if (!getenv('SECRET')) {
+    error_log('Set SECRET to the secret of the sender');
+    http_response_code(500);
+    exit;
+}
 $key = base64_decode(substr(getenv('SECRET'), strlen('whsec_')));
 $body = file_get_contents('php://input');
 $id = $_SERVER['HTTP_WEBHOOK_ID'] ?? '';

@@ -1,7 +1,9 @@
 # Receives events: SECRET=whsec_… PORT=8099 python3 receiver.py
-import base64, hashlib, hmac, json, os, time
+import base64, hashlib, hmac, json, os, sys, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+if not os.environ.get("SECRET"):
+    sys.exit("Set SECRET to the secret of the sender")
 key = base64.b64decode(os.environ["SECRET"].removeprefix("whsec_"))
 seen = set()  # Keep these in your database, in the transaction that does the work.
 

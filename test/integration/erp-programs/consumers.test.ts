@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -113,6 +113,18 @@ describe.each(['Node', 'Python'] as const)('the program in %s', (name) => {
     expect(output).toMatch(/^SO-2 is dead: the payload cannot be sent: .*locale: is missing/m);
     expect(code).toBe(1);
   });
+});
+
+test.each([
+  ['DATABASE_URL', 'docs/programs/consumer.mjs'],
+  ['SECRET', 'docs/receivers/receiver.mjs'],
+])('without %s, %s says so in one line', (variable, file) => {
+  const { PATH = '', HOME = '' } = process.env;
+  const { stderr } = spawnSync(process.execPath, [join(root, file)], {
+    env: { PATH, HOME },
+    timeout: 60_000,
+  });
+  expect(stderr.toString()).toMatch(new RegExp(`^Set ${variable} to .*\n$`));
 });
 
 test('Postgres accepts every statement of the program in Python', async () => {
