@@ -46,7 +46,7 @@ USER node
 EXPOSE 8090
 HEALTHCHECK --interval=5s --timeout=5s --start-period=10s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:8090/status/get').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
-ENTRYPOINT ["node", "--max-semi-space-size=4", "--max-old-space-size-percentage=60", "dist/main.js", "sandbox", "--host", "0.0.0.0"]
+ENTRYPOINT ["node", "--max-semi-space-size=4", "--max-old-space-size-percentage=60", "--", "dist/main.js", "sandbox", "--host", "0.0.0.0"]
 
 FROM base AS worker
 LABEL org.opencontainers.image.description="Keeps an ERP's Postgres tables in step with a warehouse fulfilment service"
@@ -59,5 +59,5 @@ HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + (process.env.ADMIN_PORT || 8080) + '/readyz').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 # Left to itself V8 takes as much as a large machine has before it looks for what is no longer used: 460 MB instead of 180.
 # The percentage is of the memory limit of the container; without a limit, of the machine.
-ENTRYPOINT ["node", "--max-semi-space-size=4", "--max-old-space-size-percentage=60", "dist/main.js"]
+ENTRYPOINT ["node", "--max-semi-space-size=4", "--max-old-space-size-percentage=60", "--", "dist/main.js"]
 CMD ["worker"]

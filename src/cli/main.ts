@@ -1,4 +1,4 @@
-#!/usr/bin/env -S MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=131072 node --max-semi-space-size=4
+#!/usr/bin/env -S MALLOC_ARENA_MAX=1 MALLOC_TRIM_THRESHOLD_=131072 node --max-semi-space-size=4 --
 // An idle worker needs no more than this, as in the Docker image (npm run bench:idle-memory): 4 MB
 // for the young generation of the heap, and one arena of malloc, which gives back what is free.
 
