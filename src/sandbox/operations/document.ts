@@ -5,33 +5,28 @@ import { ruleBroken } from '../refusal.ts';
 import type { Texts } from '../store/model.ts';
 import type { Zone } from '../zone.ts';
 
-/** An id in a request: a whole number, or a text with its digits. */
-export const idIn = z
-  .union([z.int(), z.string().regex(/^\d{1,15}$/, 'must be a whole number')])
-  .transform(Number)
-  .pipe(z.int());
 /** An id that the client chooses to link the resources of one request. */
 export const provisionalId = z.union([z.int(), z.string().min(1)]);
 /** A text, null, or absent. */
 export const textIn = z.string().nullish();
+/** A date of a body or a filter. */
 export const dateIn = z.iso.date('must be a date in the form YYYY-MM-DD');
 export const quantityIn = z
   .int('must be a whole number')
   .min(1, 'must be at least 1')
   .max(1_000_000);
 
-/** A whole number. In a form it is a text. */
+/** A whole number, or a text with its digits: in a form, or as the id of a resource. */
 export const integerIn = z
   .union([z.int(), z.string().regex(/^-?\d{1,15}$/, 'must be a whole number')])
   .transform(Number)
   .pipe(z.int());
-export const decimalIn = z.union([
+export const decimal = z.union([
   z.number(),
   z.string().regex(/^-?\d{1,15}(\.\d{1,10})?$/, 'must be a decimal'),
 ]);
-/** Returns a decimal as a number. */
-export const toNumber = (decimal: number | string | null | undefined): number | null =>
-  decimal === null || decimal === undefined ? null : Number(decimal);
+/** A decimal that is kept as a number. */
+export const numberIn = decimal.transform(Number);
 
 /** A date or a date-time. */
 export const dayIn = z
@@ -48,7 +43,7 @@ export function toWarehouseDay(zone: Zone, text: string | null | undefined): str
 }
 
 export const linkTo = (type: string) =>
-  z.strictObject({ data: z.strictObject({ id: idIn, type: z.literal(type) }) });
+  z.strictObject({ data: z.strictObject({ id: integerIn, type: z.literal(type) }) });
 export const linksTo = (type: string) =>
   z.strictObject({
     data: z.array(z.strictObject({ id: provisionalId.optional(), type: z.literal(type) })),

@@ -9,7 +9,7 @@ import { emptyDraft, type OrderDraft, placeOrder, releaseOrder } from '../rules/
 import type { Client } from '../store/client.ts';
 import type { AddressLines, Texts } from '../store/model.ts';
 import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
-import { dayIn, decimalIn, integerIn, textIn, toNumber, toWarehouseDay } from './document.ts';
+import { dayIn, integerIn, numberIn, quantityIn, textIn, toWarehouseDay } from './document.ts';
 import {
   type Call,
   defineOperation,
@@ -39,8 +39,6 @@ const orderLookup = z.strictObject({
   externalOrderNumber: z.string(),
   ...extraSchemas,
 });
-
-const piecesIn = integerIn.pipe(z.int().min(1, 'must be at least 1').max(1_000_000));
 
 const textOrNumberIn = z.union([z.int(), z.string()]).nullish();
 const requiredLines = ['LastName', 'PostalCode', 'Street'] as const;
@@ -76,9 +74,9 @@ const oldestBody = z.strictObject({
       z.strictObject({
         Sku: z.string().min(1),
         Name: textIn,
-        Price: decimalIn.nullish(),
-        Quantity: piecesIn,
-        Vat: decimalIn.nullish(),
+        Price: numberIn.nullish(),
+        Quantity: integerIn.pipe(quantityIn),
+        Vat: numberIn.nullish(),
       }),
     )
     .min(1),
@@ -135,7 +133,7 @@ const v2Body = z.strictObject({
     .array(
       z.strictObject({
         sku: requiredText,
-        quantity: z.int().min(1, 'must be at least 1').max(1_000_000),
+        quantity: quantityIn,
         ...members(textIn, ['name', 'extra6', 'extra7']),
         ...members(z.number().nullish(), ['price', 'vat']),
         warehouseId: wholeNumber.nullish(),
@@ -244,18 +242,9 @@ function lowerNames(value: unknown): unknown {
 }
 
 type V2Order = z.output<typeof v2Body>;
-type Decimal = z.output<typeof decimalIn> | null | undefined;
-/**
- * The members of an order of both generations. The oldest has other types of some, and lacks
- * others.
- */
-type OrderMembers = Partial<Omit<V2Order, 'orderItems'>> &
-  Pick<V2Order, 'externalOrderNumber' | 'languageId' | 'orderTypeId'> & {
-    readonly orderItems: readonly (Omit<V2Order['orderItems'][number], 'price' | 'vat'> & {
-      readonly price?: Decimal;
-      readonly vat?: Decimal;
-    })[];
-  };
+/** The members of an order of both generations. The oldest lacks some. */
+type OrderMembers = Partial<V2Order> &
+  Pick<V2Order, 'externalOrderNumber' | 'languageId' | 'orderTypeId' | 'orderItems'>;
 
 /**
  * Reads an order. If one of its two addresses is absent, it is the other one. An address must have
@@ -294,7 +283,7 @@ function readOrder(body: OrderMembers, { zone, lists }: Client, nowMs: number): 
       sku: item.sku,
       quantity: item.quantity,
       fulfillFrom: findWarehouseCode(lists, item.warehouseId),
-      price: toNumber(item.price),
+      price: item.price ?? null,
       vat: item.vat ?? null,
       name: item.name || null,
       metadata: keepTexts(item, ['extra6', 'extra7']),

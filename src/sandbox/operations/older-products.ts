@@ -8,7 +8,7 @@ import { ruleBroken } from '../refusal.ts';
 import { countStock, createProduct } from '../rules/products.ts';
 import type { Client } from '../store/client.ts';
 import type { Product } from '../store/model.ts';
-import { decimalIn, textIn } from './document.ts';
+import { numberIn, textIn } from './document.ts';
 import {
   type Call,
   defineFields,
@@ -31,7 +31,7 @@ const productFields = defineFields<Product>({
 });
 const productBody = z.strictObject({
   Sku: z.string().min(1),
-  Weight: decimalIn.transform(Number).pipe(z.number().min(0)).nullish(),
+  Weight: numberIn.pipe(z.number().min(0)).nullish(),
   Name: z.string().min(1),
   Description: textIn,
   // It is checked, but no answer shows it.

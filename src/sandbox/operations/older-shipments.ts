@@ -17,7 +17,7 @@ import {
   shipmentStatuses,
   type Track,
 } from '../store/model.ts';
-import { dayIn, integerIn, textIn, toWarehouseDay } from './document.ts';
+import { dayIn, integerIn, quantityIn, textIn, toWarehouseDay } from './document.ts';
 import { extraSchemas, readExtras } from './older-orders.ts';
 import {
   type Call,
@@ -173,7 +173,7 @@ const rmaBody = z.strictObject({
   // One object, not an array (docs/interface.md, 15.8 Create a return: body).
   rmaItems: z.strictObject({
     shipmentItemId: z.int(),
-    quantity: z.int().min(1, 'must be at least 1').max(1_000_000),
+    quantity: quantityIn,
     returnReasonId: z.int(),
     externalReference: textIn,
     metadata: z

@@ -18,7 +18,7 @@ export const wholeNumber = z
   .string()
   .regex(/^\d{1,15}$/, 'must hold whole numbers')
   .transform(Number)
-  .pipe(z.int());
+  .pipe(z.int().min(0));
 const notEmpty = z.string().min(1, 'must not be empty');
 
 /** Returns the schema of a list that is not empty and has no value twice. */
@@ -34,25 +34,18 @@ export const orderNumbers = uniqueList(
   notEmpty.max(50, 'must hold values of at most 50 characters'),
 );
 export const ids = z.array(wholeNumber).min(1);
-/** A date of a filter. Both bounds are exclusive (docs/interface.md, 2.5 Filters). */
-export const day = z.iso.date('must be a date in the form YYYY-MM-DD');
 export const flag = z
   .enum(['true', 'false'])
   .transform((text) => text === 'true')
   .pipe(z.boolean());
 
-const numberBetween = (min: number, max: number) => {
-  const words = `must be from ${min} to ${max}`;
-  return z
-    .string()
-    .regex(/^\d{1,16}$/, 'must be a whole number')
-    .transform(Number)
-    .pipe(z.int().min(min, words).max(max, words));
-};
+const sizeLimits = 'must be from 1 to 100';
 /** The parameters of paged lists (docs/interface.md, 2.4 Paging). */
 export const paging = {
-  'page[cursor]': numberBetween(0, Number.MAX_SAFE_INTEGER).meta({ default: 0 }),
-  'page[size]': numberBetween(1, 100).meta({ default: 100 }),
+  'page[cursor]': wholeNumber.meta({ default: 0 }),
+  'page[size]': wholeNumber
+    .pipe(z.int().min(1, sizeLimits).max(100, sizeLimits))
+    .meta({ default: 100 }),
 } as const;
 
 /** Returns the boolean that clients write as true, True, 1 or '1', and likewise for false. */

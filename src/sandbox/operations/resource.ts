@@ -10,9 +10,9 @@ import { badParameter } from '../refusal.ts';
 import type { Client } from '../store/client.ts';
 import type { Product } from '../store/model.ts';
 import type { SortedRows, StoredRow } from '../store/sorted-rows.ts';
+import { dateIn } from './document.ts';
 import {
   type Call,
-  day,
   defineFields,
   defineOperation,
   type Fields,
@@ -340,14 +340,16 @@ export const byKeys = <Row>(
   },
 });
 
-/** Declares a filter for the rows between two days, both exclusive. */
+/**
+ * Declares a filter for the rows between two days, both exclusive (docs/interface.md, 2.5 Filters).
+ */
 export const byDays = <Row>(
   name: string,
   readDay: (row: Row, client: Client) => string | number | null,
 ): Filter<Row> => {
   const [after, before] = [`filter[${name}][gt]`, `filter[${name}][lt]`];
   return {
-    parameters: { [after]: day, [before]: day },
+    parameters: { [after]: dateIn, [before]: dateIn },
     read:
       ({ [after]: above = '', [before]: below = '9999-99-99' }, client) =>
       (row) => {

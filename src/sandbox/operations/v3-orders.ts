@@ -26,13 +26,14 @@ import {
   assertSameId,
   clientMembers,
   dateIn,
-  decimalIn,
+  decimal,
   documentIn,
-  idIn,
+  integerIn,
   keepGivenTexts,
   linksTo,
   linkTo,
   namedTexts,
+  numberIn,
   provisionalId,
   quantityIn,
   readIncluded,
@@ -40,7 +41,6 @@ import {
   resourceIn,
   selectIncluded,
   textIn,
-  toNumber,
 } from './document.ts';
 import {
   type Call,
@@ -68,8 +68,6 @@ import {
   text,
   writeResource,
 } from './resource.ts';
-
-const decimal = z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal')]);
 
 /** docs/interface.md, 8.1 Fields. */
 const orderItemResource = defineResource<OrderItem>('orderItem', {
@@ -169,8 +167,8 @@ const lineIn = resourceIn('orderItem', {
   attributes: z.strictObject({
     sku: z.string().min(1),
     quantity: quantityIn,
-    price: decimalIn.nullish(),
-    vat: decimalIn.nullish(),
+    price: numberIn.nullish(),
+    vat: decimal.nullish(),
     ...members(textIn, ['fulfillFrom', 'name', 'channelIdentifier']),
     metadata: namedTexts('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
   }),
@@ -240,7 +238,7 @@ const anyRelationships = z.record(z.string(), anyRelationship).optional();
  */
 const updateBody = z.strictObject({
   data: z.strictObject({
-    id: idIn,
+    id: integerIn,
     type: z.literal('order'),
     attributes: z.strictObject({
       ...commonAttributes,
@@ -257,7 +255,7 @@ type UpdateBody = z.output<typeof updateBody>;
 
 const cancelBody = z.strictObject({
   data: z.strictObject({
-    id: idIn,
+    id: integerIn,
     type: z.literal('orderItem'),
     attributes: z.looseObject({
       quantity: z.literal(0, 'must be 0: an order item can be cancelled, not changed'),
@@ -453,11 +451,11 @@ const readCommonAttributes = (attributes: UpdateBody['data']['attributes']) => (
 });
 
 function readLine({ attributes }: z.output<typeof lineIn>): LineDraft {
-  const { sku, quantity, price, vat = null, metadata } = attributes;
+  const { sku, quantity, price = null, vat = null, metadata } = attributes;
   return {
     sku,
     quantity,
-    price: toNumber(price),
+    price,
     vat,
     ...readTexts(attributes, ['fulfillFrom', 'name', 'channelIdentifier']),
     metadata: keepGivenTexts(metadata),

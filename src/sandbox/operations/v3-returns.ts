@@ -14,7 +14,7 @@ import {
   assertSameId,
   clientMembers,
   documentIn,
-  idIn,
+  integerIn,
   linksTo,
   linkTo,
   quantityIn,
@@ -124,7 +124,7 @@ const itemIn = resourceIn(itemType, {
 const body = documentIn(
   type,
   {
-    id: idIn.optional(),
+    id: integerIn.optional(),
     attributes: z.strictObject({
       externalReference: textIn,
       comments: textIn,

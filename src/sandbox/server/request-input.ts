@@ -3,7 +3,7 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Oddity } from '../findings.ts';
-import { flag, type Operation, type Parameters, readBoolean } from '../operations/operation.ts';
+import { flag, type Operation, readBoolean } from '../operations/operation.ts';
 import { badParameter, Refusal } from '../refusal.ts';
 import type { World } from '../world.ts';
 
@@ -89,8 +89,14 @@ function readQuery(
   const values: Record<string, unknown> = {};
   for (const part of rawQuery.split('&').filter(Boolean)) {
     const [rawName = '', ...rest] = part.split('=');
-    const name = findName(decodeText(rawName), parameters, reading);
-    if (name === null) continue;
+    const sent = decodeText(rawName);
+    const name = findName(sent, Object.keys(parameters), reading);
+    if (name !== sent) {
+      const code = name === undefined ? 'unknown_parameter' : 'odd_case';
+      reading.record({ code, member: sent, meant: name });
+      if (reading.isStrict) throw badParameter(sent, 'is not a parameter of this operation');
+    }
+    if (name === undefined) continue;
     if (Object.hasOwn(values, name)) throw badParameter(name, 'is given twice');
 
     const schema = parameters[name] ?? z.never();
@@ -104,23 +110,14 @@ function readQuery(
   return values;
 }
 
-/**
- * Returns the name of the parameter that a client means, or null. Strict mode refuses any other
- * name.
- */
+/** Returns the parameter or member that a name means; in older generations, in any case. */
 function findName(
   sent: string,
-  parameters: Parameters,
-  { isStrict, isOlder, record }: Reading,
-): string | null {
-  if (Object.hasOwn(parameters, sent)) return sent;
-
-  const names = isOlder ? Object.keys(parameters) : [];
-  const meant = names.find((name) => name.toLowerCase() === sent.toLowerCase());
-  const code = meant === undefined ? 'unknown_parameter' : 'odd_case';
-  record({ code, member: sent, meant });
-  if (isStrict) throw badParameter(sent, 'is not a parameter of this operation');
-  return meant ?? null;
+  names: readonly string[],
+  { isOlder }: Reading,
+): string | undefined {
+  if (names.includes(sent)) return sent;
+  return names.find((name) => isOlder && name.toLowerCase() === sent.toLowerCase());
 }
 
 function readValue(
@@ -271,6 +268,7 @@ function normalizeMembers(
   const candidates = selectByConstants(value, schemas);
   const isOpen = candidates.some(({ additionalProperties }) => additionalProperties !== false);
   const properties = candidates.flatMap((schema) => Object.entries(schema.properties ?? {}));
+  const names = properties.map(([name]) => name);
   const members: Record<string, unknown> = {};
 
   for (const [sent, member] of Object.entries(value)) {
@@ -278,7 +276,7 @@ function normalizeMembers(
     const note = (code: Oddity['code'], meant = '') =>
       reading.record({ code, member: inPlace(sent), meant });
 
-    const name = findMember(sent, properties, reading);
+    const name = findName(sent, names, reading);
     if (name === undefined) {
       if (isOpen) members[sent] = member;
       else note('unknown_member');
@@ -298,17 +296,6 @@ function normalizeMembers(
   }
 
   return members;
-}
-
-/** Returns the name of the member that is meant; in older generations, in any case. */
-function findMember(
-  sent: string,
-  properties: readonly (readonly [string, BodySchema])[],
-  { isOlder }: Reading,
-): string | undefined {
-  const names = properties.map(([name]) => name);
-  if (names.includes(sent)) return sent;
-  return names.find((name) => isOlder && name.toLowerCase() === sent.toLowerCase());
 }
 
 /**
