@@ -49,12 +49,12 @@ export class Zone {
   }
 
   /**
-   * Writes a shipment time: local, fractional seconds, no zone (docs/interface.md, 2.1 Paths and
+   * Writes a time of a row: local, fractional seconds, no zone (docs/interface.md, 2.1 Paths and
    * formats).
    */
-  writeLocal(ms: number | null, fraction: string): string | null {
+  writeLocal(ms: number | null, id: number): string | null {
     if (ms === null) return null;
-    return `${new Date(ms + this.#offsetAt(ms)).toISOString().slice(0, -1)}${fraction}`;
+    return `${new Date(ms + this.#offsetAt(ms)).toISOString().slice(0, -1)}${toFraction(id)}`;
   }
 
   /** Returns whether the offset falls within the hour before or after a moment. */
@@ -75,19 +75,16 @@ export class Zone {
   }
 }
 
-/**
- * Returns four digits below the millisecond. They are always the same for a resource and a member.
- */
-export function toFraction(id: number, member: number): string {
-  return String((id * 7_919 + member) % 10_000).padStart(4, '0');
-}
+/** Returns the four digits below the millisecond of the times of a row. */
+const toFraction = (id: number): string => String((id * 7_919) % 10_000).padStart(4, '0');
 
 /**
  * Returns an instant in UTC, as the service writes inbound times (docs/interface.md, 2.1 Paths and
- * formats). With the fraction of a local time, the instant to the microsecond that a reader of that
- * time must obtain.
+ * formats). With the id of a row that shows the time as a local one, the instant to the microsecond
+ * that a reader of that time must obtain.
  */
-export function writeInstant(ms: number | null, fraction = ''): string | null {
+export function writeInstant(ms: number | null, id?: number): string | null {
+  const fraction = id === undefined ? '' : toFraction(id);
   return ms === null ? null : new Date(ms).toISOString().replace('Z', `${fraction.slice(0, 3)}Z`);
 }
 

@@ -4,9 +4,9 @@ import { inboundResource, slipResource } from '../operations/v3-goods.ts';
 import { orderResource } from '../operations/v3-orders.ts';
 import { authorizationResource, returnItemResource } from '../operations/v3-returns.ts';
 import { shipmentResource } from '../operations/v3-shipments.ts';
-import { type Client, toFractions } from '../store/client.ts';
+import type { Client } from '../store/client.ts';
 import type { World } from '../world.ts';
-import { toFraction, writeInstant } from '../zone.ts';
+import { writeInstant } from '../zone.ts';
 
 type Entry = Readonly<Record<string, unknown>>;
 
@@ -38,25 +38,22 @@ const lists = {
       fulfilled: items.map(({ fulfilled }) => fulfilled),
     })),
   shipments: (client: Client, nowMs: number) =>
-    list(client, client.shipments, shipmentResource, (shipment) => {
-      const { readyToPickOn, later } = toFractions(shipment);
-      return {
-        tracks: shipment.tracks,
-        visible: shipment.visibleFromMs <= nowMs,
-        /** What the times mean that a shipment shows without a zone. */
-        instants: {
-          readyToPickOn: writeInstant(shipment.readyToPickOnMs, readyToPickOn),
-          readyToShipOn: writeInstant(shipment.readyToShipOnMs, later),
-          shippedOn: writeInstant(shipment.shippedOnMs, later),
-        },
-      };
-    }),
+    list(client, client.shipments, shipmentResource, ({ id, tracks, ...shipment }) => ({
+      tracks,
+      visible: shipment.visibleFromMs <= nowMs,
+      /** What the times mean that a shipment shows without a zone. */
+      instants: {
+        readyToPickOn: writeInstant(shipment.readyToPickOnMs, id),
+        readyToShipOn: writeInstant(shipment.readyToShipOnMs, id),
+        shippedOn: writeInstant(shipment.shippedOnMs, id),
+      },
+    })),
   returnMerchandiseAuthorizations: (client: Client) =>
     list(client, client.authorizations, authorizationResource),
   returnItems: (client: Client) =>
     list(client, client.returnItems, returnItemResource, ({ id, processedOn, restockOnMs }) => ({
       visible: processedOn !== null,
-      instants: { restockOn: writeInstant(restockOnMs, toFraction(id, 0)) },
+      instants: { restockOn: writeInstant(restockOnMs, id) },
     })),
   inbounds: (client: Client) => list(client, client.inbounds, inboundResource),
   inboundPackingSlips: (client: Client) => list(client, client.slips, slipResource),

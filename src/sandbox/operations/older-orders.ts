@@ -144,7 +144,6 @@ const v2Body = z.strictObject({
 
 const searchesByNumber = {
   replacedBy: 'GET /v3/orders with filter[externalOrderNumber][in]',
-  documented: false,
   answer: envelope(orderLookup),
 };
 
@@ -176,7 +175,6 @@ export const olderOrderOperations = [
     route: 'POST /v2/order/add',
     summary: 'Adds an order',
     replacedBy: 'POST /v3/orders',
-    documented: false,
     body: v2Body,
     answer: envelope(z.int()),
     run: addOrder,
@@ -202,7 +200,6 @@ export const olderOrderOperations = [
     name: 'v2.order.release',
     route: 'POST /v2/order/release',
     summary: 'Releases an order created with onHold true',
-    documented: false,
     body: orderNumberBody,
     answer: envelope(z.null()),
     run: (call) => {

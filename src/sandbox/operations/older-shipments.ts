@@ -9,7 +9,7 @@ import { ruleBroken } from '../refusal.ts';
 import { isInDelivery, isTracked, listPackageNumbers, toTrackingUrl } from '../robot/shipments.ts';
 import { announceReturn } from '../rules/announcements.ts';
 import { writePage } from '../rules/pdf.ts';
-import { type Client, toFractions } from '../store/client.ts';
+import type { Client } from '../store/client.ts';
 import {
   type Order,
   type Shipment,
@@ -105,7 +105,7 @@ function showCommon(
   return {
     id,
     externalOrderNumber: orders.get(shipment.orderId)?.externalOrderNumber ?? '',
-    shippingDate: zone.writeLocal(shipment.shippedOnMs, toFractions(shipment).later),
+    shippingDate: zone.writeLocal(shipment.shippedOnMs, id),
     numberOfColli: listPackageNumbers(shipment).length,
     totalNumberOfProducts: items.reduce((sum, { quantity }) => sum + quantity, 0),
     shippingMethodId: lists.findShippingMethodId(shippingMethodId, shipment.warehouseCode),
@@ -206,7 +206,6 @@ export const olderShipmentOperations = [
     route: 'GET /v2/shipment/tracktrace',
     summary: 'Where parcels are that are not delivered yet; at most once per hour',
     advised: { everyMs: hourMs, words: 'at most once an hour' },
-    documented: false,
     answer: envelope(z.array(trackTraceItem)),
     run: (call) => {
       const { shipments, orders, zone } = call.client;
@@ -221,7 +220,7 @@ export const olderShipmentOperations = [
           shipmentMethod: String(shippingMethodId),
           currentTrackTraceStatus: track.status,
           currentTrackTraceStatusDateTime:
-            zone.writeLocal(track.statusOnMs, '')?.slice(0, 19) ?? null,
+            zone.writeLocal(track.statusOnMs, id)?.slice(0, 19) ?? null,
           currentTrackTraceExceptionLevel: track.exceptionLevel,
         })),
       );
@@ -241,7 +240,6 @@ export const olderShipmentOperations = [
     route: 'POST /v2/shipment/search',
     summary: 'Shipments by criteria, all optional',
     replacedBy: 'GET /v3/shipments or GET /v3/shipments/:id',
-    documented: false,
     body: criteria.nullable(),
     answer: foundAnswer,
     run: (call) => answerFound(call, call.body ?? {}),
@@ -250,7 +248,6 @@ export const olderShipmentOperations = [
     name: 'v2.rma.add',
     route: 'POST /v2/rma/add',
     summary: 'Announces a return of one shipment item',
-    documented: false,
     body: rmaBody,
     answer: envelope(z.int()),
     run: ({ client, body: { shipmentId, remark, externalReference, rmaItems }, nowMs }) => {
@@ -270,7 +267,6 @@ export const olderShipmentOperations = [
     name: 'v2.returnLabel.get',
     route: 'GET /v2/returnlabel/get/:shipmentId',
     summary: 'A label by which a customer sends something back',
-    documented: false,
     query: labelQuery,
     answer: envelope(labelSchema),
     run: makeReturnLabel,
@@ -337,7 +333,6 @@ function defineShipmentList(verb: string, call: `${'GET' | 'POST'} ${string}`, s
     name: `v2.shipment.${verb}`,
     route: call.replace(' ', ' /v2/shipment/') as `GET /${string}`,
     summary,
-    documented: false,
     replacedBy: 'GET /v3/shipments with filters on orderType and status',
     ...(call.startsWith('POST') && { body: orderTypes }),
     answer: listAnswer,
@@ -415,9 +410,8 @@ function findShipments(
  */
 async function makeReturnLabel(call: LabelCall) {
   const id = Number(call.path.shipmentId);
-  const shipment = Number.isSafeInteger(id) ? call.client.shipments.get(id) : undefined;
-  if (shipment === undefined || shipment.visibleFromMs > call.nowMs)
-    throw ruleBroken('Shipment not found');
+  const shipment = call.client.findShipment(id, call.nowMs);
+  if (shipment === undefined) throw ruleBroken('Shipment not found');
   if (shipment.status !== 'SHIPPED') throw noLabel('the shipment has not been shipped');
 
   const method = chooseMethod(call);

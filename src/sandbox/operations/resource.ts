@@ -123,6 +123,14 @@ export const ownLinks = <Type extends string>(...types: readonly Type[]) =>
     ]),
   );
 
+/** Declares a link to the product that a row names by its sku. */
+export const productLink = {
+  product: one(
+    'product',
+    ({ sku }: { readonly sku: string }, { products }) => products.get(sku)?.id ?? 0,
+  ),
+};
+
 /** Declares a link to one resource or none. */
 export const oneOrNone = <Row>(type: string, read: (row: Row) => number | null) =>
   [
@@ -216,6 +224,10 @@ export function renderDocument<Row>(
   const { data, ...rest } = placeIncluded(call, resource, [row], includes);
   return { data: data[0], ...rest };
 }
+
+/** Returns a document with one resource and all that it can include. */
+export const renderWhole = <Row>(call: Call, resource: Resource<Row>, row: Row) =>
+  renderDocument(call, resource, row, resource.includeNames);
 
 const readIncludes = ({ query }: Call): readonly string[] =>
   (query as { include?: readonly string[] }).include ?? [];
@@ -397,13 +409,11 @@ export function defineGet<Row extends StoredRow>(
   resource: Resource<Row>,
   summary: string,
   find: (client: Client, id: number, nowMs: number) => Row | undefined,
-  more: Partial<Pick<Operation, 'documented'>> = {},
 ): Operation {
   return defineOperation({
     name: `v3.${resource.plural}.get`,
     route: `GET /v3/${resource.plural}/:id`,
     summary,
-    ...more,
     query: resource.query,
     answer: resource.document,
     run: (call) => {

@@ -43,9 +43,9 @@ import {
   many,
   metadata,
   oneOrNone,
-  ownLinks,
   product,
-  renderDocument,
+  productLink,
+  renderWhole,
   text,
 } from './resource.ts';
 
@@ -70,7 +70,7 @@ const inboundItemResource = defineResource<InboundItem>('inboundItem', {
     expirationDate: z.iso.date().nullable(),
   },
   relationships: {
-    ...ownLinks('product'),
+    ...productLink,
     inboundPackingSlipItem: oneOrNone('inboundPackingSlipItem', ({ slipItemId }) => slipItemId),
   },
 });
@@ -93,7 +93,7 @@ const defineSlipItem = (relationships?: Fields<SlipItem>) =>
     ...(relationships && { relationships }),
   });
 const plainSlipItem = defineSlipItem();
-const richSlipItem = defineSlipItem(ownLinks('product'));
+const richSlipItem = defineSlipItem(productLink);
 /** docs/interface.md, 14.2 Items. The dialect `rich` also links their products. */
 const slipItemResource = {
   ...plainSlipItem,
@@ -179,7 +179,7 @@ export const goodsOperations = [
     run: (call) => {
       const slip = announceGoods(call.client, readSlip(call.body), call.nowMs);
       recordWrite(call, 'inboundPackingSlip', slip, 'creation');
-      return renderDocument(call, slipResource, slip, slipResource.includeNames);
+      return renderWhole(call, slipResource, slip);
     },
   }),
   {

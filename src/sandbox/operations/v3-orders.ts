@@ -64,7 +64,9 @@ import {
   one,
   oneOrNone,
   ownLinks,
+  productLink,
   renderDocument,
+  renderWhole,
   text,
   writeResource,
 } from './resource.ts';
@@ -83,7 +85,7 @@ const orderItemResource = defineResource<OrderItem>('orderItem', {
   },
   relationships: {
     order: one('order', ({ id }, client) => client.findOrderOfItem(id)?.id ?? 0),
-    ...ownLinks('product'),
+    ...productLink,
   },
 });
 const addressResource = defineResource<AddressLines & StoredRow>('address', {
@@ -284,9 +286,6 @@ const attachmentResource = defineResource<LinkedAttachment>('orderAttachment', {
 const requireOrder = (call: Call) =>
   requireRow(call, 'order', call.client.orders.get(readId(call)));
 
-const answerWhole = (call: Call, order: Order) =>
-  renderDocument(call, orderResource, order, orderResource.includeNames);
-
 /**
  * The operations on orders, their items and their attachments (docs/interface.md, 7.4, 8.2 and 9.2
  * Operations).
@@ -314,7 +313,7 @@ export const orderOperations = [
 
       const order = placeOrder(client, draft, nowMs);
       recordWrite(call, 'order', order, 'creation');
-      return answerWhole(call, order);
+      return renderWhole(call, orderResource, order);
     },
   }),
   defineGet(orderResource, 'One order', ({ orders }, id) => orders.get(id)),
@@ -352,7 +351,7 @@ export const orderOperations = [
 
       recordWrite(call, 'order', order);
       changeOrder(call.client, order, { ...attributes, ...relationships }, call.nowMs);
-      return answerWhole(call, order);
+      return renderWhole(call, orderResource, order);
     },
   }),
   defineOperation({

@@ -9,7 +9,6 @@ import {
 } from '../rules/announcements.ts';
 import type { Authorization, AuthorizationItem, ReturnItem } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
-import { toFraction } from '../zone.ts';
 import {
   assertSameId,
   clientMembers,
@@ -36,7 +35,8 @@ import {
   one,
   oneOrNone,
   ownLinks,
-  renderDocument,
+  productLink,
+  renderWhole,
   text,
 } from './resource.ts';
 
@@ -55,7 +55,8 @@ const authorizationItemResource = defineResource<AuthorizationItem>(itemType, {
     ],
   },
   relationships: {
-    ...ownLinks('shipmentItem', 'product'),
+    ...ownLinks('shipmentItem'),
+    ...productLink,
     returnReason: one('returnReason', ({ reasonId }) => reasonId),
     returnItem: oneOrNone('returnItem', ({ returnItemId }) => returnItemId),
   },
@@ -93,7 +94,7 @@ export const returnItemResource = defineResource<ReturnItem>('returnItem', {
     condition: [z.string(), () => 'RETURN'],
     restockOn: [
       localDateTime.nullable(),
-      ({ id, restockOnMs }, { zone }) => zone.writeLocal(restockOnMs, toFraction(id, 0)),
+      ({ id, restockOnMs }, { zone }) => zone.writeLocal(restockOnMs, id),
     ],
     externalOrderNumber: [
       z.string(),
@@ -101,7 +102,8 @@ export const returnItemResource = defineResource<ReturnItem>('returnItem', {
     ],
   },
   relationships: {
-    ...ownLinks('order', 'orderItem', 'product', 'return', 'shipmentItem'),
+    ...ownLinks('order', 'orderItem', 'return', 'shipmentItem'),
+    ...productLink,
     [itemType]: oneOrNone(itemType, ({ authorizationItemId }) => authorizationItemId),
     returnReason: one('returnReason', ({ reasonId }) => reasonId),
   },
@@ -141,9 +143,6 @@ const body = documentIn(
 const requireAuthorization = (call: Call) =>
   requireRow(call, type, call.client.authorizations.get(readId(call)));
 
-const answerWhole = (call: Call, authorization: Authorization) =>
-  renderDocument(call, authorizationResource, authorization, authorizationResource.includeNames);
-
 /**
  * The operations on return authorizations and return items (docs/interface.md, 11.4 Operations,
  * 12.2 Operations).
@@ -158,15 +157,19 @@ export const returnOperations = [
     answer: authorizationResource.document,
     run: (call) => {
       const draft = readDraft(call.body, call.client.lists);
-      return answerWhole(call, announceReturn(call.client, draft, call.nowMs));
+      return renderWhole(
+        call,
+        authorizationResource,
+        announceReturn(call.client, draft, call.nowMs),
+      );
     },
   }),
-  defineGet(
-    authorizationResource,
-    'One return authorization',
-    ({ authorizations }, id) => authorizations.get(id),
-    { documented: false },
-  ),
+  {
+    ...defineGet(authorizationResource, 'One return authorization', ({ authorizations }, id) =>
+      authorizations.get(id),
+    ),
+    documented: false,
+  },
   defineOperation({
     name: 'v3.returnMerchandiseAuthorizations.replace',
     route: 'PUT /v3/returnMerchandiseAuthorizations/:id',
@@ -179,7 +182,7 @@ export const returnOperations = [
       assertSameId(call.body.data.id, authorization.id);
       const draft = readDraft(call.body, call.client.lists);
       replaceReturn(call.client, authorization, draft, call.nowMs);
-      return answerWhole(call, authorization);
+      return renderWhole(call, authorizationResource, authorization);
     },
   }),
   defineOperation({

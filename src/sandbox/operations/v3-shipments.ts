@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { listPackageNumbers, toTrackingUrl } from '../robot/shipments.ts';
-import { type Client, toFractions } from '../store/client.ts';
+import type { Client } from '../store/client.ts';
 import { type Shipment, type ShipmentItem, shipmentStatuses } from '../store/model.ts';
 import { ids, markExtra, texts, uniqueList } from './operation.ts';
 import {
@@ -13,6 +13,7 @@ import {
   localDateTime,
   many,
   ownLinks,
+  productLink,
   text,
 } from './resource.ts';
 
@@ -25,13 +26,13 @@ const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem', {
     expirationDate: z.iso.date().nullable(),
     serialNumbers: z.array(z.string()),
   },
-  relationships: ownLinks('orderItem', 'product'),
+  relationships: { ...ownLinks('orderItem'), ...productLink },
 });
 
 const laterTime = (read: (row: Shipment) => number | null) =>
   [
     localDateTime.nullable(),
-    (row: Shipment, { zone }: Client) => zone.writeLocal(read(row), toFractions(row).later),
+    (row: Shipment, { zone }: Client) => zone.writeLocal(read(row), row.id),
   ] as const;
 
 /** docs/interface.md, 10.1 Fields. Times are in the zone of the warehouses and do not name it. */
@@ -42,7 +43,7 @@ export const shipmentResource = defineResource<Shipment>('shipment', {
     returnLabel: text,
     readyToPickOn: [
       localDateTime,
-      (row, { zone }) => zone.writeLocal(row.readyToPickOnMs, toFractions(row).readyToPickOn),
+      ({ id, readyToPickOnMs }, { zone }) => zone.writeLocal(readyToPickOnMs, id),
     ],
     readyToShipOn: laterTime(({ readyToShipOnMs }) => readyToShipOnMs),
     shippedOn: laterTime(({ shippedOnMs }) => shippedOnMs),
@@ -85,8 +86,7 @@ export const shipmentOperations = [
       byKeys('externalOrderNumber', texts, readNumber, 'filter[externalOrderNumber]'),
     ],
   }),
-  defineGet(shipmentResource, 'One shipment, of any age', ({ shipments }, id, nowMs) => {
-    const known = shipments.get(id);
-    return known !== undefined && known.visibleFromMs <= nowMs ? known : undefined;
-  }),
+  defineGet(shipmentResource, 'One shipment, of any age', (client, id, nowMs) =>
+    client.findShipment(id, nowMs),
+  ),
 ];

@@ -48,11 +48,11 @@ export const inboundTasks = {
   /** Counts some lines: adds items to the inbound and received quantities to its slip. */
   'count-inbound': (client, atMs, { inboundId, lines }) => {
     const { inbound, slip } = readInbound(client, inboundId);
-    const items = lines.map((line) => {
-      const product = client.products.get(line.sku);
-      const id = client.nextId();
-      return { ...line, id, ...drawLot(client, product, atMs), productId: product?.id ?? 0 };
-    });
+    const items = lines.map((line) => ({
+      ...line,
+      id: client.nextId(),
+      ...drawLot(client, client.products.get(line.sku), atMs),
+    }));
     inbound.items = [...inbound.items, ...items];
 
     for (const { slipItemId, quantity } of lines) {

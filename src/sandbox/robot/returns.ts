@@ -121,7 +121,6 @@ function createReturnItem(
     redeliver: client.random.chance(0.1),
     orderId: shipment.orderId,
     orderItemId: item.orderItemId,
-    productId: item.productId,
     reasonId,
     shipmentItemId: item.id,
     authorizationItemId: null,

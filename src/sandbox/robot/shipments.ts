@@ -164,7 +164,6 @@ function createItem(
       () => `SN${client.random.between(10_000, 99_999)}`,
     ),
     orderItemId: item.id,
-    productId: item.productId,
     returned: 0,
   };
 }

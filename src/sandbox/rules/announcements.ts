@@ -5,12 +5,9 @@ import { ruleBroken } from '../refusal.ts';
 import type { Client } from '../store/client.ts';
 import type { Authorization, AuthorizationItem, Shipment, Slip } from '../store/model.ts';
 import { checkWarehouse } from './orders.ts';
-import { findProducts } from './products.ts';
+import { admitProducts } from './products.ts';
 
-export type AuthorizationLine = Omit<
-  AuthorizationItem,
-  'id' | 'sku' | 'productId' | 'returnItemId'
->;
+export type AuthorizationLine = Omit<AuthorizationItem, 'id' | 'sku' | 'returnItemId'>;
 
 export type AuthorizationDraft = Omit<
   Authorization,
@@ -80,9 +77,8 @@ function createItems(
   replaced: Authorization | null,
   nowMs: number,
 ): AuthorizationItem[] {
-  const shipment = client.shipments.get(shipmentId);
-  if (shipment === undefined || shipment.visibleFromMs > nowMs)
-    throw ruleBroken(`There is no shipment ${shipmentId}`);
+  const shipment = client.findShipment(shipmentId, nowMs);
+  if (shipment === undefined) throw ruleBroken(`There is no shipment ${shipmentId}`);
 
   const announced = new Map<number, number>();
   const announce = (itemId: number, quantity: number) =>
@@ -98,18 +94,14 @@ function createItems(
       throw ruleBroken(`Several lines refer to shipment item ${shipmentItemId}`);
 
     seen.add(shipmentItemId);
-    const item = findReturnedItem(client, shipment, line);
-    if (announce(shipmentItemId, quantity) > item.quantity)
+    const { sku, quantity: shipped } = findReturnedItem(client, shipment, line);
+    if (announce(shipmentItemId, quantity) > shipped)
       throw ruleBroken(
         `Of shipment item ${shipmentItemId} there are not ${quantity} left to return`,
       );
-    return item;
+    return { ...line, sku, returnItemId: null };
   });
-
-  return lines.map((line, index) => {
-    const { sku = '', productId = 0 } = items[index] ?? {};
-    return { ...line, id: client.nextId(), sku, productId, returnItemId: null };
-  });
+  return items.map((item) => ({ ...item, id: client.nextId() }));
 }
 
 /** Returns the shipment item of a line. Refuses one that does not fit, and an unknown reason. */
@@ -119,10 +111,8 @@ function findReturnedItem({ lists }: Client, shipment: Shipment, line: Authoriza
   if (item === undefined)
     throw ruleBroken(`Shipment ${shipment.id} has no shipment item ${shipmentItemId}`);
 
-  if (lists.isUnavailableReason(reasonId))
-    throw ruleBroken(`Return reason ${reasonId} is not available to this user`);
   if (!lists.returnReasons.some(({ id }) => id === reasonId))
-    throw ruleBroken(`There is no return reason ${reasonId}`);
+    throw ruleBroken(`There is no return reason ${reasonId}, or it is not available to this user`);
   return item;
 }
 
@@ -138,7 +128,7 @@ export function announceGoods(client: Client, draft: SlipDraft, nowMs: number): 
   const { zone, random } = client;
   checkWarehouse(client.lists, draft.expectedIn);
   const { lines, ...attributes } = draft;
-  const products = findProducts(client, lines);
+  admitProducts(client, lines);
   const slip: Slip = {
     ...attributes,
     id: client.nextId(),
@@ -146,10 +136,7 @@ export function announceGoods(client: Client, draft: SlipDraft, nowMs: number): 
     completedOnMs: null,
     status: 'EXPECTED',
     inboundId: null,
-    items: lines.map(({ sku, quantity }, index) => {
-      const productId = products[index]?.id ?? 0;
-      return { id: client.nextId(), sku, quantity, received: 0, productId };
-    }),
+    items: lines.map((line) => ({ ...line, id: client.nextId(), received: 0 })),
   };
   client.slips.add(slip);
 

@@ -14,7 +14,7 @@ import type {
   OrderItem,
 } from '../store/model.ts';
 import type { ServiceLists } from '../store/service-lists.ts';
-import { findProducts } from './products.ts';
+import { admitProducts } from './products.ts';
 
 export type LineDraft = Pick<
   OrderItem,
@@ -73,14 +73,13 @@ export function addOrder(client: Client, draft: OrderDraft): Order {
   for (const { fulfillFrom } of draft.lines) checkWarehouse(lists, fulfillFrom);
 
   const { lines, attachment, pickUpPoint, ...attributes } = draft;
-  const products = findProducts(client, lines);
-  const items = lines.map((line, index) => ({
+  admitProducts(client, lines);
+  const items = lines.map((line) => ({
     channelIdentifier: null,
     ...line,
     id: client.nextId(),
     ordered: line.quantity,
     fulfilled: 0,
-    productId: products[index]?.id ?? 0,
   }));
 
   const order: Order = {

@@ -67,25 +67,20 @@ export function countStock({ stock }: Product): number {
   return Object.values(stock).reduce((sum, pieces) => sum + pieces, 0);
 }
 
-/**
- * Returns the products of lines. Creates or refuses unknown ones, as the switch `unknownProducts`
- * says.
- */
-export function findProducts(
+/** Creates the unknown products of lines, or refuses them, as the switch `unknownProducts` says. */
+export function admitProducts(
   client: Client,
   lines: readonly { readonly sku: string; readonly name?: string | null }[],
-): Product[] {
+): void {
   const { products, options } = client;
-  const unknown = lines.map(({ sku }) => sku).filter((sku) => !products.has(sku));
-  if (unknown.length > 0 && options.unknownProducts === 'refuse') {
-    const skus = [...new Set(unknown)].join(', ');
+  const unknown = new Map(
+    lines.filter(({ sku }) => !products.has(sku)).map(({ sku, name }) => [sku, name ?? sku]),
+  );
+  if (unknown.size > 0 && options.unknownProducts === 'refuse') {
+    const skus = [...unknown.keys()].join(', ');
     throw ruleBroken(`There is no product with the sku ${skus}: add it first (POST /product/add)`);
   }
 
-  return lines.map(({ sku, name }) => {
-    const product =
-      products.get(sku) ?? createProduct(client, sku, name ?? sku, stockOfUnknownProduct);
-    products.set(sku, product);
-    return product;
-  });
+  for (const [sku, name] of unknown)
+    products.set(sku, createProduct(client, sku, name, stockOfUnknownProduct));
 }

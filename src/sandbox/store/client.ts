@@ -1,7 +1,7 @@
 import { minuteMs } from '../../core/time.ts';
 import type { Switches, WorldOptions } from '../options.ts';
 import { deriveSeed, Random } from '../random.ts';
-import { toDayText, toFraction, Zone } from '../zone.ts';
+import { toDayText, Zone } from '../zone.ts';
 import type {
   Authorization,
   Inbound,
@@ -163,6 +163,12 @@ export class Client {
     return order?.items.some(({ id }) => id === itemId) ? order : undefined;
   }
 
+  /** Returns a shipment, unless it is not visible yet. */
+  findShipment(id: number, nowMs: number): Shipment | undefined {
+    const known = this.shipments.get(id);
+    return known !== undefined && known.visibleFromMs <= nowMs ? known : undefined;
+  }
+
   listShipments(order: Order): readonly Shipment[] {
     return order.shipmentIds.map((id) => this.shipments.get(id) as Shipment);
   }
@@ -226,11 +232,6 @@ export class Client {
   }
 }
 type ClientState = Client['state'];
-
-/** Returns the digits below the millisecond for the times of a shipment. */
-export function toFractions({ id, items }: Shipment): { readyToPickOn: string; later: string } {
-  return { readyToPickOn: toFraction(id, 0), later: toFraction(id, items.length) };
-}
 
 /** How long writes are kept. Must exceed the largest `lagMs` of a fault. */
 const keepWritesMs = 15 * minuteMs;

@@ -55,7 +55,6 @@ export interface OrderItem {
   readonly name: string | null;
   readonly channelIdentifier: string | null;
   readonly metadata: Texts;
-  readonly productId: number;
 }
 
 /** The texts of an address that may be empty in requests. */
@@ -134,7 +133,6 @@ export interface ShipmentItem {
   readonly expirationDate: string | null;
   readonly serialNumbers: readonly string[];
   readonly orderItemId: number;
-  readonly productId: number;
   /** The quantity that has come back. */
   returned: number;
 }
@@ -174,7 +172,6 @@ export interface AuthorizationItem {
   readonly reasonId: number;
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly shipmentItemId: number;
-  readonly productId: number;
   returnItemId: number | null;
 }
 
@@ -204,7 +201,6 @@ export interface ReturnItem {
   readonly redeliver: boolean;
   readonly orderId: number;
   readonly orderItemId: number;
-  readonly productId: number;
   readonly reasonId: number;
   readonly shipmentItemId: number;
   /** The authorization that announced it. */
@@ -218,7 +214,6 @@ export interface InboundItem {
   readonly quantity: number;
   readonly lotNumber: string | null;
   readonly expirationDate: string | null;
-  readonly productId: number;
   readonly slipItemId: number | null;
 }
 
@@ -239,7 +234,6 @@ export interface SlipItem {
   readonly sku: string;
   readonly quantity: number;
   received: number;
-  readonly productId: number;
 }
 
 /** An inbound packing slip: an announcement of expected goods. */

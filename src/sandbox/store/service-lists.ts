@@ -126,10 +126,6 @@ export function createServiceLists(given: z.infer<typeof givenSchema> = {}) {
     isDeliveredInParts: (orderTypeId: number): boolean =>
       orderTypes.find(({ id }) => id === orderTypeId)?.partialDelivery ?? false,
 
-    /** Returns whether a return reason exists but is not available to the client. */
-    isUnavailableReason: (reasonId: number): boolean =>
-      lists.returnReasons.some(({ id, available }) => id === reasonId && available === false),
-
     /** Returns the code of a warehouse by its v2 id. It may be outside the fulfilment strategy. */
     findWarehouseCode: (warehouseId: number): string | undefined =>
       warehouseCodes[warehouseId - 1] ??
