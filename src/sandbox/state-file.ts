@@ -25,12 +25,10 @@ export function saveWorld(world: World, file: string): void {
 /** Loads a saved world, whose time continues. Throws an error that names a wrong file. */
 export function loadWorld(file: string, speed?: number, strictness?: Strictness): World {
   try {
-    const saved: unknown = stateSchema.parse(JSON.parse(readFileSync(file, 'utf8')));
-    const { options, ...others } = saved as SavedWorld;
-    return new World({ ...options, speed: speed ?? options.speed }, strictness, {
-      options,
-      ...others,
-    });
+    const read: unknown = stateSchema.parse(JSON.parse(readFileSync(file, 'utf8')));
+    const saved = read as SavedWorld;
+    const { options } = saved;
+    return new World({ ...options, speed: speed ?? options.speed }, strictness, saved);
   } catch (cause) {
     throw new Error(
       `${file} cannot be read: it is incomplete, or a sandbox did not write it. ` +

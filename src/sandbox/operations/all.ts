@@ -6,6 +6,7 @@
 
 import { z } from 'zod';
 import { dayMs } from '../../core/time.ts';
+import { shownListsSchema } from '../store/service-lists.ts';
 import { olderOrderOperations } from './older-orders.ts';
 import { olderProductOperations } from './older-products.ts';
 import { olderShipmentOperations } from './older-shipments.ts';
@@ -14,23 +15,6 @@ import { goodsOperations } from './v3-goods.ts';
 import { orderOperations } from './v3-orders.ts';
 import { returnOperations } from './v3-returns.ts';
 import { shipmentOperations } from './v3-shipments.ts';
-
-const option = z.strictObject({ id: z.int(), name: z.string(), code: z.string() });
-const mainMethod = option.extend({
-  shippingMethods: z.array(z.strictObject({ id: z.int(), warehouse: z.string() })),
-});
-const listsSchema = z.strictObject({
-  mainShippingMethods: z.array(mainMethod),
-  ...members(z.array(option), [
-    'shippingMethods',
-    'returnShippingMethods',
-    'orderTypes',
-    'returnReasons',
-    'languages',
-    'countries',
-    'paymentMethods',
-  ]),
-});
 
 /**
  * The token, the status and the service lists (docs/interface.md, 3 Authentication, 6 Status and
@@ -67,7 +51,7 @@ const commonOperations = [
     route: 'GET /settings/get',
     summary: 'The lists whose ids other calls use',
     advised: { everyMs: dayMs, words: 'at most once a day, and keep the lists' },
-    answer: envelope(listsSchema),
+    answer: envelope(shownListsSchema),
     run: ({ client }) => ok('Settings are ok.', client.lists.shown),
   }),
 ];

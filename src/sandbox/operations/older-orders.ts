@@ -9,7 +9,16 @@ import { emptyDraft, type OrderDraft, placeOrder, releaseOrder } from '../rules/
 import type { Client } from '../store/client.ts';
 import type { AddressLines, Texts } from '../store/model.ts';
 import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
-import { dayIn, integerIn, numberIn, quantityIn, textIn, toWarehouseDay } from './document.ts';
+import {
+  dayIn,
+  integerIn,
+  keepGivenTexts,
+  numberIn,
+  quantityIn,
+  readTexts,
+  textIn,
+  toWarehouseDay,
+} from './document.ts';
 import {
   type Call,
   defineOperation,
@@ -205,7 +214,7 @@ export const olderOrderOperations = [
     run: (call) => {
       const order = call.client.orderByNumber.get(call.body.externalOrderNumber);
       if (order === undefined) return nok('Order not found');
-      recordWrite(call, 'order', order);
+      recordWrite(call, order);
       releaseOrder(call.client, order, call.nowMs);
       return ok('Order released');
     },
@@ -214,7 +223,7 @@ export const olderOrderOperations = [
 
 function lookUpOrder(call: Call, externalOrderNumber: string) {
   const known = call.client.orderByNumber.get(externalOrderNumber);
-  const order = known && viewRow(call, 'order', known);
+  const order = known && viewRow(call, known);
   if (!order) return nok('Order not found');
 
   const result = { orderNumber: order.id, externalOrderNumber: order.externalOrderNumber };
@@ -225,13 +234,13 @@ function addOrder(call: Call<unknown, z.output<typeof oldestBody> | z.output<typ
   const { client, nowMs } = call;
   const body = lowerNames(call.body) as OrderMembers;
   const order = placeOrder(client, readOrder(body, client, nowMs), nowMs);
-  recordWrite(call, 'order', order, 'creation');
+  recordWrite(call, order, 'creation');
   const problem = order.notValid ? ', Not Valid: its house number is missing' : '';
   return ok(`Order added${problem}`, order.id);
 }
 
 /** Changes the first letter of all names, so that both generations have the same. */
-function lowerNames(value: unknown): unknown {
+export function lowerNames(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(lowerNames);
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value);
@@ -265,13 +274,12 @@ function readOrder(body: OrderMembers, { zone, lists }: Client, nowMs: number): 
     promotionCode: body.actionCode || null,
     locale: findLocale(lists, body.languageId),
     email: body.email || noReplyAddress,
-    phoneNumber: body.phoneNumber || null,
-    vatNumber: body.vatNumber || null,
+    ...readTexts(body, ['phoneNumber', 'vatNumber']),
     fulfillFrom: findWarehouseCode(lists, body.warehouseId),
     preferredShippingDate: toWarehouseDay(zone, body.preferredShippingDate),
     allowPartialDelivery: body.partialDelivery ?? null,
     onHold: body.onHold ?? false,
-    metadata: keepTexts(body, extraNames),
+    metadata: keepGivenTexts(readTexts(body, extraNames)),
     orderedOn: zone.day(nowMs),
     currency: body.currency ?? emptyDraft.currency,
     orderTypeId: body.orderTypeId,
@@ -283,18 +291,13 @@ function readOrder(body: OrderMembers, { zone, lists }: Client, nowMs: number): 
       price: item.price ?? null,
       vat: item.vat ?? null,
       name: item.name || null,
-      metadata: keepTexts(item, ['extra6', 'extra7']),
+      metadata: keepGivenTexts(readTexts<'extra6' | 'extra7'>(item, ['extra6', 'extra7'])),
     })),
     deliveryAddress,
     billingAddress,
     pickUpPoint: readPrefixedMembers(body, 'pickUpPoint'),
   };
 }
-
-const keepTexts = (given: object, names: readonly string[]): Texts => {
-  const entries = Object.entries(given).filter(([name, value]) => names.includes(name) && value);
-  return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]));
-};
 
 /**
  * Returns the members of a body with a prefix, by the rest of their names; null if none has a

@@ -33,9 +33,8 @@ const productBody = z.strictObject({
   Sku: z.string().min(1),
   Weight: numberIn.pipe(z.number().min(0)).nullish(),
   Name: z.string().min(1),
-  Description: textIn,
-  // It is checked, but no answer shows it.
-  EncodedImage: z.union([z.literal(''), z.base64('must be base64')]).nullish(),
+  // No answer shows the image.
+  ...members(textIn, ['Description', 'EncodedImage']),
   Barcode: markExtra(textIn),
 });
 
@@ -74,7 +73,7 @@ export const olderProductOperations = [
 
       const product = { ...createProduct(client, body.Sku, body.Name), ...readChanges(body) };
       client.products.set(body.Sku, product);
-      recordWrite(call, 'product', product, 'creation');
+      recordWrite(call, product, 'creation');
       return ok('Product added', product.id);
     },
   }),
@@ -89,7 +88,7 @@ export const olderProductOperations = [
       const product = call.client.products.get(call.body.Sku);
       if (product === undefined) throw ruleBroken(`There is no product ${call.body.Sku}; use add`);
 
-      recordWrite(call, 'product', product);
+      recordWrite(call, product);
       Object.assign(product, readChanges(call.body));
       return ok('Product changed', product.id);
     },
@@ -130,7 +129,7 @@ export const olderProductOperations = [
 ];
 
 function answerProduct(call: Call, known: Product | undefined) {
-  const product = known && viewRow(call, 'product', known);
+  const product = known && viewRow(call, known);
   return product
     ? ok('Product found', productFields.show(product, call.client))
     : nok('Product not found');
@@ -152,7 +151,7 @@ function listStock(call: Call, isWhole: boolean): z.input<typeof articleSchema>[
   const articles: z.input<typeof articleSchema>[] = [];
 
   for (const product of products.values()) {
-    const seen = viewRow(call, 'product', product);
+    const seen = viewRow(call, product);
     if (seen === null) continue;
 
     const { sku, name } = seen;

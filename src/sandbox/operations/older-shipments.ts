@@ -17,8 +17,8 @@ import {
   shipmentStatuses,
   type Track,
 } from '../store/model.ts';
-import { dayIn, integerIn, quantityIn, textIn, toWarehouseDay } from './document.ts';
-import { extraSchemas, readExtras } from './older-orders.ts';
+import { dayIn, integerIn, quantityIn, readTexts, textIn, toWarehouseDay } from './document.ts';
+import { extraSchemas, lowerNames, readExtras } from './older-orders.ts';
 import {
   type Call,
   defineOperation,
@@ -210,7 +210,7 @@ export const olderShipmentOperations = [
     run: (call) => {
       const { shipments, orders, zone } = call.client;
       const tracked = shipments.filter(
-        (row) => isTracked(row, call.nowMs) && viewRow(call, 'shipment', row) !== null,
+        (row) => isTracked(row, call.nowMs) && viewRow(call, row) !== null,
       );
       const items = tracked.flatMap(({ id, orderId, shippingMethodId, tracks }) =>
         tracks.filter(isInDelivery).map((track) => ({
@@ -252,13 +252,12 @@ export const olderShipmentOperations = [
     answer: envelope(z.int()),
     run: ({ client, body: { shipmentId, remark, externalReference, rmaItems }, nowMs }) => {
       const { returnReasonId: reasonId, metadata, ...item } = rmaItems;
-      const line = {
-        ...item,
-        reasonId,
-        externalReference: item.externalReference || null,
-        metadata: metadata ?? {},
-      };
-      const texts = { externalReference: externalReference || null, comments: remark || null };
+      const reference = readTexts(item, ['externalReference']);
+      const line = { ...item, ...reference, reasonId, metadata: metadata ?? {} };
+      const texts = readTexts({ externalReference, comments: remark }, [
+        'externalReference',
+        'comments',
+      ]);
       const draft = { shipmentId, ...texts, metadata: {}, lines: [line] };
       return ok('Return announced', announceReturn(client, draft, nowMs).id);
     },
@@ -281,10 +280,7 @@ export const olderShipmentOperations = [
       .strictObject({ Id: integerIn.nullish(), ExternalOrderNumber: textIn, ShippingDate: dayIn })
       .nullable(),
     answer: foundAnswer,
-    run: (call) => {
-      const { Id: id, ExternalOrderNumber, ShippingDate: shippingDate } = call.body ?? {};
-      return answerFound(call, { id, externalOrderNumber: ExternalOrderNumber, shippingDate });
-    },
+    run: (call) => answerFound(call, lowerNames(call.body ?? {}) as z.output<typeof criteria>),
   }),
   defineOperation({
     name: 'v2.shipment.get',
@@ -347,7 +343,7 @@ function answerListed(call: Call, orderTypes?: readonly number[], wanted?: Shipm
     !row.acknowledged &&
     (orderTypes?.includes(row.orderTypeId) ?? true) &&
     (wanted === undefined || row.status === wanted) &&
-    viewRow(call, 'shipment', row) !== null;
+    viewRow(call, row) !== null;
   return answerShipments(
     client,
     client.shipments.filter(client.createShipmentTest(nowMs), isShown),
@@ -400,7 +396,7 @@ function findShipments(
       (!number || row.orderId === order?.id) &&
       (day === null || (row.shippedOnMs !== null && zone.day(row.shippedOnMs) === day)) &&
       (isNamed ? row.visibleFromMs <= nowMs : isListed(row)) &&
-      viewRow(call, 'shipment', row) !== null,
+      viewRow(call, row) !== null,
   );
 }
 

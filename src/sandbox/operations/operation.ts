@@ -81,10 +81,8 @@ export function readId({ path: { id = '' } }: Call): number {
  * Returns a row of a list as this caller sees it, which may be an earlier version. Returns null if
  * it is hidden.
  */
-export function viewRow<T extends StoredRow>(call: Call, type: string, row: T): T | null {
-  const { client, nowMs, lagMs } = call;
-  return client.visibility.selectVersion(row, `${type} ${row.id}`, nowMs, lagMs);
-}
+export const viewRow = <T extends StoredRow>({ client, nowMs, lagMs }: Call, row: T): T | null =>
+  client.visibility.selectVersion(row, nowMs, lagMs);
 
 /** Returns a row that was requested by id. Refuses one that does not exist or is hidden. */
 export function requireRow<T extends StoredRow>(
@@ -92,19 +90,17 @@ export function requireRow<T extends StoredRow>(
   type: string,
   row: T | undefined,
 ): T {
-  if (row === undefined || client.visibility.isHidden(`${type} ${row.id}`, nowMs))
-    throw notFound(type);
+  if (row === undefined || client.visibility.isHidden(row, nowMs)) throw notFound(type);
   return row;
 }
 
 /** Records a write, so that lists can lag: before a row is changed, or after it was created. */
 export function recordWrite(
   { client }: Call,
-  type: string,
   row: StoredRow,
   kind: 'change' | 'creation' = 'change',
 ): void {
-  client.visibility.addWrite(`${type} ${row.id}`, kind === 'change' ? row : null);
+  client.visibility.addWrite(row.id, kind === 'change' ? row : null);
 }
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';

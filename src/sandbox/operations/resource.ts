@@ -282,7 +282,7 @@ function renderPage<Row extends StoredRow>(
     }
     passed++;
     lastId = row.id;
-    const seen = viewRow(call, resource.type, row);
+    const seen = viewRow(call, row);
     if (seen !== null) shown.push(seen);
   }
 

@@ -178,7 +178,7 @@ export const goodsOperations = [
     answer: slipResource.document,
     run: (call) => {
       const slip = announceGoods(call.client, readSlip(call.body), call.nowMs);
-      recordWrite(call, 'inboundPackingSlip', slip, 'creation');
+      recordWrite(call, slip, 'creation');
       return renderWhole(call, slipResource, slip);
     },
   }),

@@ -312,7 +312,7 @@ export const orderOperations = [
         await checkPrintable(attributes.content);
 
       const order = placeOrder(client, draft, nowMs);
-      recordWrite(call, 'order', order, 'creation');
+      recordWrite(call, order, 'creation');
       return renderWhole(call, orderResource, order);
     },
   }),
@@ -328,7 +328,7 @@ export const orderOperations = [
     }),
     run: (call) => {
       const order = requireOrder(call);
-      recordWrite(call, 'order', order);
+      recordWrite(call, order);
       const changed = cancelItems(call.client, order, order.items, call.nowMs);
       const modifiedItems = { data: changed.map(({ id }) => ({ id, type: 'orderItem' })) };
       const meta = { modified: changed.length > 0, modifiedItems };
@@ -349,7 +349,7 @@ export const orderOperations = [
       const relationships = readWantedRelationships(call, order);
       const attributes = readWantedAttributes(call, order, relationships.orderTypeId);
 
-      recordWrite(call, 'order', order);
+      recordWrite(call, order);
       changeOrder(call.client, order, { ...attributes, ...relationships }, call.nowMs);
       return renderWhole(call, orderResource, order);
     },
@@ -374,7 +374,7 @@ export const orderOperations = [
     run: (call) => {
       const { order, item } = findItem(call);
       assertSameId(call.body.data.id, item.id);
-      recordWrite(call, 'order', order);
+      recordWrite(call, order);
       const modified = cancelItems(call.client, order, [item], call.nowMs).length > 0;
       return { ...renderDocument(call, orderItemResource, item), meta: { modified } };
     },

@@ -56,11 +56,11 @@ function hideRow(
   world: World,
 ): void {
   if (!Array.isArray(rows)) return;
-  const [row] = rows.splice(index, 1) as { id: number; type: string }[];
+  const [row] = rows.splice(index, 1) as { id: number }[];
   if (row === undefined) return;
 
   const { hiddenUntilMs } = world.requireClient(client).visibility;
-  hiddenUntilMs.set(`${row.type} ${row.id}`, world.clock.nowMs() + seconds * 1_000);
+  hiddenUntilMs.set(row.id, world.clock.nowMs() + seconds * 1_000);
 }
 
 type Members = Record<string | number, unknown>;

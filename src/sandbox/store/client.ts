@@ -228,7 +228,7 @@ export class Client {
     for (const [sku, product] of saved.products) this.products.set(sku, product);
     for (const [sku, told] of saved.toldStock) this.toldStock.set(sku, told);
     for (const id of saved.waitingForStock) this.waitingForStock.add(id);
-    for (const [key, untilMs] of saved.hidden) this.visibility.hiddenUntilMs.set(key, untilMs);
+    for (const [id, untilMs] of saved.hidden) this.visibility.hiddenUntilMs.set(id, untilMs);
   }
 }
 type ClientState = Client['state'];
@@ -239,40 +239,40 @@ const maxWrites = 100_000;
 
 interface Write {
   readonly atMs: number;
-  readonly key: string;
+  readonly id: number;
   /** A copy of the row before the write; null if the write created the row. */
   readonly before: StoredRow | null;
 }
 
 /**
- * Decides which rows of a client are visible, in which version. A key names a row by type and id.
- * Lags count real time, in which callers wait.
+ * Decides which rows of a client are visible, in which version. No two rows have the same id. Lags
+ * count real time, in which callers wait.
  */
 class ListVisibility {
-  /** The virtual time at which a hidden row becomes visible again. */
-  readonly hiddenUntilMs = new Map<string, number>();
+  /** The virtual time at which a hidden row becomes visible again, by id. */
+  readonly hiddenUntilMs = new Map<number, number>();
   #writes: Write[] = [];
 
   /** Records a write: before a row is changed, or with null after it was created. */
-  addWrite(key: string, before: StoredRow | null): void {
+  addWrite(id: number, before: StoredRow | null): void {
     const atMs = performance.now();
-    this.#writes.push({ atMs, key, before: before && structuredClone(before) });
+    this.#writes.push({ atMs, id, before: before && structuredClone(before) });
 
     if (this.#writes.length > 2 * maxWrites)
       this.#writes = this.#writes.slice(-maxWrites).filter((old) => old.atMs > atMs - keepWritesMs);
   }
 
-  isHidden(key: string, nowMs: number): boolean {
-    return (this.hiddenUntilMs.get(key) ?? 0) > nowMs;
+  isHidden({ id }: StoredRow, nowMs: number): boolean {
+    return (this.hiddenUntilMs.get(id) ?? 0) > nowMs;
   }
 
   /** Returns the row as it was `lagMs` ago. Returns null if it did not exist or is hidden. */
-  selectVersion<T extends StoredRow>(row: T, key: string, nowMs: number, lagMs: number): T | null {
-    if (this.isHidden(key, nowMs)) return null;
+  selectVersion<T extends StoredRow>(row: T, nowMs: number, lagMs: number): T | null {
+    if (this.isHidden(row, nowMs)) return null;
     if (lagMs === 0) return row;
 
     const since = performance.now() - lagMs;
-    const first = this.#writes.find((write) => write.atMs > since && write.key === key);
+    const first = this.#writes.find((write) => write.atMs > since && write.id === row.id);
     return first === undefined ? row : (first.before as T | null);
   }
 }

@@ -119,7 +119,6 @@ export function createServiceLists(given: z.infer<typeof givenSchema> = {}) {
     usualMethodId,
     /** The locale of an order that names none. */
     usualLocale: languages.find(({ code }) => /^[a-z]{2}-[A-Z]{2}$/.test(code))?.code ?? 'nl-NL',
-    /** The lists as `GET settings/get` shows them. */
     shown: showLists({ ...lists, returnReasons }),
 
     /** Returns whether an order of a type may leave in several parcels if it does not say so. */
@@ -147,6 +146,14 @@ export function createServiceLists(given: z.infer<typeof givenSchema> = {}) {
   };
 }
 export type ServiceLists = ReturnType<typeof createServiceLists>;
+
+/** The lists as `GET settings/get` shows them. */
+export const shownListsSchema = z.strictObject({
+  ...Object.fromEntries(
+    [...Object.keys(listsSchema.shape), 'shippingMethods'].map((name) => [name, z.array(option)]),
+  ),
+  mainShippingMethods: listsSchema.shape.mainShippingMethods,
+});
 
 function showLists({ mainShippingMethods, ...others }: Lists): Readonly<Record<string, unknown>> {
   const show = ({ id, name, code }: z.infer<typeof option>) => ({ id, name, code });

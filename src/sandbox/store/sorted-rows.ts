@@ -18,10 +18,8 @@ export class SortedRows<T extends StoredRow> {
     return this.#rows.length;
   }
 
-  /** Adds a row. Replaces the row with the same id. */
   add(row: T): void {
-    const place = this.#findPlace(row.id);
-    this.#rows.splice(place, this.#rows[place]?.id === row.id ? 1 : 0, row);
+    this.#rows.splice(this.#findPlace(row.id), 0, row);
   }
 
   get(id: number): T | undefined {
