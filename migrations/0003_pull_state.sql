@@ -254,6 +254,17 @@ declare
   clients text[];
   jobs text[];
 begin
+  -- Of a run that began or ended in the future, the clock was set back since.
+  if of_client is null then
+    update sync.jobs j
+    set next_at = sync.clock()
+    where (j.client, j.job) in (
+      select f.client, f.job from sync.jobs f
+      where greatest(f.last_started_at, f.last_finished_at) > now() + interval '1 minute'
+        and isfinite(f.next_at) and f.next_at > sync.clock()
+      for update skip locked);
+  end if;
+
   with lost as (
     update sync.leases l
     set holder = null, expires_at = null
@@ -271,5 +282,6 @@ begin
   return query select * from unnest(clients, jobs);
 end
 $$;
--- sync.revive_abandoned: Makes the jobs of lost workers due: their leases have expired. With a
---   client and a job, only that one. Returns the jobs
+-- sync.revive_abandoned: Makes the jobs of lost workers due: their leases have expired. Returns
+--   those jobs. With a client and a job, only that one; without, also jobs that a clock that was
+--   set back keeps waiting

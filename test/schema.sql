@@ -2791,6 +2791,17 @@ declare
   clients text[];
   jobs text[];
 begin
+  -- Of a run that began or ended in the future, the clock was set back since.
+  if of_client is null then
+    update sync.jobs j
+    set next_at = sync.clock()
+    where (j.client, j.job) in (
+      select f.client, f.job from sync.jobs f
+      where greatest(f.last_started_at, f.last_finished_at) > now() + interval '1 minute'
+        and isfinite(f.next_at) and f.next_at > sync.clock()
+      for update skip locked);
+  end if;
+
   with lost as (
     update sync.leases l
     set holder = null, expires_at = null

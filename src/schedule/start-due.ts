@@ -18,7 +18,7 @@ import type { Pool } from './job.ts';
 import { type DueRun, Places } from './places.ts';
 import type { RunClient } from './run.ts';
 import { type RunnerDeps, toClientIdentity, toRequest, toWork, workOn } from './runs.ts';
-import { hastenJobs, reviveAbandoned } from './sql/due-jobs.ts';
+import { reviveAbandoned } from './sql/due-jobs.ts';
 import type { Run } from './sql/ledger.ts';
 import { beginRuns, readDueRuns, type Start, type StartRow } from './sql/start-runs.ts';
 
@@ -85,7 +85,6 @@ export class DueRuns {
   /** Makes jobs due that lost workers or a wrong clock left, and starts what is due. */
   async sweep(): Promise<void> {
     const { db, log } = this.#deps;
-    await hastenJobs(db);
     for (const lost of await reviveAbandoned(db)) log.warn({ ...lost, event: 'run_abandoned' });
     await this.startDue();
   }

@@ -6,7 +6,8 @@ import type { JobKey } from '../plan-next.ts';
 
 /**
  * Makes the jobs of lost workers due again. A worker is lost if its lease has expired. Its runs are
- * recorded as abandoned; what they committed stays.
+ * recorded as abandoned; what they committed stays. Without `only`, jobs that a clock that was set
+ * back keeps waiting are made due, too.
  * @param only the only job to look at; null: all
  * @returns the jobs of lost workers
  */
@@ -18,19 +19,6 @@ export async function reviveAbandoned(
     select client, job
     from sync.revive_abandoned(${only?.client ?? null}, ${only?.job ?? null})`.execute(db);
   return rows;
-}
-
-/** Makes jobs due whose last run began or ended in the future: the clock was set back since. */
-export async function hastenJobs(db: Kysely<DB>): Promise<void> {
-  await sql`
-    update sync.jobs
-    set next_at = sync.clock()
-    where (client, job) in (
-      select client, job
-      from sync.jobs
-      where greatest(last_started_at, last_finished_at) > now() + interval '1 minute'
-        and isfinite(next_at) and next_at > sync.clock()
-      for update skip locked)`.execute(db);
 }
 
 /** Records runs as abandoned whose leases were just taken from them, by an earlier statement. */
