@@ -1,12 +1,11 @@
 /**
- * Reads windows of a stream again: to reconcile it, or to backfill it. Also fetches one resource
- * again, and decodes quarantined ones again. A row is marked as unlisted only if two complete walks
- * lack it, a read by id does not find it, or an operator accepts that it is unlisted.
+ * Reads windows of a stream again: to reconcile it, or to backfill it. A row is marked as unlisted
+ * only if two complete walks lack it, a read by id does not find it, or an operator accepts that it
+ * is unlisted.
  */
 
 import { CodedError, LeaseLostError, StoppedError } from '../core/errors.ts';
-import { type Json, parseExact, ShapeError } from '../core/json.ts';
-import { addDays, dayMs, daysBetween, isRealDay, toLocalDay, toUtcDay } from '../core/time.ts';
+import { dayMs, isRealDay, toLocalDay, toUtcDay } from '../core/time.ts';
 import { type RunContext, serviceNow, throwFirst, warn } from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import {
@@ -16,16 +15,11 @@ import {
   type Reading,
   unlist,
 } from './commit.ts';
-import { decodePage, type ReadResource } from './decode.ts';
-import { readByIds } from './poll.ts';
+import type { ReadResource } from './decode.ts';
+import { readByIds } from './read-by-ids.ts';
+import { everything, findSliceEnd, planReconcileWindows, toWindow } from './reconcile-windows.ts';
 import type { ResourceRows } from './sql/mirror-tables.ts';
 import { requestMissingParcelReads } from './sql/parcel-rows.ts';
-import {
-  listQuarantined,
-  type QuarantinedDocument,
-  readQuarantined,
-  releaseQuarantineRow,
-} from './sql/quarantine.ts';
 import {
   findBackgroundBackfills,
   findLastWalked,
@@ -51,93 +45,10 @@ import {
 } from './sql/unlisted.ts';
 import { listIds } from './sql/upsert.ts';
 import { findWaiting, hastenReads } from './sql/waiting-reads.ts';
-import {
-  type PullContext,
-  type RescanContext,
-  type RescanPlan,
-  type Stream,
-  type StreamContext,
-  toRescanContext,
-} from './stream.ts';
+import { type RescanContext, type Stream, type StreamContext, toRescanContext } from './stream.ts';
 import { rereadAuthorizations } from './streams/authorizations.ts';
 import { requestOrdersOfShipments } from './streams/orders.ts';
 import { readIds, type StreamPage, toDateFilter, type WalkedPage, walkList } from './walk.ts';
-
-/**
- * Number of recent days that each reconciliation reads of a list with a date filter. It reads older
- * days in slices, and any other list whole.
- */
-const recentDays = 120;
-/**
- * Number of slices into which the days before the recent ones are divided. Each reconciliation
- * reads one slice.
- */
-const sliceCount = 30;
-/**
- * Number of days that a window is wider on each side. Date filters are exclusive
- * (docs/interface.md, 2.5 Filters), and whether they include other times of the given day is not
- * known (2.6 Not shown).
- */
-const slackDays = 2;
-/**
- * A bound outside these days is omitted, because the widened day could not be written as a date.
- */
-const [firstDay, lastDay] = ['1900-01-01', '9999-01-01'];
-/**
- * Number of days that a reconciliation reaches back at least, to find rows that were never stored
- * here.
- */
-const reachDays = 400;
-
-const everything: DayWindow = { after: null, before: null };
-
-/** Returns a window that includes both days and all days between them; null means no bound. */
-export const toWindow = (from: string | null, to: string | null): DayWindow => ({
-  after: from === null || from < firstDay ? null : addDays(from, -slackDays),
-  before: to === null || to > lastDay ? null : addDays(to, slackDays),
-});
-
-/**
- * Returns the windows of a reconciliation: the recent days, and one slice of the older days.
- * `sliceCount` reconciliations cover all days. Each slice begins at the end of the last one, so
- * skipped days leave no hole.
- * @param now today by the service's clock, the oldest stored day, the end of the last slice, and
- *   the days after which `prune` deletes rows
- */
-export function planReconcileWindows(
-  { filter }: RescanPlan,
-  now: {
-    readonly today: string;
-    readonly oldest: string | null;
-    readonly lastSliceEnd: string | null;
-    readonly mirrorDays?: number | undefined;
-  },
-): DayWindow[] {
-  if (filter === null) return [everything];
-  const edge = addDays(now.today, -recentDays);
-  const { mirrorDays = Number.POSITIVE_INFINITY } = now;
-  // What was deleted would come back as missing.
-  const reach = addDays(now.today, -Math.min(reachDays, mirrorDays - slackDays - 1));
-  const isOlderKept = mirrorDays === Number.POSITIVE_INFINITY && (now.oldest ?? reach) < reach;
-  const oldest = isOlderKept ? (now.oldest ?? reach) : reach;
-  const size = Math.ceil(daysBetween(oldest, edge) / sliceCount);
-  const last = now.lastSliceEnd;
-  // The recent days move by a day each day. If less than one slice is left before them, start again
-  // at the oldest day.
-  const continuesLastSlice = last !== null && last >= oldest && daysBetween(last, edge) >= size;
-  const start = continuesLastSlice ? last : oldest;
-  const isLast = daysBetween(start, edge) < 2 * size;
-  return [toWindow(edge, null), toWindow(start, isLast ? edge : addDays(start, size))];
-}
-
-/**
- * Returns the last day of the slice that a reconciliation with these windows reads; null if it
- * reads none.
- */
-export function findSliceEnd(windows: readonly DayWindow[]): string | null {
-  const before = windows[1]?.before ?? null;
-  return before === null ? null : addDays(before, -slackDays);
-}
 
 /**
  * The kind of process that starts a reconciliation. Only the same kind continues it after an
@@ -554,102 +465,6 @@ async function recordExtra(
 ): Promise<{ readonly extra: number }> {
   await recordRescanFindings(transaction, context, 'extra', marked);
   return { extra: marked.length };
-}
-
-/**
- * The result of a refetch: the row was missing, stale or unchanged, or the service does not know
- * the id (unlisted).
- */
-export type RefetchResult = 'missing' | 'stale' | 'unchanged' | 'unlisted';
-
-/**
- * Reads one resource by id and heals what differs. What follows from a change is requested in any
- * case.
- * @returns null if it could not be read or decoded; the run's warnings and the quarantine say why
- */
-export async function refetch(context: PullContext, id: number): Promise<RefetchResult | null> {
-  const { stream } = context;
-  let result: RefetchResult | null = null;
-  for await (const { reading, unlisted, settle } of readByIds(context, [id]))
-    result = await commitReading(context, reading, async (transaction, page) => {
-      await settle(transaction, page);
-      await stream.afterChanges?.(transaction, [id]);
-      return unlisted.length > 0 ? 'unlisted' : toRefetchResult(page);
-    });
-
-  return result;
-}
-
-function toRefetchResult({ written, resources }: CommittedPage): RefetchResult | null {
-  if (written.inserted.length > 0) return 'missing';
-  if (written.changed.length > 0) return 'stale';
-  return resources.length > 0 ? 'unchanged' : null;
-}
-
-/** The result of a replay. */
-export interface ReplayCounts {
-  /** Number of resources that could be decoded and are now in the tables. */
-  readonly released: number;
-  /** Number of resources that stay in quarantine. */
-  readonly kept: number;
-}
-
-/**
- * Decodes the quarantined resources of a stream again, for use after an upgrade. Each keeps the
- * number of its reading, so it does not replace a newer stored row.
- */
-export async function replayQuarantine(context: StreamContext): Promise<ReplayCounts> {
-  const { db, client, signal, stream } = context;
-  const counts = { released: 0, kept: 0 };
-
-  for (const { id } of await listQuarantined(db, { client, stream: stream.name })) {
-    signal.throwIfAborted();
-    counts[(await replayQuarantined(context, id)) ? 'released' : 'kept']++;
-  }
-
-  return counts;
-}
-
-/**
- * Decodes one resource again, by the number of its row. Returns false if it stays in quarantine.
- */
-export async function replayQuarantined(context: StreamContext, id: number): Promise<boolean> {
-  const row = await readQuarantined(context.db, id);
-  return row === null || replayRow(context, row);
-}
-
-/** Decodes one quarantined resource again. Returns false if it stays in quarantine. */
-async function replayRow(
-  context: StreamContext,
-  { id, document, readNo }: QuarantinedDocument,
-): Promise<boolean> {
-  const data = parseDocument(document);
-  const decoder = context.stream.decoder(context.zone);
-  const decoded = await decodePage({ data, included: [], escaped: true }, decoder);
-  // A resource without all its lines would be stored incomplete.
-  const [resource] = decoded.resources;
-  if (resource === undefined || resource.warning !== undefined) return false;
-
-  const reading = { readNo, pages: 0, received: data.length, decoded };
-  const isReleased = await commitReading(context, reading, async ({ trx }, { resources }) => {
-    // By the entry's id: the resource's id may have been unreadable when it was quarantined.
-    if (resources.length > 0) await releaseQuarantineRow(trx, id);
-    return resources.length > 0;
-  });
-  return isReleased === true;
-}
-
-/**
- * Parses a quarantined document. Returns no resource if this version refuses its shape: it then
- * stays.
- */
-function parseDocument(document: string): Json[] {
-  try {
-    return [parseExact(document)];
-  } catch (error) {
-    if (!(error instanceof ShapeError)) throw error;
-    return [];
-  }
 }
 
 /**

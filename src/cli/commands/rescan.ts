@@ -4,13 +4,12 @@ import { formatCount } from '../../operate/health/problem.ts';
 import { isStored } from '../../operate/sql/stored-rows.ts';
 import { replayParcels } from '../../pull/parcels.ts';
 import {
-  backfillStream,
   type RefetchResult,
   type ReplayCounts,
-  reconcileStream,
   refetch,
   replayQuarantine,
-} from '../../pull/rescan.ts';
+} from '../../pull/refetch.ts';
+import { backfillStream, reconcileStream } from '../../pull/rescan.ts';
 import { openRescan, type Rescan, wakeJob } from '../../pull/sql/rescans.ts';
 import { type Stream, type StreamContext, toRescanContext } from '../../pull/stream.ts';
 import { streams } from '../../pull/streams/all-streams.ts';

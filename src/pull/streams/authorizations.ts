@@ -10,7 +10,7 @@ import {
   text,
 } from '../../service/decoding/fields.ts';
 import { commitReading } from '../commit.ts';
-import { readByIds, readsPerPoll } from '../poll.ts';
+import { readByIds, readsPerPoll } from '../read-by-ids.ts';
 import { findOpenAuthorizations } from '../sql/authorization-rows.ts';
 import { findDueReads } from '../sql/waiting-reads.ts';
 import {

@@ -11,7 +11,7 @@ import { isAutomatic } from '../../../config/schedules.ts';
 import { parseObject } from '../../core/json.ts';
 import { recordAudit } from '../../db/audit.ts';
 import { connectDatabase, toDirectUrl } from '../../db/connect.ts';
-import { replayQuarantined } from '../../pull/rescan.ts';
+import { replayQuarantined } from '../../pull/refetch.ts';
 import { readQuarantined } from '../../pull/sql/quarantine.ts';
 import { toRescanContext } from '../../pull/stream.ts';
 import { streams } from '../../pull/streams/all-streams.ts';

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Json } from '../../../src/core/json.ts';
 import { commitReading } from '../../../src/pull/commit.ts';
 import { decodePage } from '../../../src/pull/decode.ts';
-import { refetch, replayQuarantine } from '../../../src/pull/rescan.ts';
+import { refetch, replayQuarantine } from '../../../src/pull/refetch.ts';
 import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
 import { type MirroredResource, toPullContext } from '../../../src/pull/stream.ts';
 import { authorizations, rereadAuthorizations } from '../../../src/pull/streams/authorizations.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { refetch } from '../../../src/pull/rescan.ts';
+import { refetch } from '../../../src/pull/refetch.ts';
 import { toPullContext } from '../../../src/pull/stream.ts';
 import { orders } from '../../../src/pull/streams/orders.ts';
 import { useDatabase } from '../../helpers/database.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { refetch } from '../../../src/pull/rescan.ts';
+import { refetch } from '../../../src/pull/refetch.ts';
 import { type RequestReason, requestReads } from '../../../src/pull/sql/waiting-reads.ts';
 import { toPullContext } from '../../../src/pull/stream.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';

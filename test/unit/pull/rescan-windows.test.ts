@@ -1,6 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { addDays, daysBetween } from '../../../src/core/time.ts';
-import { findSliceEnd, planReconcileWindows, toWindow } from '../../../src/pull/rescan.ts';
+import {
+  findSliceEnd,
+  planReconcileWindows,
+  toWindow,
+} from '../../../src/pull/reconcile-windows.ts';
 import { orders } from '../../../src/pull/streams/orders.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 
