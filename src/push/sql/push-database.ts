@@ -543,23 +543,25 @@ async function markBackupRowsUnknown(
   const isOfBackup = sql`(o.id <= coalesce(${rowsUntil}::bigint, o.id))`;
   const reason =
     'the database was restored, and the former one may have sent this row after the backup';
+  // The former database may have sent a row just before. A payload that was replaced after an
+  // attempt still counts as replaced after it.
+  const writtenNow = sql`written_at = statement_timestamp(),
+      replaced_at = o.replaced_at + (statement_timestamp() - o.written_at)`;
   const isLookedUp = sql`o.kind = any(${lookedUpKinds}::text[])`;
   await sql`
     update fulfilment.outbox o
-    set written_at = statement_timestamp(),
+    set ${writtenNow},
       last_error = left(concat(o.last_error, '; ', ${reason}::text), 4000)
     where o.status = 'dead' and ${isOfBackup}`.execute(trx);
-  // The former database may have sent them again just before.
   await sql`
     update fulfilment.outbox o
-    set written_at = statement_timestamp(), absences = 0, absent_at = null,
-      replaced_at = o.replaced_at + (statement_timestamp() - o.written_at)
+    set ${writtenNow}, absences = 0, absent_at = null
     where o.status = 'unknown' and o.written_at is not null and ${isOfBackup}`.execute(trx);
   const { rows } = await sql<AcceptedDatabase>`
     with doubted as (
       update fulfilment.outbox o
       set status = 'unknown', lease_until = null, sent_at = null, refusal = null,
-        claim_no = nextval('sync.read_no'), written_at = statement_timestamp(), lookups = 0,
+        claim_no = nextval('sync.read_no'), ${writtenNow}, lookups = 0,
         absences = 0, absent_at = null,
         tries = o.tries + case when o.status = 'sending' then 1 else 0 end,
         next_attempt_at = case when ${isLookedUp} then statement_timestamp() end,

@@ -191,6 +191,28 @@ test('restored: an order that is looked up already is not believed absent soon',
   await outbox.expectRow(id, { status: 'unknown', attempts: 1, absences: 0 });
 });
 
+test.each([
+  ['pending', ''],
+  ['dead', ", next_attempt_at = null, finished_at = now(), last_error = 'x'"],
+])(
+  'restored: an attempt with a former payload is still told apart in a %s row',
+  async (status, columns) => {
+    await outbox.insertOrder('SO-1');
+    await outbox.insertOrder('SO-2');
+    await database.query(`
+    update fulfilment.outbox
+    set status = '${status}', written_at = now() - interval '1 hour', replaced_at = now() ${columns}
+    where reference = 'SO-1'`);
+    await database.backUp();
+    await database.restore();
+    await outbox.push();
+    await accept('restored');
+    const isReplaced =
+      'select replaced_at > written_at as replaced from fulfilment.outbox order by id';
+    expect(await database.query(isReplaced)).toEqual([{ replaced: true }, { replaced: null }]);
+  },
+);
+
 test('restored, with the same database mark: every open row counts as a row of the backup', async () => {
   await outbox.insert('order.cancel', 'SO-1');
   await database.query(
