@@ -5,16 +5,11 @@ import { performCheck } from '../../../src/push/check-payload.ts';
 import { describeLineDifference, type PushContext } from '../../../src/push/kind.ts';
 import { buildOrderDocument, type OrderPayload } from '../../../src/push/kinds/order-payload.ts';
 import { buildWantedState, findLoss, listMembers } from '../../../src/push/kinds/order-state.ts';
-import { outboxKinds } from '../../../src/push/kinds/registry.ts';
 import type { WriteRequest } from '../../../src/service/client.ts';
 import { decodeRow } from '../../../src/service/decoding/fields.ts';
+import { findKind } from '../../helpers/check-payload.ts';
 import { withSwitches } from '../../helpers/config/operations-file.ts';
 
-const kind = (name: string) => {
-  const found = outboxKinds.find((known) => known.name === name);
-  if (found === undefined) throw new Error(`no kind ${name}`);
-  return found;
-};
 async function order(text: string): Promise<OrderPayload> {
   const task = { do: 'check payload', kind: 'order.create', payload: text, known: null } as const;
   const read = await performCheck({ ...task, reference: undefined, operations }, async () => null);
@@ -95,7 +90,7 @@ describe('the request of a row that leaves out members', () => {
       warehouse,
       send,
     };
-    const pushing = kind(name).push(payload, context as unknown as PushContext);
+    const pushing = findKind(name).push(payload, context as unknown as PushContext);
     await expect(pushing).rejects.toThrow('stop');
     return requests[0];
   }

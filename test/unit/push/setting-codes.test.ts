@@ -1,7 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { operations } from '../../../config/operations.ts';
-import { findPayloadProblems } from '../../../src/push/check-payload.ts';
-import { outboxKinds } from '../../../src/push/kinds/registry.ts';
+import { checkPayload } from '../../helpers/check-payload.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 
 const toOptions = (list: string, ...codes: (string | null)[]) =>
@@ -22,20 +20,10 @@ const withList = (list: string, ...codes: (string | null)[]) => ({
 });
 
 /** Checks a payload with service lists, which become `newer` when they are read again. */
-async function check(
-  payload: object,
-  known = lists,
-  { kind = 'order.create', newer = known } = {},
-) {
-  const found = outboxKinds.find(({ name }) => name === kind);
-  if (found === undefined) throw new Error(`no kind ${kind}`);
-
-  const codes = { read: async () => known, refresh: async () => newer };
-  const { signal } = new AbortController();
-  const context = { operations, codes, owner: 'a test', signal };
-  const problems = await findPayloadProblems(found, { payload: JSON.stringify(payload) }, context);
-  return problems.map(({ text }) => text);
-}
+const check = (payload: object, known = lists, { kind = 'order.create', newer = known } = {}) =>
+  checkPayload(kind, payload, {
+    codes: { read: async () => known, refresh: async () => newer },
+  });
 
 const order = (changes: Record<string, unknown>) => orderPayload('SO-1', changes);
 const toPallet = { shippingMethod: 'PALLET', fulfillFrom: 'AMS' };
