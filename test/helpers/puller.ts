@@ -13,7 +13,9 @@ import type { RunContext, RunReport } from '../../src/schedule/run.ts';
 import { type RunnerDeps, runJob, runWork } from '../../src/schedule/runs.ts';
 import { DueRuns } from '../../src/schedule/start-due.ts';
 import { openWarehouses } from '../../src/service/open-warehouses.ts';
-import type { TestDatabase } from './database.ts';
+import { type TestDatabase, useDatabase } from './database.ts';
+import { compareWithSandbox } from './oracle.ts';
+import { useSandbox } from './sandbox.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
 /**
@@ -132,7 +134,7 @@ export function useWork(database: TestDatabase, sandbox: SandboxControl) {
  * Returns a function that reconciles one stream, as the command does. It returns the report of the
  * run, and the reconciliation; null if it failed.
  */
-export function useReconcile(database: TestDatabase, sandbox: SandboxControl) {
+function useReconcile(database: TestDatabase, sandbox: SandboxControl) {
   const work = useWork(database, sandbox);
 
   return async (name: string, { acceptMissing = false } = {}) => {
@@ -145,6 +147,22 @@ export function useReconcile(database: TestDatabase, sandbox: SandboxControl) {
       found.push(await reconcileStream(rescanContext, 'command', acceptMissing));
     });
     return { report, rescan: found[0] ?? null };
+  };
+}
+
+/** Gives every test of the file a database, a sandbox, and pulls between them. */
+export function usePulls(options?: Parameters<typeof useSandbox>[1]) {
+  const database = useDatabase();
+  const sandbox = useSandbox(['default'], options);
+
+  return {
+    database,
+    sandbox,
+    pull: usePuller(database, sandbox),
+    work: useWork(database, sandbox),
+    reconcile: useReconcile(database, sandbox),
+    /** Compares the tables of these streams with the sandbox, those of all streams by default. */
+    findDifferences: (streams?: string[]) => compareWithSandbox(database.db, sandbox.url, streams),
   };
 }
 

@@ -9,10 +9,10 @@ import { FeedNumbering } from '../../src/push/feed-numbering.ts';
 import { toClientIdentity } from '../../src/schedule/runs.ts';
 import { openWarehouses } from '../../src/service/open-warehouses.ts';
 import { registerClients } from '../../src/service/sql/clients.ts';
-import { type TestDatabase, useDatabase } from './database.ts';
+import type { TestDatabase } from './database.ts';
 import { orderPayload } from './order-payload.ts';
-import { makeConfig, usePuller } from './puller.ts';
-import { quiet, useSandbox } from './sandbox.ts';
+import { makeConfig, usePulls } from './puller.ts';
+import { quiet } from './sandbox.ts';
 import type { FaultRule, SandboxControl } from './sandbox-control.ts';
 
 const log = createLogger(process.env.TEST_LOG ?? 'silent');
@@ -33,10 +33,8 @@ export const lostRequest = { reset: true } as const;
 
 /** Gives every test of the file a database, a sandbox without orders, and pushes between them. */
 export function usePushes() {
-  const database = useDatabase();
-  const sandbox = useSandbox(['default'], quiet);
+  const { database, sandbox, pull, work } = usePulls(quiet);
   const outbox = usePusher(database, sandbox);
-  const pull = usePuller(database, sandbox);
 
   /** Lets the orders be shipped. Returns the payload that announces the return of a piece. */
   const shipOrders = async () => {
@@ -50,7 +48,7 @@ export function usePushes() {
     const { id: shipmentItemId, shipmentId } = line;
     return { shipmentId, items: [{ shipmentItemId, quantity: 1, reason: 'DAMAGED' }] };
   };
-  return { database, sandbox, outbox, pull, shipOrders };
+  return { database, sandbox, outbox, pull, work, shipOrders };
 }
 
 /** A row of the outbox, as far as tests read it. */
@@ -188,9 +186,9 @@ export function usePusher(
     },
     hurry,
     /** Pushes several times, and makes all waiting rows and look-ups due after each push. */
-    pushRounds: async (times: number): Promise<void> => {
+    pushRounds: async (times: number, env: Record<string, string> = {}): Promise<void> => {
       for (let round = 0; round < times; round++) {
-        await push(short);
+        await push({ ...short, ...env });
         await hurry();
       }
     },

@@ -10,20 +10,14 @@ import { orders } from '../../../src/pull/streams/orders.ts';
 import { returnItems } from '../../../src/pull/streams/return-items.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
 import { encodeQuery } from '../../../src/service/transport/query.ts';
-import { useDatabase } from '../../helpers/database.ts';
 import { numberFeed } from '../../helpers/feed.ts';
 import { findTexts, type PlacedOrder, placeOrder } from '../../helpers/privacy/placed-order.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
-import { dailyJobs, done, usePuller, useWork } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { dailyJobs, done } from '../../helpers/puller.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const pull = usePuller(database, sandbox);
-const work = useWork(database, sandbox);
-const outbox = usePusher(database, sandbox);
-const flows = { database, sandbox, outbox, pull };
+const flows = usePushes();
+const { database, sandbox, outbox, pull, work } = flows;
 const erase = (...words: string[]) =>
   runCommand(['erase', ...words], { DATABASE_URL: database.url });
 

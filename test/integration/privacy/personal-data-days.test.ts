@@ -2,19 +2,13 @@ import { expect, test } from 'vitest';
 import { inTransaction } from '../../../src/db/transaction.ts';
 import { requestParcelReads } from '../../../src/pull/sql/waiting-reads.ts';
 import { ServiceClient } from '../../helpers/client.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
 import { findTexts, placeOrder } from '../../helpers/privacy/placed-order.ts';
-import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { dailyJobs, done } from '../../helpers/puller.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 
-const database = useDatabase();
 // The service's time lies months before the database's, so everything that it shipped is old.
-const sandbox = useSandbox(['default'], quiet);
-const pull = usePuller(database, sandbox);
-const outbox = usePusher(database, sandbox);
-const flows = { database, sandbox, outbox, pull };
+const flows = usePushes();
+const { database, sandbox, outbox, pull } = flows;
 const prune = (days: number | null) =>
   pull('prune', {
     env: { RETENTION_DAYS: '3650', ...(days === null ? {} : { PERSONAL_DATA_DAYS: String(days) }) },
@@ -25,13 +19,10 @@ const readAudit = () =>
   );
 
 /** Counts the orders with this number that have an e-mail address. */
-const countOrders = async (number: string) =>
-  (
-    await database.query(
-      'select id from fulfilment.orders where external_order_number = $1 and email is not null',
-      [number],
-    )
-  ).length;
+const countOrders = (number: string) =>
+  database.count(
+    `fulfilment.orders where external_order_number = '${number}' and email is not null`,
+  );
 
 /** Makes everything that was written here as old as a number of days. */
 async function age(days: number): Promise<void> {
@@ -68,13 +59,8 @@ test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', async (
     values ('default', 'orders', '1', ${order.id}, 'x', 'x', '{"id": 1, "email": "${order.texts.email}"}', 'w')`);
   await database.query(`update fulfilment.outbox set status = 'cancelled' where status = 'dead'`);
   // Nothing of it is shipped yet.
-  const open = await outbox.insert(
-    'order.create',
-    'SO-OPEN',
-    orderPayload('SO-OPEN', { email: 'qz-open@example.test' }),
-  );
-  await outbox.push();
-  expect((await outbox.row(open)).status).toBe('done');
+  const { id: open, status } = await outbox.sendOrder('SO-OPEN', { email: 'qz-open@example.test' });
+  expect(status).toBe('done');
   await age(31);
   const before = await findTexts(database, order.searched);
   done(await prune(400));

@@ -1,17 +1,11 @@
 import { expect, test } from 'vitest';
 import { findOpenAuthorizations } from '../../../src/pull/sql/authorization-rows.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { done } from '../../helpers/puller.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 import { useEditedService } from '../../helpers/services/edited-service.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
+const { database, sandbox, outbox, pull: pullDirectly } = usePushes();
 const service = useEditedService(sandbox);
-const outbox = usePusher(database, sandbox);
-const pullDirectly = usePuller(database, sandbox);
 const pull: typeof pullDirectly = (job) => pullDirectly(job, { env: service.env() });
 
 const get = 'v3.returnMerchandiseAuthorizations.get';
@@ -23,18 +17,14 @@ const readLinks = () =>
 
 /** Announces a return of a shipped order, and returns the id of the announcement. */
 async function announceReturn(): Promise<number> {
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.push(service.env());
+  await outbox.sendOrder('SO-1', {}, service.env());
   await sandbox.advance(2 * 86_400);
   done(await pull('pull-shipments'));
   const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items');
   const items = [{ shipmentItemId: line?.id, quantity: 1, reasonId: 42 }];
-  const id = await outbox.insert('return.create', 'RET-1', {
-    shipmentId: line?.shipment_id,
-    items,
-  });
-  await outbox.push(service.env());
-  return (await outbox.row(id)).result?.returnMerchandiseAuthorizationId as number;
+  const announcement = { shipmentId: line?.shipment_id, items };
+  const { result } = await outbox.send('return.create', 'RET-1', announcement, service.env());
+  return result?.returnMerchandiseAuthorizationId as number;
 }
 
 test('the poll that brings a return also reads its announcement again, until that can be read', async () => {
@@ -50,9 +40,7 @@ test('the poll that brings a return also reads its announcement again, until tha
   expect(done(await pull('pull-return-items'))).toMatchObject({ updated: 1 });
   expect(await readLinks()).toEqual([{ linked: true }]);
   done(await pull('pull-return-items'));
-  expect((await sandbox.requests(place)).filter(({ operation }) => operation === get)).toHaveLength(
-    2,
-  );
+  expect(await sandbox.count(get, place)).toBe(2);
 });
 
 test('a 404 marks no announced return before the assumed path has found one', async () => {

@@ -8,14 +8,10 @@ import type { RunContext } from '../../../src/schedule/run.ts';
 import { decodeDocument } from '../../../src/service/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../src/service/transport/query.ts';
 import { ServiceClient } from '../../helpers/client.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller, useWork } from '../../helpers/puller.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { done, usePulls } from '../../helpers/puller.ts';
+import { quiet } from '../../helpers/sandbox.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const pull = usePuller(database, sandbox);
-const work = useWork(database, sandbox);
+const { database, sandbox, pull, work } = usePulls(quiet);
 
 interface Shipment {
   readonly id: number;

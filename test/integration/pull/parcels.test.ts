@@ -8,14 +8,11 @@ import { drawReadNo } from '../../../src/pull/sql/stream-transaction.ts';
 import { requestParcelReads } from '../../../src/pull/sql/waiting-reads.ts';
 import type { Trigger } from '../../../src/schedule/decide-start.ts';
 import { ServiceClient } from '../../helpers/client.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { done, usePulls } from '../../helpers/puller.ts';
+import { quiet } from '../../helpers/sandbox.ts';
 import { setScheduleClock } from '../../helpers/schedule-clock.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], { ...quiet, ordersPerDay: 4 });
-const pull = usePuller(database, sandbox);
+const { database, sandbox, pull } = usePulls({ ...quiet, ordersPerDay: 4 });
 
 const operation = 'v2.shipment.search';
 const path = '/v2/shipment/search';

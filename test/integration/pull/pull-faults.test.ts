@@ -1,14 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import type { RunReport } from '../../../src/schedule/run.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { compareWithSandbox } from '../../helpers/oracle.ts';
 import { useServices } from '../../helpers/processes/service.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
-import { emptyList, useSandbox } from '../../helpers/sandbox.ts';
+import { done, usePulls } from '../../helpers/puller.ts';
+import { emptyList } from '../../helpers/sandbox.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox();
-const pull = usePuller(database, sandbox);
+const { database, sandbox, pull, findDifferences } = usePulls();
 const services = useServices();
 
 const list = 'v3.shipments.list';
@@ -16,7 +12,7 @@ const count = () => database.count('fulfilment.shipments');
 const cursor = async () =>
   (await database.query<{ query: string }>(`select query from sync.cursors where pass = 'new'`))[0]
     ?.query;
-const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
+const differences = () => findDifferences(['orders', 'shipments']);
 const code = (report: RunReport) =>
   'error' in report ? (report.error as { code?: string }).code : report.status;
 

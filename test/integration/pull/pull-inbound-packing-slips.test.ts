@@ -1,18 +1,14 @@
 import { expect, test } from 'vitest';
-import { useDatabase } from '../../helpers/database.ts';
-import { compareWithSandbox } from '../../helpers/oracle.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
-import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
+import { done, usePulls } from '../../helpers/puller.ts';
+import { emptyList, lively } from '../../helpers/sandbox.ts';
 import { useEditedService } from '../../helpers/services/edited-service.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], lively);
-const pull = usePuller(database, sandbox);
+const { database, sandbox, pull, findDifferences } = usePulls(lively);
 const service = useEditedService(sandbox);
 
 const day = 86_400;
 const job = 'pull-inbound-packing-slips';
-const differences = () => compareWithSandbox(database.db, sandbox.url, ['inbound-packing-slips']);
+const differences = () => findDifferences(['inbound-packing-slips']);
 const slips = 'fulfilment.inbound_packing_slips';
 const readOpen = () => database.ids(`${slips} where status <> 'COMPLETED'`);
 const readMarked = () => database.ids(`${slips} where unlisted_since is not null`);

@@ -1,16 +1,12 @@
 import { expect, test } from 'vitest';
 import { writeSwitches } from '../../helpers/config/operations-file.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { compareWithSandbox } from '../../helpers/oracle.ts';
-import { done, usePuller, useReconcile } from '../../helpers/puller.ts';
-import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
+import { done, usePulls } from '../../helpers/puller.ts';
+import { emptyList, lively } from '../../helpers/sandbox.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], lively);
-const pull = usePuller(database, sandbox);
+const { database, sandbox, pull, reconcile, findDifferences } = usePulls(lively);
 
 const day = 86_400;
-const differences = () => compareWithSandbox(database.db, sandbox.url, ['inbounds']);
+const differences = () => findDifferences(['inbounds']);
 const listReadsById = (place: number) =>
   sandbox.requests(place).then((all) => all.filter((one) => one.operation === 'v3.inbounds.get'));
 
@@ -92,7 +88,7 @@ test('a line whose read is refused does not keep others from being marked as unl
     select client, 900000 + n, inbound_id, raw, now() - interval '1 day'
     from (select * from fulfilment.inbound_items order by id limit 1) i, generate_series(1, 2) n`);
 
-  const { report, rescan } = await useReconcile(database, sandbox)('inbounds');
+  const { report, rescan } = await reconcile('inbounds');
   expect(done(report).warnings?.join()).toContain('checks its line again');
   expect(rescan).toMatchObject({ extra: 1 });
   expect(await database.ids('fulfilment.inbound_items where unlisted_since is not null')).toEqual([

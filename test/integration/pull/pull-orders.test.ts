@@ -2,16 +2,12 @@ import { expect, test, vi } from 'vitest';
 import { WarehouseError } from '../../../src/core/errors.ts';
 import { requestMissingOrders } from '../../../src/pull/sql/waiting-reads.ts';
 import { runJob } from '../../../src/schedule/runs.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { compareWithSandbox } from '../../helpers/oracle.ts';
-import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
-import { emptyList, useSandbox } from '../../helpers/sandbox.ts';
+import { done, makeConfig, runInProcess, usePulls } from '../../helpers/puller.ts';
+import { emptyList } from '../../helpers/sandbox.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox();
-const pull = usePuller(database, sandbox);
+const { database, sandbox, pull, findDifferences } = usePulls();
 
-const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
+const differences = () => findDifferences(['orders', 'shipments']);
 const numbers = () =>
   database.query<{ missing: number; filled: number }>(`
     select count(*) filter (where external_order_number is null)::int as missing, count(external_order_number)::int as filled
@@ -86,7 +82,7 @@ test('a long first load is read in parts, several at a time, and continues after
       'select watermark = (select max(ordered_on) from fulfilment.orders) as newest from sync.cursors',
     ),
   ).toEqual([{ newest: true }]);
-  expect(await compareWithSandbox(database.db, sandbox.url, ['orders'])).toEqual([]);
+  expect(await findDifferences(['orders'])).toEqual([]);
 });
 
 test('a part of a first load whose pages cannot be read does not stop the other parts', async () => {

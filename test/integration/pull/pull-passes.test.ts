@@ -3,14 +3,10 @@ import { refetch } from '../../../src/pull/refetch.ts';
 import { type RequestReason, requestReads } from '../../../src/pull/sql/waiting-reads.ts';
 import { toPullContext } from '../../../src/pull/stream.ts';
 import { shipments } from '../../../src/pull/streams/shipments.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller, useWork } from '../../helpers/puller.ts';
-import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
+import { done, usePulls } from '../../helpers/puller.ts';
+import { emptyList, lively } from '../../helpers/sandbox.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], lively);
-const pull = usePuller(database, sandbox);
-const work = useWork(database, sandbox);
+const { database, sandbox, pull, work } = usePulls(lively);
 
 /** Runs a poll, and counts its requests for lists and by id. */
 async function countPollRequests(): Promise<[lists: number, reads: number]> {

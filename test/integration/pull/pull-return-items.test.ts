@@ -1,17 +1,11 @@
 import { expect, test } from 'vitest';
-import { useDatabase } from '../../helpers/database.ts';
-import { compareWithSandbox } from '../../helpers/oracle.ts';
-import { done, usePuller, useReconcile } from '../../helpers/puller.ts';
-import { useSandbox } from '../../helpers/sandbox.ts';
+import { done, usePulls } from '../../helpers/puller.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], { ordersPerDay: 68 });
-const pull = usePuller(database, sandbox);
-const reconcile = useReconcile(database, sandbox);
+const { database, sandbox, pull, reconcile, findDifferences } = usePulls({ ordersPerDay: 68 });
 
 const day = 86_400;
 const list = 'v3.returnItems.list';
-const differences = () => compareWithSandbox(database.db, sandbox.url, ['return-items']);
+const differences = () => findDifferences(['return-items']);
 const ids = () => database.ids('fulfilment.return_items');
 
 test('daily polls find a return with a low id processed late, and one that is restocked later', async () => {

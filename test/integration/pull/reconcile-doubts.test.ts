@@ -1,13 +1,9 @@
 import { expect, test } from 'vitest';
 import { openRescan } from '../../../src/pull/sql/rescans.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller, useReconcile } from '../../helpers/puller.ts';
-import { emptyList, quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { done, usePulls } from '../../helpers/puller.ts';
+import { emptyList, quiet } from '../../helpers/sandbox.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const pull = usePuller(database, sandbox);
-const reconcile = useReconcile(database, sandbox);
+const { database, sandbox, pull, reconcile } = usePulls(quiet);
 
 const tooManyExtras = { status: 'failed', error: { code: 'too_many_extras' } };
 

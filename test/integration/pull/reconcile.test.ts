@@ -5,19 +5,16 @@ import { findBackgroundBackfills, openRescan } from '../../../src/pull/sql/resca
 import { toRescanContext } from '../../../src/pull/stream.ts';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import type { RunReport } from '../../../src/schedule/run.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { compareWithSandbox } from '../../helpers/oracle.ts';
-import { done, usePuller, useReconcile, useWork } from '../../helpers/puller.ts';
-import { emptyList, lively, useSandbox } from '../../helpers/sandbox.ts';
+import { done, usePulls } from '../../helpers/puller.ts';
+import { emptyList, lively } from '../../helpers/sandbox.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 30 });
-const pull = usePuller(database, sandbox);
-const work = useWork(database, sandbox);
-const reconcile = useReconcile(database, sandbox);
+const { database, sandbox, pull, work, reconcile, findDifferences } = usePulls({
+  ...lively,
+  ordersPerDay: 30,
+});
 
 const day = 86_400;
-const differences = () => compareWithSandbox(database.db, sandbox.url);
+const differences = () => findDifferences();
 const names = streams.map(({ name }) => name);
 
 async function pollAll(): Promise<void> {
@@ -241,7 +238,7 @@ test('workers run a backfill that was requested in the background', async () => 
   expect(await findBackgroundBackfills(database.db, 'default')).toMatchObject([{ id }]);
   done(await pull('backfill'));
   expect(await findBackgroundBackfills(database.db, 'default')).toEqual([]);
-  expect(await compareWithSandbox(database.db, sandbox.url, ['return-items'])).toEqual([]);
+  expect(await findDifferences(['return-items'])).toEqual([]);
   expect(
     await database.query('select next_at::text from sync.jobs where job = $1', ['backfill']),
   ).toEqual([{ next_at: 'infinity' }]);

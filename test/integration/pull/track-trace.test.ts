@@ -1,14 +1,11 @@
 import { expect, test } from 'vitest';
 import { runJob } from '../../../src/schedule/runs.ts';
 import { TcpProxy } from '../../../tools/chaos/proxy.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
-import { lively, useSandbox } from '../../helpers/sandbox.ts';
+import { done, makeConfig, runInProcess, usePulls } from '../../helpers/puller.ts';
+import { lively } from '../../helpers/sandbox.ts';
 import { setScheduleClock } from '../../helpers/schedule-clock.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], lively);
-const pull = usePuller(database, sandbox);
+const { database, sandbox, pull } = usePulls(lively);
 
 const operation = 'v2.shipment.trackTrace';
 const path = '/v2/shipment/tracktrace';
