@@ -7,7 +7,6 @@ import { claimRows, claimRowsIn } from '../../../src/push/sql/claim-rows.ts';
 import { readDueWork } from '../../../src/push/sql/due-work.ts';
 import { releaseLanes } from '../../../src/push/sql/lanes.ts';
 import { noteDatabase, notePlace } from '../../../src/push/sql/push-database.ts';
-import { pauseJob } from '../../../src/schedule/sql/pauses.ts';
 import { registerClients } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { insertHealth } from '../../helpers/service-health.ts';
@@ -253,18 +252,6 @@ describe.each(places)('after statement %i of a claim', (place) => {
     expect(await readStatuses()).toEqual({ [sent]: 'dead', [unsent]: 'pending' });
     expect(readIds(await claim())).toEqual([]);
     expect(readIds(await claim(database.db, { identity: 'b' }))).toEqual([unsent]);
-  });
-
-  test('a pause stops the claims that begin after it', async () => {
-    const id = await insert();
-    const first = claimInSteps(place);
-    await first.reached;
-    await pauseJob(database.db, 'push-outbox', null, 'test');
-    const other = await insert({ reference: 'SO-2' });
-
-    expect(readIds(await claim())).toEqual([]);
-    expect(readIds(await first.end()).filter((claimed) => claimed !== other)).toEqual([id]);
-    expect(readIds(await claim())).toEqual([]);
   });
 
   test('a payload is replaced before it is sent, or not at all', async () => {

@@ -171,10 +171,7 @@ test('Retry-After holds all pushes of the client, for 15 minutes at most', async
 test('a row that fails too often is dead and says why; a new payload starts a new count', async () => {
   await sandbox.faults({ operation: 'oldest.product.add', effect: { status: 425 } });
   const id = await outbox.insert('product.save', 'A', { name: 'A' });
-  for (let round = 0; round < 3; round++) {
-    await outbox.push({ PUSH_MAX_ATTEMPTS: '3' });
-    await outbox.hurry();
-  }
+  await outbox.pushRounds(3, { PUSH_MAX_ATTEMPTS: '3' });
   await outbox.expectRow(id, {
     status: 'dead',
     attempts: 3,

@@ -27,7 +27,6 @@ describe('a transaction that the ERP keeps open', () => {
     const others: number[] = [];
     for (let index = 1; index <= 20; index++) others.push(await outbox.insertOrder(`SO-${index}`));
     await database.db.transaction().execute(async (erp) => {
-      await sql`set local idle_in_transaction_session_timeout = 0`.execute(erp);
       await sql`select fulfilment.outbox_replace(${behind}, '{"reference": "new"}')`.execute(erp);
       const pushed = outbox.push();
       const done = async () => (await outbox.rows(`status = 'done'`)).map(({ id }) => id);
@@ -56,7 +55,6 @@ describe('a transaction that the ERP keeps open', () => {
       async () => (await sandbox.requestsTo('/v3/orders')).length === 4,
     );
     await database.db.transaction().execute(async (erp) => {
-      await sql`set local idle_in_transaction_session_timeout = 0`.execute(erp);
       await sql`select 1 from fulfilment.outbox where id = ${locked} for update`.execute(erp);
       opened.resolve();
       const done = async () => (await outbox.rows(`status = 'done'`)).map(({ id }) => id);
@@ -226,10 +224,8 @@ describe('a row whose worker is lost five times in a row', () => {
         insert into sync.outbox_attempts (outbox_id, step, by, became)
         select id, 'looked up', 'test', 'unknown' from fulfilment.outbox`);
     }
-    for (let round = 1; round <= 3; round++) {
-      await outbox.hurry();
-      await outbox.push();
-    }
+    await outbox.hurry();
+    await outbox.pushRounds(3);
     await outbox.expectRow((await there) ?? 0, { status: 'done' });
     await outbox.expectRow((await absent) ?? 0, {
       status: 'dead',

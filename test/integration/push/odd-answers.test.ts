@@ -6,13 +6,7 @@ import { useEditedService } from '../../helpers/services/edited-service.ts';
 const { sandbox, outbox, database, pull, shipOrders } = usePushes();
 const service = useEditedService(sandbox);
 
-/** Pushes several times, and makes all waiting rows due after each push. */
-async function pushRounds(times: number): Promise<void> {
-  for (let round = 0; round < times; round++) {
-    await outbox.push({ ...short, ...service.env() });
-    await outbox.hurry();
-  }
-}
+const pushRounds = (times: number) => outbox.pushRounds(times, service.env());
 
 /** A resource of an answer. */
 interface Resource {

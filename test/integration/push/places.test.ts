@@ -224,10 +224,7 @@ describe.skipIf(postgresUrl !== null || postgresImage !== null)('a copied data f
     });
 
     await acceptDatabase(copy.db, 'restored', 'operator');
-    for (let round = 0; round < 4; round++) {
-      await copy.push();
-      await copy.hurry();
-    }
+    await copy.pushRounds(4);
     expect((await copy.row(id)).status).toBe('done');
     expect(await sandbox.count('v3.orders.create')).toBe(2);
   });

@@ -98,10 +98,7 @@ describe('a database that was restored from a backup', () => {
     await insertHealth(database, { code: 'no_answer', sendWindow: 0 });
     expect(await accept('restored')).toEqual({ lookedUp: 2, toDecide: 1 });
     expect(await database.count('sync.service_health')).toBe(0);
-    for (let round = 0; round < 4; round++) {
-      await outbox.push();
-      await outbox.hurry();
-    }
+    await outbox.pushRounds(4);
     expect(await readStatuses()).toEqual([
       'order.create done',
       'return.create unknown',
@@ -115,10 +112,7 @@ describe('a database that was restored from a backup', () => {
   test('restored: a row that the service does not know is sent after two look-ups', async () => {
     await outbox.sendOrder('SO-3');
     await accept('restored');
-    for (let round = 0; round < 4; round++) {
-      await outbox.push();
-      await outbox.hurry();
-    }
+    await outbox.pushRounds(4);
     expect(await outbox.rows("reference = 'SO-3'")).toMatchObject([
       { status: 'done', attempts: 1 },
     ]);

@@ -3,6 +3,7 @@ import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { openListener } from '../../../src/db/connect.ts';
+import type { Database } from '../../../src/db/pool.ts';
 import { awakeMs } from '../../../src/push/pusher.ts';
 import { lastLookMs, sayAwake } from '../../../src/push/sql/due-work.ts';
 import { insertOrders, orderPayload } from '../../helpers/order-payload.ts';
@@ -112,6 +113,14 @@ const readAwake = async () => {
   return row?.ms ?? Number.NEGATIVE_INFINITY;
 };
 
+/** Inserts an order.create in a session or transaction of the ERP. */
+const insertOrderIn = (erp: Database, number: string) =>
+  sql`
+    insert into fulfilment.outbox (kind, reference, payload)
+    values ('order.create', ${number}, ${JSON.stringify(orderPayload(number))}::jsonb)`.execute(
+    erp,
+  );
+
 /** Notifies a worker of more inserts than it looks. */
 const crowd = (pusher: { readonly onNotification: (client: string) => void }) => {
   for (let count = 0; count < 10; count++) pusher.onNotification('');
@@ -142,14 +151,7 @@ describe('a worker', () => {
       inserted += 8 * 20;
       await Promise.all(
         sessions.map(async (db, session) => {
-          for (let n = 0; n < 20; n++) {
-            const number = `SO-${first + session * 20 + n}`;
-            await sql`
-              insert into fulfilment.outbox (kind, reference, payload)
-              values ('order.create', ${number}, ${JSON.stringify(orderPayload(number))}::jsonb)`.execute(
-              db,
-            );
-          }
+          for (let n = 0; n < 20; n++) await insertOrderIn(db, `SO-${first + session * 20 + n}`);
         }),
       );
       return (await readAwake()) > 0;
@@ -158,10 +160,7 @@ describe('a worker', () => {
 
     // An ERP transaction stays open across the moment at which the worker falls asleep.
     await database.db.transaction().execute(async (erp) => {
-      const payload = JSON.stringify(orderPayload('LATE'));
-      await sql`
-        insert into fulfilment.outbox (kind, reference, payload)
-        values ('order.create', 'LATE', ${payload}::jsonb)`.execute(erp);
+      await insertOrderIn(erp, 'LATE');
       await waitFor('all other rows', async () => (await countDone()) === inserted);
       await waitFor(
         'the worker to have looked for the last time',
@@ -217,10 +216,7 @@ describe('a worker', () => {
       const before = await countDone();
       await sayAwake(database.db, ['default'], 300);
       await database.db.transaction().execute(async (erp) => {
-        const payload = JSON.stringify(orderPayload('SO-1'));
-        await sql`
-          insert into fulfilment.outbox (kind, reference, payload)
-          values ('order.create', 'SO-1', ${payload}::jsonb)`.execute(erp);
+        await insertOrderIn(erp, 'SO-1');
         await sql`set constraints all immediate`.execute(erp);
         await waitFor('the worker to fall asleep', async () => (await readAwake()) < -200);
       });

@@ -38,6 +38,10 @@ const baseAttempt: Omit<FailedAttempt, 'error'> = {
   ageMs: 1_000,
   refusedForOthers: 0,
 };
+const badToken = new WarehouseError('token_refused', 'no', {
+  outcome: 'not_executed',
+  status: 401,
+});
 const judge = (error: WarehouseError, changes: Partial<FailedAttempt> = {}) =>
   judgeFailure({ ...baseAttempt, error, ...changes }, policy, 0.5);
 
@@ -145,7 +149,8 @@ describe('the outcome of a failed attempt', () => {
 
   test('refused credentials and limits cost no attempt, but a longer wait each time', () => {
     const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
-    for (const error of [refused, answer(401), answer(429), answer(429, { retryAfter: '1' })])
+    const others = [answer(401), answer(429), answer(429, { retryAfter: '1' })];
+    for (const error of [refused, badToken, ...others])
       expect(judge(error, { sent: false, attempts: 25 })).toMatchObject({
         ...free,
         isRefusedForOthers: true,
@@ -165,10 +170,6 @@ describe('the evidence of a failed attempt about client and kind', () => {
   const tooFast = { of: 'client', evidence: { seen: 'too fast' } };
   const works = { of: 'kind', evidence: { seen: 'success' } };
   const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
-  const badToken = new WarehouseError('token_refused', 'no', {
-    outcome: 'not_executed',
-    status: 401,
-  });
   const of = (code: ErrorCode) => new WarehouseError(code, 'no', { outcome: 'unknown' });
 
   test.each<[string, WarehouseError, Partial<FailedAttempt>, readonly object[]]>([
