@@ -1,11 +1,11 @@
-import { expect, test, vi } from 'vitest';
-import { WarehouseError } from '../../../src/core/errors.ts';
+import { expect, test } from 'vitest';
 import { requestMissingOrders } from '../../../src/pull/sql/waiting-reads.ts';
-import { runJob } from '../../../src/schedule/runs.ts';
-import { done, makeConfig, runInProcess, usePulls } from '../../helpers/puller.ts';
+import { done, usePulls } from '../../helpers/puller.ts';
 import { emptyList } from '../../helpers/sandbox.ts';
+import { useEditedService } from '../../helpers/services/edited-service.ts';
 
 const { database, sandbox, pull, findDifferences } = usePulls();
+const service = useEditedService(sandbox);
 
 const differences = () => findDifferences(['orders', 'shipments']);
 const numbers = () =>
@@ -87,21 +87,15 @@ test('a long first load is read in parts, several at a time, and continues after
 
 test('a part of a first load whose pages cannot be read does not stop the other parts', async () => {
   await sandbox.seed(2_400, { spreadDays: 380 });
-  const report = await runInProcess(makeConfig(database, sandbox), database, (deps, client) => {
-    const warehouse = deps.warehouses.get('default');
-    if (warehouse === undefined) throw new Error('no service');
-    let broken: string | null = null;
-    const { list } = warehouse;
-    vi.spyOn(warehouse, 'list').mockImplementation(async (operation, query, options) => {
-      const upper = /lt%5D=([^&]*)/.exec(query)?.[1];
-      broken ??= upper ?? null;
-      if (upper !== undefined && upper === broken)
-        throw new WarehouseError('undecodable', 'no JSON', { outcome: 'unknown' });
-      return list.call(warehouse, operation, query, options);
-    });
-    const request = { client, trigger: 'manual' } as const;
-    return runJob(deps, 'pull-orders', request, new AbortController().signal);
+  let broken: string | undefined;
+  service.edit((request, answer) => {
+    const upper = /\[lt\]=([^&]*)/.exec(request)?.[1];
+    broken ??= upper;
+    if (upper !== undefined && upper === broken) answer.body = 'no JSON';
   });
+
+  const report = await pull('pull-orders', { env: service.env() });
+
   expect(report).toMatchObject({ status: 'failed', error: { code: 'undecodable' } });
   const complete = `sync.cursors where pass like 'placed %' and completed_at is not null`;
   expect(await database.count(complete)).toBe(15);

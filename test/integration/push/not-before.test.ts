@@ -22,14 +22,8 @@ test('a row is not sent before its not_before, whatever wakes it, and then witho
     next_attempt_at: later?.not_before,
   });
   await outbox.expectRow(behind, { status: 'pending', attempts: 0 });
-  const [open] = await database.query('select because from fulfilment.outbox_open where id = $1', [
-    id,
-  ]);
-  expect(open).toEqual({ because: expect.stringMatching(/^it is not to be sent before \d{4}-/) });
-  await database.query('select fulfilment.outbox_replace($1, $2)', [
-    id,
-    '{"reference": "still later"}',
-  ]);
+  expect(await outbox.readBecause(id)).toMatch(/^it is not to be sent before \d{4}-/);
+  await outbox.replace(id, { reference: 'still later' });
   await outbox.push();
   await outbox.expectRow(id, {
     status: 'pending',

@@ -21,7 +21,7 @@ test('a new payload waits until an attempt with the former one can no longer tak
   await createOrder();
   await sandbox.faults(once('v3.orders.update', { reset: true, effectAfterMs: 500 }));
   const { id } = await outbox.send('order.update', 'SO-1', { reference: 'older' });
-  await database.query('select fulfilment.outbox_replace($1, $2)', [id, '{"reference": "newer"}']);
+  await outbox.replace(id, { reference: 'newer' });
   const place = await sandbox.lastPlace();
   await outbox.push();
   expect(await sandbox.requests(place)).toEqual([]);

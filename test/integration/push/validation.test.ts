@@ -109,10 +109,12 @@ test('an item that an order has twice must be named by its id', async () => {
     { sku: 'MUG-BLUE', quantity: 1 },
     { sku: 'MUG-BLUE', quantity: 2 },
   ];
-  const { id: create } = await outbox.sendOrder('SO-1', { items });
-  const [first] = ((await outbox.row(create)).result?.orderItems ?? []) as { id: number }[];
-  const { id: bySku } = await outbox.send('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
-  expect((await outbox.row(bySku)).last_error).toMatch(
+  const { result } = await outbox.sendOrder('SO-1', { items });
+  const [first] = (result?.orderItems ?? []) as { id: number }[];
+  const { id: bySku, last_error } = await outbox.send('order_item.cancel', 'SO-1', {
+    sku: 'MUG-BLUE',
+  });
+  expect(last_error).toMatch(
     /^order SO-1 has several items with the sku MUG-BLUE; name one by orderItemId: \d+ \(MUG-BLUE\), \d+ \(MUG-BLUE\)$/,
   );
   await outbox.replace(bySku, { orderItemId: first?.id });
