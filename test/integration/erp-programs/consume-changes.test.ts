@@ -113,37 +113,6 @@ describe('consume_changes', () => {
     expect(await others).toEqual([3]);
   });
 
-  test('gives 4 readers of one consumer every change of 4 writers once', async () => {
-    const readers = await Promise.all([1, 2, 3, 4].map(connect));
-    await start(readers[0] as pg.Client, 0);
-    let writing = true;
-    const read: number[] = [];
-    const follow = async (session: pg.Client) => {
-      for (let last = false; !last; ) {
-        last = !writing;
-        await session.query('begin');
-        const ids = await consume(session, 5);
-        // Every third transaction fails, as a program may.
-        const keeps = ids.length === 0 || Number(ids[0]) % 3 !== 0 || Math.random() < 0.5;
-        await session.query(keeps ? 'commit' : 'rollback');
-        if (keeps) read.push(...ids);
-        last &&= ids.length === 0;
-      }
-    };
-    const write = async (writer: number) => {
-      for (let nth = 1; nth <= 50; nth++) await append(writer * 50 + nth);
-    };
-    await Promise.all([
-      Promise.all([0, 1, 2, 3].map(write)).then(() => {
-        writing = false;
-      }),
-      ...readers.map(follow),
-    ]);
-    expect(read.toSorted((one, two) => one - two)).toEqual(
-      Array.from({ length: 200 }, (_, index) => index + 1),
-    );
-  });
-
   test('locks and writes nothing if there is nothing new', async () => {
     const session = await connect();
     await append(1);

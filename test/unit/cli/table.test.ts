@@ -12,11 +12,6 @@ test('a table is a list for each row if its columns do not fit the terminal', ()
   );
 });
 
-test('control characters of terminals are shown by their code', () => {
-  const table = formatTable([{ reference: '\u001b]0;title\u0007\r\u202eover\nnext' }]);
-  expect(table).toContain('\\u{1b}]0;title\\u{7}\\u{d}\\u{202e}over next');
-});
-
 test('a column is as wide as its text looks, not as its number of characters', () => {
   const table = formatTable([
     { name: '日本', n: 1 },
