@@ -85,32 +85,6 @@ describe('the timeline of an order', () => {
     });
   });
 
-  test('has what happened at one moment in the order in which it must have happened', async () => {
-    await storeOrder();
-    await database.query(`
-      update fulfilment.outbox set created_at = '2026-05-04 15:00';
-      update sync.outbox_attempts set at = '2026-05-04 15:00';
-      update fulfilment.orders set first_seen_at = '2026-05-04 15:00', changed_at = '2026-05-04 15:00';
-      update fulfilment.shipments set first_seen_at = '2026-05-04 15:00', unlisted_since = '2026-05-04 15:00';
-      update fulfilment.shipment_events set seen_at = '2026-05-04 15:00', status = 'READY_TO_PICK' where status = 'ERROR';
-      update fulfilment.parcels set first_seen_at = '2026-05-04 15:00', changed_at = '2026-05-04 15:00'`);
-    const texts = await readTexts();
-    expect(texts.filter((text) => !/Return|Row|carrier status/.test(text))).toEqual([
-      'Order 5 (SO-1) stored here, entered the feed',
-      'Shipment 7 stored here, entered the feed',
-      'Shipment 7 read, status READY_TO_PICK',
-      'Shipment 7 read, status SHIPPED',
-      'Parcel P-1 of shipment 7 stored here, entered the feed',
-      'Shipment 7 unlisted',
-    ]);
-    expect(texts.slice(0, 4)).toEqual([
-      'Row 1 inserted: order.create of SO-1',
-      'Row 1 sent: unknown',
-      'Row 1 looked up: done',
-      'Row 2 inserted: return.create of RET-1',
-    ]);
-  });
-
   test('shows neither names nor addresses, and tracking links to operators only', async () => {
     await storeOrder();
     const tokens = {
