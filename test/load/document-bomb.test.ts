@@ -1,16 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { operations } from '../../config/operations.ts';
 import { runInProcess } from '../../src/push/check-process.ts';
-import { useDatabase } from '../helpers/database.ts';
 import { makeBomb } from '../helpers/document-bomb.ts';
-import { orderPayload } from '../helpers/order-payload.ts';
-import { usePusher } from '../helpers/pusher.ts';
-import { quiet, useSandbox } from '../helpers/sandbox.ts';
+import { usePushes } from '../helpers/pusher.ts';
 import { waitFor } from '../helpers/wait.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { outbox } = usePushes();
 
 const bombTask = {
   do: 'check payload',
@@ -23,12 +18,10 @@ const bombTask = {
 
 describe('a document that takes too much time or memory to read', () => {
   test('makes its row dead and does not block the event loop', async () => {
-    const id = await outbox.insert(
-      'order.create',
-      'SO-1',
-      orderPayload('SO-1', { attachments: [{ filename: 'a.pdf', content: makeBomb() }] }),
-    );
-    const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    const id = await outbox.insertOrder('SO-1', {
+      attachments: [{ filename: 'a.pdf', content: makeBomb() }],
+    });
+    const other = await outbox.insertOrder('SO-2');
     const pushed = outbox.push();
     await waitFor('the other row to be done while the document is still being read', async () => {
       const [row, next] = [await outbox.row(id), await outbox.row(other)];

@@ -1,25 +1,18 @@
 import { expect, test } from 'vitest';
-import { setReadOnly, useDatabase } from '../../helpers/database.ts';
+import { setReadOnly } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 import { insertHealth } from '../../helpers/service-health.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, sandbox, outbox } = usePushes();
 
 const command = (...args: string[]) =>
   runCommand(args, workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' }));
 
 test('an operator sees a dead row and its reason, and replaces its payload', async () => {
-  const wrong = await outbox.insert(
-    'order.create',
-    'SO-1',
-    orderPayload('SO-1', { locale: undefined }),
-  );
+  const wrong = await outbox.insertOrder('SO-1', { locale: undefined });
   await outbox.insert('order.update', 'SO-1', { reference: 'new' });
   await outbox.push();
 
@@ -45,13 +38,9 @@ test('an operator sees a dead row and its reason, and replaces its payload', asy
 
 test('a command changes many rows at once, but only those that were asked for', async () => {
   for (let index = 0; index < 4; index++)
-    await outbox.insert(
-      'order.create',
-      `SO-${index}`,
-      orderPayload(`SO-${index}`, { locale: undefined }),
-    );
+    await outbox.insertOrder(`SO-${index}`, { locale: undefined });
   await outbox.push();
-  await outbox.insert('order.create', 'SO-9', orderPayload('SO-9'));
+  await outbox.insertOrder('SO-9');
 
   const steps: readonly (readonly [words: string, code: number, output: string])[] = [
     ['cancel --kind order.create', 2, 'This would cancel 4 dead rows; add --yes to do it'],

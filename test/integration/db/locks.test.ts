@@ -4,7 +4,6 @@ import { tryRunExclusively } from '../../../src/db/transaction.ts';
 import { acceptIdentity } from '../../../src/operate/sql/accept-identity.ts';
 import { isAcceptedUntilCommit } from '../../../src/service/sql/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -12,7 +11,7 @@ import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
-const { insert, push, row } = usePusher(database, sandbox);
+const { insertOrder, push, row } = usePusher(database, sandbox);
 
 /**
  * Keys of advisory locks that earlier versions waited for. Any role that can connect may take them.
@@ -35,7 +34,7 @@ test('a role that may only connect cannot prevent any write', async () => {
   for (const key of keys)
     await sql`select pg_advisory_xact_lock(${sql.raw(key)})`.execute(stranger);
   for (const job of ['refresh-settings', 'pull-shipments', 'prune'] as const) done(await pull(job));
-  const id = await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  const id = await insertOrder('SO-1');
   await push();
   expect((await row(id)).status).toBe('done');
   expect(await tryRunExclusively(database.db, 'schedulers', async () => {})).toBe(true);
@@ -58,7 +57,7 @@ const editable = ['carrier_links', 'service_products', 'stock_watch'];
 
 test('no work of a worker waits for a lock that a role of the ERP can take', async () => {
   await sandbox.seed(2);
-  await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await insertOrder('SO-1');
   const relations = await database.query<{ name: string; any: boolean }>(`
     select c.oid::regclass::text as name,
       has_table_privilege('fulfilment_writer', c.oid, 'update, delete, truncate') as any

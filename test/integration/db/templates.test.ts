@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
@@ -23,9 +22,9 @@ test('each template returns the columns that its type states', async () => {
   try {
     await sandbox.advance(10 * 86_400);
     for (const job of [...dailyJobs, 'backfill'] as const) done(await pull(job));
-    await outbox.insert('order.create', 'NEW', orderPayload('NEW'));
+    await outbox.insertOrder('NEW');
     await outbox.push();
-    const waiting = await outbox.insert('order.create', 'WAITING', orderPayload('WAITING'));
+    const waiting = await outbox.insertOrder('WAITING');
     await callStatements(database.db, waiting);
   } finally {
     watched.end();

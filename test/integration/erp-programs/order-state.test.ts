@@ -4,7 +4,6 @@ import { operations } from '../../../config/operations.ts';
 import { listStoredKinds } from '../../../src/push/kinds/registry.ts';
 import { storeOutboxKinds } from '../../../src/push/sql/kinds.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
@@ -27,8 +26,8 @@ const readState = (number: string) =>
 
 test('an order goes from waiting to shipped, and a refused one says why', async () => {
   expect(await readState('SO-1')).toBeUndefined();
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { orderType: 'NO-SUCH' }));
+  await outbox.insertOrder('SO-1');
+  await outbox.insertOrder('SO-2', { orderType: 'NO-SUCH' });
   expect(await readState('SO-1')).toMatchObject({ order_id: null, state: 'waiting', open_rows: 1 });
   await outbox.push();
   expect(await readState('SO-1')).toMatchObject({
@@ -59,12 +58,10 @@ test('an order whose house number the service may not find waits for a check of 
     postcode: '1234AB',
     countryCode: 'NL',
   };
-  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { deliveryAddress }));
-  await outbox.insert(
-    'order.create',
-    'SO-2',
-    orderPayload('SO-2', { deliveryAddress: { ...deliveryAddress, street1: 'Dorpsstraat 12a' } }),
-  );
+  await outbox.insertOrder('SO-1', { deliveryAddress });
+  await outbox.insertOrder('SO-2', {
+    deliveryAddress: { ...deliveryAddress, street1: 'Dorpsstraat 12a' },
+  });
   await outbox.push();
   expect(await readState('SO-1')).toMatchObject({ state: 'check_address' });
   expect(await readState('SO-2')).toMatchObject({ state: 'accepted' });
@@ -78,7 +75,7 @@ test('an order whose house number the service may not find waits for a check of 
 
 test('cancelled, held, renamed and unlisted orders have states of their own', async () => {
   for (const number of ['A', 'B', 'C'])
-    await outbox.insert('order.create', number, orderPayload(number, { onHold: number === 'B' }));
+    await outbox.insertOrder(number, { onHold: number === 'B' });
   await outbox.push();
   await outbox.insert('order.cancel', 'A', {});
   await outbox.insert('order.rename', 'C', { externalOrderNumber: 'C-2' });
@@ -100,11 +97,7 @@ test('cancelled, held, renamed and unlisted orders have states of their own', as
 });
 
 test('a line keeps the pieces that were ordered first, whatever is cancelled later', async () => {
-  await outbox.insert(
-    'order.create',
-    'C',
-    orderPayload('C', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }),
-  );
+  await outbox.insertOrder('C', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] });
   await outbox.push();
   const readLine = async () =>
     (
@@ -120,11 +113,7 @@ test('a line keeps the pieces that were ordered first, whatever is cancelled lat
 });
 
 test('partial shipments, returns and errors of the warehouse are counted', async () => {
-  await outbox.insert(
-    'order.create',
-    'P',
-    orderPayload('P', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }),
-  );
+  await outbox.insertOrder('P', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] });
   await outbox.push();
   await database.query(`
     with o as (select id from fulfilment.orders where external_order_number = 'P'),

@@ -1,7 +1,6 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { readRecipes } from '../../helpers/recipes.ts';
@@ -27,13 +26,9 @@ const run = (statement: string) =>
 /** Fills the tables so that every recipe finds something. */
 async function fill(): Promise<void> {
   await database.query("insert into fulfilment.stock_watch (sku) values ('MUG-RED'), ('MUG-BLUE')");
-  await outbox.insert(
-    'order.create',
-    'SO-1001',
-    orderPayload('SO-1001', { items: [{ sku: 'MUG-BLUE', quantity: 3 }] }),
-  );
-  await outbox.insert('order.create', 'SO-OLD', orderPayload('SO-OLD', { onHold: true }));
-  await outbox.insert('order.create', 'SO-1002', orderPayload('SO-1002', { orderType: 'NO-SUCH' }));
+  await outbox.insertOrder('SO-1001', { items: [{ sku: 'MUG-BLUE', quantity: 3 }] });
+  await outbox.insertOrder('SO-OLD', { onHold: true });
+  await outbox.insertOrder('SO-1002', { orderType: 'NO-SUCH' });
   await outbox.insert('order.cancel', 'SO-1002', {});
   await outbox.push();
   await sandbox.advance(12 * 86_400);

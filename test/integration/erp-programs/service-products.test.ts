@@ -1,15 +1,10 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { done } from '../../helpers/puller.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const pull = usePuller(database, sandbox);
-const outbox = usePusher(database, sandbox);
+const { database, sandbox, outbox, pull } = usePushes();
 
 const runAs = (role: string, statement: string) =>
   database.db.transaction().execute(async (trx) => {
@@ -67,11 +62,7 @@ test('an order whose only open line is a service product is shipped', async () =
 
 test('orders without goods, or whose goods were cancelled, have a state', async () => {
   await nameService('SHIPPING');
-  await outbox.insert(
-    'order.create',
-    'COSTS',
-    orderPayload('COSTS', { items: [{ sku: 'SHIPPING', quantity: 1 }] }),
-  );
+  await outbox.insertOrder('COSTS', { items: [{ sku: 'SHIPPING', quantity: 1 }] });
   await outbox.insert('order.create', 'NONE', withShipping('NONE'));
   await outbox.insert('order_item.cancel', 'NONE', { sku: 'MUG-BLUE' });
   await outbox.push();

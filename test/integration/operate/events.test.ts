@@ -13,7 +13,6 @@ import { retryDeliveries } from '../../../src/operate/sql/undelivered.ts';
 import { acceptDatabase } from '../../../src/push/sql/push-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startReceiver, subscribe, usePosting } from '../../helpers/event-receiver.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
 import { workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { useServices } from '../../helpers/processes/service.ts';
@@ -26,7 +25,7 @@ const database = useDatabase();
 // Few orders: each day until the first return is read whole.
 const sandbox = useSandbox(['default'], { ...quiet, ordersPerDay: 12 });
 const pull = usePuller(database, sandbox);
-const { insert, push } = usePusher(database, sandbox);
+const { insertOrder, push } = usePusher(database, sandbox);
 const services = useServices();
 const startPosting = usePosting(database, sandbox);
 
@@ -52,6 +51,21 @@ async function takeAll() {
   return database.query('select type from sync.deliveries');
 }
 
+/** Inserts an order.create that has ended, with its entry in the feed. */
+const insertEnded = (number: string, status: 'done' | 'dead') =>
+  database.query(
+    `with row as (
+      insert into fulfilment.outbox
+        (kind, reference, payload, status, result, last_error, next_attempt_at, finished_at)
+      select 'order.create', $1, '{}', $2, case $2 when 'done' then '{"orderId": 7}'::jsonb end,
+        case $2 when 'dead' then 'refused' end, null, now()
+      returning id
+    )
+    insert into fulfilment.changes (client, entity, id, operation, changed_columns)
+    select 'default', 'outbox', id, 'updated', '{status,finished_at}' from row`,
+    [number, status],
+  );
+
 test('what happens to orders, returns, inbounds and stock are events, to each receiver its own', async () => {
   await sandbox.seed(1, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
   for (const job of ['refresh-settings', 'pull-shipments', 'pull-orders'] as const)
@@ -68,8 +82,8 @@ test('what happens to orders, returns, inbounds and stock are events, to each re
     }),
     subscribe(none.url, { name: 'none', clients: ['other'] }),
   );
-  await insert('order.create', 'SO-1', orderPayload('SO-1'));
-  await insert('order.create', 'SO-2', orderPayload('SO-2', { orderType: 'BY-SHIP' }));
+  await insertOrder('SO-1');
+  await insertOrder('SO-2', { orderType: 'BY-SHIP' });
   await push();
   await database.query(`insert into fulfilment.stock_watch (sku) values ('MUG-BLUE')`);
   done(await pull('pull-stock', { env: { SCHEDULE_PULL_STOCK: '1h' } }));
@@ -157,7 +171,7 @@ test('a failing event holds those of its order and no others, and keeps its id',
     data.number === 'SO-1' && refusals-- > 0 ? 500 : 204,
   );
   await startPosting(subscribe(receiver.url));
-  for (const number of ['SO-1', 'SO-2']) await insert('order.create', number, orderPayload(number));
+  for (const number of ['SO-1', 'SO-2']) await insertOrder(number);
   await push();
   // Another row of the same order.
   await database.query(`
@@ -178,7 +192,7 @@ test('a failing event holds those of its order and no others, and keeps its id',
 test('an order whose outcome was unknown for a moment is one event', async () => {
   await register();
   const items = [{ sku: 'NOT-KNOWN', quantity: 1 }];
-  await insert('order.create', 'SO-1', orderPayload('SO-1', { items }));
+  await insertOrder('SO-1', { items });
   await push();
   expect(await database.query('select became from sync.outbox_attempts order by id')).toEqual([
     { became: 'unknown' },
@@ -191,17 +205,7 @@ test('an order whose outcome was unknown for a moment is one event', async () =>
 test('an order that is refused waits for the earlier events of its number', async () => {
   await register();
   for (const status of ['done', 'dead'] as const) {
-    await database.query(`
-      with row as (
-        insert into fulfilment.outbox
-          (kind, reference, payload, status, result, last_error, next_attempt_at, finished_at)
-        select 'order.create', 'SO-1', '{}', '${status}',
-          case '${status}' when 'done' then '{"orderId": 7}'::jsonb end,
-          case '${status}' when 'dead' then 'refused' end, null, now()
-        returning id
-      )
-      insert into fulfilment.changes (client, entity, id, operation, changed_columns)
-      select 'default', 'outbox', id, 'updated', '{status,finished_at}' from row`);
+    await insertEnded('SO-1', status);
     await takeAll();
   }
 
@@ -214,7 +218,7 @@ test('an order that is refused waits for the earlier events of its number', asyn
 
 test('a database that may be a copy posts no events until it is accepted', async () => {
   await register();
-  await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await insertOrder('SO-1');
   await push();
   await takeAll();
   expect(await claim()).toEqual(['order.accepted']);
@@ -233,7 +237,7 @@ test('an accepted copy keeps and makes no events, until it is accepted as no cop
   await registerReceivers(database.db, [
     { name: 'problems', kind: 'alert', types: null, clients: null },
   ]);
-  await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await insertOrder('SO-1');
   await push();
   await takeAll();
   await database.query(`
@@ -245,25 +249,13 @@ test('an accepted copy keeps and makes no events, until it is accepted as no cop
   expect(await readTypes()).toEqual([{ type: 'problem.began' }]);
   expect(await claim('problems')).toEqual(['problem.began']);
 
-  const reject = (number: string) =>
-    database.query(
-      `with row as (
-        insert into fulfilment.outbox
-          (kind, reference, payload, status, last_error, next_attempt_at, finished_at)
-        values ('order.create', $1, '{}', 'dead', 'refused', null, now())
-        returning id
-      )
-      insert into fulfilment.changes (client, entity, id, operation, changed_columns)
-      select 'default', 'outbox', id, 'updated', '{status,finished_at}' from row`,
-      [number],
-    );
-  await reject('SO-2');
+  await insertEnded('SO-2', 'dead');
   expect(await takeAll()).toEqual([{ type: 'problem.began' }]);
 
   await acceptDatabase(database.db, 'moved', 'test');
   const missed = "sync.receivers where missed_at is not null and kind = 'event'";
   expect(await database.count(missed)).toBe(1);
-  await reject('SO-3');
+  await insertEnded('SO-3', 'dead');
   expect(await takeAll()).toEqual([{ type: 'problem.began' }, { type: 'order.rejected' }]);
   expect(await claim()).toEqual(['order.rejected']);
 });
@@ -351,7 +343,7 @@ test.each([
 test('an event whose row cannot be read is tried again with pauses', async () => {
   const receiver = await startReceiver(services);
   await register();
-  await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await insertOrder('SO-1');
   await push();
   await takeAll();
   await database.query('alter table fulfilment.orders rename to orders_away');

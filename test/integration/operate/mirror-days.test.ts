@@ -1,15 +1,10 @@
 import { expect, test } from 'vitest';
-import { useDatabase } from '../../helpers/database.ts';
 import { placeOrder } from '../../helpers/privacy/placed-order.ts';
-import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { dailyJobs, done } from '../../helpers/puller.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const pull = usePuller(database, sandbox);
-const outbox = usePusher(database, sandbox);
-const flows = { database, sandbox, outbox, pull };
+const flows = usePushes();
+const { database, sandbox, pull } = flows;
 
 const tables = [
   ...['orders', 'order_items', 'order_addresses', 'shipments', 'shipment_items', 'parcels'],

@@ -1,17 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
-import { useDatabase } from '../../helpers/database.ts';
 import { numberFeed } from '../../helpers/feed.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { done } from '../../helpers/puller.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const pull = usePuller(database, sandbox);
-const outbox = usePusher(database, sandbox);
+const { database, sandbox, outbox, pull } = usePushes();
 const prune = () => pull('prune', { env: { RETENTION_DAYS: '30' } });
 const countRows = (table: string, where = 'true') => database.count(`${table} where ${where}`);
 const old = `now() - interval '31 days'`;
@@ -127,7 +121,7 @@ describe('documents', () => {
   };
 
   test('keep the label and the attachment of rows that are pruned; deleting them is in the feed', async () => {
-    const order = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const order = await outbox.insertOrder('SO-1');
     const content = (await writePage(['Manual'])).toString('base64');
     const attachment = await outbox.insert('order_attachment.create', 'SO-1', {
       filename: 'manual.pdf',
@@ -176,12 +170,8 @@ describe('documents', () => {
   test('have the first attachment of an order, which goes with it, as well as the later ones', async () => {
     const content = (await writePage(['Manual'])).toString('base64');
     const attachments = ['first.pdf', 'second.pdf'].map((filename) => ({ filename, content }));
-    const order = await outbox.insert(
-      'order.create',
-      'SO-1',
-      orderPayload('SO-1', { attachments }),
-    );
-    await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { attachments: [] }));
+    const order = await outbox.insertOrder('SO-1', { attachments });
+    await outbox.insertOrder('SO-2', { attachments: [] });
     await outbox.push();
     await outbox.push();
     const orderId = (await outbox.row(order)).result?.orderId;

@@ -3,15 +3,10 @@ import { ensureJobs } from '../../../src/schedule/sql/due-jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/schedule/sql/pauses.ts';
 import { readDueRuns, startRun } from '../../../src/schedule/sql/start-runs.ts';
 import { registerClients } from '../../../src/service/sql/clients.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePushes } from '../../helpers/pusher.ts';
 import { setScheduleClock } from '../../helpers/schedule-clock.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
-const outbox = usePusher(database, sandbox);
+const { database, sandbox, outbox } = usePushes();
 
 const minute = 60_000;
 const request = (client = 'a') => ({
@@ -77,7 +72,7 @@ test('a pause of every client also pauses new clients, until all are resumed', a
 
 test('paused pushes send nothing, say so to the ERP, and continue after resume', async () => {
   await pauseJob(database.db, 'push-outbox', 'default', 'anna');
-  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  const id = await outbox.insertOrder('SO-1');
   await outbox.push();
   expect(await sandbox.requests()).toEqual([]);
   expect(await database.query('select because from fulfilment.outbox_open')).toEqual([

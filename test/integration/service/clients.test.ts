@@ -2,20 +2,15 @@ import { describe, expect, test } from 'vitest';
 import { toIdentity } from '../../../config/files.ts';
 import { acceptIdentity } from '../../../src/operate/sql/accept-identity.ts';
 import { runJob } from '../../../src/schedule/runs.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, makeConfig, runInProcess, usePuller, withDueRuns } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
+import { usePusher, usePushes } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { expireHolds, insertHealth } from '../../helpers/service-health.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-const database = useDatabase();
-const sandbox = useSandbox(['default'], quiet);
+const { database, sandbox, outbox, pull } = usePushes();
 const other = useSandbox(['default'], quiet);
-const pull = usePuller(database, sandbox);
 const pullOther = usePuller(database, other);
-const outbox = usePusher(database, sandbox);
 const outboxOther = usePusher(database, other);
 
 const accept = ({ keepCursors = false } = {}) =>
@@ -107,7 +102,7 @@ describe('another base URL for a client', () => {
       operation: 'v3.orders.create',
       effect: { reset: true, afterEffect: true },
     });
-    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const id = await outbox.insertOrder('SO-1');
     await outbox.push();
     expect((await outbox.row(id)).status).toBe('unknown');
     expect(await accept()).toMatchObject({ waitingRows: 0, deadRows: 1 });
@@ -124,7 +119,7 @@ describe('another base URL for a client', () => {
 
   test('that is accepted while an order is sent to the former one ignores the answer', async () => {
     await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
-    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const id = await outbox.insertOrder('SO-1');
     const pushing = outbox.push();
     await waitFor('the order under way', async () => (await sandbox.count('v3.orders.create')) > 0);
     expect(await accept()).toMatchObject({ deadRows: 1 });
@@ -251,8 +246,6 @@ describe('a hold of a client', () => {
     await insertHealth(database, { code: 'no_answer', sendWindow: 0, untilInMs: 600_000 });
     await database.query('update sync.service_health set void_at = now()');
     done(await runScheduled('pull-inbounds'));
-    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-    await outbox.push();
-    expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+    expect(await outbox.sendOrder('SO-1')).toMatchObject({ status: 'done' });
   });
 });
