@@ -273,18 +273,6 @@ describe('runs', () => {
     });
   });
 
-  test('a run whose worker was lost is recorded as abandoned and due again at once', async () => {
-    const run = await start();
-    await underLease(database.db, run.lease, (trx) =>
-      recordProgress({ trx, run }, { ...newTotals(), created: 1 }),
-    );
-    await expireLeases();
-    expect(await revive()).toEqual([{ client: 'default', job: 'pull-shipments' }]);
-    expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
-    expect(await findDue()).toHaveLength(1);
-    await expect(endDone(run)).rejects.toBeInstanceOf(LeaseLostError);
-  });
-
   test('a run that commits its last page while its lease is revived is recorded as abandoned', async () => {
     const run = await start();
     await expireLeases();
