@@ -11,6 +11,9 @@ export const provisionalId = z.union([z.int(), z.string().min(1)]);
 export const textIn = z.string().nullish();
 /** A date of a body or a filter. */
 export const dateIn = z.iso.date('must be a date in the form YYYY-MM-DD');
+export const countryCodeIn = z
+  .string()
+  .regex(/^[A-Z]{2}$/, 'must be a country code of two letters');
 export const quantityIn = z
   .int('must be a whole number')
   .min(1, 'must be at least 1')

@@ -7,9 +7,10 @@ import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import { emptyDraft, type OrderDraft, placeOrder, releaseOrder } from '../rules/orders.ts';
 import type { Client } from '../store/client.ts';
-import type { AddressLines, Texts } from '../store/model.ts';
+import type { AddressLines, Order } from '../store/model.ts';
 import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
 import {
+  countryCodeIn,
   dayIn,
   integerIn,
   keepGivenTexts,
@@ -21,32 +22,35 @@ import {
 } from './document.ts';
 import {
   type Call,
+  defineFields,
   defineOperation,
   envelope,
+  type Fields,
   markExtra,
   members,
   nok,
+  notEmpty,
   ok,
   recordWrite,
   viewRow,
 } from './operation.ts';
+import { text } from './resource.ts';
 
 const extraNames = ['extra1', 'extra2', 'extra3', 'extra4', 'extra5'] as const;
 
-/** Returns the extra fields of an order, null for those that it does not have. */
-export const readExtras = (metadata: Texts) =>
-  Object.fromEntries(extraNames.map((name) => [name, metadata[name] ?? null])) as Record<
-    (typeof extraNames)[number],
-    string | null
-  >;
-/** The schemas of the extra fields of an order in answers. */
-export const extraSchemas = members(z.string().nullable(), extraNames);
+interface OrderRow {
+  readonly order: Order;
+}
+/** The extra fields of an order in answers. */
+export const extraFields: Fields<OrderRow> = Object.fromEntries(
+  extraNames.map((name) => [name, [text, ({ order }) => order.metadata[name] ?? null]]),
+);
 
 /** The result of an order search (docs/interface.md, 15.4 Order lookup result). */
-const orderLookup = z.strictObject({
-  orderNumber: z.int(),
-  externalOrderNumber: z.string(),
-  ...extraSchemas,
+const orderLookup = defineFields<OrderRow>({
+  orderNumber: [z.int(), ({ order }) => order.id],
+  externalOrderNumber: [z.string(), ({ order }) => order.externalOrderNumber],
+  ...extraFields,
 });
 
 const textOrNumberIn = z.union([z.int(), z.string()]).nullish();
@@ -96,8 +100,7 @@ const oldestBody = z.strictObject({
 });
 
 const wholeNumber = z.int('must be a whole number');
-const requiredText = z.string().min(1, 'must not be empty');
-const orderNumberBody = z.strictObject({ externalOrderNumber: requiredText });
+const orderNumberBody = z.strictObject({ externalOrderNumber: notEmpty });
 const bankAccount = ['bankAccountNumber', 'bankAccountHolderName', 'bankAccountCityName'] as const;
 const optionalLines = [
   'FirstName',
@@ -115,7 +118,7 @@ const houseNumbers = [
 
 /** docs/interface.md, 15.2 Add order: fields. */
 const v2Body = z.strictObject({
-  externalOrderNumber: requiredText.max(50),
+  externalOrderNumber: notEmpty.max(50),
   ...members(textIn, ['extraReference', 'actionCode', 'email', 'phoneNumber']),
   ...members(textIn, ['vatNumber', 'clientReference', ...extraNames]),
   preferredShippingDate: dayIn,
@@ -128,11 +131,9 @@ const v2Body = z.strictObject({
   paymentMethodId: z.literal(1, 'must be 1').meta({ deprecated: true }),
   ...members(wholeNumber, ['languageId', 'orderTypeId']),
   ...members(wholeNumber.nullish(), ['shippingMethodId', 'warehouseId', ...houseNumbers]),
-  ...members(requiredText, requiredLines, 'deliveryAddress'),
+  ...members(notEmpty, requiredLines, 'deliveryAddress'),
   ...members(textIn, optionalLines, 'deliveryAddress'),
-  deliveryAddressCountryIso: z
-    .string()
-    .regex(/^[A-Z]{2}$/, 'must be a country code of two letters'),
+  deliveryAddressCountryIso: countryCodeIn,
   // docs/interface.md writes this name with a capital D.
   DeliveryAddressCityName: textIn,
   ...members(textIn, [...requiredLines, ...optionalLines], 'billingAddress'),
@@ -141,7 +142,7 @@ const v2Body = z.strictObject({
   orderItems: z
     .array(
       z.strictObject({
-        sku: requiredText,
+        sku: notEmpty,
         quantity: quantityIn,
         ...members(textIn, ['name', 'extra6', 'extra7']),
         ...members(z.number().nullish(), ['price', 'vat']),
@@ -153,7 +154,7 @@ const v2Body = z.strictObject({
 
 const searchesByNumber = {
   replacedBy: 'GET /v3/orders with filter[externalOrderNumber][in]',
-  answer: envelope(orderLookup),
+  answer: envelope(orderLookup.schema),
 };
 
 /**
@@ -167,7 +168,7 @@ export const olderOrderOperations = [
     summary: 'Whether an order exists',
     form: 'allowed',
     body: z.strictObject({ ExternalOrderNumber: z.string().min(1) }),
-    answer: envelope(orderLookup),
+    answer: envelope(orderLookup.schema),
     run: (call) => lookUpOrder(call, call.body.ExternalOrderNumber),
   }),
   defineOperation({
@@ -193,7 +194,7 @@ export const olderOrderOperations = [
     route: 'GET /v2/order/search',
     summary: 'Finds an order, query variant',
     ...searchesByNumber,
-    query: { externalOrderNumber: requiredText },
+    query: { externalOrderNumber: notEmpty },
     required: ['externalOrderNumber'],
     run: (call) => lookUpOrder(call, call.query.externalOrderNumber ?? ''),
   }),
@@ -225,9 +226,7 @@ function lookUpOrder(call: Call, externalOrderNumber: string) {
   const known = call.client.orderByNumber.get(externalOrderNumber);
   const order = known && viewRow(call, known);
   if (!order) return nok('Order not found');
-
-  const result = { orderNumber: order.id, externalOrderNumber: order.externalOrderNumber };
-  return ok('Order found', { ...result, ...readExtras(order.metadata) });
+  return ok('Order found', orderLookup.show({ order }, call.client));
 }
 
 function addOrder(call: Call<unknown, z.output<typeof oldestBody> | z.output<typeof v2Body>>) {

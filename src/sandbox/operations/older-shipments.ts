@@ -18,11 +18,13 @@ import {
   type Track,
 } from '../store/model.ts';
 import { dayIn, integerIn, quantityIn, readTexts, textIn, toWarehouseDay } from './document.ts';
-import { extraSchemas, lowerNames, readExtras } from './older-orders.ts';
+import { extraFields, lowerNames } from './older-orders.ts';
 import {
   type Call,
+  defineFields,
   defineOperation,
   envelope,
+  type Fields,
   flag,
   markExtra,
   members,
@@ -45,13 +47,49 @@ const trackTraceItem = z.strictObject({
   currentTrackTraceExceptionLevel: z.int().nullable(),
 });
 
-const commonMembers = {
-  ...members(z.int(), ['id', 'numberOfColli', 'totalNumberOfProducts']),
-  ...members(z.int(), ['shippingMethodId', 'mainShippingMethodId']),
-  ...members(z.string(), ['externalOrderNumber', 'currentTrackTraceStatus']),
-  ...members(text, ['returnPackageNumber', 'currentTrackTraceExceptionLevel']),
-  shippingDate: localDateTime.nullable(),
-};
+/** A package of a shipment. A shipment that has none yet is shown as one without a number. */
+interface Parcel {
+  readonly shipment: Shipment;
+  readonly order: Order;
+  readonly packageNumber: string | null;
+  readonly track: Track | undefined;
+}
+
+function listParcels({ orders }: Client, shipment: Shipment): Parcel[] {
+  const order = orders.get(shipment.orderId) as Order;
+  const numbers = listPackageNumbers(shipment);
+  return (numbers.length > 0 ? numbers : [null]).map((packageNumber, index) => {
+    return { shipment, order, packageNumber, track: shipment.tracks[index] };
+  });
+}
+
+/** The status of a shipment about which no carrier reports. */
+const unknownStatus = 0;
+
+/** The members that a list and the criteria lookup have in common. */
+const commonFields = {
+  id: [z.int(), ({ shipment }) => shipment.id],
+  externalOrderNumber: [z.string(), ({ order }) => order.externalOrderNumber],
+  shippingDate: [
+    localDateTime.nullable(),
+    ({ shipment }, { zone }) => zone.writeLocal(shipment.shippedOnMs, shipment.id),
+  ],
+  numberOfColli: [z.int(), ({ shipment }) => listPackageNumbers(shipment).length],
+  totalNumberOfProducts: [
+    z.int(),
+    ({ shipment: { items } }) => items.reduce((sum, { quantity }) => sum + quantity, 0),
+  ],
+  shippingMethodId: [
+    z.int(),
+    ({ shipment: { shippingMethodId, warehouseCode } }, { lists }) =>
+      lists.findShippingMethodId(shippingMethodId, warehouseCode),
+  ],
+  mainShippingMethodId: [z.int(), ({ shipment }) => shipment.shippingMethodId],
+  returnPackageNumber: [text, ({ shipment }) => shipment.returnLabel],
+  currentTrackTraceStatus: [z.string(), ({ track }) => String(track?.status ?? unknownStatus)],
+  currentTrackTraceExceptionLevel: [text, ({ track }) => track?.exceptionLevel?.toString() ?? null],
+} satisfies Fields<Parcel>;
+
 const shippedCollo = z.strictObject({
   ...members(z.string(), ['colloNr', 'packageNumber']),
   trackTraceUrl: markExtra(z.string()).optional(),
@@ -66,100 +104,61 @@ const shippedProduct = z.strictObject({
   parts: z.array(z.never()),
 });
 /** A shipment of a list (docs/interface.md, 15.6 Shipment item of the lists). */
-const listedItem = z.strictObject({
-  ...commonMembers,
-  ...members(z.int(), ['orderNumber', 'orderType']),
-  shippedColli: z.array(shippedCollo),
-  shippedProducts: z.array(shippedProduct),
+const listedItem = defineFields<Parcel>({
+  ...commonFields,
+  orderNumber: [z.int(), ({ order }) => order.id],
+  orderType: [z.int(), ({ shipment }) => shipment.orderTypeId],
+  shippedColli: [
+    z.array(shippedCollo),
+    ({ shipment }, { options }) =>
+      listPackageNumbers(shipment).map((packageNumber, index) => ({
+        colloNr: String(index + 1),
+        packageNumber,
+        ...(options.showsExtras && { trackTraceUrl: toTrackingUrl(packageNumber) }),
+      })),
+  ],
+  shippedProducts: [z.array(shippedProduct), listProducts],
   /** The lists spell this name so. */
-  warehouseAbbrevation: z.string(),
-  ...extraSchemas,
+  warehouseAbbrevation: [z.string(), ({ shipment }) => shipment.warehouseCode],
+  ...extraFields,
 });
-const listAnswer = envelope(z.array(listedItem));
+const listAnswer = envelope(z.array(listedItem.schema));
+
+function listProducts({ shipment, order }: Parcel, { products }: Client) {
+  return shipment.items.map((item) => {
+    const { sku, quantity, lotNumber, serialNumbers: serialNrs, expirationDate: tht } = item;
+    const ordered = order.items.find(({ id }) => id === item.orderItemId);
+    const { extra6 = null, extra7 = null } = ordered?.metadata ?? {};
+    const weight = products.get(sku)?.weight ?? null;
+    return { sku, quantity, serialNrs, weight, tht, extra6, extra7, lotNumber, parts: [] };
+  });
+}
 
 const foundPart = z.strictObject({
   ...members(z.int(), ['shipmentItemId', 'quantity']),
   sku: z.string(),
   lotNumber: text,
 });
-/** A shipment found by criteria (docs/interface.md, 15.7 Shipment item of the criteria lookup). */
-const foundItem = z.strictObject({
-  ...commonMembers,
-  trackingNumber: z.int(),
-  ...members(text, ['trackAndTraceCode', 'trackAndTraceBarCode', 'packageNumber']),
-  shipmentItems: z.array(foundPart),
-  warehouseAbbreviation: z.string(),
+/**
+ * A package found by criteria, with the items of its whole shipment (docs/interface.md, 15.7
+ * Shipment item of the criteria lookup).
+ */
+const foundItem = defineFields<Parcel>({
+  ...commonFields,
+  trackingNumber: commonFields.id,
+  packageNumber: text,
+  trackAndTraceCode: [text, ({ packageNumber }) => packageNumber],
+  trackAndTraceBarCode: [text, ({ packageNumber }) => packageNumber],
+  shipmentItems: [
+    z.array(foundPart),
+    ({ shipment: { items } }) =>
+      items.map(({ id: shipmentItemId, quantity, sku, lotNumber }) => {
+        return { shipmentItemId, quantity, sku, lotNumber };
+      }),
+  ],
+  warehouseAbbreviation: [z.string(), ({ shipment }) => shipment.warehouseCode],
 });
-const foundAnswer = envelope(z.array(foundItem));
-
-/** The status of a shipment about which no carrier reports. */
-const unknownStatus = 0;
-
-/** Shows the members that a list and the criteria lookup have in common. */
-function showCommon(
-  { lists, zone, orders }: Client,
-  shipment: Shipment,
-  track: Track | undefined,
-): z.output<z.ZodObject<typeof commonMembers>> {
-  const { id, shippingMethodId, items } = shipment;
-  return {
-    id,
-    externalOrderNumber: orders.get(shipment.orderId)?.externalOrderNumber ?? '',
-    shippingDate: zone.writeLocal(shipment.shippedOnMs, id),
-    numberOfColli: listPackageNumbers(shipment).length,
-    totalNumberOfProducts: items.reduce((sum, { quantity }) => sum + quantity, 0),
-    shippingMethodId: lists.findShippingMethodId(shippingMethodId, shipment.warehouseCode),
-    mainShippingMethodId: shippingMethodId,
-    returnPackageNumber: shipment.returnLabel,
-    currentTrackTraceStatus: String(track?.status ?? unknownStatus),
-    currentTrackTraceExceptionLevel: track?.exceptionLevel?.toString() ?? null,
-  };
-}
-
-function showListed(client: Client, shipment: Shipment): z.output<typeof listedItem> {
-  const order = client.orders.get(shipment.orderId) as Order;
-  const { showsExtras } = client.options;
-  return {
-    ...showCommon(client, shipment, shipment.tracks[0]),
-    orderNumber: order.id,
-    orderType: shipment.orderTypeId,
-    shippedColli: listPackageNumbers(shipment).map((packageNumber, index) => ({
-      colloNr: String(index + 1),
-      packageNumber,
-      ...(showsExtras && { trackTraceUrl: toTrackingUrl(packageNumber) }),
-    })),
-    shippedProducts: shipment.items.map((item) => {
-      const { sku, quantity, lotNumber, serialNumbers, expirationDate } = item;
-      const ordered = order.items.find(({ id }) => id === item.orderItemId);
-      const { extra6 = null, extra7 = null } = ordered?.metadata ?? {};
-      const weight = client.products.get(sku)?.weight ?? null;
-      const product = { sku, quantity, lotNumber, weight, extra6, extra7, parts: [] };
-      return { ...product, serialNrs: [...serialNumbers], tht: expirationDate };
-    }),
-    warehouseAbbrevation: shipment.warehouseCode,
-    ...readExtras(order.metadata),
-  };
-}
-
-/** Shows a shipment by one of its packages. The item lists the whole shipment. */
-function showFound(
-  client: Client,
-  shipment: Shipment,
-  packageNumber: string | null,
-  track: Track | undefined,
-): z.output<typeof foundItem> {
-  return {
-    ...showCommon(client, shipment, track),
-    trackingNumber: shipment.id,
-    trackAndTraceCode: packageNumber,
-    trackAndTraceBarCode: packageNumber,
-    packageNumber,
-    shipmentItems: shipment.items.map(({ id: shipmentItemId, quantity, sku, lotNumber }) => {
-      return { shipmentItemId, quantity, sku, lotNumber };
-    }),
-    warehouseAbbreviation: shipment.warehouseCode,
-  };
-}
+const foundAnswer = envelope(z.array(foundItem.schema));
 
 const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
 const criteria = z.strictObject({
@@ -350,22 +349,22 @@ function answerListed(call: Call, orderTypes?: readonly number[], wanted?: Shipm
   );
 }
 
-const answerShipments = (client: Client, shipments: readonly Shipment[]) =>
-  ok(
+const answerShipments = (client: Client, shipments: readonly Shipment[]) => {
+  const first = shipments.flatMap((shipment) => listParcels(client, shipment).slice(0, 1));
+  return ok(
     'Shipments',
-    shipments.map((shipment) => showListed(client, shipment)),
+    first.map((parcel) => listedItem.show(parcel, client)),
   );
+};
 
 /** Answers as the criteria lookup does: with one item for each package. */
 function answerFound(call: Call, wanted: z.output<typeof criteria>) {
-  const shown = findShipments(call, wanted).flatMap((shipment) => {
-    const numbers = listPackageNumbers(shipment);
-    const packages = numbers.length > 0 ? numbers : [null];
-    return packages.map((number, index) =>
-      showFound(call.client, shipment, number, shipment.tracks[index]),
-    );
-  });
-  return ok('Shipments', shown);
+  const { client } = call;
+  const parcels = findShipments(call, wanted).flatMap((row) => listParcels(client, row));
+  return ok(
+    'Shipments',
+    parcels.map((parcel) => foundItem.show(parcel, client)),
+  );
 }
 
 function readStatus({ path: { status: wanted } }: Call): ShipmentStatus | undefined {

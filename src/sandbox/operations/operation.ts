@@ -19,7 +19,7 @@ export const wholeNumber = z
   .regex(/^\d{1,15}$/, 'must hold whole numbers')
   .transform(Number)
   .pipe(z.int().min(0));
-const notEmpty = z.string().min(1, 'must not be empty');
+export const notEmpty = z.string().min(1, 'must not be empty');
 
 /** Returns the schema of a list that is not empty and has no value twice. */
 export const uniqueList = <T extends z.ZodType>(element: T) =>

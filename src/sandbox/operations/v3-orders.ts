@@ -25,6 +25,7 @@ import type { StoredRow } from '../store/sorted-rows.ts';
 import {
   assertSameId,
   clientMembers,
+  countryCodeIn,
   dateIn,
   decimal,
   documentIn,
@@ -101,10 +102,15 @@ const pickUpPointResource = {
     writeResource({ id, type: 'pickUpPoint', attributes }, client),
 };
 
+const addressRoles = ['deliveryAddress', 'billingAddress'] as const;
+type AddressRole = (typeof addressRoles)[number];
+/** Returns what is declared for each address of an order, by its role. */
+const eachAddress = <T>(declare: (role: AddressRole) => T) =>
+  Object.fromEntries(addressRoles.map((role) => [role, declare(role)]));
+
 /** Returns the id of an address. In the dialect `rich`, it counts within its order. */
-function readAddressId(order: Order, role: 'delivery' | 'billing', { options }: Client): number {
-  if (options.dialect === 'plain') return order[`${role}AddressId`];
-  return role === 'delivery' ? 1 : 2;
+function readAddressId(order: Order, role: AddressRole, { options }: Client): number {
+  return options.dialect === 'plain' ? order[`${role}Id`] : addressRoles.indexOf(role) + 1;
 }
 const itemLinks = many('orderItem', ({ items }: Order) => items);
 /** docs/interface.md, 7.1 Fields, 7.5 Filters (`include`) and 2.3 v3 resource objects. */
@@ -125,8 +131,9 @@ export const orderResource = defineResource<Order>('order', {
   relationships: {
     ...ownLinks('orderType'),
     orderItems: itemLinks,
-    deliveryAddress: one('address', (order, client) => readAddressId(order, 'delivery', client)),
-    billingAddress: one('address', (order, client) => readAddressId(order, 'billing', client)),
+    ...eachAddress((role) =>
+      one('address', (order: Order, client) => readAddressId(order, role, client)),
+    ),
     pickUpPoint: oneOrNone('pickUpPoint', ({ pickUpPoint }) => pickUpPoint?.id ?? null),
     preferredShippingMethod: oneOrNone(
       'shippingMethod',
@@ -135,12 +142,11 @@ export const orderResource = defineResource<Order>('order', {
   },
   includes: {
     orderItems: include(orderItemResource, ({ items }) => items),
-    deliveryAddress: include(addressResource, (order, client) => [
-      { id: readAddressId(order, 'delivery', client), ...order.deliveryAddress },
-    ]),
-    billingAddress: include(addressResource, (order, client) => [
-      { id: readAddressId(order, 'billing', client), ...order.billingAddress },
-    ]),
+    ...eachAddress((role) =>
+      include(addressResource, (order: Order, client) => [
+        { id: readAddressId(order, role, client), ...order[role] },
+      ]),
+    ),
     pickUpPoint: include(pickUpPointResource, ({ pickUpPoint }) =>
       pickUpPoint === null ? [] : [pickUpPoint],
     ),
@@ -182,7 +188,7 @@ const addressIn = resourceIn('address', {
   id: provisionalId,
   attributes: z.strictObject({
     ...members(textIn, addressTexts),
-    countryCode: z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters'),
+    countryCode: countryCodeIn,
   }),
 });
 const pickUpPointIn = resourceIn('pickUpPoint', { attributes: clientMembers });
@@ -508,7 +514,7 @@ function readWantedRelationships(
     const isErased = switches.omittedRelationships === 'erase' && !Object.hasOwn(given, name);
     return isErased ? none : present;
   };
-  const chooseAddress = (name: 'deliveryAddress' | 'billingAddress') =>
+  const chooseAddress = (name: AddressRole) =>
     choose(name, order[name], noAddress, (id) => findAddress(body, name, id));
   const { orderTypeId, shippingMethodId, pickUpPoint } = order;
   return {
