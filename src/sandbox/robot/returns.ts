@@ -1,5 +1,6 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
+import { isProcessed } from '../rules/announcements.ts';
 import { addStock } from '../rules/products.ts';
 import type { Client, Performers } from '../store/client.ts';
 import type { Authorization, ReturnItem, Shipment, ShipmentItem } from '../store/model.ts';
@@ -80,9 +81,6 @@ export const returnTasks = {
   },
 } satisfies Partial<Performers>;
 
-const isProcessed = ({ items }: Authorization): boolean =>
-  items.some(({ returnItemId }) => returnItemId !== null);
-
 function drawPart({ random, lists }: Client, shipment: Shipment): ReturnPart {
   const item = random.pick(shipment.items);
   const left = item.quantity - item.returned;
@@ -91,14 +89,11 @@ function drawPart({ random, lists }: Client, shipment: Shipment): ReturnPart {
 }
 
 function listAnnouncedParts(shipment: Shipment, { items }: Authorization): ReturnPart[] {
-  const left = new Map(shipment.items.map((item) => [item.id, item.quantity - item.returned]));
+  // No two lines of an authorization refer to the same item.
   return items.flatMap(({ shipmentItemId, quantity: announced, reasonId }) => {
     const item = shipment.items.find(({ id }) => id === shipmentItemId);
     if (item === undefined) return [];
-
-    const quantity = Math.min(announced, left.get(item.id) ?? 0);
-    left.set(item.id, (left.get(item.id) ?? 0) - quantity);
-    return [{ item, quantity, reasonId }];
+    return [{ item, quantity: Math.min(announced, item.quantity - item.returned), reasonId }];
   });
 }
 

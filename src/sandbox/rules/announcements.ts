@@ -60,8 +60,12 @@ export function removeReturn(client: Client, authorization: Authorization): void
   client.authorizations.delete(authorization.id);
 }
 
-function assertUnprocessed({ items }: Authorization, what: string): void {
-  if (items.some(({ returnItemId }) => returnItemId !== null))
+/** Returns whether the warehouse has processed something of an announced return. */
+export const isProcessed = ({ items }: Authorization): boolean =>
+  items.some(({ returnItemId }) => returnItemId !== null);
+
+function assertUnprocessed(authorization: Authorization, what: string): void {
+  if (isProcessed(authorization))
     throw ruleBroken(
       `A return of this authorization has been processed: it cannot be ${what} any more`,
     );
@@ -80,22 +84,19 @@ function createItems(
   const shipment = client.findShipment(shipmentId, nowMs);
   if (shipment === undefined) throw ruleBroken(`There is no shipment ${shipmentId}`);
 
-  const announced = new Map<number, number>();
-  const announce = (itemId: number, quantity: number) =>
-    announced.set(itemId, (announced.get(itemId) ?? 0) + quantity).get(itemId) ?? 0;
-  for (const known of client.authorizations)
-    if (known.shipmentId === shipmentId && known !== replaced)
-      for (const item of known.items) announce(item.shipmentItemId, item.quantity);
-
-  const seen = new Set<number>();
+  const others = client.authorizations.filter(
+    (known) => known.shipmentId === shipmentId && known !== replaced,
+  );
+  const announced = others.flatMap((known) => known.items);
   const items = lines.map((line) => {
     const { shipmentItemId, quantity } = line;
-    if (seen.has(shipmentItemId))
+    const isSame = (other: AuthorizationLine) => other.shipmentItemId === shipmentItemId;
+    if (lines.filter(isSame).length > 1)
       throw ruleBroken(`Several lines refer to shipment item ${shipmentItemId}`);
 
-    seen.add(shipmentItemId);
     const { sku, quantity: shipped } = findReturnedItem(client, shipment, line);
-    if (announce(shipmentItemId, quantity) > shipped)
+    const left = announced.filter(isSame).reduce((rest, other) => rest - other.quantity, shipped);
+    if (quantity > left)
       throw ruleBroken(
         `Of shipment item ${shipmentItemId} there are not ${quantity} left to return`,
       );

@@ -117,12 +117,14 @@ export function checkOrderNumber(
   throw ruleBroken(`An order with externalOrderNumber (${number}) already exists`);
 }
 
-type ListedParts = Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId' | 'fulfillFrom'>;
-
 /** Refuses what the service lists do not have. */
 function checkLists(
   lists: ServiceLists,
-  { orderTypeId, shippingMethodId: method, fulfillFrom }: ListedParts,
+  {
+    orderTypeId,
+    shippingMethodId: method,
+    fulfillFrom,
+  }: Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId' | 'fulfillFrom'>,
 ): void {
   if (!lists.orderTypes.some(({ id }) => id === orderTypeId))
     throw ruleBroken(`There is no order type ${orderTypeId}`);

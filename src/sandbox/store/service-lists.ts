@@ -138,10 +138,8 @@ export function createServiceLists(given: z.infer<typeof givenSchema> = {}) {
 
     /** Returns the codes of the warehouses that offer a main shipping method. */
     findOfferingWarehouses(mainMethodId: number | null): readonly string[] {
-      const offered = new Set(
-        listMethods(mainMethodId ?? usualMethodId).map(({ warehouse }) => warehouse),
-      );
-      return warehouseCodes.filter((code) => offered.size === 0 || offered.has(code));
+      const offered = listMethods(mainMethodId ?? usualMethodId);
+      return warehouseCodes.filter((code) => offered.some(({ warehouse }) => warehouse === code));
     },
   };
 }
