@@ -1,5 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { gzipSync } from 'node:zlib';
 import { afterEach, expect, test } from 'vitest';
@@ -235,3 +237,30 @@ test('reports each hostile answer, limits its memory, keeps its token to itself,
   expect(worker.output).not.toContain(token);
   expect(worker.output).not.toContain('the-password');
 }, 900_000);
+
+test('sends no password to a service whose certificate it cannot trust', async () => {
+  const fixture = (name: string) =>
+    readFileSync(new URL(`../../fixtures/${name}`, import.meta.url));
+  const requests: string[] = [];
+  const server = createTlsServer(
+    { key: fixture('self-signed-key.pem'), cert: fixture('self-signed-cert.pem') },
+    (request, response) => {
+      requests.push(request.url ?? '');
+      response.end('{}');
+    },
+  );
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closers.push(() => server.close());
+  const cli = processes.cli(['run', 'pull-shipments'], {
+    DATABASE_URL: database.url,
+    WAREHOUSE_BASE_URL: `https://localhost:${(server.address() as AddressInfo).port}`,
+    WAREHOUSE_USERNAME: 'shop',
+    WAREHOUSE_PASSWORD: 'the-password',
+    HTTP_TIMEOUT_MS: '2000',
+  });
+  expect((await cli.ended).code).toBe(1);
+  expect(cli.output).toMatch(
+    /no connection to the service: TLS: the certificate .*SELF_SIGNED\w*\); .*NODE_EXTRA_CA_CERTS/,
+  );
+  expect(requests).toEqual([]);
+});

@@ -37,6 +37,13 @@ test('without a token only host names of this machine are answered, against DNS 
     expect([host, await requestAsHost(port, host)]).toEqual([host, 421]);
 });
 
+test('no forwarded host replaces the Host header, against DNS rebinding', async () => {
+  // The configuration refuses this. The check does not depend on that.
+  const env = { ADMIN_TOKEN: token, ADMIN_TRUSTED_PROXIES: '127.0.0.1' };
+  const { port } = await admin(env, undefined, { ADMIN_TOKEN: undefined });
+  expect(await requestAsHost(port, 'evil.example', { 'x-forwarded-host': 'localhost' })).toBe(421);
+});
+
 test('with a token everything except probes, login and assets requires it', async () => {
   const { visitor } = await admin({ ADMIN_TOKEN: token });
   for (const path of guarded) {
