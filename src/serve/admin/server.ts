@@ -109,6 +109,8 @@ const createServer = ({ ADMIN_TRUSTED_PROXIES, ADMIN_BASE_PATH }: Config): Fasti
     rewriteUrl: ({ url = '/' }) => stripBasePath(url, ADMIN_BASE_PATH),
     forceCloseConnections: true,
     bodyLimit: maxFormBytes,
+    frameworkErrors: (error, request, reply) =>
+      void sendError(request, reply, error.statusCode ?? 400, error.message),
     ...limitTimes(requestTimeoutMs),
   });
 

@@ -129,4 +129,5 @@ test('an address with a NUL is a bad request', async () => {
   const { visitor } = await admin();
   for (const path of ['/outbox?reference=%00', '/quarantine?client=%00', '/outbox/%00'])
     expect([path, (await visitor.get(path)).status]).toEqual([path, 400]);
+  expect(await (await visitor.get('/%zz')).text()).toContain('<p class="why">');
 });
