@@ -242,6 +242,7 @@ function toApiError(error: FastifyError): RequestError {
   const status = error.statusCode ?? 500;
   if (status === 415)
     return new RequestError(415, 'Send the body as JSON, with Content-Type: application/json');
+  if (status === 413) return new RequestError(413, 'The body must have at most 16 MB');
   if (status < 500) return new RequestError(status, shown);
   return new RequestError(
     500,

@@ -11,7 +11,7 @@ const maxKey = 300;
 
 /** A whole number within limits. */
 const whole = (min: number, max: number, words = `must be a whole number from ${min} to ${max}`) =>
-  z.coerce.number(words).int(words).min(min, words).max(max, words);
+  z.coerce.number(words).int({ error: words, abort: true }).min(min, words).max(max, words);
 /** Refuses an empty text, which would count as 0. */
 const notEmpty = <T extends z.ZodType>(schema: T) =>
   z.preprocess((value) => (value === '' ? Number.NaN : value), schema);

@@ -61,6 +61,7 @@ test('everything that is wrong with a row is named, and nothing is inserted', as
     payload: { text: 'x'.repeat(17 * 1024 * 1024) },
   });
   expect(huge.status).toBe(413);
+  expect(huge.json.detail).toContain('16 MB');
   expect(await readReferences()).toEqual([]);
 });
 

@@ -111,6 +111,7 @@ test('the feed has only the changes of the client, and leads over those of other
   expect((await as('other')('/v1/changes?limit=1')).json).toMatchObject({ changes: [{ seq: 4 }] });
   for (const query of ['after=', 'after=-1', 'after=x', 'limit=0', 'limit=1001'])
     expect([query, (await call(`/v1/changes?${query}`)).status]).toEqual([query, 400]);
+  expect((await call('/v1/changes?after=1e20')).json.problems).toHaveLength(1);
 });
 
 test('a place in the feed that was pruned or never used is gone, with the place to continue from', async () => {
