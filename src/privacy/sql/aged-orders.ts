@@ -154,8 +154,7 @@ async function readFacts(
     cross join lateral (${selectLines(client)}) i
     cross join lateral (
       select max(coalesce(sync.real_day(r.processed_on)::timestamptz, r.changed_at)) as returned_at
-      from fulfilment.return_items r
-      where r.client = ${anyClient(client)} and r.order_id = p.id) r
+      from (${selectReturns(client)}) r) r
     order by p.id`.execute(trx);
   return rows;
 }
@@ -169,6 +168,17 @@ const selectLines = (client: string) => sql`
     bool_or(i.to_come > 0) as is_open
   from fulfilment.order_lines i
   where i.client = ${anyClient(client)} and i.order_id = p.id`;
+
+/** SQL: the return items of order p, also those that name only its line. */
+const selectReturns = (client: string) => sql`
+  select r.processed_on, r.changed_at
+  from fulfilment.return_items r
+  where r.client = ${anyClient(client)} and r.order_id = p.id
+  union all
+  select r.processed_on, r.changed_at
+  from fulfilment.order_items l
+  join fulfilment.return_items r on r.client = l.client and r.order_item_id = l.id
+  where l.client = ${anyClient(client)} and l.order_id = p.id and r.order_id is null`;
 
 /** SQL: the shipments of order p, their last date, and whether something of one is under way. */
 const selectShipments = (client: string) => sql`

@@ -247,6 +247,9 @@ const open: Readonly<Record<string, string>> = {
     values ('default', $, $, '{}', 1);
     insert into fulfilment.return_merchandise_authorization_items
       (client, id, return_merchandise_authorization_id, raw) values ('default', $, $, '{}')`,
+  'a return that names only its line has just come': `
+    insert into fulfilment.return_items (client, id, order_item_id, raw, read_no)
+    values ('default', $, $, '{}', 1)`,
   'a row waits': `
     insert into fulfilment.outbox (kind, reference, payload) values ('order.update', 'SO-$', '{}')`,
   'a return waits in the outbox': `
