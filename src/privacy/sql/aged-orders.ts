@@ -30,7 +30,10 @@ const withoutNewsDays = 365;
 /** What is known of a stored order and of what may still come. */
 interface AgedOrderFacts {
   readonly isErased: boolean;
-  /** True if the last date of the order, its shipments and returns is old enough. */
+  /**
+   * True if the last date of the order, its shipments and returns is old enough. A date after the
+   * last change of its row is a mistake, or a plan: the change counts.
+   */
   readonly isOld: boolean;
   readonly isUnlisted: boolean;
   readonly hasShipment: boolean;
@@ -130,9 +133,9 @@ async function readFacts(
         select from sync.erasures e
         where e.client = ${anyClient(client)} and e.entity = 'orders' and e.id = p.id)
           as "isErased",
-      coalesce(p.unlisted_since, greatest(p.placed_at, s.shipped_at, r.returned_at),
-        p.changed_at) < ${cutoff}
-        as "isOld",
+      coalesce(p.unlisted_since, greatest(
+        case when p.placed_at > now() then p.changed_at else p.placed_at end,
+        s.shipped_at, r.returned_at), p.changed_at) < ${cutoff} as "isOld",
       p.unlisted_since is not null as "isUnlisted", s.shipments > 0 as "hasShipment",
       i.lines > 0 and i.ordered = 0 and p.changed_at < ${cutoff} as "isCancelled",
         i.lines = 0 as "hasNoLine",
@@ -153,7 +156,7 @@ async function readFacts(
     cross join lateral (${selectShipments(client)}) s
     cross join lateral (${selectLines(client)}) i
     cross join lateral (
-      select max(coalesce(sync.real_day(r.processed_on)::timestamptz, r.changed_at)) as returned_at
+      select max(least(sync.real_day(r.processed_on)::timestamptz, r.changed_at)) as returned_at
       from (${selectReturns(client)}) r) r
     order by p.id`.execute(trx);
   return rows;
@@ -182,7 +185,7 @@ const selectReturns = (client: string) => sql`
 
 /** SQL: the shipments of order p, their last date, and whether something of one is under way. */
 const selectShipments = (client: string) => sql`
-  select count(*) as shipments, max(coalesce(
+  select count(*) as shipments, max(least(
       sync.real_time(greatest(s.shipped_on, s.ready_to_ship_on, s.ready_to_pick_on)), s.changed_at))
         as shipped_at,
     bool_or(s.status is distinct from 'SHIPPED' and s.unlisted_since is null

@@ -113,11 +113,11 @@ const agedTables = {
       'kept',
     )}`,
   return_items: (client, cutoff) => sql`
-    coalesce(sync.real_day(t.processed_on), t.changed_at::date) < ${cutoff}
+    least(sync.real_day(t.processed_on), t.changed_at::date) < ${cutoff}
     and not ${isErased(client, 'return_items', 't.id')}
     and not ${isOfOrder(client, selectOrderOfReturn(client), 'stored')}`,
   return_merchandise_authorizations: (client, cutoff) => sql`
-    coalesce(sync.real_day(t.modified_on), sync.real_day(t.created_on), t.changed_at::date)
+    least(coalesce(sync.real_day(t.modified_on), sync.real_day(t.created_on)), t.changed_at::date)
       < ${cutoff}
     and not ${isErased(client, 'return_merchandise_authorizations', 't.id')}
     and not ${isOfOrder(client, selectByShipment(client, sql`t.shipment_id`), 'stored')}

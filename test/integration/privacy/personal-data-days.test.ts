@@ -93,6 +93,8 @@ test('returns without a stored order are erased by their own age', async () => {
   await database.query(`
     insert into fulfilment.return_items (client, id, comment, raw, read_no, changed_at)
     values ('default', 251, 'qz-comment', '{}', 1, now() - interval '101 days');
+    insert into fulfilment.return_items (client, id, processed_on, comment, raw, read_no, changed_at)
+    values ('default', 253, '2999-01-01', 'qz-comment', '{}', 1, now() - interval '101 days');
     insert into fulfilment.return_merchandise_authorizations (client, id, created_on, comments, raw, read_no)
     values ('default', 1, current_date - 101, 'processed', '{}', 1), ('default', 2, current_date - 101, 'announced', '{}', 1);
     insert into fulfilment.return_merchandise_authorization_items
@@ -213,6 +215,12 @@ const finished: Readonly<Record<string, string>> = {
     values ('default', $, $, '{}', 1, now() - interval '366 days');
     insert into fulfilment.return_merchandise_authorization_items
       (client, id, return_merchandise_authorization_id, raw) values ('default', $, $, '{}')`,
+  'its dates lie in the future': `
+    update fulfilment.orders set preferred_shipping_date = '2999-01-01' where id = $;
+    update fulfilment.shipments
+    set shipped_on = '2999-01-01', changed_at = now() - interval '59 days' where id = $;
+    insert into fulfilment.return_items (client, id, order_id, processed_on, raw, read_no, changed_at)
+    values ('default', $, $, '2999-01-01', '{}', 1, now() - interval '59 days')`,
   'it is so old that shipments of it were never listed here': `
     update fulfilment.order_items set quantity = 2 where id = $;
     update fulfilment.orders set ordered_on = current_date - 400 where id = $`,
