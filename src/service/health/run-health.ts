@@ -103,13 +103,13 @@ export class RunHealth {
    */
   async endsRun(error: WarehouseError, isExpected = false): Promise<boolean> {
     if (await this.#showsWrongPath(error, isExpected)) return true;
-    if (codesOfAll.has(error.code) || statusesOfAll.includes(error.status)) return true;
-    if (error.retryAfterMs !== undefined) return true;
+    if (codesOfAll.has(error.code) || error.retryAfterMs !== undefined) return true;
 
     if (error.outcome === 'refused') {
       this.#failures = 0;
       return false;
     }
+    if (statusesOfAll.includes(error.status)) return true;
     this.#failures++;
     if (this.#failures >= minFailuresToHold) return true;
     if (isServiceAnswer(error) || error.code === 'undecodable') return false;

@@ -115,26 +115,31 @@ test('an order date far in the future does not move the watermark there', async 
   expect(row).toEqual({ soon: true });
 });
 
-test('an order outside the date window is read by id; one that is not found is postponed', async () => {
-  await sandbox.seed(2, { statuses: ['READY_TO_PICK'] });
-  await sandbox.faults(
-    { operation: 'v3.orders.list', effect: emptyList },
-    { operation: 'v3.orders.get', count: 1, effect: { status: 404 } },
-  );
-  done(await pull('pull-shipments'));
-  done(await pull('pull-orders'));
-  expect(await numbers()).toEqual([{ missing: 1, filled: 1 }]);
-  expect(
-    await database.query(`select tries, reason from sync.waiting_reads where resource = 'orders'`),
-  ).toEqual([{ tries: 1, reason: 'named_by_shipment' }]);
-  const place = await sandbox.lastPlace();
-  done(await pull('pull-orders'));
-  expect(await sandbox.count('v3.orders.get', place)).toBe(0);
-  await database.query('update sync.waiting_reads set next_at = now()');
-  await sandbox.clearFaults();
-  done(await pull('pull-orders'));
-  expect(await differences()).toEqual([]);
-});
+test.each([404, 403])(
+  'an order outside the date window is read by id; one that answers %i is postponed',
+  async (status) => {
+    await sandbox.seed(2, { statuses: ['READY_TO_PICK'] });
+    await sandbox.faults(
+      { operation: 'v3.orders.list', effect: emptyList },
+      { operation: 'v3.orders.get', count: 1, effect: { status } },
+    );
+    done(await pull('pull-shipments'));
+    done(await pull('pull-orders'));
+    expect(await numbers()).toEqual([{ missing: 1, filled: 1 }]);
+    expect(
+      await database.query(
+        `select tries, reason from sync.waiting_reads where resource = 'orders'`,
+      ),
+    ).toEqual([{ tries: 1, reason: 'named_by_shipment' }]);
+    const place = await sandbox.lastPlace();
+    done(await pull('pull-orders'));
+    expect(await sandbox.count('v3.orders.get', place)).toBe(0);
+    await database.query('update sync.waiting_reads set next_at = now()');
+    await sandbox.clearFaults();
+    done(await pull('pull-orders'));
+    expect(await differences()).toEqual([]);
+  },
+);
 
 test('an order that a shipment names is asked for until it is found, whatever asked before', async () => {
   await database.query(`
