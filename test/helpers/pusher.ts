@@ -18,7 +18,7 @@ import type { FaultRule, SandboxControl } from './sandbox-control.ts';
 const log = createLogger(process.env.TEST_LOG ?? 'silent');
 
 /** A short timeout, so that a request without an answer takes a test little time. */
-export const short = { HTTP_TIMEOUT_MS: '1500' };
+export const short = { HTTP_TIMEOUT_MS: '5000' };
 
 /** Returns a fault that strikes the next request of an operation. */
 export const once = (operation: string, effect: FaultRule['effect']): FaultRule => ({

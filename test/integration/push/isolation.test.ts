@@ -131,12 +131,9 @@ test('a look-up of orders without an answer does not delay one of another kind',
   const order = await outbox.insertOrder('SO-1');
   const items = [{ sku: 'MUG-BLUE', quantity: 40 }];
   const other = await outbox.insert('inbound_packing_slip.create', 'PO-1', { ...slip, items });
-  await outbox.push(env);
-  await outbox.hurry();
-
   const opened = Promise.withResolvers<void>();
   service.edit((request) => (request.startsWith('GET /v3/orders') ? opened.promise : undefined));
-  const pushed = outbox.push(env);
+  const pushed = outbox.pushRounds(2, env);
   await waitFor('the slip to be found', async () => (await outbox.row(other)).status === 'done');
   await outbox.expectRow(order, { status: 'unknown' });
   opened.resolve();
