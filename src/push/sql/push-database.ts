@@ -545,24 +545,24 @@ async function markBackupRowsUnknown(
     'the database was restored, and the former one may have sent this row after the backup';
   // The former database may have sent a row just before. A payload that was replaced after an
   // attempt still counts as replaced after it.
-  const writtenNow = sql`written_at = statement_timestamp(),
-      replaced_at = o.replaced_at + (statement_timestamp() - o.written_at)`;
+  const replacedAt = sql`(o.replaced_at + (statement_timestamp() - o.written_at))`;
   const isLookedUp = sql`o.kind = any(${lookedUpKinds}::text[])`;
   await sql`
     update fulfilment.outbox o
-    set ${writtenNow},
+    set written_at = statement_timestamp(), replaced_at = ${replacedAt},
       last_error = left(concat(o.last_error, '; ', ${reason}::text), 4000)
     where o.status = 'dead' and ${isOfBackup}`.execute(trx);
   await sql`
     update fulfilment.outbox o
-    set ${writtenNow}, absences = 0, absent_at = null
+    set written_at = statement_timestamp(), replaced_at = ${replacedAt}, absences = 0,
+      absent_at = null
     where o.status = 'unknown' and o.written_at is not null and ${isOfBackup}`.execute(trx);
   const { rows } = await sql<AcceptedDatabase>`
     with doubted as (
       update fulfilment.outbox o
       set status = 'unknown', lease_until = null, sent_at = null, refusal = null,
-        claim_no = nextval('sync.read_no'), ${writtenNow}, lookups = 0,
-        absences = 0, absent_at = null,
+        claim_no = nextval('sync.read_no'), written_at = statement_timestamp(),
+        replaced_at = ${replacedAt}, lookups = 0, absences = 0, absent_at = null,
         tries = o.tries + case when o.status = 'sending' then 1 else 0 end,
         next_attempt_at = case when ${isLookedUp} then statement_timestamp() end,
         last_error = case when ${isLookedUp} then ${`${reason}; being looked up`}
