@@ -11,7 +11,7 @@ import { endProcess, openStand } from './stand/stand.ts';
 const seconds = Number(process.argv[2] ?? 30);
 const { program, remove } = await buildBundle();
 const [, settings = '', flags = ''] =
-  /^#!\S+ -S (.+) node (.*)/.exec(readFileSync(program, 'utf8')) ?? [];
+  /^#!\S+ -S (.+) node (.*) --/.exec(readFileSync(program, 'utf8')) ?? [];
 const malloc = Object.fromEntries(settings.split(' ').map((setting) => setting.split('=')));
 const stand = await openStand();
 try {
