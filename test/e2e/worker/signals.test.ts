@@ -3,7 +3,7 @@ import { TcpProxy } from '../../../tools/chaos/proxy.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { insertOrders } from '../../helpers/order-payload.ts';
 import type { CliProcess } from '../../helpers/processes/cli-process.ts';
-import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { schedulesOff, useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -14,7 +14,7 @@ const insertOrder = () => insertOrders(database, 1, 1);
 
 /** Waits for a worker that was asked to stop: after 20 s it would have forced its end. */
 async function expectStopped(worker: CliProcess): Promise<void> {
-  expect((await worker.ended).code).toBe(0);
+  expect((await worker.ended).code, worker.output.slice(-4000)).toBe(0);
   expect(worker.output).toContain('worker_stopped');
   expect(worker.output).not.toMatch(/stop_forced|uncaught/);
 }
@@ -97,13 +97,15 @@ test('asked to stop with connections that no longer answer, a worker ends in tim
   const sandbox = await processes.sandbox();
   const proxy = await TcpProxy.start(new URL(database.url));
   try {
-    const worker = processes.cli(['worker'], workerEnv(proxy.url.href, sandbox));
+    // A run that is under way would have to end first.
+    const once = { ...schedulesOff, SCHEDULE_PULL_ORDERS: '1h' };
+    const worker = processes.cli(['worker'], workerEnv(proxy.url.href, sandbox, once));
     await worker.line('worker_started');
     const readOpen = () =>
       database.query(`
-        select 1 from sync.jobs where stream is not null and last_success_at is null
+        select 1 from sync.jobs where job = 'pull-orders' and last_success_at is null
         union all select 1 from sync.leases where expires_at is not null`);
-    await waitFor('the end of the first runs', async () => (await readOpen()).length === 0);
+    await waitFor('the end of the first run', async () => (await readOpen()).length === 0);
     // The present connections swallow everything. New ones work.
     proxy.set({ kind: 'half-open' });
     proxy.set({ kind: 'fair' });
