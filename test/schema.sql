@@ -2791,7 +2791,7 @@ declare
   clients text[];
   jobs text[];
 begin
-  -- Of a run that began or ended in the future, the clock was set back since.
+  -- If the last run of a job began or ended in the future, the clock was set back since.
   if of_client is null then
     update sync.jobs j
     set next_at = sync.clock()

@@ -260,8 +260,8 @@ export async function withDatabase<T>(
 }
 
 /**
- * Returns why no worker sends anything from this database; null if they do. The address of this session
- * does not matter: workers have their own.
+ * Returns why no worker sends anything from this database; null if they do. The address of this
+ * session does not matter: workers have their own.
  */
 export async function readHold(db: Database): Promise<string | null> {
   const database = await readPushDatabase(db);

@@ -204,8 +204,8 @@ export function findUnstorableReason(text: string): string | null {
 const hugeNumber = /\d[eE][+-]?0*(?:[1-9]\d{3}|[4-9]\d\d)/;
 
 /**
- * Returns false if Postgres can store a JSON text and every part of it. True says only that
- * `findUnstorable` has to look. Much faster than that.
+ * Returns false if Postgres can certainly store a JSON text and every part of it. Otherwise
+ * `findUnstorable` has to look, which takes much longer.
  */
 export const mayBeUnstorable = (text: string): boolean =>
   text.includes('\\u') || hugeNumber.test(text);

@@ -27,7 +27,7 @@ export const silentLogger: Logger = {
 
 /**
  * Turns an error into log fields: its stable code, and its chain of causes in words. Adds the stack
- * only of an error without a code that no library is known to throw: the fault is in this program.
+ * of an error that has no code and is not known from a library: the fault is in this program.
  */
 export function errorFields(error: unknown): { code: string; error: string; stack?: string } {
   const code =

@@ -242,8 +242,8 @@ function findUntakenReason(given: Json): string | null {
 }
 
 /**
- * Returns how many bytes more a value has as the text of jsonb, which the INSERT measures: at most,
- * if a number has an exponent, which jsonb writes out.
+ * Returns how many bytes a value is longer as the text of jsonb, which the INSERT measures. Of a
+ * number with an exponent, which jsonb writes out, it counts the most that there can be.
  */
 function countAddedBytes(value: Json): number {
   if (typeof value === 'number' || JSON.isRawJSON(value))

@@ -25,7 +25,7 @@ export interface PushEvents extends SettleEvents {
 /** Milliseconds until a claim that failed is made again. */
 const failedClaimMs = 1_000;
 /** Milliseconds that a slot waits for the settlement of a row that only a person could decide. */
-const lockedRowMs = 2_000;
+const settlementMs = 2_000;
 
 /** Makes the spans of attempts. It does nothing unless the operator starts an SDK (deploy/otel). */
 const tracer = trace.getTracer('fulfilment-sync');
@@ -160,10 +160,10 @@ export class ClientPusher {
       const outcome = await sendRow(this.#deps, row, this.#signal);
       this.#buffer.noteSendTime(performance.now() - sentAtMs);
       if (outcome !== null) settled = this.#settle(row, outcome);
-      // If only a person can decide about a row, a lost worker leaves no more than one for each
-      // slot, unless somebody has locked the row.
+      // If only a person can decide about a row, a lost worker should leave no more than one for
+      // each slot. A row that somebody has locked must not keep its slot.
       if (this.#deps.kinds.get(row.kind)?.unknown.do === 'ask operator')
-        await Promise.race([settled, wait(lockedRowMs, undefined, { ref: false })]);
+        await Promise.race([settled, wait(settlementMs, undefined, { ref: false })]);
     } catch (error) {
       // Without an outcome, the claim expires.
       this.#events.onError('push', error);

@@ -108,8 +108,8 @@ type WalkPass = 'poll' | 'reconcile';
 
 /**
  * Records the rows that a complete walk lacked, in a stream without a read by id: they wait for the
- * next such walk. A poll lists all open rows, so it removes all others, and only counts on from the
- * run before it: one that was cut short may have shown the rows.
+ * next such walk. A poll lists all open rows, so all others stop waiting. It counts on only if the
+ * run before it recorded the row, too: a run that was cut short may have shown it.
  * @param unlisted ids of the rows that the walk lacked
  * @returns ids of the rows that enough consecutive walks lacked
  */

@@ -251,7 +251,7 @@ interface LockedRows {
   readonly locked: readonly DueRow[];
 }
 
-/** Columns of a due row; all null if somebody else has locked it, or if it is no longer due. */
+/** Columns of a due row; all null if it is no longer due. */
 type FoundRow = DueRow & { readonly nowMs: number; readonly status: string | null };
 
 /**

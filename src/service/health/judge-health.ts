@@ -95,7 +95,10 @@ type Observation =
    * The service refused a request because requests come too fast, and did not say how long to wait.
    */
   | { readonly seen: 'too fast'; readonly failure: Failure }
-  /** The question that ends a hold was answered. `signedIn`: with a token, not only by status/get. */
+  /**
+   * The question that ends a hold was answered. `signedIn` is false if only status/get was asked,
+   * which needs no credentials.
+   */
   | { readonly seen: 'answered'; readonly signedIn: boolean };
 
 /** The pauses of holds. Health is void after the longest pause, and the time of a trial. */
@@ -194,7 +197,7 @@ function judgeSuccess(health: Health | null, now: Date): Health | null {
   return extend({ ...health, failures: 0, sendWindow, nextAt: now }, now);
 }
 
-/** An answered question ends the hold that waited for it. Status/get knows no credentials. */
+/** An answered question ends the hold that waited for it. Status/get proves no credentials. */
 function judgeAnswer({ former: health, now }: Moment, signedIn: boolean): Health | null {
   if (health === null || !awaitsAnswer(health)) return health;
   if (health.code === 'credentials_refused' && !signedIn) return health;

@@ -123,7 +123,7 @@ const create = (number: string, email: string, more: object = {}) =>
 const rename = (from: string, to: string) =>
   outbox.insert('order.rename', from, { externalOrderNumber: to });
 
-test('an order that was renamed is erased under both numbers, and recorded by the present one', async () => {
+test('a renamed order is erased under both numbers, and recorded by the present one', async () => {
   const id = await create('SO-OLD', 'qz-old@example.test');
   await rename('SO-OLD', 'SO-NEW');
   await outbox.push();

@@ -219,7 +219,7 @@ test('return.delete is done if its answer was lost and the return is gone, whate
   await outbox.expectRow(id, { status: 'done' });
 });
 
-test('return.delete is done if its answer was lost and the reading of the return is refused', async () => {
+test('return.delete is done if its answer was lost and reading the return is refused', async () => {
   await announceReturn();
   const reading = 'v3.returnMerchandiseAuthorizations.get';
   await sandbox.faults(once('v3.returnMerchandiseAuthorizations.delete', lostAnswer), {
