@@ -139,7 +139,7 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
 });
 
 // With the search_path of a caller, such a function could call one that the caller wrote.
-test('every definer function, trigger and function of the ERP has a fixed search_path', async () => {
+test('every security definer function, and each of the ERP, has a fixed search_path', async () => {
   const functions = await database.query<{ name: string }>(`
     select format('%I.%I', n.nspname, p.proname) as name
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
