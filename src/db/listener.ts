@@ -4,7 +4,7 @@ import type pg from 'pg';
 import { growPauseMs, pauses } from '../core/backoff.ts';
 import type { DB } from './generated/tables.ts';
 import { keepAliveInitialDelayMillis } from './pool.ts';
-import { ServerClient } from './server-client.ts';
+import { ServerClient, toLostError } from './server-client.ts';
 import { pinnedSettings, prepareSession } from './session-settings.ts';
 
 export interface ListenOptions {
@@ -72,7 +72,7 @@ export class Listener {
 
     this.#client = client;
     client.on('error', (error) => this.#reconnect(client, error));
-    client.on('end', () => this.#reconnect(client, new Error('the connection ended')));
+    client.on('end', () => this.#reconnect(client, toLostError(new Error('the connection ended'))));
     client.on('notification', ({ payload = '' }) => onNotify(payload));
 
     try {

@@ -11,7 +11,7 @@ const timerSlackMs = 50;
  * Returns the error of a connection that broke or did not open in time. pg gives such errors no
  * code.
  */
-const toLostError = (cause: Error) =>
+export const toLostError = (cause: Error) =>
   new CodedError(
     'database_lost',
     'the database does not answer; check that it runs and that DATABASE_URL leads to it',

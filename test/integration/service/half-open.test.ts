@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { sql } from 'kysely';
 import pg from 'pg';
 import { afterEach, describe, expect, inject, test } from 'vitest';
@@ -161,4 +163,23 @@ test('options of the database URL are kept next to ours, and cannot replace them
   } finally {
     await pool.end();
   }
+});
+
+test('a load balancer without a primary: the listener reports a lost database', async () => {
+  const balancer = createServer((socket) => socket.destroy());
+  await once(balancer.listen(0, '127.0.0.1'), 'listening');
+  closers.unshift(async () => balancer.close());
+  const { port } = balancer.address() as AddressInfo;
+
+  const errors: Error[] = [];
+  const listener = new Listener({
+    databaseUrl: `postgres://nobody@127.0.0.1:${port}/shop`,
+    channel: 'any',
+    onNotify: () => undefined,
+    onError: (error) => errors.push(error),
+  });
+  closers.unshift(() => listener.close());
+
+  await waitFor('a loss', async () => errors.length > 0);
+  expect(errors[0]).toMatchObject({ code: 'database_lost' });
 });
