@@ -41,6 +41,7 @@ export type ErrorCode =
   | 'payload_not_checked'
   | 'payload_refused'
   | 'rename_awaited'
+  | 'row_locked'
   | 'settings_unread'
   // The database, the queue and the program itself.
   | 'admin_port_taken'

@@ -108,7 +108,11 @@ export class PostponedError extends CodedError {
   /** Time until the row is tried again, in milliseconds. */
   readonly retryMs: number;
 
-  constructor(code: 'rename_awaited' | 'settings_unread', message: string, retryMs: number) {
+  constructor(
+    code: 'rename_awaited' | 'row_locked' | 'settings_unread',
+    message: string,
+    retryMs: number,
+  ) {
     super(code, message);
     this.retryMs = retryMs;
   }

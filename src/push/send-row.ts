@@ -8,6 +8,7 @@ import {
 } from '../core/errors.ts';
 import { hourMs } from '../core/time.ts';
 import type { Database } from '../db/pool.ts';
+import { isLockTimeout } from '../db/transaction.ts';
 import type { Warehouse } from '../service/client.ts';
 import { mayBeWrongPath, type ScopedEvidence } from '../service/health/evidence.ts';
 import type { ProvenRoutes } from '../service/sql/proven-routes.ts';
@@ -155,7 +156,10 @@ function createContext(
     const isFresh = row.stamped && !progress.sent && isRecent(row);
     if (!isFresh) {
       const stampedAtMs = performance.now();
-      const isHeld = await stampSent(db, row, target);
+      const isHeld = await stampSent(db, row, target).catch((error: unknown) => {
+        if (progress.sent || !isLockTimeout(error)) throw error;
+        throw new PostponedError('row_locked', 'somebody keeps the row locked', 0);
+      });
       if (!isHeld || performance.now() - stampedAtMs > claimMs / 3)
         throw new ClaimLostError(row.id);
     }

@@ -475,18 +475,26 @@ const selectKnown = sql`
 
 /**
  * Gives back claims whose rows were not sent: they become due at their former times. Claims that
- * this process no longer holds are ignored.
+ * this process no longer holds are ignored. A claim whose row somebody has locked expires.
  */
 export async function returnClaims(
   db: Kysely<DB>,
   claims: readonly Pick<ClaimedRow, 'id' | 'claimNo' | 'dueAt'>[],
 ): Promise<void> {
   await sql`
+    with held as (
+      select o.id, i."dueAt"
+      from fulfilment.outbox o
+      join ${rowSet({ id: 'bigint', claimNo: 'bigint', dueAt: 'timestamptz' }, claims)}
+        on o.id = i.id and o.claim_no = i."claimNo"
+      where o.status = 'sending'
+      for no key update of o skip locked
+    )
     update fulfilment.outbox o
-    set status = 'pending', next_attempt_at = i."dueAt", lease_until = null,
+    set status = 'pending', next_attempt_at = held."dueAt", lease_until = null,
       claim_no = null, sent_at = null, attempts = o.attempts - 1
-    from ${rowSet({ id: 'bigint', claimNo: 'bigint', dueAt: 'timestamptz' }, claims)}
-    where o.id = i.id and o.claim_no = i."claimNo" and o.status = 'sending'`.execute(db);
+    from held
+    where o.id = held.id`.execute(db);
 }
 
 /** A claim that a worker holds: the row and the claim number. */
@@ -500,10 +508,17 @@ export interface PushTarget {
 }
 
 /**
+ * Maximum time to wait for a row that is about to be sent. Renewals of claims lock it for moments.
+ * Who waits longer keeps a connection from the rows of other lanes.
+ */
+const stampLockTimeout = '500ms';
+
+/**
  * Records, just before the request is written, that the service may carry the row out from now on,
  * and stores the order that the request is about. The members that a first attempt found are kept:
  * a later one may no longer find them.
  * @returns false if another worker has taken the row over: then nothing may be sent
+ * @throws a lock timeout if somebody keeps the row locked
  */
 export async function stampSent(
   db: Kysely<DB>,
@@ -511,9 +526,12 @@ export async function stampSent(
   target?: PushTarget,
 ): Promise<boolean> {
   const { rows } = await sql`
-    with stamped as (
+    with patience as materialized (
+      select set_config('lock_timeout', ${stampLockTimeout}, true)
+    ), stamped as (
       update fulfilment.outbox o
       set sent_at = clock_timestamp(), lease_until = clock_timestamp() + ${claimSpan}
+      from patience
       where o.id = ${id} and o.claim_no = ${claimNo} and o.status = 'sending'
         and o.lease_until > clock_timestamp()
       returning o.id

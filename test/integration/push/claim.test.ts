@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import type { Database } from '../../../src/db/pool.ts';
 import { acceptIdentity } from '../../../src/operate/sql/accept-identity.ts';
 import { outboxKinds } from '../../../src/push/kinds/registry.ts';
-import { claimRows, claimRowsIn } from '../../../src/push/sql/claim-rows.ts';
+import { claimRows, claimRowsIn, returnClaims } from '../../../src/push/sql/claim-rows.ts';
 import { readDueWork } from '../../../src/push/sql/due-work.ts';
 import { releaseLanes } from '../../../src/push/sql/lanes.ts';
 import { noteDatabase, notePlace } from '../../../src/push/sql/push-database.ts';
@@ -118,6 +118,16 @@ test('a claim finds the rows behind many that the ERP has locked', async () => {
     await sql`select from fulfilment.outbox where id <> ${id} for update`.execute(erp);
     expect(readIds(await claim())).toEqual([id]);
   });
+});
+
+test('claims are given back without waiting for a row that the ERP has locked', async () => {
+  const [locked, other] = [await insert(), await insert({ reference: 'SO-2' })];
+  const { rows } = await claim();
+  await database.db.transaction().execute(async (erp) => {
+    await sql`select from fulfilment.outbox where id = ${locked} for update`.execute(erp);
+    await returnClaims(database.db, rows);
+  });
+  expect(await readStatuses()).toEqual({ [locked]: 'sending', [other]: 'pending' });
 });
 
 test('a claim counts the bytes of payloads as text, not as they are stored', async () => {

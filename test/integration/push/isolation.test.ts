@@ -13,7 +13,11 @@ const { database, sandbox, outbox } = usePushes();
 const service = useEditedService(sandbox);
 
 /** Makes pushes use connections with other time limits than those of the product. */
-function connectWith(limits: { lockTimeoutMs?: number; queryTimeoutMs?: number }): void {
+function connectWith(limits: {
+  lockTimeoutMs?: number;
+  queryTimeoutMs?: number;
+  max?: number;
+}): void {
   const use = { max: 6, prepares: true, ...limits };
   const main = connectForWriting(database.url, silentLogger, { name: 'push', ...use });
   const claims = connectForWriting(database.url, silentLogger, { name: 'claims', max: 1 });
@@ -40,6 +44,34 @@ describe('a transaction that the ERP keeps open', () => {
     });
     await outbox.push();
     await outbox.expectRow(behind, { status: 'done' });
+  });
+
+  test('with locks on rows that are about to be sent delays no other row', async () => {
+    const opened = Promise.withResolvers<void>();
+    const env = { ...service.env(), HTTP_TIMEOUT_MS: '120000' };
+    connectWith({ lockTimeoutMs: 60_000, max: 3 });
+    const numbers = [1, 2, 3].map((index) => `SO-${index}`);
+    for (const number of numbers) await outbox.insertOrder(number);
+    await outbox.push(env);
+    service.edit((request) => (request.startsWith('GET /v3/orders') ? opened.promise : undefined));
+    const ids: number[] = [];
+    for (const number of numbers) ids.push(await outbox.insert('order.cancel', number));
+    const pushed = outbox.push(env);
+    const areRead = async () =>
+      (await outbox.statuses()).filter((s) => s === 'sending').length === 3;
+    await waitFor('the rows to be claimed', areRead);
+
+    await database.db.transaction().execute(async (erp) => {
+      await sql`set local idle_in_transaction_session_timeout = 0`.execute(erp);
+      await sql`select from fulfilment.outbox where id = any(${ids}) for update`.execute(erp);
+      opened.resolve();
+      const other = outbox.sendOrder('SO-4', {}, env);
+      const isDone = async () => (await outbox.rows(`status = 'done'`)).length === 4;
+      await waitFor('another row to be sent', isDone, 20_000);
+      return other;
+    });
+    await pushed;
+    for (const id of ids) await outbox.expectRow(id, { status: 'done', attempts: 1 });
   });
 
   test('with a lock on a row that is being sent does not delay other rows', async () => {
