@@ -179,8 +179,10 @@ export class Pusher {
     for (const { untilInMs } of held) this.#lookWithin(untilInMs > 0 ? untilInMs : busyLookMs);
     const holds = held.filter(({ scope }) => scope === clientScope);
     if (holds.length > 0) {
-      const ended = holds.find((hold) => awaitsAnswer(hold) && hold.untilInMs <= 0);
-      if (ended !== undefined) pusher.askWhetherOver(ended.code);
+      // Only a service that answers can be asked about another hold.
+      const silence = holds.filter(({ code }) => code === 'no_answer');
+      const awaiting = (silence.length > 0 ? silence : holds).find(awaitsAnswer);
+      if (awaiting !== undefined && awaiting.untilInMs <= 0) pusher.askWhetherOver(awaiting.code);
       return;
     }
 

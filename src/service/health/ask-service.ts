@@ -98,7 +98,7 @@ interface Asker {
  * @returns what the answer shows; null if somebody else asks
  */
 export async function askWhetherOver(asker: Asker, code: HealthCode): Promise<Evidence | null> {
-  if (!(await takeTrial(asker.db, asker))) return null;
+  if (!(await takeTrial(asker.db, asker, code))) return null;
 
   const signedIn = code === 'credentials_refused';
   const findProblem = signedIn ? findSignInProblem : findOutage;

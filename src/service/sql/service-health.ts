@@ -66,7 +66,10 @@ const runHoldCodes: readonly HealthCode[] = ['no_answer', 'credentials_refused',
 export const holdsRuns = (health: StoredHealth): boolean =>
   health.scope === clientScope && runHoldCodes.includes(health.code) && isHeld(health);
 
-/** SQL: the hold for which the scheduled runs of a job wait on a worker; no row: they do not. */
+/**
+ * SQL: the hold for which the scheduled runs of a job wait on a worker; no row: they do not. Silence
+ * comes first: only a service that answers can be asked about another hold.
+ */
 export const selectRunHold = (
   client: RawBuilder<unknown>,
   job: RawBuilder<unknown>,
@@ -76,7 +79,7 @@ export const selectRunHold = (
   from sync.service_health h
   where h.client = ${client} and h.worker in (${everyWorker}, ${worker}) and ${isValid} and ${holds}
     and (h.scope = ${clientScope} and h.code = any(${runHoldCodes}::text[]) or h.scope = ${job})
-  order by h.next_at desc
+  order by h.code = 'no_answer' desc, h.next_at desc
   limit 1`;
 
 const selectHealth = (db: Kysely<DB>) =>
@@ -199,12 +202,14 @@ async function storeHealth(
 }
 
 /**
- * Takes the trial, the question that ends holds of a client, for this worker.
+ * Takes the trial, the question that ends a hold of a client, for this worker.
+ * @param code the code of the hold: a question that cannot end a hold must not delay its own
  * @returns false if another one tries or is just noting evidence, or if there is nothing to try
  */
 export async function takeTrial(
   db: Kysely<DB>,
   { client, worker }: Omit<HealthKey, 'scope'>,
+  code: HealthCode,
 ): Promise<boolean> {
   const trial = sql`make_interval(secs => ${trialMs / 1_000})`;
   const { rows } = await sql`
@@ -214,7 +219,7 @@ export async function takeTrial(
     where (h.client, h.scope, h.worker) in (
       select h.client, h.scope, h.worker
       from sync.service_health h
-      where ${isOfClient(sql`${client}`, worker)} and h.send_window = 0
+      where ${isOfClient(sql`${client}`, worker)} and h.code = ${code} and h.send_window = 0
         and h.next_at <= clock_timestamp()
       -- The runs of other clients begin in the same transaction.
       for update skip locked)

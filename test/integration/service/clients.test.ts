@@ -201,6 +201,31 @@ describe('a hold of a client', () => {
     expect((await readHold())?.seconds ?? 0).toBeLessThanOrEqual(0);
   });
 
+  test('for refused credentials stays due for other workers while this one gets no answer', async () => {
+    done(await pull('pull-inbounds'));
+    await insertHealth(database, {
+      code: 'no_answer',
+      worker: 'test',
+      sendWindow: 0,
+      untilInMs: -9,
+    });
+    await insertHealth(database, { code: 'credentials_refused', sendWindow: 0 });
+    await sandbox.faults({ operation: 'common.status.get', effect: { status: 503 } });
+    const findWaiting = async () =>
+      (await database.query('select code from sync.service_health where next_at > now()')).map(
+        ({ code }) => code,
+      );
+    const isAsked = async () => (await findWaiting()).length > 0;
+
+    await startDueUntil({}, isAsked);
+    expect(await findWaiting()).toEqual(['no_answer']);
+    await expireHolds(database);
+    const id = await outbox.insertOrder('SO-1');
+    await outbox.push();
+    expect(await findWaiting()).toEqual(['no_answer']);
+    await outbox.expectRow(id, { status: 'pending', attempts: 0 });
+  });
+
   test('that is over is ended by one question, whatever is due and however many ask', async () => {
     done(await pull('pull-inbounds'));
     await insertHealth(database, { code: 'no_answer', worker: 'test', sendWindow: 0 });
