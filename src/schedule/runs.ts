@@ -167,7 +167,7 @@ async function finishRun(
     const failure: unknown = await work.run(context).catch((error: unknown) => error);
     if (failure instanceof LeaseLostError) throw failure;
 
-    await context.health.noteEnd(failure, run.wasHeld);
+    await context.health.noteEnd(failure, run.wasHeld && state.totals.pages > 0);
     const end = toRunEnd(failure, state.end);
     await endRun(db, run, state.totals, end);
 

@@ -121,11 +121,11 @@ export class RunHealth {
   /**
    * Stores what a run that has ended shows of the service.
    * @param failure the error that it failed with; undefined: it is done
-   * @param wasHeld true if its client or its job was held when it began
+   * @param mayEndHold true if its client or its job was held when it began, and it read something
    */
-  async noteEnd(failure: unknown, wasHeld: boolean): Promise<void> {
+  async noteEnd(failure: unknown, mayEndHold: boolean): Promise<void> {
     const { job } = this.#options;
-    if (failure === undefined && wasHeld) {
+    if (failure === undefined && mayEndHold && this.#failures === 0) {
       await this.#note(clientScope, { seen: 'answered', signedIn: true });
       await this.#note(job, { seen: 'success' });
     }

@@ -201,6 +201,13 @@ describe('a hold of a client', () => {
     expect((await readHold())?.seconds ?? 0).toBeLessThanOrEqual(0);
   });
 
+  test('is not ended by a run that asks nothing', async () => {
+    const hold = { code: 'credentials_refused', sendWindow: 0, untilInMs: 900_000 } as const;
+    await insertHealth(database, hold);
+    done(await pull('pull-parcels'));
+    expect((await readHold())?.seconds).toBeGreaterThan(800);
+  });
+
   test('for refused credentials stays due for other workers while this one gets no answer', async () => {
     done(await pull('pull-inbounds'));
     await insertHealth(database, {
