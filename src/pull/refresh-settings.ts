@@ -1,6 +1,7 @@
 import type { Database } from '../db/pool.ts';
 import { inTransaction } from '../db/transaction.ts';
 import { type RunContext, warn } from '../schedule/run.ts';
+import { readClock } from '../schedule/sql/turns.ts';
 import type { Warehouse } from '../service/client.ts';
 import { type DecodedLists, decodeServiceLists } from '../service/decoding/decode-service-lists.ts';
 import { type ClientAccount, isAcceptedUntilCommit } from '../service/sql/clients.ts';
@@ -20,12 +21,14 @@ export async function readListsNow(
   warehouse: Warehouse,
   signal: AbortSignal,
 ): Promise<void> {
-  const lists = await fetchServiceLists(warehouse, signal);
-  await inTransaction(db, async (trx) => {
-    if (!(await isAcceptedUntilCommit(trx, account))) return;
-    const { changes } = await storeServiceLists(trx, account.client, lists);
-    await appendChanges(trx, account.client, changes);
-  });
+  await readLists({ db, warehouse, signal }, (lists, askedAt) =>
+    inTransaction(db, async (trx) => {
+      if (!(await isAcceptedUntilCommit(trx, account))) return 'not accepted';
+      const stored = await storeServiceLists(trx, account.client, lists, askedAt);
+      if (stored !== null) await appendChanges(trx, account.client, stored.changes);
+      return stored;
+    }),
+  );
 }
 
 /** Maximum number of unreadable entries that a run names. */
@@ -37,21 +40,36 @@ const maxWarnings = 20;
  * stored entries and warns.
  */
 export async function refreshSettings(context: RunContext): Promise<void> {
-  const lists = await fetchServiceLists(context.warehouse, context.signal);
+  const { keptLists, unreadable } = await readLists(context, (lists, askedAt) =>
+    commitRun(context, 'refresh-settings', async ({ trx, client, addChanges }) => {
+      const counts = { pages: 1, fetched: lists.options.length };
+      const stored = await storeServiceLists(trx, client, lists, askedAt);
+      if (stored === null) return { result: null, counts };
 
-  const keptLists = await commitRun(context, 'refresh-settings', async (transaction) => {
-    const { trx, client, addChanges } = transaction;
-    const stored = await storeServiceLists(trx, client, lists);
-    addChanges(stored.changes);
-    return { result: stored.keptLists, counts: { pages: 1, fetched: lists.options.length } };
-  });
+      addChanges(stored.changes);
+      return { result: { ...lists, ...stored }, counts };
+    }),
+  );
 
   if (keptLists.length > 0)
     warn(context, `the service lists lack ${keptLists.join(', ')}; the stored entries are kept`);
-  for (const { problem } of lists.unreadable.slice(0, maxWarnings))
+  for (const { problem } of unreadable.slice(0, maxWarnings))
     warn(context, `an entry cannot be read, so its list keeps its stored entries: ${problem}`);
 }
 
-async function fetchServiceLists(warehouse: Warehouse, signal: AbortSignal): Promise<DecodedLists> {
-  return decodeServiceLists(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
+/**
+ * Reads the service lists, again if `store` returns null: others were stored since they were asked
+ * for.
+ */
+async function readLists<Result>(
+  { db, warehouse, signal }: Pick<RunContext, 'db' | 'warehouse' | 'signal'>,
+  store: (lists: DecodedLists, askedAt: Date) => Promise<Result | null>,
+): Promise<Result> {
+  for (;;) {
+    const askedAt = await readClock(db);
+    const answer = await warehouse.ask({ operation: 'common.settings.get' }, { signal });
+
+    const stored = await store(decodeServiceLists(answer), askedAt);
+    if (stored !== null) return stored;
+  }
 }

@@ -55,13 +55,18 @@ const mayBecomeEmpty = ['paymentMethods'];
  * Stores all service lists. Writes the entries that differ and marks missing entries as removed. If
  * a list is absent or suddenly empty, or has an entry that cannot be read, its stored entries are
  * kept. So are the warehouses of a main shipping method that came without its list.
+ * @param askedAt when the lists were asked for, by the database's clock
+ * @returns null, and stores nothing, if others were stored since then: these may be newer
  */
 export async function storeServiceLists(
   trx: Transaction<DB>,
   client: string,
   { options, warehouses, absentLists, withoutWarehouses, unreadable }: DecodedLists,
-): Promise<StoredListsResult> {
+  askedAt: Date,
+): Promise<StoredListsResult | null> {
   await lockName(trx, `settings ${client}`);
+  const [last] = await readTurns(trx, 'service-lists', client);
+  if (last?.finishedAt != null && last.finishedAt > askedAt) return null;
 
   const listed = new Set<string>(options.map(({ list }) => list));
   const stored = await trx

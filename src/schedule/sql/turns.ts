@@ -146,6 +146,14 @@ export async function recordTurnDone(
     .execute();
 }
 
+/** Reads the clock of turns. */
+export async function readClock(db: Kysely<DB>): Promise<Date> {
+  const { now } = await db
+    .selectNoFrom(sql<Date>`sync.clock()`.as('now'))
+    .executeTakeFirstOrThrow();
+  return now;
+}
+
 /** A turn as it is stored. */
 export interface StoredTurn {
   readonly gate: string;

@@ -2,8 +2,11 @@ import { expect, test } from 'vitest';
 import { readOutboxStatus } from '../../../src/operate/sql/outbox-status.ts';
 import { done } from '../../helpers/puller.ts';
 import { once, usePushes } from '../../helpers/pusher.ts';
+import { useEditedService } from '../../helpers/services/edited-service.ts';
+import { waitFor } from '../../helpers/wait.ts';
 
 const { database, sandbox, outbox, pull } = usePushes();
+const service = useEditedService(sandbox);
 
 const countListRequests = async () => (await sandbox.requestsTo('/settings/get')).length;
 /** Replaces lists in the answers of settings/get; undefined removes one. */
@@ -141,6 +144,25 @@ test('an unknown code makes a worker read the service lists again, at most every
   expect((await push('SO-5', 'B2B')).last_error).toContain(
     'there is no code B2B (known codes: NEW)',
   );
+});
+
+test('lists that were asked for before other workers stored theirs are read again', async () => {
+  const env = service.env();
+  done(await pull('refresh-settings', { env }));
+  const opened = Promise.withResolvers<void>();
+  service.edit((request) => (request === 'GET /settings/get' ? opened.promise : undefined));
+  const before = await countListRequests();
+  const slow = pull('refresh-settings', { env });
+  await waitFor('the lists to be asked', async () => (await countListRequests()) > before);
+
+  service.edit(() => undefined);
+  await answerWith({ orderTypes: [{ id: 31, name: 'New', code: 'NEW' }] });
+  await ageLists('1 hour');
+  expect((await outbox.sendOrder('SO-1', { orderType: 'NEW' }, env)).status).toBe('done');
+  opened.resolve();
+  done(await slow);
+  expect(await readOptions('orderTypes')).toContainEqual({ code: 'NEW', removed: false });
+  expect(await countListRequests()).toBe(before + 3);
 });
 
 test('an update to a locale or a warehouse that the service does not list for the order is not sent', async () => {
