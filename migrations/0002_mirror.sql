@@ -284,6 +284,9 @@ create index return_items_by_order on fulfilment.return_items (client, order_id)
 -- Of return items that name their line, but not their order.
 create index return_items_by_line on fulfilment.return_items (order_item_id, client)
   where order_id is null and order_item_id is not null;
+-- The same for a line of a shipment.
+create index return_items_by_shipment_line on fulfilment.return_items (shipment_item_id, client)
+  where order_id is null and shipment_item_id is not null;
 create index return_items_by_day on fulfilment.return_items (client, processed_on)
   where processed_on is not null;
 create index return_items_to_restock on fulfilment.return_items (client, processed_on)

@@ -1064,6 +1064,7 @@ CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind
 CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on) WHERE (processed_on IS NOT NULL);
 CREATE INDEX return_items_by_line ON fulfilment.return_items USING btree (order_item_id, client) WHERE ((order_id IS NULL) AND (order_item_id IS NOT NULL));
 CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
+CREATE INDEX return_items_by_shipment_line ON fulfilment.return_items USING btree (shipment_item_id, client) WHERE ((order_id IS NULL) AND (shipment_item_id IS NOT NULL));
 CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (sync.real_time(restock_on) IS NULL);
 CREATE INDEX return_merchandise_authorization_items_by_parent ON fulfilment.return_merchandise_authorization_items USING btree (client, return_merchandise_authorization_id);
 CREATE INDEX return_merchandise_authorizations_by_reference ON fulfilment.return_merchandise_authorizations USING btree (external_reference, client) WHERE (external_reference IS NOT NULL);

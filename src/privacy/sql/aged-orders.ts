@@ -172,7 +172,7 @@ const selectLines = (client: string) => sql`
   from fulfilment.order_lines i
   where i.client = ${anyClient(client)} and i.order_id = p.id`;
 
-/** SQL: the return items of order p, also those that name only its line. */
+/** SQL: the return items of order p, also those that name only a line of it or of its shipments. */
 const selectReturns = (client: string) => sql`
   select r.processed_on, r.changed_at
   from fulfilment.return_items r
@@ -181,7 +181,13 @@ const selectReturns = (client: string) => sql`
   select r.processed_on, r.changed_at
   from fulfilment.order_items l
   join fulfilment.return_items r on r.client = l.client and r.order_item_id = l.id
-  where l.client = ${anyClient(client)} and l.order_id = p.id and r.order_id is null`;
+  where l.client = ${anyClient(client)} and l.order_id = p.id and r.order_id is null
+  union all
+  select r.processed_on, r.changed_at
+  from fulfilment.shipments s
+  join fulfilment.shipment_items l on l.client = s.client and l.shipment_id = s.id
+  join fulfilment.return_items r on r.client = l.client and r.shipment_item_id = l.id
+  where s.client = ${anyClient(client)} and s.order_id = p.id and r.order_id is null`;
 
 /** SQL: the shipments of order p, their last date, and whether something of one is under way. */
 const selectShipments = (client: string) => sql`

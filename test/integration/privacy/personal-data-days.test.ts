@@ -258,6 +258,9 @@ const open: Readonly<Record<string, string>> = {
   'a return that names only its line has just come': `
     insert into fulfilment.return_items (client, id, order_item_id, raw, read_no)
     values ('default', $, $, '{}', 1)`,
+  'a return that names only a line of its shipment has just come': `
+    insert into fulfilment.return_items (client, id, shipment_item_id, raw, read_no)
+    values ('default', $, $, '{}', 1)`,
   'a row waits': `
     insert into fulfilment.outbox (kind, reference, payload) values ('order.update', 'SO-$', '{}')`,
   'a return waits in the outbox': `
