@@ -232,6 +232,7 @@ async function checkValue(
  */
 function findUntakenReason(given: Json): string | null {
   const payload = JSON.stringify(given);
+  if (holdsLongNumber(given)) return `holds a number of more than ${maxNumberLength} digits`;
   if (payload.includes(`"${hiddenValue}`))
     return `has ${hiddenValue} in place of hidden values; outbox show <id> --reveal shows them`;
 
@@ -240,6 +241,15 @@ function findUntakenReason(given: Json): string | null {
     ? `has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`
     : findUnstorable(given);
 }
+
+/** Maximum characters of a number. Postgres takes some more: 16,383 decimals. */
+const maxNumberLength = 16_000;
+
+/** Returns true if a number in a value is too long. It is still as it was written. */
+const holdsLongNumber = (value: Json): boolean =>
+  JSON.isRawJSON(value)
+    ? JSON.stringify(value).length > maxNumberLength
+    : typeof value === 'object' && value !== null && Object.values(value).some(holdsLongNumber);
 
 /**
  * Returns how many bytes a value is longer as the text of jsonb, which the INSERT measures. Of a

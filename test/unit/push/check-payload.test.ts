@@ -192,6 +192,12 @@ describe('a hostile payload is refused in few words:', () => {
       1,
     ],
     [
+      'a number of more digits than jsonb takes',
+      () => `{"metadata":{"a":[${'1'.repeat(131_073)}]}}`,
+      'payload: holds a number of more than 16000 digits',
+      1,
+    ],
+    [
       'deep nesting',
       () => JSON.stringify(order({ pickUpPoint: '?' })).replace('"?"', deep(2_000)),
       'payload: ',
