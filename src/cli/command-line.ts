@@ -65,10 +65,16 @@ export function addCommand(
 
 /**
  * Returns an action of Commander. The result of the command becomes the exit code of the process.
+ * No command takes an empty argument.
  */
 export const exitWith =
   <Words extends unknown[]>(command: (...words: Words) => Promise<number>) =>
   async (...words: Words): Promise<void> => {
+    const { args, registeredArguments } = words.at(-1) as Command;
+    const place = args.indexOf('');
+    const argument = registeredArguments[place] ?? registeredArguments.at(-1);
+    if (place >= 0) throw new UsageError(`The argument ${argument?.name() ?? ''} is empty`);
+
     process.exitCode = await command(...words);
   };
 

@@ -70,6 +70,8 @@ describe('with a database', () => {
     [['outbox', 'list', '--limit', '0'], 2, /a whole number from 1 to 100000/],
     [['sandbox', '--port', '65536'], 2, /a whole number from 0 to 65535/],
     [['erase', 'SO-1', '--dry-run'], 1, /./],
+    [['erase', '', '--dry-run'], 2, /The argument order is empty/],
+    [['outbox', 'cancel', '5', ''], 2, /The argument ids is empty/],
     [['database', 'accept', '--as', 'copy'], 0, /^Accepted as a copy: no row or event is sent/m],
     [['events', 'list'], 0, /^Events are off.*\nNo event is posted: this database is a copy/],
     [['events', 'retry'], 0, /^0 events .*\nNo event is posted: this database is a copy/],
