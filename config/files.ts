@@ -191,10 +191,8 @@ export function readOperationsFile(file: string, problems: string[]): Operations
 
   for (const [name, entry] of Object.entries(overrides)) {
     if (!isOperation(name)) {
-      problems.push(
-        `WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; ` +
-          'config/operations.ts lists the names',
-      );
+      const known = listLikeNames(name).join(', ');
+      problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; known are ${known}`);
       continue;
     }
 
@@ -213,6 +211,13 @@ export function readOperationsFile(file: string, problems: string[]): Operations
     };
   }
   return merged;
+}
+
+/** Returns the names of the operations of the same generation; of all, if there is no such one. */
+function listLikeNames(name: string): readonly string[] {
+  const names = Object.keys(operations);
+  const like = names.filter((known) => known.startsWith(`${name.split('.', 1)[0]}.`));
+  return like.length > 0 ? like : names;
 }
 
 const isOperation = (name: string): name is OperationName => Object.hasOwn(operations, name);

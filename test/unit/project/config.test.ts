@@ -180,6 +180,12 @@ describe('readConfig', () => {
     expect(() => readOperations({ 'v2.order.add': { method: 'GET', path: 'x' } })).toThrow(
       'v2.order.add.path',
     );
+    expect(() => readOperations({ 'v3.inbound.get': bulk })).toThrow(
+      /: v3\.inbound\.get is not an operation; known are v3\.orders\.list, .*, v3\.inbounds\.get, /,
+    );
+    expect(() => readOperations({ order: bulk })).toThrow(
+      /known are common\.token, .*, v3\.orders/,
+    );
   });
 });
 
