@@ -65,8 +65,8 @@ export const isLostScheduler = (next = 0): boolean => next < Date.now() - lostAf
 export interface Misfits {
   /** Those that must be set. */
   readonly set: string[];
-  /** Those of `set` that the queue has lost, with or without their entry. */
-  readonly lost: string[];
+  /** Those of `set` that the queue does not have, or that no longer fire. */
+  readonly missing: string[];
   readonly removed: string[];
 }
 
@@ -80,7 +80,7 @@ export async function findMisfits(
   wanted: ReadonlyMap<string, Pace>,
   isExact: boolean,
 ): Promise<Misfits | null> {
-  const misfits: Misfits = { set: [], lost: [], removed: [] };
+  const misfits: Misfits = { set: [], missing: [], removed: [] };
   const present = new Map(
     (await queue.getJobSchedulers(0, -1)).map((scheduler) => [scheduler.key, scheduler]),
   );
@@ -92,7 +92,7 @@ export async function findMisfits(
     const fits = isExact ? Number(every) === everyMs && isOffset : Number(every) <= everyMs;
     if (fits && !isLost) continue;
     misfits.set.push(name);
-    if (isLost) misfits.lost.push(name);
+    if (isLost) misfits.missing.push(name);
   }
 
   if (isExact) for (const name of present.keys()) if (!wanted.has(name)) misfits.removed.push(name);

@@ -112,10 +112,10 @@ export class Schedules {
       if (misfits === null) return;
       await alignSchedulers(this.#queue, this.#paces, misfits);
 
-      const { set, lost, removed } = misfits;
-      log.info({ event: 'schedulers_aligned', set, lost, removedSchedulers: removed });
-      const detail = lost.join(', ');
-      if (lost.length > 0)
+      const { set, missing, removed } = misfits;
+      log.info({ event: 'schedulers_aligned', set, missing, removedSchedulers: removed });
+      const detail = missing.join(', ');
+      if (missing.length > 0)
         await recordAudit(db, { by: worker, action: 'schedulers_set', client: null, detail });
     };
 

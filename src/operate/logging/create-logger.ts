@@ -152,8 +152,8 @@ const known: ReadonlySet<string> = new Set([
   'set',
   // Schedulers that were removed.
   'removedSchedulers',
-  // Schedulers that were missing from the queue.
-  'lost',
+  // Schedulers that the queue did not have, or that no longer fired.
+  'missing',
   // Number of clients.
   'clients',
   // Version of this program.

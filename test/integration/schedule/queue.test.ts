@@ -73,12 +73,12 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     async () => {
       const { queue, flush } = await open();
       const names = [pull, prune];
-      expect(await align(queue, usual)).toEqual({ set: names, lost: names, removed: [] });
+      expect(await align(queue, usual)).toEqual({ set: names, missing: names, removed: [] });
       expect(await align(queue, usual)).toBe(null);
       const shorter = { ...usual, [pull]: 30_000 };
-      expect(await align(queue, shorter, false)).toEqual({ set: [pull], lost: [], removed: [] });
+      expect(await align(queue, shorter, false)).toEqual({ set: [pull], missing: [], removed: [] });
       await flush();
-      expect(await align(queue, shorter, false)).toMatchObject({ lost: names });
+      expect(await align(queue, shorter, false)).toMatchObject({ missing: names });
       expect((await queue.getJobSchedulers(0, -1)).map(({ key }) => key).sort()).toEqual(
         names.toSorted(),
       );
@@ -107,7 +107,7 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
         scheduler.key === pull ? { ...scheduler, next: Date.now() - 200_000 } : scheduler,
       ),
     );
-    expect(await align(queue, usual, false)).toEqual({ set: [pull], lost: [pull], removed: [] });
+    expect(await align(queue, usual, false)).toEqual({ set: [pull], missing: [pull], removed: [] });
   });
 
   test.skipIf(isSkipped)('fires at its offset in each interval, also a new one', async () => {

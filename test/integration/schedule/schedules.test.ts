@@ -2,6 +2,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { StoppedError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { openListener } from '../../../src/db/connect.ts';
+import { createLogger } from '../../../src/operate/logging/create-logger.ts';
 import type { TaskQueue } from '../../../src/schedule/backend.ts';
 import type { Jobs } from '../../../src/schedule/job.ts';
 import { openQueueBackend } from '../../../src/schedule/open-queue.ts';
@@ -95,9 +96,11 @@ async function openQueue() {
 
 test('every job with a schedule has a scheduler of its name; the repair of an emptied queue is in the audit', async () => {
   const queue = await openQueue();
+  const logged: string[] = [];
+  const log = createLogger('info', { write: (line: string) => logged.push(line) });
   const align = (env: Record<string, string>) =>
     runInProcess(makeConfig(database, sandbox, env), database, (deps) =>
-      new Schedules(deps, queue).align(),
+      new Schedules({ ...deps, log }, queue).align(),
     );
   const countRepairs = () => database.count(`sync.audit where action = 'schedulers_set'`);
   await align({});
@@ -120,6 +123,9 @@ test('every job with a schedule has a scheduler of its name; the repair of an em
   await queue.removeJobScheduler('pull-orders');
   await align({ SCHEDULE_PULL_SHIPMENTS: '30s' });
   expect(await countRepairs()).toBe(2);
+  expect(logged.map((line) => (JSON.parse(line) as { missing: string[] }).missing.length)).toEqual([
+    11, 1,
+  ]);
 });
 
 test('a worker that starts makes pull-parcels due at once if look-ups wait for it', async () => {
