@@ -30,6 +30,10 @@ export function describeTrouble(error: unknown): string | null {
   return busyStates[readSqlState(error)] ?? null;
 }
 
+/** Words for a text that Postgres cannot store, in a request that it refused for that. */
+export const nulWords = 'A value holds a NUL character, which Postgres cannot store';
+export const holdsNul = (error: unknown): boolean => readSqlState(error) === '22021';
+
 /** Words for what another session makes the database do, by SQLSTATE. */
 const busyStates: Readonly<Record<string, string>> = {
   '55P03': 'Another session has locked a table or row that the request needs. Try again later',

@@ -19,7 +19,7 @@ import type { LateJob } from '../../operate/health/state.ts';
 import { sweepMs } from '../../schedule/schedules.ts';
 import { type ListeningServer, limitTimes, listen } from '../listen.ts';
 import { renderBarePage } from '../pages/view.ts';
-import { describeTrouble, RequestError } from '../request-error.ts';
+import { describeTrouble, holdsNul, nulWords, RequestError } from '../request-error.ts';
 import {
   guardRoutes,
   limitConnections,
@@ -228,6 +228,7 @@ function toErrorAnswer(error: unknown): { readonly status: number; readonly word
     return { status: 400, words: `${issue?.path.join('.')}: ${issue?.message}` };
   }
   if (error instanceof RequestError) return { status: error.status, words: error.message };
+  if (holdsNul(error)) return { status: 400, words: nulWords };
 
   const trouble = describeTrouble(error);
   if (trouble !== null) return { status: 503, words: trouble };

@@ -22,7 +22,7 @@ import { isConstraintViolated, isDataRefused } from '../../db/transaction.ts';
 import { readPart } from '../../push/check-payload.ts';
 import { limitConnections } from '../admin/access.ts';
 import { type ListeningServer, limitTimes, listen, readBearerToken } from '../listen.ts';
-import { describeTrouble, RequestError } from '../request-error.ts';
+import { describeTrouble, holdsNul, nulWords, RequestError } from '../request-error.ts';
 import { type ApiDeps, refuseForNow } from './api-deps.ts';
 import { registerReads } from './api-routes.ts';
 import { Budget, maxBodyBytes } from './budget.ts';
@@ -233,9 +233,9 @@ function toApiError(error: FastifyError): RequestError {
   if (hasCode(error, 'payload_not_checked'))
     return refuseForNow('The check of the request was interrupted; try again', 2);
 
+  if (holdsNul(error)) return new RequestError(422, nulWords);
   const shown = shorten(error.message, maxErrorLength);
-  // The INSERT of the outbox says what is wrong: with a length, or a character that Postgres cannot
-  // store.
+  // The INSERT of the outbox says what is wrong.
   if (isDataRefused(error) || isConstraintViolated(error))
     return new RequestError(422, `The database refuses a value: ${shown}`);
 

@@ -44,6 +44,14 @@ test('an order is found by the number of its package, and by an article in any c
   expect(answer.headers.get('location')).toBe('/order?client=default&number=X-2');
 });
 
+test('a search for a NUL character is refused in words', async () => {
+  const answer = await (await admin()).visitor.post('/orders', { q: 'A\0' }, '/orders');
+  expect([answer.status, await answer.text()]).toEqual([
+    400,
+    expect.stringContaining('holds a NUL character'),
+  ]);
+});
+
 test('an article is searched in the newest orders only, so that a search is bounded', async () => {
   await storeOrders(maxSearchedOrders + 500);
   await database.query('analyze');

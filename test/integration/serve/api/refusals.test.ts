@@ -79,6 +79,15 @@ test('what cannot be answered is refused with a problem document', async () => {
     ]);
 });
 
+test('a value that cannot be stored is named', async () => {
+  const { call } = await api();
+  const readDetail = async (path: string) => (await call(path)).json.detail;
+  for (const path of ['/v1/orders?number=%00', '/v1/stock_levels/%00'])
+    expect(await readDetail(path)).toBe(
+      'A value holds a NUL character, which Postgres cannot store',
+    );
+});
+
 test('a table that the ERP has locked: 503 with words, soon', async () => {
   const { call } = await api();
   await database.query(
