@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify';
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Database } from '../../db/pool.ts';
 import { readSqlState } from '../../db/transaction.ts';
 import {
@@ -42,12 +42,16 @@ function toOutboxText({ payload, history, ...row }: OutboxDetail): string {
   return `${JSON.stringify(shown).slice(0, -1)},"payload":${payload}}`;
 }
 
+/** A query without members. */
+const noQuery = z.object({});
+
 /** Registers the routes that read. */
 export function registerReads(app: FastifyInstance, { db }: ApiDeps, budget: Budget): void {
   const addRead = <P extends z.ZodObject>(route: ReadRoute<P>) => {
     const { url, summary, parameters, answer, read } = route;
     const place = url.includes(':') ? 'params' : 'querystring';
-    const schema: RouteSchemas = { summary, [place]: parameters, response: { 200: answer } };
+    const parts = { querystring: noQuery, [place]: parameters };
+    const schema: RouteSchemas = { summary, ...parts, response: { 200: answer } };
 
     app.get(url, { schema, config: { right: 'read' } }, async (request, reply) => {
       const given = (place === 'params' ? request.params : request.query) as never;

@@ -17,7 +17,7 @@ import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import type { z } from 'zod';
 import { hasCode } from '../../core/errors.ts';
 import { errorFields } from '../../core/logger.ts';
-import { shorten } from '../../core/quote.ts';
+import { quote, shorten } from '../../core/quote.ts';
 import { isConstraintViolated, isDataRefused } from '../../db/transaction.ts';
 import { readPart } from '../../push/check-payload.ts';
 import { limitConnections } from '../admin/access.ts';
@@ -137,14 +137,24 @@ function setReading(app: FastifyInstance): void {
   const readBytes = async (_request: FastifyRequest, body: Buffer) => body;
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, readBytes);
 
-  app.setValidatorCompiler<z.ZodType>(({ schema, httpPart }) => (data) => {
+  app.setValidatorCompiler<z.ZodObject>(({ schema, httpPart }) => (data) => {
     if (httpPart === 'body') return { value: data };
+    if (httpPart === 'querystring') assertMembersKnown(Object.keys(schema.shape), data);
     const read = readPart(schema, data);
     if ('value' in read) return read;
 
     const problems = read.problems.map(({ text }) => text);
     return { error: new RequestError(400, problems.join('; '), { problems }) };
   });
+}
+
+/** @throws RequestError 400 if a query has another member than the known ones */
+function assertMembersKnown(known: readonly string[], query: object): void {
+  const unknown = Object.keys(query).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+
+  const others = known.length > 0 ? `known are ${known.join(', ')}` : 'there are none here';
+  throw new RequestError(400, `${quote(unknown)} is not a known member of the query; ${others}`);
 }
 
 /** Answers a request that Node cannot read, and ends its connection. */

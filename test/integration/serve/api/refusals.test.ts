@@ -49,6 +49,7 @@ const cases: readonly [string, string, number][] = [
   ['an unknown address', get('/v2/orders'), 404],
   ['an unknown table', get('/v1/leases/1'), 404],
   ['a NUL character', get('/v1/stock_levels/%00'), 422],
+  ['an unknown query member', get('/v1/changes?from=5'), 400],
   [
     'a method that the address does not take',
     `DELETE /v1/outbox/1 HTTP/1.1\r\n${withToken}\r\n\r\n`,
@@ -79,13 +80,19 @@ test('what cannot be answered is refused with a problem document', async () => {
     ]);
 });
 
-test('a value that cannot be stored is named', async () => {
+test('a value that cannot be stored, and a query member that is not known, are named', async () => {
   const { call } = await api();
   const readDetail = async (path: string) => (await call(path)).json.detail;
   for (const path of ['/v1/orders?number=%00', '/v1/stock_levels/%00'])
     expect(await readDetail(path)).toBe(
       'A value holds a NUL character, which Postgres cannot store',
     );
+  expect(await readDetail('/v1/changes?from=5')).toBe(
+    '«from» is not a known member of the query; known are after, limit',
+  );
+  expect(await readDetail('/v1/outbox/1?limit=5')).toBe(
+    '«limit» is not a known member of the query; there are none here',
+  );
 });
 
 test('a table that the ERP has locked: 503 with words, soon', async () => {
