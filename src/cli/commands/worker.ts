@@ -289,7 +289,11 @@ async function startWhenReachable(
       if (!isUnreachable(error, config.REDIS_URL !== undefined)) throw error;
 
       const fields = errorFields(error);
-      const words = `${nameServer(error, config)}${fields.error}`;
+      const alerts =
+        config.ALERT_WEBHOOK_URL === undefined
+          ? ''
+          : '; no alert is posted before this worker has started';
+      const words = `${nameServer(error, config)}${fields.error}${alerts}`;
       log.warn({ event: 'boot_waits', retryMs: pauses.start.firstMs, ...fields, error: words });
       // An abort ends the wait; the loop then ends.
       await wait(pauses.start.firstMs, undefined, { signal: stop }).catch(() => undefined);

@@ -31,13 +31,15 @@ describe.each(['postgres', 'redis'] as const)('a worker whose %s is not there ye
         Object.assign(new URL(address), { hostname: '127.0.0.1', port: String(port) }).href;
       const settings = kind === 'postgres' ? {} : { REDIS_URL: behind(redis.url) };
       const databaseUrl = kind === 'postgres' ? behind(database.url) : database.url;
+      const alerts = { ALERT_WEBHOOK_URL: 'http://127.0.0.1:9/' };
       const worker = processes.cli(
         ['worker'],
-        workerEnv(databaseUrl, sandbox, { ...often, ...settings }),
+        workerEnv(databaseUrl, sandbox, { ...often, ...settings, ...alerts }),
       );
       await worker.line('boot_waits');
       const server = kind === 'postgres' ? 'Postgres (DATABASE_URL): ' : 'Redis (REDIS_URL): ';
       expect(worker.output).toContain(`"error":"${server}`);
+      expect(worker.output).toContain('no alert is posted before this worker has started');
       const adminPort = await readAdminPort(worker);
       // The health check of the image asks this.
       const ready = await fetch(`http://127.0.0.1:${adminPort}/readyz`);
