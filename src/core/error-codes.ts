@@ -67,6 +67,7 @@ export type ErrorCode =
   | 'redis_role'
   | 'redis_too_old'
   | 'redis_unreachable'
+  | 'rights_missing'
   | 'schema_behind'
   | 'schema_missing'
   | 'sessions_shared'

@@ -126,8 +126,8 @@ const maxAttempts = 600;
  * @param how `tell` receives progress; `files` defaults to those of migrations/
  * @returns the names applied by this call
  * @throws SchemaError if the database has a migration that this code does not know
- *   (`code_too_old`), or if a table stays in use (`tables_in_use`); the error of the migration
- *   itself if one fails
+ *   (`code_too_old`), if the role may not create schemas (`rights_missing`), or if a table stays in
+ *   use (`tables_in_use`); the error of the migration itself if one fails
  */
 export async function migrate<T>(
   db: Kysely<T>,
@@ -182,11 +182,25 @@ async function createTables<T>(db: Kysely<T>): Promise<void> {
 
       return;
     } catch (error) {
+      if (readSqlState(error) === '42501') throw await nameMissingRight(db);
       // IF NOT EXISTS still fails if two sessions create at the same moment. The next attempt finds
       // what the other created.
       if (attempt === 5 || !['23505', '42P06', '42P07', '42710'].includes(readSqlState(error)))
         throw error;
     }
+}
+
+/** Makes the error of a role that may not create schemas. */
+async function nameMissingRight<T>(db: Kysely<T>): Promise<SchemaError> {
+  const { rows } = await sql<{ name: string; grant: string }>`
+    select current_database() as name,
+      format('grant create on database %I to %I', current_database(), current_user) as grant
+    `.execute(db);
+  const { name = '', grant = '' } = rows[0] ?? {};
+
+  const message = `This role may not create schemas in the database ${name}`;
+  const remedy = `migrate as the role of the workers; if it is this one, as a superuser: ${grant}`;
+  return new SchemaError('rights_missing', message, { remedy });
 }
 
 /** Records a migration as applied. */

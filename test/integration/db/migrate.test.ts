@@ -191,6 +191,22 @@ test('the command migrates an empty database, with the queue and the rules of pa
   expect(await migrateDatabase(database.url, silentLogger)).toEqual([]);
 });
 
+test('a role that may not create schemas learns which right it needs', async () => {
+  await database.query(`do $$ begin
+    if not exists (select from pg_roles where rolname = 'may-not-create') then
+      create role "may-not-create" login password 'test';
+    end if; end $$`);
+  const url = new URL(database.url);
+  Object.assign(url, { username: 'may-not-create', password: 'test' });
+  const name = url.pathname.slice(1);
+
+  await expect(migrateDatabase(url.href, silentLogger)).rejects.toMatchObject({
+    code: 'rights_missing',
+    message: `This role may not create schemas in the database ${name}`,
+    remedy: expect.stringContaining(`grant create on database ${name} to "may-not-create"`),
+  });
+});
+
 test('a database that is not UTF8 is refused by migrate, worker and doctor before anything is made', async () => {
   const name = `${new URL(database.url).pathname.slice(1)}_latin1`;
   await database.query(
