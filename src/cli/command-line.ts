@@ -10,7 +10,7 @@ import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { describeFileError } from '../../config/config-error.ts';
 import { type Config, readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
-import { polledStreams } from '../../config/jobs.ts';
+import { polledStreams, runnableNames } from '../../config/jobs.ts';
 import { describeHold } from '../core/database-mark.ts';
 import { CodedError } from '../core/errors.ts';
 import { silentLogger } from '../core/logger.ts';
@@ -34,7 +34,10 @@ export class UsageError extends CodedError {
 
 /** Creates the argument that names a stream. */
 export const streamArgument = (name: '<stream>' | '[stream]') =>
-  new Argument(name).choices(streamNames);
+  new Argument(name, 'kind of resources').choices(streamNames);
+
+/** Creates the argument that names a job. */
+export const jobArgument = () => new Argument('<job>', 'name of the job').choices(runnableNames);
 
 export const streamNames: readonly string[] = Object.values(polledStreams);
 

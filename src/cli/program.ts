@@ -86,9 +86,11 @@ const unreachableCodes: ReadonlySet<string> = new Set([
   '28P01',
   '28000',
   '3D000',
+  // The role may not use our schemas.
+  '42501',
 ]);
 
-/** Returns true if a server cannot be reached, or refuses the login. */
+/** Returns true if a server cannot be reached, or refuses the role. */
 function isUnreachable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isUnreachable);
   if (!(error instanceof Error) || error instanceof CodedError) return false;

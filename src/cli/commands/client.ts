@@ -149,6 +149,7 @@ export function addClientCommands(cli: Command): void {
   const client = addCommand(cli, {
     name: 'client',
     description: 'show the clients, or accept a changed account of a client',
+    examples: 'list',
   });
 
   addCommand(client, {

@@ -126,6 +126,7 @@ export function addDatabaseCommands(cli: Command): void {
   const database = addCommand(cli, {
     name: 'database',
     description: 'accept the database from which the rows of the outbox are sent',
+    examples: 'accept --as restored',
   });
 
   addCommand(database, {

@@ -11,6 +11,7 @@ import getPort from 'get-port';
 import { removeVariables } from '../../../config/env.ts';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { polledStreams, toScheduleVariable } from '../../../config/jobs.ts';
+import { databaseUrl as databaseUrlSchema } from '../../../config/values.ts';
 import { programs } from '../../core/installation.ts';
 import type { Logger } from '../../core/logger.ts';
 import { dayMs, hourMs } from '../../core/time.ts';
@@ -180,10 +181,13 @@ async function deleteReadToken(servers: DemoServers, stop: AbortSignal): Promise
 }
 
 /**
- * @throws UsageError if the database has tables of this program: the demo must not mix its rows
- * with real ones
+ * @throws UsageError if it is not the URL of a database, or if the database has tables of this
+ * program: the demo must not mix its rows with real ones
  */
 async function assertEmpty(url: string, log: Logger): Promise<void> {
+  const [issue] = databaseUrlSchema.safeParse(url).error?.issues ?? [];
+  if (issue !== undefined) throw new UsageError(`--database: ${issue.message}`);
+
   const { db, close } = connectDatabase(url, log, { name: 'demo', max: 1 });
   const known = await readKnownMigrations();
   const missing = await readMissingMigrations(db, known).finally(close);

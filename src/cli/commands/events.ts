@@ -106,6 +106,7 @@ export function addEventsCommands(cli: Command): void {
   const events = addCommand(cli, {
     name: 'events',
     description: 'show or retry business events that are not delivered',
+    examples: 'list',
   });
 
   addCommand(events, {

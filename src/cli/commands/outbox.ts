@@ -275,10 +275,10 @@ function toFilter(ids: readonly string[], options: OutboxOptions): OutboxFilter 
 const parseRowId = (text: string) =>
   parseId(text, 'the number of an outbox row; see: fulfilment-sync outbox list');
 
-function withOutboxFilter(command: Command): Command {
+function withOutboxFilter(command: Command, statuses: readonly string[]): Command {
   return command
     .option(...forClient)
-    .addOption(new Option('--status <status>').choices(outboxStatuses))
+    .addOption(new Option('--status <status>').choices(statuses))
     .option('--kind <kind>', 'such as order.create')
     .option(
       '--reference <reference>',
@@ -294,6 +294,7 @@ export function addOutboxCommands(cli: Command): void {
     name: 'outbox',
     description:
       'show, retry, replace, cancel or mark as done the rows of the outbox; check payloads',
+    examples: 'list --status dead',
   });
 
   addReadingCommands(outbox);
@@ -329,7 +330,7 @@ function addReadingCommands(outbox: Command): void {
     description: 'show rows and what each waits for; without a filter, only unfinished rows',
     examples: '--status dead',
   });
-  withOutboxFilter(list)
+  withOutboxFilter(list, outboxStatuses)
     .option('--limit <number>', 'maximum number of rows (100)', parseNumberWithin(1, 100_000))
     .action(exitWith(outboxListCommand));
 
@@ -368,7 +369,8 @@ function addActionCommand(
   { name, description }: (typeof outboxActions)[number],
 ): void {
   const examples = '42 43\n--status dead --kind order.create --yes';
-  const command = withOutboxFilter(addCommand(outbox, { name, description, examples }))
+  const added = addCommand(outbox, { name, description, examples });
+  const command = withOutboxFilter(added, allowedFrom[name])
     .argument(
       '[ids...]',
       'numbers of rows; without numbers, all rows that match (only dead ones without --status)',

@@ -1,5 +1,4 @@
-import { Argument, type Command } from 'commander';
-import { runnableNames } from '../../../config/jobs.ts';
+import type { Command } from 'commander';
 import { pauseJob, readPauses, resumeJob } from '../../schedule/sql/pauses.ts';
 import {
   addCommand,
@@ -7,6 +6,7 @@ import {
   type CommonOptions,
   exitWith,
   forClient,
+  jobArgument,
   print,
   readOperatorName,
   withDatabase,
@@ -59,7 +59,7 @@ export function addPauseCommands(cli: Command): void {
       description,
       examples: 'pull-shipments --client default',
     })
-      .addArgument(new Argument('<job>').choices(runnableNames))
+      .addArgument(jobArgument())
       .option(...forClient)
       .action(exitWith(command));
 

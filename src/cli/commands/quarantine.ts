@@ -74,6 +74,7 @@ export function addQuarantineCommands(cli: Command): void {
   const quarantine = addCommand(cli, {
     name: 'quarantine',
     description: 'show or replay the resources that could not be decoded or stored',
+    examples: 'list',
   });
 
   addCommand(quarantine, {

@@ -3,8 +3,8 @@
  * usage, 1 otherwise.
  */
 
-import { Argument, type Command } from 'commander';
-import { jobNames, pushJob, runnableNames } from '../../../config/jobs.ts';
+import type { Command } from 'commander';
+import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { describeHold } from '../../core/database-mark.ts';
 import { toDirectUrl } from '../../db/connect.ts';
 import { formatCount } from '../../operate/health/problem.ts';
@@ -20,6 +20,7 @@ import {
   type CommonOptions,
   exitWith,
   forClient,
+  jobArgument,
   print,
   printJson,
   UsageError,
@@ -146,7 +147,7 @@ export function addRunCommand(cli: Command): void {
     description: 'run one job once in this process, even if it is not due',
     examples: 'pull-shipments --client default',
   })
-    .addArgument(new Argument('<job>').choices(runnableNames))
+    .addArgument(jobArgument())
     .option(...forClient)
     .option(...asJson)
     .action(exitWith(runCommand));

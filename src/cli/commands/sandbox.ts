@@ -172,7 +172,8 @@ async function listen(app: FastifyInstance, host: string, port: number): Promise
   try {
     return await app.listen({ host, port });
   } catch (cause) {
-    if (!(cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE')) throw cause;
+    const isTaken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
+    if (!isTaken) throw new UsageError(`--host ${host}, --port ${port}: ${describeError(cause)}`);
     const message = `Port ${port} is in use; choose another with --port (0 takes any free one)`;
     throw new CodedError('port_taken', message, { cause });
   }

@@ -173,6 +173,7 @@ export function addServiceCommand(cli: Command): void {
   const service = addCommand(cli, {
     name: 'service',
     description: 'ask the service what interface.md does not say',
+    examples: 'verify',
   });
   addCommand(service, {
     name: 'verify',

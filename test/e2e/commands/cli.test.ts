@@ -68,7 +68,17 @@ describe('with a database', () => {
     [['events', 'retry'], 0, /^0 events that were given up are due now\.$/],
     [['events', 'retry', '7'], 1, /^Nothing was done for 7: /m],
     [['outbox', 'list', '--limit', '0'], 2, /a whole number from 1 to 100000/],
+    [['outbox', 'retry', '--status', 'done'], 2, /choices are dead, unknown, pending\./],
     [['sandbox', '--port', '65536'], 2, /a whole number from 0 to 65535/],
+    [
+      ['sandbox', '--port', '0', '--host', 'host.invalid'],
+      2,
+      /^--host host\.invalid, --port 0: .*not known \(ENOTFOUND\)$/,
+    ],
+    [['demo', '--database', 'demo'], 2, /^--database: must begin with postgres:\/\/ or /],
+    [['client'], 2, /Example:\n {2}fulfilment-sync client list$/],
+    [['run', '--help'], 0, /^ {2}job +.*choices: "pull-shipments"/m],
+    [['reconcile', '--help'], 0, /^ {2}stream +.*choices: "shipments"/m],
     [['erase', 'SO-1', '--dry-run'], 1, /./],
     [['erase', '', '--dry-run'], 2, /The argument order is empty/],
     [['outbox', 'cancel', '5', ''], 2, /The argument ids is empty/],
@@ -89,6 +99,18 @@ describe('with a database', () => {
         words,
         { code, output: expect.stringMatching(output) },
       ]);
+  });
+
+  test('a role without rights is told what to check', async () => {
+    await database.query(`do $$ begin
+      if not exists (select from pg_roles where rolname = 'cli_nobody') then
+        create role cli_nobody login password 'test';
+      end if; end $$`);
+    const url = Object.assign(new URL(database.url), { username: 'cli_nobody', password: 'test' });
+    expect(await runCommand(['status'], { DATABASE_URL: url.href })).toEqual({
+      code: 1,
+      output: expect.stringMatching(/^permission denied for schema sync\nCheck DATABASE_URL/),
+    });
   });
 
   test('a process ends with the exit code of its command; wrong usage ends with 2', async () => {
