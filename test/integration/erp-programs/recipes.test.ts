@@ -99,7 +99,17 @@ async function fill(): Promise<void> {
   );
 }
 
+const startOfProgram = recipes.find(({ statement }) => statement.includes('start_consumer'));
+
+test('a program starts to follow the feed also where the first entries are not kept', async () => {
+  await database.query("select setval(pg_get_serial_sequence('fulfilment.changes', 'seq'), 2)");
+  await database.query('update sync.feed_mark set pruned_until = 2');
+  expect(await run(startOfProgram?.statement ?? '')).toHaveLength(1);
+});
+
 test('every recipe finds what it says, for a role of the ERP', async () => {
+  // A program starts before the changes that it follows.
+  await run(startOfProgram?.statement ?? '');
   await fill();
   const found = new Map<string, Record<string, unknown>[]>();
   for (const { heading, statement } of recipes) {
