@@ -72,7 +72,9 @@ const steps: readonly Assumption<OrderLife>[] = [
     id: 'order-create',
     section: '7.9',
     text: '`included` is inside `data`; without a billing address, the delivery address counts.',
-    remedy: 'set "included": "top" for v3.orders.create and .update, or "billingAddress": "omit"',
+    remedy:
+      'name an article of the service with --sku; else set "included": "top" ' +
+      'for v3.orders.create and .update, or "billingAddress": "omit"',
     check: createOrder,
   },
   {

@@ -543,6 +543,7 @@ async function markBackupRowsUnknown(
   const isOfBackup = sql`(o.id <= coalesce(${rowsUntil}::bigint, o.id))`;
   const reason =
     'the database was restored, and the former one may have sent this row after the backup';
+  const note = `; ${reason}`;
   // The former database may have sent a row just before. A payload that was replaced after an
   // attempt still counts as replaced after it.
   const replacedAt = sql`(o.replaced_at + (statement_timestamp() - o.written_at))`;
@@ -550,7 +551,7 @@ async function markBackupRowsUnknown(
   await sql`
     update fulfilment.outbox o
     set written_at = statement_timestamp(), replaced_at = ${replacedAt},
-      last_error = left(concat(o.last_error, '; ', ${reason}::text), 4000)
+      last_error = left(concat(replace(o.last_error, ${note}::text, ''), ${note}::text), 4000)
     where o.status = 'dead' and ${isOfBackup}`.execute(trx);
   await sql`
     update fulfilment.outbox o

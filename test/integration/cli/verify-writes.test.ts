@@ -87,6 +87,13 @@ test.each([
   expect(report.left).toEqual([expect.stringMatching(`^VERIFY-\\w+ .*${words}`)]);
 });
 
+test('an order that is refused because of its article leads to --sku', async () => {
+  const { report } = await verifyAsJson(['--allow-writes', '--yes', '--sku', 'NO-SUCH']);
+  expect(report.judgements).toContainEqual(
+    expect.objectContaining({ id: 'order-create', remedy: expect.stringContaining('--sku') }),
+  );
+});
+
 test.each([
   [[], 'Writing needs --yes'],
   [['--yes'], 'name its client with --client'],

@@ -226,10 +226,11 @@ test('restored: a dead row of the backup says that it may have been sent', async
   await database.restore();
   await outbox.push();
   await accept('restored');
+  await accept('restored');
   await outbox.expectRow(id, {
     status: 'dead',
     written_at: expect.any(Date),
-    last_error: expect.stringMatching(/^refused; the database was restored/),
+    last_error: expect.stringMatching(/^refused; the database was restored[^;]*$/),
   });
 });
 
