@@ -3,7 +3,7 @@ import { minuteMs } from '../../core/time.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { lockName } from '../../db/transaction.ts';
 import { anyClient } from '../../db/values.ts';
-import { readTurns, recordTurnDone, takeTurn } from '../../schedule/sql/turns.ts';
+import { readClock, readTurns, recordTurnDone, takeTurn } from '../../schedule/sql/turns.ts';
 import type { DecodedLists } from '../../service/decoding/decode-service-lists.ts';
 import { type Change, toChange, type WrittenRow } from './feed.ts';
 import {
@@ -65,8 +65,11 @@ export async function storeServiceLists(
   askedAt: Date,
 ): Promise<StoredListsResult | null> {
   await lockName(trx, `settings ${client}`);
+  const now = await readClock(trx);
   const [last] = await readTurns(trx, 'service-lists', client);
-  if (last?.finishedAt != null && last.finishedAt > askedAt) return null;
+  const storedAt = last?.finishedAt ?? askedAt;
+  // A later time was written before the clock was set back.
+  if (storedAt > askedAt && storedAt <= now) return null;
 
   const listed = new Set<string>(options.map(({ list }) => list));
   const stored = await trx
