@@ -33,36 +33,31 @@ export type UnknownRule = 'look up' | 'resend' | 'ask operator';
  */
 export type RefusedAs = 'taken' | 'perhaps taken';
 
-/** The outcome of an attempt or a look-up, to be settled. */
-export type Verdict = (
-  | { readonly status: 'dead'; readonly error: string }
+/** What becomes of a row after an attempt, after a look-up, or after its worker was lost. */
+export interface Verdict {
+  readonly status: 'done' | 'dead' | 'pending' | 'unknown';
+  readonly error: string | null;
   /**
-   * `isRefusedForOthers`: it was refused for a reason that does not lie in the row.
+   * Milliseconds until a pending row is sent again or an unknown row is looked up. Null for
+   * unknown: an operator decides.
    */
-  | {
-      readonly status: 'pending';
-      readonly error: string;
-      readonly delayMs: number;
-      readonly isRefusedForOthers?: boolean;
-    }
-  /**
-   * `delayMs`: time until the look-up; null if an operator decides. `refusal`: the error that the
-   * row dies with if the look-up does not find it. `refusedAs`: whether it says that the service
-   * already has what the row asks for.
-   */
-  | {
-      readonly status: 'unknown';
-      readonly error: string;
-      readonly delayMs: number | null;
-      readonly refusal?: string;
-      readonly refusedAs?: RefusedAs;
-    }
-) & {
+  readonly delayMs?: number | null;
   /** True if the service may have carried this attempt out. */
   readonly written?: boolean;
-  /** True if the attempt does not count. */
+  /**
+   * True if the attempt does not count: the service was not asked to do anything, or it refused for
+   * a reason outside this row.
+   */
   readonly refund?: boolean;
-};
+  /** True if it was refused for a reason outside this row. The row waits longer each time. */
+  readonly isRefusedForOthers?: boolean;
+  /** The error that an unknown row dies with if the look-up does not find it. */
+  readonly refusal?: string | null;
+  /** What the refusal says about an earlier attempt. */
+  readonly refusedAs?: RefusedAs | null;
+  /** True if this absence is one of the two after which the row is believed to be absent. */
+  readonly counts?: boolean;
+}
 
 /** A failed attempt, with everything that its outcome depends on. */
 export interface FailedAttempt {
@@ -285,12 +280,6 @@ export interface LookedUpRow {
   readonly whenAbsent: 'resend' | 'ask operator';
 }
 
-/**
- * The outcome of a look-up that did not find the row. `counts`: it is one of the two absences that
- * confirm each other.
- */
-export type AbsenceVerdict = Verdict & { readonly counts?: boolean };
-
 /** The result of a look-up that did not find the row. */
 export interface MissedLookUp {
   /** `no answer`: it is not known whether the row is there. */
@@ -320,14 +309,13 @@ export function judgeAbsence(
   { seen, why }: MissedLookUp,
   timeoutMs: number,
   policy: PushPolicy,
-): AbsenceVerdict {
+): Verdict {
   const { refusal, sinceWrittenMs } = row;
-  const again = (delayMs: number, counts = false): AbsenceVerdict => ({
+  const again = (delayMs: number, counts = false): Verdict => ({
     status: 'unknown',
     error: why,
     delayMs,
     counts,
-    ...(refusal === null ? {} : { refusal }),
   });
   const backoffMs = growPauseMs(pauses.lookUp, row.lookups + 1);
   const isTooOld = row.ageMs >= policy.maxAgeMs;
@@ -378,7 +366,7 @@ function limitPauseMs(
 }
 
 /** Decides about a row that two look-ups, far enough apart, did not find. */
-function confirmAbsence(row: LookedUpRow, policy: PushPolicy): AbsenceVerdict {
+function confirmAbsence(row: LookedUpRow, policy: PushPolicy): Verdict {
   if (row.refusal !== null) return { status: 'dead', error: row.refusal };
   if (row.whenAbsent === 'ask operator')
     return leaveToOperator('not found at the service, looked up twice');
@@ -413,7 +401,7 @@ export function measureListLagMs(
 }
 
 /** Makes the verdict of a row that only a person can decide, unless it turns up. */
-export const leaveToOperator = (why: string): AbsenceVerdict => ({
+export const leaveToOperator = (why: string): Verdict => ({
   status: 'unknown',
   error: `${why}. ${operatorChoices}`,
   delayMs: null,
@@ -439,14 +427,6 @@ export interface LostClaim {
   readonly cancelProblem: string | null;
 }
 
-/** What a row becomes whose worker was lost, as in the other verdicts. */
-interface LostVerdict {
-  readonly status: 'pending' | 'unknown' | 'dead';
-  readonly delayMs: number | null;
-  readonly error: string | null;
-  readonly refusal?: string;
-}
-
 /**
  * Decides what becomes of a row whose worker was lost. A row that was certainly not sent is sent
  * again. Otherwise the rule of its kind decides. A row that lost five workers in a row is dead,
@@ -458,7 +438,7 @@ export function judgeLost(
   { isSent, losses, lastError, cancelProblem }: LostClaim,
   rule: UnknownRule,
   random: number,
-): LostVerdict {
+): Verdict {
   const isLast = losses >= maxLosses - 1;
   const givenUp = describeGivenUp({ cancelProblem });
   const lost = 'its worker was lost while sending';

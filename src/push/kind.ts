@@ -224,15 +224,19 @@ interface PushedReading {
   readonly escaped: boolean;
 }
 
-/** The result of a push that was carried out. */
-export interface PushResult {
-  /** The `result` of the row. */
-  readonly result: JsonObject;
+/** What a row brings to the tables. */
+export interface PushedResources {
   readonly reading?: PushedReading;
   /** A resource that the answer does not show. It is read by id later. */
   readonly reread?: { readonly stream: MirroredResource; readonly id: number };
   /** A resource that the push deleted. */
   readonly gone?: { readonly stream: MirroredResource; readonly id: number };
+}
+
+/** The result of a push that was carried out. */
+export interface PushResult extends PushedResources {
+  /** The `result` of the row. */
+  readonly result: JsonObject;
 }
 
 /** A payload as JSON, checked or not. */

@@ -1,15 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describeError, hasCode, readFailureCodes, WarehouseError } from '../core/errors.ts';
+import { describeError, hasCode, WarehouseError } from '../core/errors.ts';
 import { drawReadNo } from '../pull/sql/stream-transaction.ts';
 import type { ClientHealth } from '../service/health/client-health.ts';
 import { readLookUpEvidence, type ScopedEvidence } from '../service/health/evidence.ts';
 import { readPayload } from './check-payload.ts';
 import {
-  type AbsenceVerdict,
   judgeAbsence,
   leaveToOperator,
   type MissedLookUp,
   measureListLagMs,
+  type Verdict,
 } from './judge-outcome.ts';
 import {
   type AnyKind,
@@ -19,15 +19,9 @@ import {
   type LookUpResult,
   type LookUpRule,
   PayloadError,
-  type PushResult,
+  type PushedResources,
 } from './kind.ts';
-import {
-  evidenceOfSuccess,
-  type PushDeps,
-  type PushOutcome,
-  toSettlement,
-  toStoredCodes,
-} from './send-row.ts';
+import { evidenceOfSuccess, type PushDeps, type PushOutcome, toStoredCodes } from './send-row.ts';
 import { recordListLag, takeUnknownRows, type UnknownRow } from './sql/look-ups.ts';
 
 /** Maximum number of rows of one kind in a round of look-ups. */
@@ -83,8 +77,8 @@ async function lookUpRows(
   const durationMs = Math.round(performance.now() - startedAtMs);
   const outcomes = rows.map((row) => {
     const seen = found.get(row.id) ?? describeMissing(row);
-    const conclusion = concludeLookUp(deps, lookUp, row, seen);
-    return { ...toLookUpOutcome(kind, row, seen, { ...conclusion, durationMs }), readNo };
+    const conclusion = { ...concludeLookUp(deps, lookUp, row, seen), durationMs };
+    return { ...toLookUpOutcome(kind, row, seen, conclusion), readNo };
   });
   // Rows of one request share one cause.
   const causes = new Set([...found.values()].flatMap((seen) => findCause(seen) ?? []));
@@ -126,22 +120,19 @@ function toLookUpOutcome(
   kind: AnyKind,
   row: ReadRow,
   seen: LookUpResult,
-  { verdict, pushed, durationMs }: Conclusion & { readonly durationMs: number },
+  { pushed = null, ...verdict }: Conclusion & { readonly durationMs: number },
 ): Omit<PushOutcome, 'readNo'> {
+  const { id, client, claimNo, refusal, refusedAs } = row;
   const cause = findCause(seen);
-  const isUnknown = verdict?.status === 'unknown';
-
-  const settlement = toSettlement(row, 'looked up', verdict, {
-    durationMs,
-    refusal: isUnknown ? row.refusal : null,
-    refusedAs: isUnknown ? row.refusedAs : null,
-    isAbsent: seen.seen === 'absent',
-    ...(cause !== undefined && toStoredCodes(readFailureCodes(cause))),
-    ...(verdict === null && {
-      ...(pushed !== null && { result: pushed.result }),
+  const settlement = {
+    ...({ id, client, claimNo, step: 'looked up', isAbsent: seen.seen === 'absent' } as const),
+    ...verdict,
+    ...(verdict.status === 'unknown' && { refusal, refusedAs }),
+    ...(cause !== undefined && toStoredCodes(cause)),
+    ...(verdict.status === 'done' && {
       followUps: kind.followUps?.(row.payloadRead as JsonObject) ?? [],
     }),
-  });
+  };
   // A row that was found was carried out: the service is slow, but reachable.
   return { settlement, pushed, evidence: seen.seen === 'there' ? evidenceOfSuccess : [] };
 }
@@ -187,7 +178,11 @@ async function readPayloads(
   return read;
 }
 
-type Conclusion = { readonly verdict: AbsenceVerdict | null; readonly pushed: PushResult | null };
+/** What a look-up comes to. */
+type Conclusion = Verdict & {
+  readonly result?: JsonObject;
+  readonly pushed?: PushedResources | null;
+};
 
 function concludeLookUp(
   deps: PushDeps,
@@ -200,10 +195,7 @@ function concludeLookUp(
   // The service refused every attempt that it was asked for, so the row was not carried out.
   const isRefused = row.refusal !== null && row.sinceWrittenMs === null;
   if (seen.seen === 'several')
-    return {
-      verdict: isRefused ? { status: 'dead', error: why } : leaveToOperator(why),
-      pushed: null,
-    };
+    return isRefused ? { status: 'dead', error: why } : leaveToOperator(why);
 
   const lookedUp = {
     ...row,
@@ -212,7 +204,7 @@ function concludeLookUp(
     retryAfterMs: findCause(seen)?.retryAfterMs ?? 0,
   };
   const missed = { seen: toBasis(seen, isRefused), why };
-  return { verdict: judgeAbsence(lookedUp, missed, deps.timeoutMs, deps.policy), pushed: null };
+  return judgeAbsence(lookedUp, missed, deps.timeoutMs, deps.policy);
 }
 
 /**
@@ -243,9 +235,9 @@ function concludeFound(
   const conclusion = row.replaced
     ? earlierVersion
     : rule.conclude(found, row.payloadRead, isOthers);
-  return 'error' in conclusion
-    ? { verdict: conclusion, pushed: { result: {}, reading } }
-    : { verdict: null, pushed: { ...conclusion, reading } };
+  if ('error' in conclusion) return { ...conclusion, pushed: { reading } };
+  const { result, ...reread } = conclusion;
+  return { status: 'done', error: null, result, pushed: { ...reread, reading } };
 }
 
 const earlierVersion: FoundConclusion = {

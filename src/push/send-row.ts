@@ -1,11 +1,5 @@
 import type { Operations } from '../../config/operations.ts';
-import {
-  CodedError,
-  describeError,
-  type FailureCodes,
-  readFailureCodes,
-  WarehouseError,
-} from '../core/errors.ts';
+import { CodedError, describeError, readFailureCodes, WarehouseError } from '../core/errors.ts';
 import { hourMs } from '../core/time.ts';
 import type { Database } from '../db/pool.ts';
 import { isLockTimeout } from '../db/transaction.ts';
@@ -13,23 +7,16 @@ import type { Warehouse } from '../service/client.ts';
 import { mayBeWrongPath, type ScopedEvidence } from '../service/health/evidence.ts';
 import type { ProvenRoutes } from '../service/sql/proven-routes.ts';
 import { checkPayload, readPayload } from './check-payload.ts';
-import {
-  type AbsenceVerdict,
-  judgeFailure,
-  type PushPolicy,
-  readEvidence,
-  type Verdict,
-} from './judge-outcome.ts';
+import { judgeFailure, type PushPolicy, readEvidence } from './judge-outcome.ts';
 import {
   type AnyKind,
-  type FollowUp,
   type JsonObject,
   LostMembersError,
   NotFoundError,
   PayloadError,
   PostponedError,
   type PushContext,
-  type PushResult,
+  type PushedResources,
 } from './kind.ts';
 import type { SettingCodes } from './setting-codes.ts';
 import {
@@ -71,7 +58,8 @@ export interface PushDeps {
  */
 export interface PushOutcome {
   readonly settlement: Settlement;
-  readonly pushed: PushResult | null;
+  /** What it brings to the tables; null: nothing. */
+  readonly pushed: PushedResources | null;
   /** Reading number of the pushed resource. */
   readonly readNo: number;
   /** What the outcome shows about the client or the kind, beyond its row. */
@@ -98,6 +86,14 @@ export async function sendRow(
   const kind = deps.kinds.get(row.kind);
   if (kind === undefined) throw new Error(`a row of the unknown kind ${row.kind} was claimed`);
   const progress = { sent: false };
+  const conclude = ({ pushed = null, evidence = [], fault, ...verdict }: AttemptOutcome) => {
+    const { id, client, claimNo } = row;
+    const durationMs = Math.round(performance.now() - row.claimedAtMs);
+    const attempt = { id, client, claimNo, step: 'sent', durationMs } as const;
+    const settlement = { ...attempt, isUnsent: !progress.sent, ...verdict };
+
+    return { settlement, pushed, readNo: claimNo, evidence, fault };
+  };
 
   try {
     const context = createContext(deps, row, signal, progress);
@@ -106,13 +102,13 @@ export async function sendRow(
       const error =
         'an earlier attempt may have been carried out; ' +
         'it is looked up before the row is sent again';
-      const verdict = { status: 'unknown', error, delayMs: 0, refund: true, codes: null } as const;
-      return toOutcome(row, verdict, progress);
+      return conclude({ status: 'unknown', error, delayMs: 0, refund: true });
     }
     const payload = await checkPayload(kind, row, context);
-    const pushed = await kind.push(payload, context);
+    const { result, ...pushed } = await kind.push(payload, context);
     const followUps = kind.followUps?.(payload as JsonObject) ?? [];
-    return toOutcome(row, { status: 'done', pushed, followUps }, progress);
+    const evidence = evidenceOfSuccess;
+    return conclude({ status: 'done', error: null, result, followUps, pushed, evidence });
   } catch (error) {
     if (error instanceof ClaimLostError) {
       // If nothing was sent, give the claim back. Otherwise the row would wait until the claim
@@ -120,7 +116,7 @@ export async function sendRow(
       if (!progress.sent) await returnClaims(deps.db, [row]);
       return null;
     }
-    return toOutcome(row, await judgeError(deps, { row, kind, ...progress }, error), progress);
+    return conclude(await judgeError(deps, { row, kind, ...progress }, error));
   }
 }
 
@@ -194,48 +190,30 @@ export const evidenceOfSuccess: readonly ScopedEvidence[] = [
   { of: 'kind', evidence: { seen: 'success' } },
 ];
 
-type AttemptVerdict =
-  | {
-      readonly status: 'done';
-      readonly pushed: PushResult;
-      readonly followUps: readonly FollowUp[];
-    }
-  | (Verdict & {
-      /** The codes of the failure; null: nothing failed. */
-      readonly codes: FailureCodes | null;
-      readonly error: string;
-      readonly cause?: unknown;
-      readonly evidence?: readonly ScopedEvidence[];
-      /** What a dead row changed at the service. */
-      readonly pushed?: PushResult;
-    });
+/** What an attempt comes to, without what all outcomes of the row have. */
+type AttemptOutcome = Omit<Settlement, 'id' | 'client' | 'claimNo' | 'step'> &
+  Partial<Pick<PushOutcome, 'pushed' | 'evidence' | 'fault'>>;
 
 async function judgeError(
   deps: PushDeps,
   { row, kind, sent }: { readonly row: ClaimedRow; readonly kind: AnyKind; readonly sent: boolean },
   error: unknown,
-): Promise<AttemptVerdict> {
-  if (error instanceof PostponedError)
-    return {
-      status: 'pending',
-      error: error.message,
-      delayMs: error.retryMs,
-      refund: true,
-      codes: readFailureCodes(error),
-      cause: error,
-    };
+): Promise<AttemptOutcome> {
+  if (error instanceof PostponedError) {
+    const { message, retryMs: delayMs } = error;
+    return { status: 'pending', error: message, delayMs, refund: true, ...toStoredCodes(error) };
+  }
 
   const isLost = error instanceof LostMembersError;
   if (isLost || error instanceof PayloadError || error instanceof NotFoundError)
     return {
       status: 'dead',
       error: error.message,
-      codes: readFailureCodes(error),
-      cause: error,
+      ...toStoredCodes(error),
       ...(isLost && {
         written: true,
         evidence: evidenceOfSuccess,
-        pushed: { result: {}, reading: error.reading },
+        pushed: { reading: error.reading },
       }),
     };
 
@@ -253,26 +231,24 @@ async function judgeError(
   };
 
   // A defect of this program or of the database shows nothing about the service.
-  const evidence = error instanceof WarehouseError ? readEvidence(failed) : [];
+  const isOfService = error instanceof WarehouseError;
+  const { operation, ...codes } = toStoredCodes(failure);
+  const isFault = !(error instanceof CodedError) || error.code === 'database_lost';
 
   return {
     ...judgeFailure(failed, deps.policy, Math.random()),
-    codes: toAttemptCodes(kind, error, failure, sent),
-    cause: error,
-    evidence,
+    ...codes,
+    // Without another, the operation is that of the kind.
+    operation: operation ?? (sent && isOfService ? kind.operation : null),
+    evidence: isOfService ? readEvidence(failed) : [],
+    fault: isFault ? error : undefined,
   };
 }
 
-/** Returns the codes of a failed attempt. Without another, the operation is that of the kind. */
-function toAttemptCodes(
-  { operation }: AnyKind,
-  error: unknown,
-  failure: WarehouseError,
-  sent: boolean,
-): FailureCodes {
-  const codes = readFailureCodes(failure);
-  const isOfService = sent && error instanceof WarehouseError;
-  return { ...codes, operation: codes.operation ?? (isOfService ? operation : null) };
+/** Returns the codes of a failure as a settlement has them. */
+export function toStoredCodes(error: unknown) {
+  const { code: errorCode, httpStatus, operation } = readFailureCodes(error);
+  return { errorCode, httpStatus, operation };
 }
 
 /** Returns true if a kind's method and path are known to be right, or the answer is no doubt. */
@@ -300,59 +276,6 @@ function toWarehouseError(error: unknown): WarehouseError {
   if (error instanceof WarehouseError) return error;
   const code = error instanceof CodedError ? error.code : 'unexpected';
   return new WarehouseError(code, describeError(error), { outcome: 'unknown', cause: error });
-}
-
-function toOutcome(
-  row: ClaimedRow,
-  conclusion: AttemptVerdict,
-  { sent }: { readonly sent: boolean },
-): PushOutcome {
-  const isUnsent = !sent;
-  const durationMs = Math.round(performance.now() - row.claimedAtMs);
-  const readNo = row.claimNo;
-  if (conclusion.status === 'done') {
-    const { pushed, followUps } = conclusion;
-    const settlement = toSettlement(row, 'sent', null, {
-      durationMs,
-      isUnsent,
-      result: pushed.result,
-      followUps,
-    });
-    return { settlement, pushed, readNo, evidence: evidenceOfSuccess };
-  }
-
-  const { codes, cause, evidence = [], pushed = null, ...verdict } = conclusion;
-  const settlement = toSettlement(row, 'sent', verdict, {
-    durationMs,
-    isUnsent,
-    ...(codes !== null && toStoredCodes(codes)),
-  });
-
-  const isFault =
-    cause !== undefined && (!(cause instanceof CodedError) || cause.code === 'database_lost');
-
-  return { settlement, pushed, readNo, evidence, ...(isFault ? { fault: cause } : {}) };
-}
-
-/** Returns the codes of a failure as a settlement has them. */
-export const toStoredCodes = ({ code, httpStatus, operation }: FailureCodes) => ({
-  errorCode: code,
-  httpStatus,
-  operation,
-});
-
-/**
- * Returns the settlement of a row after an attempt or look-up.
- * @param verdict null: the row is done
- */
-export function toSettlement(
-  { id, client, claimNo }: Pick<Settlement, 'id' | 'client' | 'claimNo'>,
-  step: Settlement['step'],
-  verdict: AbsenceVerdict | null,
-  further: Partial<Settlement> & Pick<Settlement, 'durationMs'>,
-): Settlement {
-  const done = { status: 'done', error: null } as const;
-  return { id, client, claimNo, step, delayMs: null, ...(verdict ?? done), ...further };
 }
 
 /** Minimum number of rows that are remembered. */

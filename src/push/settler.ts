@@ -141,7 +141,7 @@ export class Settler {
 
   #report(settlement: Settlement, kind: string): void {
     this.#events.onSettled(settlement, kind);
-    if (settlement.delayMs !== null) this.#events.onDue(settlement.delayMs);
+    if (settlement.delayMs != null) this.#events.onDue(settlement.delayMs);
   }
 
   async #settleLater(locked: readonly WaitingOutcome[]): Promise<void> {
@@ -200,13 +200,13 @@ async function settleOutcomes(
 function withoutReading(outcome: PushOutcome, error: unknown): PushOutcome {
   const { pushed } = outcome;
   if (pushed === null || (pushed.reading === undefined && pushed.gone === undefined)) throw error;
-  const { reading, gone, reread, result } = pushed;
+  const { reading, gone, reread } = pushed;
   const id = reading === undefined ? null : readId(reading.resource);
   const later =
     reread ??
     gone ??
     (reading === undefined || id === null ? undefined : { stream: reading.stream, id });
-  return { ...outcome, pushed: { result, ...(later === undefined ? {} : { reread: later }) } };
+  return { ...outcome, pushed: later === undefined ? null : { reread: later } };
 }
 
 /**

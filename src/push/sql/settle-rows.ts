@@ -1,49 +1,29 @@
 import { sql, type Transaction } from 'kysely';
 import { type Json, toStorableJson } from '../../core/json.ts';
 import type { DB } from '../../db/generated/tables.ts';
-import type { RefusedAs } from '../judge-outcome.ts';
+import type { Verdict } from '../judge-outcome.ts';
+import type { FollowUp } from '../kind.ts';
 import { type Lane, letsPass, releaseLanes } from './lanes.ts';
 
 /** The outcome of an attempt or look-up, as it is written to the row. */
-export interface Settlement {
+export interface Settlement extends Verdict {
   readonly id: number;
   readonly client: string;
   readonly claimNo: number;
   readonly step: 'sent' | 'looked up' | 'taken over';
-  readonly status: 'done' | 'dead' | 'pending' | 'unknown';
-  readonly error: string | null;
   /** Absent: not known. */
   readonly durationMs?: number;
-  /**
-   * Milliseconds until a pending row is sent again or an unknown row is looked up. Null for
-   * unknown: an operator decides.
-   */
-  readonly delayMs: number | null;
   /** Codes of the failure; absent if nothing failed. */
-  readonly errorCode?: string | null;
+  readonly errorCode?: string;
   readonly httpStatus?: number | null;
   readonly operation?: string | null;
   readonly result?: Json;
-  /** True if the service may have carried this attempt out. */
-  readonly written?: boolean;
-  readonly refusal?: string | null;
-  /** What the refusal says about an earlier attempt. */
-  readonly refusedAs?: RefusedAs | null;
-  /**
-   * True if the attempt does not count: the service was not asked to do anything, or it refused for
-   * a reason outside this row.
-   */
-  readonly refund?: boolean;
   /** True if the row was only checked: the request that asks for the change was not sent. */
   readonly isUnsent?: boolean;
-  /** True if it was refused for a reason outside this row. The row waits longer each time. */
-  readonly isRefusedForOthers?: boolean;
   /** True if a look-up did not find the row. */
   readonly isAbsent?: boolean;
-  /** True if this absence is one of the two after which the row is believed to be absent. */
-  readonly counts?: boolean;
   /** Follow-up rows of the same lane. */
-  readonly followUps?: readonly { readonly kind: string; readonly payload: Json }[];
+  readonly followUps?: readonly FollowUp[];
 }
 
 /** Result of a settlement. */
@@ -255,11 +235,9 @@ async function noteAttempts(
 }
 
 /** A follow-up row, in the lane of the row that it follows. */
-interface FollowUpRow {
+interface FollowUpRow extends FollowUp {
   /** Id of the row that it follows. */
   readonly follows: number;
-  readonly kind: string;
-  readonly payload: Json;
 }
 
 /**

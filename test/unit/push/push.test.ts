@@ -298,7 +298,6 @@ describe('an absence', () => {
       expect(judgeRow(taken, seen)).toMatchObject({
         ...waits,
         delayMs: 900_000,
-        refusal: 'it exists',
       });
       expect(judgeRow({ ...taken, ageMs: policy.maxAgeMs }, seen)).toMatchObject(undecided);
     }
