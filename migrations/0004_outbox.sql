@@ -342,7 +342,7 @@ create table sync.outbox_kinds (
   schema jsonb not null,
   lingers boolean not null,
   overtaken_by text[] not null,
-  waits_for jsonb,
+  awaits_products boolean not null,
   document jsonb
 );
 -- sync.outbox_kinds: What the database has to know of each kind, written by migrate
@@ -352,18 +352,17 @@ create table sync.outbox_kinds (
 --     effect, so rows behind it wait
 --   overtaken_by: Kinds that are sent although an earlier row of this kind in their lane is dead,
 --     or unknown and for a person to decide
---   waits_for: Rows of another kind (kind, family) that must be done first: member is their
---     reference, in each entry of list in the payload
+--   awaits_products: True if open product.save rows of its items come first
 --   document: Document that a row makes: kind as in fulfilment.documents, and path in the payload;
 --     empty: the row is about nothing else
 
--- A row waits for rows of another kind that its payload names, such as an order for its products.
+-- A row waits for the products that its payload names.
 create table sync.outbox_waits (
   outbox_id bigint primary key references fulfilment.outbox (id) on delete cascade,
   waits_for bigint not null
 );
 create index outbox_waits_by_first on sync.outbox_waits (waits_for);
--- sync.outbox_waits: Rows that wait for a row of another kind (sync.outbox_kinds.waits_for)
+-- sync.outbox_waits: Rows that wait for a row of another kind (sync.outbox_kinds.awaits_products)
 --   outbox_id: The row that waits
 --   waits_for: The row that comes first
 

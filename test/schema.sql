@@ -663,7 +663,7 @@ create table sync.outbox_kinds (
   schema jsonb not null,
   lingers boolean not null,
   overtaken_by text[] not null,
-  waits_for jsonb,
+  awaits_products boolean not null,
   document jsonb,
 ); -- 
 create table sync.outbox_targets (

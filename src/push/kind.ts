@@ -396,7 +396,12 @@ export interface OutboxKind<P, Found extends FoundResource = FoundResource> {
    * person may also mark a row as done that could not be sent.
    */
   readonly followUps?: (payload: JsonObject) => readonly FollowUp[];
-  readonly waitsFor?: Prerequisite;
+  /**
+   * True if open product.save rows of the skus of its items come first (docs/interface.md, 16.3
+   * Rules). When such a row is done, a trigger releases those that wait for it; they are also
+   * checked again after 20 seconds, and then every 2 minutes.
+   */
+  readonly awaitsProducts?: boolean;
   /**
    * Kinds that may be sent although an earlier row of this kind in their lane has failed (is dead,
    * or unknown and for a person to decide). All others wait for it.
@@ -404,21 +409,6 @@ export interface OutboxKind<P, Found extends FoundResource = FoundResource> {
   readonly overtakenBy?: readonly string[];
   /** The document that a row of this kind makes, which is kept in `fulfilment.documents`. */
   readonly document?: KindDocument;
-}
-
-/**
- * A rule that rows of another kind must be done first. Each entry of a list in the payload names
- * such a row by its reference. When that row is done, a trigger releases those that wait for it;
- * they are also checked again after 20 seconds, and then every 2 minutes.
- */
-export interface Prerequisite {
-  readonly kind: string;
-  /** Value of the column `family` of fulfilment.outbox. */
-  readonly family: string;
-  /** Member of the payload that holds the list. */
-  readonly list: string;
-  /** Member of its entries that holds the reference. */
-  readonly member: string;
 }
 
 /** A document that a row makes. */
@@ -564,11 +554,3 @@ function sumLines(lines: readonly Line[], open: ReadonlySet<string>): string {
     .map(([sku, sum]) => (open.has(sku) ? `any x ${sku}` : `${sum} x ${sku}`))
     .join(', ');
 }
-
-/** The products of the items of a payload must exist first (docs/interface.md, 16.3 Rules). */
-export const productsOfItems: Prerequisite = {
-  kind: 'product.save',
-  family: 'product',
-  list: 'items',
-  member: 'sku',
-};

@@ -2758,12 +2758,12 @@ export interface SyncOutboxAttempts {
 }
 
 export interface SyncOutboxKinds {
+  awaits_products: boolean;
   document: Json | null;
   kind: string;
   lingers: boolean;
   overtaken_by: string[];
   schema: Json;
-  waits_for: Json | null;
 }
 
 export interface SyncOutboxTargets {

@@ -22,7 +22,6 @@ import {
   lookUpEach,
   type PushContext,
   type PushResult,
-  productsOfItems,
   readAnswered,
   readIncluded,
   readResources,
@@ -70,7 +69,7 @@ export const inboundPackingSlipCreate = (operations: Operations) =>
     schema: makeSlipPayload(operations),
     operation,
     notFoundMeansRoute: true,
-    waitsFor: productsOfItems,
+    awaitsProducts: true,
     unknown: {
       do: 'look up',
       lookUp: {

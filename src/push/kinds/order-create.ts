@@ -27,7 +27,6 @@ import {
   NotFoundError,
   type PushContext,
   type PushResult,
-  productsOfItems,
   readAnswered,
 } from '../kind.ts';
 import { pickGiven } from '../payload.ts';
@@ -95,7 +94,7 @@ const creationRules = {
       ? attachments.slice(1).map((payload) => ({ kind: 'order_attachment.create', payload }))
       : [],
   document: { kind: 'order_attachment', path: ['attachments', '0'] },
-  waitsFor: productsOfItems,
+  awaitsProducts: true,
 } as const;
 
 /**

@@ -67,6 +67,6 @@ export const listStoredKinds = (operations: Operations): StoredKind[] =>
     schema: toPayloadSchema(kind),
     lingers: kind.unknown.do === 'resend',
     overtakenBy: kind.overtakenBy ?? [],
-    waitsFor: kind.waitsFor ?? null,
+    awaitsProducts: kind.awaitsProducts ?? false,
     document: kind.document ?? null,
   }));

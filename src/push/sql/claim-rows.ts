@@ -287,7 +287,7 @@ async function lockDueRows(
         -- Those that somebody else has locked, however many, hide no others.
         for no key update of o skip locked
       ) d
-    ), rules as materialized (${selectRules(
+    ), waiting as materialized (${selectWaitingKinds(
       client,
       open.map(({ kind }) => kind),
     )})
@@ -329,53 +329,47 @@ const selectLingering = (lingerMs: number) => sql`(
       )`;
 
 /**
- * SQL: the rules whose other kind has open rows. Usually there is none: that is found out once, not
- * for each row.
+ * SQL: the kinds that wait for products, if some products are open. Usually none is: that is found
+ * out once, not for each row.
  */
-const selectRules = (client: string, kinds: readonly string[]) => sql`
-      select r.*
-      from (
-        select ${client}::text as client, k.kind as name, w.*
-        from sync.outbox_kinds k
-        cross join lateral jsonb_to_record(k.waits_for)
-          as w (kind text, family text, list text, member text)
-        where k.kind = any(${kinds}::text[]) and k.waits_for is not null
-      ) r
-      -- With "exists" or without an order, a plan that expects few rows would read all pending
-      -- ones.
-      where coalesce((
+const selectWaitingKinds = (client: string, kinds: readonly string[]) => sql`
+      select k.kind
+      from sync.outbox_kinds k
+      where k.kind = any(${kinds}::text[]) and k.awaits_products
+        -- With "exists" or without an order, a plan that expects few rows would read all pending
+        -- ones.
+        and coalesce((
           select true
           from fulfilment.outbox p
-          where p.client = r.client and p.kind = r.kind and p.status = 'pending'
+          where p.client = ${client} and p.kind = 'product.save' and p.status = 'pending'
           order by p.next_attempt_at
           limit 1
         ), (
           select true
           from fulfilment.outbox p
-          where p.client = r.client and p.family = r.family and p.kind = r.kind
+          where p.client = ${client} and p.family = 'product' and p.kind = 'product.save'
             and p.status in ('sending', 'unknown')
           limit 1
         ), false)`;
 
 /**
- * SQL: an open row of another kind that row `o` waits for. An entity that is saved again and again
- * must not block a row for ever: what was inserted more than a minute after it does not.
+ * SQL: an open product that row `o` waits for. A product that is saved again and again must not
+ * block a row for ever: what was inserted more than a minute after it does not.
  */
 const selectAwaited = sql`
         select p.id
-        from rules r
-        cross join lateral jsonb_array_elements(
-          case when jsonb_typeof(o.payload -> r.list) = 'array' then o.payload -> r.list
+        from jsonb_array_elements(
+          case when jsonb_typeof(o.payload -> 'items') = 'array' then o.payload -> 'items'
             else '[]' end) i
         cross join lateral (
           select p.id
           from fulfilment.outbox p
-          where p.client = o.client and p.family = r.family and p.kind = r.kind
-            and p.reference = i ->> r.member and p.status in ('pending', 'sending', 'unknown')
+          where p.client = o.client and p.family = 'product' and p.kind = 'product.save'
+            and p.reference = i ->> 'sku' and p.status in ('pending', 'sending', 'unknown')
             and (p.id < o.id or p.created_at < o.created_at + interval '1 minute')
           limit 1
         ) p
-        where r.name = o.kind
+        where o.kind in (select kind from waiting)
         limit 1`;
 
 /** Postpones rows. A trigger releases those that wait for a row of another kind. */

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Kysely, sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import type { DB } from '../../db/generated/tables.ts';
-import type { KindDocument, Prerequisite } from '../kind.ts';
+import type { KindDocument } from '../kind.ts';
 
 /** What the database has to know of a kind. */
 export interface StoredKind {
@@ -12,7 +12,7 @@ export interface StoredKind {
   /** True if a row with unknown outcome is sent again: its first attempt may still take effect. */
   readonly lingers: boolean;
   readonly overtakenBy: readonly string[];
-  readonly waitsFor: Prerequisite | null;
+  readonly awaitsProducts: boolean;
   readonly document: KindDocument | null;
 }
 
@@ -22,14 +22,14 @@ export async function storeOutboxKinds(
   kinds: readonly StoredKind[],
 ): Promise<void> {
   await sql`
-    insert into sync.outbox_kinds as k (kind, schema, lingers, overtaken_by, waits_for, document)
-    select i.kind, i.schema, i.lingers, i."overtakenBy", nullif(i."waitsFor", 'null'),
+    insert into sync.outbox_kinds as k (kind, schema, lingers, overtaken_by, awaits_products, document)
+    select i.kind, i.schema, i.lingers, i."overtakenBy", i."awaitsProducts",
       nullif(i.document, 'null')
     from json_to_recordset(${JSON.stringify(kinds)}::json) as i (kind text, schema jsonb,
-      lingers boolean, "overtakenBy" text[], "waitsFor" jsonb, document jsonb)
+      lingers boolean, "overtakenBy" text[], "awaitsProducts" boolean, document jsonb)
     order by i.kind
     on conflict (kind) do update set schema = excluded.schema, lingers = excluded.lingers,
-      overtaken_by = excluded.overtaken_by, waits_for = excluded.waits_for,
+      overtaken_by = excluded.overtaken_by, awaits_products = excluded.awaits_products,
       document = excluded.document
     where k is distinct from excluded`.execute(db);
 }
@@ -52,7 +52,7 @@ export async function findKindDifferences(
   const rows = await db
     .selectFrom('sync.outbox_kinds')
     .select(['kind', 'schema', 'lingers', 'document'])
-    .select(['overtaken_by as overtakenBy', 'waits_for as waitsFor'])
+    .select(['overtaken_by as overtakenBy', 'awaits_products as awaitsProducts'])
     .execute();
   const stored = new Map<string, object>(rows.map((row) => [row.kind, row]));
 

@@ -58,7 +58,7 @@ const harmlessColumns = new Set(
   sync.findings.finding sync.leases.name sync.locks.name
   sync.migrations.name sync.new_changes.changed_columns sync.new_changes.key
   sync.outbox_attempts.step sync.outbox_kinds.schema
-  sync.outbox_kinds.document sync.outbox_kinds.overtaken_by sync.outbox_kinds.waits_for
+  sync.outbox_kinds.document sync.outbox_kinds.overtaken_by
   sync.outbox_targets.present sync.proven_kinds.method
   sync.proven_kinds.path sync.push_database.accepted_as sync.push_database.mark
   sync.quarantine.member_path sync.quarantine.resource_key sync.receivers.last_error
