@@ -40,6 +40,7 @@ export async function measureStatements(): Promise<void> {
     );
     await client.query('insert into sync.leases (client, name) select client, job from sync.jobs');
     await client.query('analyze');
+    const accounts = new Map(clients.map((account) => [account.client, account.identity]));
     const statements = {
       'due (every 3 s)': () =>
         readDueRuns(db, { jobs: jobNames, clients, worker, local: [], aheadMs: 1_000 }),
@@ -48,7 +49,7 @@ export async function measureStatements(): Promise<void> {
       'a firing': () =>
         readDueRuns(db, { jobs: ['pull-shipments'], clients, worker, local: [], aheadMs: 1_000 }),
       'a look of the pusher': () =>
-        readDueWork(db, clients, { worker, names: ['order.create'], lookedUp: ['order.create'] }),
+        readDueWork(db, accounts, { worker, names: ['order.create'], lookedUp: ['order.create'] }),
     };
     const figures: string[] = [];
     for (const [name, run] of Object.entries(statements))

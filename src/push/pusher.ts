@@ -62,6 +62,8 @@ export interface PusherOptions
 export class Pusher {
   readonly #options: PusherOptions;
   readonly #pushers: ReadonlyMap<string, ClientPusher>;
+  /** The identities of the accounts, by client. */
+  readonly #accounts: ReadonlyMap<string, string>;
   readonly #kinds: DueKinds;
   readonly #hardStop = new AbortController();
   readonly #upkeep: Upkeep;
@@ -84,6 +86,7 @@ export class Pusher {
         new ClientPusher(deps, slots, signal, { ...events, onDue }),
       ]),
     );
+    this.#accounts = new Map(clients.map(({ client, identity }) => [client, identity]));
     this.#kinds = {
       worker: options.worker,
       names: kinds.map(({ name }) => name),
@@ -161,8 +164,7 @@ export class Pusher {
 
   /** Looks at all clients, and has them begin what can begin. */
   async #look(): Promise<DueWork[]> {
-    const { db, clients } = this.#options;
-    const works = await readDueWork(db, clients, this.#kinds);
+    const works = await readDueWork(this.#options.db, this.#accounts, this.#kinds);
 
     await Promise.all(works.map((work) => this.#lookAt(work)));
     return works;

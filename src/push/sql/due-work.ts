@@ -1,6 +1,5 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
-import type { ClientAccount } from '../../service/sql/clients.ts';
 import {
   type CurrentHealth,
   clientScope,
@@ -162,10 +161,11 @@ const selectFound = ({ names, lookedUp }: DueKinds, isOfWorker: RawBuilder<unkno
 /**
  * Reads the work of each client that is due now or soon. Clients without it and without trouble are
  * left out, and so are clients for which nothing may be pushed.
+ * @param accounts the identities of the accounts of this worker, by client
  */
 export async function readDueWork(
   db: Kysely<DB>,
-  clients: readonly ClientAccount[],
+  accounts: ReadonlyMap<string, string>,
   kinds: DueKinds,
 ): Promise<DueWork[]> {
   const { worker, names } = kinds;
@@ -213,24 +213,8 @@ export async function readDueWork(
     join sync.clients c on c.client = f.client
     where ${mayPush(sql`c.client`, await readNewestMigration())}`.execute(db);
 
-  return selectOwn(rows, clients);
-}
-
-/** Accounts by client. They are the same at each look. */
-const accounts = new WeakMap<readonly ClientAccount[], ReadonlyMap<string, string>>();
-
-/**
- * Returns the work of the clients with the accounts of this worker. The statement does not select
- * them: a list of all clients would cost more than the rest of it.
- */
-function selectOwn(
-  rows: readonly (DueWork & { readonly identity: string })[],
-  clients: readonly ClientAccount[],
-): DueWork[] {
-  const own =
-    accounts.get(clients) ?? new Map(clients.map(({ client, identity }) => [client, identity]));
-  accounts.set(clients, own);
-  return rows.flatMap(({ identity, ...work }) => (own.get(work.client) === identity ? [work] : []));
+  // The statement does not select them: a list of all clients would cost more than the rest of it.
+  return rows.filter(({ client, identity }) => accounts.get(client) === identity);
 }
 
 /**

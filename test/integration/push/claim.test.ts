@@ -77,7 +77,8 @@ test('rows of a kind that the database does not know are not claimed', async () 
 
 test('a claim and a look find nothing once the database was migrated beyond their code', async () => {
   const id = await insert();
-  const look = () => readDueWork(database.db, [account], { worker: 'w', names, lookedUp: [] });
+  const accounts = new Map([[client, account.identity]]);
+  const look = () => readDueWork(database.db, accounts, { worker: 'w', names, lookedUp: [] });
   expect(await look()).toMatchObject([{ client, pendingInMs: 0 }]);
 
   await database.query("insert into sync.migrations (name, applied_by) values ('9999_later', 'x')");

@@ -33,7 +33,8 @@ const insert = (...rows: readonly (readonly [string, string, number])[]) =>
 /** Looks for work; returns the milliseconds until rows are due, by client. */
 const look = async (clients = accounts, db = database.db) => {
   const names = ['order.cancel', 'order.create', 'return.create'];
-  const work = await readDueWork(db, clients, {
+  const identities = new Map(clients.map(({ client, identity }) => [client, identity]));
+  const work = await readDueWork(db, identities, {
     ...{ worker: 'w', names, lookedUp: ['order.create'] },
   });
   return Object.fromEntries(
