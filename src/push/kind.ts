@@ -284,19 +284,20 @@ export function toNoAnswer(error: unknown): Extract<LookUpResult, { readonly see
 
 /**
  * Looks up rows one after the other. If the service does not answer at all, refuses the credentials
- * or asks to wait, the others are not looked up now. Any other failure concerns its row.
+ * or asks to wait, the others are not looked up now. Any other failure concerns its row. A row
+ * without a result is left out.
  */
 export async function lookUpEach<Row extends Pick<UnknownRow, 'id'>, Found extends FoundResource>(
   rows: readonly Row[],
-  lookUp: (row: Row) => Promise<LookUpResult<Found>>,
-): Promise<ReadonlyMap<number, LookUpResult<Found>>> {
+  lookUp: (row: Row) => Promise<LookUpResult<Found> | undefined>,
+): Promise<Map<number, LookUpResult<Found>>> {
   const results = new Map<number, LookUpResult<Found>>();
   let failed: LookUpResult<Found> | undefined;
 
   for (const row of rows) {
     const result = failed ?? (await lookUp(row).catch(toNoAnswer));
-    results.set(row.id, result);
-    const cause = result.seen === 'no answer' ? result.cause : undefined;
+    if (result !== undefined) results.set(row.id, result);
+    const cause = result?.seen === 'no answer' ? result.cause : undefined;
     if (cause !== undefined && concernsAllRows(cause)) failed = result;
   }
   return results;
@@ -316,14 +317,6 @@ export interface LookUpContext
 export type FoundConclusion =
   | Pick<PushResult, 'result' | 'reread'>
   | { readonly status: 'dead'; readonly error: string };
-
-/** Concludes that the service has another version of what a row asks for. */
-export const concludeOthersVersion = (difference: string): FoundConclusion => ({
-  status: 'dead',
-  error:
-    `the service already has one that no attempt of this row created: ${difference}. ` +
-    'Cancel this row; a changed one needs another number, or order.replace',
-});
 
 /** The rule by which unknown rows of a kind are looked up. */
 export interface LookUpRule<P, Found extends FoundResource = FoundResource> {

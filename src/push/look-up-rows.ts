@@ -199,7 +199,6 @@ function concludeLookUp(
 
   const lookedUp = {
     ...row,
-    attempts: row.countedAttempts,
     whenAbsent: rule.whenAbsent,
     retryAfterMs: findCause(seen)?.retryAfterMs ?? 0,
   };

@@ -8,7 +8,7 @@ import { toDigits } from '../../service/decoding/fields.ts';
 import { readId } from '../../service/decoding/jsonapi.ts';
 import { encodeValue } from '../../service/transport/query.ts';
 import { longestListLagMs } from '../judge-outcome.ts';
-import { concernsAllRows, type LookUpContext, type LookUpResult, toNoAnswer } from '../kind.ts';
+import { type LookUpContext, type LookUpResult, lookUpEach, toNoAnswer } from '../kind.ts';
 import {
   findLastOrderSince,
   findLaterOrders,
@@ -131,14 +131,12 @@ async function searchNumbers(
   let failed: LookUpResult | undefined;
   for (const batch of batchRows(rows)) {
     // If the service refuses the credentials or asks to wait, the other batches are not sent.
-    const found = failed === undefined ? await lookUpBatch(batch, search) : null;
-    for (const { id } of batch) {
-      const result = found === null ? failed : found.get(id);
-      if (result !== undefined) results.set(id, result);
+    const found = failed ? giveAll(batch, failed) : await lookUpBatch(batch, search);
+    for (const [id, result] of found) {
+      results.set(id, result);
+      const cause = result.seen === 'no answer' ? result.cause : undefined;
+      if (cause !== undefined && concernsAllNumbers(cause)) failed = result;
     }
-    failed ??= [...results.values()].find(
-      (one) => one.seen === 'no answer' && one.cause !== undefined && concernsAllNumbers(one.cause),
-    );
   }
 
   return results;
@@ -161,20 +159,23 @@ function needsWalk(row: RowToLookUp, result: LookUpResult | undefined): boolean 
 /** A number that every filter finds if the list has the order. */
 const plainNumber = /^[\w.-]+$/;
 
-/** An order that may be the one of a row. */
-interface Candidate {
-  readonly row: RowToLookUp;
+/** Gives the same result to all rows. */
+const giveAll = (rows: readonly SearchedRow[], result: LookUpResult): Results =>
+  new Map(rows.map(({ id }) => [id, result]));
+
+/** A row with an order that may be the one of the row. */
+interface Candidate extends SearchedRow {
   readonly orderId: number;
   readonly listedAgoMs?: number | undefined;
 }
 
 /** Lists the orders that our tables show under the numbers of these rows. */
-const listStored = (rows: readonly RowToLookUp[], stored: readonly StoredOrder[]): Candidate[] =>
+const listStored = (rows: readonly SearchedRow[], stored: readonly StoredOrder[]): Candidate[] =>
   rows.flatMap((row) =>
     stored
       .filter(({ rowId }) => rowId === row.id)
       .map(({ orderId, storedAgoMs }) => ({
-        row,
+        ...row,
         orderId,
         // A poll has shown it. If the filter cannot find a number, that says nothing about how old
         // its list is.
@@ -182,33 +183,24 @@ const listStored = (rows: readonly RowToLookUp[], stored: readonly StoredOrder[]
       })),
   );
 
-/**
- * Reads orders by id, and sets the result of each row whose order still has the row's number. If
- * the service does not answer at all, the others are not read now.
- */
+/** Reads orders by id, and sets the result of each row whose order still has the row's number. */
 async function readCandidates(
   candidates: readonly Candidate[],
   results: Results,
   context: LookUpContext,
 ): Promise<void> {
-  let failed: LookUpResult | undefined;
-  for (const candidate of candidates) {
-    const result = failed ?? (await readCandidate(candidate, context).catch(toNoAnswer));
-    if (result === undefined) continue;
-    results.set(candidate.row.id, result);
-    const cause = result.seen === 'no answer' ? result.cause : undefined;
-    if (cause !== undefined && concernsAllRows(cause)) failed = result;
-  }
+  const read = await lookUpEach(candidates, (candidate) => readCandidate(candidate, context));
+  for (const [id, result] of read) results.set(id, result);
 }
 
 /** Returns the result of a row; undefined if the order has another number now, or is gone. */
 async function readCandidate(
-  { row, orderId, listedAgoMs }: Candidate,
+  candidate: Candidate,
   context: LookUpContext,
 ): Promise<LookUpResult | undefined> {
-  const order = await readOrderById(context, orderId);
-  if (order?.order.external_order_number !== row.reference) return undefined;
-  return (await toResults([row], [order], context, listedAgoMs)).get(row.id);
+  const order = await readOrderById(context, candidate.orderId);
+  if (order?.order.external_order_number !== candidate.reference) return undefined;
+  return (await toResults([candidate], [order], context, candidate.listedAgoMs)).get(candidate.id);
 }
 
 /** A range of days, both exclusive. */
@@ -250,7 +242,7 @@ async function searchDays(
   for (const [orderId, number] of orders) {
     if (number === null) continue;
     const row = wanted.get(number);
-    if (row !== undefined) candidates.push({ row, orderId });
+    if (row !== undefined) candidates.push({ ...row, orderId });
     const others = row === undefined ? byForm.get(toComparedForm(number)) : undefined;
     for (const other of others ?? []) similar.set(other.id, describeOtherForm(orderId, number));
   }
@@ -447,19 +439,18 @@ interface NumberSearch {
 async function lookUpBatch(rows: readonly SearchedRow[], search: NumberSearch): Promise<Results> {
   const { context } = search;
   const asked = new Set(rows.flatMap(listAskedNumbers));
-  const giveAll = (result: LookUpResult): Results => new Map(rows.map(({ id }) => [id, result]));
   let orders: AnsweredOrder[];
   try {
     const pages = await listByNumbers(context.warehouse, [...asked], context.signal);
     orders = pages.flatMap(readOrders);
   } catch (error) {
     const failed = toNoAnswer(error);
-    if (failed.cause?.code !== 'undecodable') return giveAll(failed);
+    if (failed.cause?.code !== 'undecodable') return giveAll(rows, failed);
     if (mayDivide(rows, search)) return lookUpHalves(rows, search);
 
     // It may be the later order that cannot be read.
     const [row, ...others] = rows;
-    if (others.length > 0 || row?.later === undefined) return giveAll(failed);
+    if (others.length > 0 || row?.later === undefined) return giveAll(rows, failed);
     return lookUpBatch([{ ...row, later: undefined }], search);
   }
 
@@ -471,7 +462,7 @@ async function lookUpBatch(rows: readonly SearchedRow[], search: NumberSearch): 
 
   if (mayDivide(rows, search)) return lookUpHalves(rows, search);
   const why = 'the answer to the look-up has another order number; the look-up is tried again';
-  return giveAll({ seen: 'unclear', why });
+  return giveAll(rows, { seen: 'unclear', why });
 }
 
 /** Counts an unusable answer. Returns whether the halves of its batch are worth looking up. */

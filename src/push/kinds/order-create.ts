@@ -14,7 +14,6 @@ import {
 } from '../../service/decoding/jsonapi.ts';
 import { encodeQuery } from '../../service/transport/query.ts';
 import {
-  concludeOthersVersion,
   defineKind,
   describeLineDifference,
   type FoundConclusion,
@@ -133,6 +132,14 @@ async function sendOrder(
 const othersNote =
   'the order existed before this row: only articles and quantities were compared, not addresses' +
   ' and the rest';
+
+/** Concludes that the service has another version of the order. */
+const concludeOthersVersion = (difference: string): FoundConclusion => ({
+  status: 'dead',
+  error:
+    `the service already has one that no attempt of this row created: ${difference}. ` +
+    'Cancel this row; a changed one needs another number, or order.replace',
+});
 
 const documentsNotSent: FoundConclusion = {
   status: 'dead',
@@ -436,7 +443,7 @@ async function findReplacements(
 ): Promise<ReadonlyMap<number, LookUpResult<Replacement>>> {
   /** Rows whose former order is renamed and cancelled, with its id. */
   const replaced = new Map<RowToLookUp, number>();
-  const results = new Map(await lookUpEach(rows, (row) => readFormer(row, context, replaced)));
+  const results = await lookUpEach(rows, (row) => readFormer(row, context, replaced));
 
   const found = await findOrders([...replaced.keys()], context);
   for (const [{ id }, replacedOrderId] of replaced) {

@@ -7,15 +7,13 @@ import { type LookedUpRow, longestListLagMs } from '../judge-outcome.ts';
  * A row with unknown outcome that is looked up now. Spans are measured by the clock of the
  * database.
  */
-export interface UnknownRow extends Omit<LookedUpRow, 'attempts' | 'retryAfterMs' | 'whenAbsent'> {
+export interface UnknownRow extends Omit<LookedUpRow, 'retryAfterMs' | 'whenAbsent'> {
   readonly id: number;
   readonly client: string;
-  readonly kind: string;
   readonly reference: string;
   /** JSON text. */
   readonly payload: string;
   readonly claimNo: number;
-  readonly countedAttempts: number;
   /** Time since the first attempt that may have been carried out. */
   readonly sinceFirstSentMs: number;
   /** Time since this look-up was due. */
@@ -70,9 +68,9 @@ export async function takeUnknownRows(
     set next_attempt_at = statement_timestamp() + ${lookUpSpan}
     from fitting f
     where o.id = f.id and f.bytes_before < ${maxBytes}
-    returning o.id, o.client, o.kind, o.reference, o.payload::text as payload,
+    returning o.id, o.client, o.reference, o.payload::text as payload,
       o.claim_no as "claimNo",
-      o.tries as "countedAttempts", ${since('limits_from')} as "ageMs",
+      o.tries as attempts, ${since('limits_from')} as "ageMs",
       ${since('written_at')} as "sinceWrittenMs", o.absences,
         ${since('absent_at')} as "sinceAbsentMs", o.lookups,
         o.refusal, o.refused_as as "refusedAs",
