@@ -550,14 +550,12 @@ async function markBackupRowsUnknown(
   const isLookedUp = sql`o.kind = any(${lookedUpKinds}::text[])`;
   await sql`
     update fulfilment.outbox o
-    set written_at = statement_timestamp(), replaced_at = ${replacedAt},
-      last_error = left(concat(replace(o.last_error, ${note}::text, ''), ${note}::text), 4000)
-    where o.status = 'dead' and ${isOfBackup}`.execute(trx);
-  await sql`
-    update fulfilment.outbox o
     set written_at = statement_timestamp(), replaced_at = ${replacedAt}, absences = 0,
-      absent_at = null
-    where o.status = 'unknown' and o.written_at is not null and ${isOfBackup}`.execute(trx);
+      absent_at = null, last_error = case when o.status = 'dead'
+        then left(concat(replace(o.last_error, ${note}::text, ''), ${note}::text), 4000)
+        else o.last_error end
+    where (o.status = 'dead' or o.status = 'unknown' and o.written_at is not null)
+      and ${isOfBackup}`.execute(trx);
   const { rows } = await sql<AcceptedDatabase>`
     with doubted as (
       update fulfilment.outbox o
