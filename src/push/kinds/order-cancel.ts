@@ -16,6 +16,7 @@ import {
 } from '../kind.ts';
 import { idNumber, isGiven, noMembers, refusing, requiredText } from '../payload.ts';
 import {
+  type AnsweredOrder,
   findOrder,
   orderInclude,
   readCancelledOrder,
@@ -124,78 +125,68 @@ export const orderItemCancel = defineKind<CancelledItem>({
 });
 
 async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<PushResult> {
-  const { order, resource, escaped } = await findOrder(context);
-  const id = findItemId(resource, wanted, context.row.reference);
-  const answer = await context.send({
-    operation: itemOperation,
-    path: { id },
-    body: {
-      data: {
-        id,
-        type: 'orderItem',
-        attributes: context.operations[itemOperation].attributes ?? { quantity: 0 },
-      },
-    },
-  });
-  if (isEmpty(answer)) return readCancelledItem(order.id, id, resource, context);
+  const before = await findOrder(context);
+  const id = findItemId(before.resource, wanted, context.row.reference);
+  const { [itemOperation]: options } = context.operations;
+  const attributes = options.attributes ?? { quantity: 0 };
+  const body = { data: { id, type: 'orderItem', attributes } };
+  const answer = await context.send({ operation: itemOperation, path: { id }, body });
+  const { modified, quantity, order } = isEmpty(answer)
+    ? await readCancelledItem(before, id, context)
+    : readAnsweredItem(before, id, answer.body);
 
-  const document = decodeDocument(itemOperation, answer.body, 'single');
+  // An earlier attempt may have cancelled the item that this one found cancelled.
+  const mayBeEarlier = !modified && context.row.maybeCarriedOut && quantity === 0;
+  const shown = mayBeEarlier ? { modified: true, note: cancelledEarlier } : { modified };
+  return {
+    result: { orderItemId: id, ...shown, quantity },
+    reading: { stream: orders, ...order },
+  };
+}
+
+/** What a cancellation did to an item, and its order. */
+interface ItemAfter {
+  readonly modified: boolean;
+  readonly quantity: number | null;
+  readonly order: Omit<AnsweredOrder, 'order'>;
+}
+
+/** Reads the item from the answer to its cancellation. */
+function readAnsweredItem(
+  { resource, escaped }: AnsweredOrder,
+  id: number,
+  body: string,
+): ItemAfter {
+  const document = decodeDocument(itemOperation, body, 'single');
   const item = document.data[0] as Resource;
   const read = decodeRow(orderItem, item);
   if ('problem' in read || read.row.id !== id)
     throw makeUndecodableError(`${itemOperation}: the answer describes another item`);
-  const { modified } = readMeta(itemOperation, answer.body);
-  const { quantity } = read.row;
-  return {
-    result: { orderItemId: id, ...describeItemModified(modified, quantity, context), quantity },
-    reading: {
-      stream: orders,
-      resource: replaceItem(resource, id, item),
-      escaped: escaped || document.escaped,
-    },
+
+  const order = {
+    resource: replaceItem(resource, id, item),
+    escaped: escaped || document.escaped,
   };
+  const { modified } = readMeta(itemOperation, body);
+  return { modified, quantity: read.row.quantity, order };
 }
 
-/**
- * Returns the result of a cancellation that was answered without a body, by reading the order
- * again.
- */
+/** Reads the order again after a cancellation that was answered without a body. */
 async function readCancelledItem(
-  orderId: number,
+  before: AnsweredOrder,
   id: number,
-  before: Resource,
   context: PushContext,
-): Promise<PushResult> {
-  const changed = await readAfterChange(itemOperation, () => readOrderById(context, orderId));
-  const findLine = (order: Resource) => readLines(order).find((line) => line.id === id);
-  const line = changed === null ? undefined : findLine(changed.resource);
-  if (changed === null || line === undefined)
+): Promise<ItemAfter> {
+  const order = await readAfterChange(itemOperation, () => readOrderById(context, before.order.id));
+  const findLine = (read: AnsweredOrder) => readLines(read.resource).find((line) => line.id === id);
+  const line = order === null ? undefined : findLine(order);
+  if (order === null || line === undefined)
     throw makeUndecodableError(
       `${itemOperation}: the answer is empty, and the order does not show the item`,
     );
 
-  const modified = findLine(before)?.quantity !== line.quantity;
-  return {
-    result: {
-      orderItemId: id,
-      ...describeItemModified(modified, line.quantity, context),
-      quantity: line.quantity,
-    },
-    reading: { stream: orders, ...changed },
-  };
-}
-
-/**
- * Returns what the row modified. If an earlier attempt may have been carried out, it may have
- * cancelled the item that this one found cancelled.
- */
-function describeItemModified(
-  modified: boolean,
-  quantity: number | null,
-  { row }: PushContext,
-): JsonObject {
-  const mayBeEarlier = !modified && row.maybeCarriedOut && quantity === 0;
-  return mayBeEarlier ? { modified: true, note: cancelledEarlier } : { modified };
+  const { quantity } = line;
+  return { modified: findLine(before)?.quantity !== quantity, quantity, order };
 }
 
 /**
