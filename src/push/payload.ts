@@ -31,6 +31,10 @@ export const pickAttributes = ({
 }: Record<string, unknown> & { readonly metadata?: Record<string, unknown> | null | undefined }) =>
   pickGiven({ ...others, metadata: metadata ? pickGiven(metadata) : null });
 
+/** Returns a link to a resource, as relationships have it; null without an id. */
+export const linkTo = (type: string, id: number | null | undefined) =>
+  id == null ? null : { data: { id, type } };
+
 /** Returns the body of a request, with resources that are sent along at the place in use. */
 export const makeBody = (
   data: object,

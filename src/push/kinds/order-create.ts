@@ -28,7 +28,7 @@ import {
   type PushResult,
   readAnswered,
 } from '../kind.ts';
-import { pickGiven } from '../payload.ts';
+import { linkTo, pickGiven } from '../payload.ts';
 import { findNamedId } from '../setting-codes.ts';
 import type { PushTarget } from '../sql/claim-rows.ts';
 import { closeTarget, readSentTarget } from '../sql/renames.ts';
@@ -524,7 +524,7 @@ async function createAttachment(
           payload,
           context.operations[attachment],
         ),
-        relationships: { order: { data: { id: order.id, type: 'order' } } },
+        relationships: { order: linkTo('order', order.id) },
       },
     },
   });

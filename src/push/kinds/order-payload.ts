@@ -18,6 +18,7 @@ import {
   decimal,
   documentContent,
   idNumber,
+  linkTo,
   makeBody,
   noOuterBlank,
   optionalText,
@@ -61,20 +62,29 @@ const countryCode = z
   .regex(countryForm, 'must be a country code of two letters, such as NL');
 
 /** Members that an order and a change of it share. */
-export const email = z
-  .string()
-  .nullish()
-  .meta({ ...personal, description: 'null or none: the service uses its no-reply address' });
-export const allowPartialDelivery = z
-  .boolean()
-  .nullish()
-  .meta({ description: 'null: the default of the order type' });
+export const sharedMembers = {
+  email: z
+    .string()
+    .nullish()
+    .meta({ ...personal, description: 'null or none: the service uses its no-reply address' }),
+  phoneNumber: personalText,
+  vatNumber: personalText,
+  reference: optionalText,
+  consumerReference: personalText,
+  promotionCode: optionalText,
+  fulfillFrom: optionalText,
+  preferredShippingDate: day.nullish(),
+  allowPartialDelivery: z
+    .boolean()
+    .nullish()
+    .meta({ description: 'null: the default of the order type' }),
+  metadata: textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
+};
 export const orderNumber = z
   .string()
   .min(1, 'must have 1 to 50 characters')
   .max(50, 'must have 1 to 50 characters')
   .refine((number) => number.trim() === number, noOuterBlank);
-export const orderMetadata = textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5');
 
 /** Returns how the members of a new order, and of its parts, are required. */
 const requireOrderMembers = (operations: Operations) =>
@@ -151,18 +161,9 @@ export function makeOrderPayload(operations: Operations) {
     externalOrderNumber: orderNumber,
     ...orderLinks,
     locale: require('locale', locale),
-    email,
-    phoneNumber: personalText,
-    vatNumber: personalText,
-    reference: optionalText,
-    consumerReference: personalText,
-    promotionCode: optionalText,
+    ...sharedMembers,
     orderedOn: day.nullish(),
-    fulfillFrom: optionalText,
-    preferredShippingDate: day.nullish(),
-    allowPartialDelivery,
     onHold: z.boolean().nullish(),
-    metadata: orderMetadata,
     items: z.array(makeOrderLine(require)).min(1, 'must have at least one entry'),
     deliveryAddress,
     billingAddress: billingAddress.nullish(),
@@ -350,7 +351,9 @@ export function describeAddressDoubt(
  */
 const deliveryId = 1;
 const billingId = 2;
-const toLink = (type: string, id: number) => ({ data: { id, type } });
+const toAddress = (id: number, address: object) => ({
+  ...{ type: 'address', id, attributes: pickGiven({ ...address }) },
+});
 
 /** What an order links to: ids of the service, and members of the payload that are included. */
 interface LinkedParts extends Pick<OrderPayload, 'billingAddress' | 'pickUpPoint'> {
@@ -370,22 +373,16 @@ export function linkParts({
   readonly relationships: Readonly<Record<string, object>>;
   readonly included: readonly object[];
 } {
-  const relationships = {
-    ...(orderTypeId !== null && { orderType: toLink('orderType', orderTypeId) }),
-    ...(deliveryAddress && { deliveryAddress: toLink('address', deliveryId) }),
-    ...(billingAddress && { billingAddress: toLink('address', billingId) }),
-    ...(pickUpPoint && { pickUpPoint: { data: { type: 'pickUpPoint' } } }),
-    ...(shippingMethodId !== null && {
-      preferredShippingMethod: toLink('shippingMethod', shippingMethodId),
-    }),
-  };
+  const relationships = pickGiven({
+    orderType: linkTo('orderType', orderTypeId),
+    deliveryAddress: deliveryAddress && linkTo('address', deliveryId),
+    billingAddress: billingAddress && linkTo('address', billingId),
+    pickUpPoint: pickUpPoint && { data: { type: 'pickUpPoint' } },
+    preferredShippingMethod: linkTo('shippingMethod', shippingMethodId),
+  });
   const included = [
-    ...(deliveryAddress
-      ? [{ type: 'address', id: deliveryId, attributes: pickGiven(deliveryAddress) }]
-      : []),
-    ...(billingAddress
-      ? [{ type: 'address', id: billingId, attributes: pickGiven(billingAddress) }]
-      : []),
+    ...(deliveryAddress ? [toAddress(deliveryId, deliveryAddress)] : []),
+    ...(billingAddress ? [toAddress(billingId, billingAddress)] : []),
     ...(pickUpPoint ? [{ type: 'pickUpPoint', attributes: pickUpPoint }] : []),
   ];
   return { relationships, included };

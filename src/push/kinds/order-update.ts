@@ -24,23 +24,11 @@ import {
   problemAt,
   readAfterChange,
 } from '../kind.ts';
-import {
-  anyMembers,
-  codeOf,
-  day,
-  idNumber,
-  noMembers,
-  optionalText,
-  personalText,
-  refusing,
-  requiredText,
-} from '../payload.ts';
+import { anyMembers, codeOf, idNumber, noMembers, refusing, requiredText } from '../payload.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../setting-codes.ts';
 import { findTargetId, findUserOfNumber, readSentTarget } from '../sql/renames.ts';
 import {
-  allowPartialDelivery,
   describeAddressDoubt,
-  email,
   findAddressProblems,
   findListProblems,
   findWarehouseProblems,
@@ -49,9 +37,9 @@ import {
   makeAddresses,
   methodMember,
   orderLinks,
-  orderMetadata,
   orderNumber,
   orderTypeMember,
+  sharedMembers,
 } from './order-payload.ts';
 import {
   type AnsweredOrder,
@@ -73,18 +61,9 @@ import {
 
 /** Members of every change. One that is absent is kept. */
 const alwaysTaken = {
-  reference: optionalText,
-  consumerReference: personalText,
-  promotionCode: optionalText,
+  ...sharedMembers,
   locale: locale.optional(),
-  email,
-  phoneNumber: personalText,
-  vatNumber: personalText,
-  fulfillFrom: optionalText,
-  preferredShippingDate: day.nullish(),
-  allowPartialDelivery,
   onHold: z.boolean().optional(),
-  metadata: orderMetadata,
 };
 
 const itemsReason =

@@ -45,6 +45,7 @@ import {
   codeOf,
   idNumber,
   idOf,
+  linkTo,
   makeBody,
   optionalText,
   personalText,
@@ -66,7 +67,7 @@ export const returnCreate = (operations: Operations) =>
     operation: creation,
     notFoundMeansRoute: true,
     unknown: { do: 'ask operator' },
-    check: (payload, _reference, facts) => findReturnProblems(creation, payload, facts),
+    check: findReturnProblems(creation),
     push: (payload, context) => announceReturn(payload, context, null),
   });
 
@@ -83,7 +84,7 @@ export const returnReplace = (operations: Operations) =>
     operation: replacement,
     notFoundMeansRoute: false,
     unknown: { do: 'resend' },
-    check: (payload, _reference, facts) => findReturnProblems(replacement, payload, facts),
+    check: findReturnProblems(replacement),
     push: async ({ returnMerchandiseAuthorizationId, ...payload }, context) =>
       announceReturn(payload, context, findAnnouncedId(returnMerchandiseAuthorizationId, context)),
   });
@@ -190,8 +191,6 @@ function toReturnDocument(
       index,
     ) => {
       const item = products.get(shipmentItemId);
-      const link = (type: string, to: number | null | undefined) =>
-        to === null || to === undefined ? undefined : { data: { id: to, type } };
       return {
         type: itemType,
         // A provisional id, which only links the line in this request.
@@ -204,9 +203,9 @@ function toReturnDocument(
           metadata: itemMetadata,
         }),
         relationships: pickGiven({
-          shipmentItem: link('shipmentItem', shipmentItemId),
-          product: link('product', item?.product_id),
-          returnReason: link('returnReason', reasonIds[index]),
+          shipmentItem: linkTo('shipmentItem', shipmentItemId),
+          product: linkTo('product', item?.product_id),
+          returnReason: linkTo('returnReason', reasonIds[index]),
         }),
       };
     },
@@ -216,7 +215,7 @@ function toReturnDocument(
     type: 'returnMerchandiseAuthorization',
     attributes: pickGiven({ externalReference: reference, comments, metadata }),
     relationships: {
-      shipment: { data: { id: shipmentId, type: 'shipment' } },
+      shipment: linkTo('shipment', shipmentId),
       returnMerchandiseAuthorizationItems: {
         data: included.map((item) => ({ id: item.id, type: itemType })),
       },
@@ -230,23 +229,21 @@ function toReturnDocument(
  * Returns the problems that the schema cannot find: return reasons that are not named once, or are
  * unknown.
  */
-function findReturnProblems(
-  operation: typeof creation | typeof replacement,
-  { items }: JsonObject,
-  { known, operations }: CheckFacts,
-): PayloadProblem[] {
-  const problems: PayloadProblem[] = [];
-  const { optional = [] } = operations[operation];
-  const member = { ...reasonMember, required: !optional.includes('items.reason') };
+function findReturnProblems(operation: typeof creation | typeof replacement) {
+  return ({ items }: JsonObject, _reference: unknown, { known, operations }: CheckFacts) => {
+    const problems: PayloadProblem[] = [];
+    const { optional = [] } = operations[operation];
+    const member = { ...reasonMember, required: !optional.includes('items.reason') };
 
-  for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
-    if (problems.length > maxProblems) break;
-    if (!isObject(item)) continue;
-    for (const problem of findCodeProblems(item, member, known, ['items', index]))
-      problems.push(problem);
-  }
+    for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
+      if (problems.length > maxProblems) break;
+      if (!isObject(item)) continue;
+      for (const problem of findCodeProblems(item, member, known, ['items', index]))
+        problems.push(problem);
+    }
 
-  return problems;
+    return problems;
+  };
 }
 
 /** Reads the items of a shipment, by id (docs/interface.md, 10.4 Operations). */
