@@ -20,7 +20,6 @@ import {
   buildWantedState,
   describeLoss,
   type FoundOrder,
-  findLoss,
   listByNumbers,
   listMembers,
   orderInclude,
@@ -279,7 +278,7 @@ async function changeOrder(
 
   const [old, now] = [before, await readOrder(life)].map(({ resource }) => listMembers(resource));
   if (old === undefined || now?.get(member) !== value) return deviates(`${member} is unchanged`);
-  const loss = describeLoss(findLoss(old, now, [member]));
+  const loss = describeLoss(old, now, [member]);
   return loss === null ? fits(`${member} changed, and nothing else`) : deviates(loss);
 }
 

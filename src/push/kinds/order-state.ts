@@ -517,29 +517,30 @@ const isNamed = (path: string, named: readonly string[]) =>
 
 /**
  * Compares an order with its state before an update. Members that the update names may differ.
- * @returns the names of the other members that are gone, and of those that have another value
+ * @param earlier names of the members that it had before an earlier update
+ * @returns the names of the other members that are gone, and of those that have another value, in
+ *   words; null: there are none
  */
-export function findLoss(
-  before: Pick<ReadonlyMap<string, string>, 'get' | 'keys'>,
+export function describeLoss(
+  before: ReadonlyMap<string, string>,
   after: ReadonlyMap<string, string>,
   named: readonly string[],
-): { readonly gone: string[]; readonly changed: string[] } {
-  const others = [...before.keys()].filter((path) => !isNamed(path, named));
-  return {
-    gone: others.filter((path) => !after.has(path)),
-    changed: others.filter((path) => after.has(path) && before.get(path) !== after.get(path)),
+  earlier: readonly string[] = [],
+): string | null {
+  const names = [...earlier.filter((path) => !before.has(path)), ...before.keys()];
+  const others = names.filter((path) => !isNamed(path, named));
+  const lost = {
+    erased: others.filter((path) => !after.has(path)),
+    changed: others.filter((path) => {
+      const [former, now] = [before.get(path), after.get(path)];
+      return former !== undefined && now !== undefined && former !== now;
+    }),
   };
-}
 
-/** Describes what an update lost, without any value; null if it lost nothing. */
-export function describeLoss({ gone, changed }: ReturnType<typeof findLoss>): string | null {
-  const list = (names: readonly string[]) =>
-    names.slice(0, maxNamed).join(', ') +
-    (names.length > maxNamed ? ` and ${names.length - maxNamed} more` : '');
-  const parts = [
-    ...(gone.length === 0 ? [] : [`erased ${list(gone)}`]),
-    ...(changed.length === 0 ? [] : [`changed ${list(changed)}`]),
-  ];
+  const parts = Object.entries(lost).flatMap(([verb, paths]) => {
+    const more = paths.length > maxNamed ? ` and ${paths.length - maxNamed} more` : '';
+    return paths.length === 0 ? [] : [`${verb} ${paths.slice(0, maxNamed).join(', ')}${more}`];
+  });
   return parts.length === 0 ? null : parts.join(' and ');
 }
 
@@ -584,14 +585,8 @@ async function findLosses(
   { resource }: AnsweredOrder,
   named: readonly string[],
 ): Promise<string | null> {
-  const after = listMembers(resource);
-  const { gone, changed } = findLoss(before, after, named);
-  const earlier = (row.maybeCarriedOut ? await readSentTarget(db, row.id) : null)?.present ?? [];
-  const goneBefore = earlier.filter(
-    (path) => !before.has(path) && !after.has(path) && !isNamed(path, named),
-  );
-
-  return describeLoss({ gone: [...goneBefore, ...gone], changed });
+  const sent = row.maybeCarriedOut ? await readSentTarget(db, row.id) : null;
+  return describeLoss(before, listMembers(resource), named, sent?.present);
 }
 
 /** Relationships that an update sends back if the switch `sendsRelationships` is on. */

@@ -48,7 +48,6 @@ import {
   describeLoss,
   describeLostMembers,
   type FoundOrder,
-  findLoss,
   findOrder,
   listByNumbers,
   listMembers,
@@ -381,14 +380,9 @@ async function findRenamedOrder(
 
   const number = found.order.external_order_number;
   if (number === wanted) {
-    const present = new Map(
-      (await readSentTarget(context.db, rowId))?.present.map((path) => [path, '']),
-    );
-    const { gone } = findLoss(present, listMembers(found.resource), [
-      'externalOrderNumber',
-      'preferredShippingDate',
-    ]);
-    const loss = describeLoss({ gone, changed: [] });
+    const named = ['externalOrderNumber', 'preferredShippingDate'];
+    const sent = await readSentTarget(context.db, rowId);
+    const loss = describeLoss(new Map(), listMembers(found.resource), named, sent?.present);
     const lost = loss === null ? null : describeLostMembers(loss);
     return { seen: 'there', resource: found.resource, escaped: found.escaped, lost };
   }
