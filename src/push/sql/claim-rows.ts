@@ -379,17 +379,20 @@ async function postpone(
 ): Promise<void> {
   if (rows.length === 0) return;
   await sql`
-    update fulfilment.outbox o
-    set next_attempt_at = to_timestamp(w."untilMs" / 1000)
-    from json_to_recordset(${JSON.stringify(rows)}::json) as w (id bigint, "untilMs" float8)
-    where o.id = w.id`.execute(trx);
-
-  const awaiting = rows.filter(({ waitsFor }) => waitsFor !== null);
-  if (awaiting.length === 0) return;
-  await sql`
+    with waits as materialized (
+      select *
+      from json_to_recordset(${JSON.stringify(rows)}::json)
+        as w (id bigint, "untilMs" float8, "waitsFor" bigint)
+    ), postponed as (
+      update fulfilment.outbox o
+      set next_attempt_at = to_timestamp(w."untilMs" / 1000)
+      from waits w
+      where o.id = w.id
+    )
     insert into sync.outbox_waits (outbox_id, waits_for)
-    select w.id, w."waitsFor"
-    from json_to_recordset(${JSON.stringify(awaiting)}::json) as w (id bigint, "waitsFor" bigint)
+    select id, "waitsFor"
+    from waits
+    where "waitsFor" is not null
     on conflict (outbox_id) do update set waits_for = excluded.waits_for`.execute(trx);
 }
 
