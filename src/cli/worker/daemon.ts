@@ -27,7 +27,7 @@ import type { WorkMetrics } from '../../operate/metrics/work-metrics.ts';
 import { alertReceiver } from '../../operate/sql/receivers.ts';
 import { FeedNumbering } from '../../push/feed-numbering.ts';
 import { listStoredKinds } from '../../push/kinds/registry.ts';
-import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
+import { describeKindDifferences } from '../../push/sql/kinds.ts';
 import { askForPlace, noteDatabase } from '../../push/sql/push-database.ts';
 import { type QueueBackend, queueName } from '../../schedule/backend.ts';
 import { openQueueBackend } from '../../schedule/open-queue.ts';
@@ -314,11 +314,11 @@ function startSweeps(schedules: Schedules, runs: DueRuns, log: Logger) {
 
 /** Warns if claims and triggers know kinds of rows differently from this worker. */
 async function logKindDifferences({ config, db, log }: RunnerDeps): Promise<void> {
-  const differences = await findKindDifferences(db, listStoredKinds(config.operations));
-  if (differences.length === 0) return;
+  const differences = await describeKindDifferences(db, listStoredKinds(config.operations));
+  if (differences === null) return;
 
   const error =
-    `the database knows these kinds of rows differently: ${nameKindDifferences(differences)};` +
+    `the database knows these kinds of rows differently: ${differences};` +
     ' run migrate with the same WAREHOUSE_OPERATIONS_FILE as the workers';
   log.warn({ event: 'kinds_differ', error });
 }

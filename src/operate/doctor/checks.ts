@@ -26,7 +26,7 @@ import { assertPostgres, assertSchemaFits, encodingRemedy } from '../../db/schem
 import { hasFullDisk, isDiskFull } from '../../db/transaction.ts';
 import { listStoredKinds, outboxKinds } from '../../push/kinds/registry.ts';
 import { tryInsert } from '../../push/sql/insert-rows.ts';
-import { findKindDifferences, nameKindDifferences } from '../../push/sql/kinds.ts';
+import { describeKindDifferences } from '../../push/sql/kinds.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
 import { findSequencesBehind } from '../../push/sql/sequences.ts';
 import { findRedisProblem } from '../../schedule/backend.ts';
@@ -595,13 +595,13 @@ const sessionsInWords = {
 
 /** Compares what `migrate` stored of the kinds of rows with what this process knows. */
 export async function checkKinds(db: Database, operations: Operations): Promise<CheckResult> {
-  const differences = await findKindDifferences(db, listStoredKinds(operations));
-  if (differences.length === 0)
+  const differences = await describeKindDifferences(db, listStoredKinds(operations));
+  if (differences === null)
     return ok('kinds', 'the database knows the kinds of rows as this process does');
 
   return warn(
     'kinds',
-    `the database knows these kinds of rows differently: ${nameKindDifferences(differences)}`,
+    `the database knows these kinds of rows differently: ${differences}`,
     'run: fulfilment-sync migrate, with the same WAREHOUSE_OPERATIONS_FILE as the workers',
   );
 }

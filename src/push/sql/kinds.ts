@@ -34,21 +34,15 @@ export async function storeOutboxKinds(
     where k is distinct from excluded`.execute(db);
 }
 
-/** What the database knows of a kind, if it is not what this process knows. */
-export interface KindDifference {
-  readonly kind: string;
-  /** The parts that differ, such as `schema`; empty if the database does not have the kind. */
-  readonly parts: readonly string[];
-}
-
 /**
  * Compares what `migrate` stored of the kinds with what this process knows. They differ if the file
  * of operations has changed since, or if another version of this program has migrated.
+ * @returns the differences in words, such as `order.create (schema)`; null: there are none
  */
-export async function findKindDifferences(
+export async function describeKindDifferences(
   db: Kysely<DB>,
   kinds: readonly StoredKind[],
-): Promise<KindDifference[]> {
+): Promise<string | null> {
   const rows = await db
     .selectFrom('sync.outbox_kinds')
     .select(['kind', 'schema', 'lingers', 'document'])
@@ -56,20 +50,15 @@ export async function findKindDifferences(
     .execute();
   const stored = new Map<string, object>(rows.map((row) => [row.kind, row]));
 
-  return kinds.flatMap((own) => {
+  const differences = kinds.flatMap((own) => {
     const found = stored.get(own.kind);
-    if (found === undefined) return [{ kind: own.kind, parts: [] }];
+    if (found === undefined) return [`${own.kind} (missing)`];
 
     const given = JSON.parse(JSON.stringify(own)) as Record<string, Json>;
     const parts = Object.entries(found)
       .filter(([part, value]) => !isDeepStrictEqual(value, given[part]))
       .map(([part]) => part);
-    return parts.length === 0 ? [] : [{ kind: own.kind, parts }];
+    return parts.length === 0 ? [] : [`${own.kind} (${parts.join(', ')})`];
   });
+  return differences.length === 0 ? null : differences.join(', ');
 }
-
-/** Names differences for people, such as `order.create (schema)`. */
-export const nameKindDifferences = (differences: readonly KindDifference[]): string =>
-  differences
-    .map(({ kind, parts }) => `${kind} (${parts.length === 0 ? 'missing' : parts.join(', ')})`)
-    .join(', ');
