@@ -305,9 +305,7 @@ function readMembers(
   const result = kind.schema.safeParse(value, { reportInput: true });
   if (result.success) return { read: result.data, value };
 
-  const found = describeIssues(result.error.issues, readRefusals(kind.schema));
-  const problems = found.map(({ path, place, words }) => ({ path, text: `${place}: ${words}` }));
-  return { problems, value };
+  return { problems: describeIssues(result.error.issues, readRefusals(kind.schema)), value };
 }
 
 /**
@@ -351,57 +349,44 @@ function normalizeNumbers(value: Json): Json {
   );
 }
 
-/** What is wrong with a member. */
-interface MemberProblem extends Pick<PayloadProblem, 'path'> {
-  /** Its path for people. The name of an unknown member is quoted: it may hold personal data. */
-  readonly place: string;
-  readonly words: string;
-}
-
 /**
  * Describes what zod found wrong: one problem more than are listed, at most. The schema must have
- * read the value with `reportInput`.
+ * read the value with `reportInput`. The name of an unknown member is quoted: it may hold personal
+ * data.
  * @param refused reasons why the schema does not have certain members, by path without places in
  *   lists
+ * @param say joins the place of a member, which is empty for the whole, and what is wrong with it
  */
 function describeIssues(
   issues: readonly z.core.$ZodIssue[],
   refused: Readonly<Record<string, string>> = {},
-): readonly MemberProblem[] {
-  const found: MemberProblem[] = [];
+  say = (place: string, words: string) => `${place || 'payload'}: ${words}`,
+): readonly PayloadProblem[] {
+  const found: PayloadProblem[] = [];
   for (const issue of issues) {
-    for (const problem of describeIssue(issue, refused)) found.push(problem);
+    const path = issue.path as PayloadProblem['path'];
+    if (issue.code !== 'unrecognized_keys')
+      found.push({
+        path,
+        text: say(path.length === 0 ? '' : formatPath(path), describeIssue(issue)),
+      });
+    else
+      for (const key of issue.keys.slice(0, maxProblems + 1)) {
+        const name = [...path.filter((part) => typeof part === 'string'), key].join('.');
+        const reason = Object.hasOwn(refused, name) ? refused[name] : undefined;
+        const place = formatPath([...path, reason === undefined ? quote(key) : key]);
+        const words = reason ?? 'is not a known member and must be removed';
+        found.push({ path: [...path, key], text: say(place, words) });
+      }
     if (found.length > maxProblems) break;
   }
   return found.slice(0, maxProblems + 1);
 }
 
-function describeIssue(
-  issue: z.core.$ZodIssue,
-  refused: Readonly<Record<string, string>>,
-): readonly MemberProblem[] {
-  const path = issue.path as PayloadProblem['path'];
-  if (issue.code === 'unrecognized_keys')
-    return issue.keys.slice(0, maxProblems + 1).map((key) => {
-      const name = [...path.filter((part) => typeof part === 'string'), key].join('.');
-      const reason = Object.hasOwn(refused, name) ? refused[name] : undefined;
-      return {
-        path: [...path, key],
-        place: formatPath([...path, reason === undefined ? quote(key) : key]),
-        words: reason ?? 'is not a known member and must be removed',
-      };
-    });
-
-  const place = formatPath(path);
+function describeIssue(issue: z.core.$ZodIssue): string {
   if (issue.code !== 'invalid_type')
-    return [
-      { path, place, words: `${issue.message.charAt(0).toLowerCase()}${issue.message.slice(1)}` },
-    ];
-
-  const isMissing = issue.input === undefined;
-  return [
-    { path, place, words: isMissing ? 'is missing' : `must be ${withArticle(issue.expected)}` },
-  ];
+    return `${issue.message.charAt(0).toLowerCase()}${issue.message.slice(1)}`;
+  return issue.input === undefined ? 'is missing' : `must be ${withArticle(issue.expected)}`;
 }
 
 function withArticle(type: string): string {
@@ -530,11 +515,8 @@ export function readPart<T>(
   const read = schema.safeParse(data, { reportInput: true });
   if (read.success) return { value: read.data };
 
-  const problems = describeIssues(read.error.issues).map(({ path, place, words }) => ({
-    path,
-    text: `${path.length === 0 ? 'The request' : place} ${words}`,
-  }));
-  return { problems: limitProblems(problems) };
+  const say = (place: string, words: string) => `${place || 'The request'} ${words}`;
+  return { problems: limitProblems(describeIssues(read.error.issues, {}, say)) };
 }
 
 /** Finds what a worker would refuse: the check of `outbox check`, for each row. */
