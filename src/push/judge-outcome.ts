@@ -31,7 +31,7 @@ export type UnknownRule = 'look up' | 'resend' | 'ask operator';
  * `taken`: the service has what the row asks for. `perhaps taken`: it may have it, because no
  * answer is parsed for its reason.
  */
-export type RefusedAs = 'taken' | 'perhaps taken';
+type RefusedAs = 'taken' | 'perhaps taken';
 
 /** What becomes of a row after an attempt, after a look-up, or after its worker was lost. */
 export interface Verdict {

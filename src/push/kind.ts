@@ -224,13 +224,19 @@ interface PushedReading {
   readonly escaped: boolean;
 }
 
+/** A resource of the service, by its id. */
+interface NamedResource {
+  readonly stream: MirroredResource;
+  readonly id: number;
+}
+
 /** What a row brings to the tables. */
 export interface PushedResources {
   readonly reading?: PushedReading;
-  /** A resource that the answer does not show. It is read by id later. */
-  readonly reread?: { readonly stream: MirroredResource; readonly id: number };
+  /** Resources that the answer does not show. They are read by id later. */
+  readonly rereads?: readonly NamedResource[];
   /** A resource that the push deleted. */
-  readonly gone?: { readonly stream: MirroredResource; readonly id: number };
+  readonly gone?: NamedResource;
 }
 
 /** The result of a push that was carried out. */
@@ -315,7 +321,7 @@ export interface LookUpContext
 
 /** What becomes of a row whose resource was found: it is done, or dead. */
 export type FoundConclusion =
-  | Pick<PushResult, 'result' | 'reread'>
+  | Pick<PushResult, 'result' | 'rereads'>
   | { readonly status: 'dead'; readonly error: string };
 
 /** The rule by which unknown rows of a kind are looked up. */

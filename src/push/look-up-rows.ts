@@ -235,8 +235,8 @@ function concludeFound(
     ? earlierVersion
     : rule.conclude(found, row.payloadRead, isOthers);
   if ('error' in conclusion) return { ...conclusion, pushed: { reading } };
-  const { result, ...reread } = conclusion;
-  return { status: 'done', error: null, result, pushed: { ...reread, reading } };
+  const { result, ...rereads } = conclusion;
+  return { status: 'done', error: null, result, pushed: { ...rereads, reading } };
 }
 
 const earlierVersion: FoundConclusion = {

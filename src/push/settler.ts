@@ -200,13 +200,13 @@ async function settleOutcomes(
 function withoutReading(outcome: PushOutcome, error: unknown): PushOutcome {
   const { pushed } = outcome;
   if (pushed === null || (pushed.reading === undefined && pushed.gone === undefined)) throw error;
-  const { reading, gone, reread } = pushed;
+  const { reading, gone, rereads = [] } = pushed;
   const id = reading === undefined ? null : readId(reading.resource);
-  const later =
-    reread ??
-    gone ??
-    (reading === undefined || id === null ? undefined : { stream: reading.stream, id });
-  return { ...outcome, pushed: later === undefined ? null : { reread: later } };
+  const left = reading === undefined || id === null ? [] : [{ stream: reading.stream, id }];
+  return {
+    ...outcome,
+    pushed: { rereads: [...rereads, ...(gone === undefined ? [] : [gone]), ...left] },
+  };
 }
 
 /**
@@ -297,7 +297,7 @@ async function markAndReread(
     for (const change of await markUnlisted(place, stream, ids, readNo)) changes.push(change);
   }
 
-  const rereads = outcomes.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
+  const rereads = outcomes.flatMap(({ pushed }) => pushed?.rereads ?? []);
   for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {
     const ids = [...new Set(marks.map(({ id }) => id))];
     await requestReads({ trx, client, stream: stream.name }, ids, 'pushed');

@@ -226,7 +226,7 @@ export const orderReplace = (operations: Operations) =>
 
           const { replacedOrderId } = found;
           const result = { ...conclusion.result, replacedOrderId };
-          return { result, reread: { stream: orders, id: replacedOrderId } };
+          return { result, rereads: [{ stream: orders, id: replacedOrderId }] };
         },
         whenAbsent: 'resend',
         doubtsRefusal: true,
@@ -299,7 +299,7 @@ async function replaceOrder(payload: OrderPayload, context: PushContext): Promis
   return {
     ...pushed,
     result: { ...result, replacedOrderId: id },
-    reread: { stream: orders, id },
+    rereads: [{ stream: orders, id }],
   };
 }
 

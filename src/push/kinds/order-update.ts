@@ -443,7 +443,7 @@ async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pu
   }
 
   // The answer does not show the order.
-  return { result: {}, ...(knownId === null ? {} : { reread: { stream: orders, id: knownId } }) };
+  return { result: {}, rereads: knownId === null ? [] : [{ stream: orders, id: knownId }] };
 }
 
 /**

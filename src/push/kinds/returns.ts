@@ -446,5 +446,5 @@ async function createLabel(payload: LabelRequest, context: PushContext): Promise
     throw new NotFoundError(`the service made no label for shipment ${shipmentId}`);
   if (!isObject(label)) throw makeUndecodableError(`${labelling}: the answer has no label`);
 
-  return { result: label, reread: { stream: shipments, id: shipmentId } };
+  return { result: label, rereads: [{ stream: shipments, id: shipmentId }] };
 }

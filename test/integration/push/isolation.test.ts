@@ -5,6 +5,7 @@ import { connectForWriting } from '../../../src/db/connect.ts';
 import { takeOverClaims } from '../../../src/push/sql/lost-rows.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { registerClients } from '../../../src/service/sql/clients.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
 import { lostAnswer, once, usePushes } from '../../helpers/pusher.ts';
 import { useEditedService } from '../../helpers/services/edited-service.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -204,7 +205,29 @@ test('an order whose rows take too long to write does not stop the others; it is
   expect(await database.query('select id from fulfilment.orders')).toHaveLength(5);
 });
 
+test('a replacement whose new order takes too long to write has both orders read again later', async () => {
+  connectWith({ queryTimeoutMs: 2_000 });
+  await outbox.sendOrder('SO-1');
+  await database.query(`
+    create function public.take_long() returns trigger language plpgsql as $$ begin perform pg_sleep(30); return new; end $$;
+    create trigger take_long before insert on fulfilment.orders for each row execute function public.take_long()`);
+
+  const items = [{ sku: 'MUG-BLUE', quantity: 5 }];
+  const id = await outbox.insert('order.replace', 'SO-1', orderPayload('SO-1', { items }));
+  await outbox.push();
+  const { result } = await outbox.row(id);
+
+  expect(await database.query('select id from fulfilment.orders')).toHaveLength(1);
+  expect(
+    await database.query('select resource as stream, id from sync.waiting_reads order by id'),
+  ).toEqual([
+    { stream: 'orders', id: result?.replacedOrderId },
+    { stream: 'orders', id: result?.orderId },
+  ]);
+});
+
 test('an order whose stored row the ERP has locked is settled at the second try, without it', async () => {
+  connectWith({ lockTimeoutMs: 500 });
   await outbox.sendOrder('SO-1');
   // A sequence also counts what is rolled back.
   await database.query(`
@@ -214,7 +237,6 @@ test('an order whose stored row the ERP has locked is settled at the second try,
       return new; end $$;
     create trigger count_try before update on fulfilment.outbox for each row
       when (new.status = 'done') execute function public.count_try()`);
-  connectWith({ lockTimeoutMs: 500 });
 
   const id = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
   await database.db.transaction().execute(async (erp) => {
