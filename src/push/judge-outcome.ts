@@ -213,12 +213,12 @@ export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
   // A row that failed before is not new evidence about other rows.
   const isNew = failed.attempts <= 1 && failed.refusedForOthers === 0;
   if (error.code === 'credentials_refused')
-    return [{ of: 'client', evidence: { seen: 'credentials refused', failure } }];
+    return [{ of: 'client', evidence: { seen: 'credentials_refused', failure } }];
   if (isWrongPath(failed))
     return [
       {
         of: 'kind',
-        evidence: { seen: 'wrong path', failure: toFailure(error, describeWrongKind(error)) },
+        evidence: { seen: 'wrong_path', failure: toFailure(error, describeWrongKind(error)) },
       },
     ];
   if (error.code === 'token_refused')

@@ -56,7 +56,7 @@ async function findOutage(warehouse: Warehouse, signal: AbortSignal): Promise<Ev
     return null;
   } catch (error) {
     signal.throwIfAborted();
-    if (deadline.aborted) return { seen: 'no answer', failure: lateStatus };
+    if (deadline.aborted) return { seen: 'no_answer', failure: lateStatus };
 
     // An answer in any form shows that the service is reachable.
     const isAnswer =
@@ -64,7 +64,7 @@ async function findOutage(warehouse: Warehouse, signal: AbortSignal): Promise<Ev
       ((error.status ?? 500) < 500 || error.code === 'undecodable');
     return isAnswer || isServiceAnswer(error)
       ? null
-      : { seen: 'no answer', failure: toFailure(error) };
+      : { seen: 'no_answer', failure: toFailure(error) };
   }
 }
 
@@ -78,7 +78,7 @@ async function findSignInProblem(
     return null;
   } catch (error) {
     if (!(error instanceof WarehouseError)) throw error;
-    const seen = error.code === 'credentials_refused' ? 'credentials refused' : 'no answer';
+    const seen = error.code === 'credentials_refused' ? error.code : 'no_answer';
     return { seen, failure: toFailure(error, error.message) };
   }
 }

@@ -21,7 +21,7 @@ export type ScopedEvidence =
 export function readLookUpEvidence(error: WarehouseError): ScopedEvidence[] {
   const failure = toFailure(error, error.message);
   if (error.code === 'credentials_refused')
-    return [{ of: 'client', evidence: { seen: 'credentials refused', failure } }];
+    return [{ of: 'client', evidence: { seen: 'credentials_refused', failure } }];
 
   const wait = readWaitEvidence(error);
   if (wait.length > 0) return wait;
@@ -35,12 +35,12 @@ export function readWaitEvidence(error: WarehouseError): ScopedEvidence[] {
   const { status, outcome, retryAfterMs, message } = error;
   if (retryAfterMs === undefined) {
     const failure = toFailure(error, message);
-    return status === 429 ? [{ of: 'client', evidence: { seen: 'too fast', failure } }] : [];
+    return status === 429 ? [{ of: 'client', evidence: { seen: 'too_fast', failure } }] : [];
   }
   if (outcome === 'refused') return [];
 
   const failure = toFailure(error, `${message}; asked to wait`);
-  return [{ of: 'client', evidence: { seen: 'asked to wait', failure, ms: retryAfterMs } }];
+  return [{ of: 'client', evidence: { seen: 'asked_to_wait', failure, ms: retryAfterMs } }];
 }
 
 /** Returns true if the service itself answered, which shows that it is up. */

@@ -85,30 +85,36 @@ type Observation =
    * other rows.
    */
   | { readonly seen: 'failure'; readonly failure: Failure; readonly isNew: boolean }
-  /** The service does not have the route: the assumed path of the kind or job is wrong. */
-  | { readonly seen: 'wrong path'; readonly failure: Failure }
-  /** The service did not answer status/get. */
-  | { readonly seen: 'no answer'; readonly failure: Failure }
-  | { readonly seen: 'credentials refused'; readonly failure: Failure }
-  | { readonly seen: 'asked to wait'; readonly failure: Failure; readonly ms: number }
+  /** The service asked to wait. */
+  | { readonly seen: 'asked_to_wait'; readonly failure: Failure; readonly ms: number }
   /**
-   * The service refused a request because requests come too fast, and did not say how long to wait.
+   * A hold begins at once, with this code: the service does not have the route of the kind or job,
+   * it did not answer status/get, it refused the credentials, or requests come too fast for it, and
+   * it did not say how long to wait.
    */
-  | { readonly seen: 'too fast'; readonly failure: Failure }
+  | {
+      readonly seen: 'wrong_path' | 'no_answer' | 'credentials_refused' | 'too_fast';
+      readonly failure: Failure;
+    }
   /**
    * The question that ends a hold was answered. `signedIn` is false if only status/get was asked,
    * which needs no credentials.
    */
   | { readonly seen: 'answered'; readonly signedIn: boolean };
 
-/** The pauses of holds. Health is void after the longest pause, and the time of a trial. */
-const pauseOf: Readonly<Record<HealthCode, Backoff>> = {
-  no_answer: pauses.silentService,
-  credentials_refused: pauses.refusedCredentials,
-  asked_to_wait: makeFixedPause(longestWaitMs),
-  too_fast: pauses.tooFast,
-  kind_failing: pauses.failingKind,
-  wrong_path: pauses.wrongPath,
+/**
+ * How long holds last, and the send window after them: 4 if the service did answer. Health is void
+ * after the longest pause, and the time of a trial.
+ */
+const holds: Readonly<
+  Record<HealthCode, { readonly pause: Backoff; readonly sendWindow: 0 | 1 | 4 }>
+> = {
+  no_answer: { pause: pauses.silentService, sendWindow: 0 },
+  credentials_refused: { pause: pauses.refusedCredentials, sendWindow: 0 },
+  asked_to_wait: { pause: makeFixedPause(longestWaitMs), sendWindow: 4 },
+  too_fast: { pause: pauses.tooFast, sendWindow: 4 },
+  kind_failing: { pause: pauses.failingKind, sendWindow: 1 },
+  wrong_path: { pause: pauses.wrongPath, sendWindow: 1 },
 };
 
 /** Maximum milliseconds for which health is valid. If more are left, the clock was set back. */
@@ -122,10 +128,6 @@ export const trialMs = minuteMs;
  * ends if as many of its requests have.
  */
 export const minFailuresToHold = 5;
-/**
- * Send window after a 429 or a Retry-After. It is larger than 1, because the service did answer.
- */
-const windowAfterWait = 4;
 /** If the send window reaches this size, the limit ends. */
 const fullWindow = 16;
 
@@ -154,22 +156,14 @@ export function judgeHealth(former: Health | null, evidence: Evidence, now: Date
       return judgeAnswer(moment, evidence.signedIn);
     case 'failure':
       return judgeFailedRow(moment, evidence);
-    case 'wrong path':
-      return makeHold(moment, { code: 'wrong_path', cause: evidence.failure, sendWindow: 1 });
-    case 'no answer':
-      return makeHold(moment, { code: 'no_answer', cause: evidence.failure, sendWindow: 0 });
-    case 'credentials refused':
-      return makeHold(moment, {
-        ...{ code: 'credentials_refused', cause: evidence.failure, sendWindow: 0 },
-      });
-    case 'asked to wait':
+    case 'asked_to_wait':
       return judgeWait(moment, evidence);
-    case 'too fast': {
+    case 'too_fast': {
       const failures = (health?.code === 'too_fast' ? health.failures : 0) + 1;
-      return makeHold(moment, {
-        ...{ code: 'too_fast', cause: evidence.failure, failures, sendWindow: windowAfterWait },
-      });
+      return makeHold(moment, { code: 'too_fast', cause: evidence.failure, failures });
     }
+    default:
+      return makeHold(moment, { code: evidence.seen, cause: evidence.failure });
   }
 }
 
@@ -179,7 +173,7 @@ export function judgeHealth(former: Health | null, evidence: Evidence, now: Date
 function isKept({ code, sendWindow }: Health, { seen }: Evidence): boolean {
   if (seen === 'answered') return false;
   if (seen === 'failure' || sendWindow === 0) return true;
-  return (code === 'asked_to_wait' || code === 'too_fast') && seen !== 'asked to wait';
+  return (code === 'asked_to_wait' || code === 'too_fast') && seen !== 'asked_to_wait';
 }
 
 function keepHold(health: Health, { seen }: Evidence): Health {
@@ -223,7 +217,7 @@ function judgeFailedRow(
   const isHolding = sendWindow === null ? failures >= minFailuresToHold : sendWindow === 1;
   if (isHolding)
     return makeHold(moment, {
-      ...{ code: 'kind_failing', cause: failure, failures, sendWindow: 1 },
+      ...{ code: 'kind_failing', cause: failure, failures },
       ms: growPauseMs(pauses.failingKind, failures + 1),
     });
 
@@ -240,13 +234,12 @@ function judgeWait(
   moment: Moment,
   { failure, ms }: { readonly failure: Failure; readonly ms: number },
 ): Health {
-  const code = 'asked_to_wait';
-  const hold = makeHold(moment, { code, cause: failure, sendWindow: windowAfterWait, ms });
+  const hold = makeHold(moment, { code: 'asked_to_wait', cause: failure, ms });
   const { former } = moment;
   return former !== null && former.nextAt > hold.nextAt ? { ...hold, nextAt: former.nextAt } : hold;
 }
 
-interface Hold extends Pick<Health, 'code' | 'cause' | 'sendWindow'> {
+interface Hold extends Pick<Health, 'code' | 'cause'> {
   readonly failures?: number;
   /** Milliseconds that it lasts; without it, the pause of its code. */
   readonly ms?: number;
@@ -254,8 +247,9 @@ interface Hold extends Pick<Health, 'code' | 'cause' | 'sendWindow'> {
 
 function makeHold(
   { former, now }: Moment,
-  { code, cause, sendWindow, failures = 1, ms = growPauseMs(pauseOf[code], failures) }: Hold,
+  { code, cause, failures = 1, ms = growPauseMs(holds[code].pause, failures) }: Hold,
 ): Health {
+  const { sendWindow } = holds[code];
   // Refused credentials have another cause than an outage, and so has an outage after rows were
   // done.
   const isOther =
@@ -269,6 +263,6 @@ function makeHold(
 
 /** Returns a health that is valid for the longest pause of its code, and the time of a trial. */
 function extend(health: Omit<Health, 'voidAt'>, now: Date): Health {
-  const validMs = pauseOf[health.code].longestMs + trialMs;
+  const validMs = holds[health.code].pause.longestMs + trialMs;
   return { ...health, voidAt: new Date(now.getTime() + validMs) };
 }

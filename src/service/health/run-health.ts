@@ -137,7 +137,7 @@ export class RunHealth {
     }
     if (!(await this.#showsWrongPath(failure, true))) return;
     const words = describeWrongPath(failure, `The job ${job} is`);
-    await this.#note(job, { seen: 'wrong path', failure: toFailure(failure, words) });
+    await this.#note(job, { seen: 'wrong_path', failure: toFailure(failure, words) });
   }
 
   async #note(scope: string, evidence: Evidence): Promise<void> {
@@ -150,7 +150,7 @@ export class RunHealth {
     if (!isOutage(readFailureCodes(error))) return null;
     if (this.#outage !== null) return this.#outage;
     if (sharedOperations.includes(error.operation))
-      return { seen: 'no answer', failure: toFailure(error) };
+      return { seen: 'no_answer', failure: toFailure(error) };
 
     return this.#status.ask().catch((reason: unknown) => {
       // A run that must stop does not wait for the answer.

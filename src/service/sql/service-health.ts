@@ -127,7 +127,7 @@ export function noteEvidence(
   evidence: Evidence,
 ): Promise<HealthUpdate> {
   return inTransaction(db, async (trx) => {
-    if (evidence.seen === 'no answer') return judgeStored(trx, key, evidence);
+    if (evidence.seen === 'no_answer') return judgeStored(trx, key, evidence);
 
     const ofAll = await judgeStored(trx, { ...key, worker: everyWorker }, evidence);
     const isGood = evidence.seen === 'success' || evidence.seen === 'answered';

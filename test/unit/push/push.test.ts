@@ -166,8 +166,8 @@ describe('the evidence of a failed attempt about client and kind', () => {
   const evidenceFrom = (error: WarehouseError, changes: Partial<FailedAttempt> = {}) =>
     readEvidence({ ...baseAttempt, error, ...changes });
   const ask = { of: 'client', evidence: 'ask' };
-  const wait = { of: 'client', evidence: { seen: 'asked to wait' } };
-  const tooFast = { of: 'client', evidence: { seen: 'too fast' } };
+  const wait = { of: 'client', evidence: { seen: 'asked_to_wait' } };
+  const tooFast = { of: 'client', evidence: { seen: 'too_fast' } };
   const works = { of: 'kind', evidence: { seen: 'success' } };
   const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
   const of = (code: ErrorCode) => new WarehouseError(code, 'no', { outcome: 'unknown' });
@@ -205,7 +205,7 @@ describe('the evidence of a failed attempt about client and kind', () => {
       'credentials refused',
       refused,
       { sent: false },
-      [{ of: 'client', evidence: { seen: 'credentials refused' } }],
+      [{ of: 'client', evidence: { seen: 'credentials_refused' } }],
     ],
     ['425', answer(425), {}, []],
     ['422: the kind works', answer(422), {}, [works]],
@@ -214,7 +214,7 @@ describe('the evidence of a failed attempt about client and kind', () => {
       '404 of an assumed path',
       answer(404),
       { documented: false },
-      [{ of: 'kind', evidence: { seen: 'wrong path' } }],
+      [{ of: 'kind', evidence: { seen: 'wrong_path' } }],
     ],
     [
       '404 of an assumed path to a read before it',

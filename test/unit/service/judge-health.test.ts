@@ -21,15 +21,15 @@ const failed = (isNew = true): Evidence => ({
 });
 const success: Evidence = { seen: 'success' };
 const answered: Evidence = { seen: 'answered', signedIn: true, isTrial: true };
-const silence: Evidence = { seen: 'no answer', failure: toFailure('timeout', 'no answer') };
+const silence: Evidence = { seen: 'no_answer', failure: toFailure('timeout', 'no answer') };
 const refused: Evidence = {
-  ...{ seen: 'credentials refused', failure: toFailure('credentials_refused', 'refused') },
+  ...{ seen: 'credentials_refused', failure: toFailure('credentials_refused', 'refused') },
 };
-const tooFast: Evidence = { seen: 'too fast', failure: toFailure('http_status', 'answered 429') };
+const tooFast: Evidence = { seen: 'too_fast', failure: toFailure('http_status', 'answered 429') };
 const askToWait = (ms: number): Evidence => ({
-  ...{ seen: 'asked to wait', failure: toFailure('http_status', 'asked to wait'), ms },
+  ...{ seen: 'asked_to_wait', failure: toFailure('http_status', 'asked to wait'), ms },
 });
-const noRoute: Evidence = { seen: 'wrong path', failure: toFailure('http_status', 'answered 404') };
+const noRoute: Evidence = { seen: 'wrong_path', failure: toFailure('http_status', 'answered 404') };
 
 /** A kind whose hold is over, unless `changes` say otherwise. */
 const makeHealth = (changes: Partial<Health> = {}): Health => ({
