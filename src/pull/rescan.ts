@@ -19,7 +19,6 @@ import type { ReadResource } from './decode.ts';
 import { readByIds } from './read-by-ids.ts';
 import { everything, findSliceEnd, planReconcileWindows, toWindow } from './reconcile-windows.ts';
 import type { ResourceRows } from './sql/mirror-tables.ts';
-import { requestMissingParcelReads } from './sql/parcel-rows.ts';
 import {
   findBackgroundBackfills,
   findLastWalked,
@@ -44,7 +43,7 @@ import {
   recordUnlistedReads,
 } from './sql/unlisted.ts';
 import { listIds } from './sql/upsert.ts';
-import { findWaiting, hastenReads } from './sql/waiting-reads.ts';
+import { findWaiting, hastenReads, requestMissingParcelReads } from './sql/waiting-reads.ts';
 import { type RescanContext, type Stream, type StreamContext, toRescanContext } from './stream.ts';
 import { rereadAuthorizations } from './streams/authorizations.ts';
 import { requestOrdersOfShipments } from './streams/orders.ts';
@@ -497,16 +496,9 @@ export async function reconcileAll(context: RunContext, streams: readonly Stream
 /** Requests look-ups of shipped shipments that have none, for example after a lost row. */
 async function requestMissingParcels(context: RunContext): Promise<void> {
   const { db, client, run } = context;
-  const now = serviceNow(context);
-  let count = 0;
-  for (let after: number | null = 0; after !== null; ) {
-    const from: number = after;
-    const page = await underLease(db, run.lease, (trx) =>
-      requestMissingParcelReads(trx, client, from, now),
-    );
-    count += page.requested;
-    after = page.last;
-  }
+  const count = await underLease(db, run.lease, (trx) =>
+    requestMissingParcelReads(trx, client, serviceNow(context)),
+  );
   if (count > 0)
     warn(
       context,

@@ -231,12 +231,6 @@ async function maskErased(
 }
 
 /**
- * Number of days that a shipment is old at most when its first look-up is requested. The lists
- * reach back as far.
- */
-const maxAgeDays = 90;
-
-/**
  * Requests look-ups of the shipments whose packages are in quarantine.
  * @param stream name under which they are quarantined
  * @returns the number of shipments
@@ -257,44 +251,6 @@ export async function requestQuarantinedParcelReads(
   const ids = rows.map(({ id }) => id).filter((id) => id !== null);
   await requestParcelReads(trx, client, ids);
   return ids.length;
-}
-
-/**
- * Requests look-ups of the SHIPPED shipments that wait for none and had none, if they were shipped
- * in the last 90 days. Looks at the next 2,000 shipments of the client after `after`, in ascending
- * order of id.
- * @param now the service's time
- * @returns the number of requested look-ups, and the last id that it looked at; null at the end
- */
-export async function requestMissingParcelReads(
-  trx: Transaction<DB>,
-  client: string,
-  after: number,
-  now: Date,
-): Promise<{ readonly requested: number; readonly last: number | null }> {
-  // The limit makes Postgres read the key in order. The subquery looks up one key at a time; a join
-  // could read the rows of all clients.
-  const { rows } = await sql<{ requested: number; last: number | null }>`
-    with page as materialized (
-      select s.id, s.status, sync.real_time(s.shipped_on) as shipped_on, s.unlisted_since
-      from fulfilment.shipments s
-      where s.client = ${anyClient(client)} and s.id > ${after}
-      order by s.id
-      limit 2000
-    ), added as (
-      insert into sync.waiting_reads (client, resource, id, reason, next_at, since)
-      select ${client}, ${parcels}, p.id, 'shipped', sync.clock(), sync.clock()
-      from page p
-      where p.status = 'SHIPPED' and p.unlisted_since is null
-        and p.shipped_on > ${now}::timestamptz - make_interval(days => ${maxAgeDays})
-        and (select max(k.read_at) from fulfilment.parcels k where k.client = ${client}
-          and k.shipment_id = p.id) is null
-      on conflict (client, resource, id) do nothing
-      returning 1
-    )
-    select (select count(*)::int from added) as requested,
-      (select max(id) from page) as last`.execute(trx);
-  return rows[0] ?? { requested: 0, last: null };
 }
 
 /** Postpones the planned look-ups of shipments whose packages the track-trace list shows. */

@@ -281,16 +281,55 @@ export async function requestParcelReads(
   client: string,
   shipmentIds: readonly number[],
 ): Promise<void> {
-  if (shipmentIds.length === 0) return;
+  if (shipmentIds.length > 0) await addParcelReads(trx, client, sql`s.id = ${anyId(shipmentIds)}`);
+}
 
-  await sql`
+/**
+ * Number of days that a shipment is old at most when its first look-up is requested. The lists
+ * reach back as far.
+ */
+const maxAgeDays = 90;
+
+/**
+ * Requests look-ups of the SHIPPED shipments that wait for none and had none, if they were shipped
+ * in the last 90 days.
+ * @param now the service's time
+ * @returns the number of requested look-ups
+ */
+export function requestMissingParcelReads(
+  trx: Transaction<DB>,
+  client: string,
+  now: Date,
+): Promise<number> {
+  // Looks up one key at a time: a join could read the rows of all clients.
+  return addParcelReads(
+    trx,
+    client,
+    sql`s.unlisted_since is null
+      and sync.real_time(s.shipped_on)
+        > ${now}::timestamptz - make_interval(days => ${maxAgeDays})
+      and (select w.id from sync.waiting_reads w where w.client = ${client}
+        and w.resource = ${parcels} and w.id = s.id) is null
+      and (select max(p.read_at) from fulfilment.parcels p where p.client = ${client}
+        and p.shipment_id = s.id) is null`,
+  );
+}
+
+/** @param isWanted SQL: which of the SHIPPED shipments s */
+async function addParcelReads(
+  trx: Transaction<DB>,
+  client: string,
+  isWanted: RawBuilder<unknown>,
+): Promise<number> {
+  const { numAffectedRows } = await sql`
     insert into sync.waiting_reads as w (client, resource, id, reason, next_at, since, asked_no)
     select s.client, ${parcels}, s.id, 'shipped', sync.clock(), sync.clock(), ${newRequestNo}
     from fulfilment.shipments s
-    where s.client = ${anyClient(client)} and s.id = ${anyId(shipmentIds)} and s.status = 'SHIPPED'
+    where s.client = ${anyClient(client)} and s.status = 'SHIPPED' and ${isWanted}
     order by s.id
     on conflict (client, resource, id) do update
       set reason = excluded.reason, tries = 0, next_at = excluded.next_at,
         since = excluded.since, asked_no = excluded.asked_no`.execute(trx);
   await makeParcelJobsDue(trx, [client]);
+  return Number(numAffectedRows);
 }
