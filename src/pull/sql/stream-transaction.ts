@@ -2,8 +2,13 @@ import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { lockingCte, selectLocked } from '../../db/transaction.ts';
 import { anyClient, anyText } from '../../db/values.ts';
-import type { Lease } from '../../schedule/sql/leases.ts';
-import { type Cursor, type CursorPass, type Run, rescanJobs } from '../../schedule/sql/ledger.ts';
+import {
+  type Cursor,
+  type CursorPass,
+  otherReadersExist,
+  type Run,
+  waitingReadsExist,
+} from '../../schedule/sql/ledger.ts';
 import type { Change } from './feed.ts';
 import { rowSet } from './mirror-tables.ts';
 
@@ -54,8 +59,8 @@ export async function enterStream({
   const name = streamLock(client, stream);
   const enter = sql<StreamEntry>`
     with ${lockingCte(name)}
-    select ${otherReadersExist(lease, stream)} as "hasOtherReaders",
-      ${waitingReadsExist(client, stream)} as "hasWaitingReads"
+    select ${otherReadersExist(anyClient(client), lease.name, stream)} as "hasOtherReaders",
+      ${waitingReadsExist(anyClient(client), stream)} as "hasWaitingReads"
     from locked`;
   const { hasOtherReaders, hasWaitingReads } = await selectLocked(trx, name, enter);
 
@@ -63,22 +68,6 @@ export async function enterStream({
   // meanwhile.
   return { hasOtherReaders, hasWaitingReads: hasWaitingReads || hasOtherReaders };
 }
-
-/** SQL: true if another reader of the stream holds a lease. */
-export const otherReadersExist = ({ client, name }: Lease, stream: string) => sql`exists (
-  select from sync.leases l
-  left join sync.jobs j on j.client = l.client and j.job = l.name
-  where l.client = ${anyClient(client)} and l.expires_at is not null and l.name <> ${name}
-    and (j.stream = ${stream} or l.name = any(${rescanJobs}::text[])))`;
-
-/** SQL: true if a resource of the stream waits to be read, or is in quarantine. */
-export const waitingReadsExist = (client: string, stream: string) => sql`(
-  -- The order makes Postgres use the key: it could read what waits of all clients.
-  (select w.id from sync.waiting_reads w
-    where w.client = ${anyClient(client)} and w.resource = ${stream}
-    order by w.id limit 1) is not null
-  or exists (select from sync.quarantine
-    where client = ${anyClient(client)} and stream = ${stream}))`;
 
 /**
  * Locks the stream until the transaction ends, so that no reader commits in the middle of a

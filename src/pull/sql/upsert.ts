@@ -7,6 +7,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId } from '../../db/values.ts';
 import type { Lease } from '../../schedule/sql/leases.ts';
+import { otherReadersExist, waitingReadsExist } from '../../schedule/sql/ledger.ts';
 import { anyErasure, maskErasedResources } from './erasures.ts';
 import { type Change, selectBefore, toChange, type WrittenRow } from './feed.ts';
 import {
@@ -32,10 +33,8 @@ import {
 import {
   isConfirmedSince,
   type NumberedReading,
-  otherReadersExist,
   readingSet,
   type StreamTransaction,
-  waitingReadsExist,
 } from './stream-transaction.ts';
 
 /** The parents of one write, by what became of them, and its feed changes. */
@@ -380,8 +379,9 @@ export async function mayWriteAnything(
   { db, run: { lease }, stream: { name, tables }, compare }: StreamReader,
   resources: readonly ResourceRows[],
 ): Promise<boolean> {
+  const client = anyClient(lease.client);
   const { rows } = await sql<{ news: boolean }>`
-    select ${otherReadersExist(lease, name)} or ${waitingReadsExist(lease.client, name)}
+    select ${otherReadersExist(client, lease.name, name)} or ${waitingReadsExist(client, name)}
       or exists (${selectDiffering(lease.client, { compare, tables }, resources)})
         as news`.execute(db);
   return rows[0]?.news ?? true;

@@ -11,7 +11,7 @@ import {
   type Totals,
 } from '../decide-end.ts';
 import type { Lease } from './leases.ts';
-import { type Run, rescanJobs, type StoredJob, toLedgerRow } from './ledger.ts';
+import { otherReadersExist, type Run, type StoredJob, toLedgerRow } from './ledger.ts';
 
 /** The share of one poll in the moving average of fetched resources. */
 const averageShare = 0.1;
@@ -187,8 +187,5 @@ function notePoll(client: string, poll: CompletedPoll, fetched: number): RawBuil
 const deleteConfirmations = (client: string, job: string) => sql`unneeded as (
   delete from sync.confirmations c
   using locked
-  where c.client = ${client} and not exists (
-    select from sync.leases l
-    left join sync.jobs j on j.client = l.client and j.job = l.name
-    where l.client = c.client and l.expires_at is not null and l.name <> ${job}
-      and (j.stream = c.stream or l.name = any(${rescanJobs}::text[]))))`;
+  where c.client = ${client}
+    and not ${otherReadersExist(sql`c.client`, job, sql`c.stream`)})`;

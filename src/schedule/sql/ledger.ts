@@ -82,6 +82,28 @@ export interface StoredJob extends EndFacts {
 /** Jobs other than polls that read streams. */
 export const rescanJobs = ['reconcile', 'backfill', 'refetch', 'replay'];
 
+/** SQL: true if another reader of a stream than this job holds a lease. */
+export const otherReadersExist = (
+  client: RawBuilder<unknown>,
+  job: string,
+  stream: string | RawBuilder<unknown>,
+) => sql<boolean>`exists (
+  select from sync.leases l
+  left join sync.jobs j on j.client = l.client and j.job = l.name
+  where l.client = ${client} and l.expires_at is not null and l.name <> ${job}
+    and (j.stream = ${stream} or l.name = any(${rescanJobs}::text[])))`;
+
+/** SQL: true if a resource of a stream waits to be read, or is in quarantine. */
+export const waitingReadsExist = (
+  client: RawBuilder<unknown>,
+  stream: string | RawBuilder<unknown>,
+) => sql<boolean>`(
+  -- The order makes Postgres use the key: it could read what waits of all clients.
+  (select w.id from sync.waiting_reads w
+    where w.client = ${client} and w.resource = ${stream}
+    order by w.id limit 1) is not null
+  or exists (select from sync.quarantine q where q.client = ${client} and q.stream = ${stream}))`;
+
 /**
  * Writes the ledger row of a run under way, if the run has done something. Call it in the
  * transaction of a page.

@@ -26,7 +26,14 @@ import type { JobKey } from '../plan-next.ts';
 import { ensureJobs, reviveAbandoned } from './due-jobs.ts';
 import { endFacts } from './end-run.ts';
 import { leaseSpan } from './leases.ts';
-import type { Cursor, CursorPass, Run, StoredJob, StoredStream } from './ledger.ts';
+import {
+  type Cursor,
+  type CursorPass,
+  type Run,
+  type StoredJob,
+  type StoredStream,
+  waitingReadsExist,
+} from './ledger.ts';
 
 /** What a run is started for. */
 export interface RunRequest extends OfferedAccount, StartRequest {
@@ -279,7 +286,7 @@ async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<Be
       (select coalesce(json_agg(nextval('sync.read_no')), '[]')
         from generate_series(1, case when g.stream is null then 0 else ${drawnAhead} end)
       ) as "readNos",
-      ${findWaiting(sql`g.client`, sql`g.stream`)} as "hasWaitingReads"
+      ${hasWaiting(sql`g.client`, sql`g.stream`)} as "hasWaitingReads"
     from begun b
     join leased l on l.client = b.client and l.job = b.job
     join given g on g.client = b.client and g.job = b.job
@@ -306,19 +313,9 @@ const readCursors = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) =
  * SQL: true if a resource of a stream waits to be reread, or is in quarantine. The poll of returns
  * also reads the announcements of returns that have arrived.
  */
-const findWaiting = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`(
-  ${findWaitingRead(client, stream)} is not null
-  or ${stream} = 'return-items'
-    and ${findWaitingRead(client, sql`'return-merchandise-authorizations'`)} is not null
-  or exists (select from sync.quarantine q where q.client = ${client} and q.stream = ${stream}))`;
-
-/** SQL: the first id that waits. Its order makes Postgres use the key, whatever the statistics. */
-const findWaitingRead = (client: RawBuilder<unknown>, resource: RawBuilder<unknown>) => sql`(
-  select w.id
-  from sync.waiting_reads w
-  where w.client = ${client} and w.resource = ${resource}
-  order by w.id
-  limit 1)`;
+const hasWaiting = (client: RawBuilder<unknown>, stream: RawBuilder<unknown>) => sql`(
+  ${waitingReadsExist(client, stream)} or ${stream} = 'return-items'
+    and ${waitingReadsExist(client, 'return-merchandise-authorizations')})`;
 
 function toRun({ request, decision, now }: Start, begun: BegunRow, sinceMs: number): Run {
   const { client, job, worker, trigger, schedule } = request;
