@@ -30,9 +30,6 @@ const [firstDay, lastDay] = ['1900-01-01', '9999-01-01'];
  */
 const reachDays = 400;
 
-/** The window without bounds. */
-export const everything: DayWindow = { after: null, before: null };
-
 /** Returns a window that includes both days and all days between them; null means no bound. */
 export const toWindow = (from: string | null, to: string | null): DayWindow => ({
   after: from === null || from < firstDay ? null : addDays(from, -slackDays),
@@ -55,7 +52,7 @@ export function planReconcileWindows(
     readonly mirrorDays?: number | undefined;
   },
 ): DayWindow[] {
-  if (filter === null) return [everything];
+  if (filter === null) return [toWindow(null, null)];
   const edge = addDays(now.today, -recentDays);
   const { mirrorDays = Number.POSITIVE_INFINITY } = now;
   // What was deleted would come back as missing.

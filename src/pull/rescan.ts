@@ -17,7 +17,7 @@ import {
 } from './commit.ts';
 import type { ReadResource } from './decode.ts';
 import { readByIds } from './read-by-ids.ts';
-import { everything, findSliceEnd, planReconcileWindows, toWindow } from './reconcile-windows.ts';
+import { findSliceEnd, planReconcileWindows, toWindow } from './reconcile-windows.ts';
 import type { ResourceRows } from './sql/mirror-tables.ts';
 import {
   findBackgroundBackfills,
@@ -80,9 +80,8 @@ export async function reconcileStream(
     opened = await openRescan(db, request);
   }
 
-  // The unlisted rows may be in any slice, so the whole list is read.
-  const choose = acceptMissing ? async () => [everything] : chooseWindows;
-  const walked = await walkWindows(await beginRescan(context, opened, choose), () => true);
+  const begun = await beginRescan(context, opened, acceptMissing);
+  const walked = await walkWindows(begun, () => true);
 
   const doubts = await checkUnlisted(walked, acceptMissing);
   const doubt = doubts.length === 0 ? null : new TooManyExtrasError(stream.name, doubts);
@@ -103,8 +102,7 @@ export async function backfillStream(context: StreamContext, opened: Rescan): Pr
     return (from === null || day >= from) && (to === null || day <= to);
   };
 
-  const begun = await beginRescan(context, opened, async () => [toWindow(from, to)]);
-  const { progress } = await walkWindows(begun, isInside);
+  const { progress } = await walkWindows(await beginRescan(context, opened), isInside);
   await endRescan(context, opened, null);
 
   return progress.rescan;
@@ -115,13 +113,6 @@ function readDay(value: unknown, zone: string): string | null {
   return value.includes('T') ? toLocalDay(value, zone) : value;
 }
 
-/** Chooses the windows of a rescan that begins on the day `today`. */
-type ChooseWindows = (
-  context: StreamContext,
-  today: string,
-  last: WalkedReconciliation | null,
-) => Promise<readonly DayWindow[]>;
-
 /**
  * Begins a rescan: chooses and stores its windows. They stay the same if the rescan is interrupted
  * and continued.
@@ -129,7 +120,7 @@ type ChooseWindows = (
 async function beginRescan(
   context: StreamContext,
   rescan: Rescan,
-  choose: ChooseWindows,
+  acceptMissing = false,
 ): Promise<RescanContext> {
   const { warehouse, signal, db, client, run, stream } = context;
   const { service } = context.state;
@@ -138,10 +129,14 @@ async function beginRescan(
   if (rescan.windows !== null) return { ...context, progress: { rescan } };
 
   const last = await findLastWalked(db, client, stream.name);
-  const windows = await choose(context, toUtcDay(serviceNow(context).getTime()), last);
+  // The missing rows may be in any slice, so the whole list is read.
+  const windows =
+    rescan.kind === 'backfill' || acceptMissing
+      ? [toWindow(rescan.from, rescan.to)]
+      : await planReconciliation(context, last);
   // Only an earlier walk knows how many rows the service lists. Counting the stored rows would read
   // the whole table.
-  const isWhole = rescan.kind === 'reconcile' || (rescan.from === null && rescan.to === null);
+  const isWhole = rescan.from === null && rescan.to === null;
   const expected = isWhole ? (last?.fetched ?? null) : null;
 
   const readNo = await drawReadNo(db);
@@ -155,7 +150,11 @@ async function endRescan({ db, run }: StreamContext, { id }: Rescan, error: stri
   await underLease(db, run.lease, (trx) => finishRescan(trx, id, error));
 }
 
-const chooseWindows: ChooseWindows = async (context, today, last) => {
+/** Returns the windows of a reconciliation that begins now. */
+async function planReconciliation(
+  context: StreamContext,
+  last: WalkedReconciliation | null,
+): Promise<readonly DayWindow[]> {
   const { db, client, run, config, dueNotBefore, stream } = context;
   const { MIRROR_DAYS: mirrorDays } = config;
   // A run that is repeated before its next due time checks the doubtful span again. The next slice
@@ -165,8 +164,14 @@ const chooseWindows: ChooseWindows = async (context, today, last) => {
 
   const oldest = await findOldestDay(db, client, stream.rescan);
   const lastSliceEnd = findSliceEnd(last?.windows ?? []);
+  const today = toUtcDay(serviceNow(context).getTime());
   return planReconcileWindows(stream.rescan, { today, oldest, lastSliceEnd, mirrorDays });
-};
+}
+
+/** What a commit adds to the progress of a rescan, with the rows that it marked as unlisted. */
+interface WrittenStep extends RescanStep {
+  readonly marked?: readonly number[];
+}
 
 /**
  * Commits a reading of a rescan together with its progress: counts the rows that were not stored,
@@ -177,17 +182,18 @@ const chooseWindows: ChooseWindows = async (context, today, last) => {
 export async function commitProgress(
   context: RescanContext,
   reading: Reading,
-  write: (transaction: RunTransaction, page: CommittedPage) => Promise<RescanStep>,
+  write: (transaction: RunTransaction, page: CommittedPage) => Promise<WrittenStep>,
 ): Promise<readonly ReadResource[]> {
-  const { progress } = context;
+  const { progress, stream } = context;
   const committed = await commitReading(context, reading, async (transaction, page) => {
-    const { inserted, changed } = page.written;
-    await recordRescanFindings(transaction, context, 'missing', inserted);
-    await recordRescanFindings(transaction, context, 'stale', changed);
+    const { marked = [], ...step } = await write(transaction, page);
+    const { inserted: missing, changed: stale } = page.written;
+    const findings = { missing, stale, extra: marked };
+    if (progress.rescan.kind === 'reconcile')
+      await recordFindings(transaction, stream.rescan, findings, serviceNow(context));
 
-    const step = await write(transaction, page);
-    const healed = { missing: inserted.length, stale: changed.length };
-    const rescan = await saveRescan(transaction.trx, progress.rescan, { ...healed, ...step });
+    const found = { missing: missing.length, stale: stale.length, extra: marked.length };
+    const rescan = await saveRescan(transaction.trx, progress.rescan, { ...found, ...step });
     return { resources: page.resources, rescan };
   });
   progress.rescan = committed?.rescan ?? progress.rescan;
@@ -300,27 +306,13 @@ async function readRescanByIds(
 ): Promise<void> {
   const resources: ReadResource[] = [];
   for await (const { reading, settle } of readByIds(context, ids)) {
-    const read = await commitProgress(context, reading, async (transaction, page) => {
-      const marked = await settle(transaction, page, { marks });
-      return recordExtra(transaction, context, marked);
-    });
+    const read = await commitProgress(context, reading, async (transaction, page) => ({
+      marked: await settle(transaction, page, { marks }),
+    }));
     for (const resource of read) resources.push(resource);
   }
 
   await context.stream.checkLines?.(context, resources, 1);
-}
-
-/** Records rows as findings, if the rescan is a reconciliation. */
-async function recordRescanFindings(
-  transaction: RunTransaction,
-  context: RescanContext,
-  finding: 'missing' | 'stale' | 'extra',
-  ids: readonly number[],
-): Promise<void> {
-  if (context.progress.rescan.kind !== 'reconcile') return;
-  const found = { finding, ids, serviceNow: serviceNow(context) };
-
-  await recordFindings(transaction, context.stream.rescan, found);
 }
 
 /**
@@ -330,7 +322,7 @@ async function recordRescanFindings(
 const toleratedExtras = 20;
 const toleratedShare = 0.01;
 
-/** Maximum number of rows without a read by id that are marked in one transaction, if accepted. */
+/** Maximum number of rows without a read by id that are marked in one transaction. */
 const markBatchSize = 500;
 
 /** An error for a list of the service that lacks too many of our rows to be believed. */
@@ -444,26 +436,13 @@ async function unlistWithoutRead(
   }
 
   const reading = makeEmptyReading(readNo ?? 0);
-  // An operator may accept any number of rows; by itself, a rescan marks only a few.
-  const size = accept ? markBatchSize : ids.length;
-  for (let start = 0; start < ids.length; start += size) {
-    const batch = ids.slice(start, start + size);
+  for (let start = 0; start < ids.length; start += markBatchSize) {
+    const batch = ids.slice(start, start + markBatchSize);
     await commitProgress(context, reading, async (transaction) => {
       const gone = accept ? batch : await recordUnlistedReads(transaction, 'reconcile', batch);
-      const marked = await unlist(transaction, stream, gone, reading.readNo);
-      return recordExtra(transaction, context, marked);
+      return { marked: await unlist(transaction, stream, gone, reading.readNo) };
     });
   }
-}
-
-/** Records rows that were marked as unlisted as findings of the rescan. */
-async function recordExtra(
-  transaction: RunTransaction,
-  context: RescanContext,
-  marked: readonly number[],
-): Promise<{ readonly extra: number }> {
-  await recordRescanFindings(transaction, context, 'extra', marked);
-  return { extra: marked.length };
 }
 
 /**
