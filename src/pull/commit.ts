@@ -8,7 +8,14 @@ import { dayMs, isRealDay } from '../core/time.ts';
 import { workOnHalves } from '../core/work-on-halves.ts';
 import type { DatabaseTransaction } from '../db/pool.ts';
 import { isDataRefused, readSqlState } from '../db/transaction.ts';
-import { addCounts, newShare, type RunContext, type Share, warn } from '../schedule/run.ts';
+import {
+  addCounts,
+  type Counts,
+  newShare,
+  type RunContext,
+  type Share,
+  warn,
+} from '../schedule/run.ts';
 import { underLease } from '../schedule/sql/leases.ts';
 import { recordProgress, rescanJobs } from '../schedule/sql/ledger.ts';
 import { checkQuarantineShare, type DecodedPage, quarantineRefused } from './decode.ts';
@@ -31,15 +38,6 @@ import {
 import { addQuarantinedReads, removeReads, requestReads } from './sql/waiting-reads.ts';
 import type { PullContext } from './stream.ts';
 
-/** What one transaction adds to the counts of its run, beside the rows that it changes. */
-type RunCounts = Parameters<typeof addCounts>[1];
-
-/** The result of a work, and what it counts. */
-interface CommittedWork<Result> {
-  readonly counts: RunCounts;
-  readonly result: Result;
-}
-
 /**
  * Runs `work` in one transaction under the lease of the run. Then writes the ledger and the feed.
  * The counters of the run change only after the commit. `work` may be run again, so it must take
@@ -49,7 +47,7 @@ interface CommittedWork<Result> {
 export async function commitRun<Result>(
   context: RunContext,
   stream: string,
-  work: (transaction: RunTransaction) => Promise<CommittedWork<Result>>,
+  work: (transaction: RunTransaction) => Promise<Result>,
 ): Promise<Result> {
   const { db, client, run, state } = context;
 
@@ -58,8 +56,10 @@ export async function commitRun<Result>(
     const addChanges = (more: readonly Change[]) => {
       for (const change of more) changes.push(change);
     };
-    const transaction = { trx, client, stream, run, addChanges };
-    const { counts, result } = await work(transaction);
+    const counts: Counts = {};
+    const count = (more: Counts) => void Object.assign(counts, more);
+    const transaction = { trx, client, stream, run, addChanges, count };
+    const result = await work(transaction);
 
     const totals = addCounts(context, { ...countChanges(changes), ...counts });
     await recordProgress(transaction, totals);
@@ -72,9 +72,6 @@ export async function commitRun<Result>(
   Object.assign(state.totals, committed.totals);
   return committed.result;
 }
-
-/** The result of a work that counts nothing but the rows that it changes. */
-export const noCounts: CommittedWork<void> = { counts: {}, result: undefined };
 
 /** Counts changes as the ledger does: a row that becomes unlisted is updated. */
 export function countChanges(changes: readonly Change[]) {
@@ -189,7 +186,8 @@ async function commitPage<Result>(
     const more = (await write?.(transaction, { ...page, written })) ?? null;
     const { unchanged, stale } = written;
     const found = { unchanged: unchanged.length, stale: stale.length, quarantined };
-    return { result: more, counts: { ...countReading(reading), ...found } };
+    transaction.count({ ...countReading(reading), ...found });
+    return more;
   });
 
   Object.assign(state.share, share);

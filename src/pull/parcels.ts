@@ -243,6 +243,5 @@ const commitAnswers = (context: RunContext, answers: readonly AnsweredRead[]): P
 
     const fetched = answers.reduce((count, { parcels }) => count + parcels.length, 0);
     const unchanged = Math.max(0, fetched - changes.length);
-    const counts = { pages: answers.length, fetched, unchanged, quarantined };
-    return { counts, result: undefined };
+    transaction.count({ pages: answers.length, fetched, unchanged, quarantined });
   });

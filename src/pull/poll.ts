@@ -10,7 +10,7 @@ import { type RunContext, readStored, serviceNow, throwFirst, warn } from '../sc
 import type { Cursor, CursorPass, DatePass } from '../schedule/sql/ledger.ts';
 import { toColumn } from '../service/decoding/fields.ts';
 import type { QueryParameters } from '../service/transport/query.ts';
-import { commitReading, commitRun, noCounts } from './commit.ts';
+import { commitReading, commitRun } from './commit.ts';
 import { readByIds, readsPerPoll } from './read-by-ids.ts';
 import { deleteCursors, noCursor, saveCursor } from './sql/stream-transaction.ts';
 import {
@@ -172,10 +172,9 @@ export async function postponeListed(
   const stillOpen = await findStillOpen(db, client, kind, ids);
   if (stillOpen.length === 0) return;
 
-  await commitRun(context, stream.name, async (transaction) => {
-    await postponeReads(transaction, stillOpen, 'listed_still_open', readNo);
-    return noCounts;
-  });
+  await commitRun(context, stream.name, (transaction) =>
+    postponeReads(transaction, stillOpen, 'listed_still_open', readNo),
+  );
 }
 
 /** What `readWaiting` reads. */
@@ -394,7 +393,6 @@ async function endParts(
   await commitRun(context, context.stream.name, async (transaction) => {
     await saveCursor(transaction, pass, cursor, true);
     await deleteCursors(transaction, parts);
-    return noCounts;
   });
 }
 
@@ -421,7 +419,6 @@ async function planParts(
 
   await commitRun(context, stream.name, async (transaction) => {
     for (const pass of passes) await saveCursor(transaction, pass, noCursor, false);
-    return noCounts;
   });
   return new Map(passes.map((pass) => [pass, noCursor]));
 }

@@ -41,13 +41,13 @@ const maxWarnings = 20;
  */
 export async function refreshSettings(context: RunContext): Promise<void> {
   const { keptLists, unreadable } = await readLists(context, (lists, askedAt) =>
-    commitRun(context, 'refresh-settings', async ({ trx, client, addChanges }) => {
-      const counts = { pages: 1, fetched: lists.options.length };
+    commitRun(context, 'refresh-settings', async ({ trx, client, addChanges, count }) => {
       const stored = await storeServiceLists(trx, client, lists, askedAt);
-      if (stored === null) return { result: null, counts };
+      count({ pages: 1, fetched: lists.options.length });
+      if (stored === null) return null;
 
       addChanges(stored.changes);
-      return { result: { ...lists, ...stored }, counts };
+      return { ...lists, ...stored };
     }),
   );
 

@@ -5,7 +5,7 @@ import {
   decodeStockList,
   type ListedStock,
 } from '../service/decoding/decode-stock.ts';
-import { commitRun, noCounts } from './commit.ts';
+import { commitRun } from './commit.ts';
 import {
   findWatchedArticles,
   removeUnwatchedLevels,
@@ -53,7 +53,6 @@ export async function pullStock(context: RunContext): Promise<void> {
   }
   await commitRun(context, name, async ({ trx, addChanges }) => {
     addChanges(await removeUnwatchedLevels(trx, client));
-    return noCounts;
   });
 
   const [first, ...others] = answers.filter(({ problem }) => problem !== null);
@@ -152,12 +151,11 @@ async function storeAnswers(
 ): Promise<void> {
   if (answers.length === 0) return;
 
-  await commitRun(context, name, async ({ trx, client, addChanges }) => {
+  await commitRun(context, name, async ({ trx, client, addChanges, count }) => {
     const changes = await storeStock(trx, client, answers);
     addChanges(changes);
 
     const fetched = answers.length;
-    const counts = { pages: requests, fetched, unchanged: fetched - changes.length };
-    return { counts, result: undefined };
+    count({ pages: requests, fetched, unchanged: fetched - changes.length });
   });
 }

@@ -214,8 +214,9 @@ async function commitList(
     const written = stored.changes.filter(({ operation }) => operation !== 'unlisted').length;
     const unchanged = rows.length - written;
     // Its packages are also rows of parcels: they count once.
-    const counts = { ...countChanges(stored.changes), pages: 1, fetched, unchanged, quarantined };
-    return { counts, result: { nextAt, stored } };
+    const counted = countChanges(stored.changes);
+    transaction.count({ ...counted, pages: 1, fetched, unchanged, quarantined });
+    return { nextAt, stored };
   });
 
   const { nextAt, stored } = committed;

@@ -114,13 +114,14 @@ export function newTotals(): Totals {
   return { ...counts, warnings: [] };
 }
 
-type Counts = Omit<Totals, 'warnings'>;
+/** Counts to add to those of a run. */
+export type Counts = Partial<Omit<Totals, 'warnings'>>;
 
 /**
  * Returns the totals of a run with these counts added. They are those of the run when the
  * transaction has committed.
  */
-export function addCounts({ state: { totals } }: RunContext, counts: Partial<Counts>): Totals {
+export function addCounts({ state: { totals } }: RunContext, counts: Counts): Totals {
   const sum = { ...totals };
   for (const [name, count] of Object.entries(counts)) sum[name as keyof Counts] += count;
   return sum;

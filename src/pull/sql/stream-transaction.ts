@@ -2,6 +2,7 @@ import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { lockingCte, selectLocked } from '../../db/transaction.ts';
 import { anyClient, anyText } from '../../db/values.ts';
+import type { Counts } from '../../schedule/run.ts';
 import {
   type Cursor,
   type CursorPass,
@@ -24,11 +25,13 @@ export interface StreamTransaction {
 
 /**
  * A StreamTransaction of a run: it commits only while the run holds its lease. The changes that
- * are added to it become entries of the feed when all else is written.
+ * are added to it become entries of the feed when all else is written, and are counted.
  */
 export interface RunTransaction extends StreamTransaction {
   readonly run: Run;
   readonly addChanges: (changes: readonly Change[]) => void;
+  /** Adds to the counts of the run, and replaces those of the changes. */
+  readonly count: (counts: Counts) => void;
 }
 
 /** A resource with the number of the reading that it comes from. */
