@@ -150,22 +150,14 @@ async function markRemoved(
   return removed.rows.map((row) => ({ entity: name, ...row, operation: 'removed' }));
 }
 
-/** An entry of a service list. Payloads may name it by its code. */
-export interface StoredOption {
-  readonly list: string;
-  readonly id: number;
-  readonly code: string | null;
-}
+/** The service lists of a client, and the warehouses that offer each main shipping method. */
+export type ServiceLists = Awaited<ReturnType<typeof readServiceLists>>;
 
-/** The service lists of a client. */
-export interface ServiceLists {
-  readonly options: readonly StoredOption[];
-  /** The warehouses that offer each main shipping method. */
-  readonly offers: readonly { readonly methodId: number; readonly warehouse: string }[];
-}
+/** An entry of a service list. Payloads may name it by its code. */
+export type StoredOption = ServiceLists['options'][number];
 
 /** Reads a client's service lists. Leaves out removed entries. */
-export async function readServiceLists(db: Kysely<DB>, client: string): Promise<ServiceLists> {
+export async function readServiceLists(db: Kysely<DB>, client: string) {
   const options = await db
     .selectFrom('fulfilment.setting_options')
     .select(['list', 'id', 'code'])

@@ -4,17 +4,11 @@ import type { DB } from '../../db/generated/tables.ts';
 import { notifyPushers } from '../../db/listener.ts';
 import type { Database } from '../../db/pool.ts';
 
-/** A job that an operator has paused. */
-export interface Pause {
-  /** Null: all clients, including later ones. */
-  readonly client: string | null;
-  readonly job: string;
-  readonly since: Date;
-  readonly by: string;
-}
+/** A job that an operator has paused; for all clients, also later ones, if `client` is null. */
+export type Pause = Awaited<ReturnType<typeof readPauses>>[number];
 
 /** Reads all pauses. */
-export async function readPauses(db: Kysely<DB>): Promise<Pause[]> {
+export async function readPauses(db: Kysely<DB>) {
   return db
     .selectFrom('sync.pauses')
     .select([sql<string | null>`nullif(client, '')`.as('client'), 'job', 'since', 'by'])

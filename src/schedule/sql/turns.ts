@@ -47,12 +47,9 @@ export async function takeTurn(
   return turn ?? null;
 }
 
-/** Turns of one name to take. */
-interface WantedTurns {
-  readonly name: TurnName;
+/** Turns of one name to take. `client`: the scope of each if undefined. */
+interface WantedTurns extends Omit<TurnKey, 'scope'> {
   readonly scopes: readonly string[];
-  /** Client that takes them; the scope of each if undefined. */
-  readonly client?: string;
 }
 
 /**
@@ -154,24 +151,11 @@ export async function readClock(db: Kysely<DB>): Promise<Date> {
   return now;
 }
 
-/** A turn as it is stored. */
-export interface StoredTurn {
-  readonly gate: string;
-  readonly client: string;
-  readonly nextAt: Date;
-  readonly takenAt: Date;
-  /** When its work ended; null while it is under way, or if its worker was lost. */
-  readonly finishedAt: Date | null;
-  readonly taken: number;
-  readonly spent: number;
-}
-
-/** Reads the turns of a name that were ever taken; with a scope, only that one. */
-export async function readTurns(
-  db: Kysely<DB>,
-  name: TurnName,
-  scope: string | null = null,
-): Promise<StoredTurn[]> {
+/**
+ * Reads the turns of a name that were ever taken; with a scope, only that one. `finishedAt` is null
+ * while the work of a turn is under way, or if its worker was lost.
+ */
+export async function readTurns(db: Kysely<DB>, name: TurnName, scope: string | null = null) {
   return db
     .selectFrom('sync.turns')
     .select(['name as gate', 'client', 'taken', 'spent'])

@@ -90,26 +90,15 @@ export async function isAcceptedUntilCommit(
   return (await accepted.executeTakeFirst()) !== undefined;
 }
 
-/** A client as it is stored in the database. */
-export interface KnownClient {
-  readonly client: string;
-  readonly identity: string;
-  readonly baseUrl: string;
-  readonly acceptedAt: Date;
-  /**
-   * Base URL of another account that a process offered within the last minute; null if there was
-   * none.
-   */
-  readonly offeredBaseUrl: string | null;
-  /** Since when the queue has not answered a worker, and how it failed; null if it answers. */
-  readonly queueAwaySince: Date | null;
-  readonly queueError: string | null;
-  /** Last time that a worker pushed for the client, accurate to 30 seconds; null: never. */
-  readonly servedAt: Date | null;
-}
+/**
+ * A client as it is stored in the database. `offeredBaseUrl` is that of another account that a
+ * process offered within the last minute; `queueAwaySince` and `queueError` are null while the queue
+ * answers; `servedAt` is when a worker last pushed for it, accurate to 30 seconds.
+ */
+export type KnownClient = Awaited<ReturnType<typeof readClients>>[number];
 
 /** Reads all clients, also former ones. */
-export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
+export async function readClients(db: Kysely<DB>) {
   return db
     .selectFrom('sync.clients as c')
     .select([
