@@ -20,6 +20,7 @@ import {
 import { BullMQOtel } from 'bullmq-otel';
 import type { Redis } from 'ioredis';
 import { pauses } from '../core/backoff.ts';
+import type { ErrorCode } from '../core/error-codes.ts';
 import { CodedError } from '../core/errors.ts';
 
 /** Name of the queue. */
@@ -60,6 +61,9 @@ export interface QueueBackend {
  * The error of a queue that cannot be used with its present setup. The message says what to change.
  */
 export class QueueSetupError extends CodedError {}
+
+const refuse = (code: ErrorCode, message: string, remedy: string, cause?: unknown) =>
+  new QueueSetupError(code, message, { remedy, cause });
 
 /**
  * Maximum time for which a worker waits for the next firing, in milliseconds. Its connection to
@@ -187,34 +191,20 @@ export async function migrateQueue(pool: PgPool): Promise<void> {
  * @throws QueueSetupError that says what to do
  */
 export async function assertPostgresQueueFits(pool: PgPool): Promise<void> {
-  try {
-    if ((await assertSchemaCompatibility(pool)) > 0) return;
-  } catch (cause) {
-    if (cause instanceof SchemaMigrationRequiredError) {
-      const message = "The database lacks the queue's schema";
-      const remedy = 'run: fulfilment-sync migrate';
-      throw new QueueSetupError('queue_schema_missing', message, { cause, remedy });
-    }
+  const migrate = 'run: fulfilment-sync migrate';
+
+  const version = await assertSchemaCompatibility(pool).catch((cause: unknown) => {
+    if (cause instanceof SchemaMigrationRequiredError)
+      throw refuse('queue_schema_missing', "The database lacks the queue's schema", migrate, cause);
     if (!(cause instanceof SchemaVersionMismatchError)) throw cause;
     const message = "The queue's schema is newer than this version";
-    const remedy = 'upgrade fulfilment-sync';
-    throw new QueueSetupError('queue_schema_too_new', message, { cause, remedy });
-  }
-  const message = "The tables of the queue's schema were emptied";
-  const remedy = 'create it again with: fulfilment-sync migrate';
-  throw new QueueSetupError('queue_schema_emptied', message, { remedy });
+    throw refuse('queue_schema_too_new', message, 'upgrade fulfilment-sync', cause);
+  });
+  if (version === 0)
+    throw refuse('queue_schema_emptied', "The tables of the queue's schema were emptied", migrate);
 }
 
 const minRedisVersion = [6, 2] as const;
-
-/**
- * Checks that a Redis server can hold the queue.
- * @throws QueueSetupError that says what to change
- */
-export async function assertRedisFits(redis: Redis): Promise<void> {
-  const problem = findRedisProblem(await redis.info());
-  if (problem !== null) throw problem;
-}
 
 /**
  * Returns the reason why a Redis server cannot hold the queue, or null if it can. `info` is its
@@ -223,24 +213,18 @@ export async function assertRedisFits(redis: Redis): Promise<void> {
 export function findRedisProblem(info: string): QueueSetupError | null {
   const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '0.0';
   const [major = 0, minor = 0] = version.split('.').map(Number);
-  if (major < minRedisVersion[0] || (major === minRedisVersion[0] && minor < minRedisVersion[1])) {
-    const remedy = 'use 6.2 or newer';
-    return new QueueSetupError('redis_too_old', `REDIS_URL: Redis ${version} is too old`, {
-      remedy,
-    });
-  }
+  if (major < minRedisVersion[0] || (major === minRedisVersion[0] && minor < minRedisVersion[1]))
+    return refuse('redis_too_old', `REDIS_URL: Redis ${version} is too old`, 'use 6.2 or newer');
   const role = findRedisRole(info);
   if (role !== null) return role;
 
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1];
   if (policy === 'noeviction') return null;
-  return new QueueSetupError(
+  return refuse(
     'redis_evicts',
     `REDIS_URL: maxmemory-policy is ${policy ?? 'not known'}, ` +
       'with which Redis may delete queue data',
-    {
-      remedy: 'redis-cli config set maxmemory-policy noeviction (and in redis.conf)',
-    },
+    'redis-cli config set maxmemory-policy noeviction (and in redis.conf)',
   );
 }
 
@@ -249,11 +233,11 @@ const noCluster = 'set REDIS_URL to a Redis without cluster mode, or unset it';
 
 /** Returns the error of a server whose role does not fit; null if it can hold the queue. */
 function findRedisRole(info: string): QueueSetupError | null {
-  const refuse = (role: string, remedy: string) =>
-    new QueueSetupError('redis_role', `REDIS_URL leads to ${role}`, { remedy });
+  const refuseRole = (role: string, remedy: string) =>
+    refuse('redis_role', `REDIS_URL leads to ${role}`, remedy);
 
-  if (/^redis_mode:sentinel/m.test(info)) return refuse('a Sentinel, not to Redis', oneAddress);
-  if (/^redis_mode:cluster/m.test(info)) return refuse('a Redis Cluster', noCluster);
-  if (/^role:slave/m.test(info)) return refuse('a replica, which takes no writes', oneAddress);
+  if (/^redis_mode:sentinel/m.test(info)) return refuseRole('a Sentinel, not to Redis', oneAddress);
+  if (/^redis_mode:cluster/m.test(info)) return refuseRole('a Redis Cluster', noCluster);
+  if (/^role:slave/m.test(info)) return refuseRole('a replica, which takes no writes', oneAddress);
   return null;
 }

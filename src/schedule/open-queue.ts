@@ -7,9 +7,9 @@ import { idleTimeoutMillis, keepAliveInitialDelayMillis, type PoolOptions } from
 import { pinnedSettings, prepareSession } from '../db/session-settings.ts';
 import {
   assertPostgresQueueFits,
-  assertRedisFits,
   buildPostgresBackend,
   buildRedisBackend,
+  findRedisProblem,
   longestBlockMs,
   type QueueBackend,
 } from './backend.ts';
@@ -85,7 +85,8 @@ async function openRedisBackend(
   const { producer, consumer, connect, close } = openRedisConnections(url, longestBlockMs, log);
   try {
     await connect();
-    await assertRedisFits(producer);
+    const problem = findRedisProblem(await producer.info());
+    if (problem !== null) throw problem;
     const prefix = `fulfilment-sync-${await readName(databaseUrl, log)}`;
     return { backend: buildRedisBackend({ producer, consumer, prefix }), close };
   } catch (error) {
