@@ -167,7 +167,7 @@ export interface Work {
   readonly run: (context: RunContext) => Promise<void>;
   /** The schedule of the job; undefined if it has none. Its due time then stays. */
   readonly schedule?: Schedule;
-  /** True if it sends no request to the service. */
+  /** True if it sends nothing to the service, so that a client hold does not stop it. */
   readonly isLocal?: boolean;
   readonly operation?: MainOperation;
   /** See RunContext; undefined if the run keeps its place as long as it needs. */
