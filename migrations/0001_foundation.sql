@@ -389,7 +389,6 @@ create table sync.leases (
   name text not null,
   key bigint not null default 1,
   holder text,
-  acquired_at timestamptz,
   expires_at timestamptz,
   primary key (client, name),
   check ((holder is null) = (expires_at is null))
@@ -414,7 +413,6 @@ create table sync.jobs (
   last_code text,
   last_http_status integer,
   last_operation text,
-  last_pages integer not null default 0,
   last_fetched integer not null default 0,
   last_changed integer not null default 0,
   consecutive_failures integer not null default 0,

@@ -594,7 +594,6 @@ create table sync.jobs (
   last_code text,
   last_http_status integer,
   last_operation text,
-  last_pages integer not null default 0,
   last_fetched integer not null default 0,
   last_changed integer not null default 0,
   consecutive_failures integer not null default 0,
@@ -612,7 +611,6 @@ create table sync.leases (
   name text not null,
   key bigint not null default 1,
   holder text,
-  acquired_at timestamp with time zone,
   expires_at timestamp with time zone,
 ) with (fillfactor=50); -- 
 create table sync.list_lags (

@@ -2689,7 +2689,6 @@ export interface SyncJobs {
   last_http_status: number | null;
   last_operation: string | null;
   last_outcome: string | null;
-  last_pages: Generated<number>;
   last_push_at: Timestamp | null;
   last_skip_at: Timestamp | null;
   last_skip_reason: string | null;
@@ -2704,7 +2703,6 @@ export interface SyncJobs {
 }
 
 export interface SyncLeases {
-  acquired_at: Timestamp | null;
   client: string;
   expires_at: Timestamp | null;
   holder: string | null;

@@ -128,7 +128,7 @@ function toJobChanges(
   return {
     ...due,
     ...{ last_finished_at: now, last_outcome: end.status, warnings: totals.warnings },
-    ...{ last_pages: totals.pages, last_fetched: totals.fetched, last_changed: changed },
+    ...{ last_fetched: totals.fetched, last_changed: changed },
     ...{ last_error: failure?.words ?? null, last_code: failure?.code ?? null },
     ...{ last_http_status: failure?.httpStatus ?? null },
     ...{ last_operation: failure?.operation ?? null },

@@ -264,7 +264,7 @@ async function writeStarts(db: Kysely<DB>, starts: readonly Start[]): Promise<Be
       for update of l, j skip locked
     ), leased as (
       update sync.leases l
-      set key = l.key + 1, holder = f.worker, acquired_at = clock_timestamp(),
+      set key = l.key + 1, holder = f.worker,
         expires_at = clock_timestamp() + ${leaseSpan}
       from free f
       where l.client = f.client and l.name = f.job
