@@ -12,12 +12,12 @@ import {
   findDueParcelReads,
   type PackageRow,
   type ParcelAnswer,
-  requestQuarantinedParcelReads,
   storeParcels,
   toPackageRow,
 } from './sql/parcel-rows.ts';
 import { type QuarantineEntry, quarantineResources, releaseQuarantined } from './sql/quarantine.ts';
 import { drawReadNo } from './sql/stream-transaction.ts';
+import { requestQuarantinedParcelReads } from './sql/waiting-reads.ts';
 
 /** Ages of a shipment at which its packages are looked up again, unless track-trace knows it. */
 const rereadAgesMs = [1, 3, 7, 14, 31].map((days) => days * dayMs);

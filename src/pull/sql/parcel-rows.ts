@@ -20,12 +20,7 @@ import {
 } from './mirror-tables.ts';
 import type { NumberedReading } from './stream-transaction.ts';
 import { writeRows } from './upsert.ts';
-import {
-  type ParcelReadReason,
-  parcels,
-  removeReads,
-  requestParcelReads,
-} from './waiting-reads.ts';
+import { type ParcelReadReason, parcels, removeReads } from './waiting-reads.ts';
 
 /** A package of a shipment, by column. A shipment has each number at most once. */
 export interface PackageRow {
@@ -228,29 +223,6 @@ async function maskErased(
   const ids = rows.map((row) => row.shipment_id);
   const erased = await findErasedShipments(trx, client, ids);
   return rows.map((row) => (erased.has(row.shipment_id) ? maskRow(table, row) : row));
-}
-
-/**
- * Requests look-ups of the shipments whose packages are in quarantine.
- * @param stream name under which they are quarantined
- * @returns the number of shipments
- */
-export async function requestQuarantinedParcelReads(
-  trx: Transaction<DB>,
-  client: string,
-  stream: string,
-): Promise<number> {
-  const rows = await trx
-    .selectFrom('sync.quarantine')
-    .select('resource_id as id')
-    .distinct()
-    .where('client', '=', anyClient(client))
-    .where('stream', '=', stream)
-    .where('resource_id', 'is not', null)
-    .execute();
-  const ids = rows.map(({ id }) => id).filter((id) => id !== null);
-  await requestParcelReads(trx, client, ids);
-  return ids.length;
 }
 
 /** Postpones the planned look-ups of shipments whose packages the track-trace list shows. */

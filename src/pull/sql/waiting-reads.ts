@@ -315,6 +315,23 @@ export function requestMissingParcelReads(
   );
 }
 
+/**
+ * Requests look-ups of the shipments whose packages are in quarantine.
+ * @param stream name under which they are quarantined
+ * @returns the number of requested look-ups
+ */
+export const requestQuarantinedParcelReads = (
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+): Promise<number> =>
+  addParcelReads(
+    trx,
+    client,
+    sql`s.id in (select resource_id from sync.quarantine where client = ${anyClient(client)}
+      and stream = ${stream})`,
+  );
+
 /** @param isWanted SQL: which of the SHIPPED shipments s */
 async function addParcelReads(
   trx: Transaction<DB>,

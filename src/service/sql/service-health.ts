@@ -54,11 +54,6 @@ export const isValid = sql<boolean>`(h.void_at > statement_timestamp()
 export const holds = sql<boolean>`
   (h.send_window is not distinct from 0 or h.next_at > statement_timestamp())`;
 
-/** SQL: the valid rows `h` that concern the whole client for a worker, or all workers. */
-const isOfClient = (client: RawBuilder<unknown>, worker: string) => sql<boolean>`
-  h.client = ${client} and h.scope = ${clientScope} and h.worker in (${everyWorker}, ${worker})
-    and ${isValid}`;
-
 /** Codes with which the client's runs wait. Too fast are only rows: they are sent more often. */
 const runHoldCodes: readonly HealthCode[] = ['no_answer', 'credentials_refused', 'asked_to_wait'];
 
@@ -219,7 +214,9 @@ export async function takeTrial(
     where (h.client, h.scope, h.worker) in (
       select h.client, h.scope, h.worker
       from sync.service_health h
-      where ${isOfClient(sql`${client}`, worker)} and h.code = ${code} and h.send_window = 0
+      where h.client = ${client} and h.scope = ${clientScope}
+        and h.worker in (${everyWorker}, ${worker}) and ${isValid} and h.code = ${code}
+        and h.send_window = 0
         and h.next_at <= clock_timestamp()
       -- The runs of other clients begin in the same transaction.
       for update skip locked)
