@@ -23,7 +23,6 @@ import {
   findBackgroundBackfills,
   findLastWalked,
   finishRescan,
-  forgetFindings,
   openRescan,
   type Rescan,
   type RescanStep,
@@ -70,7 +69,7 @@ export async function reconcileStream(
   by: ReconcileStarter,
   acceptMissing = false,
 ): Promise<Rescan> {
-  const { client, db, stream, config } = context;
+  const { client, db, stream } = context;
   const days = { from: null, to: null, background: by === 'worker' };
   const request = { client, stream: stream.name, kind: 'reconcile', ...days } as const;
 
@@ -86,7 +85,6 @@ export async function reconcileStream(
   const doubts = await checkUnlisted(walked, acceptMissing);
   const doubt = doubts.length === 0 ? null : new TooManyExtrasError(stream.name, doubts);
   await endRescan(context, opened, doubt?.message ?? null);
-  await forgetFindings(db, client, stream.name, config.RETENTION_DAYS);
 
   if (doubt !== null) throw doubt;
   return walked.progress.rescan;

@@ -98,6 +98,7 @@ export const pruneTargets: readonly PruneTarget[] = [
   makePruneTarget('sync.quarantine', (days) => sql`t.last_seen_at < ${toCutoff(days)}`),
   makePruneTarget('sync.deliveries', (days) => sql`t.finished_at < ${toCutoff(days)}`),
   makePruneTarget('sync.gaps', (days) => sql`t.noticed_at < ${toCutoff(days)}`),
+  makePruneTarget('sync.findings', (days) => sql`t.found_at < ${toCutoff(days)}`),
   // Reads that found nothing and that no run has tried again since, reads of what is no longer in
   // quarantine, and look-ups of shipments that are too old to be requested again.
   makePruneTarget(

@@ -297,18 +297,3 @@ export async function recordFindings(
     order by t.id`.execute(trx);
   }
 }
-
-/** Deletes findings that are older than this number of days. */
-export async function forgetFindings(
-  db: Kysely<DB>,
-  client: string,
-  stream: string,
-  days: number,
-): Promise<void> {
-  await db
-    .deleteFrom('sync.findings')
-    .where('client', '=', anyClient(client))
-    .where('stream', '=', stream)
-    .where('found_at', '<', sql<Date>`now() - make_interval(days => ${days})`)
-    .execute();
-}

@@ -54,7 +54,7 @@ test('done and cancelled outbox rows go with their history; all other rows stay,
   expect(await countRows('sync.outbox_attempts')).toBe(4);
 });
 
-test('old runs, events, gaps and quarantine go; the last reconciliation and open work stay', async () => {
+test('old runs, events, gaps, findings and quarantine go; the last reconciliation and open work stay', async () => {
   await database.query(`
     insert into sync.runs (client, job, trigger, worker, lease_key, status, started_at, finished_at)
     values ('default', 'a', 'schedule', 'w', 1, 'done', ${old}, ${old}), ('default', 'a', 'schedule', 'w', 2, 'done', ${old}, ${young}),
@@ -72,7 +72,9 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
     insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker, last_seen_at)
     values ('default', 'orders', '1', '', 'x', '{}', 'w', ${old}), ('default', 'orders', '2', '', 'x', '{}', 'w', ${young})`);
   await database.query(`
-    insert into sync.gaps (client, stream, from_at, to_at, noticed_at) values ('default', 'orders', ${old}, ${old}, ${old})`);
+    insert into sync.gaps (client, stream, from_at, to_at, noticed_at) values ('default', 'orders', ${old}, ${old}, ${old});
+    insert into sync.findings (client, stream, finding, id, found_at)
+    values ('other', 'orders', 'stale', 1, ${old}), ('other', 'orders', 'stale', 1, ${young})`);
   await database.query(`
     insert into sync.waiting_reads (client, resource, id, tries, next_at, reason, since)
     values ('default', 'shipments', 1, 1, ${old}, 'not_found', ${old}), ('default', 'shipments', 2, 4, ${old}, 'read_failed', ${old}),
@@ -83,12 +85,13 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
     values ('default', 'orders', 'reconcile', ${old}, 'done'), ('default', 'orders', 'reconcile', ${old}, 'done'),
       ('default', 'orders', 'backfill', null, null)`);
   expect(done(await prune())).toMatchObject({
-    removed: 13,
+    removed: 14,
     warnings: ['removed 1 resources from quarantine that were not met for 30 days'],
   });
   expect(await countRows('sync.runs', `client = 'default' and job = 'a'`)).toBe(2);
   // Runs of a client that is no longer configured are pruned as well.
   expect(await countRows('sync.runs', `client = 'other'`)).toBe(0);
+  expect(await countRows('sync.findings', `client = 'other'`)).toBe(1);
   expect(await countRows('fulfilment.track_trace_events')).toBe(1);
   expect(await database.query('select id from sync.rescans order by id')).toEqual([
     { id: 2 },
