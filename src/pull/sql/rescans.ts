@@ -3,46 +3,13 @@
  * cut short continues from its last committed page.
  */
 
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, type Selection, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient } from '../../db/values.ts';
 import type { CursorMeaning } from '../../schedule/sql/ledger.ts';
 import type { StreamTransaction } from './stream-transaction.ts';
 import { type DayWindow, dateList, type ListedTable } from './unlisted.ts';
 
-/** A request for a rescan. */
-export interface RescanRequest {
-  readonly client: string;
-  readonly stream: string;
-  readonly kind: 'reconcile' | 'backfill';
-  /** First and last day, both inclusive, in the client's time zone. */
-  readonly from: string | null;
-  readonly to: string | null;
-  /** True if the workers run it. */
-  readonly background: boolean;
-}
-
-/** A rescan, with its progress. */
-export interface Rescan extends RescanRequest {
-  readonly id: number;
-  readonly startedAt: Date | null;
-  readonly windows: readonly DayWindow[] | null;
-  /** Number of the reading, drawn before the first request. */
-  readonly readNo: number | null;
-  readonly step: number;
-  readonly query: string | null;
-  readonly meaning: CursorMeaning;
-  readonly lastId: number | null;
-  readonly fullList: boolean;
-  readonly pages: number;
-  readonly fetched: number;
-  readonly expected: number | null;
-  readonly missing: number;
-  readonly stale: number;
-  readonly extra: number;
-}
-
-/** Read as a `Rescan`: CHECKs of the table limit its words, and only this file writes `windows`. */
 const columns = [
   'id',
   'client',
@@ -66,6 +33,26 @@ const columns = [
   'stale',
   'extra',
 ] as const;
+type Stored = Selection<DB, 'sync.rescans', (typeof columns)[number]>;
+
+/**
+ * A rescan, with its progress. `from` and `to` are its first and last day, both inclusive, in the
+ * client's time zone; `background` is true if the workers run it; `readNo` was drawn before the first
+ * request. CHECKs of the table limit its words, and only this file writes `windows`.
+ */
+export type Rescan = Readonly<
+  Omit<Stored, 'kind' | 'meaning' | 'windows'> & {
+    kind: 'reconcile' | 'backfill';
+    meaning: CursorMeaning;
+    windows: readonly DayWindow[] | null;
+  }
+>;
+
+/** A request for a rescan. */
+export type RescanRequest = Pick<
+  Rescan,
+  'client' | 'stream' | 'kind' | 'from' | 'to' | 'background'
+>;
 
 /**
  * Opens a rescan. If an equal one is open, returns that one, which then continues from its last
@@ -141,18 +128,11 @@ export interface RescanStep
 
 const counts = ['pages', 'fetched', 'missing', 'stale', 'extra'] as const;
 
-/** What a rescan stores when it first starts. */
-interface RescanStart {
-  readonly windows: readonly DayWindow[];
-  readonly expected: number | null;
-  readonly readNo: number;
-}
-
 /** Stores the windows of a rescan when it first starts. They do not change afterwards. */
 export async function startRescan(
   trx: Transaction<DB>,
   id: number,
-  { windows, expected, readNo }: RescanStart,
+  { windows, expected, readNo }: Pick<Rescan, 'windows' | 'expected' | 'readNo'>,
 ): Promise<Rescan> {
   const start = { windows: JSON.stringify(windows), expected, read_no: readNo };
 
