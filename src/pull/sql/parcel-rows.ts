@@ -431,19 +431,21 @@ export async function storeTrackTraces(
 
   const written = await writeRows({ trx, client }, trackTraces, rows);
 
-  const judged = present === null ? noMarks : judgeListed(listed, rows, present);
-  await markListed(trx, client, judged);
-  const unlisted = judged.unlisted.map(
+  const marks = present === null ? [] : judgeListed(listed, rows, present);
+  await writeMarks(trx, client, marks);
+  const unlisted = marks.filter(({ mark }) => mark === 'unlisted');
+  const changes = unlisted.map(
     (row): Change => ({
       ...{ entity: 'track_traces', id: null, operation: 'unlisted' },
       key: toPackageKey(row),
     }),
   );
   return {
-    ...{ listedBefore: listed.length, doubted: judged.noted.length },
-    unlistedShipments: [...new Set(judged.unlisted.map((row) => row.shipment_id))],
+    listedBefore: listed.length,
+    doubted: marks.filter(({ mark }) => mark === 'noted').length,
+    unlistedShipments: [...new Set(unlisted.map((row) => row.shipment_id))],
     unknownShipments: await findUnknownShipments(trx, client, rows),
-    changes: [...written, ...unlisted],
+    changes: [...written, ...changes],
   };
 }
 
@@ -484,24 +486,21 @@ async function readListed(trx: Transaction<DB>, client: string): Promise<ListedP
     .execute();
 }
 
-/** What a list says of the packages that were listed until now. */
-interface JudgedPackages {
-  /** Packages that become unlisted. */
-  readonly unlisted: readonly ListedPackage[];
-  /** Packages that the list lacks, and that become unlisted if the next one lacks them, too. */
-  readonly noted: readonly ListedPackage[];
-  /** Packages that the last list lacked, and that this one has. */
-  readonly found: readonly ListedPackage[];
+/** A package that was listed until now, by what the list says of it. */
+interface MarkedPackage extends ListedPackage {
+  /**
+   * It becomes unlisted; the list lacks it, and it becomes unlisted if the next one lacks it, too; or
+   * the last list lacked it, and this one has it.
+   */
+  readonly mark: 'unlisted' | 'noted' | 'found';
 }
 
-const noMarks: JudgedPackages = { unlisted: [], noted: [], found: [] };
-
-/** Judges the packages that are neither in the list nor in `present`. */
+/** Judges the packages that were listed until now, by a list and what else is `present`. */
 function judgeListed(
   listed: readonly ListedPackage[],
   rows: readonly PackageRow[],
   { shipmentIds, numbers }: PresentPackages,
-): JudgedPackages {
+): MarkedPackage[] {
   const keys = new Set(rows.map(toPackageKey));
   const [presentShipments, presentNumbers] = [new Set(shipmentIds), new Set(numbers)];
   const isPresent = (row: ListedPackage) =>
@@ -513,23 +512,22 @@ function judgeListed(
   const isEmpty = rows.length + shipmentIds.length + numbers.length === 0;
   const isDoubted = isEmpty || missing.length > Math.max(toleratedMissing, listed.length / 2);
 
-  return {
-    unlisted: missing.filter(({ isNoted }) => isNoted || !isDoubted),
-    noted: missing.filter(({ isNoted }) => isDoubted && !isNoted),
-    found: listed.filter((row) => row.isNoted && isPresent(row)),
-  };
+  return [
+    ...missing.map((row): MarkedPackage => {
+      const mark = isDoubted && !row.isNoted ? 'noted' : 'unlisted';
+      return { ...row, mark };
+    }),
+    ...listed
+      .filter((row) => row.isNoted && isPresent(row))
+      .map((row): MarkedPackage => ({ ...row, mark: 'found' })),
+  ];
 }
 
-async function markListed(
+async function writeMarks(
   trx: Transaction<DB>,
   client: string,
-  { unlisted, noted, found }: JudgedPackages,
+  marks: readonly MarkedPackage[],
 ): Promise<void> {
-  const marks = [
-    ...unlisted.map((row) => ({ ...row, mark: 'unlisted' })),
-    ...noted.map((row) => ({ ...row, mark: 'noted' })),
-    ...found.map((row) => ({ ...row, mark: 'found' })),
-  ];
   if (marks.length === 0) return;
 
   await sql`
