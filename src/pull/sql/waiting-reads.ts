@@ -4,7 +4,7 @@
  */
 
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
-import { type Backoff, pauses } from '../../core/backoff.ts';
+import { pauses } from '../../core/backoff.ts';
 import type { DB } from '../../db/generated/tables.ts';
 import { anyClient, anyId, toPauseSpan } from '../../db/values.ts';
 import { makeParcelJobsDue } from '../../schedule/sql/due-jobs.ts';
@@ -119,7 +119,7 @@ export async function requestReads(
 
   await addReads(scope, ids, reason, {
     tries: 0,
-    pause: null,
+    isRequest: true,
     onConflict: sql`asked_no = excluded.asked_no,
       tries = case when ${isOvertaken} then 0 else w.tries end,
       next_at = case when ${isOvertaken} then excluded.next_at else w.next_at end,
@@ -138,14 +138,12 @@ export async function postponeReads(
   reason: PostponeReason,
   readNo: number,
 ): Promise<void> {
-  const { reread } = pauses;
-
   await addReads(scope, ids, reason, {
     tries: 1,
-    pause: reread,
+    isRequest: false,
     onConflict: sql`tries = w.tries + 1,
       reason = case when ${isLasting} then w.reason else excluded.reason end,
-      next_at = sync.clock() + ${toPauseSpan(reread, sql`w.tries + 1`)}
+      next_at = sync.clock() + ${toPauseSpan(pauses.reread, sql`w.tries + 1`)}
       where w.asked_no < ${readNo}`,
   });
 }
@@ -160,7 +158,7 @@ export async function addQuarantinedReads(
 ): Promise<void> {
   await addReads(scope, ids, 'quarantined', {
     tries: 0,
-    pause: pauses.reread,
+    isRequest: false,
     onConflict: sql`reason = excluded.reason where w.reason <> excluded.reason`,
   });
 }
@@ -170,8 +168,8 @@ const isLasting = sql`w.reason = any(${lastingReasons}::text[])`;
 /** How reads are added, and what happens to those that wait already. */
 interface AddedReads {
   readonly tries: 0 | 1;
-  /** Null: they are requested, and due at once. */
-  readonly pause: Backoff | null;
+  /** True if they are due at once; else they are due after the first pause. */
+  readonly isRequest: boolean;
   /** SQL: the SET of the row w that waits already. */
   readonly onConflict: RawBuilder<unknown>;
 }
@@ -180,11 +178,11 @@ async function addReads(
   { trx, client, stream }: StreamTransaction,
   ids: readonly number[],
   reason: WaitingReason,
-  { tries, pause, onConflict }: AddedReads,
+  { tries, isRequest, onConflict }: AddedReads,
 ): Promise<void> {
   if (ids.length === 0) return;
-  const span = pause === null ? sql`interval '0'` : toPauseSpan(pause, sql`1`);
-  const askedNo = pause === null ? newRequestNo : sql`0`;
+  const span = isRequest ? sql`interval '0'` : toPauseSpan(pauses.reread, sql`1`);
+  const askedNo = isRequest ? newRequestNo : sql`0`;
 
   await sql`
     insert into sync.waiting_reads as w (client, resource, id, reason, tries, next_at, asked_no)
