@@ -489,8 +489,8 @@ async function readListed(trx: Transaction<DB>, client: string): Promise<ListedP
 /** A package that was listed until now, by what the list says of it. */
 interface MarkedPackage extends ListedPackage {
   /**
-   * It becomes unlisted; the list lacks it, and it becomes unlisted if the next one lacks it, too; or
-   * the last list lacked it, and this one has it.
+   * `unlisted`: it becomes unlisted. `noted`: the list lacks it, and it becomes unlisted if the
+   * next one lacks it, too. `found`: the last list lacked it, and this one has it.
    */
   readonly mark: 'unlisted' | 'noted' | 'found';
 }

@@ -37,8 +37,8 @@ type Stored = Selection<DB, 'sync.rescans', (typeof columns)[number]>;
 
 /**
  * A rescan, with its progress. `from` and `to` are its first and last day, both inclusive, in the
- * client's time zone; `background` is true if the workers run it; `readNo` was drawn before the first
- * request. CHECKs of the table limit its words, and only this file writes `windows`.
+ * client's time zone; `background` is true if the workers run it; `readNo` was drawn before the
+ * first request. CHECKs of the table limit its words, and only this file writes `windows`.
  */
 export type Rescan = Readonly<
   Omit<Stored, 'kind' | 'meaning' | 'windows'> & {

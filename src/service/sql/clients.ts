@@ -92,8 +92,8 @@ export async function isAcceptedUntilCommit(
 
 /**
  * A client as it is stored in the database. `offeredBaseUrl` is that of another account that a
- * process offered within the last minute; `queueAwaySince` and `queueError` are null while the queue
- * answers; `servedAt` is when a worker last pushed for it, accurate to 30 seconds.
+ * process offered within the last minute; `queueAwaySince` and `queueError` are null while the
+ * queue answers; `servedAt` is when a worker last pushed for it, accurate to 30 seconds.
  */
 export type KnownClient = Awaited<ReturnType<typeof readClients>>[number];
 
