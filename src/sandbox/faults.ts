@@ -1,3 +1,9 @@
+/** The fault rules, and what they do to requests and answers. */
+
+import type { OutgoingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Random } from './random.ts';
 
@@ -12,64 +18,55 @@ const memberSchema = z.union([
 const effectSchema = z
   .strictObject({
     /** Milliseconds to wait before anything else happens. */
-    delayMs: waitSchema.optional(),
-    status: z.int().min(300).max(599).optional(),
-    retryAfter: z.string().optional(),
-    location: z.string().optional(),
+    delayMs: waitSchema,
+    status: z.int().min(300).max(599),
+    retryAfter: z.string(),
+    location: z.string(),
     /** With status: the body is an HTML page, as a proxy sends it, instead of JSON. */
-    html: z.boolean().optional(),
+    html: z.boolean(),
     /** The sandbox accepts the request and never answers it. */
-    noAnswer: z.boolean().optional(),
-    reset: z.boolean().optional(),
+    noAnswer: z.boolean(),
+    reset: z.boolean(),
     /** With status, noAnswer or reset: the sandbox carries the request out before. */
-    afterEffect: z.boolean().optional(),
+    afterEffect: z.boolean(),
     /**
      * With status, noAnswer or reset: the sandbox carries the request out this many milliseconds
      * later.
      */
-    effectAfterMs: z.int().min(0).max(maxWaitMs).optional(),
+    effectAfterMs: z.int().min(0).max(maxWaitMs),
     /** Lists and searches show rows as they were this many milliseconds ago. */
-    lagMs: waitSchema.optional(),
+    lagMs: waitSchema,
     /** The sandbox sends half of the body and then breaks the connection. */
-    truncate: z.boolean().optional(),
-    invalidJson: z.boolean().optional(),
+    truncate: z.boolean(),
+    invalidJson: z.boolean(),
     /** A success has the status 204 and no body. */
-    empty: z.boolean().optional(),
-    contentType: z.string().optional(),
+    empty: z.boolean(),
+    contentType: z.string(),
     /** The sandbox sends the body in pieces of `bytes` bytes, one every `everyMs` milliseconds. */
-    drip: z.strictObject({ bytes: z.int().positive(), everyMs: waitSchema }).optional(),
+    drip: z.strictObject({ bytes: z.int().positive(), everyMs: waitSchema }),
     /** All tokens granted so far become invalid. */
-    expireTokens: z.boolean().optional(),
+    expireTokens: z.boolean(),
     /** `links.next` names this origin. */
-    nextOrigin: z.string().optional(),
+    nextOrigin: z.string(),
     /** `links.next` names the page that contains it. */
-    repeatNext: z.boolean().optional(),
+    repeatNext: z.boolean(),
     /** The first row of a list appears again at its end. */
-    duplicateRow: z.boolean().optional(),
-    reverseRows: z.boolean().optional(),
+    duplicateRow: z.boolean(),
+    reverseRows: z.boolean(),
     /**
      * The row at `index` of this page is hidden from all requests for this many virtual seconds.
      */
-    hideRow: z.strictObject({ index: z.int().min(0), seconds: z.number().positive() }).optional(),
+    hideRow: z.strictObject({ index: z.int().min(0), seconds: z.number().positive() }),
     /** Sets members of the answer by path. A member without a value is removed. */
-    set: z
-      .array(z.strictObject({ path: z.array(memberSchema).min(1), value: z.unknown().optional() }))
-      .optional(),
+    set: z.array(
+      z.strictObject({ path: z.array(memberSchema).min(1), value: z.unknown().optional() }),
+    ),
   })
-  .refine(
-    (effect) => isAnswerReplaced(effect) || !(effect.afterEffect ?? effect.effectAfterMs),
-    'afterEffect and effectAfterMs go with status, noAnswer or reset',
-  );
+  .partial();
 export type FaultEffect = z.infer<typeof effectSchema>;
 
-interface Replacement {
-  readonly status?: number | undefined;
-  readonly noAnswer?: boolean | undefined;
-  readonly reset?: boolean | undefined;
-}
-
 /** Returns whether an effect replaces the answer by another status, none or a broken connection. */
-export function isAnswerReplaced({ status, noAnswer, reset }: Replacement): boolean {
+export function isAnswerReplaced({ status, noAnswer, reset }: FaultEffect): boolean {
   return status !== undefined || noAnswer === true || reset === true;
 }
 
@@ -85,7 +82,10 @@ export const faultSchema = z.strictObject({
   count: z.int().positive().optional(),
   /** Share of the matching requests that are affected. */
   probability: z.number().min(0).max(1).default(1),
-  effect: effectSchema,
+  effect: effectSchema.refine(
+    (effect) => isAnswerReplaced(effect) || !(effect.afterEffect ?? effect.effectAfterMs),
+    'afterEffect and effectAfterMs go with status, noAnswer or reset',
+  ),
 });
 export type Fault = z.infer<typeof faultSchema>;
 
@@ -147,4 +147,100 @@ export class Faults {
  */
 export function matchesOperation(pattern: string, operation: string): boolean {
   return pattern.endsWith('*') ? operation.startsWith(pattern.slice(0, -1)) : pattern === operation;
+}
+
+/** Sends the status of a fault, or breaks the connection, or leaves it open without an answer. */
+export function sendFault(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { status, retryAfter, location, html, reset }: FaultEffect,
+): FastifyReply {
+  if (status === undefined) {
+    reply.hijack();
+    if (reset) request.raw.socket.resetAndDestroy();
+    return reply;
+  }
+
+  reply.code(status);
+  if (retryAfter !== undefined) reply.header('retry-after', retryAfter);
+  if (location !== undefined) reply.header('location', location);
+  if (html) return reply.type('text/html').send('<html><body>Bad gateway</body></html>');
+  return reply.send({ errors: [{ status: String(status), title: 'A fault of the sandbox' }] });
+}
+
+/**
+ * Returns a copy of an answer with the changes that a fault asks for.
+ * @param hide hides the row with an id for some seconds
+ */
+export function changePayload(
+  request: FastifyRequest,
+  payload: unknown,
+  hide: (id: number, seconds: number) => void,
+): unknown {
+  const { effect } = request;
+  if (effect === null || typeof payload !== 'object' || payload === null) return payload;
+
+  const changed = structuredClone(payload) as Record<string, unknown>;
+  const selfUrl = `${request.protocol}://${request.host}${request.url}`;
+  if (effect.hideRow && Array.isArray(changed.data)) {
+    const [row] = changed.data.splice(effect.hideRow.index, 1) as { id: number }[];
+    if (row !== undefined) hide(row.id, effect.hideRow.seconds);
+  }
+  if (effect.nextOrigin)
+    changed.links = { next: `${effect.nextOrigin}${new URL(selfUrl).pathname}?stolen=1` };
+  if (effect.repeatNext) changed.links = { next: selfUrl };
+
+  for (const name of ['data', 'result']) {
+    const rows = changed[name];
+    if (!Array.isArray(rows)) continue;
+    if (effect.duplicateRow && rows.length > 0) rows.push(rows[0]);
+    if (effect.reverseRows) rows.reverse();
+  }
+
+  for (const { path, value } of effect.set ?? []) setMember(changed, path, value);
+  return changed;
+}
+
+type Members = Record<string | number, unknown>;
+
+function setMember(root: unknown, path: readonly (string | number)[], value: unknown): void {
+  const parent = path.slice(0, -1).reduce((from, member) => (from as Members)?.[member], root);
+  if (typeof parent !== 'object' || parent === null) return;
+
+  const last = path.at(-1) ?? '';
+  if (value === undefined) delete (parent as Members)[last];
+  else (parent as Members)[last] = value;
+}
+
+/** Returns what is sent instead of the text of an answer. May break the connection halfway. */
+export function changeText(request: FastifyRequest, reply: FastifyReply, text: string): unknown {
+  const { effect } = request;
+  if (effect === null) return text;
+
+  if (effect.contentType !== undefined) reply.header('content-type', effect.contentType);
+  if (effect.truncate) {
+    reply.hijack();
+    const headers = { ...reply.getHeaders(), 'content-length': Buffer.byteLength(text) };
+    reply.raw.writeHead(reply.statusCode, headers as OutgoingHttpHeaders);
+    const half = text.slice(0, Math.floor(text.length / 2));
+    reply.raw.write(half, () => request.raw.socket.destroy());
+    return text;
+  }
+
+  if (effect.empty && reply.statusCode < 300) {
+    reply.code(204).removeHeader('content-type');
+    return '';
+  }
+  const body = effect.invalidJson ? `${text.slice(0, -1)},,` : text;
+  return effect.drip === undefined
+    ? body
+    : Readable.from(sendPieces(body, effect.drip), { objectMode: false });
+}
+
+async function* sendPieces(body: string, { bytes, everyMs }: NonNullable<FaultEffect['drip']>) {
+  const all = Buffer.from(body);
+  for (let start = 0; start < all.length; start += bytes) {
+    if (start > 0) await wait(everyMs);
+    yield all.subarray(start, start + bytes);
+  }
 }

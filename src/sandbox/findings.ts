@@ -8,22 +8,22 @@
  * instead.
  */
 const adviceByCode = {
-  unknown_member: () =>
+  unknown_member:
     'Leave it out: docs/interface.md does not show this member here, or shows it as read-only',
-  unknown_parameter: () => 'Leave it out: docs/interface.md does not show this parameter here',
-  odd_case: (meant: string) => `Write ${meant}`,
-  given_twice: (meant: string) => `Send ${meant} only; the sandbox ignores this member`,
-  wrong_type: (meant: string) => `Send ${meant}`,
-  date_with_space: () => 'Write T between the date and the time',
-  form_body: () => 'Send JSON: docs/interface.md shows no form here',
-  encoded_comma: () =>
+  unknown_parameter: 'Leave it out: docs/interface.md does not show this parameter here',
+  odd_case: 'Write {meant}',
+  given_twice: 'Send {meant} only; the sandbox ignores this member',
+  wrong_type: 'Send {meant}',
+  date_with_space: 'Write T between the date and the time',
+  form_body: 'Send JSON: docs/interface.md shows no form here',
+  encoded_comma:
     'Write the commas between values as they are: this one was taken as a separator; ' +
     'the service may refuse it',
-  too_often: (meant: string) => `Call it ${meant}`,
-  deprecated_call: (meant: string) => `Call ${meant}`,
-  deprecated_member: () =>
+  too_often: 'Call it {meant}',
+  deprecated_call: 'Call {meant}',
+  deprecated_member:
     'Leave it out, unless it is required: docs/interface.md calls it deprecated or obsolete',
-  not_in_description: () =>
+  not_in_description:
     'Ask whether your service has it: docs/interface.md does not show this call or member',
 } as const;
 type FindingCode = keyof typeof adviceByCode;
@@ -90,9 +90,9 @@ export class Findings {
       this.beyondLimit++;
       return;
     }
-    const advice = adviceByCode[code](meant);
-    const first = { client, operation, code, member, advice, firstAt: lastAt };
-    this.#findings.set(key, { ...first, lastAt, count: 1 });
+    const advice = adviceByCode[code].replace('{meant}', meant);
+    const names = { client, operation, code, member };
+    this.#findings.set(key, { ...names, advice, count: 1, firstAt: lastAt, lastAt });
   }
 
   /**

@@ -35,6 +35,12 @@ export function ruleBroken(detail: string): Refusal {
   return new Refusal(422, detail);
 }
 
+/** Returns what a request names. Refuses a request that names something unknown. */
+export function requireFound<T>(found: T | undefined, problem: string): T {
+  if (found === undefined) throw ruleBroken(problem);
+  return found;
+}
+
 /** Names of this machine: addresses, `localhost`, and names without a dot, as containers have. */
 const localName = /^(\[[\da-f:.]+\]|[\d.]+|[^.]+|[^.]+\.localhost)$/i;
 

@@ -60,9 +60,8 @@ export class RequestLog {
   readonly #bodies = new Map<number, KeptBodies>();
 
   add(entry: Omit<LoggedRequest, 'place' | 'status' | 'durationMs' | 'faulty'>): LoggedRequest {
-    const query = hideSecrets(entry.query);
-    const ended = { status: null, durationMs: null, faulty: false };
-    const logged = { ...entry, query, place: ++this.#place, ...ended };
+    const begun = { place: ++this.#place, status: null, durationMs: null, faulty: false };
+    const logged = { ...entry, ...begun, query: hideSecrets(entry.query) };
     this.#entries.push(logged);
     if (this.#entries.length > maxEntries) this.#entries = this.#entries.slice(maxEntries / 2);
     return logged;

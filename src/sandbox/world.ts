@@ -46,7 +46,7 @@ export class World {
   }
 
   #begin(options: WorldOptions, saved?: SavedWorld): void {
-    const { dialect, strict = false } = this.strictness;
+    const { dialect, strict } = this.strictness;
     const { ordersPerDay, lateChanges = false } = options;
     this.options = options;
     this.clock = new VirtualClock(saved?.nowMs ?? options.startMs, options.speed);
@@ -117,7 +117,7 @@ export class World {
    * Grants a token. It expires in real time: in fast virtual time, clients would renew it all the
    * time.
    */
-  grantToken(username: string, password: string): Record<string, unknown> {
+  grantToken(username: string, password: string) {
     // The password of a client is its name.
     if (!this.#clients.has(username) || password !== username)
       throw new Refusal(400, 'The user name or password is incorrect.');

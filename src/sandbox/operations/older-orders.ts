@@ -4,34 +4,32 @@
  */
 
 import { z } from 'zod';
-import { ruleBroken } from '../refusal.ts';
+import { requireFound, ruleBroken } from '../refusal.ts';
 import { emptyDraft, type OrderDraft, placeOrder, releaseOrder } from '../rules/orders.ts';
 import type { Client } from '../store/client.ts';
-import type { AddressLines, Order } from '../store/model.ts';
+import type { AddressLines, Members, Order } from '../store/model.ts';
 import { noReplyAddress, type ServiceLists } from '../store/service-lists.ts';
 import {
+  type Call,
   countryCodeIn,
   dayIn,
-  integerIn,
-  keepGivenTexts,
-  numberIn,
-  quantityIn,
-  readTexts,
-  textIn,
-  toWarehouseDay,
-} from './document.ts';
-import {
-  type Call,
   defineFields,
   defineOperation,
   envelope,
   type Fields,
+  integerIn,
+  keepGivenTexts,
   markExtra,
   members,
   nok,
   notEmpty,
+  numberIn,
   ok,
+  quantityIn,
+  readTexts,
   recordWrite,
+  textIn,
+  toWarehouseDay,
   viewRow,
 } from './operation.ts';
 import { text } from './resource.ts';
@@ -166,7 +164,6 @@ export const olderOrderOperations = [
     name: 'oldest.order.search',
     route: 'POST /order/search',
     summary: 'Whether an order exists',
-    form: 'allowed',
     body: z.strictObject({ ExternalOrderNumber: z.string().min(1) }),
     answer: envelope(orderLookup.schema),
     run: (call) => lookUpOrder(call, call.body.ExternalOrderNumber),
@@ -175,7 +172,6 @@ export const olderOrderOperations = [
     name: 'oldest.order.add',
     route: 'POST /order/add',
     summary: 'Adds an order',
-    form: 'allowed',
     body: oldestBody,
     answer: envelope(z.int()),
     run: addOrder,
@@ -302,10 +298,7 @@ function readOrder(body: OrderMembers, { zone, lists }: Client, nowMs: number): 
  * Returns the members of a body with a prefix, by the rest of their names; null if none has a
  * value.
  */
-function readPrefixedMembers(
-  body: object,
-  prefix: string,
-): Readonly<Record<string, unknown>> | null {
+function readPrefixedMembers(body: object, prefix: string): Members | null {
   const entries = Object.entries(body)
     .filter(([name, value]) => name.startsWith(prefix) && (value ?? '') !== '')
     .map(([name, value]) => [lowerFirst(name.slice(prefix.length)), value]);
@@ -317,15 +310,12 @@ const lowerFirst = (name: string): string => `${name.charAt(0).toLowerCase()}${n
 
 type Id = number | null | undefined;
 
-/** Returns an entry that a request names. Refuses the request if there is none. */
-function requireEntry<T>(found: T | undefined, name: string): T {
-  if (found === undefined) throw ruleBroken(`There is no ${name}`);
-  return found;
-}
-
 /** Returns the locale of a language id. */
 const findLocale = ({ languages }: ServiceLists, languageId: number): string =>
-  requireEntry(languages.find(({ id }) => id === languageId)?.code, `language ${languageId}`);
+  requireFound(
+    languages.find(({ id }) => id === languageId)?.code,
+    `There is no language ${languageId}`,
+  );
 
 /** Returns the id of the main shipping method that a method of the older list belongs to. */
 function findMainMethodId({ mainShippingMethods }: ServiceLists, methodId: Id) {
@@ -333,13 +323,13 @@ function findMainMethodId({ mainShippingMethods }: ServiceLists, methodId: Id) {
   const main = mainShippingMethods.find(({ shippingMethods }) =>
     shippingMethods.some(({ id }) => id === methodId),
   );
-  return requireEntry(main?.id, `shipping method ${methodId}`);
+  return requireFound(main?.id, `There is no shipping method ${methodId}`);
 }
 
 /** Returns the code of a warehouse by its v2 id (docs/interface.md, 15.3 Add order: rules). */
 function findWarehouseCode(lists: ServiceLists, warehouseId: Id): string | null {
   if (warehouseId === null || warehouseId === undefined) return null;
-  return requireEntry(lists.findWarehouseCode(warehouseId), `warehouse ${warehouseId}`);
+  return requireFound(lists.findWarehouseCode(warehouseId), `There is no warehouse ${warehouseId}`);
 }
 
 /**
@@ -350,7 +340,7 @@ function findCountryCode({ countries }: ServiceLists, given: string | number): s
   const text = String(given);
   const country = countries.find(({ id, code }) => String(id) === text || code === text);
   const isCode = /^[A-Z]{2}$/.test(text);
-  return country?.code ?? requireEntry(isCode ? text : undefined, `country ${given}`);
+  return country?.code ?? requireFound(isCode ? text : undefined, `There is no country ${given}`);
 }
 
 /** The lines of an address, by the suffix of their names in the older generations. */
@@ -370,7 +360,7 @@ const addressSuffixes = {
  * as in v3.
  */
 function readAddress(body: object, prefix: string, countryCode: string | null): AddressLines {
-  const given = body as Readonly<Record<string, unknown>>;
+  const given = body as Members;
   const lines = Object.entries(addressSuffixes).map(([line, suffix]) => [
     line,
     String(given[`${prefix}${suffix}`] ?? '') || null,

@@ -4,11 +4,10 @@
  */
 
 import { z } from 'zod';
-import { ruleBroken } from '../refusal.ts';
+import { requireFound, ruleBroken } from '../refusal.ts';
 import { countStock, createProduct } from '../rules/products.ts';
 import type { Client } from '../store/client.ts';
 import type { Product } from '../store/model.ts';
-import { numberIn, textIn } from './document.ts';
 import {
   type Call,
   defineFields,
@@ -18,9 +17,11 @@ import {
   members,
   nok,
   notEmpty,
+  numberIn,
   ok,
   readBoolean,
   recordWrite,
+  textIn,
   viewRow,
 } from './operation.ts';
 
@@ -50,7 +51,6 @@ export const olderProductOperations = [
     name: 'oldest.product.search',
     route: 'POST /product/search',
     summary: 'Whether a product exists',
-    form: 'allowed',
     body: z.strictObject({ Sku: textIn, Barcode: textIn }),
     answer: envelope(productFields.schema),
     run: (call) => {
@@ -64,7 +64,6 @@ export const olderProductOperations = [
     name: 'oldest.product.add',
     route: 'POST /product/add',
     summary: 'Adds a product',
-    form: 'allowed',
     body: productBody,
     answer: envelope(z.int()),
     run: (call) => {
@@ -82,12 +81,12 @@ export const olderProductOperations = [
     name: 'oldest.product.edit',
     route: 'POST /product/edit',
     summary: 'Changes a product',
-    form: 'allowed',
     body: productBody,
     answer: envelope(z.int()),
     run: (call) => {
-      const product = call.client.products.get(call.body.Sku);
-      if (product === undefined) throw ruleBroken(`There is no product ${call.body.Sku}; use add`);
+      const { Sku } = call.body;
+      const known = call.client.products.get(Sku);
+      const product = requireFound(known, `There is no product ${Sku}; use add`);
 
       recordWrite(call, product);
       Object.assign(product, readChanges(call.body));
@@ -112,8 +111,8 @@ export const olderProductOperations = [
     described: false,
     answer: envelope(z.array(articleSchema)),
     run: (call) => {
-      const isWhole = readBoolean(call.path.all ?? '');
-      if (isWhole === undefined) throw ruleBroken('The path must end with true or false');
+      const given = readBoolean(call.path.all ?? '');
+      const isWhole = requireFound(given, 'The path must end with true or false');
       return ok('Stock', listStock(call, isWhole));
     },
   }),

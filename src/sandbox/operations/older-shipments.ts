@@ -5,7 +5,7 @@
 
 import { z } from 'zod';
 import { hourMs } from '../../core/time.ts';
-import { ruleBroken } from '../refusal.ts';
+import { requireFound, ruleBroken } from '../refusal.ts';
 import { isInDelivery, isTracked, listPackageNumbers, toTrackingUrl } from '../robot/shipments.ts';
 import { announceReturn } from '../rules/announcements.ts';
 import { writePage } from '../rules/pdf.ts';
@@ -17,19 +17,24 @@ import {
   shipmentStatuses,
   type Track,
 } from '../store/model.ts';
-import { dayIn, integerIn, quantityIn, readTexts, textIn, toWarehouseDay } from './document.ts';
 import { extraFields, lowerNames } from './older-orders.ts';
 import {
   type Call,
+  dayIn,
   defineFields,
   defineOperation,
   envelope,
   type Fields,
   flag,
+  integerIn,
   markExtra,
   members,
   ok,
   type ParameterValues,
+  quantityIn,
+  readTexts,
+  textIn,
+  toWarehouseDay,
   viewRow,
   wholeNumber,
 } from './operation.ts';
@@ -274,7 +279,6 @@ export const olderShipmentOperations = [
     route: 'POST /shipment/search',
     summary: 'Shipments by criteria, all optional',
     described: false,
-    form: 'allowed',
     body: z
       .strictObject({ Id: integerIn.nullish(), ExternalOrderNumber: textIn, ShippingDate: dayIn })
       .nullable(),
@@ -308,11 +312,9 @@ export const olderShipmentOperations = [
     body: z.strictObject({ ids: z.array(z.int('must be a whole number')) }),
     answer: envelope(z.null()),
     run: (call) => {
-      const shipments = call.body.ids.map((id) => {
-        const [shipment] = findShipments(call, { id });
-        if (shipment === undefined) throw ruleBroken(`There is no shipment ${id}`);
-        return shipment;
-      });
+      const shipments = call.body.ids.map((id) =>
+        requireFound(findShipments(call, { id })[0], `There is no shipment ${id}`),
+      );
       for (const shipment of shipments) shipment.acknowledged = true;
       return ok('Shipments acknowledged');
     },
@@ -338,33 +340,28 @@ function defineShipmentList(verb: string, call: `${'GET' | 'POST'} ${string}`, s
 /** Answers with the listed shipments that meet the conditions and that are not acknowledged. */
 function answerListed(call: Call, orderTypes?: readonly number[], wanted?: ShipmentStatus) {
   const { client, nowMs } = call;
+  const isListed = client.createShipmentTest(nowMs);
   const isShown = (row: Shipment) =>
+    isListed(row) &&
     !row.acknowledged &&
     (orderTypes?.includes(row.orderTypeId) ?? true) &&
     (wanted === undefined || row.status === wanted) &&
     viewRow(call, row) !== null;
-  return answerShipments(
-    client,
-    client.shipments.filter(client.createShipmentTest(nowMs), isShown),
-  );
+  return answerShipments(client, client.shipments.filter(isShown));
 }
 
 const answerShipments = (client: Client, shipments: readonly Shipment[]) => {
   const first = shipments.flatMap((shipment) => listParcels(client, shipment).slice(0, 1));
-  return ok(
-    'Shipments',
-    first.map((parcel) => listedItem.show(parcel, client)),
-  );
+  const items = first.map((parcel) => listedItem.show(parcel, client));
+  return ok('Shipments', items);
 };
 
 /** Answers as the criteria lookup does: with one item for each package. */
 function answerFound(call: Call, wanted: z.output<typeof criteria>) {
   const { client } = call;
   const parcels = findShipments(call, wanted).flatMap((row) => listParcels(client, row));
-  return ok(
-    'Shipments',
-    parcels.map((parcel) => foundItem.show(parcel, client)),
-  );
+  const items = parcels.map((parcel) => foundItem.show(parcel, client));
+  return ok('Shipments', items);
 }
 
 function readStatus({ path: { status: wanted } }: Call): ShipmentStatus | undefined {
@@ -385,7 +382,7 @@ function findShipments(
   const { client, nowMs } = call;
   const { zone, shipments, orderByNumber } = client;
   const day = toWarehouseDay(zone, shippingDate);
-  const order = number ? orderByNumber.get(number) : undefined;
+  const order = orderByNumber.get(number ?? '');
   const isNamed = typeof id === 'number' || Boolean(number);
   const isListed = client.createShipmentTest(nowMs);
 
@@ -405,8 +402,7 @@ function findShipments(
  */
 async function makeReturnLabel(call: LabelCall) {
   const id = Number(call.path.shipmentId);
-  const shipment = call.client.findShipment(id, call.nowMs);
-  if (shipment === undefined) throw ruleBroken('Shipment not found');
+  const shipment = requireFound(call.client.findShipment(id, call.nowMs), 'Shipment not found');
   if (shipment.status !== 'SHIPPED') throw noLabel('the shipment has not been shipped');
 
   const method = chooseMethod(call);

@@ -8,11 +8,11 @@ import { z } from 'zod';
 import type { Switches } from '../options.ts';
 import { badParameter } from '../refusal.ts';
 import type { Client } from '../store/client.ts';
-import type { Product } from '../store/model.ts';
+import type { Members, Product } from '../store/model.ts';
 import type { SortedRows, StoredRow } from '../store/sorted-rows.ts';
-import { dateIn } from './document.ts';
 import {
   type Call,
+  dateIn,
   defineFields,
   defineOperation,
   type Fields,
@@ -30,8 +30,6 @@ export const text = z.string().nullable();
 export const localDateTime = z.iso.datetime({ local: true, precision: 7 });
 export const metadata = z.record(z.string(), z.unknown());
 
-type Members = Readonly<Record<string, unknown>>;
-
 /** A v3 resource object (docs/interface.md, 2.3 v3 resource objects). */
 interface ResourceObject {
   readonly id: number;
@@ -43,36 +41,16 @@ interface ResourceObject {
 }
 
 /** A kind of resource, with the schemas of its answers. */
-export interface Resource<Row> {
-  readonly type: string;
-  /** The name of its list, in paths and in names of operations. */
-  readonly plural: string;
-  readonly schema: z.ZodType;
-  /** The schema of an answer with one resource. */
-  readonly document: z.ZodType;
-  /** The schema of a page of a list. */
-  readonly page: z.ZodType;
-  /**
-   * Whether included resources are always inside the resource, never at the top of the document.
-   */
-  readonly isInsideOnly: boolean;
-  readonly includeNames: readonly string[];
-  /** The parameter `include`, if there is something to include. */
-  readonly query: Parameters;
-  readonly render: Render<Row>;
-  readonly renderIncluded: (
-    row: Row,
-    client: Client,
-    names: readonly string[],
-  ) => readonly ResourceObject[];
-}
-type Render<Row> = (row: Row, client: Client) => ResourceObject;
+export type Resource<Row extends StoredRow> = ReturnType<typeof defineResource<Row>>;
 
 interface ResourceDefinition<Row> {
   readonly attributes: Fields<Row>;
   readonly relationships?: Fields<Row>;
   /** The resources that can be included, by the value of the parameter `include`. */
   readonly includes?: Readonly<Record<string, Include<Row>>>;
+  /**
+   * Whether included resources are always inside the resource, never at the top of the document.
+   */
   readonly isInsideOnly?: boolean;
 }
 
@@ -85,15 +63,18 @@ interface Include<Row> {
 export function writeResource(resource: ResourceObject, client: Client): ResourceObject {
   if (client.options.dialect === 'plain') return resource;
 
-  const { id, type, attributes, relationships = {} } = resource;
+  const { id, type, attributes, relationships } = resource;
   const self = `/v3/${toPlural(type)}/${id}`;
+  const ofItem =
+    type.endsWith('Item') && defineFields(productLink).show(attributes as never, client);
   // An absent relation is `null` in resources with an even id.
-  const linked = Object.entries(relationships as Record<string, { data: unknown }>).map(
-    ([name, { data }]) => {
-      const isNull = data === null && id % 2 === 0;
-      return [name, isNull ? null : { data, links: { related: `${self}/${name}` } }];
-    },
-  );
+  const linked = Object.entries({ ...ofItem, ...relationships } as Record<
+    string,
+    { data: unknown }
+  >).map(([name, { data }]) => {
+    const isNull = data === null && id % 2 === 0;
+    return [name, isNull ? null : { data, links: { related: `${self}/${name}` } }];
+  });
   return {
     id,
     type,
@@ -149,12 +130,18 @@ export const many = <Row>(type: string, read: (row: Row) => readonly StoredRow[]
   ] as const;
 
 /** Declares what a value of `include` adds. */
-export const include = <Row, Part extends StoredRow>(
-  part: Pick<Resource<Part>, 'schema' | 'render'>,
+export const include = <Row, Part>(
+  {
+    schema,
+    render,
+  }: {
+    readonly schema: z.ZodType;
+    readonly render: (part: Part, client: Client) => ResourceObject;
+  },
   read: (row: Row, client: Client) => readonly Part[],
 ): Include<Row> => ({
-  schema: part.schema,
-  render: (row, client) => read(row, client).map((each) => part.render(each, client)),
+  schema,
+  render: (row, client) => read(row, client).map((part) => render(part, client)),
 });
 
 /**
@@ -169,7 +156,7 @@ const linksSchema = z.strictObject({
 export function defineResource<Row extends StoredRow>(
   type: string,
   { attributes, relationships, includes = {}, isInsideOnly = false }: ResourceDefinition<Row>,
-): Resource<Row> {
+) {
   const own = defineFields(attributes);
   const links = relationships && defineFields(relationships);
   const includeNames = Object.keys(includes);
@@ -186,14 +173,18 @@ export function defineResource<Row extends StoredRow>(
 
   return {
     type,
+    /** The name of its list, in paths and in names of operations. */
     plural: toPlural(type),
     schema,
+    /** The schema of an answer with one resource. */
     document: z.strictObject({ data: schema, ...top }),
+    /** The schema of a page of a list. */
     page: z.strictObject({ data: z.array(schema).max(100), links: linksSchema, ...top }),
     isInsideOnly,
     includeNames,
-    query: parts.size > 0 ? { include: uniqueList(z.enum(includeNames)) } : {},
-    render: (row, client) => {
+    /** The parameter `include`, if there is something to include. */
+    query: parts.size > 0 ? { include: uniqueList(z.enum(includeNames)) } : ({} as Parameters),
+    render(row: Row, client: Client): ResourceObject {
       const relationships = links && { relationships: links.show(row, client) };
       const { id } = row;
       return writeResource(
@@ -201,7 +192,7 @@ export function defineResource<Row extends StoredRow>(
         client,
       );
     },
-    renderIncluded: (row, client, names) =>
+    renderIncluded: (row: Row, client: Client, names: readonly string[]) =>
       names.flatMap((name) => includes[name]?.render(row, client) ?? []),
   };
 }
@@ -215,25 +206,25 @@ export const product = defineResource<Product>('product', {
 });
 
 /** Returns a document with one resource, and with the named includes. */
-export function renderDocument<Row>(
+export function renderDocument<Row extends StoredRow>(
   call: Call,
   resource: Resource<Row>,
   row: Row,
   includes: readonly string[] = readIncludes(call),
-): Record<string, unknown> {
+): Members {
   const { data, ...rest } = placeIncluded(call, resource, [row], includes);
   return { data: data[0], ...rest };
 }
 
 /** Returns a document with one resource and all that it can include. */
-export const renderWhole = <Row>(call: Call, resource: Resource<Row>, row: Row) =>
+export const renderWhole = <Row extends StoredRow>(call: Call, resource: Resource<Row>, row: Row) =>
   renderDocument(call, resource, row, resource.includeNames);
 
 const readIncludes = ({ query }: Call): readonly string[] =>
   (query as { include?: readonly string[] }).include ?? [];
 
 /** Places the included resources inside each resource or at the top of the document. */
-function placeIncluded<Row>(
+function placeIncluded<Row extends StoredRow>(
   { client, world: { switches } }: Call,
   resource: Resource<Row>,
   rows: readonly Row[],
@@ -264,7 +255,7 @@ function renderPage<Row extends StoredRow>(
   resource: Resource<Row>,
   rows: SortedRows<Row>,
   tests: readonly Test<Row>[],
-): Record<string, unknown> {
+): Members {
   const { switches } = call.world;
   const { 'page[cursor]': cursor = 0, 'page[size]': size = 100 } = call.query as Readonly<
     Record<string, number>

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import { announceGoods, type SlipDraft } from '../rules/announcements.ts';
-import type { Client } from '../store/client.ts';
 import {
   type Inbound,
   type InboundItem,
@@ -15,22 +14,19 @@ import { writeInstant } from '../zone.ts';
 
 import {
   dateIn,
+  defineOperation,
   documentIn,
   keepGivenTexts,
   linksTo,
   namedTexts,
   quantityIn,
+  readId,
   readIncluded,
   readTexts,
-  resourceIn,
-  textIn,
-} from './document.ts';
-import {
-  defineOperation,
-  type Fields,
-  readId,
   recordWrite,
   requireRow,
+  resourceIn,
+  textIn,
   uniqueList,
 } from './operation.ts';
 import {
@@ -87,19 +83,10 @@ export const inboundResource = defineResource<Inbound>('inbound', {
   includes: { inboundItems: include(inboundItemResource, ({ items }) => items) },
 });
 
-const defineSlipItem = (relationships?: Fields<SlipItem>) =>
-  defineResource<SlipItem>('inboundPackingSlipItem', {
-    attributes: { sku: z.string(), quantity: z.int(), received: z.int() },
-    ...(relationships && { relationships }),
-  });
-const plainSlipItem = defineSlipItem();
-const richSlipItem = defineSlipItem(productLink);
-/** docs/interface.md, 14.2 Items. The dialect `rich` also links their products. */
-const slipItemResource = {
-  ...plainSlipItem,
-  render: (item: SlipItem, client: Client) =>
-    (client.options.dialect === 'rich' ? richSlipItem : plainSlipItem).render(item, client),
-};
+/** docs/interface.md, 14.2 Items. */
+const slipItemResource = defineResource<SlipItem>('inboundPackingSlipItem', {
+  attributes: { sku: z.string(), quantity: z.int(), received: z.int() },
+});
 
 /** docs/interface.md, 14.1 Fields. */
 export const slipResource = defineResource<Slip>('inboundPackingSlip', {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { notFound, ruleBroken } from '../refusal.ts';
+import { ruleBroken } from '../refusal.ts';
 import {
   cancelItems,
   changeOrder,
@@ -24,33 +24,31 @@ import type { StoredRow } from '../store/sorted-rows.ts';
 
 import {
   assertSameId,
+  type Call,
   clientMembers,
   countryCodeIn,
   dateIn,
   decimal,
+  defineOperation,
   documentIn,
   integerIn,
   keepGivenTexts,
   linksTo,
   linkTo,
+  members,
   namedTexts,
   numberIn,
+  orderNumbers,
   provisionalId,
   quantityIn,
+  readId,
   readIncluded,
   readTexts,
+  recordWrite,
+  requireRow,
   resourceIn,
   selectIncluded,
   textIn,
-} from './document.ts';
-import {
-  type Call,
-  defineOperation,
-  members,
-  orderNumbers,
-  readId,
-  recordWrite,
-  requireRow,
   uniqueList,
 } from './operation.ts';
 import {
@@ -360,13 +358,9 @@ export const orderOperations = [
       return renderWhole(call, orderResource, order);
     },
   }),
-  defineOperation({
-    name: 'v3.orderItems.get',
-    route: 'GET /v3/orderItems/:id',
-    summary: 'One order item',
-    answer: orderItemResource.document,
-    run: (call) => renderDocument(call, orderItemResource, findItem(call).item),
-  }),
+  defineGet(orderItemResource, 'One order item', (client, id) =>
+    client.findOrderOfItem(id)?.items.find((known) => known.id === id),
+  ),
   defineOperation({
     name: 'v3.orderItems.cancel',
     route: 'PATCH /v3/orderItems/:id',
@@ -378,8 +372,10 @@ export const orderOperations = [
       meta: z.strictObject({ modified: z.boolean() }),
     }),
     run: (call) => {
-      const { order, item } = findItem(call);
-      assertSameId(call.body.data.id, item.id);
+      const id = readId(call);
+      const order = requireRow(call, 'orderItem', call.client.findOrderOfItem(id));
+      const item = order.items.find((known) => known.id === id) as OrderItem;
+      assertSameId(call.body.data.id, id);
       recordWrite(call, order);
       const modified = cancelItems(call.client, order, [item], call.nowMs).length > 0;
       return { ...renderDocument(call, orderItemResource, item), meta: { modified } };
@@ -556,15 +552,6 @@ function readWantedAttributes(
     allowPartialDelivery: attributes.allowPartialDelivery ?? lists.isDeliveredInParts(orderTypeId),
     onHold: attributes.onHold ?? order.onHold,
   };
-}
-
-function findItem(call: Call): { readonly order: Order; readonly item: OrderItem } {
-  const id = readId(call);
-  const order = call.client.findOrderOfItem(id);
-  const item = order?.items.find((known) => known.id === id);
-  if (order === undefined || item === undefined) throw notFound('orderItem');
-  requireRow(call, 'order', order);
-  return { order, item };
 }
 
 /** Returns the order that an attachment names by number, by relationship or by both alike. */

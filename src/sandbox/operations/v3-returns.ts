@@ -11,18 +11,21 @@ import type { Authorization, AuthorizationItem, ReturnItem } from '../store/mode
 import type { ServiceLists } from '../store/service-lists.ts';
 import {
   assertSameId,
+  type Call,
   clientMembers,
+  defineOperation,
   documentIn,
   integerIn,
   linksTo,
   linkTo,
   quantityIn,
+  readId,
   readIncluded,
   readTexts,
+  requireRow,
   resourceIn,
   textIn,
-} from './document.ts';
-import { type Call, defineOperation, readId, requireRow } from './operation.ts';
+} from './operation.ts';
 import {
   byDays,
   defineGet,

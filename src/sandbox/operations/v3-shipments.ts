@@ -29,10 +29,10 @@ const shipmentItemResource = defineResource<ShipmentItem>('shipmentItem', {
   relationships: { ...ownLinks('orderItem'), ...productLink },
 });
 
-const laterTime = (read: (row: Shipment) => number | null) =>
+const laterTime = (name: 'readyToShipOnMs' | 'shippedOnMs') =>
   [
     localDateTime.nullable(),
-    (row: Shipment, { zone }: Client) => zone.writeLocal(read(row), row.id),
+    (row: Shipment, { zone }: Client) => zone.writeLocal(row[name], row.id),
   ] as const;
 
 /** docs/interface.md, 10.1 Fields. Times are in the zone of the warehouses and do not name it. */
@@ -45,8 +45,8 @@ export const shipmentResource = defineResource<Shipment>('shipment', {
       localDateTime,
       ({ id, readyToPickOnMs }, { zone }) => zone.writeLocal(readyToPickOnMs, id),
     ],
-    readyToShipOn: laterTime(({ readyToShipOnMs }) => readyToShipOnMs),
-    shippedOn: laterTime(({ shippedOnMs }) => shippedOnMs),
+    readyToShipOn: laterTime('readyToShipOnMs'),
+    shippedOn: laterTime('shippedOnMs'),
     // Of the first package.
     tracking: [
       markExtra(z.strictObject({ url: z.string() }).nullable()).optional(),

@@ -50,11 +50,9 @@ function fulfilOrder(client: Client, order: Order | undefined, atMs: number): vo
 /** Returns whether an order must wait. Plans to fulfil it on its preferred day. */
 function isHeldBack(client: Client, order: Order, atMs: number): boolean {
   const { id: orderId, preferredShippingDate: day } = order;
-  if (order.onHold || order.notValid) return true;
-  if (day === null || day <= client.zone.day(atMs)) return false;
-
-  client.plan(client.zone.atHour(day, 6), { kind: 'fulfil', orderId });
-  return true;
+  if (day !== null && day > client.zone.day(atMs))
+    client.plan(client.zone.atHour(day, 6), { kind: 'fulfil', orderId });
+  return findReasonToWait(client, order, atMs) !== null;
 }
 
 /**

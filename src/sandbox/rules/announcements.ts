@@ -1,7 +1,7 @@
 /** The rules of docs/interface.md for announced returns and goods. */
 
 import { dayMs, hourMs } from '../../core/time.ts';
-import { ruleBroken } from '../refusal.ts';
+import { requireFound, ruleBroken } from '../refusal.ts';
 import type { Client } from '../store/client.ts';
 import type { Authorization, AuthorizationItem, Shipment, Slip } from '../store/model.ts';
 import { checkWarehouse } from './orders.ts';
@@ -81,8 +81,8 @@ function createItems(
   replaced: Authorization | null,
   nowMs: number,
 ): AuthorizationItem[] {
-  const shipment = client.findShipment(shipmentId, nowMs);
-  if (shipment === undefined) throw ruleBroken(`There is no shipment ${shipmentId}`);
+  const known = client.findShipment(shipmentId, nowMs);
+  const shipment = requireFound(known, `There is no shipment ${shipmentId}`);
 
   const others = client.authorizations.filter(
     (known) => known.shipmentId === shipmentId && known !== replaced,
@@ -108,9 +108,9 @@ function createItems(
 /** Returns the shipment item of a line. Refuses one that does not fit, and an unknown reason. */
 function findReturnedItem({ lists }: Client, shipment: Shipment, line: AuthorizationLine) {
   const { shipmentItemId, reasonId } = line;
-  const item = shipment.items.find(({ id }) => id === shipmentItemId);
-  if (item === undefined)
-    throw ruleBroken(`Shipment ${shipment.id} has no shipment item ${shipmentItemId}`);
+  const known = shipment.items.find(({ id }) => id === shipmentItemId);
+  const problem = `Shipment ${shipment.id} has no shipment item ${shipmentItemId}`;
+  const item = requireFound(known, problem);
 
   if (!lists.returnReasons.some(({ id }) => id === reasonId))
     throw ruleBroken(`There is no return reason ${reasonId}, or it is not available to this user`);

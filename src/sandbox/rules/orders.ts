@@ -10,6 +10,7 @@ import type {
   Attachment,
   ChangeableOrder,
   ChangeableRelationships,
+  Members,
   Order,
   OrderItem,
 } from '../store/model.ts';
@@ -32,7 +33,7 @@ export interface OrderDraft
   /** Null: the default of the order type applies. */
   readonly allowPartialDelivery: boolean | null;
   readonly lines: readonly LineDraft[];
-  readonly pickUpPoint: Readonly<Record<string, unknown>> | null;
+  readonly pickUpPoint: Members | null;
   readonly attachment: Omit<Attachment, 'id'> | null;
 }
 

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import type { Oddity } from '../findings.ts';
 import { flag, type Operation, readBoolean } from '../operations/operation.ts';
 import { badParameter, Refusal } from '../refusal.ts';
+import type { Members } from '../store/model.ts';
 import type { World } from '../world.ts';
 
 /** How a request is compared with its operation. */
@@ -303,7 +304,7 @@ function normalizeMembers(
  * if none fits.
  */
 function selectByConstants(value: object, schemas: readonly TypedSchema[]): readonly TypedSchema[] {
-  const given = value as Readonly<Record<string, unknown>>;
+  const given = value as Members;
   const fitting = schemas.filter(({ properties = {} }) =>
     Object.entries(properties).every(
       ([name, { const: constant }]) => constant === undefined || given[name] === constant,

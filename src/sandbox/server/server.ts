@@ -2,9 +2,15 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
-import { ZodError } from 'zod';
-import { addControlRoutes } from '../control/controls.ts';
-import { type FaultEffect, isAnswerReplaced } from '../faults.ts';
+import { ZodError, z } from 'zod';
+import { addControlRoutes } from '../controls.ts';
+import {
+  changePayload,
+  changeText,
+  type FaultEffect,
+  isAnswerReplaced,
+  sendFault,
+} from '../faults.ts';
 import { operations } from '../operations/all.ts';
 
 import { type Call, nok, type Operation } from '../operations/operation.ts';
@@ -13,8 +19,6 @@ import { Refusal, refuseOtherSites } from '../refusal.ts';
 import type { LoggedRequest } from '../request-log.ts';
 
 import type { World } from '../world.ts';
-import { changePayload, changeText, sendFault } from './fault-effects.ts';
-import { createOpenApiDocument } from './openapi.ts';
 import { formType, readInput, splitUrl } from './request-input.ts';
 
 declare module 'fastify' {
@@ -93,7 +97,11 @@ function addHooks(app: FastifyInstance, world: World): void {
   // A fault may prevent the answer, so that the request is kept before.
   app.addHook('preValidation', async (request) => keepBodies(request, world, null));
   app.addHook('preSerialization', async (request, _reply, payload) =>
-    changePayload(request, payload, world),
+    changePayload(request, payload, (id, seconds) => {
+      // Only operations with a token answer with rows that have an id.
+      const { visibility } = world.requireClient(request.client ?? '');
+      visibility.hiddenUntilMs.set(id, world.clock.nowMs() + seconds * 1_000);
+    }),
   );
   app.addHook('onSend', async (request, reply, payload) => {
     if (typeof payload !== 'string') return payload;
@@ -280,4 +288,92 @@ function ignoreRefusal(error: unknown): void {
 
 function readBearer({ headers }: FastifyRequest): string {
   return /^bearer (.+)$/i.exec(headers.authorization ?? '')?.[1] ?? '';
+}
+
+const refusal = z.strictObject({
+  status: z.string(),
+  title: z.string(),
+  source: z.object({ parameter: z.string(), pointer: z.string() }).partial().optional(),
+});
+
+/**
+ * Creates the OpenAPI 3.1 document, of the dialect `plain`. `x-documented` and
+ * `x-not-in-description` mark what docs/interface.md lacks.
+ */
+function createOpenApiDocument({ strictness }: World) {
+  const paths: Record<string, Record<string, unknown>> = {};
+  for (const operation of operations.filter(({ described }) => described || !strictness.strict)) {
+    const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
+    paths[path] ??= {};
+    paths[path][operation.method.toLowerCase()] = describeOperation(operation);
+  }
+
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Warehouse fulfilment service (sandbox)',
+      version: '1.0.0',
+    },
+    paths,
+    components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },
+    security: [{ bearer: [] }],
+  };
+}
+
+const jsonType = 'application/json';
+const bodyTypes = {
+  never: [jsonType],
+  allowed: [jsonType, formType],
+  only: [formType],
+} as const;
+
+function describeOperation(operation: Operation) {
+  const { name, summary, documented, described, replacedBy, open, form, body } = operation;
+  const schema = body && { schema: toSchema(body, 'input') };
+  const content = Object.fromEntries(bodyTypes[form].map((type) => [type, schema]));
+
+  return {
+    operationId: name,
+    summary,
+    tags: [name.split('.', 1)[0]],
+    'x-documented': documented,
+    ...(!described && { 'x-not-in-description': true }),
+    ...(replacedBy !== null && { deprecated: true }),
+    parameters: listParameters(operation),
+    ...(body && { requestBody: { required: !body.safeParse(null).success, content } }),
+    ...(open && { security: [] }),
+    responses: {
+      200: describeAnswer('Done', operation.answer),
+      ...(!open && { 401: { description: 'The token is invalid or expired' } }),
+      ...(name === 'common.token' && { 400: { description: 'The credentials are wrong' } }),
+      ...(name.startsWith('v3.') && {
+        '4XX': describeAnswer('Refused', z.strictObject({ errors: z.array(refusal) })),
+      }),
+    },
+  };
+}
+
+const describeAnswer = (description: string, schema: z.ZodType) => ({
+  description,
+  content: { [jsonType]: { schema: toSchema(schema, 'output') } },
+});
+
+/** Lists the parameters of path and query. Values of lists are separated by commas. */
+function listParameters({ path, query, required }: Operation) {
+  const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name]) => {
+    return { name, in: 'path', required: true, schema: { type: 'string' } };
+  });
+  const inQuery = Object.entries(query).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: required.includes(name),
+    schema: toSchema(schema, 'output'),
+    ...(schema instanceof z.ZodArray && { style: 'form', explode: false }),
+  }));
+  return [...inPath, ...inQuery];
+}
+
+function toSchema(schema: z.ZodType, io: 'input' | 'output') {
+  const { $schema: _, ...json } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
+  return json;
 }

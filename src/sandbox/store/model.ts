@@ -14,6 +14,8 @@ type InboundStatus = (typeof inboundStatuses)[number];
 export const slipStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING', 'COMPLETED'] as const;
 export type SlipStatus = (typeof slipStatuses)[number];
 
+/** Any members, such as those that the client chooses. */
+export type Members = Readonly<Record<string, unknown>>;
 /** Texts that the client chooses, such as `extra1`. */
 export type Texts = Readonly<Record<string, string>>;
 
@@ -107,7 +109,7 @@ export interface ChangeableRelationships {
   billingAddress: AddressLines;
   pickUpPoint: {
     readonly id: number;
-    readonly attributes: Readonly<Record<string, unknown>>;
+    readonly attributes: Members;
   } | null;
 }
 
@@ -170,7 +172,7 @@ export interface AuthorizationItem {
   readonly sku: string;
   readonly quantity: number;
   readonly reasonId: number;
-  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly metadata: Members;
   readonly shipmentItemId: number;
   returnItemId: number | null;
 }
@@ -180,7 +182,7 @@ export interface Authorization {
   readonly id: number;
   externalReference: string | null;
   comments: string | null;
-  metadata: Readonly<Record<string, unknown>>;
+  metadata: Members;
   readonly createdOn: string;
   modifiedOn: string;
   shipmentId: number;

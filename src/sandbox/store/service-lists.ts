@@ -99,8 +99,7 @@ export const noReplyAddress = 'no-reply@fulfilment.example';
  * of these lists. `returnReasons` are those that are available to the client.
  */
 export function createServiceLists(given: z.infer<typeof givenSchema> = {}) {
-  const chosen = Object.entries(given).filter(([, list]) => list !== undefined);
-  const lists: Lists = { ...builtIn, ...Object.fromEntries(chosen) };
+  const lists = { ...builtIn, ...given } as Lists;
   const { mainShippingMethods, orderTypes, languages } = lists;
   const returnReasons = lists.returnReasons.filter(({ available }) => available !== false);
 
@@ -153,7 +152,7 @@ export const shownListsSchema = z.strictObject({
   mainShippingMethods: listsSchema.shape.mainShippingMethods,
 });
 
-function showLists({ mainShippingMethods, ...others }: Lists): Readonly<Record<string, unknown>> {
+function showLists({ mainShippingMethods, ...others }: Lists) {
   const show = ({ id, name, code }: z.infer<typeof option>) => ({ id, name, code });
   const shown = Object.entries(others).map(([list, entries]) => [list, entries.map(show)]);
   const shippingMethods = mainShippingMethods.flatMap((main) =>

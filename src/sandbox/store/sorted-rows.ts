@@ -41,9 +41,9 @@ export class SortedRows<T extends StoredRow> {
     return this.after(0);
   }
 
-  /** Returns the rows that pass all tests. */
-  filter(...tests: readonly ((row: T) => boolean)[]): T[] {
-    return this.#rows.filter((row) => tests.every((test) => test(row)));
+  /** Returns the rows that pass a test. */
+  filter(test: (row: T) => boolean): T[] {
+    return this.#rows.filter(test);
   }
 
   /** Returns the last rows, newest first. */

@@ -2,19 +2,25 @@
 
 import type { FastifyContextConfig, FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { faultSchema, matchesOperation } from '../faults.ts';
-import { operations } from '../operations/all.ts';
-import type { WorldOptions } from '../options.ts';
-import { badParameter } from '../refusal.ts';
-import { finishReturn } from '../robot/returns.ts';
-import { finishOrder } from '../robot/shipments.ts';
-import { orderMembers, placeRequestedOrder, seedMembers, seedShipments } from '../robot/shop.ts';
-import { announceReturn } from '../rules/announcements.ts';
-import { addHouseNumber, checkOrderNumber } from '../rules/orders.ts';
-import type { Client } from '../store/client.ts';
-import { shipmentStatuses } from '../store/model.ts';
-import type { World } from '../world.ts';
-import { readState } from './state.ts';
+import { faultSchema, matchesOperation } from './faults.ts';
+import { operations } from './operations/all.ts';
+import type { Resource } from './operations/resource.ts';
+import { inboundResource, slipResource } from './operations/v3-goods.ts';
+import { orderResource } from './operations/v3-orders.ts';
+import { authorizationResource, returnItemResource } from './operations/v3-returns.ts';
+import { shipmentResource } from './operations/v3-shipments.ts';
+import type { WorldOptions } from './options.ts';
+import { badParameter, requireFound } from './refusal.ts';
+import { finishReturn } from './robot/returns.ts';
+import { finishOrder } from './robot/shipments.ts';
+import { orderMembers, placeRequestedOrder, seedMembers, seedShipments } from './robot/shop.ts';
+import { announceReturn } from './rules/announcements.ts';
+import { addHouseNumber, checkOrderNumber } from './rules/orders.ts';
+import type { Client } from './store/client.ts';
+import { type Members, shipmentStatuses } from './store/model.ts';
+import type { StoredRow } from './store/sorted-rows.ts';
+import type { World } from './world.ts';
+import { writeInstant } from './zone.ts';
 
 const maxAdvanceSeconds = 400 * 86_400;
 
@@ -68,14 +74,8 @@ const control = <T extends z.ZodRawShape>(
   run: (client: Client, wanted: z.output<z.ZodObject<T>>, nowMs: number) => unknown,
 ): ClientControl => ({ members, run });
 
-/** Returns a row that a control names. Refuses the member of its body if there is none. */
-function requireFound<T>(row: T | undefined, member: string, problem: string): T {
-  if (row === undefined) throw badParameter(member, problem);
-  return row;
-}
-
 const requireOrder = ({ orderByNumber }: Client, number: string) =>
-  requireFound(orderByNumber.get(number), 'externalOrderNumber', 'is no order of this client');
+  requireFound(orderByNumber.get(number), 'externalOrderNumber is no order of this client');
 
 const editMembers = {
   shipmentIds: z.array(z.int()).min(1),
@@ -87,11 +87,8 @@ const editMembers = {
 const clientControls: Readonly<Record<string, ClientControl>> = {
   seed: control(seedMembers, (client, wanted, nowMs) => {
     seedShipments(client, wanted, nowMs);
-    return {
-      client: client.name,
-      shipments: client.shipments.size,
-      orders: client.orders.size,
-    };
+    const { name, shipments, orders } = client;
+    return { client: name, shipments: shipments.size, orders: orders.size };
   }),
   order: control(orderMembers, (client, wanted, nowMs) => {
     const { id: orderId, externalOrderNumber } = placeRequestedOrder(client, wanted, nowMs);
@@ -106,7 +103,7 @@ const clientControls: Readonly<Record<string, ClientControl>> = {
     { shipmentId: z.int(), quantity: z.int().min(1).max(1_000_000).optional() },
     (client, { shipmentId, quantity }, nowMs) => {
       const known = client.shipments.get(shipmentId);
-      const { items } = requireFound(known, 'shipmentId', 'is no shipment of this client');
+      const { items } = requireFound(known, 'shipmentId is no shipment of this client');
       const reasonId = client.lists.returnReasons[0]?.id ?? 0;
       const lines = items.map((item) => ({
         shipmentItemId: item.id,
@@ -123,8 +120,7 @@ const clientControls: Readonly<Record<string, ClientControl>> = {
   'return/process': control({ authorizationId: z.int() }, (client, { authorizationId }, nowMs) => {
     const authorization = requireFound(
       client.authorizations.get(authorizationId),
-      'authorizationId',
-      'is no announced return of this client',
+      'authorizationId is no announced return of this client',
     );
     const items = finishReturn(client, authorization, nowMs);
     return { authorizationId, returnItemIds: items.map(({ id }) => id) };
@@ -132,7 +128,7 @@ const clientControls: Readonly<Record<string, ClientControl>> = {
   edit: control(editMembers, (client, wanted, nowMs) => {
     const { shipmentIds, status, returnLabel, itemQuantity } = wanted;
     const shipments = shipmentIds.map((id) =>
-      requireFound(client.shipments.get(id), 'shipmentIds', `${id} is no shipment of this client`),
+      requireFound(client.shipments.get(id), `shipmentIds ${id} is no shipment of this client`),
     );
     for (const shipment of shipments) {
       if (status !== undefined) client.setStatus(shipment, status, nowMs);
@@ -145,7 +141,7 @@ const clientControls: Readonly<Record<string, ClientControl>> = {
     { orderId: z.int(), externalOrderNumber: z.string().min(1) },
     (client, { orderId, externalOrderNumber }) => {
       const known = client.orders.get(orderId);
-      const order = requireFound(known, 'orderId', 'is no order of this client');
+      const order = requireFound(known, 'orderId is no order of this client');
       checkOrderNumber(client, externalOrderNumber, order);
       client.changeOrder(order, { externalOrderNumber });
       return { orderId, externalOrderNumber };
@@ -234,4 +230,75 @@ function addReports(world: World, add: AddControl): void {
   );
   add('GET', 'findings', () => ({ findings: findings.list(), beyondLimit: findings.beyondLimit }));
   add('GET', 'state', ({ query }) => readState(world, query));
+}
+
+/** Returns the entries of rows: their resources, all parts of these, and more members. */
+const list = <Row extends StoredRow>(
+  client: Client,
+  rows: Iterable<Row>,
+  resource: Resource<Row>,
+  readMore: (row: Row) => Members = () => ({}),
+): Members[] =>
+  [...rows].map((row) => ({
+    resource: resource.render(row, client),
+    [resource.isInsideOnly ? 'included' : 'items']: resource.renderIncluded(
+      row,
+      client,
+      resource.includeNames,
+    ),
+    ...readMore(row),
+  }));
+
+/** The lists of `/_sandbox/state`. */
+const lists = {
+  products: ({ products }: Client) => [...products.values()].map((product) => ({ ...product })),
+  orders: (client: Client) =>
+    list(client, client.orders, orderResource, ({ notValid, attachments, items }) => ({
+      notValid,
+      attachments,
+      /** Fulfilled quantity of each item, in the order of the items. */
+      fulfilled: items.map(({ fulfilled }) => fulfilled),
+    })),
+  shipments: (client: Client, nowMs: number) =>
+    list(client, client.shipments, shipmentResource, ({ id, tracks, ...shipment }) => ({
+      tracks,
+      visible: shipment.visibleFromMs <= nowMs,
+      /** What the times mean that a shipment shows without a zone. */
+      instants: {
+        readyToPickOn: writeInstant(shipment.readyToPickOnMs, id),
+        readyToShipOn: writeInstant(shipment.readyToShipOnMs, id),
+        shippedOn: writeInstant(shipment.shippedOnMs, id),
+      },
+    })),
+  returnMerchandiseAuthorizations: (client: Client) =>
+    list(client, client.authorizations, authorizationResource),
+  returnItems: (client: Client) =>
+    list(client, client.returnItems, returnItemResource, ({ id, processedOn, restockOnMs }) => ({
+      visible: processedOn !== null,
+      instants: { restockOn: writeInstant(restockOnMs, id) },
+    })),
+  inbounds: (client: Client) => list(client, client.inbounds, inboundResource),
+  inboundPackingSlips: (client: Client) => list(client, client.slips, slipResource),
+};
+
+type ListName = keyof typeof lists;
+const listNames = Object.keys(lists) as ListName[];
+const stateSchema = z.strictObject({
+  lists: z
+    .string()
+    .transform((text) => text.split(','))
+    .pipe(z.array(z.enum(listNames)))
+    .default(listNames),
+});
+
+/** Returns the rows of all clients, also those that no list shows. */
+function readState(world: World, query: unknown): Members {
+  const { lists: wanted } = stateSchema.parse(query);
+  const nowMs = world.clock.nowMs();
+  const clients = world.clientNames.map((name) => {
+    const client = world.requireClient(name);
+    const read = wanted.map((list) => [list, lists[list](client, nowMs)]);
+    return { client: name, ...Object.fromEntries(read) };
+  });
+  return { now: new Date(nowMs).toISOString(), clients };
 }
