@@ -138,7 +138,7 @@ interface NumberFacts {
 
 /** Reads the orders and outbox rows with numbers of these orders, also with those of renames. */
 async function readNumberFacts(
-  trx: Transaction<DB>,
+  trx: Kysely<DB>,
   client: string,
   given: readonly OrderToErase[],
 ): Promise<NumberFacts> {
@@ -261,68 +261,61 @@ export async function findErasableOrders(
       ? sql`r.reference = ${number}`
       : sql`(t.target_id = ${id} or r.result ->> 'orderId' = ${String(id)})`;
 
-  const { rows } = await sql<ErasableOrder>`
-    with stored as (
-      select o.client, o.id, coalesce(o.external_order_number, '') as number
-      from fulfilment.orders o
-      where (o.external_order_number = ${number} or o.id = ${id}::bigint)
-        and (${client}::text is null or o.client = ${client})
-    ), quarantined as materialized (
-      select q.client, q.resource_id as id, coalesce(q.external_order_number, '') as number
-      from sync.quarantine q
-      where q.stream = 'orders' and (${client}::text is null or q.client = ${client})
-        and (q.resource_id = ${id}::bigint
-          or (q.resource_id is not null and q.external_order_number = ${number}))
-        and not exists (select from stored s where s.client = q.client and s.id = q.resource_id)
-    ), pushed as materialized (
-      -- A follow-up may come behind rows of another order that got the number.
-      select r.client, case when r.kind = 'order_attachment.create' and t.outbox_id is not null
-          then 0 else r.id end as row_id, r.kind, r.status, coalesce(t.target_id, case
-        when r.result ->> 'orderId' ~ '^[0-9]{1,18}$' then (r.result ->> 'orderId')::bigint end)
-          as id,
-        coalesce(${number}, case when r.kind = 'order.rename' and r.status = 'done'
-          then r.payload ->> 'externalOrderNumber' end, r.reference) as number
-      from fulfilment.outbox r
-      left join sync.outbox_targets t on t.outbox_id = r.id
-      where ${isNamed} and r.family = 'order' and (${client}::text is null or r.client = ${client})
-    ), former as (
-      select p.client, max(p.row_id) as row_id
-      from pushed p
-      left join fulfilment.orders o on o.client = p.client and o.id = p.id
-      where p.id is not null
-      group by p.client
-      having bool_or((p.kind = 'order.rename' and p.status = 'done')
-        or o.external_order_number <> ${number})
-    ), reused as (
-      select f.client
-      from former f
-      where exists (
-        select from pushed p
-        where p.client = f.client and p.kind in ('order.create', 'order.replace')
-            and p.id is null and p.row_id > f.row_id)
-    ), found as (
-      select client, id, number, 0 as row_id
-      from stored
-      union all
-      select client, id, number, 0
-      from quarantined
-      union all
-      select p.client, p.id, p.number, p.row_id
-      from pushed p
-      where not exists (select from stored s where s.client = p.client)
-        and not exists (select from quarantined q where q.client = p.client
-          and coalesce(p.id, q.id) = q.id)
-        -- Rows without an id belong to the order that the other rows name, unless a later one began
-        -- another order.
-        and (p.id is not null) = (exists (
-          select from pushed named
-          where named.client = p.client and named.id is not null) and not exists (
-          select from reused u where u.client = p.client))
-    )
-    select distinct on (f.client, f.id) f.client, f.id, f.number, exists (
+  const { rows } = await sql<NamedOrder>`
+    select f.client, f.id, f.number, f.is_read as "isRead", exists (
       select from fulfilment.orders o
       where o.client = f.client and o.id = f.id) as "isStored"
-    from found f
-    order by f.client, f.id, f.row_id desc`.execute(db);
-  return rows;
+    from (
+      select o.client, o.id, coalesce(o.external_order_number, '') as number, true as is_read
+      from fulfilment.orders o
+      where o.external_order_number = ${number} or o.id = ${id}::bigint
+      union
+      select q.client, q.resource_id, coalesce(q.external_order_number, ''), true
+      from sync.quarantine q
+      where q.stream = 'orders' and (q.resource_id = ${id}::bigint
+        or (q.resource_id is not null and q.external_order_number = ${number}))
+      union
+      select r.client, coalesce(t.target_id, sync.read_document_id(r.result -> 'orderId')),
+        r.reference, false
+      from fulfilment.outbox r
+      left join sync.outbox_targets t on t.outbox_id = r.id
+      where ${isNamed} and r.family = 'order') f
+    where ${client}::text is null or f.client = ${client}
+    order by f.client, f.id, f.is_read`.execute(db);
+
+  const found: ErasableOrder[] = [];
+  for (const [owner, named] of Map.groupBy(rows, (row) => row.client)) {
+    const facts = await readNumberFacts(db, owner, named);
+    for (const order of chooseOrders(named, number, facts)) found.push(order);
+  }
+  return found;
+}
+
+/** An order that a number or an id names. One that was read is stored or in quarantine. */
+interface NamedOrder extends ErasableOrder {
+  readonly isRead: boolean;
+}
+
+/**
+ * Chooses the orders that a number means now; without a number, all, by their present numbers. Rows
+ * without an id belong to the order that others name.
+ */
+function chooseOrders(
+  named: readonly NamedOrder[],
+  wanted: string | null,
+  facts: NumberFacts,
+): ErasableOrder[] {
+  const known = named.flatMap((order) =>
+    judgeNumbers(order, facts)
+      .filter(({ id, number, isPresent, before }) =>
+        wanted === null ? isPresent : id !== null && number === wanted && before === null,
+      )
+      .map(({ number }) => ({ ...order, number })),
+  );
+  const hasHolder = known.some(({ isRead, isStored }) => isRead && isStored);
+  const orders = known.length > 0 ? known : named.filter(({ id }) => id === null);
+
+  const chosen = orders.filter(({ isRead }) => isRead || !hasHolder);
+  const byId = new Map(chosen.map(({ isRead: _, ...order }) => [order.id, order]));
+  return [...byId.values()];
 }

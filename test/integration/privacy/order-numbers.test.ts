@@ -172,6 +172,20 @@ test('an order that took a former number keeps its data, and has its own erasure
   expect(await findTexts(database, ['qz-b@example.test'])).toEqual([]);
 });
 
+test('a former number means the order that took it, also if no order is stored any more', async () => {
+  await create('SO-1', 'qz-a@example.test');
+  await rename('SO-1', 'SO-2');
+  await outbox.push();
+  const other = await create('SO-1', 'qz-b@example.test');
+  await outbox.push();
+  const id = (await outbox.row(other)).result?.orderId;
+  await database.query('truncate fulfilment.orders cascade');
+  const erased = await run('erase', 'SO-1', '--json');
+  expect(JSON.parse(erased.output)).toMatchObject({ id, number: 'SO-1', isStored: false });
+  expect(await findTexts(database, ['qz-a@example.test'])).not.toEqual([]);
+  expect(await findTexts(database, ['qz-b@example.test'])).toEqual([]);
+});
+
 test('rows of the order that had the number before are left alone', async () => {
   await create('SO-2', 'qz-b@example.test');
   await rename('SO-2', 'SO-3');
