@@ -22,7 +22,8 @@ export async function storeOutboxKinds(
   kinds: readonly StoredKind[],
 ): Promise<void> {
   await sql`
-    insert into sync.outbox_kinds as k (kind, schema, lingers, overtaken_by, awaits_products, document)
+    insert into sync.outbox_kinds as k
+      (kind, schema, lingers, overtaken_by, awaits_products, document)
     select i.kind, i.schema, i.lingers, i."overtakenBy", i."awaitsProducts",
       nullif(i.document, 'null')
     from json_to_recordset(${JSON.stringify(kinds)}::json) as i (kind text, schema jsonb,

@@ -62,8 +62,8 @@ export const holdsRuns = (health: StoredHealth): boolean =>
   health.scope === clientScope && runHoldCodes.includes(health.code) && isHeld(health);
 
 /**
- * SQL: the hold for which the scheduled runs of a job wait on a worker; no row: they do not. Silence
- * comes first: only a service that answers can be asked about another hold.
+ * SQL: the hold for which the scheduled runs of a job wait on a worker; no row: they do not.
+ * Silence comes first: only a service that answers can be asked about another hold.
  */
 export const selectRunHold = (
   client: RawBuilder<unknown>,
