@@ -579,13 +579,7 @@ const listHeldUp = (failing: readonly FailingJob[]): ProblemCode[] =>
   failing.length === 0 ? waitingCodes : [...waitingCodes, 'stream_rescan'];
 
 /** What is told of jobs that wait. */
-const waitingCodes: ProblemCode[] = [
-  'job_late',
-  'job_skipped',
-  'outbox_slow',
-  'stream_first_load',
-  'stream_stale',
-];
+const waitingCodes: ProblemCode[] = ['job_late', 'job_skipped', 'outbox_slow', 'stream_first_load'];
 
 /** What is told of work that ends with a write. */
 const unwrittenCodes: ProblemCode[] = [

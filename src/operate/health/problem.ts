@@ -49,7 +49,6 @@ const problemCodes = {
   stream_late_changes: ['warn', 'configured'],
   stream_rescan: ['note', 'configured'],
   stream_silent: ['warn', 'configured'],
-  stream_stale: ['bad', 'configured'],
   worker_lost: ['bad', 'everybody'],
 } as const satisfies Record<string, readonly [Severity, 'everybody' | 'configured']>;
 
@@ -149,7 +148,7 @@ export const limits = {
   unaskedMs: 15_000,
   /** Largest difference to the clock of the database. Smaller ones only show in the log. */
   clockSkewMs: minuteMs,
-  /** Time after which a stream without a whole poll, or a paused job, is a problem. */
+  /** Time after which a pause, or a late job that is never done although it runs, is a problem. */
   longMs: dayMs,
   /** Usual number of changed rows per day from which a day without changes is a problem. */
   usualChanges: 5,

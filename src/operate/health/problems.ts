@@ -128,7 +128,7 @@ function toFailingJobProblem(row: JobStatus, lastError: string, now: Date): Prob
 function findStreamProblems(row: StreamStatus, lookbackDays: number, now: Date): Problem[] {
   return [
     ...findLoadProblems(row),
-    ...findStandstillProblems(row, now),
+    ...findSilenceProblems(row, now),
     ...findQuarantineProblems(row),
     ...findGapProblems(row),
     ...findReconciliationProblems(row),
@@ -149,22 +149,18 @@ function findLoadProblems(row: StreamStatus): Problem[] {
   return [createProblem('stream_first_load', toStreamPlace(row), text)];
 }
 
-/** Finds that a stream is not polled, or that polls find nothing any more. */
-function findStandstillProblems(row: StreamStatus, now: Date): Problem[] {
+/** Finds that polls find nothing any more. */
+function findSilenceProblems(row: StreamStatus, now: Date): Problem[] {
   const { client, stream, lastSuccessAt, changedLastDay, usualPerDay } = row;
-  const place = toStreamPlace(row);
-  if (lastSuccessAt !== null && now.getTime() - lastSuccessAt.getTime() > limits.longMs) {
-    const text = `no poll completed ${formatSince(lastSuccessAt, now)}`;
-    const remedy = 'check that a worker is running';
-    return [createProblem('stream_stale', place, text, { remedy, since: lastSuccessAt })];
-  }
-
+  // Without polls, their job has a problem.
+  if (now.getTime() - Number(lastSuccessAt) > limits.longMs) return [];
   if (changedLastDay !== 0 || (usualPerDay ?? 0) < limits.usualChanges) return [];
+
   const usual = Math.round(usualPerDay ?? 0);
   const text = `polls changed no row in 24 hours; usual: ${usual} a day`;
   const compare = `fulfilment-sync reconcile ${stream} --client ${client}`;
   const remedy = `compare with the service: ${compare}`;
-  return [createProblem('stream_silent', place, text, { remedy })];
+  return [createProblem('stream_silent', toStreamPlace(row), text, { remedy })];
 }
 
 function findQuarantineProblems(row: StreamStatus): Problem[] {

@@ -19,6 +19,7 @@ import { type JobStatus, readDatabaseClock, readJobStatus } from '../sql/job-sta
 import { readOutboxStatus } from '../sql/outbox-status.ts';
 import { readStreamStatus } from '../sql/stream-status.ts';
 import { readDeliveryBacklog } from '../sql/undelivered.ts';
+import { limits } from './problem.ts';
 
 /** The state of all clients as the database has it. Every worker and command sees the same. */
 export type Snapshot = Readonly<Awaited<ReturnType<typeof readSnapshot>>>;
@@ -158,10 +159,10 @@ export function findLateJobs(
       const { client, job, lastSuccessAt, pausedSince, consecutiveFailures } = row;
       const schedule = schedules[job];
       const from = lastSuccessAt ?? acceptedAt.get(client);
-      if (schedule === undefined || from === undefined || isCatchingUp(row, now)) return [];
+      if (schedule === undefined || from === undefined) return [];
 
       const since = findLateSince(schedule, from, row);
-      if (since === null || since > now) return [];
+      if (since === null || since > now || isCatchingUp(row, since, now)) return [];
 
       const unpaused = consecutiveFailures > 0 ? 'failing' : 'not run';
       const because = pausedSince === null ? unpaused : 'paused';
@@ -171,8 +172,8 @@ export function findLateJobs(
 }
 
 /** Returns true if a run makes up for what is late, or if the first run is still to come. */
-const isCatchingUp = (row: JobStatus, now: Date) =>
-  isRunningShortly(row, now) ||
+const isCatchingUp = (row: JobStatus, since: Date, now: Date) =>
+  (isRunningShortly(row, now) && now.getTime() - since.getTime() < limits.longMs) ||
   (row.lastSuccessAt === null && (row.running || isFirstRunAhead(row, now)));
 
 /**

@@ -459,6 +459,26 @@ const cases: readonly Case[] = [
   ],
   ['a pause of less than a day', [{ pauses: [pause('prune', 23)] }], [['job_paused', 'note', 0]]],
   ['a pause of more', [{ pauses: [pause('prune', 25)] }], [['job_paused', 'warn', 0]]],
+  [
+    'a stream whose polls have been paused for more than a day',
+    [
+      {
+        streams: [makeStream({ lastSuccessAt: ago(25 * 60), changedLastDay: 0, usualPerDay: 9 })],
+        pauses: [pause('pull-orders', 25)],
+      },
+    ],
+    [['job_paused', 'warn', 0]],
+  ],
+  [
+    'a stream whose polls have found nothing for a day',
+    [{ streams: [makeStream({ changedLastDay: 0, usualPerDay: 9 })] }],
+    [['stream_silent', 'warn', 0, /changed no row in 24 hours; usual: 9 a day/]],
+  ],
+  [
+    'a stream that is polled once a day, while a poll is under way',
+    [{ streams: [makeStream({ lastSuccessAt: ago(24 * 60 + 2) })] }],
+    [],
+  ],
   ['a reconciliation that found 50 rows', [{ streams: [findAfterReconcile(50)] }], []],
   [
     'a reconciliation that found more',

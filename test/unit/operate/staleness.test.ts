@@ -73,6 +73,12 @@ describe('a job', () => {
       [],
     ],
     [
+      'under way again and again, but not done for more than a day',
+      { lastSuccessAt: minutesAgo(60 * 25), running: true, lastStartedAt: minutesAgo(1) },
+      '10m',
+      ['not run'],
+    ],
+    [
       'under way for more than an hour',
       { lastSuccessAt: minutesAgo(90), running: true, lastStartedAt: minutesAgo(61) },
       '10m',
