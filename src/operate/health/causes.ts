@@ -85,6 +85,8 @@ export function findCauses(state: CurrentState): Cause[] {
   const { clients, now, readOnly } = snapshot;
   const failing = findFailingJobs(snapshot);
   const states = clients.map((known) => toClientState(known, failing, state));
+  // While nothing can be written, workers cannot record that they serve a client.
+  const lost = readOnly ? [] : findLostWorker(states.filter(isUnserved), now);
   const stuck = [
     ...findReadOnlyDatabase(clients, readOnly),
     ...findFullDatabase(clients, failing, diskFullSince, now),
@@ -95,9 +97,8 @@ export function findCauses(state: CurrentState): Cause[] {
     ...stuck,
     // A queue in a database that cannot write fails, too.
     ...(stuck.length > 0 ? [] : findAwayQueue(clients, now)),
-    // Workers cannot record that they serve a client.
-    ...(readOnly ? [] : findLostWorker(states.filter(isUnserved), now)),
-    ...states.flatMap(findClientCauses),
+    ...lost,
+    ...states.flatMap((one) => findClientCauses(one, lost)),
   ];
 }
 
@@ -149,8 +150,8 @@ function toClientState(
 const isOfEndedWorker = ({ worker, untilInMs }: StoredHealth): boolean =>
   worker !== everyWorker && untilInMs < -limits.unaskedMs;
 
-/** Finds the causes of one client. What one of them explains is no sign of a later one. */
-function findClientCauses(state: ClientState): Cause[] {
+/** Finds the causes of one client. What an earlier cause explains is no sign of a later one. */
+function findClientCauses(state: ClientState, earlier: readonly Cause[]): Cause[] {
   const finders = [
     ...[findParkedClient, findRefusedCredentials, findAwayService],
     ...[findLimit, findFailingOperations, findTakenSlots],
@@ -159,7 +160,7 @@ function findClientCauses(state: ClientState): Cause[] {
 
   for (const find of finders) {
     const failing = state.failing.filter(
-      (job) => !causes.some((cause) => cause.failing?.includes(job)),
+      (job) => ![...earlier, ...causes].some((cause) => cause.failing?.includes(job)),
     );
     for (const cause of find({ ...state, failing })) causes.push(cause);
   }
@@ -267,14 +268,20 @@ function findParkedClient({ client, known: { baseUrl, offeredBaseUrl } }: Client
 const isServed = ({ known: { servedAt }, now }: Pick<ClientState, 'known' | 'now'>) =>
   servedAt !== null && now.getTime() - servedAt.getTime() < limits.unservedMs;
 
+/** Returns the failing jobs that nobody tries again. */
+const listOverdue = ({ failing, now }: ClientState) =>
+  failing.filter(
+    ({ dueAt, pausedSince }) =>
+      pausedSince === null && dueAt !== null && now.getTime() - dueAt.getTime() > limits.unservedMs,
+  );
+
 /** Returns true if no worker serves a client that has something to do. */
 function isUnserved(state: ClientState): boolean {
   const { known, late, waitingRows, now } = state;
   const isNew =
     known.servedAt === null && now.getTime() - known.acceptedAt.getTime() < limits.unservedMs;
-  return (
-    !isServed(state) && !isNew && known.offeredBaseUrl === null && late.length + waitingRows > 0
-  );
+  const isIdle = listOverdue(state).length + late.length + waitingRows === 0;
+  return !isServed(state) && !isNew && known.offeredBaseUrl === null && !isIdle;
 }
 
 /**
@@ -297,8 +304,9 @@ function findLostWorker(unserved: readonly ClientState[], now: Date): Cause[] {
     since === null
       ? `has ever served ${whom}`
       : `has served ${whom} since ${formatClock(since, now)}`;
+  const failing = unserved.flatMap(listOverdue);
   const waiting = describeWaiting({
-    failing: [],
+    failing,
     late: unserved.flatMap(({ late }) => late),
     waitingRows: unserved.reduce((sum, { waitingRows }) => sum + waitingRows, 0),
   });
@@ -307,7 +315,8 @@ function findLostWorker(unserved: readonly ClientState[], now: Date): Cause[] {
   const remedy = `start a worker that has ${these} in its configuration`;
   const problem = createProblem('worker_lost', { client: only }, text, { remedy, since });
   const subject = only === null ? 'several clients' : problem.subject;
-  return [{ problem: { ...problem, subject }, clients, codes: [...waitingCodes, 'stream_rescan'] }];
+  const codes: ProblemCode[] = [...waitingCodes, 'stream_rescan'];
+  return [{ problem: { ...problem, subject }, failing, clients, codes }];
 }
 
 function findRefusedCredentials(state: ClientState): Cause[] {

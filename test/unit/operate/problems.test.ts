@@ -333,6 +333,38 @@ const cases: readonly Case[] = [
     [['worker_lost', 'bad', 2, /has served this client since 11:55 UTC; 2 jobs and 12 rows wait/]],
   ],
   [
+    'jobs that failed before their worker was lost',
+    [
+      {
+        clients: [makeClient({ servedAt: ago(5) })],
+        jobs: failing.map((job) => ({ ...job, dueAt: ago(4) })),
+      },
+    ],
+    [['worker_lost', 'bad', 3, /since 11:55 UTC; 3 jobs wait, and nothing is lost; start a/]],
+  ],
+  [
+    'a job that failed before it was paused, with a worker that only pulls',
+    [
+      {
+        clients: [makeClient({ servedAt: null })],
+        jobs: [
+          makeFailing('pull-orders', makeFailure('unexpected'), 10, {
+            ...{ dueAt: ago(4), pausedSince: ago(5) },
+          }),
+        ],
+      },
+    ],
+    [['job_failing', 'warn', 0]],
+  ],
+  [
+    'jobs that fail while rows wait for a worker that pushes',
+    [{ clients: [makeClient({ servedAt: null })], jobs: failing, outbox: [rows] }],
+    [
+      ['worker_lost', 'bad', 0, /no worker has ever served this client; 12 rows wait/],
+      ['service_away', 'warn', 3],
+    ],
+  ],
+  [
     'late jobs of many clients without a worker',
     [
       { clients: many },
