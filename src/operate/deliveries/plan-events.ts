@@ -186,7 +186,6 @@ function toDelivery(fact: EventFact, receiver: string, lane: string): NewDeliver
     sourceId,
     sourceKey,
     number,
-    body: null,
     happenedAt: changedAt,
     delayMs: type === 'shipment.shipped' && !hasParcels ? parcelWaitMs : 0,
   };

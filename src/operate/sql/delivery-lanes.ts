@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely';
+import { type RawBuilder, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 
 /** A lane of a receiver. */
@@ -12,64 +12,43 @@ export interface NewDelivery extends DeliveryLane {
   readonly type: string;
   readonly client: string;
   readonly turn: string;
-  readonly sourceId: number | null;
-  readonly sourceKey: string | null;
-  readonly number: string | null;
-  /** Null: the row is read when it is posted. */
-  readonly body: unknown;
+  readonly sourceId?: number | null;
+  readonly sourceKey?: string | null;
+  readonly number?: string | null;
+  /** What is posted. Without it, the row is read when it is posted. */
+  readonly body?: object;
   readonly happenedAt: Date;
   /** Milliseconds that it waits for something else than its lane. */
   readonly delayMs: number;
 }
 
-const toKey = ({ receiver, lane }: DeliveryLane) => JSON.stringify([receiver, lane]);
-
-/** SQL: lanes as a set named l. */
+/** SQL: lanes, each once, as a set named l. */
 const laneSet = (lanes: readonly DeliveryLane[]) => {
-  const distinct = [...new Map(lanes.map((one) => [toKey(one), one])).values()];
-  const receivers = distinct.map(({ receiver }) => receiver);
-  const names = distinct.map(({ lane }) => lane);
-  return sql`unnest(${receivers}::text[], ${names}::text[]) as l (receiver, lane)`;
+  const receivers = lanes.map(({ receiver }) => receiver);
+  const names = lanes.map(({ lane }) => lane);
+  return sql`(
+      select distinct u.receiver, u.lane
+      from unnest(${receivers}::text[], ${names}::text[]) as u (receiver, lane)
+    ) l`;
 };
 
-/**
- * Returns a function that tells whether a delivery waits in one of these lanes. Lock their
- * receivers before.
- */
-export async function findWaitingLanes(
-  trx: Transaction<DB>,
-  lanes: readonly DeliveryLane[],
-): Promise<(lane: DeliveryLane) => boolean> {
-  const { rows } = await sql<DeliveryLane>`
-    select l.receiver, l.lane
-    from ${laneSet(lanes)}
-    where exists (
-      select from sync.deliveries d
-      where d.receiver = l.receiver and d.lane = l.lane and d.status = 'waiting')`.execute(trx);
-
-  const waiting = new Set(rows.map(toKey));
-  return (lane) => waiting.has(toKey(lane));
-}
+/** SQL: the first waiting delivery of a lane, found by the index whatever the planner knows. */
+const selectHead = (lane: RawBuilder<unknown>) => sql`
+      select h.id
+      from sync.deliveries h
+      where h.receiver = ${lane}.receiver and h.lane = ${lane}.lane and h.status = 'waiting'
+      order by h.receiver, h.lane, h.id
+      limit 1`;
 
 /**
  * Adds deliveries, in this order. One that is first in its lane is due; the others wait behind it.
  * Lock their receivers before.
- * @param isWaiting tells whether a delivery waits in a lane
  */
 export async function insertDeliveries(
   trx: Transaction<DB>,
   deliveries: readonly NewDelivery[],
-  isWaiting: (lane: DeliveryLane) => boolean,
 ): Promise<void> {
   if (deliveries.length === 0) return;
-
-  const begun = new Set<string>();
-  const rows = deliveries.map(({ body, ...delivery }) => {
-    const key = toKey(delivery);
-    const isHead = !begun.has(key) && !isWaiting(delivery);
-    begun.add(key);
-    return { ...delivery, body: body ?? undefined, isHead };
-  });
 
   await sql`
     insert into sync.deliveries
@@ -78,13 +57,15 @@ export async function insertDeliveries(
     select n.receiver, n.type, n.client, n.turn, n.lane, n."sourceId", n."sourceKey", n.number,
       n.body, n."happenedAt",
       case when n."delayMs" > 0 then s.starts_at end,
-      case when n."isHead" then s.starts_at end
-    from json_array_elements(${JSON.stringify(rows)}::json) with ordinality as e (value, place)
+      case when w.id is null and e.place = min(e.place) over (partition by n.receiver, n.lane)
+        then s.starts_at end
+    from json_array_elements(${JSON.stringify(deliveries)}::json) with ordinality
+      as e (value, place)
     cross join lateral json_to_record(e.value) as n (
       receiver text, type text, client text, turn text, lane text, "sourceId" bigint,
-      "sourceKey" text, number text, body jsonb, "happenedAt" timestamptz, "delayMs" float8,
-      "isHead" boolean)
+      "sourceKey" text, number text, body jsonb, "happenedAt" timestamptz, "delayMs" float8)
     cross join lateral (select now() + make_interval(secs => n."delayMs" / 1000) as starts_at) s
+    left join lateral (${selectHead(sql`n`)}) w on true
     order by e.place`.execute(trx);
 }
 
@@ -102,13 +83,7 @@ export async function promoteHeads(
     update sync.deliveries d
     set next_at = greatest(clock_timestamp(), d.not_before)
     from ${laneSet(lanes)}
-    cross join lateral (
-      select h.id
-      from sync.deliveries h
-      where h.receiver = l.receiver and h.lane = l.lane and h.status = 'waiting'
-      order by h.receiver, h.lane, h.id
-      limit 1
-    ) h
+    cross join lateral (${selectHead(sql`l`)}) h
     where d.id = h.id and d.next_at is null`.execute(trx);
 }
 

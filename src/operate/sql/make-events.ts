@@ -15,7 +15,7 @@ import {
   type StoredDelivery,
   toOrderNumber,
 } from '../deliveries/plan-events.ts';
-import { findWaitingLanes, insertDeliveries } from './delivery-lanes.ts';
+import { insertDeliveries } from './delivery-lanes.ts';
 import { lockReceivers, startCheckpoint } from './receivers.ts';
 
 /** Maximum number of changes that one transaction makes events from. */
@@ -293,7 +293,7 @@ async function addEvents(
   const lanes = await findNumberLanes(trx, names, facts);
   const planned = planEvents(facts, receivers, { stored, lanes });
 
-  await insertDeliveries(trx, planned, await findWaitingLanes(trx, planned));
+  await insertDeliveries(trx, planned);
 
   await sql`
     update sync.receivers

@@ -7,7 +7,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
 import { finishTurns, type Turn, takeTurns } from '../../schedule/sql/turns.ts';
-import { findWaitingLanes, insertDeliveries } from './delivery-lanes.ts';
+import { insertDeliveries } from './delivery-lanes.ts';
 import { alertReceiver, lockReceivers } from './receivers.ts';
 
 /** An open problem. `beganAt` is null until it has lasted long enough to be posted. */
@@ -170,13 +170,10 @@ async function addPosts(trx: Transaction<DB>, posts: readonly NewPost[]): Promis
     type: body.type,
     client: body.data.client ?? '',
     turn: '',
-    sourceId: null,
-    sourceKey: null,
-    number: null,
     body,
     happenedAt: new Date(body.timestamp),
     delayMs: 0,
   }));
 
-  await insertDeliveries(trx, deliveries, await findWaitingLanes(trx, deliveries));
+  await insertDeliveries(trx, deliveries);
 }
