@@ -1,7 +1,7 @@
 import { afterEach } from 'vitest';
 import { type Config, readConfig } from '../../config/env.ts';
 import type { Database } from '../../src/db/pool.ts';
-import { openStateReaders } from '../../src/operate/health/overview.ts';
+import { openOverviewReader } from '../../src/operate/health/overview.ts';
 import { createLogger } from '../../src/operate/logging/create-logger.ts';
 import { Metrics } from '../../src/operate/metrics/metrics.ts';
 import { WorkMetrics } from '../../src/operate/metrics/work-metrics.ts';
@@ -106,13 +106,12 @@ export function useAdmin(database: TestDatabase) {
     const log = createLogger('trace', { write: (line: string) => logged.push(line) });
     const kinds = outboxKinds.map(({ name }) => name);
     const work = new WorkMetrics('0.0.0', kinds);
-    const readers = openStateReaders(db ?? database.db, config);
-    const { readState } = readers;
+    const readOverview = openOverviewReader(db ?? database.db, config);
     const metrics = new Metrics({
       config,
       log,
       work,
-      readState,
+      readOverview,
       queues: () => [],
       sinceLastSweepMs: () => undefined,
     });
@@ -121,7 +120,7 @@ export function useAdmin(database: TestDatabase) {
       db: db ?? database.db,
       log,
       metrics,
-      readers,
+      readOverview,
       daemon,
     });
     servers.push(server);

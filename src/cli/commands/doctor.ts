@@ -19,9 +19,8 @@ import {
   checkSequences,
   checkSessions,
 } from '../../operate/doctor/checks.ts';
+import { readOverview } from '../../operate/health/overview.ts';
 import { formatCount } from '../../operate/health/problem.ts';
-import { findProblems } from '../../operate/health/problems.ts';
-import { readCurrentState } from '../../operate/health/state.ts';
 import { readClients } from '../../service/sql/clients.ts';
 import {
   addCommand,
@@ -77,10 +76,10 @@ async function checkUsableDatabase(db: Database, config: Config): Promise<CheckR
   // Places and inserts are those of the address that pushes use.
   const direct = connectDatabase(toDirectUrl(config), silentLogger, { name: 'doctor', max: 1 });
   try {
-    const state = await readCurrentState(direct.db, config);
+    const { problems } = await readOverview(direct.db, config);
     return [
       await checkKinds(db, config.operations),
-      ...checkProblems(findProblems(state, config)),
+      ...checkProblems(problems),
       ...(await checkPlace(direct.db)),
       ...(await checkInserts(direct.db)),
       ...(await checkSequences(direct.db)),

@@ -5,7 +5,7 @@ import { describeError } from '../../core/errors.ts';
 import { silentLogger } from '../../core/logger.ts';
 import { connectDatabase, toAddress } from '../../db/connect.ts';
 import { assertSchemaFits } from '../../db/schema-fit.ts';
-import { openStateReaders } from '../../operate/health/overview.ts';
+import { openOverviewReader } from '../../operate/health/overview.ts';
 import {
   addCommand,
   createStopSignal,
@@ -50,7 +50,7 @@ async function mcpCommand({ allowActions = false }: McpOptions): Promise<number>
     const deps = {
       config,
       db,
-      readers: openStateReaders(db, config),
+      readOverview: openOverviewReader(db, config),
       daemon: () => null,
       by: `mcp ${readOperatorName()}`,
       allowActions,

@@ -6,9 +6,9 @@ import { toVisible } from '../../core/quote.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../db/pool.ts';
 import { hasFullDisk } from '../../db/transaction.ts';
+import { readOverview } from '../../operate/health/overview.ts';
 import { describeProblem, formatWait, type Problem } from '../../operate/health/problem.ts';
-import { findProblems } from '../../operate/health/problems.ts';
-import { readCurrentState, type Snapshot } from '../../operate/health/state.ts';
+import type { Snapshot } from '../../operate/health/state.ts';
 import type { JobStatus } from '../../operate/sql/job-status.ts';
 import type { OutboxStatus } from '../../operate/sql/outbox-status.ts';
 import type { StreamStatus } from '../../operate/sql/stream-status.ts';
@@ -67,15 +67,15 @@ async function readStatus(
   db: Database,
   config: Config,
   json: boolean,
-): Promise<{ text: string; problems: Problem[] }> {
+): Promise<{ text: string; problems: readonly Problem[] }> {
   // A worker meets a full disk in its runs. Where it is full, they can often not record it.
-  const state = await readCurrentState(db, config, (await hasFullDisk(db)) ? new Date() : null);
-  const problems = findProblems(state, config);
+  const diskFullSince = (await hasFullDisk(db)) ? new Date() : null;
+  const { snapshot, problems } = await readOverview(db, config, diskFullSince);
   const lookbackDays = config.LOOKBACK_DAYS;
 
-  if (!json) return { text: formatStatus(state.snapshot, problems, lookbackDays), problems };
+  if (!json) return { text: formatStatus(snapshot, problems, lookbackDays), problems };
 
-  const { now: _now, drift: _drift, jobs, streams, outbox, gates, ...rest } = state.snapshot;
+  const { now: _now, drift: _drift, jobs, streams, outbox, gates, ...rest } = snapshot;
   const clients = rest.clients.map(({ identity: _identity, ...client }) => client);
   const holds = rest.holds.map(toHoldJson);
   const parts = { jobs, streams, outbox, gates };

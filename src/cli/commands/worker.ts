@@ -12,7 +12,7 @@ import { version } from '../../core/version.ts';
 import { connectDatabase, connectForWriting, toAddress } from '../../db/connect.ts';
 import { isUnreachable } from '../../db/is-unreachable.ts';
 import { assertSchemaFits } from '../../db/schema-fit.ts';
-import { openStateReaders } from '../../operate/health/overview.ts';
+import { openOverviewReader } from '../../operate/health/overview.ts';
 import { openLogger } from '../../operate/logging/create-logger.ts';
 import { Metrics } from '../../operate/metrics/metrics.ts';
 import { WorkMetrics } from '../../operate/metrics/work-metrics.ts';
@@ -211,12 +211,12 @@ async function runWorker({
     lockTimeoutMs,
   });
   const { db } = closeLater(opened, pages);
-  const readers = openStateReaders(db, config, () => daemon?.diskFullSince() ?? null);
+  const readOverview = openOverviewReader(db, config, () => daemon?.diskFullSince() ?? null);
   const metrics = new Metrics({
     config,
     log,
     work,
-    readState: readers.readState,
+    readOverview,
     // A queue that is closed cannot be asked any more.
     queues: () => (stop.aborted ? [] : (daemon?.queues ?? [])),
     sinceLastSweepMs: () => daemon?.sinceLastSweepMs(),
@@ -224,7 +224,7 @@ async function runWorker({
 
   const admin = closeLater(
     opened,
-    await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon }),
+    await startAdmin({ config, db, log, metrics, readOverview, daemon: () => daemon }),
   );
   log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
   const closeApi = await openApi(opened, config, log, () => daemon !== null && !stop.aborted);

@@ -8,9 +8,9 @@ import { repeat } from '../../core/repeat.ts';
 import type { Database } from '../../db/pool.ts';
 import { postWebhook, type WebhookOptions } from '../deliveries/post-webhook.ts';
 import { findOwnProblems } from '../health/causes.ts';
+import { readOverview } from '../health/overview.ts';
 import type { Problem } from '../health/problem.ts';
-import { findProblems } from '../health/problems.ts';
-import { readCurrentState, toClockSkewMs } from '../health/state.ts';
+import { toClockSkewMs } from '../health/state.ts';
 import { takesNoWrites } from '../sql/database-facts.ts';
 import { readDatabaseClock } from '../sql/job-status.ts';
 import { type StoredAlert, storeAlertChecks, takeAlertChecks } from '../sql/open-alerts.ts';
@@ -103,7 +103,7 @@ export class Alerter {
     const checks = await takeAlertChecks(db, scopes, checkMs);
     if (checks.length === 0) return;
 
-    const problems = findProblems(await readCurrentState(db, config), config);
+    const { problems } = await readOverview(db, config);
     const link = config.ADMIN_PUBLIC_URL ?? null;
     const changes = await storeAlertChecks(db, checks, bounds, (valid, open, now, capacity) =>
       decideAlerts(toFoundAlerts(problems, valid), open, { now, holdMs, capacity, link }),

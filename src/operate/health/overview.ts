@@ -12,43 +12,44 @@ import { type CurrentState, readCurrentState } from './state.ts';
  */
 const cacheMs = 1_500;
 
-/** The data of the overview page. */
+/** The current state, and the problems that it shows. */
 export interface Overview extends CurrentState {
   readonly problems: readonly Problem[];
 }
 
-/** Reuses the result of `read` for a while. Callers at the same time wait for the same result. */
-function cacheBriefly<T>(read: () => Promise<T>): () => Promise<T> {
-  let reading: Promise<T> | undefined;
+/** Reads the current state, and finds its problems. Everything that shows problems begins here. */
+export async function readOverview(
+  db: Database,
+  config: Config,
+  diskFullSince: Date | null = null,
+): Promise<Overview> {
+  const state = await readCurrentState(db, config, diskFullSince);
+  return { ...state, problems: findProblems(state, config) };
+}
+
+/**
+ * Returns the function with which all parts of the admin server read the overview. It reuses a
+ * result for a while. Callers at the same time wait for the same result.
+ */
+export function openOverviewReader(
+  db: Database,
+  config: Config,
+  diskFullSince: () => Date | null = () => null,
+): () => Promise<Overview> {
+  let reading: Promise<Overview> | undefined;
+
   return () => {
     if (reading !== undefined) return reading;
 
-    const started = read();
+    reading = readOverview(db, config, diskFullSince());
     const forget = () => {
       reading = undefined;
     };
     // The time starts when the result is there, so a slow read is not started twice. A failure is
     // not reused.
-    started.then(() => setTimeout(forget, cacheMs).unref(), forget);
-
-    reading = started;
-    return started;
+    reading.then(() => setTimeout(forget, cacheMs).unref(), forget);
+    return reading;
   };
-}
-
-/** Creates the functions with which all parts of the admin server read the current state. */
-export function openStateReaders(
-  db: Database,
-  config: Config,
-  diskFullSince: () => Date | null = () => null,
-) {
-  const readState = cacheBriefly(() => readCurrentState(db, config, diskFullSince()));
-
-  const readOverview = cacheBriefly(async (): Promise<Overview> => {
-    const state = await readState();
-    return { ...state, problems: findProblems(state, config) };
-  });
-  return { readState, readOverview };
 }
 
 /** Timeout of a read in milliseconds. A scrape or a probe gives up after about ten seconds. */

@@ -1,9 +1,7 @@
 import { Gauge, Registry } from '@prometheus-io/client';
 import type { Config } from '../../../config/env.ts';
 import type { Logger } from '../../core/logger.ts';
-import { withReadTimeout } from '../health/overview.ts';
-import { findProblems } from '../health/problems.ts';
-import type { CurrentState } from '../health/state.ts';
+import { type Overview, withReadTimeout } from '../health/overview.ts';
 import type { WorkMetrics } from './work-metrics.ts';
 
 /** The gauges of the current state, each with its labels. */
@@ -45,7 +43,7 @@ const unknownClient = 'unknown';
 const toSeconds = (date: Date | null) => (date === null ? null : date.getTime() / 1_000);
 
 /** Adds what the database says. */
-function addState({ snapshot, isScheduled }: CurrentState, add: Add): void {
+function addState({ snapshot, problems, isScheduled }: Overview, add: Add): void {
   const now = snapshot.now.getTime();
 
   for (const row of snapshot.streams) {
@@ -75,6 +73,9 @@ function addState({ snapshot, isScheduled }: CurrentState, add: Add): void {
 
   for (const { client, gate, nextAt } of snapshot.gates)
     add('gate_opens_in_seconds', { client, gate }, Math.max(0, nextAt.getTime() - now) / 1_000);
+
+  for (const { client, code, severity } of problems)
+    add('problems', { client: client ?? '', code, severity }, 1);
 }
 
 /** The parts that the metrics are read from. */
@@ -82,7 +83,7 @@ export interface MetricSources {
   readonly config: Config;
   readonly log: Logger;
   readonly work: WorkMetrics;
-  readonly readState: () => Promise<CurrentState>;
+  readonly readOverview: () => Promise<Overview>;
   /** Returns the milliseconds since the last complete sweep; undefined before the first. */
   readonly sinceLastSweepMs: () => number | undefined;
   /** Returns the queues by name; none until the worker has started. */
@@ -118,9 +119,9 @@ export class Metrics {
 
   /** Reads the current state, and returns what `format` makes of the registry of all metrics. */
   async read<T>(format: (registry: Registry) => Promise<T>): Promise<T> {
-    const { readState, config, sinceLastSweepMs } = this.#sources;
+    const { readOverview, config, sinceLastSweepMs } = this.#sources;
     const [current, queues] = await Promise.all([
-      withReadTimeout(readState()).catch(() => null),
+      withReadTimeout(readOverview()).catch(() => null),
       this.#countJobs(),
     ]);
 
@@ -141,8 +142,6 @@ export class Metrics {
     if (current !== null) {
       add('lookback_days', {}, config.LOOKBACK_DAYS);
       addState(current, add);
-      for (const { client, code, severity } of findProblems(current, config))
-        add('problems', { client: client ?? '', code, severity }, 1);
     }
 
     return format(this.#registry);

@@ -2,7 +2,7 @@ import type { Config } from '../../../config/env.ts';
 import type { JobName } from '../../../config/jobs.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Database } from '../../db/pool.ts';
-import type { openStateReaders } from '../../operate/health/overview.ts';
+import type { Overview } from '../../operate/health/overview.ts';
 import type { Metrics } from '../../operate/metrics/metrics.ts';
 import type { TaskQueue } from '../../schedule/backend.ts';
 import type { RunReport, Work } from '../../schedule/run.ts';
@@ -31,10 +31,10 @@ export interface AdminDeps {
   readonly db: Database;
   readonly log: Logger;
   readonly metrics: Metrics;
-  readonly readers: ReturnType<typeof openStateReaders>;
+  readonly readOverview: () => Promise<Overview>;
   /** Returns the worker; null until it has started. */
   readonly daemon: () => RunningWorker | null;
 }
 
 /** The parts that pages are made from. */
-export type PageDeps = Pick<AdminDeps, 'config' | 'db' | 'readers' | 'daemon'>;
+export type PageDeps = Pick<AdminDeps, 'config' | 'db' | 'readOverview' | 'daemon'>;

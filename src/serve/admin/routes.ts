@@ -119,8 +119,8 @@ const listClients = ({ config }: PageDeps) => config.clients.map(({ key }) => ke
 
 /** All pages. */
 export const pages: readonly PageRoute[] = [
-  definePage('/', z.object({}), async (_values, { readers }) => {
-    const overview = await readers.readOverview();
+  definePage('/', z.object({}), async (_values, { readOverview }) => {
+    const overview = await readOverview();
     return {
       title: 'Overview',
       body: renderOverviewPage(overview),
@@ -201,7 +201,7 @@ export async function readQuarantineRow(db: Database, id: number) {
 
 async function makeOutboxPage(
   chosen: z.output<typeof outboxFilter>,
-  { db, config, readers }: PageDeps,
+  { db, config, readOverview }: PageDeps,
 ): Promise<Page> {
   const given = Object.fromEntries(
     Object.entries(chosen).filter(([, value]) => value !== undefined),
@@ -210,7 +210,7 @@ async function makeOutboxPage(
   const filter: OutboxFilter = isAnyStatus ? { ...given, open: true } : given;
 
   const rows = await listOutbox(db, filter, rowsShown, 'newest first');
-  const { snapshot } = await readers.readOverview();
+  const { snapshot } = await readOverview();
   const counts = snapshot.outbox.filter(
     (row) => chosen.client === undefined || row.client === chosen.client,
   );
@@ -316,9 +316,9 @@ export function registerPageRoutes(app: FastifyInstance, deps: AdminDeps): void 
 }
 
 /** Puts the number of problems, without notes, before a title: the tab of every page shows it. */
-async function countProblems(title: string, { readers }: PageDeps): Promise<string> {
+async function countProblems(title: string, { readOverview }: PageDeps): Promise<string> {
   try {
-    const { problems } = await withReadTimeout(readers.readOverview());
+    const { problems } = await withReadTimeout(readOverview());
     const count = problems.filter(({ severity }) => severity !== 'note').length;
     return count === 0 ? title : `(${count}) ${title}`;
   } catch {

@@ -45,7 +45,10 @@ const deadAfterMs = minuteMs;
  * Registers the probes. `/livez` answers 503 if no sweep has begun for a minute, `/readyz` if
  * none was completed for one.
  */
-function registerHealthChecks(app: FastifyInstance, { daemon, config, readers }: AdminDeps): void {
+function registerHealthChecks(
+  app: FastifyInstance,
+  { daemon, config, readOverview }: AdminDeps,
+): void {
   const startedAtMs = performance.now();
   const open = { config: { open: true } };
   const readSweepAgeMs = () => daemon()?.sinceLastSweepMs();
@@ -60,7 +63,7 @@ function registerHealthChecks(app: FastifyInstance, { daemon, config, readers }:
 
   app.get<{ Querystring: { stale?: string } }>('/readyz', open, async (request, reply) => {
     const ageMs = readSweepAgeMs();
-    const state = await withReadTimeout(readers.readState()).catch(() => null);
+    const state = await withReadTimeout(readOverview()).catch(() => null);
     const ready = ageMs !== undefined && ageMs < lateAfterMs;
     const isStale = request.query.stale === 'fail' && state !== null && state.stale.length > 0;
 
