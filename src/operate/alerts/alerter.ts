@@ -6,6 +6,7 @@ import type { Config } from '../../../config/env.ts';
 import { errorFields, type Logger, throttleWarnings } from '../../core/logger.ts';
 import { repeat } from '../../core/repeat.ts';
 import type { Database } from '../../db/pool.ts';
+import { takeTurns } from '../../schedule/sql/turns.ts';
 import { postWebhook, type WebhookOptions } from '../deliveries/post-webhook.ts';
 import { findOwnProblems } from '../health/causes.ts';
 import { readOverview } from '../health/overview.ts';
@@ -13,8 +14,14 @@ import type { Problem } from '../health/problem.ts';
 import { toClockSkewMs } from '../health/state.ts';
 import { takesNoWrites } from '../sql/database-facts.ts';
 import { readDatabaseClock } from '../sql/job-status.ts';
-import { type StoredAlert, storeAlertChecks, takeAlertChecks } from '../sql/open-alerts.ts';
-import { type AlertPost, decideAlerts, toAlerts, toFoundAlerts } from './decide-alerts.ts';
+import { storeAlertChecks } from '../sql/open-alerts.ts';
+import {
+  type AlertPost,
+  decideAlerts,
+  type StoredAlert,
+  toAlerts,
+  toFoundAlerts,
+} from './decide-alerts.ts';
 
 /** Times of the alerter, in milliseconds. */
 const usualTimes = {
@@ -100,7 +107,8 @@ export class Alerter {
     this.#nextCheckMs = performance.now() + checkMs / 2;
 
     const scopes = ['', ...config.clients.map(({ key }) => key)];
-    const checks = await takeAlertChecks(db, scopes, checkMs);
+    // No other worker takes these checks within this time.
+    const checks = await takeTurns(db, { name: 'alerts', scopes }, checkMs);
     if (checks.length === 0) return;
 
     const { problems } = await readOverview(db, config);

@@ -2,10 +2,42 @@ import { randomUUID } from 'node:crypto';
 import { removeQuotes } from '../../core/quote.ts';
 import { formatSpan } from '../../core/time.ts';
 import { isSeenByEverybody, type Problem } from '../health/problem.ts';
-import type { AlertCapacity, AlertChanges, StoredAlert } from '../sql/open-alerts.ts';
 
 /** Maximum number of characters of a text in a post. */
 const maxTextLength = 500;
+
+/** An open problem. `beganAt` is null until it has lasted long enough to be posted. */
+export interface StoredAlert {
+  readonly id: string;
+  readonly scope: string;
+  readonly code: string;
+  /** Null: every client. */
+  readonly client: string | null;
+  readonly subject: string;
+  readonly detail: string;
+  readonly severity: 'bad' | 'warn';
+  readonly text: string;
+  readonly remedy: string | null;
+  readonly since: Date;
+  readonly beganAt: Date | null;
+  readonly missingSince: Date | null;
+}
+
+/** Maximum numbers of open alerts. */
+export interface AlertCapacity {
+  /** That may still be added. */
+  readonly alerts: number;
+  /** Of one scope and client, with those that are open. */
+  readonly perClient: number;
+}
+
+/** What a check changes. */
+export interface AlertChanges {
+  readonly kept: readonly StoredAlert[];
+  /** Ids of alerts whose problem has ended. */
+  readonly removed: readonly string[];
+  readonly posts: readonly AlertPost[];
+}
 
 /** The terms of a decision. */
 interface AlertTerms {
@@ -31,7 +63,7 @@ export function decideAlerts(
   found: readonly FoundAlert[],
   open: readonly StoredAlert[],
   { now, holdMs, capacity, link }: AlertTerms,
-): AlertChanges & { readonly posts: readonly AlertPost[] } {
+): AlertChanges {
   const known = new Map(open.map((alert) => [toKey(alert), alert]));
   const present = new Map(keepFitting(found, open, capacity).map((alert) => [toKey(alert), alert]));
   const hasLasted = (since: Date) => now.getTime() - since.getTime() >= holdMs;

@@ -3,62 +3,18 @@
  * client, and one with an empty scope for problems that every worker sees alike.
  */
 
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { sql, type Transaction } from 'kysely';
 import type { DB } from '../../db/generated/tables.ts';
 import type { Database } from '../../db/pool.ts';
-import { finishTurns, type Turn, takeTurns } from '../../schedule/sql/turns.ts';
+import { finishTurns, type Turn } from '../../schedule/sql/turns.ts';
+import type {
+  AlertCapacity,
+  AlertChanges,
+  AlertPost,
+  StoredAlert,
+} from '../alerts/decide-alerts.ts';
 import { insertDeliveries } from './delivery-lanes.ts';
 import { alertReceiver, lockReceivers } from './receivers.ts';
-
-/** An open problem. `beganAt` is null until it has lasted long enough to be posted. */
-export interface StoredAlert {
-  readonly id: string;
-  readonly scope: string;
-  readonly code: string;
-  /** Null: every client. */
-  readonly client: string | null;
-  readonly subject: string;
-  readonly detail: string;
-  readonly severity: 'bad' | 'warn';
-  readonly text: string;
-  readonly remedy: string | null;
-  readonly since: Date;
-  readonly beganAt: Date | null;
-  readonly missingSince: Date | null;
-}
-
-/** A post to be delivered. */
-interface NewPost {
-  readonly alertId: string;
-  readonly body: {
-    readonly type: string;
-    readonly timestamp: string;
-    readonly data: { readonly client: string | null };
-  };
-}
-
-/** Maximum numbers of open alerts. */
-export interface AlertCapacity {
-  /** That may still be added. */
-  readonly alerts: number;
-  /** Of one scope and client, with those that are open. */
-  readonly perClient: number;
-}
-
-/** What a check changes. */
-export interface AlertChanges {
-  readonly kept: readonly StoredAlert[];
-  /** Ids of alerts whose problem has ended. */
-  readonly removed: readonly string[];
-  readonly posts: readonly NewPost[];
-}
-
-/** Takes the checks of some scopes that are due. No other worker takes them within `intervalMs`. */
-export const takeAlertChecks = (
-  db: Kysely<DB>,
-  scopes: readonly string[],
-  intervalMs: number,
-): Promise<Turn[]> => takeTurns(db, { name: 'alerts', scopes }, intervalMs);
 
 /**
  * Stores the result of checks in one transaction. A check that another worker has taken meanwhile,
@@ -106,9 +62,7 @@ async function readOpenAlerts(
 }
 
 /** Counts the open alerts and waiting posts of all clients, and reads the clock. */
-async function countAlerts(
-  trx: Transaction<DB>,
-): Promise<{ alerts: number; posts: number; now: Date }> {
+async function countAlerts(trx: Transaction<DB>) {
   const { rows } = await sql<{ alerts: number; posts: number; now: Date }>`
     select
       (select count(*)::int from sync.alerts) as alerts,
@@ -160,7 +114,7 @@ async function writeChanges(
 }
 
 /** Adds posts to the deliveries. Those of a problem wait for each other. */
-async function addPosts(trx: Transaction<DB>, posts: readonly NewPost[]): Promise<void> {
+async function addPosts(trx: Transaction<DB>, posts: readonly AlertPost[]): Promise<void> {
   if (posts.length === 0) return;
   await lockReceivers(trx, [alertReceiver]);
 

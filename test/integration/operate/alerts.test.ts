@@ -11,8 +11,9 @@ import type { Problem } from '../../../src/operate/health/problem.ts';
 import { findProblems } from '../../../src/operate/health/problems.ts';
 import { readCurrentState } from '../../../src/operate/health/state.ts';
 import { createLogger } from '../../../src/operate/logging/create-logger.ts';
-import { storeAlertChecks, takeAlertChecks } from '../../../src/operate/sql/open-alerts.ts';
+import { storeAlertChecks } from '../../../src/operate/sql/open-alerts.ts';
 import { alertReceiver } from '../../../src/operate/sql/receivers.ts';
+import { takeTurns } from '../../../src/schedule/sql/turns.ts';
 import { openDispatcher } from '../../../src/service/transport/dispatcher.ts';
 import { setReadOnly, useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
@@ -270,7 +271,7 @@ test('a check decides nothing while too many posts wait', async () => {
   const decide = vi.fn(() => ({ kept: [], removed: [], posts: [] }));
 
   for (const posts of [0, 1]) {
-    const checks = await takeAlertChecks(database.db, [`${posts}`], 60_000);
+    const checks = await takeTurns(database.db, { name: 'alerts', scopes: [`${posts}`] }, 60_000);
     await storeAlertChecks(database.db, checks, { ...bounds, posts }, decide);
   }
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import {
+  type AlertChanges,
   decideAlerts,
-  type PostBody,
+  type StoredAlert,
   toFoundAlerts,
 } from '../../../src/operate/alerts/decide-alerts.ts';
 import { createProblem } from '../../../src/operate/health/problem.ts';
-import type { AlertChanges, StoredAlert } from '../../../src/operate/sql/open-alerts.ts';
 
 const start = Date.parse('2026-05-04T12:00:00Z');
 const plenty = { alerts: 10, perClient: 5 };
@@ -28,7 +28,7 @@ const check = (
     capacity: room,
     link: 'https://erp.example/sync',
   });
-const listTypes = ({ posts }: AlertChanges) => posts.map(({ body }) => (body as PostBody).type);
+const listTypes = ({ posts }: AlertChanges) => posts.map(({ body }) => body.type);
 
 describe('a problem', () => {
   test('is posted when it has lasted 30 seconds, and keeps its identity while its text changes', () => {
