@@ -94,6 +94,13 @@ const isWanted = ({ type, client }: EventFact, { types, clients }: EventReceiver
 /** Events that one source has at most once. */
 const onceOnly: ReadonlySet<EventType> = new Set(['order.accepted', 'return.processed']);
 
+/** Events that depend on what was planned for their source before, and what they depend on. */
+export const storedTypes: readonly EventType[] = [
+  ...onceOnly,
+  'shipment.shipped',
+  'shipment.tracking_changed',
+];
+
 /**
  * Returns true if the receiver gets the event besides those that it has. A change of tracking is
  * told only after shipment.shipped: what is posted first has the packages of that moment.

@@ -13,6 +13,7 @@ import {
   planEvents,
   rescanHorizonMs,
   type StoredDelivery,
+  storedTypes,
   toOrderNumber,
 } from '../deliveries/plan-events.ts';
 import { insertDeliveries } from './delivery-lanes.ts';
@@ -311,30 +312,24 @@ async function readReceivers(trx: Transaction<DB>): Promise<EventReceiver[]> {
   return rows;
 }
 
-/** Finds which deliveries there are about the sources of facts. */
+/** Finds the deliveries about the sources of facts on which new ones depend. */
 async function findStored(
   trx: Transaction<DB>,
   facts: readonly EventFact[],
 ): Promise<StoredDelivery[]> {
-  const ofSources = facts.filter(({ sourceId }) => sourceId !== null);
+  const dependent = facts.filter(({ type }) => storedTypes.includes(type));
 
   const { rows } = await sql<StoredDelivery>`
     select d.receiver, d.client, d.type, d.source_id as "sourceId",
       bool_or(d.tries > 0 or d.status <> 'waiting') as tried,
       bool_or(d.status = 'waiting' and d.tries = 0) as untried
     from (
-      select distinct s.client, s.id, t.type
-      from unnest(${ofSources.map(({ client }) => client)}::text[],
-        ${ofSources.map(({ sourceId }) => sourceId)}::bigint[],
-        ${ofSources.map(({ type }) => type)}::text[])
-        as s (client, id, of_type)
-      join (values ('return.processed', 'return.processed'),
-        ('order.accepted', 'order.accepted'),
-        ('shipment.tracking_changed', 'shipment.tracking_changed'),
-        ('shipment.tracking_changed', 'shipment.shipped')) as t (of_type, type)
-        on t.of_type = s.of_type
+      select distinct s.client, s.id
+      from unnest(${dependent.map(({ client }) => client)}::text[],
+        ${dependent.map(({ sourceId }) => sourceId)}::bigint[]) as s (client, id)
     ) s
-    join sync.deliveries d on d.client = s.client and d.type = s.type and d.source_id = s.id
+    join sync.deliveries d on d.client = s.client and d.type = any(${storedTypes}::text[])
+      and d.source_id = s.id
     group by d.receiver, d.client, d.type, d.source_id`.execute(trx);
 
   return rows;
