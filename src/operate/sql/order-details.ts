@@ -118,7 +118,6 @@ const readParcels = (db: Kysely<DB>, { client, ids }: OrderKey) =>
       'shipment_id as shipmentId',
       'package_number as packageNumber',
       'tracking_state as trackingState',
-      'tracking_since as trackingSince',
       'current_track_trace_status as status',
       'tracking_url as trackingUrl',
       'unlisted_since as unlistedSince',

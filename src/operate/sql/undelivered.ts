@@ -25,22 +25,15 @@ export interface Undelivered {
 
 /** Lists the first deliveries that are not delivered, those that were given up first. */
 export async function listUndelivered(db: Kysely<DB>, maxRows: number): Promise<Undelivered[]> {
-  const select = (status: 'dead' | 'waiting') => sql`(
-      select id::int8 as id, receiver, type, client, number, happened_at as "happenedAt", tries,
-        status, next_at as "nextAt", last_error_code as "lastErrorCode", last_error as "lastError"
-      from sync.deliveries
-      where status = ${sql.lit(status)}
-      order by id
-      limit ${maxRows})`;
-
   const { rows } = await sql<Undelivered>`
-    select d.*
-    from ${select('dead')} d
-    union all
-    select w.*
-    from ${select('waiting')} w`.execute(db);
+    select id::int8 as id, receiver, type, client, number, happened_at as "happenedAt", tries,
+      status, next_at as "nextAt", last_error_code as "lastErrorCode", last_error as "lastError"
+    from sync.deliveries
+    where status in ('dead', 'waiting')
+    order by status, id
+    limit ${maxRows}`.execute(db);
 
-  return rows.slice(0, maxRows);
+  return rows;
 }
 
 /**
