@@ -87,15 +87,14 @@ export class Deliverer {
   }
 
   async #register(): Promise<boolean> {
-    const { db, receivers, log } = this.#options;
+    const { db, receivers } = this.#options;
     // The database gets neither addresses nor secrets.
     const registered = receivers.map(({ name, kind, types, clients }) => {
       return { name, kind, types, clients };
     });
 
     try {
-      const forgotten = await registerReceivers(db, registered);
-      for (const receiver of forgotten) log.warn({ event: 'receiver_forgotten', task: receiver });
+      await registerReceivers(db, registered);
       return true;
     } catch (error) {
       this.#warn({ event: 'deliveries_failed', task: 'register', ...errorFields(error) });

@@ -120,6 +120,12 @@ export const pruneTargets: readonly PruneTarget[] = [
   ),
   // Of clients that no worker has any more: nobody finds the end of these problems.
   makePruneTarget('sync.alerts', (days) => sql`t.seen_at < ${toCutoff(days)}`),
+  // With their deliveries. After a long stop, a worker has an hour to register its receivers.
+  makePruneTarget(
+    'sync.receivers',
+    () => sql`t.seen_at + interval '7 days' < (
+      select max(r.finished_at) from sync.runs r where r.finished_at < now() - interval '1 hour')`,
+  ),
   // A program repeats a request within minutes.
   makePruneTarget('sync.api_keys', () => sql`t.created_at < ${toCutoff(7)}`),
   makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),

@@ -21,19 +21,14 @@ export interface RegisteredReceiver {
 /** Name of the receiver of problems. No subscriber can have it. */
 export const alertReceiver = 'ALERT_WEBHOOK_URL';
 
-/** A receiver that no worker has had for this time is deleted, with its deliveries. */
-const forgetAfter = sql`interval '7 days'`;
-
 /**
  * Registers the receivers of a worker. A new one gets the changes after this moment. Deliveries
  * that wait for one whose types or clients are fewer now are deleted.
- * @returns the names of receivers that no worker has had for 7 days; they and their deliveries are
- *   deleted
  */
 export function registerReceivers(
   db: Database,
   receivers: readonly RegisteredReceiver[],
-): Promise<string[]> {
+): Promise<void> {
   return inTransaction(db, async (trx) => {
     await startCheckpoint(trx, false);
 
@@ -46,19 +41,14 @@ export function registerReceivers(
       on conflict (name) do update
       set types = excluded.types, clients = excluded.clients, seen_at = now()`.execute(trx);
 
-    const names = receivers.map(({ name }) => name);
-    await dropUnwanted(trx, names);
-
-    const { rows } = await sql<{ name: string }>`
-      delete from sync.receivers
-      where seen_at < now() - ${forgetAfter}
-      returning name`.execute(trx);
-
-    return rows.map(({ name }) => name);
+    await dropUnwanted(
+      trx,
+      receivers.map(({ name }) => name),
+    );
   });
 }
 
-/** Returns true if a worker has had a receiver of events within the last 7 days. */
+/** Returns true if a worker has had a receiver of events within about 7 days. */
 export async function hasEventReceivers(db: Kysely<DB>): Promise<boolean> {
   const { rows } = await sql`
     select from sync.receivers

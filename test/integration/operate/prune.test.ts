@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { readDeliveryBacklog } from '../../../src/operate/sql/undelivered.ts';
 import { actOnOutbox } from '../../../src/push/sql/operator-actions.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { numberFeed } from '../../helpers/feed.ts';
@@ -52,6 +53,28 @@ test('done and cancelled outbox rows go with their history; all other rows stay,
     ),
   ).toEqual(['SO-3', 'SO-4', 'SO-5', 'SO-6']);
   expect(await countRows('sync.outbox_attempts')).toBe(4);
+});
+
+test('a receiver that no worker has had for 7 days goes with its deliveries, and is no problem', async () => {
+  await database.query(`
+    insert into sync.receivers (name, kind, seen_at)
+    values ('left', 'event', now() - interval '8 days'), ('kept', 'event', now() - interval '6 days');
+    insert into sync.deliveries (receiver, type, client, turn, lane, happened_at, tries, last_error_code, last_error, next_at)
+    select name, 'stock.changed', 'default', '', 'a', now(), 3, 'http_500', 'the receiver answered 500', now()
+    from sync.receivers`);
+  const readBacklog = async () =>
+    (await readDeliveryBacklog(database.db)).map(({ receiver, waiting }) => [receiver, waiting]);
+
+  // A worker that was stopped for long has them again soon after its start.
+  done(await prune());
+  expect(await readBacklog()).toHaveLength(2);
+
+  await database.query(`
+    insert into sync.runs (client, job, trigger, worker, lease_key, status, started_at, finished_at)
+    select 'default', 'a', 'schedule', 'w', 1, 'done', at, at from (select now() - interval '2 hours' as at) t`);
+  done(await prune());
+  expect(await readBacklog()).toEqual([['kept', 1]]);
+  expect(await countRows('sync.deliveries')).toBe(1);
 });
 
 test('old runs, events, gaps, findings and quarantine go; the last reconciliation and open work stay', async () => {
