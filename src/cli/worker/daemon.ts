@@ -20,7 +20,7 @@ import {
 import type { SchemaError } from '../../db/migration-files.ts';
 import { assertOwnSessions, assertSameDatabase } from '../../db/own-sessions.ts';
 import { assertSchemaFits } from '../../db/schema-fit.ts';
-import { Alerter } from '../../operate/alerts/alerter.ts';
+import { startAlerter } from '../../operate/alerts/alerter.ts';
 import { Deliverer, type Receiver } from '../../operate/deliveries/deliverer.ts';
 import { startEventMaker } from '../../operate/deliveries/event-maker.ts';
 import type { WorkMetrics } from '../../operate/metrics/work-metrics.ts';
@@ -394,7 +394,7 @@ async function openDeliveries(
     const alerts = open({ name: 'alerts', max: alertPoolSize, queryTimeoutMs: alertQueryMs });
     const webhook = { url, secret, dispatcher, timeoutMs };
     const options = { config, db: alerts, log, webhook, diskFullSince };
-    closeLater(opened, new Alerter(options)).start();
+    closeLater(opened, startAlerter(options));
   }
 
   const closers = opened.move();

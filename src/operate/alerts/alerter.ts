@@ -50,116 +50,107 @@ interface AlerterOptions {
 }
 
 /**
- * Finds problems that begin and end. Several workers share the checks by Postgres: each problem is
- * posted once when it begins, when it becomes worse, and when it ends; the deliverer posts it.
- * While the database is full or takes no writes, nothing is posted but what this worker finds by
- * itself: such problems and their posts are kept in its memory.
+ * Finds problems that begin and end, now and then in each interval. Several workers share the
+ * checks by Postgres: each problem is posted once when it begins, when it becomes worse, and when
+ * it ends; the deliverer posts it. While the database is full or takes no writes, nothing is posted
+ * but what this worker finds by itself: such problems and their posts are kept in its memory.
+ * @returns `close` stops. A post under way is aborted, and sent again by another worker
  */
-export class Alerter {
-  readonly #options: AlerterOptions;
-  readonly #times: typeof usualTimes;
-  readonly #warn: ReturnType<typeof throttleWarnings>;
-  readonly #stopping = new AbortController();
-  #ticks: ReturnType<typeof repeat> | undefined;
-  #nextCheckMs = 0;
-  /**
-   * Open problems that only this worker can see, and their posts that the receiver has not taken
-   * yet.
-   */
-  #ownAlerts: readonly StoredAlert[] = [];
-  #ownPosts: readonly AlertPost[] = [];
+export function startAlerter(options: AlerterOptions): { readonly close: () => Promise<void> } {
+  const { times = usualTimes, log } = options;
+  const stopping = new AbortController();
+  const warn = throttleWarnings(log);
+  const tasks = {
+    own: openOwnAlerts({ ...options, times }, warn, stopping.signal),
+    check: openChecks({ ...options, times }),
+  };
 
-  constructor(options: AlerterOptions) {
-    this.#options = options;
-    this.#times = options.times ?? usualTimes;
-    this.#warn = throttleWarnings(options.log);
-  }
+  const ticks = repeat(times.tickMs, async () => {
+    // A part that fails does not stop the other.
+    for (const [task, work] of Object.entries(tasks))
+      await work().catch((error: unknown) =>
+        warn({ event: 'alerts_failed', task, ...errorFields(error) }),
+      );
+  });
 
-  /** Checks now, and then in each interval. */
-  start(): void {
-    this.#ticks = repeat(this.#times.tickMs, () => this.#run());
-  }
+  return {
+    close: async () => {
+      stopping.abort();
+      await ticks.close();
+    },
+  };
+}
 
-  /** Stops. A post under way is aborted, and sent again by another worker. */
-  async close(): Promise<void> {
-    this.#stopping.abort();
-    await this.#ticks?.close();
-  }
+/**
+ * Returns a function that makes the due checks: of the clients of this worker, and of what every
+ * worker sees alike.
+ */
+function openChecks({ db, log, config, times: { checkMs, holdMs } }: Required<AlerterOptions>) {
+  const scopes = ['', ...config.clients.map(({ key }) => key)];
+  const link = config.ADMIN_PUBLIC_URL ?? null;
+  let nextCheckMs = 0;
 
-  /** Checks once. A part that fails does not stop the other. */
-  async #run(): Promise<void> {
-    const tasks = { own: () => this.#postOwn(), check: () => this.#check() };
-    for (const [task, work] of Object.entries(tasks)) {
-      try {
-        await work();
-      } catch (error) {
-        this.#warn({ event: 'alerts_failed', task, ...errorFields(error) });
-      }
-    }
-  }
-
-  /** Makes the due checks: of the clients of this worker, and of what every worker sees alike. */
-  async #check(): Promise<void> {
-    const { db, log, config } = this.#options;
-    const { checkMs, holdMs } = this.#times;
+  return async (): Promise<void> => {
     // Taking a check locks a row for each client, so it is not tried with every tick.
-    if (performance.now() < this.#nextCheckMs) return;
-    this.#nextCheckMs = performance.now() + checkMs / 2;
+    if (performance.now() < nextCheckMs) return;
+    nextCheckMs = performance.now() + checkMs / 2;
 
-    const scopes = ['', ...config.clients.map(({ key }) => key)];
     // No other worker takes these checks within this time.
     const checks = await takeTurns(db, { name: 'alerts', scopes }, checkMs);
     if (checks.length === 0) return;
 
     const { problems } = await readOverview(db, config);
-    const link = config.ADMIN_PUBLIC_URL ?? null;
-    const changes = await storeAlertChecks(db, checks, bounds, (valid, open, now, capacity) =>
+    const { posts } = await storeAlertChecks(db, checks, bounds, (valid, open, now, capacity) =>
       decideAlerts(toFoundAlerts(problems, valid), open, { now, holdMs, capacity, link }),
     );
-    if (changes.posts.length > 0) log.info({ event: 'alerts_queued', rows: changes.posts.length });
-  }
+    if (posts.length > 0) log.info({ event: 'alerts_queued', rows: posts.length });
+  };
+}
 
-  /**
-   * Posts the problems that this worker finds by itself. While the receiver is away, posts are
-   * tried again.
-   */
-  async #postOwn(): Promise<void> {
-    const { webhook, config } = this.#options;
-    const found = toAlerts(await this.#findOwnProblems());
-    const { kept, posts } = decideAlerts(found, this.#ownAlerts, {
-      now: new Date(),
-      holdMs: this.#times.holdMs,
-      capacity: { ...bounds, alerts: bounds.perClient },
-      link: config.ADMIN_PUBLIC_URL ?? null,
-    });
-    this.#ownAlerts = kept;
-    this.#ownPosts = [...this.#ownPosts, ...posts].slice(-bounds.perClient);
+/**
+ * Returns a function that posts the problems that this worker finds by itself. While the receiver
+ * is away, posts are tried again.
+ */
+function openOwnAlerts(
+  { db, config, webhook, times: { holdMs }, diskFullSince }: Required<AlerterOptions>,
+  warn: ReturnType<typeof throttleWarnings>,
+  stop: AbortSignal,
+) {
+  const capacity = { ...bounds, alerts: bounds.perClient };
+  const link = config.ADMIN_PUBLIC_URL ?? null;
+  let open: readonly StoredAlert[] = [];
+  // Those that the receiver has not taken yet.
+  let waiting: readonly AlertPost[] = [];
 
-    for (const { alertId, body } of this.#ownPosts) {
+  return async (): Promise<void> => {
+    const found = toAlerts(await readOwnProblems(db, diskFullSince()));
+    const { kept, posts } = decideAlerts(found, open, { now: new Date(), holdMs, capacity, link });
+    open = kept;
+    waiting = [...waiting, ...posts].slice(-bounds.perClient);
+
+    for (const { alertId, body } of waiting) {
       const id = `alert_${alertId}_${body.type}`;
-      const answer = await postWebhook(webhook, id, JSON.stringify(body), this.#stopping.signal);
+      const answer = await postWebhook(webhook, id, JSON.stringify(body), stop);
       if (answer.kind !== 'taken')
-        this.#warn({ event: 'alert_not_delivered', code: answer.code, error: answer.error });
+        warn({ event: 'alert_not_delivered', code: answer.code, error: answer.error });
       // One that the receiver refuses is not tried again: later ones would wait for it.
       if (answer.kind === 'away') return;
-      this.#ownPosts = this.#ownPosts.slice(1);
+      waiting = waiting.slice(1);
     }
-  }
+  };
+}
 
-  async #findOwnProblems(): Promise<Problem[]> {
-    const { db, diskFullSince } = this.#options;
-    const full = diskFullSince();
-    // A database that is full may not even answer.
-    const ask = <T>(question: Promise<T>) =>
-      question.catch((error: unknown) => {
-        if (full === null) throw error;
-        return null;
-      });
+async function readOwnProblems(db: Database, diskFullSince: Date | null): Promise<Problem[]> {
+  // A database that is full may not even answer.
+  const ask = <T>(question: Promise<T>) =>
+    question.catch((error: unknown) => {
+      if (diskFullSince === null) throw error;
+      return null;
+    });
 
-    const readOnly = (await ask(takesNoWrites(db))) ?? false;
-    const askedAtMs = Date.now();
-    const clock = readOnly ? null : await ask(readDatabaseClock(db));
-    const skewMs = clock === null ? 0 : toClockSkewMs(askedAtMs, clock);
-    return findOwnProblems({ skewMs, diskFullSince: full, readOnly }, clock ?? new Date());
-  }
+  const readOnly = (await ask(takesNoWrites(db))) ?? false;
+  const askedAtMs = Date.now();
+  const clock = readOnly ? null : await ask(readDatabaseClock(db));
+  const skewMs = clock === null ? 0 : toClockSkewMs(askedAtMs, clock);
+  return findOwnProblems({ skewMs, diskFullSince, readOnly }, clock ?? new Date());
 }

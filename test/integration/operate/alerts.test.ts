@@ -4,7 +4,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { makeFixedPause } from '../../../src/core/backoff.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { connectForWriting } from '../../../src/db/connect.ts';
-import { Alerter } from '../../../src/operate/alerts/alerter.ts';
+import { startAlerter as start } from '../../../src/operate/alerts/alerter.ts';
 import type { PostBody } from '../../../src/operate/alerts/decide-alerts.ts';
 import { Deliverer } from '../../../src/operate/deliveries/deliverer.ts';
 import type { Problem } from '../../../src/operate/health/problem.ts';
@@ -90,20 +90,13 @@ async function startAlerter(url: URL, { maxAgeMs = 60_000 } = {}) {
   const receivers = [{ ...all, name: alertReceiver, url: url.href, secret }];
   const posting = { tickMs: 20, maxAgeMs, minTries: 10, pause: makeFixedPause(30) };
   const deliverer = new Deliverer({ db, receivers, dispatcher, timeoutMs, log, times: posting });
-  const alerter = new Alerter({
-    db,
-    config,
-    log,
-    webhook,
-    times,
-    diskFullSince: () => diskFullSince,
-  });
+  await deliverer.start();
+  const options = { db, config, log, webhook, times, diskFullSince: () => diskFullSince };
+  const alerter = start(options);
   closers.push(async () => {
     await Promise.all([alerter.close(), deliverer.close()]);
     await Promise.all([dispatcher.destroy(), close()]);
   });
-  await deliverer.start();
-  alerter.start();
   return lines;
 }
 
