@@ -122,7 +122,7 @@ function readNextConfig(former: Config): Config {
 
 /**
  * Asserts that what differs in the next configuration can be used, while the present worker still
- * runs: its database, and its ports.
+ * runs: its database, and where it listens.
  * @throws ConfigError if it cannot
  */
 async function assertUsable(former: Config, next: Config, log: Logger): Promise<void> {
@@ -139,12 +139,16 @@ async function assertUsable(former: Config, next: Config, log: Logger): Promise<
     await checkPart(name, () => assertSchemaFits(db)).finally(close);
   }
 
-  // Port 0 takes any free one.
-  const isNewApi = next.apiTokens !== null && former.apiTokens === null;
-  if (next.ADMIN_PORT !== former.ADMIN_PORT)
-    await checkPart('ADMIN_PORT', () => assertFree(next.ADMIN_PORT, next.ADMIN_HOST));
-  if (next.apiTokens !== null && (isNewApi || next.API_PORT !== former.API_PORT))
-    await checkPart('API_PORT', () => assertFree(next.API_PORT, next.API_HOST));
+  const checkServer = async (server: 'ADMIN' | 'API', isNew: boolean) => {
+    const [host, port] = [next[`${server}_HOST`], next[`${server}_PORT`]];
+    if (isNew || port !== former[`${server}_PORT`])
+      await checkPart(`${server}_PORT`, () => assertFree(port, host));
+    // The present worker listens on the port. Port 0 takes any free one.
+    else if (host !== former[`${server}_HOST`])
+      await checkPart(`${server}_HOST`, () => assertFree(0, host));
+  };
+  await checkServer('ADMIN', false);
+  if (next.apiTokens !== null) await checkServer('API', former.apiTokens === null);
 
   if (problems.length > 0) throw new ConfigError(problems);
 }

@@ -125,6 +125,16 @@ test('a configuration that is wrong, or cannot be used, is named and changes not
     expect.stringMatching(/^DATABASE_URL: .*"not_there" does not exist/),
     expect.stringMatching(/^ADMIN_PORT: .*EADDRINUSE/),
   ]);
+
+  const strange = {
+    ADMIN_HOST: '192.0.2.1',
+    ADMIN_TOKEN: 'a-token-that-is-long-enough-to-be-taken',
+  };
+  folder.env({ ...present, ...strange });
+  worker.kill('SIGHUP');
+  expect((await waitForEvent(worker, 'config_refused', 3)).problems).toEqual([
+    expect.stringMatching(/^ADMIN_HOST: .*EADDRNOTAVAIL/),
+  ]);
   await sandbox.seed(1, { client: 'north' });
   await waitFor('the worker still runs', async () => (await countShipments('north')) === 4);
   await stop(worker);
