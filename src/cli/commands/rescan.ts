@@ -95,18 +95,20 @@ async function backfillCommand(name: string, options: RescanOptions): Promise<nu
     );
 
   return withForeground(options.client, async ({ deps, clients }) => {
+    const requested = [];
     for (const { key } of clients) {
       const { id } = await openRescan(deps.db, request(key));
       await wakeJob(deps.db, key, 'backfill');
 
-      if (options.json) printJson({ client: key, stream: name, rescan: id });
-      else
+      requested.push({ client: key, stream: name, rescan: id });
+      if (!options.json)
         print(
           `${key} backfill ${name}: requested as number ${id}; ` +
             'a worker will start it, see: fulfilment-sync status',
         );
     }
 
+    if (options.json) printJson(requested);
     return 0;
   });
 }

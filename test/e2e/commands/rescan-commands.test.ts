@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { streams } from '../../../src/pull/streams/all-streams.ts';
 import { readOne, useClient } from '../../helpers/client.ts';
+import { useConfigFolders } from '../../helpers/config/config-folder.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
@@ -11,6 +12,7 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 20 });
 const pull = usePuller(database, sandbox);
 const client = useClient(sandbox);
+const makeFolder = useConfigFolders();
 
 const day = 86_400;
 const env = (more: Record<string, string> = {}) =>
@@ -112,6 +114,20 @@ test('reconcile prints what it found, backfill heals only its days, refetch only
     ),
   );
   expect(await database.count(damaged)).toBe(0);
+});
+
+test('backfill in the background prints one JSON list for several clients', async () => {
+  const folder = makeFolder();
+  folder.clients(sandbox.url, 'north', 'south');
+  const { code, output } = await runCommand(['backfill', 'orders', '--background', '--json'], {
+    DATABASE_URL: database.url,
+    WAREHOUSE_CLIENTS_FILE: folder.file('clients.json'),
+  });
+  expect(code).toBe(0);
+  expect(JSON.parse(output)).toMatchObject([
+    { client: 'north', stream: 'orders', rescan: expect.any(Number) },
+    { client: 'south', stream: 'orders', rescan: expect.any(Number) },
+  ]);
 });
 
 test('quarantine list and show name the cause; replay releases what can be decoded', async () => {
