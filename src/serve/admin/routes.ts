@@ -203,11 +203,10 @@ async function makeOutboxPage(
   chosen: z.output<typeof outboxFilter>,
   { db, config, readOverview }: PageDeps,
 ): Promise<Page> {
-  const given = Object.fromEntries(
-    Object.entries(chosen).filter(([, value]) => value !== undefined),
-  );
-  const isAnyStatus = chosen.status === undefined && chosen.group === undefined;
-  const filter: OutboxFilter = isAnyStatus ? { ...given, open: true } : given;
+  // A status is chosen within no group.
+  const group = chosen.status === undefined ? chosen.group : undefined;
+  const open = chosen.status === undefined && group === undefined;
+  const filter = { ...chosen, group, open } as OutboxFilter;
 
   const rows = await listOutbox(db, filter, rowsShown, 'newest first');
   const { snapshot } = await readOverview();

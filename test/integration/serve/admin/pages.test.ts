@@ -256,6 +256,19 @@ describe('the list of the outbox', () => {
     expect(await readIds('/outbox?group=done')).toEqual([]);
   });
 
+  test('a status that is chosen in a group shows all rows of that status', async () => {
+    const dead = await insertRow('dead', 'A');
+    await insertRow('pending', 'B');
+    const { visitor } = await admin();
+    const page = await (await visitor.get('/outbox?group=waiting')).text();
+    const query = new URLSearchParams({ status: 'dead' });
+    for (const [, name = '', value = ''] of page.matchAll(
+      /type="hidden" name="(\w+)" value="([^"]*)"/g,
+    ))
+      if (name !== '_csrf') query.set(name, value);
+    expect(await readIds(`/outbox?${query}`)).toEqual([dead]);
+  });
+
   test('acts on all selected rows, but only with a tick on those that it must not guess', async () => {
     const { visitor } = await admin();
     const dead = await insertRow('dead', 'A');
