@@ -1,4 +1,4 @@
-/** How the admin server and the API listen, and how long they wait for requests. */
+/** How the admin server and the API listen, how long they wait, and how they read headers. */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { CodedError } from '../core/errors.ts';
@@ -57,3 +57,11 @@ export function readBearerToken({ headers }: FastifyRequest): string | null {
   const [scheme, given = ''] = (headers.authorization ?? '').split(' ', 2);
   return scheme?.toLowerCase() === 'bearer' && given !== '' ? given : null;
 }
+
+/** Returns true if an Accept header names JSON before HTML. Browsers do not name it. */
+export const wantsJson = (accept = ''): boolean =>
+  /application\/json|text\/html/.exec(accept)?.[0] === 'application/json';
+
+/** Returns true if a request is that of a browser. */
+export const wantsPage = ({ headers: { accept = '' } }: FastifyRequest): boolean =>
+  accept.includes('text/html') && !wantsJson(accept);

@@ -17,6 +17,21 @@ export class RequestError extends CodedError {
   }
 }
 
+/** Creates the error of a request without a right token. */
+export const refuseToken = (words: string): RequestError =>
+  new RequestError(401, words, {}, { 'www-authenticate': 'Bearer realm="fulfilment-sync"' });
+
+/** Returns the header that says when a request may be sent again. */
+export const toRetryAfter = (waitMs: number) => ({
+  'retry-after': String(Math.ceil(waitMs / 1_000)),
+});
+
+/** Returns the error of a request that is refused. Throws others. */
+export function catchRefusal(error: unknown): RequestError {
+  if (error instanceof RequestError) return error;
+  throw error;
+}
+
 /** Returns why the database cannot answer now; null if it is another error. */
 export function describeTrouble(error: unknown): string | null {
   if (isDiskFull(error))

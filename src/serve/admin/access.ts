@@ -25,8 +25,9 @@ import {
   isSessionOpen,
   markSessionUsed,
 } from '../../operate/sql/admin-sessions.ts';
-import { readBearerToken } from '../listen.ts';
+import { readBearerToken, wantsPage } from '../listen.ts';
 import { renderBarePage } from '../pages/view.ts';
+import { catchRefusal, RequestError, refuseToken, toRetryAfter } from '../request-error.ts';
 import type { AdminDeps } from './admin-deps.ts';
 
 /**
@@ -132,8 +133,8 @@ const cookieOptions = { httpOnly: true, sameSite: 'lax', path: '/' } as const;
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Role of the sender. */
-    role: Role;
+    /** Role of the sender; null before it is known, and on open routes. */
+    role: Role | null;
     /** Cookie of the session that the request belongs to; empty if there is none. */
     session: string;
   }
@@ -158,39 +159,35 @@ export async function guardRoutes(app: FastifyInstance, deps: AccessDeps): Promi
     parser: (text) => parseForm(text, '&', '=', { maxKeys: maxFormMembers }),
   });
 
-  app.decorateRequest('role', 'viewer');
+  app.decorateRequest('role', null);
   app.decorateRequest('session', '');
   // Before the body is read.
   app.addHook('onRequest', async (request, reply) => {
-    const refusal = findRefusal(request);
-    if (refusal !== null) return refuse(reply, refusal);
-    if (request.routeOptions.config.open === true) return;
+    assertOwnSite(request);
+    if (request.routeOptions.config.open === true) return undefined;
 
     if (token === undefined) {
+      assertOwnHost(request);
       request.role = 'operator';
-      return refuseForeignHost(request, reply);
+      return undefined;
     }
 
     const given = readBearerToken(request);
-    const role =
+    request.role =
       (await readSessionRole(request, deps)) ??
       (given === null ? null : await checkToken(failures, deps, given, request));
-    if (typeof role === 'string') return authorize(request, reply, role);
-    if (role !== null) return refuse(reply, role);
+    if (request.role !== null) return assertMayChange(request);
 
-    if (wantsPage(request))
+    if (request.method === 'GET' && wantsPage(request))
       return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303);
-    const words = 'Send ADMIN_TOKEN as a bearer token, or log in at /login';
-    return refuse(reply, { status: 401, words });
+    throw refuseToken('Send ADMIN_TOKEN as a bearer token, or log in at /login');
   });
 
   // After the body is read, because the token is in the form.
-  app.addHook('preHandler', async (request, reply) => {
-    if (!isChange(request) || request.routeOptions.config.open === true) return undefined;
+  app.addHook('preHandler', async (request) => {
+    if (!isChange(request) || request.routeOptions.config.open === true) return;
     const given = csrfForm.safeParse(request.body).data?._csrf ?? '';
-    return isSameText(given, toFormToken(request))
-      ? undefined
-      : refuse(reply, { status: 403, words: formExpired });
+    if (!isSameText(given, toFormToken(request))) throw new RequestError(403, formExpired);
   });
 
   if (token !== undefined) registerLoginRoutes(app, failures, deps);
@@ -209,28 +206,21 @@ export const toFormToken = ({ session }: FastifyRequest): string =>
     .update('form')
     .digest('hex');
 
-/** Finds why a request is refused, whatever its token; null if it is not refused. */
-function findRefusal(request: FastifyRequest): Refusal | null {
-  if (request.url.includes('%00')) return { status: 400, words: 'The address has a NUL character' };
-  if (!isChange(request) || !isCrossSite(request)) return null;
+/** @throws RequestError if a request is refused whatever its token */
+function assertOwnSite(request: FastifyRequest): void {
+  if (request.url.includes('%00')) throw new RequestError(400, 'The address has a NUL character');
+  if (!isChange(request) || !isCrossSite(request)) return;
   const words = 'The form came from another site; open the page of this server and use its form';
-  return { status: 403, words };
+  throw new RequestError(403, words);
 }
 
 const isChange = ({ method }: FastifyRequest) => method !== 'GET' && method !== 'HEAD';
 
-/** Gives a request its role. Refuses a change by a viewer, except a logout. */
-function authorize(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  role: Role,
-): FastifyReply | undefined {
-  request.role = role;
-  if (role === 'operator' || !isChange(request) || request.url === '/logout') return undefined;
-  return refuse(reply, {
-    status: 403,
-    words: 'ADMIN_VIEWER_TOKEN may only read; log in with ADMIN_TOKEN to change something',
-  });
+/** @throws RequestError if a viewer wants to change something, except a logout */
+function assertMayChange(request: FastifyRequest): void {
+  if (request.role === 'operator' || !isChange(request) || request.url === '/logout') return;
+  const words = 'ADMIN_VIEWER_TOKEN may only read; log in with ADMIN_TOKEN to change something';
+  throw new RequestError(403, words);
 }
 
 /**
@@ -266,20 +256,20 @@ async function readSessionRole(
 }
 
 /**
- * Returns the role that a token gives, or a refusal. After too many wrong tokens the right one is
- * refused, too.
+ * Returns the role that a token gives.
+ * @throws RequestError if it is wrong, or right after too many wrong ones
  */
 async function checkToken(
   failures: RateLimiterMemory,
   { config: { ADMIN_TOKEN: token = '', ADMIN_VIEWER_TOKEN: viewerToken }, log }: AccessDeps,
   given: string,
   { ip }: FastifyRequest,
-): Promise<Role | Refusal> {
+): Promise<Role> {
   // Counted before the check, so that requests at the same time are all counted.
   const { consumedPoints, msBeforeNext } = await failures.penalty(ip);
   if (consumedPoints > maxFailures) {
     const words = 'Too many wrong tokens from this address; wait a minute';
-    return { status: 429, words, retryAfterS: Math.ceil(msBeforeNext / 1_000) };
+    throw new RequestError(429, words, {}, toRetryAfter(msBeforeNext));
   }
 
   const isViewer = viewerToken !== undefined && isSameText(given, viewerToken);
@@ -289,7 +279,7 @@ async function checkToken(
   }
 
   log.warn({ event: 'admin_refused', from: ip });
-  return { status: 401, words: 'The token is wrong; enter ADMIN_TOKEN or ADMIN_VIEWER_TOKEN' };
+  throw refuseToken('The token is wrong; enter ADMIN_TOKEN or ADMIN_VIEWER_TOKEN');
 }
 
 /** Compares two texts in a time that reveals neither their content nor their length. */
@@ -297,9 +287,6 @@ function isSameText(one: string, other: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(one), digest(other));
 }
-
-const wantsPage = ({ method, headers }: FastifyRequest) =>
-  method === 'GET' && (headers.accept ?? '').includes('text/html');
 
 const loginSchema = z.object({ token: z.string(), next: z.string().default('/') });
 
@@ -319,11 +306,9 @@ function registerLoginRoutes(
 
   app.post('/login', open, async (request, reply) => {
     const { token, next } = loginSchema.parse(request.body, { error: describeIssue });
-    const role = await checkToken(failures, deps, token, request);
-    if (typeof role !== 'string') {
-      if (role.retryAfterS !== undefined) reply.header('retry-after', String(role.retryAfterS));
-      return sendLoginPage(reply.code(role.status), next, role.words);
-    }
+    const role = await checkToken(failures, deps, token, request).catch(catchRefusal);
+    if (role instanceof RequestError)
+      return sendLoginPage(reply.code(role.status).headers(role.headers), next, role.message);
 
     const session = `${role}.${randomBytes(32).toString('hex')}`;
     await beginSession(deps.db, toSessionId(session, deps.config), sessionMs);
@@ -369,29 +354,16 @@ ${refusal}
   return reply.type('text/html').send(renderBarePage('Log in', body));
 }
 
-/** An answer to a request that is not allowed. */
-interface Refusal {
-  readonly status: 400 | 401 | 403 | 429;
-  readonly words: string;
-  readonly retryAfterS?: number;
-}
-
-function refuse(reply: FastifyReply, { status, words, retryAfterS }: Refusal): FastifyReply {
-  if (status === 401) reply.header('www-authenticate', 'Bearer realm="fulfilment-sync"');
-  if (retryAfterS !== undefined) reply.header('retry-after', String(retryAfterS));
-  return reply.code(status).send({ error: words });
-}
-
 /**
  * Refuses a request for another host name: another site can make its name point to this machine.
  */
-function refuseForeignHost(request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined {
+function assertOwnHost({ headers: { host = '' } }: FastifyRequest): void {
   // The header itself: X-Forwarded-Host, which `hostname` may come from, can be set by a page.
-  const hostname = (request.headers.host ?? '').replace(/:\d+$/, '');
-  if (isLoopback(hostname.replace(/^\[|\]$/g, ''))) return undefined;
-  const error =
+  const hostname = host.replace(/:\d+$/, '');
+  if (isLoopback(hostname.replace(/^\[|\]$/g, ''))) return;
+  const words =
     'Without ADMIN_TOKEN the server answers only at localhost; set ADMIN_TOKEN to use another name';
-  return reply.code(421).send({ error });
+  throw new RequestError(421, words);
 }
 
 /**

@@ -23,7 +23,7 @@ import type { RunContext } from '../../schedule/run.ts';
 import { requestRun } from '../../schedule/sql/due-jobs.ts';
 import { pauseJob, resumeJob } from '../../schedule/sql/pauses.ts';
 import type { PayloadDraft } from '../pages/outbox-page.ts';
-import { RequestError } from '../request-error.ts';
+import { catchRefusal, RequestError } from '../request-error.ts';
 import { changeRow, findReplacementProblems, replacePayload, requireRow } from '../row-actions.ts';
 import { maxPayloadBytes, nameSenders, requestTimeoutMs } from './access.ts';
 import type { AdminDeps } from './admin-deps.ts';
@@ -89,18 +89,15 @@ function registerOutboxRoutes(app: FastifyInstance, deps: ActionDeps): void {
 
   app.post('/outbox/selected', async (request, reply) => {
     const { ids, action, sure } = readForm(selectionForm, request.body);
-    const refused = [];
-    for (const id of ids)
-      try {
-        const by = nameSender(request);
-        await changeRow(db, await requireRow(db, id), action, { isSure: sure !== undefined, by });
-        logOutboxAction(request, action, id);
-      } catch (error) {
-        if (!(error instanceof RequestError)) throw error;
-        refused.push(id);
-      }
+    const terms = { isSure: sure !== undefined, by: nameSender(request) };
+    let said = 'all';
+    for (const id of ids) {
+      const change = async () => changeRow(db, await requireRow(db, id), action, terms);
+      if ((await change().catch(catchRefusal)) === undefined) logOutboxAction(request, action, id);
+      else said = 'some';
+    }
 
-    return reply.redirect(sayOnce('/outbox', refused.length === 0 ? 'all' : 'some'), 303);
+    return reply.redirect(sayOnce('/outbox', said), 303);
   });
 
   app.post('/outbox/:id/reveal', async (request, reply) => {

@@ -26,6 +26,7 @@ import {
   outboxGroups,
   outboxStatuses,
 } from '../../push/sql/read-outbox.ts';
+import { wantsJson } from '../listen.ts';
 import { renderChartsPage } from '../pages/charts.ts';
 import { renderDatabasePage } from '../pages/database-page.ts';
 import {
@@ -49,7 +50,7 @@ import { chooseClient, toOrderPath } from '../pages/view.ts';
 import { RequestError } from '../request-error.ts';
 import { requireRow } from '../row-actions.ts';
 import type { AdminDeps, PageDeps } from './admin-deps.ts';
-import { makeRowPage, type Page, sendPage, wantsJson } from './send-page.ts';
+import { makeRowPage, type Page, sendPage } from './send-page.ts';
 
 /** What a page reads of its request. */
 type PageRequest = Pick<FastifyRequest, 'headers' | 'role'>;

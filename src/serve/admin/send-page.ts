@@ -4,6 +4,7 @@ import type { Html } from '../../core/html.ts';
 import { removeQuotes } from '../../core/quote.ts';
 import { adviseOperator, maskResult, toShownPayload } from '../../push/show-row.ts';
 import type { OutboxDetail } from '../../push/sql/read-outbox.ts';
+import { wantsJson } from '../listen.ts';
 import { isUnderWay, type PayloadDraft, renderOutboxRowPage } from '../pages/outbox-page.ts';
 import { maskQuotes, renderPage } from '../pages/view.ts';
 import { maxPayloadBytes, toFormToken } from './access.ts';
@@ -52,7 +53,7 @@ export interface Page {
  * service. The token of its forms is bound to the session.
  */
 export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Page): FastifyReply {
-  const isViewer = request.role === 'viewer';
+  const isViewer = request.role !== 'operator';
   reply.header('vary', 'accept');
   if (wantsJson(request.headers.accept)) {
     const text = isViewer ? toViewerJson(page.data) : JSON.stringify(page.data);
@@ -112,7 +113,3 @@ export function makeRowPage(
     data: { ...row, payload, advice: adviseOperator(row) },
   };
 }
-
-/** Returns true if an Accept header names JSON before HTML. Browsers do not name it. */
-export const wantsJson = (accept = ''): boolean =>
-  /application\/json|text\/html/.exec(accept)?.[0] === 'application/json';

@@ -17,7 +17,7 @@ import { minuteMs } from '../../core/time.ts';
 import { withReadTimeout } from '../../operate/health/overview.ts';
 import type { LateJob } from '../../operate/health/state.ts';
 import { sweepMs } from '../../schedule/schedules.ts';
-import { type ListeningServer, limitTimes, listen } from '../listen.ts';
+import { type ListeningServer, limitTimes, listen, wantsPage } from '../listen.ts';
 import { renderBarePage } from '../pages/view.ts';
 import { describeTrouble, holdsNul, nulWords, RequestError } from '../request-error.ts';
 import {
@@ -31,7 +31,7 @@ import {
 import { registerActionRoutes } from './actions.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { registerPageRoutes } from './routes.ts';
-import { sendPage, wantsJson } from './send-page.ts';
+import { sendPage } from './send-page.ts';
 
 /** A worker is not ready if its last complete sweep is older than this, in milliseconds. */
 const lateAfterMs = 20 * sweepMs;
@@ -181,6 +181,7 @@ function registerErrorHandlers(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error, request, reply) => {
     const { status, words } = toErrorAnswer(error);
     if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
+    if (error instanceof RequestError) reply.headers(error.headers);
     return sendFramedError(request, reply, status, words);
   });
   app.setNotFoundHandler((request, reply) =>
@@ -195,17 +196,13 @@ function sendFramedError(
   status: number,
   words: string,
 ) {
-  const isOpen = request.routeOptions.config.open === true;
-  if (isOpen || status >= 500 || !wantsPage(request))
+  if (request.role === null || status >= 500 || !wantsPage(request))
     return sendError(request, reply, status, words);
 
   reply.code(status);
   const page = { title: toErrorTitle(status), body: renderError(status, words), data: null };
   return sendPage(request, reply, page);
 }
-
-const wantsPage = ({ headers: { accept } }: FastifyRequest) =>
-  (accept ?? '').includes('text/html') && !wantsJson(accept);
 
 // "Service" means the warehouse here.
 const toErrorTitle = (status: number) =>

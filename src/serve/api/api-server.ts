@@ -22,7 +22,14 @@ import { isConstraintViolated, isDataRefused } from '../../db/transaction.ts';
 import { readPart } from '../../push/check-payload.ts';
 import { limitConnections } from '../admin/access.ts';
 import { type ListeningServer, limitTimes, listen, readBearerToken } from '../listen.ts';
-import { describeTrouble, holdsNul, nulWords, RequestError } from '../request-error.ts';
+import {
+  describeTrouble,
+  holdsNul,
+  nulWords,
+  RequestError,
+  refuseToken,
+  toRetryAfter,
+} from '../request-error.ts';
 import { type ApiDeps, refuseForNow } from './api-deps.ts';
 import { registerReads } from './api-routes.ts';
 import { Budget, maxBodyBytes } from './budget.ts';
@@ -203,7 +210,8 @@ function guard(scope: FastifyInstance, { config, isReady }: ApiDeps, budget: Bud
     const given = readBearerToken(request) ?? '';
     // The hash is compared, so the time of the look-up says nothing about a token.
     const found = tokens.get(createHash('sha256').update(given).digest('hex'));
-    if (given === '' || found === undefined) throw refuseToken();
+    if (given === '' || found === undefined)
+      throw refuseToken('Send a token of API_TOKENS_FILE as Authorization: Bearer');
 
     const { token, limiter } = found;
     request.caller = token;
@@ -225,14 +233,9 @@ function guard(scope: FastifyInstance, { config, isReady }: ApiDeps, budget: Bud
   );
 }
 
-function refuseToken(): RequestError {
-  const words = 'Send a token of API_TOKENS_FILE as Authorization: Bearer';
-  return new RequestError(401, words, {}, { 'www-authenticate': 'Bearer realm="fulfilment-sync"' });
-}
-
 function refuseRate(requestsPerSecond: number, waitMs: number): RequestError {
   const words = `The token may send ${requestsPerSecond} requests a second; wait`;
-  return new RequestError(429, words, {}, { 'retry-after': String(Math.ceil(waitMs / 1_000)) });
+  return new RequestError(429, words, {}, toRetryAfter(waitMs));
 }
 
 function toApiError(error: FastifyError): RequestError {

@@ -134,6 +134,37 @@ test('after ten wrong tokens an address is refused, even with the right one; ses
   expect(logged.join()).not.toContain('wrong-');
 });
 
+test('a browser gets a page, and a program JSON, if a form has expired or a token may not act', async () => {
+  const viewerToken = 'a-viewer-token-that-is-long-enough-too';
+  const { visitor } = await admin({ ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: viewerToken });
+  const post = async (path: string, headers: Record<string, string> = {}) => {
+    const answer = await visitor.post(path, {}, undefined, headers);
+    return [answer.status, answer.headers.get('content-type'), await answer.text()];
+  };
+  const json = { accept: 'application/json' };
+  const isPage = /^text\/html/;
+
+  await visitor.post('/login', { token }, '/login');
+  const expired = [403, expect.stringMatching(isPage), expect.stringMatching(/<nav.*has expired/s)];
+  expect(await post('/schedules/pause')).toEqual(expired);
+  const [, type, text] = await post('/schedules/pause', json);
+  expect([type, text]).toEqual([
+    expect.stringContaining('application/json'),
+    expect.stringMatching(/^\{"error":"The form has expired/),
+  ]);
+
+  const foreign = { origin: 'http://evil.example' };
+  const [, foreignType, foreignText] = await post('/login', foreign);
+  expect([foreignType, foreignText]).toEqual([
+    expect.stringMatching(isPage),
+    expect.not.stringContaining('<nav'),
+  ]);
+
+  await visitor.post('/login', { token: viewerToken }, '/login');
+  const refused = [403, expect.stringMatching(isPage), expect.stringContaining('may only read')];
+  expect(await post('/outbox/1/retry')).toEqual(refused);
+});
+
 test('headers forbid foreign scripts, frames and caches', async () => {
   const { visitor } = await admin();
   const login = (await admin({ ADMIN_TOKEN: token })).visitor;
