@@ -21,6 +21,7 @@ import {
   renderAge,
   renderChoice,
   renderCsrfField,
+  renderCut,
   renderFacts,
   renderFilter,
   renderList,
@@ -46,16 +47,15 @@ export function renderRunsPage(
   pageSize: number,
 ): Html {
   const now = new Date();
-  const rows = runs.map((run) => [
-    run.id,
-    linkClient('/runs', run.client),
-    run.job,
-    badge(tones[run.status] ?? 'note', run.status),
-    html`${renderAge(run.startedAt, now)}, ${describeDuration(run)}`,
-    describeRunRows(run),
-    renderRunDetails(run),
-  ]);
-  const headings = ['run', 'client', 'job', 'status', 'started', 'rows', 'details'];
+  const rows = runs.map((run) => ({
+    run: run.id,
+    client: linkClient('/runs', run.client),
+    job: run.job,
+    status: badge(tones[run.status] ?? 'note', run.status),
+    started: html`${renderAge(run.startedAt, now)}, ${describeDuration(run)}`,
+    rows: describeRunRows(run),
+    details: renderRunDetails(run),
+  }));
   const last = runs.at(-1);
   const older =
     last !== undefined &&
@@ -70,7 +70,7 @@ ${renderFilter('/runs', [
   renderChoice('job', 'Job', runJobs, filter.job),
   renderChoice('status', 'Status', runStatuses, filter.status),
 ])}
-<div class="compact">${renderList('Newest first', headings, rows, 'No runs found.')}</div>
+<div class="compact">${renderList('Newest first', rows, 'No runs found.')}</div>
 ${older}`;
 }
 
@@ -122,32 +122,18 @@ export function renderQuarantinePage(
   limit: number,
 ): Html {
   const now = new Date();
-  const cells = rows.map((row) => [
-    html`<a href="/quarantine/${row.id}">${row.id}</a>`,
-    linkClient('/quarantine', row.client),
-    row.stream,
-    row.resourceId ?? '–',
-    html`<code>${row.memberPath || '–'}</code>`,
-    row.reason,
-    row.times,
-    renderAge(row.firstSeenAt, now),
-    renderAge(row.lastSeenAt, now),
-  ]);
-  const headings = [
-    'number',
-    'client',
-    'stream',
-    'id',
-    'member',
-    'reason',
-    'times',
-    'first seen',
-    'last seen',
-  ];
-  const cut =
-    rows.length === limit &&
-    html`<p>Only the first ${limit} are shown.
-To see all: <code>fulfilment-sync quarantine list</code>.</p>`;
+  const cells = rows.map((row) => ({
+    number: html`<a href="/quarantine/${row.id}">${row.id}</a>`,
+    client: linkClient('/quarantine', row.client),
+    stream: row.stream,
+    id: row.resourceId ?? '–',
+    member: html`<code>${row.memberPath || '–'}</code>`,
+    reason: row.reason,
+    times: row.times,
+    'first seen': renderAge(row.firstSeenAt, now),
+    'last seen': renderAge(row.lastSeenAt, now),
+  }));
+  const more = html`To see all: <code>fulfilment-sync quarantine list</code>.`;
 
   return html`<h1>Quarantine</h1>
 <p>Resources that could not be decoded or stored. Each is released when a valid version of it is
@@ -156,8 +142,8 @@ ${renderFilter('/quarantine', [
   chooseClient(clients, client),
   renderChoice('stream', 'Stream', streams, stream),
 ])}
-${renderList('Oldest first', headings, cells, 'Nothing is in quarantine.')}
-${cut}`;
+${renderList('Oldest first', cells, 'Nothing is in quarantine.')}
+${renderCut(rows, limit, more)}`;
 }
 
 /**
@@ -198,14 +184,13 @@ const renderAuditedRows = (ids: readonly number[]) =>
 /** Renders `/audit`. */
 export function renderAuditPage(rows: readonly AuditRow[], { by, action }: AuditFilter): Html {
   const now = new Date();
-  const cells = rows.map(({ at, by, action, client, detail, outboxIds }) => [
-    renderAge(at, now),
-    action.replaceAll('_', ' '),
-    client === null ? 'every client' : linkClient('/runs', client),
-    outboxIds.length === 0 ? detail : renderAuditedRows(outboxIds),
+  const cells = rows.map(({ at, by, action, client, detail, outboxIds }) => ({
+    time: renderAge(at, now),
+    action: action.replaceAll('_', ' '),
+    client: client === null ? 'every client' : linkClient('/runs', client),
+    detail: outboxIds.length === 0 ? detail : renderAuditedRows(outboxIds),
     by,
-  ]);
-  const headings = ['time', 'action', 'client', 'detail', 'by'];
+  }));
 
   return html`<h1>Audit</h1>
 <p>What operators did, and what workers repaired by themselves (<code>sync.audit</code>).
@@ -214,28 +199,28 @@ ${renderFilter('/audit', [
   html`<label>By <input name="by" value="${by ?? ''}" maxlength="200"></label>`,
   renderChoice('action', 'Action', auditActions, action),
 ])}
-${renderList('Latest entries', headings, cells, 'No entries found.')}`;
+${renderList('Latest entries', cells, 'No entries found.')}`;
 }
 
 /** Renders `/queues`. */
 export function renderQueuesPage(schedulers: readonly SchedulerState[], now: Date): Html {
-  const rows = schedulers.map(({ name, everyMs, nextAt, isLost, lastAt, ...one }) => [
-    html`<a href="/runs?job=${name}">${name}</a>`,
-    formatSpan(everyMs / 1_000),
-    isLost ? badge('bad', 'lost') : renderAge(nextAt, now),
-    renderAge(lastAt, now),
-    one.lastFailure === null
-      ? html`<span class="none">none</span>`
-      : html`${badge('bad', formatTimes(one.failures))} ${renderAge(one.lastFailure.at, now)}:
+  const rows = schedulers.map(({ name, everyMs, nextAt, isLost, lastAt, ...one }) => ({
+    scheduler: html`<a href="/runs?job=${name}">${name}</a>`,
+    'fires every': formatSpan(everyMs / 1_000),
+    next: isLost ? badge('bad', 'lost') : renderAge(nextAt, now),
+    last: renderAge(lastAt, now),
+    'failed firings':
+      one.lastFailure === null
+        ? html`<span class="none">none</span>`
+        : html`${badge('bad', formatTimes(one.failures))} ${renderAge(one.lastFailure.at, now)}:
 ${one.lastFailure.words}`,
-  ]);
-  const headings = ['scheduler', 'fires every', 'next', 'last', 'failed firings'];
+  }));
   const note = 'Of the last 100 firings that were done, and of the last 100 that failed';
 
   return html`<h1>Queues</h1>
 <p>BullMQ keeps only the time. A firing starts the runs of its job that are due; what is due, and
 what to pause or run now, is at <a href="/schedules">Schedules</a>.</p>
-${renderList(note, headings, rows, 'No scheduler is set yet. A worker sets them when it starts.')}`;
+${renderList(note, rows, 'No scheduler is set yet. A worker sets them when it starts.')}`;
 }
 
 /** The pause of a job: that of every client, or of one. */
@@ -285,31 +270,31 @@ export function renderSchedulesPage(
   choice: Child,
   csrf: string | null,
 ): Html {
-  const jobRows = jobs.map((row) => [
-    linkClient('/schedules', row.client),
-    row.job,
-    row.schedule,
-    renderDueTime(row.dueAt, now),
-    renderAge(row.lastSuccessAt, now),
-    renderPause(row.pause, now) ?? renderJobState(row),
-    csrf !== null && renderButtons(row, csrf, !['off', 'on-request'].includes(row.schedule)),
-  ]);
-  const pushRows = pushes.map(({ client, isOn, pause }) => [
-    linkClient('/schedules', client),
-    pushJob.name,
-    isOn ? 'when rows arrive' : 'off',
-    '–',
-    '–',
-    renderPause(pause, now) ?? '–',
-    csrf !== null && renderButtons({ client, job: pushJob.name, pause }, csrf, false),
-  ]);
-  const headings = ['client', 'job', 'schedule', 'next run', 'last success', 'state', 'actions'];
+  const jobRows = jobs.map((row) => ({
+    client: linkClient('/schedules', row.client),
+    job: row.job,
+    schedule: row.schedule,
+    'next run': renderDueTime(row.dueAt, now),
+    'last success': renderAge(row.lastSuccessAt, now),
+    state: renderPause(row.pause, now) ?? renderJobState(row),
+    actions:
+      csrf !== null && renderButtons(row, csrf, !['off', 'on-request'].includes(row.schedule)),
+  }));
+  const pushRows = pushes.map(({ client, isOn, pause }) => ({
+    client: linkClient('/schedules', client),
+    job: pushJob.name,
+    schedule: isOn ? 'when rows arrive' : 'off',
+    'next run': '–',
+    'last success': '–',
+    state: renderPause(pause, now) ?? '–',
+    actions: csrf !== null && renderButtons({ client, job: pushJob.name, pause }, csrf, false),
+  }));
 
   return html`<h1>Schedules</h1>
 <p>The schedules of this worker. A pause applies to all workers.
 After it, one run makes up for all missed runs.</p>
 ${choice && renderFilter('/schedules', choice)}
-${renderList('Jobs of each client', headings, [...jobRows, ...pushRows])}`;
+${renderList('Jobs of each client', [...jobRows, ...pushRows])}`;
 }
 
 function renderDueTime(dueAt: Date | null, now: Date): Child {

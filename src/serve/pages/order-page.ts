@@ -8,7 +8,7 @@ import { badge, type Html, html, type Tone } from '../../core/html.ts';
 import { maxParts, type OrderDetails, type OrderHead } from '../../operate/sql/order-details.ts';
 import type { OrderEvent } from '../../operate/sql/order-timeline.ts';
 import { findOrderIds, renderTimeline, showWord } from './timeline.ts';
-import { linkClient, linkRow, renderFacts, renderList, renderTime } from './view.ts';
+import { linkClient, linkRow, renderCut, renderFacts, renderList, renderTime } from './view.ts';
 
 /** A step on the way of an order, and when it was reached. */
 export interface Stage {
@@ -180,48 +180,37 @@ function renderStageTime(at: Date): Html {
   return renderTime(time === '00:00:00.000Z' ? day : at);
 }
 
-/** Says that a part may have more than is shown. */
-const renderCut = (parts: readonly unknown[]) =>
-  parts.length === maxParts && html`<p>Only the first ${maxParts} are shown.</p>`;
-
 /** Renders the rows of the outbox that are not finished, and why. */
 function renderOpenRows({ rows }: OrderDetails): Html {
   if (rows.length === 0) return html``;
-  const cells = rows.map(({ id, kind, status, waitsFor, because }) => [
-    linkRow(id),
+  const cells = rows.map(({ id, kind, status, waitsFor, because }) => ({
+    row: linkRow(id),
     kind,
-    badge(status === 'dead' ? 'bad' : 'note', status),
-    waitsFor === null ? (because ?? 'sent when its turn comes') : html`behind ${linkRow(waitsFor)}`,
-  ]);
+    status: badge(status === 'dead' ? 'bad' : 'note', status),
+    reason:
+      waitsFor === null
+        ? (because ?? 'sent when its turn comes')
+        : html`behind ${linkRow(waitsFor)}`,
+  }));
   return html`<h2>What waits</h2>
-${renderList('Rows that are not finished', ['row', 'kind', 'status', 'reason'], cells)}
-${renderCut(rows)}`;
+${renderList('Rows that are not finished', cells)}
+${renderCut(rows, maxParts)}`;
 }
 
 function renderLines({ lines }: OrderDetails, show: ShowWord): Html {
-  const cells = lines.map((line) => [
-    line.sku ?? '–',
-    html`${show(line.name)}${line.isService && html` ${badge('note', 'service')}`}`,
-    line.ordered ?? '–',
-    line.cancelled ?? '–',
-    line.shipped,
-    line.isService ? '–' : line.toCome,
-    line.isService ? '–' : line.missing,
-    line.returned,
-  ]);
-  const headings = [
-    'article',
-    'name',
-    'ordered',
-    'cancelled',
-    'shipped',
-    'to come',
-    'on no shipment',
-    'returned',
-  ];
+  const cells = lines.map((line) => ({
+    article: line.sku ?? '–',
+    name: html`${show(line.name)}${line.isService && html` ${badge('note', 'service')}`}`,
+    ordered: line.ordered ?? '–',
+    cancelled: line.cancelled ?? '–',
+    shipped: line.shipped,
+    'to come': line.isService ? '–' : line.toCome,
+    'on no shipment': line.isService ? '–' : line.missing,
+    returned: line.returned,
+  }));
   return html`<h2>Lines</h2>
-${renderList('Pieces of each line', headings, cells, 'No line is stored here yet.')}
-${renderCut(lines)}`;
+${renderList('Pieces of each line', cells, 'No line is stored here yet.')}
+${renderCut(lines, maxParts)}`;
 }
 
 /** Renders the shipments, each with its packages. */
@@ -230,30 +219,21 @@ function renderShipments(
   show: ShowWord,
   isViewer: boolean,
 ): Html {
-  const cells = shipments.map((shipment) => [
-    String(shipment.id),
-    html`${badge(shipment.status === 'ERROR' ? 'bad' : 'note', show(shipment.status))}
+  const cells = shipments.map((shipment) => ({
+    shipment: String(shipment.id),
+    status: html`${badge(shipment.status === 'ERROR' ? 'bad' : 'note', show(shipment.status))}
 ${shipment.unlistedSince !== null && badge('warn', 'unlisted')}`,
-    shipment.warehouse ?? '–',
-    show(shipment.shippingMethod),
-    renderTime(shipment.readyToPickOn),
-    renderTime(shipment.shippedOn),
-    parcels
+    warehouse: shipment.warehouse ?? '–',
+    'shipping method': show(shipment.shippingMethod),
+    'ready to pick': renderTime(shipment.readyToPickOn),
+    shipped: renderTime(shipment.shippedOn),
+    packages: parcels
       .filter(({ shipmentId }) => shipmentId === shipment.id)
       .map((parcel) => renderParcel(parcel, show, isViewer)),
-  ]);
-  const headings = [
-    'shipment',
-    'status',
-    'warehouse',
-    'shipping method',
-    'ready to pick',
-    'shipped',
-    'packages',
-  ];
+  }));
   return html`<h2 id="shipments">Shipments</h2>
-${renderList('Times by the clock of the service', headings, cells, 'No shipment yet.')}
-${renderCut(shipments)}${renderCut(parcels)}`;
+${renderList('Times by the clock of the service', cells, 'No shipment yet.')}
+${renderCut(shipments, maxParts)}${renderCut(parcels, maxParts)}`;
 }
 
 function renderParcel(
@@ -272,28 +252,27 @@ function renderParcel(
 
 function renderReturns({ returns }: OrderDetails, show: ShowWord): Html {
   if (returns.length === 0) return html``;
-  const cells = returns.map((item) => [
-    String(item.id),
-    item.sku ?? '–',
-    item.quantity ?? '–',
-    show(item.condition),
-    show(item.reason),
-    item.processedOn ?? '–',
-    renderTime(item.restockOn),
-  ]);
-  const headings = ['return', 'article', 'pieces', 'condition', 'reason', 'processed', 'restocked'];
+  const cells = returns.map((item) => ({
+    return: String(item.id),
+    article: item.sku ?? '–',
+    pieces: item.quantity ?? '–',
+    condition: show(item.condition),
+    reason: show(item.reason),
+    processed: item.processedOn ?? '–',
+    restocked: renderTime(item.restockOn),
+  }));
   return html`<h2>Returns</h2>
-${renderList('Processed by the warehouse', headings, cells)}${renderCut(returns)}`;
+${renderList('Processed by the warehouse', cells)}${renderCut(returns, maxParts)}`;
 }
 
 function renderDocuments({ documents }: OrderDetails): Html {
   if (documents.length === 0) return html``;
-  const cells = documents.map(({ id, kind, state, createdAt }) => [
-    html`<a href="/outbox/${id}">${kind.replaceAll('_', ' ')}</a>`,
+  const cells = documents.map(({ id, kind, state, createdAt }) => ({
+    document: html`<a href="/outbox/${id}">${kind.replaceAll('_', ' ')}</a>`,
     state,
-    renderTime(createdAt),
-  ]);
+    since: renderTime(createdAt),
+  }));
   return html`<h2>Documents</h2>
-${renderList('Labels and attachments', ['document', 'state', 'since'], cells)}
-${renderCut(documents)}`;
+${renderList('Labels and attachments', cells)}
+${renderCut(documents, maxParts)}`;
 }

@@ -12,6 +12,7 @@ import {
   chooseClient,
   linkClient,
   openSearchForm,
+  renderCut,
   renderFilter,
   renderList,
   renderTabs,
@@ -80,17 +81,15 @@ ${more}${searched}`;
 /** Renders orders, on a narrow screen one or two lines each. */
 function renderOrders(caption: string, orders: readonly ListedOrder[]): Html {
   const isOfSeveral = new Set(orders.map(({ client }) => client)).size > 1;
-  const rows = orders.map((order) => [
-    html`<a href="${toOrderPath(order.client, order.number)}">${order.number}</a>`,
-    ...(isOfSeveral ? [linkClient('/orders', order.client)] : []),
-    badge(toStateTone(order.state), order.state.replaceAll('_', ' ')),
-    order.orderedOn,
-    describePieces(order),
-    order.problem,
-  ]);
-  const headings = ['state', 'ordered on', 'pieces', 'problem'];
-  const all = ['order', ...(isOfSeveral ? ['client'] : []), ...headings];
-  return html`<div class="compact">${renderList(caption, all, rows, 'There are none.')}</div>`;
+  const rows = orders.map((order) => ({
+    order: html`<a href="${toOrderPath(order.client, order.number)}">${order.number}</a>`,
+    ...(isOfSeveral && { client: linkClient('/orders', order.client) }),
+    state: badge(toStateTone(order.state), order.state.replaceAll('_', ' ')),
+    'ordered on': order.orderedOn,
+    pieces: describePieces(order),
+    problem: order.problem,
+  }));
+  return html`<div class="compact">${renderList(caption, rows, 'There are none.')}</div>`;
 }
 
 function describePieces({ ordered, shipped, toCome }: ListedOrder): string {
@@ -110,21 +109,19 @@ export function renderFoundOrders(
 ): Html {
   // An e-mail address is not shown again: pages hold no personal data.
   const shown = text.includes('@') ? '' : text;
-  const rows = found.map(({ client, number, foundBy }) => [
-    html`<a href="${toOrderPath(client, number)}">${number}</a>`,
-    linkClient('/outbox', client),
-    foundBy.join(', '),
-  ]);
+  const rows = found.map(({ client, number, foundBy }) => ({
+    order: html`<a href="${toOrderPath(client, number)}">${number}</a>`,
+    client: linkClient('/outbox', client),
+    'found by': foundBy.join(', '),
+  }));
   const none =
     `No order found${shown === '' ? '' : ` for “${shown}”`}. ` +
     'Rows of the outbox are found as long as RETENTION_DAYS keeps them.';
-  const cut = found.length === limit && html`<p>Only the first ${limit} are shown.</p>`;
 
   return html`<h1>Orders</h1>
 ${renderSearch(shown, csrf)}
-<div class="compact">
-${renderList('Orders that fit', ['order', 'client', 'found by'], rows, none)}</div>
-${cut}
+<div class="compact">${renderList('Orders that fit', rows, none)}</div>
+${renderCut(found, limit)}
 <p><a href="/orders">Lists of orders</a></p>`;
 }
 

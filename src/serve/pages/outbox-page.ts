@@ -26,6 +26,7 @@ import {
   renderChoice,
   renderConfirmation,
   renderCsrfField,
+  renderCut,
   renderFacts,
   renderFilter,
   renderList,
@@ -81,40 +82,25 @@ export function renderOutboxPage(
 ): Html {
   const now = new Date();
   const isSelectable = csrf !== null && rows.some(({ status }) => status in selectableStatuses);
-  const cells = rows.map((row) => [
-    ...(isSelectable ? [renderSelection(row)] : []),
-    html`<a href="/outbox/${row.id}">${row.id}</a>`,
-    renderStatus(isPlanned(row, now) ? 'planned' : row.status),
-    linkClient('/outbox', row.client),
-    row.kind,
-    linkReference(row),
-    row.attempts,
-    renderAge(row.createdAt, now),
-    renderReason(row),
-  ]);
-  const headings = [
-    ...(isSelectable ? ['select'] : []),
-    'row',
-    'status',
-    'client',
-    'kind',
-    'reference',
-    'attempts',
-    'created',
-    'reason',
-  ];
-  const none = 'No rows found.';
-  const cut =
-    rows.length === limit &&
-    html`<p>Only the newest ${limit} are shown.
-Narrow the filter, or use <code>fulfilment-sync outbox list --limit</code>.</p>`;
-  const list = renderList('Newest first', headings, cells, none);
+  const cells = rows.map((row) => ({
+    ...(isSelectable && { select: renderSelection(row) }),
+    row: html`<a href="/outbox/${row.id}">${row.id}</a>`,
+    status: renderStatus(isPlanned(row, now) ? 'planned' : row.status),
+    client: linkClient('/outbox', row.client),
+    kind: row.kind,
+    reference: linkReference(row),
+    attempts: row.attempts,
+    created: renderAge(row.createdAt, now),
+    reason: renderReason(row),
+  }));
+  const list = renderList('Newest first', cells, 'No rows found.');
+  const more = html`Narrow the filter, or use <code>fulfilment-sync outbox list --limit</code>.`;
 
   return html`<h1>Outbox</h1>
 ${renderTabs('Groups of rows', listGroups(chosen, counts))}
 ${renderOutboxFilter(chosen, clients)}
 ${isSelectable ? renderSelectionForm(list, csrf) : list}
-${cut}`;
+${renderCut(rows, limit, more)}`;
 }
 
 function renderOutboxFilter(chosen: ChosenRows, clients: readonly string[]): Html {
@@ -335,16 +321,15 @@ function describeCarriedOut({ status, mayBeCarriedOut }: OutboxDetail): string {
 
 /** Renders the attempts and actions of a row. */
 function renderHistory({ history: steps }: OutboxDetail): Html {
-  const cells = steps.map(({ at, step, by, became, durationMs, error }) => [
-    renderTime(at),
+  const cells = steps.map(({ at, step, by, became, durationMs, error }) => ({
+    time: renderTime(at),
     step,
-    renderStatus(became),
-    durationMs === null ? '–' : `${durationMs} ms`,
-    error ?? '–',
+    'new status': renderStatus(became),
+    duration: durationMs === null ? '–' : `${durationMs} ms`,
+    error: error ?? '–',
     by,
-  ]);
-  const headings = ['time', 'step', 'new status', 'duration', 'error', 'by'];
-  return renderList('Oldest first, times in UTC', headings, cells, 'No attempts yet.');
+  }));
+  return renderList('Oldest first, times in UTC', cells, 'No attempts yet.');
 }
 
 /** Renders the form of an action. */

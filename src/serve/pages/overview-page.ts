@@ -146,13 +146,15 @@ function renderStreams({ snapshot, stale, isScheduled }: Overview): Html {
       : badge('note', 'not scheduled here');
     return renderStream(row, state, now);
   };
-  const rows = [...byClient].map(([client, clientStreams]) => [
-    linkClient('/charts', client),
-    ...known.map((name) => renderCell(clientStreams.find(({ stream }) => stream === name))),
-  ]);
+  const rows = [...byClient].map(([client, ofClient]) => {
+    const cells = known.map((name) => [
+      name,
+      renderCell(ofClient.find(({ stream }) => stream === name)),
+    ]);
+    return { client: linkClient('/charts', client), ...Object.fromEntries(cells) };
+  });
 
-  const table = renderList('Each stream of each client', ['client', ...known], rows);
-  return html`<h2>Streams</h2>${table}`;
+  return html`<h2>Streams</h2>${renderList('Each stream of each client', rows)}`;
 }
 
 /** Renders a stream of a client. */
@@ -224,29 +226,19 @@ function renderOutbox(rows: readonly OutboxStatus[]): Html {
 <a href="/outbox?status=${status}"><b>${count}</b> ${status}</a><small>${note}</small></li>`;
   });
 
-  const headings = [
-    'client',
-    'dead',
-    'unknown',
-    'pending',
-    'planned',
-    'sending',
-    'done in 24 h',
-    'oldest waits for',
-  ];
-  const clientRows = rows.map((row) => [
-    row.client === null ? 'unknown clients' : linkClient('/outbox', row.client),
-    row.dead,
-    row.unknown,
-    row.pending,
-    row.planned,
-    row.sending,
-    row.doneLastDay,
-    formatSpan(row.oldestSeconds),
-  ]);
+  const clientRows = rows.map((row) => ({
+    client: row.client === null ? 'unknown clients' : linkClient('/outbox', row.client),
+    dead: row.dead,
+    unknown: row.unknown,
+    pending: row.pending,
+    planned: row.planned,
+    sending: row.sending,
+    'done in 24 h': row.doneLastDay,
+    'oldest waits for': formatSpan(row.oldestSeconds),
+  }));
 
   return html`<h2>Outbox</h2><ol class="funnel">${funnel}</ol>
-${rows.length > 1 && renderList('By client', headings, clientRows)}`;
+${rows.length > 1 && renderList('By client', clientRows)}`;
 }
 
 /** Renders the gate of track-trace for each client. */
@@ -254,15 +246,14 @@ function renderGates({ snapshot: { gates, now } }: Overview): Html {
   if (gates.length === 0)
     return html`<h2>Track-trace</h2><p class="none">It has not been called yet.</p>`;
 
-  const rows = gates.map(({ client, gate, nextAt, takenAt, taken, spent }) => [
+  const rows = gates.map(({ client, gate, nextAt, takenAt, taken, spent }) => ({
     client,
     gate,
-    nextAt > now ? renderAge(nextAt, now) : 'with the next run',
-    renderAge(takenAt, now),
-    taken,
-    spent,
-  ]);
+    'next call': nextAt > now ? renderAge(nextAt, now) : 'with the next run',
+    'last call': renderAge(takenAt, now),
+    calls: taken,
+    'lost calls': spent,
+  }));
   const note = 'At most one call an hour, also if the worker of the last call was lost';
-  const headings = ['client', 'gate', 'next call', 'last call', 'calls', 'lost calls'];
-  return html`<h2>Track-trace</h2>${renderList(note, headings, rows)}`;
+  return html`<h2>Track-trace</h2>${renderList(note, rows)}`;
 }

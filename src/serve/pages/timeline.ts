@@ -110,17 +110,16 @@ export const findOrderIds = (events: readonly OrderEvent[]): number[] =>
 /** Renders the events of an order, oldest first by the clock of this system. */
 export function renderTimeline(events: readonly OrderEvent[]): Html {
   const entries = describeEvents(events);
-  const rows = entries.map((entry, index) => [
-    html`${renderTime(entry.at)}<small>${describePause(entries, index)}</small>`,
-    renderServiceTime(entry),
-    badge(entry.tone, entry.source),
-    renderEntry(entry),
-  ]);
+  const rows = entries.map((entry, index) => ({
+    'our clock (UTC)': html`${renderTime(entry.at)}<small>${describePause(entries, index)}</small>`,
+    'service’s clock (UTC)': renderServiceTime(entry),
+    part: badge(entry.tone, entry.source),
+    event: renderEntry(entry),
+  }));
   const caption =
     'Oldest first by our clock: when it happened or was read here. ' +
     'The service has a clock of its own; in the demo it is 60 times as fast';
-  const headings = ['our clock (UTC)', 'service’s clock (UTC)', 'part', 'event'];
-  return renderList(caption, headings, rows, 'No events yet.');
+  return renderList(caption, rows, 'No events yet.');
 }
 
 function renderServiceTime({ serviceAt, isDay }: TimelineEntry): Html {

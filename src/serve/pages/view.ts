@@ -166,18 +166,26 @@ export function renderTime(at: Date | string | null): Html {
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`;
 }
 
-/** Renders a table with a caption, or a sentence if it has no rows. It is kept up to date. */
+/**
+ * Renders a table with a caption, or a sentence if it has no rows. It is kept up to date.
+ * @param rows the cells of each row by their headings
+ */
 export function renderList(
   caption: string,
-  headings: readonly string[],
-  rows: readonly (readonly Child[])[],
-  ifEmpty?: string,
+  rows: readonly Readonly<Record<string, Child>>[],
+  ifEmpty = 'None.',
 ): Html {
-  if (rows.length === 0 && ifEmpty !== undefined)
-    return html`<div data-live><p class="none">${ifEmpty}</p></div>`;
-  const table = renderTable(html`<caption>${caption}</caption>`, headings, rows);
+  const [first] = rows;
+  if (first === undefined) return html`<div data-live><p class="none">${ifEmpty}</p></div>`;
+
+  const cells = rows.map((row) => Object.values(row));
+  const table = renderTable(html`<caption>${caption}</caption>`, Object.keys(first), cells);
   return html`<div data-live>${table}</div>`;
 }
+
+/** Says that only some rows are shown, if they are as many as a list holds. */
+export const renderCut = (rows: readonly unknown[], limit: number, more: Child = ''): Child =>
+  rows.length === limit && html`<p>Only the first ${limit} are shown. ${more}</p>`;
 
 /** Renders the name of a client as a link to what a page shows of it alone. */
 export const linkClient = (page: string, client: string): Html =>
