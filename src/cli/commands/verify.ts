@@ -41,7 +41,7 @@ const looks = { differs: 'red', 'cannot tell': 'yellow', holds: 'green' } as con
 const verdicts = Object.keys(looks) as VerifyVerdict[];
 
 /** Formats a report: what differs first, then what is unknown, then what holds. */
-function formatReport({ judgements }: Report): string {
+function formatReport(judgements: readonly CheckedAssumption[]): string {
   const select = (wanted: VerifyVerdict) => judgements.filter(({ verdict }) => verdict === wanted);
   const indent = ' '.repeat(13);
 
@@ -98,7 +98,7 @@ async function verifyCommand(options: VerifyOptions): Promise<number> {
   }
 
   if (options.json) printJson({ judgements, left });
-  else printStyled(formatReport({ judgements, left }));
+  else printStyled(formatReport(judgements));
   const isProblem = ({ id, verdict }: CheckedAssumption) =>
     verdict === 'differs' || (id === tokenAssumption.id && verdict !== 'holds');
   return judgements.some(isProblem) ? 1 : 0;

@@ -80,7 +80,7 @@ function describeRoute({ summary, params, querystring, headers, body, response }
   return {
     summary,
     parameters,
-    ...(body === undefined ? {} : { requestBody: describeBody(body) }),
+    ...(body && { requestBody: { required: true, ...describeContent(body, 'input') } }),
     responses: {
       ...describeAnswers(response),
       '4XX': describeProblem,
@@ -89,24 +89,21 @@ function describeRoute({ summary, params, querystring, headers, body, response }
   };
 }
 
-const describeBody = (body: z.ZodType) => ({
-  required: true,
-  content: { 'application/json': { schema: toJsonSchema(body, 'input') } },
+/** Describes a body, or an answer. */
+const describeContent = (schema: z.ZodType, io: 'input' | 'output', type = 'application/json') => ({
+  content: { [type]: { schema: toJsonSchema(schema, io) } },
 });
 
 const describeProblem = {
   description: 'The request is refused, or failed; `detail` says why',
-  content: { 'application/problem+json': { schema: toJsonSchema(problem, 'output') } },
+  ...describeContent(problem, 'output', 'application/problem+json'),
 };
 
 const describeAnswers = (answers: RouteSchemas['response']) =>
   Object.fromEntries(
     Object.entries(answers).map(([status, schema]) => [
       status,
-      {
-        description: 'Success',
-        content: { 'application/json': { schema: toJsonSchema(schema, 'output') } },
-      },
+      { description: 'Success', ...describeContent(schema, 'output') },
     ]),
   );
 

@@ -8,7 +8,7 @@ import {
 } from '../../core/database-mark.ts';
 import { type Html, html } from '../../core/html.ts';
 import { isChangeFound, type PushDatabase } from '../../push/sql/push-database.ts';
-import { renderConfirmation, renderCsrfField } from './view.ts';
+import { renderConfirmation, renderForm } from './view.ts';
 
 /** What a database can be, and the button that says so. */
 const choices = {
@@ -38,7 +38,7 @@ ${expected}`;
   const forms = names.map((as) => {
     const [title, button] = choices[as];
     return html`<div><h2>${title}</h2><p>${acceptanceInWords[as]}</p>
-${csrf !== null && renderForm(as, button, csrf)}</div>`;
+${csrf !== null && renderAnswer(as, button, csrf)}</div>`;
   });
   return html`<h1>What is this database?</h1>
 <p class="why"><b>No row is sent:</b> ${reason}.</p>
@@ -47,7 +47,8 @@ ${expected}
 <div class="actions">${forms}</div>`;
 }
 
-const renderForm = (as: string, button: string, csrf: string) =>
-  html`<form method="post" action="/database/accept">${renderCsrfField(csrf)}
-<input type="hidden" name="as" value="${as}">
-${renderConfirmation('I have checked this')}<button>${button}</button></form>`;
+function renderAnswer(as: string, button: string, csrf: string): Html {
+  const content = html`<input type="hidden" name="as" value="${as}">
+${renderConfirmation('I have checked this')}<button>${button}</button>`;
+  return renderForm('/database/accept', csrf, content);
+}

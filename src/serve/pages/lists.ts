@@ -20,10 +20,10 @@ import {
   linkRows,
   renderAge,
   renderChoice,
-  renderCsrfField,
   renderCut,
   renderFacts,
   renderFilter,
+  renderForm,
   renderList,
   renderTime,
 } from './view.ts';
@@ -162,10 +162,8 @@ export function renderQuarantineRowPage(row: QuarantineRow, csrf: string | null)
     ['Run', row.run],
     ['Worker', row.worker],
   ]);
-  const form =
-    csrf !== null &&
-    html`<form method="post" action="/quarantine/${row.id}/replay">${renderCsrfField(csrf)}
-<button>Decode again</button></form>`;
+  const button = html`<button>Decode again</button>`;
+  const form = csrf !== null && renderForm(`/quarantine/${row.id}/replay`, csrf, button);
 
   return html`<h1>Quarantine ${row.id}</h1>
 <p class="why"><b>Reason:</b> ${row.reason}</p>
@@ -326,20 +324,20 @@ function renderButtons(
   csrf: string,
   mayRun: boolean,
 ): Html {
-  const renderForm = (action: string, text: string, target = client) => {
+  const renderButton = (action: string, text: string, target = client) => {
     const label = `${text}: ${job} of ${target === '' ? 'every client' : target}`;
-    return html`<form method="post" action="/schedules/${action}">${renderCsrfField(csrf)}
-<input type="hidden" name="client" value="${target}">
+    const content = html`<input type="hidden" name="client" value="${target}">
 <input type="hidden" name="job" value="${job}">
-<button aria-label="${label}">${text}</button></form>`;
+<button aria-label="${label}">${text}</button>`;
+    return renderForm(`/schedules/${action}`, csrf, content);
   };
 
   const buttons = [];
-  if (pause?.forEveryClient) buttons.push(renderForm('resume', 'Resume for all', ''));
-  else if (pause !== null) buttons.push(renderForm('resume', 'Resume'));
+  if (pause?.forEveryClient) buttons.push(renderButton('resume', 'Resume for all', ''));
+  else if (pause !== null) buttons.push(renderButton('resume', 'Resume'));
   else {
-    if (mayRun) buttons.push(renderForm('run', 'Run now'));
-    buttons.push(renderForm('pause', 'Pause'));
+    if (mayRun) buttons.push(renderButton('run', 'Run now'));
+    buttons.push(renderButton('pause', 'Pause'));
   }
 
   return html`<div class="row-buttons">${buttons}</div>`;

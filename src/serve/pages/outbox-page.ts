@@ -25,10 +25,10 @@ import {
   renderAge,
   renderChoice,
   renderConfirmation,
-  renderCsrfField,
   renderCut,
   renderFacts,
   renderFilter,
+  renderForm,
   renderList,
   renderTabs,
   renderTime,
@@ -148,13 +148,13 @@ const renderSelection = ({ id, status }: OutboxSummary) =>
 
 /** Renders a list of rows with the actions on those that are selected. */
 function renderSelectionForm(list: Html, csrf: string): Html {
-  return html`<form method="post" action="/outbox/selected">${renderCsrfField(csrf)}
-${list}
+  const content = html`${list}
 <div class="buttons"><button name="action" value="retry">Retry selected rows</button>
 ${renderBox('I have checked each of them')}
 <button name="action" value="cancel" class="danger">Cancel selected rows</button></div>
 <p><small>The box is needed to cancel rows, and to retry rows whose outcome nobody knows.
-</small></p></form>`;
+</small></p>`;
+  return renderForm('/outbox/selected', csrf, content);
 }
 
 /** Maximum number of characters of a reason in a list. The page of the row has all. */
@@ -250,7 +250,7 @@ ${row.because}</p>`;
   const editor = csrf !== null && isChangeable && renderEditor(row.id, csrf, draft, editable);
   const revealButton = html`<button class="quiet">Show unmasked</button>`;
   const masked = html`<p>Personal data is masked.</p>
-${csrf !== null && renderForm(row.id, 'reveal', csrf, revealButton)}`;
+${csrf !== null && renderForm(`/outbox/${row.id}/reveal`, csrf, revealButton)}`;
   const unmasked = html`<p>Unmasked. The audit records that it was shown.</p>`;
   const isInEditor = isChangeable && editable !== null;
   const payloadPart = html`<h2>Payload</h2>${isRevealed ? unmasked : masked}
@@ -332,11 +332,6 @@ function renderHistory({ history: steps }: OutboxDetail): Html {
   return renderList('Oldest first, times in UTC', cells, 'No attempts yet.');
 }
 
-/** Renders the form of an action. */
-const renderForm = (id: number, action: string, csrf: string, content: Html) =>
-  html`<form method="post" action="/outbox/${id}/${action}">
-${renderCsrfField(csrf)}${content}</form>`;
-
 /** Renders a box that can be ticked. */
 const renderBox = (text: string) =>
   html`<label class="sure"><input type="checkbox" name="sure"> ${text}</label>`;
@@ -355,7 +350,7 @@ function renderEditor(
   if (text === null) {
     const button = html`<button>Edit payload</button>
 <small>Shows it unmasked. The audit records that.</small>`;
-    return html`<h2>Replace payload</h2>${renderForm(id, 'reveal', csrf, button)}`;
+    return html`<h2>Replace payload</h2>${renderForm(`/outbox/${id}/reveal`, csrf, button)}`;
   }
 
   const problems = draft === null ? [] : placeProblems(text, draft.problems);
@@ -363,7 +358,7 @@ function renderEditor(
 ${draft?.mayStore && renderBox('Store it anyway')}
 <div class="buttons"><button>Replace payload</button></div>`;
   return html`<h2>Replace payload</h2>${draft !== null && renderDraftState(problems)}
-${renderForm(id, 'replace', csrf, content)}`;
+${renderForm(`/outbox/${id}/replace`, csrf, content)}`;
 }
 
 /** Maximum number of lines that get a number: a page of more is slow. */
@@ -395,33 +390,30 @@ function renderDraftState(problems: readonly PlacedProblem[]): Html {
 
 /** Renders the forms of the actions that the status of the row allows. */
 function renderActions({ id, status, nextAttemptAt }: OutboxDetail, csrf: string): Html {
-  const isAllowed = (action: OutboxAction) =>
-    (allowedFrom[action] as readonly string[]).includes(status);
   const forms: Html[] = [];
+  const addForm = (action: OutboxAction, title: string, content: Html) => {
+    if ((allowedFrom[action] as readonly string[]).includes(status))
+      forms.push(
+        html`<div><h3>${title}</h3>${renderForm(`/outbox/${id}/${action}`, csrf, content)}</div>`,
+      );
+  };
 
-  if (isAllowed('retry')) {
-    const isUndecided = status === 'unknown' && nextAttemptAt === null;
-    const sure = renderConfirmation('I have checked that the service did not carry it out');
-    const content = html`<p>It is sent again as it is.</p>${isUndecided && sure}
+  const isUndecided = status === 'unknown' && nextAttemptAt === null;
+  const sure = renderConfirmation('I have checked that the service did not carry it out');
+  const retry = html`<p>It is sent again as it is.</p>${isUndecided && sure}
 <button>Retry</button>`;
-    forms.push(html`<h3>Retry</h3>${renderForm(id, 'retry', csrf, content)}`);
-  }
+  addForm('retry', 'Retry', retry);
 
-  if (isAllowed('done')) {
-    const content = html`<label>Result for the ERP (JSON)
+  const done = html`<label>Result for the ERP (JSON)
 <input name="result" value="{}" spellcheck="false"></label>
 ${renderConfirmation('I have checked that the service carried it out')}
 <button>Mark as done</button>`;
-    forms.push(html`<h3>Mark as done</h3>${renderForm(id, 'done', csrf, content)}`);
-  }
+  addForm('done', 'Mark as done', done);
 
-  if (isAllowed('cancel')) {
-    const content = html`${renderConfirmation('This row will never be sent again')}
+  const cancel = html`${renderConfirmation('This row will never be sent again')}
 <button class="danger">Cancel row</button>`;
-    forms.push(html`<h3>Cancel</h3>${renderForm(id, 'cancel', csrf, content)}`);
-  }
+  addForm('cancel', 'Cancel', cancel);
 
   if (forms.length === 0) return html``;
-  const boxes = forms.map((form) => html`<div>${form}</div>`);
-  return html`<h2>Actions</h2><div class="actions">${boxes}</div>`;
+  return html`<h2>Actions</h2><div class="actions">${forms}</div>`;
 }

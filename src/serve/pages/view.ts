@@ -52,8 +52,7 @@ export function renderPage(frame: Frame, body: Child): string {
   const search = html`${openSearchForm('search', 'Find an order', isViewer ? null : csrf)}
 <input type="search" name="q" aria-label="${label}" placeholder="Number" required
   maxlength="200"> <button class="quiet">Find</button></form>`;
-  const logout = html`<form method="post" action="/logout">${renderCsrfField(csrf)}
-<button class="quiet">Log out</button></form>`;
+  const logout = renderForm('/logout', csrf, html`<button class="quiet">Log out</button>`);
   const said = html`<p class="said" role="status">${message}</p>`;
 
   const content = html`<a class="skip" href="#main">Skip to content</a>
@@ -104,8 +103,13 @@ export const renderConfirmation = (text: string): Html =>
   html`<label class="sure"><input type="checkbox" name="sure" required> ${text}</label>`;
 
 /** Renders the token of a form that changes something. */
-export const renderCsrfField = (csrf: string): Html =>
+const renderCsrfField = (csrf: string): Html =>
   html`<input type="hidden" name="_csrf" value="${csrf}">`;
+
+/** Renders a form that changes something. */
+export const renderForm = (action: string, csrf: string, content: Child): Html =>
+  html`<form method="post" action="${action}">${renderCsrfField(csrf)}
+${content}</form>`;
 
 /**
  * Opens a form that searches orders. That of an operator is a POST, because an e-mail address must
