@@ -138,28 +138,30 @@ export function findStages(details: OrderDetails, events: readonly OrderEvent[])
   );
   const rows = new Set(placing.map(({ id }) => id));
 
-  const atService =
-    findFirst(
-      ({ source, id, detail }) => source === 'outbox' && rows.has(id) && detail === 'done',
-    ) ??
-    findEarliest(details.orders.map(({ orderedOn }) => (orderedOn ? new Date(orderedOn) : null))) ??
-    findFirst(({ source }) => source === 'order');
-  const days = returns.map(({ processedOn }) => (processedOn ? new Date(processedOn) : null));
-  const times = {
-    inserted: findEarliest(placing.map(({ at }) => at)),
-    'at the service': atService,
-    'ready to pick': findEarliest(shipments.map(({ readyToPickOn }) => readyToPickOn)),
-    shipped: findEarliest(shipments.map(({ shippedOn }) => shippedOn)),
-    returned: findEarliest(days),
-  };
+  const findDay = (days: readonly (string | null)[]) =>
+    findEarliest(days.map((day) => (day ? new Date(day) : null)));
+  const done = findFirst(
+    ({ source, id, detail }) => source === 'outbox' && rows.has(id) && detail === 'done',
+  );
+  const ordered = findDay(details.orders.map(({ orderedOn }) => orderedOn));
+  const atService = done ?? ordered ?? findFirst(({ source }) => source === 'order');
 
-  const hasStuckRow = atService === null && isStuck(events);
-  return Object.entries(times).map(([name, at]) => ({
+  const toStage = (name: string, at: Date | null, isOurs = false): Stage => ({
     name,
     at,
-    clock: name === 'inserted' || name === 'at the service' ? 'ours' : 'service',
-    isStuck: name === 'at the service' && hasStuckRow,
-  }));
+    clock: isOurs ? 'ours' : 'service',
+    isStuck: false,
+  });
+  return [
+    toStage('inserted', findEarliest(placing.map(({ at }) => at)), true),
+    {
+      ...toStage('at the service', atService, done !== null || ordered === null),
+      isStuck: atService === null && isStuck(events),
+    },
+    toStage('ready to pick', findEarliest(shipments.map(({ readyToPickOn }) => readyToPickOn))),
+    toStage('shipped', findEarliest(shipments.map(({ shippedOn }) => shippedOn))),
+    toStage('returned', findDay(returns.map(({ processedOn }) => processedOn))),
+  ];
 }
 
 function renderStage(stage: Stage, _index: number, stages: readonly Stage[]): Html {

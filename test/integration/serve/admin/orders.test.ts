@@ -119,6 +119,21 @@ describe('the timeline of an order', () => {
     expect(await readTexts('/order?client=default&number=SO-2')).toEqual(former);
   });
 
+  test('says by whose clock an order that was placed elsewhere reached the service', async () => {
+    await storeOrder();
+    const readStage = async () => {
+      const answer = await (await admin()).visitor.get(path, { accept: 'application/json' });
+      const { stages } = (await answer.json()) as { stages: { name: string }[] };
+      return stages.find(({ name }) => name === 'at the service');
+    };
+    expect(await readStage()).toMatchObject({ at: '2026-05-04T10:00:00.000Z', clock: 'ours' });
+
+    await database.query(`
+      delete from fulfilment.outbox where kind = 'order.create';
+      update fulfilment.orders set ordered_on = '2026-05-03'`);
+    expect(await readStage()).toMatchObject({ at: '2026-05-03T00:00:00.000Z', clock: 'service' });
+  });
+
   test('does not exist for an unknown order', async () => {
     const { visitor } = await admin();
     expect((await visitor.get('/order?client=default&number=NONE')).status).toBe(404);
