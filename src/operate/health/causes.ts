@@ -68,6 +68,8 @@ interface ClientState {
   readonly whole: readonly StoredHealth[];
   readonly parts: readonly StoredHealth[];
   readonly waitingRows: number;
+  /** True if a run is under way, or began less than a minute ago. */
+  readonly isRun: boolean;
   /** When the service last answered a whole poll. */
   readonly answeredAtMs: number;
   readonly now: Date;
@@ -136,6 +138,11 @@ function toClientState(
 
   return {
     ...{ client, known, waitingRows, answeredAtMs, now },
+    isRun: jobs.some(
+      (job) =>
+        isOurs(job) &&
+        (job.running || now.getTime() - Number(job.lastStartedAt) < limits.unservedMs),
+    ),
     failing: failing.filter((job) => isOurs(job) && isScheduled(client, job.job)),
     late: stale.filter((job) => isOurs(job) && job.because === 'not run'),
     whole: ours.filter(({ scope }) => scope === clientScope),
@@ -275,12 +282,16 @@ const listOverdue = ({ failing, now }: ClientState) =>
       pausedSince === null && dueAt !== null && now.getTime() - dueAt.getTime() > limits.unservedMs,
   );
 
-/** Returns true if no worker serves a client that has something to do. */
+/**
+ * Returns true if no worker serves a client that has something to do. A worker that only pulls is
+ * seen by its runs.
+ */
 function isUnserved(state: ClientState): boolean {
-  const { known, late, waitingRows, now } = state;
+  const { known, late, waitingRows, isRun, now } = state;
   const isNew =
     known.servedAt === null && now.getTime() - known.acceptedAt.getTime() < limits.unservedMs;
-  const isIdle = listOverdue(state).length + late.length + waitingRows === 0;
+  const waitingJobs = isRun ? 0 : listOverdue(state).length + late.length;
+  const isIdle = waitingJobs + waitingRows === 0;
   return !isServed(state) && !isNew && known.offeredBaseUrl === null && !isIdle;
 }
 

@@ -357,6 +357,23 @@ const cases: readonly Case[] = [
     [['job_failing', 'warn', 0]],
   ],
   [
+    'late and failing jobs while a worker that only pulls has a long run',
+    [
+      {
+        clients: [makeClient({ servedAt: null })],
+        jobs: [
+          makeFailing('pull-orders', makeFailure('unexpected'), 10, { dueAt: ago(4) }),
+          makeJob('pull-shipments', { running: true, lastStartedAt: ago(9) }),
+        ],
+      },
+      { stale: [makeLate('pull-inbounds')] },
+    ],
+    [
+      ['job_late', 'bad', 0],
+      ['job_failing', 'warn', 0],
+    ],
+  ],
+  [
     'jobs that fail while rows wait for a worker that pushes',
     [{ clients: [makeClient({ servedAt: null })], jobs: failing, outbox: [rows] }],
     [
