@@ -1,14 +1,14 @@
 /**
  * Simulates how old the rows of shipments are, and how many polls a day costs: `npm run --silent
  * bench:freshness`. Three days of the sandbox's default day, in virtual time, with orders open all
- * the time; due times by `planAfterDone`. A second case keeps only the changes between 06:00 and
+ * the time; due times by `planNext`. A second case keeps only the changes between 06:00 and
  * 18:00 UTC, as in a warehouse that closes. A poll without news costs two requests.
  */
 import { dayMs, hourMs } from '../src/core/time.ts';
 import { defaultOrdersPerDay } from '../src/sandbox/options.ts';
 import { simulateUntil } from '../src/sandbox/robot/robot.ts';
 import { World } from '../src/sandbox/world.ts';
-import { planAfterDone } from '../src/schedule/plan-next.ts';
+import { planNext } from '../src/schedule/plan-next.ts';
 import { printLine, quantile } from './stand/measure.ts';
 
 const startMs = Date.parse('2026-05-04T00:00:00Z');
@@ -63,7 +63,8 @@ function simulate(changes: readonly number[], findPauseMs: (idleMs: number) => n
 const slowDown = (idleMs: number, everyMs: number, slowMs: number): number => {
   const times = { at: new Date(0), turnAt: new Date(everyMs), movedAt: new Date(-idleMs) };
   const schedule = { kind: 'every', everyMs, slowMs } as const;
-  const next = planAfterDone(schedule, times);
+  const key = { client: 'default', job: 'pull-shipments' };
+  const next = planNext(schedule, key, { kind: 'done', ...times });
   return next?.getTime() ?? Number.NaN;
 };
 const changes = listChanges();

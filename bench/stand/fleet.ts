@@ -13,7 +13,7 @@ import {
   toScheduleVariable,
 } from '../../config/jobs.ts';
 import { parseSchedule } from '../../config/schedules.ts';
-import { planTurn } from '../../src/schedule/plan-next.ts';
+import { planNext } from '../../src/schedule/plan-next.ts';
 import { startRedis } from '../../test/helpers/processes/redis-server.ts';
 import type { TestRedis } from '../../test/helpers/processes/test-servers.ts';
 import { type FleetMeter, type FleetProcesses, readFleetMeter } from './fleet-meter.ts';
@@ -134,7 +134,8 @@ async function fillJobs(
       const client = `shop-${index + 1}`;
       // From now, a due time within the first tenth of the interval would be skipped.
       const from = new Date(now.getTime() - everyMs / 10);
-      const due = planTurn({ kind: 'every', everyMs }, { client, job }, from) ?? now;
+      const due =
+        planNext({ kind: 'every', everyMs }, { client, job }, { kind: 'begin', at: from }) ?? now;
       return { client, job, stream, due, last: new Date(due.getTime() - everyMs) };
     });
   });

@@ -3,7 +3,7 @@
 import type { Schedule } from '../../config/schedules.ts';
 import type { Failure } from '../core/errors.ts';
 import type { Trigger } from './decide-start.ts';
-import { type JobKey, planAfterDone, planRetry } from './plan-next.ts';
+import { type JobKey, planNext } from './plan-next.ts';
 
 /** The numbers of a run so far. */
 export interface Totals {
@@ -112,7 +112,8 @@ function findNext(
   if (end.status === 'skipped') return ownAt ?? undefined;
 
   if (end.status === 'failed')
-    return planRetry({
+    return planNext(schedule, run, {
+      kind: 'failed',
       at: now,
       turnAt: ownAt ?? facts.nextAt,
       failures: facts.failures + 1,
@@ -123,7 +124,7 @@ function findNext(
   if (ownAt !== null) return findLatest(ownAt, now);
   if (end.status === 'stopped') return now;
   const movedAt = facts.changed > 0 ? now : findLatest(facts.lastChangeAt, facts.lastPushAt);
-  const turn = planAfterDone(schedule, { at: now, turnAt: facts.nextAt, movedAt });
+  const turn = planNext(schedule, run, { kind: 'done', at: now, turnAt: facts.nextAt, movedAt });
   // A turn that passed while the run was under way is not a missed one.
   return turn === null ? null : findLatest(turn, now);
 }

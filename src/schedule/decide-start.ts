@@ -1,7 +1,7 @@
 /** Whether a run may begin. No clock and no database: all facts are passed in. */
 
 import type { Schedule } from '../../config/schedules.ts';
-import { countMissed, type JobKey, planSoon, planTurn } from './plan-next.ts';
+import { countMissed, type JobKey, planNext, planSoon } from './plan-next.ts';
 
 export type Trigger = 'schedule' | 'manual';
 
@@ -92,19 +92,19 @@ export function decideStart(request: StartRequest, facts: StartFacts, now: Date)
   if (nextAt === null || nextAt > now) return skip('not_due', 'it is not due');
 
   if (wasHeld) return { kind: 'skipped', reason: 'held', because: holdReason, nextAt: heldUntil };
-  return { ...planStart(request, nextAt, now), wasHeld };
+  return { ...planTurn(request, nextAt, now), wasHeld };
 }
 
 const startAnyTime = { kind: 'start', nextAt: undefined, soonAt: null, missed: 0 } as const;
 
 /** Plans the next turn of a scheduled run that begins, and counts those that it replaces. */
-function planStart(request: StartRequest, wasDueAt: Date, now: Date) {
+function planTurn(request: StartRequest, wasDueAt: Date, now: Date) {
   const { schedule } = request;
   if (schedule === undefined || schedule.kind === 'off') return startAnyTime;
 
   return {
     kind: 'start' as const,
-    nextAt: planTurn(schedule, request, now),
+    nextAt: planNext(schedule, request, { kind: 'begin', at: now }),
     soonAt: planSoon(schedule, now),
     missed: countMissed(schedule, wasDueAt, now),
   };

@@ -1,7 +1,4 @@
-/**
- * When jobs are due; null if nothing but a request makes them due. Every due time is computed here,
- * by the database's clock; SQL only stores it, or says "now".
- */
+/** When jobs are due. Every due time is computed here; SQL only stores it, or says "now". */
 
 import { createHash } from 'node:crypto';
 import { CronExpressionParser } from 'cron-parser';
@@ -16,6 +13,35 @@ export interface JobKey {
   readonly client: string;
   readonly job: string;
 }
+
+/** What a due time follows from. All times are by the database's clock. */
+export type Occasion =
+  /** A run begins. The job is due again at the next turn of its schedule. */
+  | { readonly kind: 'begin'; readonly at: Date }
+  /** A run says when the job may be due at the earliest, and how long that is after a run. */
+  | { readonly kind: 'own-pace'; readonly earliest: Date; readonly gapMs: number }
+  /**
+   * A run ends well. `turnAt` is the turn that its beginning planned, `movedAt` the last time that
+   * something moved; null: never.
+   */
+  | {
+      readonly kind: 'done';
+      readonly at: Date;
+      readonly turnAt: Date | null;
+      readonly movedAt: Date | null;
+    }
+  /**
+   * A run fails, for the `failures`-th time in a row. It is tried again before its turn `turnAt`,
+   * unless `isRetried` is false, but not before the service's Retry-After has passed.
+   */
+  | {
+      readonly kind: 'failed';
+      readonly at: Date;
+      readonly turnAt: Date | null;
+      readonly failures: number;
+      readonly retryAfterMs: number;
+      readonly isRetried: boolean;
+    };
 
 /** If a turn is closer to the beginning of a run than this share of the interval, it is skipped. */
 const minShare = 0.1;
@@ -32,6 +58,20 @@ const earlyStartMs = 60_000;
 const [maxMissed, maxMissedOfCron] = [10_000, 100];
 /** A job with two intervals runs after this share of the time for which nothing has moved. */
 const idleShare = 0.01;
+
+/** Returns when a job is due next; null if nothing but a request makes it due. */
+export function planNext(schedule: Schedule, key: JobKey, occasion: Occasion): Date | null {
+  switch (occasion.kind) {
+    case 'begin':
+      return findTurn(schedule, key, occasion.at);
+    case 'own-pace':
+      return findTurnAfterGap(schedule, key, occasion.earliest, occasion.gapMs);
+    case 'done':
+      return slowDown(schedule, occasion);
+    case 'failed':
+      return planRetry(occasion);
+  }
+}
 
 /**
  * Returns when a job with two intervals is due if something moves after the beginning of its run;
@@ -62,7 +102,7 @@ export function countMissed(schedule: Schedule, wasDueAt: Date, now: Date): numb
  * has a fixed phase, so that turns neither drift nor meet. For a cron expression, each client has a
  * fixed offset of up to half a minute.
  */
-export function planTurn(schedule: Schedule, key: JobKey, from: Date): Date | null {
+function findTurn(schedule: Schedule, key: JobKey, from: Date): Date | null {
   const phase = findPhase(schedule, key);
   if (phase === null) return null;
   const { everyMs, phaseMs } = phase;
@@ -82,7 +122,7 @@ export function planTurn(schedule: Schedule, key: JobKey, from: Date): Date | nu
  * is `earliest` plus a few seconds, which differ by client, so that clients that began together do
  * not stay together.
  */
-export function planTurnAfterGap(
+function findTurnAfterGap(
   schedule: Schedule,
   key: JobKey,
   earliest: Date,
@@ -94,24 +134,18 @@ export function planTurnAfterGap(
   // A turn just before the end of the gap is moved to its end: an hourly job must not run only
   // every two hours.
   const share = schedule.kind === 'every' ? schedule.everyMs * minShare : 0;
-  const turn = planTurn(schedule, key, new Date(earliest.getTime() - earlyStartMs - share));
+  const turn = findTurn(schedule, key, new Date(earliest.getTime() - earlyStartMs - share));
   return turn === null ? null : new Date(Math.max(turn.getTime(), earliest.getTime()));
-}
-
-/** A run that is done. */
-interface DoneRun {
-  readonly at: Date;
-  /** The turn that its beginning planned. */
-  readonly turnAt: Date | null;
-  /** Last time that something moved; null: never. */
-  readonly movedAt: Date | null;
 }
 
 /**
  * Returns the turn of a job after a run that is done. A job with two intervals skips turns of the
  * shorter one while nothing moves, up to the longer one: so clients keep their phases.
  */
-export function planAfterDone(schedule: Schedule, { at, turnAt, movedAt }: DoneRun): Date | null {
+function slowDown(
+  schedule: Schedule,
+  { at, turnAt, movedAt }: Extract<Occasion, { kind: 'done' }>,
+): Date | null {
   // A job that somebody made due meanwhile stays so.
   if (turnAt === null || turnAt <= at || schedule.kind !== 'every' || schedule.slowMs === undefined)
     return turnAt;
@@ -122,28 +156,9 @@ export function planAfterDone(schedule: Schedule, { at, turnAt, movedAt }: DoneR
   return new Date(turnAt.getTime() + everyMs * (Math.floor(paceMs / everyMs) - 1));
 }
 
-/** A run that has failed. */
-interface FailedRun {
-  readonly at: Date;
-  readonly turnAt: Date | null;
-  /** Number of failed runs in a row. */
-  readonly failures: number;
-  readonly retryAfterMs: number;
-  /** False if nothing but its turn makes it due. */
-  readonly isRetried: boolean;
-}
-
-/**
- * Returns when a run that failed is tried again: before its turn, but not before the service's
- * Retry-After has passed.
- */
-export function planRetry({
-  at,
-  turnAt,
-  failures,
-  retryAfterMs,
-  isRetried,
-}: FailedRun): Date | null {
+/** Returns when a run that failed is tried again. */
+function planRetry(occasion: Extract<Occasion, { kind: 'failed' }>): Date | null {
+  const { at, turnAt, failures, retryAfterMs, isRetried } = occasion;
   const retryMs = isRetried
     ? at.getTime() + growPauseMs(pauses.failedRun, failures)
     : Number.POSITIVE_INFINITY;

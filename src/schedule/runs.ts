@@ -21,7 +21,7 @@ import { RunHealth } from '../service/health/run-health.ts';
 import type { RunEnd } from './decide-end.ts';
 import type { Trigger } from './decide-start.ts';
 import type { Jobs } from './job.ts';
-import { type JobKey, planTurnAfterGap } from './plan-next.ts';
+import { type JobKey, planNext } from './plan-next.ts';
 import {
   newRunState,
   newTotals,
@@ -193,7 +193,9 @@ function makeContext(
   return {
     ...{ client, identity, zone, config, db, warehouse, run, signal, endTurn, numberFeed },
     dueNotBefore: (earliest, gapMs) =>
-      schedule === undefined ? null : planTurnAfterGap(schedule, { client, job }, earliest, gapMs),
+      schedule === undefined
+        ? null
+        : planNext(schedule, { client, job }, { kind: 'own-pace', earliest, gapMs }),
     health: new RunHealth({ db, client, job, operation, warehouse, signal, worker: run.worker }),
   };
 }

@@ -8,7 +8,7 @@ import { noteQueue, registerClients } from '../service/sql/clients.ts';
 import { endHoldWaits } from '../service/sql/service-health.ts';
 import type { TaskQueue } from './backend.ts';
 import { adviseParked } from './decide-start.ts';
-import { type JobKey, planTurn } from './plan-next.ts';
+import { type JobKey, planNext } from './plan-next.ts';
 import type { RunClient } from './run.ts';
 import { type RunnerDeps, toClientIdentity } from './runs.ts';
 import { alignSchedulers, findMisfits, type Pace, planPaces } from './schedulers.ts';
@@ -73,7 +73,7 @@ export class Schedules {
     const schedule = this.#deps.config.schedules[job];
     const { pool, stream, ownPace = false } = this.#deps.jobs[job];
     const planned = { ...jobKey, stream: stream?.name ?? null };
-    const next = planTurn(schedule, jobKey, now);
+    const next = planNext(schedule, jobKey, { kind: 'begin', at: now });
     if (next === null) return { ...planned, due: 'never' };
     // The gate of a job with its own pace may open later than the schedule says. A restart must not
     // make it try before.

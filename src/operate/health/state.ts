@@ -9,7 +9,7 @@ import { readFeedBacklog } from '../../pull/sql/feed.ts';
 import { readParcelBacklog } from '../../pull/sql/parcel-rows.ts';
 import { readListLags } from '../../push/sql/look-ups.ts';
 import { readPushDatabase } from '../../push/sql/push-database.ts';
-import { type JobKey, planTurn } from '../../schedule/plan-next.ts';
+import { type JobKey, planNext } from '../../schedule/plan-next.ts';
 import { readPauses } from '../../schedule/sql/pauses.ts';
 import { readTurns } from '../../schedule/sql/turns.ts';
 import { readClients } from '../../service/sql/clients.ts';
@@ -196,10 +196,10 @@ function findLateSince(configured: Schedule, lastSuccessAt: Date, key: JobKey): 
     configured.kind === 'every'
       ? { kind: 'every', everyMs: configured.slowMs ?? configured.everyMs }
       : configured;
-  const due = planTurn(schedule, key, lastSuccessAt);
+  const due = planNext(schedule, key, { kind: 'begin', at: lastSuccessAt });
   if (due === null) return null;
 
-  const after = planTurn(schedule, key, due) ?? due;
+  const after = planNext(schedule, key, { kind: 'begin', at: due }) ?? due;
   const graceMs = Math.min(maxGraceMs, Math.max(minGraceMs, 2 * (after.getTime() - due.getTime())));
   return new Date(due.getTime() + graceMs);
 }

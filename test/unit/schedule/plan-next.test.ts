@@ -1,20 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import type { Schedule } from '../../../config/schedules.ts';
-import {
-  countMissed,
-  planAfterDone,
-  planRetry,
-  planTurn,
-  planTurnAfterGap,
-} from '../../../src/schedule/plan-next.ts';
+import { countMissed, type JobKey, planNext } from '../../../src/schedule/plan-next.ts';
 
 const now = new Date('2026-03-29T00:59:30Z');
 const clientJob = { client: 'default', job: 'pull-shipments' };
 const every = (everyMs: number): Schedule => ({ kind: 'every', everyMs });
 const cron = (pattern: string): Schedule => ({ kind: 'cron', pattern });
 const minuteMs = 60_000;
+const findTurn = (schedule: Schedule, at: Date, key: JobKey) =>
+  planNext(schedule, key, { kind: 'begin', at });
 const findOwnTurn = (schedule: Schedule, earliest: Date, gapMs: number) =>
-  planTurnAfterGap(schedule, clientJob, earliest, gapMs);
+  planNext(schedule, clientJob, { kind: 'own-pace', earliest, gapMs });
 const later = (ms: number) => new Date(now.getTime() + ms);
 
 describe('an interval', () => {
@@ -26,7 +22,7 @@ describe('an interval', () => {
     const phases = clientJobs.map((one) => {
       const begun = [0, 13_000, 59_000, 3_600_000].map((ms) => new Date(now.getTime() + ms));
       const offsets = begun.map(
-        (at) => (planTurn(every(2 * minuteMs), one, at)?.getTime() ?? 0) % (2 * minuteMs),
+        (at) => (findTurn(every(2 * minuteMs), at, one)?.getTime() ?? 0) % (2 * minuteMs),
       );
       expect(new Set(offsets.map(Math.round)).size).toBe(1);
       return offsets[0] ?? 0;
@@ -34,7 +30,7 @@ describe('an interval', () => {
     // Eight clients: no half of the interval holds them all.
     expect(Math.max(...phases) - Math.min(...phases)).toBeGreaterThan(minuteMs);
     const others = ['pull-orders', 'pull-inbounds'].map((job) =>
-      planTurn(every(2 * minuteMs), { client: 'a', job }, now),
+      findTurn(every(2 * minuteMs), now, { client: 'a', job }),
     );
     expect(others[0]).not.toEqual(others[1]);
   });
@@ -43,7 +39,7 @@ describe('an interval', () => {
     for (let ms = 0; ms < 120_000; ms += 1_700) {
       const begun = new Date(now.getTime() + ms);
       const waitMs =
-        (planTurn(every(2 * minuteMs), clientJob, begun)?.getTime() ?? 0) - begun.getTime();
+        (findTurn(every(2 * minuteMs), begun, clientJob)?.getTime() ?? 0) - begun.getTime();
       expect(waitMs).toBeGreaterThanOrEqual(12_000);
       expect(waitMs).toBeLessThanOrEqual(132_001);
     }
@@ -62,7 +58,7 @@ describe('an interval', () => {
     const after = new Date('2026-03-29T02:00:35Z');
     expect(findOwnTurn(cron('0 * * * *'), after, 3_605_000)).toEqual(after);
     for (const minutes of [61, 65, 90]) {
-      const begun = planTurn(every(minutes * minuteMs), clientJob, now) ?? now;
+      const begun = findTurn(every(minutes * minuteMs), now, clientJob) ?? now;
       const next = findOwnTurn(
         every(minutes * minuteMs),
         new Date(begun.getTime() + 3_605_000),
@@ -74,21 +70,21 @@ describe('an interval', () => {
 });
 
 test('cron is read in UTC, also when summer time begins; each client is due within 30 s', () => {
-  const due = planTurn(cron('30 1 * * *'), clientJob, now)?.getTime() ?? 0;
+  const due = findTurn(cron('30 1 * * *'), now, clientJob)?.getTime() ?? 0;
   const tick = Date.parse('2026-03-29T01:30:00Z');
   expect(due - tick).toBeGreaterThanOrEqual(0);
   expect(due - tick).toBeLessThan(30_000);
-  expect(planTurn(cron('30 1 * * *'), clientJob, new Date(due))?.getTime()).toBe(
+  expect(findTurn(cron('30 1 * * *'), new Date(due), clientJob)?.getTime()).toBe(
     due + 24 * 60 * minuteMs,
   );
   // A run that begins by hand between the tick and the due time does not replace today's run.
-  expect(planTurn(cron('30 1 * * *'), clientJob, new Date(due - 1))?.getTime()).toBe(due);
+  expect(findTurn(cron('30 1 * * *'), new Date(due - 1), clientJob)?.getTime()).toBe(due);
 });
 
 test.each([{ kind: 'off' }, { kind: 'on-request' }] as const)(
   '$kind is never due by itself',
   (schedule) => {
-    expect(planTurn(schedule, clientJob, now)).toBeNull();
+    expect(findTurn(schedule, now, clientJob)).toBeNull();
   },
 );
 
@@ -111,7 +107,8 @@ test.each([
 describe('a job with two intervals', () => {
   const adaptive: Schedule = { kind: 'every', everyMs: 30_000, slowMs: 4 * minuteMs };
   const plan = (movedAgoMs: number | null, turnAt = later(20_000)) =>
-    planAfterDone(adaptive, {
+    planNext(adaptive, clientJob, {
+      kind: 'done',
       at: now,
       turnAt,
       movedAt: movedAgoMs === null ? null : later(-movedAgoMs),
@@ -137,7 +134,8 @@ describe('a run that fails', () => {
   const plan = (members: { dueInMs?: number; failures?: number; retryAfterMs?: number }) => {
     const { dueInMs, failures = 1, retryAfterMs = 0 } = members;
     const turnAt = dueInMs === undefined ? null : later(dueInMs);
-    return planRetry({ at: now, turnAt, failures, retryAfterMs, isRetried: true });
+    const occasion = { kind: 'failed', at: now, turnAt, failures, retryAfterMs } as const;
+    return planNext(every(minuteMs), clientJob, { ...occasion, isRetried: true });
   };
 
   test('is tried again at its turn, or after a pause that grows, whichever is first', () => {
@@ -152,9 +150,15 @@ describe('a run that fails', () => {
   });
 
   test('that says itself when it is due gets no earlier retry', () => {
-    const own = { at: now, failures: 1, retryAfterMs: 0, isRetried: false };
+    const own = {
+      kind: 'failed',
+      at: now,
+      failures: 1,
+      retryAfterMs: 0,
+      isRetried: false,
+    } as const;
     const turnAt = later(60 * minuteMs);
-    expect(planRetry({ ...own, turnAt })).toEqual(turnAt);
-    expect(planRetry({ ...own, turnAt: null })).toBeNull();
+    expect(planNext(every(minuteMs), clientJob, { ...own, turnAt })).toEqual(turnAt);
+    expect(planNext(every(minuteMs), clientJob, { ...own, turnAt: null })).toBeNull();
   });
 });

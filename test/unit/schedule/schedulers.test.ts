@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type JobName, jobNames } from '../../../config/jobs.ts';
 import { parseSchedule, type Schedule } from '../../../config/schedules.ts';
-import { planTurn } from '../../../src/schedule/plan-next.ts';
+import { planNext } from '../../../src/schedule/plan-next.ts';
 import { planPaces } from '../../../src/schedule/schedulers.ts';
 
 const off = Object.fromEntries(jobNames.map((job) => [job, { kind: 'off' }]));
@@ -23,7 +23,7 @@ describe('the scheduler of one client', () => {
     (text) => {
       const pace = plan({ 'pull-orders': text }, 1, null).get('pull-orders');
       const key = { client: 'shop-1', job: 'pull-orders' };
-      const due = planTurn(parseSchedule(text), key, new Date());
+      const due = planNext(parseSchedule(text), key, { kind: 'begin', at: new Date() });
       expect((Number(due) - Number(pace?.offsetMs)) % Number(pace?.everyMs)).toBe(0);
     },
   );
