@@ -1,3 +1,4 @@
+import { CodedError } from '../core/errors.ts';
 import type { Database } from '../db/pool.ts';
 import { inTransaction } from '../db/transaction.ts';
 import { type RunContext, warn } from '../schedule/run.ts';
@@ -57,19 +58,24 @@ export async function refreshSettings(context: RunContext): Promise<void> {
     warn(context, `an entry cannot be read, so its list keeps its stored entries: ${problem}`);
 }
 
+/** Maximum number of times that the lists are read until no others are stored meanwhile. */
+const maxReads = 5;
+
 /**
  * Reads the service lists, again if `store` returns null: others were stored since they were asked
  * for.
+ * @throws CodedError `settings_unread` if that happens five times in a row
  */
 async function readLists<Result>(
   { db, warehouse, signal }: Pick<RunContext, 'db' | 'warehouse' | 'signal'>,
   store: (lists: DecodedLists, askedAt: Date) => Promise<Result | null>,
 ): Promise<Result> {
-  for (;;) {
+  for (let reads = 0; reads < maxReads; reads++) {
     const askedAt = await readClock(db);
     const answer = await warehouse.ask({ operation: 'common.settings.get' }, { signal });
 
     const stored = await store(decodeServiceLists(answer), askedAt);
     if (stored !== null) return stored;
   }
+  throw new CodedError('settings_unread', 'others stored the service lists during each reading');
 }

@@ -1,5 +1,5 @@
 import { pauses } from '../core/backoff.ts';
-import { WarehouseError } from '../core/errors.ts';
+import { hasCode, WarehouseError } from '../core/errors.ts';
 import { quote } from '../core/quote.ts';
 import type { Database } from '../db/pool.ts';
 import { readListsNow } from '../pull/refresh-settings.ts';
@@ -72,7 +72,8 @@ export class SettingCodes implements CodeLists {
       await readListsNow(this.#db, this.#account, this.#warehouse, signal);
     } catch (error) {
       // What concerns all requests holds the client. Any other failure does not lie in the row.
-      if (!(error instanceof WarehouseError) || concernsAllRows(error)) throw error;
+      const isAnswered = error instanceof WarehouseError && !concernsAllRows(error);
+      if (!isAnswered && !hasCode(error, 'settings_unread')) throw error;
       throw makeSettingsUnread(error.message);
     }
   }

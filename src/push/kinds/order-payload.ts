@@ -351,9 +351,10 @@ export function describeAddressDoubt(
  */
 const deliveryId = 1;
 const billingId = 2;
-const toAddress = (id: number, address: object) => ({
-  ...{ type: 'address', id, attributes: pickGiven({ ...address }) },
-});
+const toAddress = (id: number, address: object) => {
+  const attributes = pickGiven({ ...address });
+  return { type: 'address', id, attributes };
+};
 
 /** What an order links to: ids of the service, and members of the payload that are included. */
 interface LinkedParts extends Pick<OrderPayload, 'billingAddress' | 'pickUpPoint'> {

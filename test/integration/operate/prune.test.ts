@@ -58,9 +58,11 @@ test('done and cancelled outbox rows go with their history; all other rows stay,
 test('a receiver that no worker has had for 7 days goes with its deliveries, and is no problem', async () => {
   await database.query(`
     insert into sync.receivers (name, kind, seen_at)
-    values ('left', 'event', now() - interval '8 days'), ('kept', 'event', now() - interval '6 days');
-    insert into sync.deliveries (receiver, type, client, turn, lane, happened_at, tries, last_error_code, last_error, next_at)
-    select name, 'stock.changed', 'default', '', 'a', now(), 3, 'http_500', 'the receiver answered 500', now()
+    values ('left', 'event', now() - interval '8 days'),
+      ('kept', 'event', now() - interval '6 days');
+    insert into sync.deliveries (receiver, type, client, turn, lane, happened_at, tries,
+      last_error_code, last_error, next_at)
+    select name, 'stock.changed', 'default', '', 'a', now(), 3, 'http_500', 'it answered 500', now()
     from sync.receivers`);
   const readBacklog = async () =>
     (await readDeliveryBacklog(database.db)).map(({ receiver, waiting }) => [receiver, waiting]);

@@ -165,6 +165,32 @@ test('lists that were asked for before other workers stored theirs are read agai
   expect(await countListRequests()).toBe(before + 3);
 });
 
+test('lists that others store during each reading are read five times at most', async () => {
+  const env = service.env();
+  done(await pull('refresh-settings', { env }));
+  service.edit(async (request) => {
+    if (request === 'GET /settings/get')
+      await database.query(
+        `update sync.turns set finished_at = sync.clock() where name = 'service-lists'`,
+      );
+    return undefined;
+  });
+  const before = await countListRequests();
+
+  const error = { code: 'settings_unread' };
+  expect(await pull('refresh-settings', { env })).toMatchObject({ status: 'failed', error });
+  expect(await countListRequests()).toBe(before + 5);
+});
+
+test('lists that were stored before the clock was set back do not count as newer', async () => {
+  done(await pull('refresh-settings'));
+  await ageLists('-1 day');
+  const before = await countListRequests();
+
+  done(await pull('refresh-settings'));
+  expect(await countListRequests()).toBe(before + 1);
+});
+
 test('an update to a locale or a warehouse that the service does not list for the order is not sent', async () => {
   await outbox.sendOrder('SO-1', { shippingMethodId: 13, fulfillFrom: 'EIN' });
   const update = async (change: object) => {
